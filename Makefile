@@ -1,0 +1,38 @@
+# make demo and make test are all that a newcomer needs; each installs what is missing (see scripts/install_dependencies.sh).
+BUILD ?= build/release
+JOBS ?= $(shell nproc)
+CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
+INSTALL = bash scripts/install_dependencies.sh
+
+.PHONY: demo build test bench format lint clean
+
+demo: build
+	$(BUILD)/src/cli/trunkline run data/demo.jsonl --check
+
+build:
+	$(INSTALL) build
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS) --target trunkline_program
+
+test:
+	$(INSTALL) build test
+	$(CONFIGURE) -DTRUNKLINE_BUILD_TESTS=ON
+	cmake --build $(BUILD) -j $(JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+
+bench:
+	$(INSTALL) build
+	$(CONFIGURE) -DTRUNKLINE_BUILD_BENCH=ON
+	cmake --build $(BUILD) -j $(JOBS)
+	@echo "Benchmarks are in $(BUILD)/bench; bench/README.md says how to run them."
+
+format:
+	$(INSTALL) ci
+	bash scripts/lint.sh --fix
+
+lint:
+	$(INSTALL) ci
+	bash scripts/lint.sh
+
+clean:
+	rm -rf build

@@ -1,0 +1,15 @@
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS trunkline EXPORT trunkline-targets)
+install(DIRECTORY include/trunkline DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(EXPORT trunkline-targets NAMESPACE trunkline:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/trunkline)
+configure_package_config_file(cmake/trunkline-config.cmake.in ${PROJECT_BINARY_DIR}/trunkline-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/trunkline)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/trunkline-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/trunkline-config.cmake ${PROJECT_BINARY_DIR}/trunkline-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/trunkline)
+if(TRUNKLINE_BUILD_PROGRAM)
+  install(TARGETS trunkline_program DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()

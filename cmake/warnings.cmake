@@ -1,0 +1,8 @@
+# Warnings are errors in this project's own code, for the compilers that CI runs.
+add_library(trunkline_warnings INTERFACE)
+target_compile_options(trunkline_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast)
+option(TRUNKLINE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+if(TRUNKLINE_WERROR)
+  target_compile_options(trunkline_warnings INTERFACE -Werror)
+endif()

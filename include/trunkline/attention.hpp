@@ -1,0 +1,104 @@
+// Running a plan: tensors, executors, workspace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "trunkline/batch.hpp"
+#include "trunkline/plan.hpp"
+#include "trunkline/threads.hpp"
+#include "trunkline/types.hpp"
+
+namespace trunkline {
+
+/// A paged K or V cache: element (page, place, head, i) at `data + page * page_stride + place * token_stride + head * head_stride + i`.
+/// Strides in elements. NHD `[pages, P, Hkv, d]`, HND `[pages, Hkv, P, d]` and engine-packed layouts are all just strides.
+struct CacheView {
+  const void* data = nullptr;
+  std::int64_t page_stride = 0;
+  std::int64_t token_stride = 0;
+  std::int64_t head_stride = 0;
+};
+
+enum class LseBase : std::uint8_t { kNatural, kTwo };
+
+/// One layer's tensors. T query tokens of the batch, in the order of Batch::query_start.
+struct AttentionArgs {
+  const void* q = nullptr;          ///< [T, Hq, d] of shape.dtype, unit stride in d
+  std::int64_t q_token_stride = 0;  ///< 0: Hq * d
+  std::int64_t q_head_stride = 0;   ///< 0: d
+  CacheView k;                      ///< of shape.dtype
+  CacheView v;                      ///< of shape.dtype
+  void* out = nullptr;              ///< [T, Hq, d] of out_dtype, unit stride in d
+  DType out_dtype = DType::kF16;
+  std::int64_t out_token_stride = 0;  ///< 0: Hq * d
+  std::int64_t out_head_stride = 0;   ///< 0: d
+  float* lse = nullptr;               ///< optional [T, Hq]: log-sum-exp of the scaled logits; -inf for an empty request
+  std::int64_t lse_token_stride = 0;  ///< 0 with lse_head_stride 0: Hq. [Hq, T] is (1, T)
+  std::int64_t lse_head_stride = 0;   ///< 0 with lse_token_stride 0: 1
+  LseBase lse_base = LseBase::kNatural;
+  float scale = 0;  ///< multiplies the logits; 0: 1 / sqrt(d)
+};
+
+/// Cache strides of the two common layouts, for one of K and V.
+CacheView nhd_cache(const void* data, const AttentionShape& shape);
+CacheView hnd_cache(const void* data, const AttentionShape& shape);
+
+struct Support {
+  bool ok = false;
+  std::string reason;  ///< when not ok: what is wrong, and what is supported
+  explicit operator bool() const { return ok; }
+};
+/// Whether this build runs a shape on this machine. Touches no memory but the answer's.
+Support supports(const AttentionShape& shape);
+
+/// How the partials of a query become its output.
+enum class MergeMode : std::uint8_t {
+  kFused,     ///< by the worker that finishes the query's last partial
+  kSeparate,  ///< by all workers, after all items
+};
+
+struct CpuOptions {
+  MergeMode merge = MergeMode::kFused;
+  CpuIsa isa = CpuIsa::kAvx512;  ///< an upper limit; what the machine lacks is never used
+};
+
+/// Runs plans on the CPU: one pass over each span for all its queries and grouped heads, online softmax in fp32.
+/// The same inputs and plan give the same bits for any number of workers.
+class CpuExecutor {
+ public:
+  /// \param workers outlives the executor.
+  explicit CpuExecutor(Workers& workers, CpuOptions options = {});
+
+  /// Bytes that resolve() and run() need for a plan of at most this capacity on a batch of at most `rows` rows; 64-byte aligned.
+  std::size_t workspace_bytes(const Plan& plan, std::int32_t rows) const;
+
+  /// Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made; its table and
+  /// lengths are read now, its page ids during run(). Writes only the workspace.
+  /// \throws Error(kStale) when a slot of the plan is missing or has another generation; Error on a workspace too small, a
+  /// length below a shared span's end, or other query counts than the plan's.
+  void resolve(const Plan& plan, const Batch& batch, std::span<std::byte> workspace) const;
+
+  /// Once a layer: attention with the plan and batch that the workspace was resolved for; both must still be alive. Neither
+  /// allocates nor synchronises beyond its workers.
+  /// \throws Error on null or overlapping tensors before anything is written.
+  void run(const AttentionArgs& args, std::span<std::byte> workspace) const;
+
+  CpuIsa isa() const { return isa_; }
+
+ private:
+  Workers* workers_;
+  CpuOptions options_;
+  CpuIsa isa_;
+};
+
+/// Plain attention in fp64, request by request, without a plan: the oracle. Output as AttentionArgs says.
+void reference_attention(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args);
+
+/// Runs any plan in fp64, item by item, merging partials as the plan says.
+void reference_run_plan(const Plan& plan, const Batch& batch, const AttentionArgs& args);
+
+}  // namespace trunkline

@@ -1,0 +1,85 @@
+// The prefix forest of a batch: which runs of tokens are used by which requests.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "trunkline/batch.hpp"
+
+namespace trunkline {
+
+/// A maximal run of tokens [begin, end) used by the same set of requests.
+struct ForestNode {
+  std::int32_t parent = -1;  ///< -1 for a root; otherwise smaller than the node's own index (pre-order)
+  std::int32_t begin = 0;    ///< first token position; the parent's end
+  std::int32_t end = 0;      ///< one past the last token position
+  std::int32_t row = 0;      ///< a member: the batch row through whose page table the run is read
+  Range requests;            ///< members, as a range of Forest::order
+  std::int32_t last = 0;     ///< one past the last node of this node's subtree, in pre-order
+  std::int32_t depth = 0;    ///< 0 for a root
+
+  std::int32_t tokens() const { return end - begin; }
+};
+
+/// What the forest remembers of a batch row, so that a plan needs nothing else.
+struct ForestRequest {
+  std::int32_t slot = 0;
+  std::uint32_t generation = 0;
+  std::int32_t kv_len = 0;
+  std::int32_t query_begin = 0;  ///< the row's first query token in the batch
+  std::int32_t queries = 1;      ///< query tokens of this step
+  std::int32_t node = -1;        ///< the node that the request ends in, exactly at its end; -1 when kv_len is 0
+};
+
+/// The radix forest over shared tokens. Token `t` of two requests is shared when both are longer than `t` and all their page
+/// ids up to and including its page are equal and not null. Nodes are in depth-first pre-order; in `order`, requests
+/// that end in a node come before those of its children, so the members of any subtree are one range.
+/// Deterministic: children come in the order of their first row.
+struct Forest {
+  std::vector<ForestNode> nodes;
+  std::vector<std::int32_t> order;      ///< [B] rows in depth-first order, empty requests last
+  std::vector<ForestRequest> requests;  ///< [B] by row
+  std::int64_t total_tokens = 0;        ///< sum of kv_len: what a one-request-at-a-time kernel reads
+  std::int64_t distinct_tokens = 0;     ///< sum of node lengths: what must be read at least once
+
+  /// Rows that end exactly at a node's end.
+  Range ending_at(std::int32_t node) const;
+};
+
+/// Builds forests, keeping its memory between calls: no allocation once it has seen the largest batch.
+class ForestBuilder {
+ public:
+  ForestBuilder();
+  ~ForestBuilder();
+  ForestBuilder(ForestBuilder&&) noexcept;
+  ForestBuilder& operator=(ForestBuilder&&) noexcept;
+
+  /// Cost grows with the pages that must be compared: an unshared row costs one comparison.
+  /// Calls check_batch(batch, ids) first. The result lives until the next build.
+  const Forest& build(const Batch& batch, IdCheck ids = IdCheck::kNone);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Forest of a batch, in memory of its own.
+Forest build_forest(const Batch& batch, IdCheck ids = IdCheck::kNone);
+
+/// A search tree given directly: node i holds `tokens[i]` tokens after those of `parent[i]` (-1 for a root).
+struct ExplicitTree {
+  std::span<const std::int32_t> parent;    ///< [N] in any order
+  std::span<const std::int32_t> tokens;    ///< [N] >= 0
+  std::span<const std::int32_t> end_node;  ///< [B] the node that each request ends in; -1 for an empty request
+};
+
+/// Forest of an explicit tree; request r has slot r and one query token. The caller vouches that the page tables given at
+/// run agree: for each node, all its members' tables hold the same keys and values at its positions.
+/// Nodes of no token, and chains used by the same requests, are folded, so the result has the form of a built forest.
+/// \throws Error on a cycle, a parent or end node out of range, a negative length, a path longer than 2^31 - 1 tokens,
+/// or a node that no request uses.
+Forest build_forest(const ExplicitTree& tree);
+
+}  // namespace trunkline

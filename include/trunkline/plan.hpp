@@ -1,0 +1,192 @@
+// The plan: plain data that says which queries read which KV tokens together. No pointers, no page ids: spans name slots and
+// token positions, so a plan stays true while requests grow, and is a few KB.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trunkline/forest.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/types.hpp"
+
+namespace trunkline {
+
+/// How a forest becomes work items. Each policy is one row of the table in src/plan/policies/policy_table.cpp.
+enum class Policy : std::uint8_t {
+  kFlat,    ///< one request per item: FlashDecoding, FlashInfer; what an unshared batch must cost
+  kNode,    ///< one item per forest node: PAT-naive, DeFT-Node
+  kProfit,  ///< PAT's algorithm 1: a child with 4 x queries >= the parent's tokens carries the parent's tokens along
+  kAuto,    ///< the one with the least predicted time on the given machine
+};
+const char* name_of(Policy policy);
+/// \throws Error naming the known policies.
+Policy policy_from_name(std::string_view name);
+
+/// One (request, query token) pair.
+struct Query {
+  std::int32_t slot = 0;
+  std::uint32_t generation = 0;
+  std::int32_t token = 0;     ///< index among the request's query tokens of this step
+  std::int32_t from_end = 0;  ///< query tokens of the request after this one; its position is kv_len - 1 - from_end
+  bool operator==(const Query&) const = default;
+};
+
+/// How a span's bounds and mask are read; flags are or-ed.
+enum SpanFlags : std::uint32_t {
+  kSpanAbsolute = 0,
+  kSpanBeginFromEnd = 1,  ///< `begin` is added to the live kv_len of the span's slot (so it is <= 0)
+  kSpanEndFromEnd = 2,    ///< `end` is added to the live kv_len of the span's slot: the span is open-ended
+  kSpanTokenMask = 4,     ///< `mask` is the mask of the span's first token; token i has mask + i (token trees)
+};
+
+/// A run of tokens read through one request's page table.
+struct KvSpan {
+  std::int32_t slot = 0;
+  std::uint32_t generation = 0;
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int32_t mask = -1;  ///< index into Plan::masks of which queries of the item see the span; -1: all of them
+  std::uint32_t flags = kSpanAbsolute;
+
+  bool open_ended() const { return (flags & kSpanEndFromEnd) != 0; }
+  /// Token positions at a live length; never inverted.
+  Range at(std::int32_t kv_len) const {
+    const std::int32_t first = (flags & kSpanBeginFromEnd) != 0 ? kv_len + begin : begin;
+    const std::int32_t last = open_ended() ? kv_len + end : end;
+    return {first < 0 ? 0 : first, last < first ? (first < 0 ? 0 : first) : last};
+  }
+  bool operator==(const KvSpan&) const = default;
+};
+
+inline constexpr std::int32_t kMaxItemQueries = 128;
+
+/// A set of an item's queries: bit i is the item's i-th query.
+struct QueryMask {
+  std::array<std::uint64_t, 2> words{};
+  bool test(int query) const { return ((words[static_cast<std::size_t>(query) / 64] >> (query % 64)) & 1) != 0; }
+  void set(int query) { words[static_cast<std::size_t>(query) / 64] |= std::uint64_t{1} << (query % 64); }
+  bool operator==(const QueryMask&) const = default;
+};
+
+/// What one worker does for one KV head: the attention of some queries over some spans.
+struct WorkItem {
+  Range queries;  ///< into Plan::item_queries and Plan::item_outputs; at most kMaxItemQueries
+  Range spans;    ///< into Plan::spans
+  TileShape tile;
+  bool operator==(const WorkItem&) const = default;
+};
+
+/// Value of Plan::item_outputs for "this item is the query's only one: write the output itself".
+inline constexpr std::int32_t kDirect = -1;
+
+/// Upper limits that a plan must keep, for workspaces and device arenas of fixed size. Zero is no limit.
+struct PlanCapacity {
+  std::int32_t queries = 0;
+  std::int32_t items = 0;
+  std::int32_t spans = 0;
+  std::int32_t partials = 0;
+};
+
+/// Per layer, all heads together; bytes and FLOPs at the lengths of planning time.
+struct PlanStatistics {
+  std::int64_t kv_tokens_total = 0;     ///< read by a one-request-at-a-time kernel
+  std::int64_t kv_tokens_distinct = 0;  ///< in the forest
+  std::int64_t kv_tokens_read = 0;      ///< read by this plan
+  std::int64_t kv_bytes_distinct = 0;
+  std::int64_t kv_bytes_read = 0;
+  std::int64_t kv_bytes_reread = 0;  ///< kv_bytes_read - kv_bytes_distinct: served by a cache where one holds them
+  std::int64_t qo_bytes = 0;         ///< Q in, O out
+  std::int64_t partials = 0;         ///< partial slots: (item, query) pairs whose output needs a merge
+  std::int64_t partial_bytes = 0;    ///< fp32 O and LSE of the partials, written once and read once
+  double flops = 0;                  ///< 4 d per (query row, visible token)
+  double flops_padded = 0;           ///< with rows padded as the kernels do
+  double predicted_us = 0;           ///< by the cost model and the machine profile
+  double bound_us = 0;               ///< max(distinct KV, Q and O bytes / bandwidth, flops / rate) + launch: no plan is faster
+  std::int32_t fallbacks = 0;        ///< 1 when a capacity forced the plan back to `flat`
+};
+
+struct Plan {
+  AttentionShape shape;            ///< the key: a plan runs only on this shape
+  Policy policy = Policy::kFlat;   ///< never kAuto: what was chosen
+  std::uint64_t epoch = 0;         ///< grows with every plan that one planner makes
+
+  std::vector<Query> queries;               ///< by query id; id = the query's index in the batch at planning time
+  std::vector<WorkItem> items;
+  std::vector<std::int32_t> item_queries;   ///< query ids, item by item
+  std::vector<std::int32_t> item_outputs;   ///< beside item_queries: kDirect or a partial slot
+  std::vector<KvSpan> spans;
+  std::vector<QueryMask> masks;
+  std::vector<std::int32_t> merge_queries;  ///< query ids that have partials
+  std::vector<std::int32_t> merge_begin;    ///< [merge_queries + 1] CSR into merge_slots
+  std::vector<std::int32_t> merge_slots;    ///< partial slots of each such query, in the order of their tokens
+  /// Items by falling predicted cost. Workers take (item, KV head) tasks from the front: a task number t means item
+  /// schedule[t / kv_heads], head t % kv_heads.
+  std::vector<std::int32_t> schedule;
+  std::int32_t partials = 0;                ///< partial slots
+  PlanCapacity capacity;
+  PlanStatistics statistics;
+};
+
+/// How packs longer than their share are cut along KV.
+enum class KvSplit : std::uint8_t {
+  kBalance,  ///< where the cost model says that idle workers cost more than the extra partials
+  kMean,     ///< PAT section 6: packs longer than the mean are cut into equal parts of at most the mean
+  kNone,
+};
+const char* name_of(KvSplit split);
+
+struct PlanOptions {
+  Policy policy = Policy::kAuto;
+  KvSplit split = KvSplit::kBalance;
+  PlanCapacity capacity;
+};
+
+/// What `auto` saw of one candidate.
+struct PolicyEstimate {
+  Policy policy = Policy::kFlat;
+  double predicted_us = 0;
+  std::int64_t kv_tokens_read = 0;
+};
+
+/// Makes plans, keeping its memory between calls: no allocation once it has seen the largest batch.
+class Planner {
+ public:
+  explicit Planner(MachineProfile profile);
+  ~Planner();
+  Planner(Planner&&) noexcept;
+  Planner& operator=(Planner&&) noexcept;
+
+  /// The result lives until the next plan() of this planner. Debug builds run validate_plan on it.
+  /// \throws Error when the shape is unsupported, or when not even `flat` fits options.capacity.
+  const Plan& plan(const Forest& forest, const AttentionShape& shape, const PlanOptions& options = {});
+  /// Predicted time of every policy that `auto` considers, without building their plans.
+  std::vector<PolicyEstimate> estimate(const Forest& forest, const AttentionShape& shape);
+  const MachineProfile& profile() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Plan in memory of its own.
+Plan make_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
+               const PlanOptions& options = {});
+
+/// Proves that a plan is right for a forest, at the present lengths and at all that can grow from them: every (query, visible
+/// KV token) pair is covered exactly once, spans are read only through requests that share them, every query ends in one
+/// open-ended span of its own, partial slots do not collide, merges list every partial once, and limits hold.
+/// \return the first violation, or nothing.
+std::optional<std::string> find_plan_violation(const Plan& plan, const Forest& forest);
+/// \throws Error(kInternal) with the violation.
+void validate_plan(const Plan& plan, const Forest& forest);
+
+/// The plan and its statistics as a JSON object (RFC 8259), for people and tools.
+std::string plan_to_json(const Plan& plan);
+/// The statistics alone.
+std::string statistics_to_json(const PlanStatistics& statistics);
+
+}  // namespace trunkline

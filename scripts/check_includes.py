@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Checks that includes point one way; prints each that does not, and exits with 1 if there is any."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What each folder of src/ may include from src/, besides itself.
+ALLOWED = {
+    "base": set(),
+    "machine": {"base"},
+    "forest": {"base"},
+    "plan": {"base", "machine", "forest"},
+    "exec": {"base", "machine", "forest", "plan"},
+    "kv": {"base", "machine", "forest", "plan", "exec"},
+    "capi": {"base", "machine", "forest", "plan", "exec"},
+    "cli": {"base", "machine", "forest", "plan", "exec", "kv"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+DEVICE = re.compile(r"^(cuda|cub/|thrust/|nvtx|torch/|ATen/|c10/)")
+STANDARD = re.compile(r"^[a-z_]+$")  # <vector>, never <x.h> or <library/x>
+
+
+def includes_of(path):
+    return INCLUDE.findall(path.read_text(encoding="utf-8"))
+
+
+def source_faults(path):
+    parts = path.relative_to(ROOT / "src").parts
+    folder = parts[0]
+    for _, name in includes_of(path):
+        target = name.split("/")[0]
+        if DEVICE.match(name) and parts[:2] != ("exec", "cuda"):
+            yield f"{name}: CUDA and torch belong into src/exec/cuda"
+        if target in ALLOWED and target != folder and target not in ALLOWED[folder]:
+            yield f"{name}: src/{folder} may not include from src/{target}"
+        if parts[:2] == ("exec", "reference") and target == "plan":
+            yield f"{name}: the reference runs plans by their public form alone"
+        if name.startswith("CLI/") and path.name != "options.cpp":
+            yield f"{name}: only src/cli/options.cpp includes CLI11, which is slow to compile"
+
+
+def public_faults(path):
+    for bracket, name in includes_of(path):
+        if bracket == '"' and not name.startswith("trunkline/"):
+            yield f"{name}: a public header includes public headers only"
+        if bracket == "<" and not STANDARD.match(name):
+            yield f"{name}: a public header includes the standard library only"
+
+
+def main():
+    faults = 0
+    for folder, check in (("src", source_faults), ("include", public_faults)):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix not in {".hpp", ".cpp", ".cu", ".cuh", ".h"}:
+                continue
+            for fault in check(path):
+                print(f"{path.relative_to(ROOT)}: {fault}", file=sys.stderr)
+                faults += 1
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

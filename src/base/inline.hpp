@@ -1,0 +1,5 @@
+#pragma once
+
+/// For functions in headers that are also compiled with the flags of one instruction set (src/exec/cpu/kernels_*.cpp):
+/// an out-of-line copy of an ordinary inline function could be linked from there into code that runs on any machine.
+#define TRUNKLINE_INLINE inline __attribute__((always_inline))

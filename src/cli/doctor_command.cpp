@@ -1,0 +1,68 @@
+// `trunkline doctor`: what this machine has, and what will be used.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.hpp"
+#include "cli/text.hpp"
+#include "cli/version.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/threads.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+std::string size_or_unknown(std::int64_t bytes) {
+  return bytes > 0 ? human_bytes(static_cast<double>(bytes)) : "unknown";
+}
+
+void print_text(const CpuInfo& cpu, const MachineProfile& measured) {
+  std::cout << "trunkline " << version() << " (" << commit() << ")\n"
+            << "CPU                " << cpu.model << '\n'
+            << "cores usable       " << cpu.cores << '\n'
+            << "caches             L1d " << size_or_unknown(cpu.l1d_bytes) << ", L2 " << size_or_unknown(cpu.l2_bytes)
+            << ", last level " << size_or_unknown(cpu.llc_bytes) << '\n'
+            << "memory             " << size_or_unknown(cpu.memory_bytes) << ", available "
+            << size_or_unknown(cpu.memory_available_bytes) << '\n'
+            << "instruction sets  ";
+  for (const std::string& name : cpu.instruction_sets) std::cout << ' ' << name;
+  std::cout << "\nkernels used       " << name_of(cpu.isa) << " (TRUNKLINE_ISA=portable|avx2|avx512 lowers this)\n"
+            << "threads used       " << measured.workers << " (--threads changes this)\n"
+            << "read bandwidth     " << fixed(measured.read_bytes_per_us / 1e3, 1) << " GB/s, measured, all threads\n"
+            << "fp32 FMA rate      " << fixed(measured.flops_per_us / 1e3, 1) << " GFLOP/s, measured, all threads\n"
+            << "CUDA               not built into this binary\n";
+}
+
+void print_json(const CpuInfo& cpu, const MachineProfile& measured) {
+  nlohmann::ordered_json row;
+  row["version"] = version();
+  row["commit"] = commit();
+  row["device"] = cpu.model;
+  row["cores"] = cpu.cores;
+  row["l1d_bytes"] = cpu.l1d_bytes;
+  row["l2_bytes"] = cpu.l2_bytes;
+  row["llc_bytes"] = cpu.llc_bytes;
+  row["memory_bytes"] = cpu.memory_bytes;
+  row["memory_available_bytes"] = cpu.memory_available_bytes;
+  row["instruction_sets"] = cpu.instruction_sets;
+  row["isa"] = name_of(cpu.isa);
+  row["threads"] = measured.workers;
+  row["read_bytes_per_us"] = measured.read_bytes_per_us;
+  row["flops_per_us"] = measured.flops_per_us;
+  row["cuda"] = nullptr;
+  std::cout << row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace
+
+int doctor_command(const Options& options) {
+  ThreadPool workers(options.threads);
+  const MachineProfile measured = measure_cpu_profile(workers);
+  if (options.json) {
+    print_json(cpu_info(), measured);
+  } else {
+    print_text(cpu_info(), measured);
+  }
+  return kExitOk;
+}
+
+}  // namespace trunkline::cli

@@ -1,0 +1,164 @@
+// The only unit that includes CLI11, which costs as much compile time as the rest of the program.
+#include "cli/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <iostream>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "cli/version.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+// What the command line says before it is understood: each value is checked in one place, with one form of message.
+struct Words {
+  std::string heads = "32/8";
+  std::string dtype = "f16";
+  std::string device = "auto";
+  std::string policy = "auto";
+  std::string split = "balance";
+  std::string layout = "nhd";
+  std::string machine = "measured";
+};
+
+[[noreturn]] void fail_option(std::string_view option, std::string_view value, std::string_view supported) {
+  fail(ErrorCode::kInvalidArgument, option, " is \"", value, "\"; supported: ", supported);
+}
+
+template <class Value>
+struct Choice {
+  std::string_view name;
+  Value value;
+};
+
+template <class Value, std::size_t count>
+Value choose(std::string_view option, std::string_view given, const Choice<Value> (&choices)[count]) {
+  std::string names;
+  for (const Choice<Value>& choice : choices) {
+    if (choice.name == given) return choice.value;
+    names += (names.empty() ? "" : ", ") + std::string(choice.name);
+  }
+  fail_option(option, given, names);
+}
+
+std::int32_t parse_count(std::string_view text) {
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
+void parse_heads(const std::string& heads, AttentionShape& shape) {
+  const std::size_t slash = heads.find('/');
+  shape.q_heads = parse_count(std::string_view(heads).substr(0, slash));
+  shape.kv_heads = slash == std::string::npos ? 0 : parse_count(std::string_view(heads).substr(slash + 1));
+  if (shape.q_heads < 1 || shape.kv_heads < 1) {
+    fail_option("--heads", heads, "query heads / KV heads, both >= 1, as in 32/8");
+  }
+}
+
+void understand(const Words& words, Options& options) {
+  parse_heads(words.heads, options.shape);
+  options.shape.dtype =
+      choose<DType>("--dtype", words.dtype, {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}});
+  options.plan.policy = policy_from_name(words.policy);
+  options.plan.split = choose<KvSplit>(
+      "--split", words.split, {{"balance", KvSplit::kBalance}, {"mean", KvSplit::kMean}, {"none", KvSplit::kNone}});
+  options.layout =
+      choose<CacheLayout>("--layout", words.layout, {{"nhd", CacheLayout::kNhd}, {"hnd", CacheLayout::kHnd}});
+  options.profile = choose<ProfileSource>(
+      "--machine", words.machine, {{"measured", ProfileSource::kMeasured}, {"generic", ProfileSource::kGeneric}});
+  if (words.device == "cuda")
+    fail(ErrorCode::kUnsupported, "--device is \"cuda\"; CUDA is not built into this binary: auto, cpu");
+  options.shape.device = choose<Device>("--device", words.device, {{"auto", Device::kCpu}, {"cpu", Device::kCpu}});
+  const Support support = options.command == Command::kDoctor ? Support{true, ""} : supports(options.shape);
+  if (!support) fail(ErrorCode::kUnsupported, support.reason);
+  if (options.command != Command::kDoctor && options.inputs.empty() && options.trees.empty()) {
+    fail(ErrorCode::kInvalidArgument,
+         "no input; give decode-batch files, or --tree NODES/TOKENS as in --tree 1,8,512/32,512,256");
+  }
+}
+
+void add_shape_options(CLI::App& app, Options& options, Words& words) {
+  app.add_option("INPUT", options.inputs, "Decode-batch files: one JSON object a line");
+  app.add_option("--tree", options.trees,
+                 "A synthetic tree: nodes per level / tokens of each, as in 1,8,512/32,512,256")
+      ->allow_extra_args(false);
+  app.add_option("--limit", options.limit, "Batches to take from each file")
+      ->check(CLI::Range(1, INT32_MAX))
+      ->type_name("N");
+  app.add_option("--heads", words.heads, "Query heads / KV heads")->capture_default_str()->type_name("HQ/HKV");
+  app.add_option("--head-dim", options.shape.head_dim, "Head size: 64, 128, 256")
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--dtype", words.dtype, "Element type of Q, K and V: f16, bf16, f32")
+      ->capture_default_str()
+      ->type_name("TYPE");
+  app.add_option("--page-size", options.shape.page_size, "Tokens in a page, >= 1")
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--policy", words.policy, "How the batch is packed: flat, node, profit, auto")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--split", words.split, "How long packs are cut along KV: balance, mean, none")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--device", words.device, "auto, cpu")->capture_default_str()->type_name("NAME");
+  app.add_option("--machine", words.machine, "Where planning's machine facts come from: measured, generic")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--seed", options.seed, "Seed of page ids and tensors")->capture_default_str()->type_name("N");
+}
+
+void add_common_options(CLI::App& app, Options& options) {
+  app.add_option("--threads", options.threads, "Threads; without it, every core that this process may use")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+  app.add_flag("--json", options.json, "JSON lines on standard output, and nothing else there");
+}
+
+void add_run_options(CLI::App& app, Options& options, Words& words) {
+  app.add_option("--layout", words.layout, "Order of the KV cache: nhd, hnd")->capture_default_str()->type_name("NAME");
+  app.add_option("--repeat", options.repeat, "Timed runs of each policy")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  app.add_flag("--warm", options.warm,
+               "Leave the caches as they are between timed runs; normally each run starts cold");
+  app.add_flag("--check", options.check, "Check the outputs against plain attention in fp64");
+}
+
+}  // namespace
+
+std::optional<Options> parse_command_line(int argc, const char* const* argv) {
+  Options options;
+  Words words;
+  CLI::App app("Prefix-aware decode attention: reads each shared part of a batch's KV cache once.", "trunkline");
+  app.set_version_flag("--version", std::string("trunkline ") + version() + " (" + commit() + ")");
+  app.require_subcommand(1);
+
+  CLI::App* run =
+      app.add_subcommand("run", "Run decode attention over batches; compare a policy with one request at a time");
+  CLI::App* plan = app.add_subcommand("plan", "Explain a batch: its prefix forest, and what each policy makes of it");
+  CLI::App* doctor = app.add_subcommand("doctor", "What this machine has, and what will be used");
+  for (CLI::App* command : {run, plan}) add_shape_options(*command, options, words);
+  for (CLI::App* command : {run, plan, doctor}) add_common_options(*command, options);
+  add_run_options(*run, options, words);
+  plan->add_flag("--all", options.all, "Print every node and item, however many");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+      app.exit(error, std::cout, std::cerr);  // --help or --version
+      return std::nullopt;
+    }
+    fail(ErrorCode::kInvalidArgument, error.what());
+  }
+  options.command = run->parsed() ? Command::kRun : plan->parsed() ? Command::kPlan : Command::kDoctor;
+  understand(words, options);
+  return options;
+}
+
+}  // namespace trunkline::cli

@@ -1,0 +1,116 @@
+#include "cli/oracle_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include "base/random.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+// About ten seconds of scalar fp64 on one core.
+constexpr double kMultiplyAdds = 2e9;
+
+// Requests in random order, each taken while the budget lasts; the shortest when even one is too much.
+std::vector<std::int32_t> choose_rows(const AttentionShape& shape, const Batch& batch) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(batch.rows()));
+  std::iota(order.begin(), order.end(), 0);
+  RandomBits random(1);
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
+
+  std::vector<std::int32_t> rows;
+  double left = kMultiplyAdds;
+  for (const std::int32_t row : order) {
+    const double cost = 2.0 * batch.kv_lens[static_cast<std::size_t>(row)] * shape.q_heads * shape.head_dim;
+    if (cost > left) continue;
+    left -= cost;
+    rows.push_back(row);
+  }
+  if (rows.empty() && batch.rows() > 0) {
+    rows.push_back(static_cast<std::int32_t>(std::min_element(batch.kv_lens.begin(), batch.kv_lens.end()) -
+                                             batch.kv_lens.begin()));
+  }
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+double error_of(float value, float right) {
+  if (value == right) return 0;  // also infinities
+  const double error = std::abs(static_cast<double>(value) - static_cast<double>(right));
+  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
+}
+
+double largest_error(std::span<const float> values, std::span<const float> right) {
+  double largest = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) largest = std::max(largest, error_of(values[i], right[i]));
+  return largest;
+}
+
+}  // namespace
+
+OracleError tolerance(DType dtype) {
+  // fp32 accumulation over 2^18 tokens; a kernel may also round queries or weights to the 16-bit type.
+  switch (dtype) {
+    case DType::kF32: return {1e-4, 1e-4};
+    case DType::kF16: return {1e-3, 1e-3};
+    case DType::kBF16: break;
+  }
+  return {8e-3, 8e-3};
+}
+
+bool within(const OracleError& error, const OracleError& limit) {
+  return error.output <= limit.output && error.lse <= limit.lse;
+}
+
+Oracle::Oracle(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args)
+    : row_elements_(static_cast<std::size_t>(shape.q_heads) * static_cast<std::size_t>(shape.head_dim)),
+      heads_(static_cast<std::size_t>(shape.q_heads)),
+      rows_(choose_rows(shape, batch)),
+      out_(rows_.size() * row_elements_),
+      lse_(rows_.size() * heads_) {
+  // A batch of the chosen rows over the same pages.
+  std::vector<std::int32_t> kv_lens;
+  std::vector<std::int32_t> indptr{0};
+  std::vector<std::int64_t> page_ids;
+  const std::size_t row_bytes = row_elements_ * size_of(shape.dtype);
+  std::vector<std::byte> queries(rows_.size() * row_bytes);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const std::int32_t row = rows_[i];
+    kv_lens.push_back(batch.kv_lens[static_cast<std::size_t>(row)]);
+    const std::int64_t pages = (std::int64_t{kv_lens.back()} + shape.page_size - 1) / shape.page_size;
+    for (std::int64_t page = 0; page < pages; ++page) page_ids.push_back(batch.pages.id(row, page));
+    indptr.push_back(static_cast<std::int32_t>(page_ids.size()));
+    std::memcpy(queries.data() + i * row_bytes,
+                static_cast<const std::byte*>(args.q) + static_cast<std::size_t>(row) * row_bytes, row_bytes);
+  }
+  Batch sample;
+  sample.pages = PageTable::csr(indptr, std::span<const std::int64_t>(page_ids), shape.page_size);
+  sample.kv_lens = kv_lens;
+  sample.num_pages = batch.num_pages;
+  AttentionArgs sample_args = args;
+  sample_args.q = queries.data();
+  sample_args.out = out_.data();
+  sample_args.lse = lse_.data();
+  reference_attention(shape, sample, sample_args);
+}
+
+OracleError Oracle::compare(const AttentionArgs& args) const {
+  OracleError error;
+  const auto* out = static_cast<const float*>(args.out);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto row = static_cast<std::size_t>(rows_[i]);
+    const std::span<const float> right_out(out_.data() + i * row_elements_, row_elements_);
+    const std::span<const float> right_lse(lse_.data() + i * heads_, heads_);
+    error.output = std::max(error.output, largest_error({out + row * row_elements_, row_elements_}, right_out));
+    error.lse = std::max(error.lse, largest_error({args.lse + row * heads_, heads_}, right_lse));
+  }
+  return error;
+}
+
+}  // namespace trunkline::cli

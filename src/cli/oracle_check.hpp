@@ -1,0 +1,43 @@
+// Checking outputs against plain attention in fp64.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trunkline/attention.hpp"
+#include "trunkline/batch.hpp"
+#include "trunkline/types.hpp"
+
+namespace trunkline::cli {
+
+struct OracleError {
+  double output = 0;  ///< largest absolute error of O; infinity where one is not finite
+  double lse = 0;     ///< largest absolute error of the log-sum-exp
+};
+
+/// Largest errors that are accepted: K, V and Q are exact inputs to both sides, so what is left is the kernel's own
+/// rounding.
+OracleError tolerance(DType dtype);
+bool within(const OracleError& error, const OracleError& limit);
+
+/// The right outputs of a batch of one query token a request; of a sample of its requests where all would take minutes.
+class Oracle {
+ public:
+  /// \param args with fp32 output and LSE in the default strides; the batch and tensors are read now, the outputs are
+  /// not.
+  Oracle(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args);
+
+  /// Requests that are compared.
+  std::int32_t rows() const { return static_cast<std::int32_t>(rows_.size()); }
+  /// Errors of the outputs that args.out and args.lse now hold.
+  OracleError compare(const AttentionArgs& args) const;
+
+ private:
+  std::size_t row_elements_;
+  std::size_t heads_;
+  std::vector<std::int32_t> rows_;
+  std::vector<float> out_;  // [rows, Hq, d]
+  std::vector<float> lse_;  // [rows, Hq]
+};
+
+}  // namespace trunkline::cli

@@ -1,0 +1,111 @@
+// `trunkline plan`: what a batch shares, and what each policy makes of it. Allocates no KV cache.
+#include <array>
+#include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/check.hpp"
+#include "cli/explain.hpp"
+#include "cli/program.hpp"
+#include "cli/text.hpp"
+#include "cli/version.hpp"
+#include "kv/paged_batch.hpp"
+#include "trunkline/trunkline.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+constexpr std::array<Policy, 3> kPolicies = {Policy::kFlat, Policy::kNode, Policy::kProfit};
+constexpr std::size_t kListed = 24;  // lines of a forest, and items of a plan, without --all
+
+void check_memory(const std::vector<DecodeBatch>& batches, const Options& options) {
+  const std::int64_t available = cpu_info().memory_available_bytes;
+  for (const DecodeBatch& batch : batches) {
+    const std::int64_t needed = 2 * paged_batch_size(batch.tree, options.shape.page_size).table_bytes();
+    if (needed <= available) continue;
+    fail(ErrorCode::kInvalidArgument, batch.tree.name, ": its page table needs ", needed, " bytes of memory (",
+         human_bytes(static_cast<double>(needed)), ") and ", available,
+         " are available; give a larger --page-size, or a smaller batch");
+  }
+}
+
+Plan plan_of(Planner& planner, const Forest& forest, const Options& options, Policy policy) {
+  PlanOptions plan = options.plan;
+  plan.policy = policy;
+  return planner.plan(forest, options.shape, plan);
+}
+
+nlohmann::ordered_json forest_to_json(const Forest& forest) {
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+  for (const ForestNode& node : forest.nodes) {
+    nlohmann::ordered_json entry;
+    entry["parent"] = node.parent;
+    entry["begin"] = node.begin;
+    entry["end"] = node.end;
+    entry["requests"] = nlohmann::ordered_json::array();
+    for (std::int32_t i = node.requests.begin; i < node.requests.end; ++i) {
+      entry["requests"].push_back(forest.order[static_cast<std::size_t>(i)]);
+    }
+    nodes.push_back(std::move(entry));
+  }
+  return {
+      {"total_tokens", forest.total_tokens}, {"distinct_tokens", forest.distinct_tokens}, {"nodes", std::move(nodes)}};
+}
+
+void print_json(const DecodeBatch& batch, const Forest& forest, const std::vector<Plan>& plans, const Plan& chosen) {
+  nlohmann::ordered_json row;
+  row["suite"] = batch.suite;
+  row["case"] = batch.label;
+  row["source"] = batch.source;
+  row["forest"] = forest_to_json(forest);
+  for (const Plan& plan : plans) {
+    nlohmann::ordered_json statistics = nlohmann::ordered_json::parse(statistics_to_json(plan.statistics));
+    statistics["items"] = plan.items.size();
+    row["policies"][name_of(plan.policy)] = std::move(statistics);
+  }
+  row["plan"] = nlohmann::ordered_json::parse(plan_to_json(chosen));
+  row["commit"] = commit();
+  std::cout << row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+}
+
+void print_text(const DecodeBatch& batch, const Options& options, const Forest& forest, const std::vector<Plan>& plans,
+                const Plan& chosen) {
+  const std::size_t limit = options.all ? std::numeric_limits<std::size_t>::max() : kListed;
+  constexpr std::size_t kTitleWidth = 100;
+  std::cout << printable(batch.tree.name + (batch.source.empty() ? "" : " (" + batch.source + ")"), kTitleWidth)
+            << '\n';
+  print_forest(std::cout, forest, limit);
+  std::cout << '\n';
+  print_plans(std::cout, plans, chosen.policy);
+  std::cout << '\n';
+  print_items(std::cout, chosen, limit);
+}
+
+}  // namespace
+
+int plan_command(const Options& options) {
+  const std::vector<DecodeBatch> batches = load_inputs(options);
+  check_memory(batches, options);
+  ThreadPool workers(options.threads);
+  Planner planner(options.profile == ProfileSource::kMeasured ? measure_cpu_profile(workers)
+                                                              : generic_cpu_profile(workers.size()));
+  bool first = true;
+  for (const DecodeBatch& input : batches) {
+    const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, options.seed);
+    const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
+    std::vector<Plan> plans;
+    for (const Policy policy : kPolicies) plans.push_back(plan_of(planner, forest, options, policy));
+    const Plan chosen = plan_of(planner, forest, options, options.plan.policy);
+    if (options.json) {
+      print_json(input, forest, plans, chosen);
+    } else {
+      if (!first) std::cout << '\n';
+      print_text(input, options, forest, plans, chosen);
+    }
+    first = false;
+  }
+  return kExitOk;
+}
+
+}  // namespace trunkline::cli

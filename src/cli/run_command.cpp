@@ -1,0 +1,207 @@
+// `trunkline run`: real decode batches through `flat` and a policy, timed in turn and checked.
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/check.hpp"
+#include "cli/measure.hpp"
+#include "cli/oracle_check.hpp"
+#include "cli/program.hpp"
+#include "cli/run_report.hpp"
+#include "cli/text.hpp"
+#include "kv/paged_batch.hpp"
+#include "kv/synthetic_cache.hpp"
+#include "trunkline/trunkline.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+// What one batch needs: tables, tensors, and as much again as Q, O and the tables for forest, plan and oracle.
+std::int64_t needed_bytes(const DecodeBatch& batch, const AttentionShape& shape) {
+  const PagedBatchSize size = paged_batch_size(batch.tree, shape.page_size);
+  const std::int64_t queries_only = synthetic_cache_bytes(shape, 0, size.rows);
+  return synthetic_cache_bytes(shape, size.num_pages, size.rows) + queries_only + 2 * size.table_bytes();
+}
+
+void check_memory(const std::vector<DecodeBatch>& batches, const Options& options, std::int64_t flush_bytes) {
+  const std::int64_t available = cpu_info().memory_available_bytes;
+  for (const DecodeBatch& batch : batches) {
+    const std::int64_t needed = needed_bytes(batch, options.shape) + flush_bytes;
+    if (needed <= available) continue;
+    fail(ErrorCode::kInvalidArgument, batch.tree.name, " needs ", needed, " bytes of memory (",
+         human_bytes(static_cast<double>(needed)), ") and ", available, " are available (",
+         human_bytes(static_cast<double>(available)),
+         "); give fewer KV heads (--heads), a smaller --head-dim, a 16-bit --dtype, or a smaller batch");
+  }
+}
+
+std::size_t plan_bytes(const Plan& plan) {
+  const auto bytes = [](const auto& values) { return values.size() * sizeof(values[0]); };
+  return sizeof(Plan) + bytes(plan.queries) + bytes(plan.items) + bytes(plan.item_queries) + bytes(plan.item_outputs) +
+         bytes(plan.spans) + bytes(plan.masks) + bytes(plan.merge_queries) + bytes(plan.merge_begin) +
+         bytes(plan.merge_slots) + bytes(plan.schedule);
+}
+
+// A plan made ready to run, with a workspace of its own.
+class ReadyPlan {
+ public:
+  ReadyPlan(Plan plan, const CpuExecutor& executor, const Batch& batch)
+      : plan_(std::move(plan)),
+        bytes_(executor.workspace_bytes(plan_, batch.rows())),
+        workspace_(bytes_),
+        executor_(executor) {
+    executor_.resolve(plan_, batch, workspace());
+  }
+  const Plan& plan() const { return plan_; }
+  std::size_t workspace_bytes() const { return bytes_; }
+  void resolve(const Batch& batch) { executor_.resolve(plan_, batch, workspace()); }
+  void run(const AttentionArgs& args) { executor_.run(args, workspace()); }
+
+ private:
+  std::span<std::byte> workspace() { return {workspace_.data(), bytes_}; }
+
+  Plan plan_;
+  std::size_t bytes_;
+  Arena workspace_;
+  const CpuExecutor& executor_;
+};
+
+struct Machine {
+  Workers& workers;
+  CpuExecutor executor;
+  MachineProfile measured;
+  Planner planner;
+  CacheFlusher flusher;
+};
+
+Plan plan_of(Machine& machine, const Forest& forest, const Options& options, Policy policy) {
+  PlanOptions plan = options.plan;
+  plan.policy = policy;
+  return machine.planner.plan(forest, options.shape, plan);
+}
+
+// Forest and plan again and again, as a serving step would; the first time checks every page id.
+Forest time_planning(Machine& machine, const Batch& batch, const Options& options, RunResult& result) {
+  ForestBuilder builder;
+  Forest forest = builder.build(batch, IdCheck::kAllPages);
+  machine.planner.plan(forest, options.shape, options.plan);
+  std::vector<double> forest_us;
+  std::vector<double> plan_us;
+  for (int i = 0; i < std::max(options.repeat, 5); ++i) {
+    const Forest* built = nullptr;
+    forest_us.push_back(time_us([&] { built = &builder.build(batch); }));
+    plan_us.push_back(time_us([&] { machine.planner.plan(*built, options.shape, options.plan); }));
+  }
+  result.forest_us = summarize(forest_us).us;
+  result.plan_us = summarize(plan_us).us;
+  return forest;
+}
+
+void time_runs(Machine& machine, const Options& options, const AttentionArgs& args, ReadyPlan& flat, ReadyPlan& policy,
+               RunResult& result) {
+  flat.run(args);
+  policy.run(args);
+  std::vector<double> flat_us;
+  std::vector<double> policy_us;
+  for (int i = 0; i < options.repeat; ++i) {
+    if (!options.warm) machine.flusher.flush();
+    flat_us.push_back(time_us([&] { flat.run(args); }));
+    if (!options.warm) machine.flusher.flush();
+    policy_us.push_back(time_us([&] { policy.run(args); }));
+  }
+  result.flat = summarize(flat_us);
+  result.policy = summarize(policy_us);
+}
+
+CheckResult check_runs(const Options& options, const Batch& batch, const Forest& forest, const AttentionArgs& args,
+                       std::initializer_list<ReadyPlan*> plans) {
+  const Oracle oracle(options.shape, batch, args);
+  CheckResult check;
+  check.rows = oracle.rows();
+  const std::size_t rows = static_cast<std::size_t>(batch.rows()) * static_cast<std::size_t>(options.shape.q_heads);
+  for (ReadyPlan* plan : plans) {
+    validate_plan(plan->plan(), forest);
+    // So that an output which is not written is not taken for the one of the run before.
+    std::fill_n(static_cast<float*>(args.out), rows * static_cast<std::size_t>(options.shape.head_dim),
+                std::numeric_limits<float>::quiet_NaN());
+    std::fill_n(args.lse, rows, std::numeric_limits<float>::quiet_NaN());
+    plan->run(args);
+    const OracleError error = oracle.compare(args);
+    check.error.output = std::max(check.error.output, error.output);
+    check.error.lse = std::max(check.error.lse, error.lse);
+  }
+  check.passed = within(check.error, tolerance(options.shape.dtype));
+  return check;
+}
+
+RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& machine, Progress& progress) {
+  RunResult result;
+  result.suite = input.suite;
+  result.label = input.label;
+  result.source = input.source;
+  progress.step("planning " + input.tree.name);
+  const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, options.seed);
+  const Batch batch = paged.view();
+  result.requests = batch.rows();
+  const Forest forest = time_planning(machine, batch, options, result);
+  for (std::size_t i = 0; i < kShownPolicies.size(); ++i) {
+    result.tokens_read[i] = plan_of(machine, forest, options, kShownPolicies[i]).statistics.kv_tokens_read;
+  }
+
+  progress.step("filling the KV cache of " + input.tree.name);
+  SyntheticOptions synthetic;
+  synthetic.seed = options.seed;
+  synthetic.layout = options.layout;
+  const SyntheticCache cache(options.shape, batch, forest, synthetic, machine.workers);
+  ReadyPlan flat(plan_of(machine, forest, options, Policy::kFlat), machine.executor, batch);
+  ReadyPlan policy(plan_of(machine, forest, options, options.plan.policy), machine.executor, batch);
+  result.chosen = policy.plan().policy;
+  result.statistics = policy.plan().statistics;
+  result.plan_bytes = plan_bytes(policy.plan());
+  result.workspace_bytes = policy.workspace_bytes();
+  result.resolve_us = time_us([&] { policy.resolve(batch); });
+  result.floor_us = floor_us(result.statistics, machine.measured);
+
+  progress.step("timing " + input.tree.name);
+  time_runs(machine, options, cache.args(), flat, policy, result);
+  progress.step("checking " + input.tree.name);
+  if (options.check) result.check = check_runs(options, batch, forest, cache.args(), {&flat, &policy});
+  return result;
+}
+
+}  // namespace
+
+int run_command(const Options& options) {
+  constexpr std::size_t kSteps = 4;
+  const std::vector<DecodeBatch> batches = load_inputs(options);
+  const CpuInfo cpu = cpu_info();
+  const std::size_t llc_bytes = options.warm ? 0 : static_cast<std::size_t>(std::max<std::int64_t>(cpu.llc_bytes, 0));
+  check_memory(batches, options, static_cast<std::int64_t>(CacheFlusher::buffer_bytes(llc_bytes)));
+
+  ThreadPool workers(options.threads);
+  const MachineProfile measured = measure_cpu_profile(workers);
+  Machine machine{workers, CpuExecutor(workers), measured,
+                  Planner(options.profile == ProfileSource::kMeasured ? measured : generic_cpu_profile(workers.size())),
+                  CacheFlusher(llc_bytes, workers)};
+  const RunSetting setting{options, measured, workers.size(), cpu.model, machine.executor.isa()};
+
+  std::vector<RunResult> results;
+  {
+    Progress progress(batches.size() * kSteps);
+    for (const DecodeBatch& batch : batches) {
+      results.push_back(run_batch(batch, options, machine, progress));
+      if (options.json) std::cout << run_to_json(setting, results.back()) << std::endl;
+    }
+  }
+  if (!options.json) print_run_tables(std::cout, setting, results);
+  const bool wrong = std::any_of(results.begin(), results.end(),
+                                 [](const RunResult& result) { return result.check && !result.check->passed; });
+  if (wrong) std::cerr << "trunkline: error: an output is further from plain attention than rounding explains\n";
+  return wrong ? kExitCheckFailed : kExitOk;
+}
+
+}  // namespace trunkline::cli

@@ -1,0 +1,163 @@
+#include "cli/run_report.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "base/check.hpp"
+#include "cli/text.hpp"
+#include "cli/version.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+std::string heads_of(const AttentionShape& shape) {
+  return concat(shape.q_heads, "/", shape.kv_heads);
+}
+const char* mode_of(const Options& options) {
+  return options.warm ? "warm" : "cold";
+}
+
+std::string title_of(const RunResult& result) {
+  constexpr std::size_t kSourceWidth = 60;
+  const std::string title = result.suite + ":" + result.label;
+  return printable(result.source.empty() ? title : title + " " + result.source, kSourceWidth);
+}
+
+void print_reads(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
+  out << "KV tokens that are read, by a kernel that takes one request at a time, and by each policy;\n"
+         "\"distinct\" is the least that any kernel can read.\n\n";
+  std::vector<std::string> header = {"batch", "requests", "one at a time", "distinct"};
+  for (const Policy policy : kShownPolicies) header.emplace_back(name_of(policy));
+  if (options.plan.policy == Policy::kAuto) header.emplace_back("auto");
+  Table table(std::move(header));
+  for (const RunResult& result : results) {
+    std::vector<std::string> row = {title_of(result), std::to_string(result.requests),
+                                    with_commas(result.statistics.kv_tokens_total),
+                                    with_commas(result.statistics.kv_tokens_distinct)};
+    for (const std::int64_t tokens : result.tokens_read) row.push_back(with_commas(tokens));
+    if (options.plan.policy == Policy::kAuto) row.push_back(with_commas(result.statistics.kv_tokens_read));
+    table.add(std::move(row));
+  }
+  table.print(out);
+}
+
+void print_times(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
+  const std::string policy = name_of(options.plan.policy);
+  out << "\nTime of one layer (median of " << options.repeat
+      << "); \"floor\" is the larger of distinct KV bytes / measured\n"
+      << "bandwidth and FLOPs / measured FMA rate; \"planning\" is forest and plan, once for all layers of a step;\n"
+      << "\"memory\" is plan and workspace.\n\n";
+  std::vector<std::string> header = {"batch", "flat", policy};
+  if (options.plan.policy == Policy::kAuto) header.emplace_back("chose");
+  for (const char* name : {"speed-up", "floor", "x floor", "planning", "memory"}) header.emplace_back(name);
+  if (options.check) header.emplace_back("largest error");
+  Table table(std::move(header));
+  for (const RunResult& result : results) {
+    std::vector<std::string> row = {title_of(result), human_time(result.flat.us), human_time(result.policy.us)};
+    if (options.plan.policy == Policy::kAuto) row.emplace_back(name_of(result.chosen));
+    row.push_back(fixed(result.speed_up(), 2) + "x");
+    row.push_back(human_time(result.floor_us));
+    row.push_back(fixed(result.policy.us / result.floor_us, 2));
+    row.push_back(human_time(result.forest_us + result.plan_us));
+    row.push_back(human_bytes(static_cast<double>(result.plan_bytes + result.workspace_bytes)));
+    if (result.check) row.push_back(scientific(result.check->error.output) + (result.check->passed ? "" : " WRONG"));
+    table.add(std::move(row));
+  }
+  table.print(out);
+}
+
+void print_checks(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
+  const OracleError limit = tolerance(options.shape.dtype);
+  const auto wrong = std::count_if(results.begin(), results.end(), [](const RunResult& r) { return !r.check->passed; });
+  out << "\nChecked against plain attention in fp64 (outputs within " << scientific(limit.output)
+      << ", log-sum-exp within " << scientific(limit.lse) << "): " << results.size() - static_cast<std::size_t>(wrong)
+      << " of " << results.size() << " batches are right.\n";
+  for (const RunResult& result : results) {
+    if (result.check->rows < result.requests) {
+      out << "  " << title_of(result) << ": " << result.check->rows << " of " << result.requests
+          << " requests, chosen at random, were compared\n";
+    }
+  }
+}
+
+}  // namespace
+
+double floor_us(const PlanStatistics& statistics, const MachineProfile& measured) {
+  return std::max(static_cast<double>(statistics.kv_bytes_distinct) / measured.read_bytes_per_us,
+                  statistics.flops / measured.flops_per_us);
+}
+
+void print_run_tables(std::ostream& out, const RunSetting& setting, const std::vector<RunResult>& results) {
+  const Options& options = setting.options;
+  const AttentionShape& shape = options.shape;
+  out << "Decode attention: " << heads_of(shape) << " heads of " << shape.head_dim << ", " << name_of(shape.dtype)
+      << ", pages of " << shape.page_size << ", caches " << mode_of(options) << " before each run\n"
+      << setting.device << ", " << setting.threads << " threads, " << name_of(setting.isa) << " kernels; reads "
+      << fixed(setting.measured.read_bytes_per_us / 1e3, 1) << " GB/s, "
+      << fixed(setting.measured.flops_per_us / 1e3, 1) << " GFLOP/s in fp32 (measured)\n\n";
+  print_reads(out, options, results);
+  print_times(out, options, results);
+  if (options.check) print_checks(out, options, results);
+}
+
+std::string run_to_json(const RunSetting& setting, const RunResult& result) {
+  const Options& options = setting.options;
+  nlohmann::ordered_json row;
+  row["suite"] = result.suite;
+  row["case"] = result.label;
+  row["source"] = result.source;
+  row["heads"] = heads_of(options.shape);
+  row["head_dim"] = options.shape.head_dim;
+  row["dtype"] = name_of(options.shape.dtype);
+  row["page_size"] = options.shape.page_size;
+  row["layout"] = options.layout == CacheLayout::kNhd ? "nhd" : "hnd";
+  row["policy"] = name_of(options.plan.policy);
+  row["chosen"] = name_of(result.chosen);
+  row["mode"] = mode_of(options);
+  row["us"] = result.policy.us;
+  row["us_p10"] = result.policy.us_p10;
+  row["us_p90"] = result.policy.us_p90;
+  row["flat_us"] = result.flat.us;
+  row["flat_us_p10"] = result.flat.us_p10;
+  row["flat_us_p90"] = result.flat.us_p90;
+  row["speed_up"] = result.speed_up();
+  row["floor_us"] = result.floor_us;
+  row["forest_us"] = result.forest_us;
+  row["plan_us"] = result.plan_us;
+  row["resolve_us"] = result.resolve_us;
+  row["predicted_us"] = result.statistics.predicted_us;
+  row["requests"] = result.requests;
+  row["kv_tokens_total"] = result.statistics.kv_tokens_total;
+  row["kv_tokens_distinct"] = result.statistics.kv_tokens_distinct;
+  row["kv_tokens_read"] = result.statistics.kv_tokens_read;
+  for (std::size_t i = 0; i < kShownPolicies.size(); ++i) {
+    row["kv_tokens_read_by"][name_of(kShownPolicies[i])] = result.tokens_read[i];
+  }
+  row["kv_bytes_distinct"] = result.statistics.kv_bytes_distinct;
+  row["partials"] = result.statistics.partials;
+  row["partial_bytes"] = result.statistics.partial_bytes;
+  row["plan_bytes"] = result.plan_bytes;
+  row["workspace_bytes"] = result.workspace_bytes;
+  row["max_err"] = nullptr;
+  row["max_lse_err"] = nullptr;
+  row["checked_requests"] = 0;
+  row["passed"] = nullptr;
+  if (result.check) {
+    row["max_err"] = result.check->error.output;
+    row["max_lse_err"] = result.check->error.lse;
+    row["checked_requests"] = result.check->rows;
+    row["passed"] = result.check->passed;
+  }
+  row["repeat"] = options.repeat;
+  row["seed"] = options.seed;
+  row["threads"] = setting.threads;
+  row["isa"] = name_of(setting.isa);
+  row["read_bytes_per_us"] = setting.measured.read_bytes_per_us;
+  row["flops_per_us"] = setting.measured.flops_per_us;
+  row["device"] = setting.device;
+  row["commit"] = commit();
+  return row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace trunkline::cli

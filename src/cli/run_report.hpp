@@ -1,0 +1,59 @@
+// What `trunkline run` found out about a batch, as a table and as JSON.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/measure.hpp"
+#include "cli/options.hpp"
+#include "cli/oracle_check.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::cli {
+
+/// The policies whose reads are shown beside the chosen one's.
+inline constexpr std::array<Policy, 3> kShownPolicies = {Policy::kFlat, Policy::kNode, Policy::kProfit};
+
+struct CheckResult {
+  OracleError error;      ///< the larger one of `flat` and the chosen policy
+  std::int32_t rows = 0;  ///< requests compared
+  bool passed = false;
+};
+
+struct RunResult {
+  std::string suite, label, source;
+  std::int32_t requests = 0;
+  Policy chosen = Policy::kFlat;
+  PlanStatistics statistics;                                      ///< of the chosen plan
+  std::array<std::int64_t, kShownPolicies.size()> tokens_read{};  ///< by kShownPolicies
+  Timing flat, policy;
+  double forest_us = 0, plan_us = 0, resolve_us = 0;  ///< medians, of the chosen policy
+  double floor_us = 0;
+  std::size_t plan_bytes = 0, workspace_bytes = 0;
+  std::optional<CheckResult> check;
+
+  double speed_up() const { return flat.us / policy.us; }
+};
+
+/// What all batches of a run have in common.
+struct RunSetting {
+  const Options& options;
+  MachineProfile measured;
+  std::int32_t threads = 0;
+  std::string device;  ///< CPU model
+  CpuIsa isa = CpuIsa::kPortable;
+};
+
+/// max(distinct KV bytes / measured read bandwidth, FLOPs / measured FMA rate).
+double floor_us(const PlanStatistics& statistics, const MachineProfile& measured);
+
+void print_run_tables(std::ostream& out, const RunSetting& setting, const std::vector<RunResult>& results);
+/// One object on one line.
+std::string run_to_json(const RunSetting& setting, const RunResult& result);
+
+}  // namespace trunkline::cli

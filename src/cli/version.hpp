@@ -1,0 +1,10 @@
+// What this binary is.
+#pragma once
+
+namespace trunkline::cli {
+
+const char* version();
+/// The commit that was built, with "-dirty" when the tree had changes; "unknown" outside a git checkout.
+const char* commit();
+
+}  // namespace trunkline::cli

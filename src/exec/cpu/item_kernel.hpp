@@ -1,0 +1,230 @@
+// One work item on the CPU: gathers its queries, streams its tokens once for all of them, writes outputs or partials.
+//
+// Heads are the inner loop of the token blocks, so a page is read as it lies, whatever the layout, and huge contiguous
+// reads keep the hardware prefetcher running. Per KV head the state is Q and O in fp32: 8 * rows * d bytes, kept in L2
+// by the executor's choice of how many heads one task takes.
+#pragma once
+
+#include "exec/cpu/narrow_kernel.hpp"
+#include "exec/cpu/output.hpp"
+#include "exec/cpu/wide_kernel.hpp"
+
+namespace trunkline::cpu {
+
+template <class Isa, int kDim, class Element>
+class ItemKernel {
+  static constexpr int kLanes = Isa::kLanes;
+  static constexpr int kNarrowGroup = kLanes >= 16 ? 4 : 2;  // rows that the narrow kernel takes at once
+  static constexpr int kTokenBytes = kDim * Element::kBytes;
+  static constexpr int kPanelRows = Isa::kPanelVecs * kLanes;
+
+ public:
+  static std::size_t scratch_floats(int rows, int heads) {
+    const std::size_t state = static_cast<std::size_t>(state_floats(rows <= kMaxNarrow ? rows : padded(rows)));
+    const std::size_t scores =
+        static_cast<std::size_t>(kBlockTokens) * (kPanelRows > kMaxNarrow ? kPanelRows : kMaxNarrow);
+    return static_cast<std::size_t>(heads) * state + 2 * kBlockTokens * kDim + scores;
+  }
+
+  static void run(const LayerView& layer, const ItemView& item, int head_begin, int head_end, float* scratch) {
+    ItemKernel kernel(layer, item, head_begin, head_end, scratch);
+    kernel.gather_queries();
+    TokenWalk<Isa> walk(layer, item, kernel.rows_ <= kMaxSmallBlockRows ? kSmallBlockTokens : kBlockTokens);
+    TokenBlock blocks[2];
+    bool more = walk.next(blocks[0]);
+    for (int present = 0; more; present ^= 1) {
+      more = walk.next(blocks[present ^ 1]);
+      for (int head = head_begin; head < head_end; ++head)
+        kernel.attend(blocks[present], more ? &blocks[present ^ 1] : nullptr, head);
+    }
+    kernel.write();
+  }
+
+ private:
+  static constexpr int kMaxNarrow = Isa::kNarrowRows;
+  static constexpr int kMaxSmallBlockRows = 2 * kLanes;  // about where FLOPs begin to outweigh bytes
+
+  static constexpr int padded(int rows) { return (rows + kLanes - 1) / kLanes * kLanes; }
+
+  // Q, O, maxima and sums of the rows of one KV head, in whole cache lines.
+  static constexpr int state_floats(int rows) { return (rows * (2 * kDim + 2) + 15) / 16 * 16; }
+
+  TRUNKLINE_INLINE ItemKernel(const LayerView& layer, const ItemView& item, int head_begin, int head_end,
+                              float* scratch)
+      : layer_(layer),
+        item_(item),
+        head_begin_(head_begin),
+        head_end_(head_end),
+        rows_(item.query_count * layer.group_size) {
+    narrow_ = rows_ <= kMaxNarrow;
+    padded_rows_ = narrow_ ? rows_ : padded(rows_);
+    keys_ = scratch;
+    values_ = keys_ + kBlockTokens * kDim;
+    scores_ = values_ + kBlockTokens * kDim;
+    states_ = scores_ + kBlockTokens * (kPanelRows > kMaxNarrow ? kPanelRows : kMaxNarrow);
+  }
+
+  // State of one KV head: Q, O, maxima, sums.
+  TRUNKLINE_INLINE float* state(int head) const { return states_ + (head - head_begin_) * state_floats(padded_rows_); }
+  TRUNKLINE_INLINE float* outputs(int head) const { return state(head) + padded_rows_ * kDim; }
+  TRUNKLINE_INLINE float* maxima(int head) const { return outputs(head) + padded_rows_ * kDim; }
+  TRUNKLINE_INLINE float* sums(int head) const { return maxima(head) + padded_rows_; }
+
+  // Where element `element` of row `row` lies in a state's Q or O.
+  TRUNKLINE_INLINE int place(int row, int element) const {
+    if (narrow_) return row * kDim + element;
+    const int panel = row / kPanelRows * kPanelRows;
+    const int width = padded_rows_ - panel < kPanelRows ? padded_rows_ - panel : kPanelRows;
+    return panel * kDim + element * width + (row - panel);
+  }
+
+  TRUNKLINE_INLINE void gather_queries() {
+    for (int head = head_begin_; head < head_end_; ++head) {
+      float* q = state(head);
+      float* o = outputs(head);
+      for (int i = 0; i < padded_rows_ * kDim; ++i) q[i] = o[i] = 0;
+      for (int i = 0; i < padded_rows_; ++i) maxima(head)[i] = -__builtin_inff();
+      for (int i = 0; i < padded_rows_; ++i) sums(head)[i] = 0;
+      for (int row = 0; row < rows_; ++row) gather_row(head, row, q);
+    }
+  }
+
+  TRUNKLINE_INLINE void gather_row(int head, int row, float* q) {
+    const int query = item_.query_ids[row / layer_.group_size];
+    const int q_head = head * layer_.group_size + row % layer_.group_size;
+    const std::byte* from =
+        layer_.q +
+        (item_.queries[query].token * layer_.q_token_stride + q_head * layer_.q_head_stride) * Element::kBytes;
+    alignas(64) float scaled[kDim];
+    for (int element = 0; element < kDim; element += kLanes) {
+      store<kLanes>(scaled + element,
+                    load_elements<Isa, Element>(from + element * Element::kBytes) * layer_.logit_factor);
+    }
+    for (int element = 0; element < kDim; ++element) q[place(row, element)] = scaled[element];
+  }
+
+  TRUNKLINE_INLINE void attend(const TokenBlock& block, const TokenBlock* next, int head) {
+    const std::byte* keys = layer_.k.data + head * layer_.k.head;
+    const std::byte* values = layer_.v.data + head * layer_.v.head;
+    prefetch_ = {keys, values, next, 0, kTokenBytes};
+    if (narrow_ && rows_ <= kNarrowGroup) {
+      attend_narrow(block, head, CachedTokens<Isa, Element>{keys, block.k_offset},
+                    CachedTokens<Isa, Element>{values, block.v_offset});
+      return;
+    }
+    convert(keys, block.k_offset, block.count, keys_);
+    convert(values, block.v_offset, block.count, values_);
+    if (narrow_) {
+      attend_narrow(block, head, ConvertedTokens<Isa, kDim>{keys_}, ConvertedTokens<Isa, kDim>{values_});
+      return;
+    }
+    for (int panel = 0; panel < padded_rows_; panel += kPanelRows) {
+      attend_panel(block, head, panel);
+      prefetch_.next = nullptr;  // the first panel has fetched all, in less time than it computed
+    }
+  }
+
+  TRUNKLINE_INLINE static void convert(const std::byte* base, const std::int64_t* offsets, int count, float* to) {
+    for (int token = 0; token < count; ++token) {
+      const std::byte* from = base + offsets[token];
+#pragma GCC unroll 8
+      for (int element = 0; element < kDim; element += kLanes) {
+        store<kLanes>(to + token * kDim + element, load_elements<Isa, Element>(from + element * Element::kBytes));
+      }
+    }
+  }
+
+  template <class Tokens>
+  TRUNKLINE_INLINE void attend_narrow(const TokenBlock& block, int head, const Tokens& keys, const Tokens& values) {
+    int row = 0;
+    if constexpr (kNarrowGroup >= 4) {
+      for (; row + 4 <= rows_; row += 4) attend_rows<4>(block, head, row, keys, values);
+    }
+    for (; row + 2 <= rows_; row += 2) attend_rows<2>(block, head, row, keys, values);
+    if (row < rows_) attend_rows<1>(block, head, row, keys, values);
+  }
+
+  template <int kRows, class Tokens>
+  TRUNKLINE_INLINE void attend_rows(const TokenBlock& block, int head, int row, const Tokens& keys,
+                                    const Tokens& values) {
+    float* o = outputs(head) + row * kDim;
+    prefetch_.from = row * kTokenBytes / rows_ / 64 * 64;
+    prefetch_.to = (row + kRows) * kTokenBytes / rows_ / 64 * 64;
+    narrow_scores<Isa, kDim, kRows>(state(head) + row * kDim, keys, block.count, scores_, prefetch_);
+    if (block.masked) hide(block, row, kRows, 1, kBlockTokens);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      narrow_softmax<Isa, kDim>(scores_ + r * kBlockTokens, block.count, maxima(head)[row + r], sums(head)[row + r],
+                                o + r * kDim);
+    }
+    narrow_values<Isa, kDim, kRows>(scores_, values, block.count, o, prefetch_);
+  }
+
+  TRUNKLINE_INLINE void attend_panel(const TokenBlock& block, int head, int panel) {
+    switch ((padded_rows_ - panel) / kLanes) {
+      case 1: return attend_panel_of<1>(block, head, panel);
+      case 2: return attend_panel_of<2>(block, head, panel);
+      default: return attend_panel_of<Isa::kPanelVecs>(block, head, panel);
+    }
+  }
+
+  template <int kVecs>
+  TRUNKLINE_INLINE void attend_panel_of(const TokenBlock& block, int head, int panel) {
+    float* o = outputs(head) + panel * kDim;
+    wide_scores<Isa, kDim, kVecs>(state(head) + panel * kDim, keys_, block.count, scores_, prefetch_);
+    if (block.masked) hide(block, panel, kVecs * kLanes, kVecs * kLanes, 1);
+    wide_softmax<Isa, kDim, kVecs>(scores_, block.count, maxima(head) + panel, sums(head) + panel, o);
+    wide_values<Isa, kDim, kVecs>(scores_, values_, block.count, o, prefetch_);
+  }
+
+  // Sets the scores of (row, token) pairs that are not visible to -inf; element (r, t) lies at r * row_stride + t *
+  // token_stride, but for the narrow kernel's transposed order.
+  TRUNKLINE_INLINE void hide(const TokenBlock& block, int first_row, int rows, int token_stride, int row_stride) {
+    const int last_row = first_row + rows < rows_ ? first_row + rows : rows_;
+    for (int token = 0; token < block.count; ++token) {
+      const std::uint64_t* words = block.visible[token];
+      if ((words[0] & words[1]) == ~std::uint64_t{0}) continue;
+      for (int row = first_row; row < last_row; ++row) {
+        const int query = row / layer_.group_size;
+        if (((words[query / 64] >> (query % 64)) & 1) != 0) continue;
+        scores_[(row - first_row) * row_stride + token * token_stride] = -__builtin_inff();
+      }
+    }
+  }
+
+  TRUNKLINE_INLINE void write() {
+    for (int head = head_begin_; head < head_end_; ++head) {
+      for (int row = 0; row < rows_; ++row) write_row(head, row);
+    }
+  }
+
+  TRUNKLINE_INLINE void write_row(int head, int row) {
+    const int query = row / layer_.group_size;
+    const int q_head = head * layer_.group_size + row % layer_.group_size;
+    const float sum = sums(head)[row];
+    const float inverse = sum > 0 ? 1 / sum : 0;
+    const float lse = sum > 0 ? maxima(head)[row] + __builtin_log2f(sum) : -__builtin_inff();
+    alignas(64) float o[kDim];
+    for (int element = 0; element < kDim; ++element) o[element] = outputs(head)[place(row, element)] * inverse;
+    if (item_.outputs[query] < 0) {
+      write_output<Isa, kDim>(layer_, item_.queries[item_.query_ids[query]].token, q_head, o, lse);
+    } else {
+      write_partial<Isa, kDim>(layer_, item_.outputs[query], q_head, o, lse);
+    }
+  }
+
+  const LayerView& layer_;
+  const ItemView& item_;
+  int head_begin_;
+  int head_end_;
+  int rows_;         // queries * group size
+  int padded_rows_;  // to whole vectors
+  bool narrow_;
+  Prefetch prefetch_;
+  float* keys_;
+  float* values_;
+  float* scores_;
+  float* states_;
+};
+
+}  // namespace trunkline::cpu

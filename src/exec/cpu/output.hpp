@@ -1,0 +1,65 @@
+// Writing outputs and partials, and merging partials by online softmax.
+#pragma once
+
+#include "base/half.hpp"
+#include "exec/cpu/isa.hpp"
+#include "exec/cpu/kernel_api.hpp"
+
+namespace trunkline::cpu {
+
+/// O of one (query token, query head) in the caller's type, and its LSE (given in base 2).
+template <class Isa, int kDim>
+TRUNKLINE_INLINE void write_output(const LayerView& layer, int token, int q_head, const float* o, float lse) {
+  const std::int64_t at = token * layer.out_token_stride + q_head * layer.out_head_stride;
+  if (layer.out_type == 0) {
+    __builtin_memcpy(layer.out + at * 4, o, kDim * sizeof(float));
+  } else {
+    std::uint16_t rounded[kDim];
+    for (int element = 0; element < kDim; ++element) {
+      rounded[element] = layer.out_type == 1 ? f32_to_f16(o[element]) : f32_to_bf16(o[element]);
+    }
+    __builtin_memcpy(layer.out + at * 2, rounded, sizeof(rounded));
+  }
+  if (layer.lse != nullptr) {
+    layer.lse[token * layer.lse_token_stride + q_head * layer.lse_head_stride] = lse * layer.lse_factor;
+  }
+}
+
+template <class Isa, int kDim>
+TRUNKLINE_INLINE void write_partial(const LayerView& layer, int slot, int q_head, const float* o, float lse) {
+  const std::int64_t at = std::int64_t{slot} * layer.q_heads + q_head;
+  __builtin_memcpy(layer.partial_out + at * kDim, o, kDim * sizeof(float));
+  layer.partial_lse[at] = lse;
+}
+
+/// O = sum over slots of 2^(lse_i - lse) O_i with lse = log2 of the sum of 2^lse_i, in the order of `slots`.
+template <class Isa, int kDim>
+void merge_query(const LayerView& layer, const std::int32_t* slots, int slot_count, int token, int head_begin,
+                 int head_end) {
+  constexpr int kLanes = Isa::kLanes;
+  for (int head = head_begin; head < head_end; ++head) {
+    float maximum = -__builtin_inff();
+    for (int i = 0; i < slot_count; ++i) {
+      const float lse = layer.partial_lse[std::int64_t{slots[i]} * layer.q_heads + head];
+      maximum = lse > maximum ? lse : maximum;
+    }
+    alignas(64) float o[kDim] = {};
+    float sum = 0;
+    for (int i = 0; i < slot_count; ++i) {
+      const std::int64_t at = std::int64_t{slots[i]} * layer.q_heads + head;
+      if (layer.partial_lse[at] == -__builtin_inff()) continue;
+      const float weight = exp2<kLanes>(broadcast<kLanes>(layer.partial_lse[at] - maximum))[0];
+      sum += weight;
+      const float* partial = layer.partial_out + at * kDim;
+      for (int element = 0; element < kDim; element += kLanes) {
+        store<kLanes>(o + element, load<kLanes>(o + element) + load<kLanes>(partial + element) * weight);
+      }
+    }
+    const float inverse = sum > 0 ? 1 / sum : 0;
+    for (int element = 0; element < kDim; ++element) o[element] *= inverse;
+    const float lse = sum > 0 ? maximum + __builtin_log2f(sum) : -__builtin_inff();
+    write_output<Isa, kDim>(layer, token, head, o, lse);
+  }
+}
+
+}  // namespace trunkline::cpu

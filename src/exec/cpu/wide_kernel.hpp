@@ -1,0 +1,124 @@
+// Attention of many rows over a block of tokens: lanes run along the rows.
+//
+// Q and O are held transposed in panels of up to kPanelVecs vectors of rows, [d][rows of the panel], so scores come out
+// as [token][row]: the softmax needs no horizontal sums, and both products are matrix products of a panel with the
+// broadcast elements of K and V. Per block of n tokens and panel of r rows: 4 n r d FLOPs against (2 n + 3 r) d fp32
+// loads and stores of L1 and L2; each of the kTokenBlock x kPanelVecs accumulators is used once per broadcast.
+#pragma once
+
+#include "exec/cpu/isa.hpp"
+#include "exec/cpu/token_block.hpp"
+
+namespace trunkline::cpu {
+
+/// Growth of a row's maximum, in powers of two, that is left in the weights instead of rescaling O: weights stay below
+/// 2^8, far from overflow, and most blocks after the first need no rescale.
+inline constexpr float kRescaleThreshold = 8.0F;
+
+/// scores[t][row] = q[row] . k[t]. q [kDim][kVecs * lanes], keys [kBlockTokens][kDim], scores [kBlockTokens][kVecs *
+/// lanes].
+template <class Isa, int kDim, int kVecs>
+TRUNKLINE_INLINE void wide_scores(const float* q, const float* keys, int count, float* scores,
+                                  const Prefetch& prefetch) {
+  constexpr int kLanes = Isa::kLanes;
+  constexpr int kTokens = Isa::kTokenBlock;
+  constexpr int kRows = kVecs * kLanes;
+  for (int first = 0; first < count; first += kTokens) {
+    VecF<kLanes> sums[kTokens][kVecs] = {};
+    const float* key = keys + first * kDim;
+    for (int part = 0; part < kTokens; ++part) {
+      prefetch.key(first + part);
+#pragma GCC unroll 2
+      for (int element = part * (kDim / kTokens); element < (part + 1) * (kDim / kTokens); ++element) {
+        VecF<kLanes> rows[kVecs];
+#pragma GCC unroll 4
+        for (int i = 0; i < kVecs; ++i) rows[i] = load<kLanes>(q + element * kRows + i * kLanes);
+#pragma GCC unroll 8
+        for (int t = 0; t < kTokens; ++t) {
+          const VecF<kLanes> factor = broadcast<kLanes>(key[t * kDim + element]);
+#pragma GCC unroll 4
+          for (int i = 0; i < kVecs; ++i) sums[t][i] += rows[i] * factor;
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < kTokens; ++t) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kVecs; ++i) store<kLanes>(scores + (first + t) * kRows + i * kLanes, sums[t][i]);
+    }
+  }
+}
+
+/// o[element][row] += sum over t of weights[t][row] v[t][element].
+template <class Isa, int kDim, int kVecs>
+TRUNKLINE_INLINE void wide_values(const float* weights, const float* values, int count, float* o,
+                                  const Prefetch& prefetch) {
+  constexpr int kLanes = Isa::kLanes;
+  constexpr int kElements = Isa::kTokenBlock;
+  constexpr int kRows = kVecs * kLanes;
+  constexpr int kTokensPerGroup =
+      kBlockTokens * kElements / kDim;  // of the next block, prefetched beside each group of elements
+  for (int element = 0; element < kDim; element += kElements) {
+    for (int t = 0; t < kTokensPerGroup; ++t) prefetch.value(element / kElements * kTokensPerGroup + t);
+    VecF<kLanes> sums[kElements][kVecs];
+#pragma GCC unroll 8
+    for (int e = 0; e < kElements; ++e) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kVecs; ++i) sums[e][i] = load<kLanes>(o + (element + e) * kRows + i * kLanes);
+    }
+#pragma GCC unroll 2
+    for (int t = 0; t < count; ++t) {
+      VecF<kLanes> rows[kVecs];
+#pragma GCC unroll 4
+      for (int i = 0; i < kVecs; ++i) rows[i] = load<kLanes>(weights + t * kRows + i * kLanes);
+#pragma GCC unroll 8
+      for (int e = 0; e < kElements; ++e) {
+        const VecF<kLanes> factor = broadcast<kLanes>(values[t * kDim + element + e]);
+#pragma GCC unroll 4
+        for (int i = 0; i < kVecs; ++i) sums[e][i] += rows[i] * factor;
+      }
+    }
+#pragma GCC unroll 8
+    for (int e = 0; e < kElements; ++e) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kVecs; ++i) store<kLanes>(o + (element + e) * kRows + i * kLanes, sums[e][i]);
+    }
+  }
+}
+
+/// Turns scores [count][kVecs * lanes] into weights, row by lane; rescales O only when a maximum grew past the
+/// threshold.
+template <class Isa, int kDim, int kVecs>
+TRUNKLINE_INLINE void wide_softmax(float* scores, int count, float* maxima, float* sums, float* o) {
+  constexpr int kLanes = Isa::kLanes;
+  constexpr int kRows = kVecs * kLanes;
+#pragma GCC unroll 4
+  for (int i = 0; i < kVecs; ++i) {
+    float* column = scores + i * kLanes;
+    VecF<kLanes> maximum = load<kLanes>(maxima + i * kLanes);
+    VecF<kLanes> sum = load<kLanes>(sums + i * kLanes);
+    VecF<kLanes> highest = load<kLanes>(column);
+    for (int t = 1; t < count; ++t) highest = max<kLanes>(highest, load<kLanes>(column + t * kRows));
+    if (any<kLanes>(highest > maximum + kRescaleThreshold)) {
+      const VecF<kLanes> risen = max<kLanes>(maximum, highest);
+      // A row that has seen nothing has maximum -inf and O = 0: its factor is 2^-inf = 0, never NaN.
+      const VecF<kLanes> factor = exp2<kLanes>(risen == maximum ? VecF<kLanes>{} : maximum - risen);
+      for (int element = 0; element < kDim; ++element) {
+        float* at = o + element * kRows + i * kLanes;
+        store<kLanes>(at, load<kLanes>(at) * factor);
+      }
+      sum *= factor;
+      maximum = risen;
+      store<kLanes>(maxima + i * kLanes, maximum);
+    }
+    const VecF<kLanes> reference = maximum == broadcast<kLanes>(-__builtin_inff()) ? VecF<kLanes>{} : maximum;
+    for (int t = 0; t < count; ++t) {
+      const VecF<kLanes> weight = exp2<kLanes>(load<kLanes>(column + t * kRows) - reference);
+      store<kLanes>(column + t * kRows, weight);
+      sum += weight;
+    }
+    store<kLanes>(sums + i * kLanes, sum);
+  }
+}
+
+}  // namespace trunkline::cpu

@@ -1,0 +1,69 @@
+// The oracle: attention by its definition, from the batch alone. It shares no code with plans or kernels but the
+// reading of single elements.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "exec/check_args.hpp"
+#include "exec/reference/tensor.hpp"
+
+namespace trunkline {
+namespace {
+
+// softmax(q . k) v over the first `visible` tokens of one row, for one query head.
+void attend(const AttentionShape& shape, const AttentionArgs& args, const std::vector<double>& keys,
+            const std::vector<double>& values, std::int32_t visible, std::int32_t token, std::int32_t q_head) {
+  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const auto tokens = static_cast<std::size_t>(visible);
+  std::vector<double> q(d);
+  reference::read_query(args, shape, token, q_head, q);
+  std::vector<double> scores(tokens);
+  double maximum = -std::numeric_limits<double>::infinity();
+  for (std::size_t t = 0; t < tokens; ++t) {
+    double dot = 0;
+    for (std::size_t i = 0; i < d; ++i) dot += q[i] * keys[t * d + i];
+    scores[t] = dot;
+    maximum = std::max(maximum, dot);
+  }
+  std::vector<double> o(d, 0.0);
+  double sum = 0;
+  for (std::size_t t = 0; t < tokens; ++t) {
+    const double weight = std::exp(scores[t] - maximum);
+    sum += weight;
+    for (std::size_t i = 0; i < d; ++i) o[i] += weight * values[t * d + i];
+  }
+  for (double& element : o) element = tokens > 0 ? element / sum : 0.0;
+  const double lse = tokens > 0 ? maximum + std::log(sum) : -std::numeric_limits<double>::infinity();
+  reference::write_result(args, token, q_head, o, lse);
+}
+
+}  // namespace
+
+void reference_attention(const AttentionShape& shape, const Batch& batch, const AttentionArgs& given) {
+  check_supported(shape);
+  check_batch(batch, IdCheck::kAllPages);
+  const AttentionArgs args = check_args(given, shape, batch);
+  const auto d = static_cast<std::size_t>(shape.head_dim);
+  std::vector<double> keys;
+  std::vector<double> values;
+  for (std::int32_t row = 0; row < batch.rows(); ++row) {
+    const std::int32_t kv_len = batch.kv_lens[static_cast<std::size_t>(row)];
+    keys.resize(static_cast<std::size_t>(kv_len) * d);
+    values.resize(keys.size());
+    for (std::int32_t head = 0; head < shape.kv_heads; ++head) {
+      for (std::int32_t t = 0; t < kv_len; ++t) {
+        const std::size_t at = static_cast<std::size_t>(t) * d;
+        reference::read_cache_row(args.k, shape, batch, batch.pages.row_begin(row), t, head, {keys.data() + at, d});
+        reference::read_cache_row(args.v, shape, batch, batch.pages.row_begin(row), t, head, {values.data() + at, d});
+      }
+      for (std::int32_t query = 0; query < batch.query_count(row); ++query) {
+        const std::int32_t visible = std::max(0, kv_len - (batch.query_count(row) - 1 - query));
+        for (std::int32_t i = 0; i < shape.group_size(); ++i) {
+          attend(shape, args, keys, values, visible, batch.query_begin(row) + query, head * shape.group_size() + i);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace trunkline

@@ -1,0 +1,53 @@
+#include "exec/reference/tensor.hpp"
+
+#include <numbers>
+
+#include "base/half.hpp"
+
+namespace trunkline::reference {
+
+double read_element(const void* data, std::int64_t index, DType dtype) {
+  switch (dtype) {
+    case DType::kF16: return f16_to_f32(static_cast<const std::uint16_t*>(data)[index]);
+    case DType::kBF16: return bf16_to_f32(static_cast<const std::uint16_t*>(data)[index]);
+    case DType::kF32: break;
+  }
+  return static_cast<const float*>(data)[index];
+}
+
+void read_cache_row(const CacheView& cache, const AttentionShape& shape, const Batch& batch, std::int64_t ids_begin,
+                    std::int32_t position, std::int32_t head, std::span<double> to) {
+  const auto entry = static_cast<std::size_t>(ids_begin + position / shape.page_size);
+  const std::int64_t page = std::visit([entry](auto ids) { return std::int64_t{ids[entry]}; }, batch.pages.ids());
+  const std::int64_t at =
+      page * cache.page_stride + position % shape.page_size * cache.token_stride + head * cache.head_stride;
+  for (std::size_t i = 0; i < to.size(); ++i)
+    to[i] = read_element(cache.data, at + static_cast<std::int64_t>(i), shape.dtype);
+}
+
+void read_query(const AttentionArgs& args, const AttentionShape& shape, std::int32_t token, std::int32_t head,
+                std::span<double> to) {
+  const std::int64_t at = token * args.q_token_stride + head * args.q_head_stride;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    to[i] = read_element(args.q, at + static_cast<std::int64_t>(i), shape.dtype) * static_cast<double>(args.scale);
+  }
+}
+
+void write_result(const AttentionArgs& args, std::int32_t token, std::int32_t head, std::span<const double> o,
+                  double lse) {
+  const std::int64_t at = token * args.out_token_stride + head * args.out_head_stride;
+  for (std::size_t i = 0; i < o.size(); ++i) {
+    const auto value = static_cast<float>(o[i]);
+    const std::int64_t index = at + static_cast<std::int64_t>(i);
+    switch (args.out_dtype) {
+      case DType::kF32: static_cast<float*>(args.out)[index] = value; break;
+      case DType::kF16: static_cast<std::uint16_t*>(args.out)[index] = f32_to_f16(value); break;
+      case DType::kBF16: static_cast<std::uint16_t*>(args.out)[index] = f32_to_bf16(value); break;
+    }
+  }
+  if (args.lse == nullptr) return;
+  const double base = args.lse_base == LseBase::kTwo ? std::numbers::log2e_v<double> : 1.0;
+  args.lse[token * args.lse_token_stride + head * args.lse_head_stride] = static_cast<float>(lse * base);
+}
+
+}  // namespace trunkline::reference

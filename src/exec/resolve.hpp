@@ -1,0 +1,27 @@
+// Fits a plan to the live batch: slots to rows, open ends to lengths. Once a step, for all layers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "exec/resolved.hpp"
+#include "trunkline/batch.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+/// Entries of the slot table that resolve_plan needs for a batch of so many rows: a power of two, at most half full.
+std::size_t slot_table_size(std::int32_t rows);
+
+/// Memory for resolve_plan, all owned by the caller.
+struct ResolveOutput {
+  std::span<std::int32_t> slot_table;  ///< slot_table_size(rows)
+  std::span<ResolvedSpan> spans;       ///< plan.spans.size()
+  std::span<ResolvedQuery> queries;    ///< plan.queries.size()
+};
+
+/// Does not allocate. \throws Error(kStale) where the plan's slots, generations or query counts are not the batch's, or
+/// a length has fallen below a closed span's end; check_batch's errors for a malformed batch.
+void resolve_plan(const Plan& plan, const Batch& batch, const ResolveOutput& output);
+
+}  // namespace trunkline

@@ -1,0 +1,27 @@
+#include "base/check.hpp"
+#include "trunkline/attention.hpp"
+
+namespace trunkline {
+
+Support supports(const AttentionShape& shape) {
+  const auto no = [](std::string reason) { return Support{false, std::move(reason)}; };
+  if (shape.device != Device::kCpu) return no("device cuda is not built into this library; supported: cpu");
+  if (shape.kv_heads < 1 || shape.q_heads < 1 || shape.q_heads % shape.kv_heads != 0) {
+    return no(concat("heads are ", shape.q_heads, "/", shape.kv_heads,
+                     "; query heads must be a multiple of KV heads, both >= 1"));
+  }
+  if (shape.group_size() > 16) {
+    return no(concat("heads ", shape.q_heads, "/", shape.kv_heads, " give ", shape.group_size(),
+                     " query heads per KV head; supported: 1 to 16"));
+  }
+  if (shape.head_dim != 64 && shape.head_dim != 128 && shape.head_dim != 256) {
+    return no(concat("head_dim is ", shape.head_dim, "; supported: 64, 128, 256"));
+  }
+  if (shape.page_size < 1) return no(concat("page_size is ", shape.page_size, "; it must be >= 1"));
+  if (shape.dtype != DType::kF32 && shape.dtype != DType::kF16 && shape.dtype != DType::kBF16) {
+    return no(concat("dtype is number ", static_cast<int>(shape.dtype), "; supported: f32, f16, bf16"));
+  }
+  return {true, {}};
+}
+
+}  // namespace trunkline

@@ -1,0 +1,93 @@
+#include "forest/forest_order.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace trunkline {
+namespace {
+
+std::size_t at(std::int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+}  // namespace
+
+void ForestOrder::link(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node) {
+  // A forest of B rows has fewer than 2 B nodes: each ends a row or has two children. Room for all of them, so that
+  // memory is taken only for more rows than ever before.
+  links_.reserve(2 * end_node.size());
+  links_.assign(nodes.size(), Links{});
+  next_row_.resize(end_node.size());
+  first_root_ = -1;
+  // The nodes whose first member is some row are the lowest of that row's path. So a walk up from the ends of the rows,
+  // last row first, meets the children of each node by falling first row, and no sorting is needed.
+  for (auto row = static_cast<std::int32_t>(end_node.size()) - 1; row >= 0; --row) {
+    std::int32_t node = end_node[at(row)];
+    if (node < 0) continue;
+    next_row_[at(row)] = links_[at(node)].first_row;
+    links_[at(node)].first_row = row;
+    while (node >= 0 && nodes[at(node)].row == row) {
+      const std::int32_t parent = nodes[at(node)].parent;
+      std::int32_t& first = parent < 0 ? first_root_ : links_[at(parent)].first_child;
+      links_[at(node)].next_sibling = first;
+      first = node;
+      node = parent;
+    }
+  }
+}
+
+void ForestOrder::open(std::span<const LooseNode> nodes, std::int32_t node, Forest& forest) {
+  const LooseNode& from = nodes[at(node)];
+  Links& links = links_[at(node)];
+  links.index = static_cast<std::int32_t>(forest.nodes.size());
+  ForestNode& to = forest.nodes.emplace_back();
+  to.begin = from.begin;
+  to.end = from.end;
+  to.row = from.row;
+  if (from.parent >= 0) {
+    to.parent = links_[at(from.parent)].index;
+    to.depth = forest.nodes[at(to.parent)].depth + 1;
+  }
+  to.requests.begin = static_cast<std::int32_t>(forest.order.size());
+  for (std::int32_t row = links.first_row; row >= 0; row = next_row_[at(row)]) {
+    forest.order.push_back(row);
+    forest.requests[at(row)].node = links.index;
+  }
+  forest.distinct_tokens += to.tokens();
+}
+
+void ForestOrder::close(std::int32_t node, Forest& forest) const {
+  ForestNode& to = forest.nodes[at(links_[at(node)].index)];
+  to.requests.end = static_cast<std::int32_t>(forest.order.size());
+  to.last = static_cast<std::int32_t>(forest.nodes.size());
+}
+
+void ForestOrder::emit(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node, Forest& forest) {
+  link(nodes, end_node);
+  forest.nodes.clear();
+  forest.nodes.reserve(2 * end_node.size());
+  forest.order.clear();
+  forest.order.reserve(end_node.size());
+  forest.distinct_tokens = 0;
+  std::int32_t node = first_root_;
+  while (node >= 0) {
+    open(nodes, node, forest);
+    std::int32_t next = links_[at(node)].first_child;
+    // Without recursion: a forest may be as deep as it has requests.
+    while (next < 0 && node >= 0) {
+      close(node, forest);
+      next = links_[at(node)].next_sibling;
+      node = nodes[at(node)].parent;
+    }
+    node = next;
+  }
+  for (std::size_t row = 0; row < end_node.size(); ++row) {
+    if (end_node[row] < 0) {
+      forest.order.push_back(static_cast<std::int32_t>(row));
+      forest.requests[row].node = -1;
+    }
+  }
+}
+
+}  // namespace trunkline

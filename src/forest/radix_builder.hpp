@@ -1,0 +1,64 @@
+// Finds which tokens the rows of a batch share, from page ids alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "forest/forest_order.hpp"
+#include "forest/id_map.hpp"
+#include "trunkline/batch.hpp"
+
+namespace trunkline {
+
+/// Inserts the rows of a batch one by one into a radix forest of tokens. Keeps its memory between calls.
+///
+/// A child is found by one hash probe, keyed by its parent and by the page of its first token: a forest of 1,024 roots
+/// costs 1,024 probes. Two nodes may hold parts of one page, where a request ends inside it; the later part is then a
+/// child keyed by that same page.
+class RadixBuilder {
+ public:
+  /// \param batch has passed check_batch
+  void build(const Batch& batch);
+
+  /// Valid until the next build.
+  std::span<const LooseNode> nodes() const { return nodes_; }
+  /// [B] the node that each row ends in; -1 for an empty row.
+  std::span<const std::int32_t> end_node() const { return end_node_; }
+
+ private:
+  /// Where tokens end, in pages too: a division would cost more than a hash probe.
+  struct End {
+    std::int32_t token = 0;
+    std::int32_t full_pages = 0;  // rounded down: the page of the token at the end
+    std::int32_t pages = 0;       // rounded up: the pages that hold the tokens before the end
+  };
+  /// A row, or the part of a row that a node reads.
+  struct Run {
+    std::int64_t first_id = 0;  // of the row, in the table's ids
+    End end;
+  };
+
+  void prepare(const Batch& batch);
+  template <class Id>
+  void insert(const Id* ids, std::int32_t row);
+  template <class Id>
+  End match_last_row(const Id* ids, std::int32_t row);
+  template <class Id>
+  End shared_until(const Id* ids, const Run& a, const Run& b, std::int32_t first_page) const;
+  template <class Id>
+  std::int32_t split(const Id* ids, std::int32_t node, const End& position);
+  std::int32_t add_node(const LooseNode& node, const Run& run);
+
+  std::int32_t page_size_ = 1;
+  std::int64_t null_page_ = -1;
+  std::vector<Run> rows_;
+  std::vector<LooseNode> nodes_;
+  std::vector<Run> runs_;  // beside nodes_
+  std::vector<std::int32_t> end_node_;
+  std::vector<std::int32_t> path_;  // from a root to the end node of the row inserted last
+  std::int32_t last_row_ = -1;      // the row inserted last
+  IdMap children_;                  // (parent, page of the first token) -> node
+};
+
+}  // namespace trunkline

@@ -1,0 +1,11 @@
+#include "machine/fma_loop.hpp"
+
+#include "machine/fma_rate.hpp"
+
+namespace trunkline {
+
+double fma_loop_avx2(std::int64_t rounds) {
+  return run_fma_loop<8>(rounds);
+}
+
+}  // namespace trunkline

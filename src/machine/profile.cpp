@@ -1,0 +1,54 @@
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "trunkline/machine.hpp"
+
+namespace trunkline {
+namespace {
+
+// What one core of a common server does, and how the kernels of src/exec/cpu behave on it. The rates are for planning
+// only, until they are measured; the rest is fitted to the runs in bench/results.
+struct CoreFigures {
+  double read_bytes_per_us;
+  double flops_per_us;
+  std::int32_t narrow_rows;
+  std::int32_t lanes;
+};
+
+CoreFigures core_figures(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::kAvx512: return {12e3, 150e3, 12, 16};
+    case CpuIsa::kAvx2: return {12e3, 80e3, 6, 8};
+    case CpuIsa::kPortable: break;
+  }
+  return {12e3, 20e3, 2, 4};
+}
+
+// One socket saturates well before all its cores read: about ten cores' worth.
+constexpr double kMaxReadBytesPerUs = 120e3;
+
+}  // namespace
+
+MachineProfile generic_cpu_profile(std::int32_t threads) {
+  if (threads < 1) fail(ErrorCode::kInvalidArgument, "threads is ", threads, "; a profile needs at least 1");
+  const CpuInfo info = cpu_info();
+  const CoreFigures core = core_figures(info.isa);
+  MachineProfile profile;
+  profile.name = concat("generic cpu, ", name_of(info.isa));
+  profile.device = Device::kCpu;
+  profile.workers = threads;
+  profile.read_bytes_per_us = std::min(core.read_bytes_per_us * threads, kMaxReadBytesPerUs);
+  profile.flops_per_us = core.flops_per_us * threads;
+  profile.launch_us = 3;
+  profile.item_us = 1;
+  profile.partial_us_per_kib = 0.2;
+  profile.memory_overlap = 0.8;
+  profile.flop_efficiency = 0.85;
+  profile.narrow_rows = core.narrow_rows;
+  profile.row_quantum = core.lanes;
+  profile.llc_bytes = info.llc_bytes;
+  for (const std::int32_t m : {16, 32, 64, 128}) profile.tiles.push_back({m, 32});
+  return profile;
+}
+
+}  // namespace trunkline

@@ -1,0 +1,57 @@
+// The packs that policies propose for one forest, cut and costed, but not yet laid out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "plan/cost_model.hpp"
+#include "plan/packs.hpp"
+#include "plan/query_order.hpp"
+#include "plan/split.hpp"
+#include "plan/tiles.hpp"
+#include "trunkline/forest.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+/// One policy's proposal.
+struct Candidate {
+  Packs packs;
+  Division division;
+};
+
+/// Keeps the proposal of each policy until the next reset, so that `auto` lays out the best without making it again.
+class Candidates {
+ public:
+  /// \param forest outlives the candidates.
+  /// \throws Error(kUnsupported) when a query's rows fit no tile of the profile.
+  void reset(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile);
+
+  /// \param policy other than kAuto.
+  const Candidate& propose(Policy policy, KvSplit split);
+  /// What propose() last answered for a policy.
+  const Candidate& of(Policy policy) const { return candidates_[static_cast<std::size_t>(policy)]; }
+
+  const Forest& forest() const { return *forest_; }
+  const TileTable& tiles() const { return tiles_; }
+  const CostModel& costs() const { return costs_; }
+
+ private:
+  const Forest* forest_ = nullptr;
+  QueryOrder order_;
+  TileTable tiles_;
+  CostModel costs_;
+  std::vector<std::int32_t> node_scratch_;
+  std::array<Candidate, static_cast<std::size_t>(Policy::kAuto)> candidates_;
+};
+
+/// `auto`: proposes every candidate and picks the one with the least predicted time; ties go to the earlier row of the
+/// policy table, so to `flat`. A forest that shares nothing is planned as `flat` at once.
+Policy choose_policy(Candidates& candidates, KvSplit split);
+
+/// Predicted time of every candidate.
+std::vector<PolicyEstimate> estimate_policies(Candidates& candidates, KvSplit split);
+
+}  // namespace trunkline

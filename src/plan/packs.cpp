@@ -1,0 +1,66 @@
+#include "plan/packs.hpp"
+
+#include <algorithm>
+
+namespace trunkline {
+
+void Packs::reset(const QueryOrder& order, std::int32_t max_queries) {
+  order_ = &order;
+  max_queries_ = max_queries;
+  runs_.clear();
+  segments_.clear();
+  packs_.clear();
+  open_runs_ = 0;
+  open_segments_ = 0;
+  open_queries_ = 0;
+  open_tokens_ = 0;
+}
+
+// Chunks are as even as requests allow: a full chunk and a nearly empty one would cost as much as two full ones where
+// rows are padded, and make an uneven pair of tasks everywhere.
+void Packs::close_misfit() {
+  std::int32_t queries = open_queries_;
+  wide_runs_.assign(runs_.begin() + open_runs_, runs_.end());
+  wide_segments_.assign(segments_.begin() + open_segments_, segments_.end());
+  runs_.resize(static_cast<std::size_t>(open_runs_));
+  segments_.resize(static_cast<std::size_t>(open_segments_));
+  open_queries_ = 0;
+  open_tokens_ = 0;
+
+  std::size_t run = 0;
+  while (queries > 0) {
+    const std::int32_t chunks = (queries + max_queries_ - 1) / max_queries_;
+    const std::int32_t target = (queries + chunks - 1) / chunks;
+    while (run < wide_runs_.size() && open_queries_ < target) {
+      Range& rest = wide_runs_[run];
+      const std::int32_t end = chunk_end(rest, target - open_queries_);
+      add_queries({rest.begin, end});
+      rest.begin = end;
+      if (rest.size() > 0) break;
+      ++run;
+    }
+    queries -= open_queries_;
+    for (const PackSegment& segment : wide_segments_) {
+      if (open_pack_reads(segment)) add_segment(segment);
+    }
+    push_pack();
+  }
+}
+
+// Where the open chunk, which still wants some queries, stops in a run: between requests, unless a request alone is
+// wider than an item.
+std::int32_t Packs::chunk_end(Range run, std::int32_t wanted) const {
+  if (run.size() <= wanted) return run.end;
+  const std::int32_t between = order_->request_begin(run.begin + wanted);
+  if (between > run.begin) return between;
+  if (open_queries_ > 0) return run.begin;
+  return std::min({order_->request_end(run.begin), run.end, run.begin + max_queries_});
+}
+
+bool Packs::open_pack_reads(const PackSegment& segment) const {
+  return std::any_of(runs_.begin() + open_runs_, runs_.end(), [&segment](Range run) {
+    return segment.readers.begin < run.end && run.begin < segment.readers.end;
+  });
+}
+
+}  // namespace trunkline

@@ -1,0 +1,111 @@
+// Packs: what a policy decides, before anything is cut, given a tile, or laid out as a plan.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "plan/query_order.hpp"
+#include "trunkline/types.hpp"
+
+namespace trunkline {
+
+/// Value of PackSegment::readers for "every query of the pack".
+inline constexpr Range kAllReaders = {0, std::numeric_limits<std::int32_t>::max()};
+
+/// A run of tokens that a pack reads through one request's page table.
+struct PackSegment {
+  std::int32_t row = 0;         ///< the batch row whose table is read; a reader of the segment
+  std::int32_t begin = 0;       ///< token positions at planning time
+  std::int32_t end = 0;         ///< the row's kv_len when open-ended
+  Range readers = kAllReaders;  ///< positions; those of the pack's queries among them see the segment
+  bool open_ended = false;      ///< stays at the row's live end; then all readers are queries of that row
+
+  std::int32_t tokens() const { return end - begin; }
+};
+
+/// Queries that read segments together. At most as many queries as one item holds.
+struct Pack {
+  Range runs;      ///< into Packs::runs
+  Range segments;  ///< into Packs::segments
+  std::int32_t queries = 0;
+  std::int64_t tokens = 0;  ///< of all segments
+};
+
+/// Collects a policy's packs. A policy calls add_queries and add_segment, then close, for each pack. Rules for
+/// policies:
+/// - the packs of a query come in the order of its tokens, and so do the segments of a pack that one query sees;
+/// - every query is in the readers of exactly one open-ended segment, empty if need be (add_tail makes those);
+/// - a pack may hold any number of queries: close() spreads them over packs that fit.
+class Packs {
+ public:
+  /// \param max_queries that one pack may hold.
+  /// \param order outlives the packs.
+  void reset(const QueryOrder& order, std::int32_t max_queries);
+
+  /// Adds positions that come after those already in the pack.
+  void add_queries(Range positions) {
+    if (positions.begin == positions.end) return;
+    open_queries_ += positions.size();
+    if (static_cast<std::size_t>(open_runs_) < runs_.size() && runs_.back().end == positions.begin) {
+      runs_.back().end = positions.end;
+    } else {
+      runs_.push_back(positions);
+    }
+  }
+  void add_segment(const PackSegment& segment) {
+    segments_.push_back(segment);
+    open_tokens_ += segment.tokens();
+  }
+  /// The empty open-ended segment of a request that ends where others go on.
+  void add_tail(std::int32_t row, std::int32_t kv_len, Range positions) {
+    add_segment({row, kv_len, kv_len, positions, true});
+  }
+  /// Ends the pack. A pack of no query vanishes.
+  void close() {
+    if (open_queries_ > 0 && open_queries_ <= max_queries_) {
+      push_pack();
+    } else {
+      close_misfit();
+    }
+  }
+
+  std::span<const Pack> packs() const { return packs_; }
+  /// Positions of a pack's queries: ascending, disjoint ranges.
+  std::span<const Range> runs(const Pack& pack) const { return slice(runs_, pack.runs); }
+  std::span<const PackSegment> segments(const Pack& pack) const { return slice(segments_, pack.segments); }
+  const QueryOrder& order() const { return *order_; }
+
+ private:
+  template <class T>
+  static std::span<const T> slice(const std::vector<T>& all, Range range) {
+    return {all.data() + range.begin, static_cast<std::size_t>(range.size())};
+  }
+  void push_pack() {
+    const auto runs = static_cast<std::int32_t>(runs_.size());
+    const auto segments = static_cast<std::int32_t>(segments_.size());
+    packs_.push_back({{open_runs_, runs}, {open_segments_, segments}, open_queries_, open_tokens_});
+    open_runs_ = runs;
+    open_segments_ = segments;
+    open_queries_ = 0;
+    open_tokens_ = 0;
+  }
+  void close_misfit();
+  std::int32_t chunk_end(Range run, std::int32_t wanted) const;
+  bool open_pack_reads(const PackSegment& segment) const;
+
+  const QueryOrder* order_ = nullptr;
+  std::int32_t max_queries_ = 0;
+  std::vector<Range> runs_;
+  std::vector<PackSegment> segments_;
+  std::vector<Pack> packs_;
+  std::int32_t open_runs_ = 0;      // first run of the pack being collected
+  std::int32_t open_segments_ = 0;  // its first segment
+  std::int32_t open_queries_ = 0;
+  std::int64_t open_tokens_ = 0;
+  std::vector<Range> wide_runs_;  // a pack too wide for one item, while it is spread
+  std::vector<PackSegment> wide_segments_;
+};
+
+}  // namespace trunkline

@@ -1,0 +1,107 @@
+#include "plan/plan_checks.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "base/check.hpp"
+#include "plan/policies/policy_table.hpp"
+
+namespace trunkline {
+namespace {
+
+void check_positive(const char* name, double value) {
+  if (!(value > 0) || !std::isfinite(value)) {
+    fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; it must be > 0");
+  }
+}
+
+void check_time(const char* name, double value) {
+  if (!(value >= 0) || !std::isfinite(value)) {
+    fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; times must be >= 0");
+  }
+}
+
+void check_share(const char* name, double value) {
+  if (!(value >= 0) || !(value <= 1)) {
+    fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; shares are 0 to 1");
+  }
+}
+
+}  // namespace
+
+void check_profile(const MachineProfile& profile) {
+  check_positive("workers", profile.workers);
+  check_positive("read_bytes_per_us", profile.read_bytes_per_us);
+  check_positive("flops_per_us", profile.flops_per_us);
+  check_positive("flop_efficiency", profile.flop_efficiency);
+  check_positive("row_quantum", profile.row_quantum);
+  check_share("flop_efficiency", profile.flop_efficiency);
+  check_share("memory_overlap", profile.memory_overlap);
+  check_time("launch_us", profile.launch_us);
+  check_time("item_us", profile.item_us);
+  check_time("partial_us_per_kib", profile.partial_us_per_kib);
+  if (profile.tiles.empty())
+    fail(ErrorCode::kInvalidArgument, "profile.tiles is empty; planning needs at least one tile");
+  for (std::size_t i = 0; i < profile.tiles.size(); ++i) {
+    const TileShape tile = profile.tiles[i];
+    if (tile.m < 1 || tile.n < 1) {
+      fail(ErrorCode::kInvalidArgument, "profile.tiles[", i, "] is ", tile.m, " x ", tile.n, "; both must be >= 1");
+    }
+  }
+}
+
+void check_shape(const AttentionShape& shape) {
+  if (shape.kv_heads < 1 || shape.q_heads < 1) {
+    fail(ErrorCode::kInvalidArgument, "shape has ", shape.q_heads, " query heads and ", shape.kv_heads,
+         " KV heads; both must be >= 1");
+  }
+  if (shape.q_heads % shape.kv_heads != 0 || shape.group_size() > 16) {
+    fail(ErrorCode::kUnsupported, "shape has ", shape.q_heads, " query heads for ", shape.kv_heads,
+         " KV heads; q_heads must be a multiple of kv_heads, from 1 to 16 times as many");
+  }
+  if (shape.head_dim != 64 && shape.head_dim != 128 && shape.head_dim != 256) {
+    fail(ErrorCode::kUnsupported, "shape.head_dim is ", shape.head_dim, "; supported are 64, 128 and 256");
+  }
+  if (shape.page_size < 1) {
+    fail(ErrorCode::kInvalidArgument, "shape.page_size is ", shape.page_size, "; it must be >= 1");
+  }
+}
+
+void check_options(const PlanOptions& options) {
+  policy_row(options.policy);
+  if (options.split > KvSplit::kNone) {
+    fail(ErrorCode::kInvalidArgument, "options.split is ", static_cast<int>(options.split),
+         "; known are 0 (balance), 1 (mean) and 2 (none)");
+  }
+  const std::pair<const char*, std::int32_t> limits[] = {{"queries", options.capacity.queries},
+                                                         {"items", options.capacity.items},
+                                                         {"spans", options.capacity.spans},
+                                                         {"partials", options.capacity.partials}};
+  for (const auto& [name, limit] : limits) {
+    if (limit < 0) {
+      fail(ErrorCode::kInvalidArgument, "options.capacity.", name, " is ", limit,
+           "; limits are >= 0, and 0 is no limit");
+    }
+  }
+}
+
+std::optional<std::string> exceeded_capacity(const Plan& plan) {
+  struct Limit {
+    const char* name;
+    std::size_t needed;
+    std::int32_t given;
+  };
+  const Limit limits[] = {{"queries", plan.queries.size(), plan.capacity.queries},
+                          {"items", plan.items.size(), plan.capacity.items},
+                          {"spans", plan.spans.size(), plan.capacity.spans},
+                          {"partials", static_cast<std::size_t>(plan.partials), plan.capacity.partials}};
+  for (const Limit& limit : limits) {
+    if (limit.given > 0 && limit.needed > static_cast<std::size_t>(limit.given)) {
+      return concat(limit.needed, " ", limit.name, ", but capacity.", limit.name, " is ", limit.given);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace trunkline

@@ -1,0 +1,73 @@
+#include "plan/policies/policy_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/check.hpp"
+
+namespace trunkline {
+namespace {
+
+constexpr std::array kPolicies = {
+    PolicyRow{Policy::kFlat, "flat", pack_flat, true},
+    PolicyRow{Policy::kNode, "node", pack_node, true},
+    PolicyRow{Policy::kProfit, "profit", pack_profit, true},
+    PolicyRow{Policy::kAuto, "auto", nullptr, false},
+};
+
+}  // namespace
+
+std::span<const PolicyRow> policy_table() {
+  return kPolicies;
+}
+
+const PolicyRow& policy_row(Policy policy) {
+  const auto index = static_cast<std::size_t>(policy);
+  if (index >= kPolicies.size())
+    fail(ErrorCode::kInvalidArgument, "policy is ", index, "; known are 0 to ", kPolicies.size() - 1);
+  return kPolicies[index];
+}
+
+const char* name_of(Policy policy) {
+  return policy_row(policy).name;
+}
+
+Policy policy_from_name(std::string_view name) {
+  std::string known;
+  for (const PolicyRow& row : kPolicies) {
+    if (name == row.name) return row.policy;
+    known += known.empty() ? row.name : std::string(", ") + row.name;
+  }
+  fail(ErrorCode::kInvalidArgument, "policy is '", name, "'; known are ", known);
+}
+
+void add_private_pack(const PolicyInput& input, std::int32_t order_index, std::int32_t begin, Packs& packs) {
+  const std::int32_t row = input.forest.order[static_cast<std::size_t>(order_index)];
+  const std::int32_t kv_len = input.forest.requests[static_cast<std::size_t>(row)].kv_len;
+  packs.add_queries(input.order.positions_of(order_index));
+  packs.add_segment({row, begin, kv_len, kAllReaders, true});
+  packs.close();
+}
+
+void add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs) {
+  const Range ending = input.forest.ending_at(node);
+  packs.add_queries(input.order.positions(ending));
+  for (std::int32_t i = ending.begin; i < ending.end; ++i) {
+    const std::int32_t row = input.forest.order[static_cast<std::size_t>(i)];
+    packs.add_tail(row, input.forest.requests[static_cast<std::size_t>(row)].kv_len, input.order.positions_of(i));
+  }
+}
+
+void add_empty_requests(const PolicyInput& input, Packs& packs) {
+  auto index = static_cast<std::int32_t>(input.forest.order.size());
+  while (index > 0) {
+    const std::int32_t row = input.forest.order[static_cast<std::size_t>(index - 1)];
+    if (input.forest.requests[static_cast<std::size_t>(row)].kv_len > 0) break;
+    --index;
+  }
+  for (; index < static_cast<std::int32_t>(input.forest.order.size()); ++index)
+    add_private_pack(input, index, 0, packs);
+}
+
+}  // namespace trunkline

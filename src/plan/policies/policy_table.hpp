@@ -1,0 +1,46 @@
+// The table of policies: the one place where a new one is entered.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/packs.hpp"
+#include "trunkline/forest.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+/// What a policy works on.
+struct PolicyInput {
+  const Forest& forest;
+  const QueryOrder& order;
+  std::vector<std::int32_t>& node_scratch;  ///< memory that outlives the call, its contents do not
+};
+
+/// Fills empty packs, by the rules that Packs states, in time linear in the nodes and requests of the forest.
+using PolicyFunction = void (*)(const PolicyInput& input, Packs& packs);
+
+struct PolicyRow {
+  Policy policy;
+  const char* name;
+  PolicyFunction function;  ///< null for `auto`, which is a choice among the others
+  bool candidate;           ///< considered by `auto`
+};
+
+/// In the order of the enumeration; ties in predicted time go to the earlier row.
+std::span<const PolicyRow> policy_table();
+const PolicyRow& policy_row(Policy policy);
+
+void pack_flat(const PolicyInput& input, Packs& packs);
+void pack_node(const PolicyInput& input, Packs& packs);
+void pack_profit(const PolicyInput& input, Packs& packs);
+
+/// One pack for one request: its tokens from `begin` on, open-ended.
+void add_private_pack(const PolicyInput& input, std::int32_t order_index, std::int32_t begin, Packs& packs);
+/// To the open pack: the queries that end at a node, with the tails of their requests.
+void add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs);
+/// A pack for each empty request, whose output is zero: policies that walk nodes meet none of them.
+void add_empty_requests(const PolicyInput& input, Packs& packs);
+
+}  // namespace trunkline

@@ -1,0 +1,31 @@
+#include "plan/query_order.hpp"
+
+#include <algorithm>
+
+namespace trunkline {
+
+void QueryOrder::reset(const Forest& forest) {
+  begin_.resize(forest.order.size() + 1);
+  std::int32_t position = 0;
+  for (std::size_t i = 0; i < forest.order.size(); ++i) {
+    begin_[i] = position;
+    position += forest.requests[static_cast<std::size_t>(forest.order[i])].queries;
+  }
+  begin_.back() = position;
+  query_at_.resize(static_cast<std::size_t>(position));
+  auto next = query_at_.begin();
+  for (const std::int32_t row : forest.order) {
+    const ForestRequest& request = forest.requests[static_cast<std::size_t>(row)];
+    for (std::int32_t token = 0; token < request.queries; ++token) *next++ = request.query_begin + token;
+  }
+}
+
+std::int32_t QueryOrder::request_begin(std::int32_t position) const {
+  return *(std::upper_bound(begin_.begin(), begin_.end(), position) - 1);
+}
+
+std::int32_t QueryOrder::request_end(std::int32_t position) const {
+  return *std::upper_bound(begin_.begin(), begin_.end(), position);
+}
+
+}  // namespace trunkline

@@ -1,0 +1,48 @@
+// Cutting packs along KV, and what the pieces cost.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/cost_model.hpp"
+#include "plan/packs.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+/// How each pack is cut: part j of p covers tokens [part_begin(j), part_begin(j + 1)) of the pack's segments, laid end
+/// to end.
+class Division {
+ public:
+  /// Decides the cuts of all packs and predicts the plan's time.
+  void divide(const Packs& packs, const CostModel& costs, KvSplit split);
+
+  std::int32_t parts(std::size_t pack) const { return parts_[pack]; }
+  std::int64_t part_begin(const Pack& pack, std::int32_t parts, std::int32_t part) const;
+  /// Predicted cost of each item in one KV head, pack by pack, part by part.
+  void item_costs(const Packs& packs, const CostModel& costs, std::vector<Nanoseconds>& result) const;
+  /// Launch, and all tasks on all workers.
+  Nanoseconds predicted() const { return predicted_; }
+
+ private:
+  void count_merged_queries(const Packs& packs);
+  void cut_to_mean(const Packs& packs);
+  void cut_for_balance(const Packs& packs, const CostModel& costs);
+  bool cap_parts(const Packs& packs, Nanoseconds cap);
+  Nanoseconds makespan(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts);
+  template <class Visit>
+  void visit_item_costs(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts,
+                        Visit visit) const;
+
+  std::int64_t granule_ = 1;                  // cuts are at multiples of it
+  std::vector<std::int32_t> parts_;           // [packs]
+  std::vector<std::int32_t> merged_queries_;  // [packs] queries that other packs hold too
+  std::vector<Nanoseconds> whole_costs_;      // [packs] uncut
+  Nanoseconds predicted_ = 0;
+  CostClasses classes_;
+  std::vector<std::int32_t> tried_parts_;      // [packs]
+  std::vector<std::int32_t> position_counts_;  // [positions + 1] packs that hold a query, then queries before a
+                                               // position that several packs hold
+};
+
+}  // namespace trunkline

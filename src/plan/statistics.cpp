@@ -1,0 +1,60 @@
+#include "plan/statistics.hpp"
+
+#include <algorithm>
+
+namespace trunkline {
+namespace {
+
+/// (query, visible token) pairs.
+std::int64_t visible_pairs(const Forest& forest) {
+  std::int64_t pairs = 0;
+  for (const ForestRequest& request : forest.requests) {
+    for (std::int32_t from_end = 0; from_end < request.queries; ++from_end) {
+      pairs += std::max(request.kv_len - from_end, 0);
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+std::int64_t kv_tokens_read(const Packs& packs) {
+  std::int64_t tokens = 0;
+  for (const Pack& pack : packs.packs()) tokens += pack.tokens;
+  return tokens;
+}
+
+PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Packs& packs, const CostModel& costs,
+                               const MachineProfile& profile, Nanoseconds predicted) {
+  const AttentionShape& shape = plan.shape;
+  const std::int64_t token_bytes = shape.kv_bytes_per_token() * shape.kv_heads;
+  const std::int64_t query_elements = std::int64_t{shape.q_heads} * shape.head_dim;
+
+  PlanStatistics result;
+  result.kv_tokens_total = forest.total_tokens;
+  result.kv_tokens_distinct = forest.distinct_tokens;
+  result.kv_tokens_read = kv_tokens_read(packs);
+  result.kv_bytes_distinct = result.kv_tokens_distinct * token_bytes;
+  result.kv_bytes_read = result.kv_tokens_read * token_bytes;
+  result.kv_bytes_reread = result.kv_bytes_read - result.kv_bytes_distinct;
+  result.qo_bytes = 2 * static_cast<std::int64_t>(plan.queries.size()) * query_elements *
+                    static_cast<std::int64_t>(size_of(shape.dtype));
+  result.partials = plan.partials;
+  // fp32 O and LSE, written once and read once.
+  result.partial_bytes = std::int64_t{2} * 4 * plan.partials * shape.q_heads * (shape.head_dim + 1);
+
+  const double pair_flops = 4.0 * shape.head_dim;  // of one query head
+  result.flops = pair_flops * shape.q_heads * static_cast<double>(visible_pairs(forest));
+  double padded_pairs = 0;
+  for (const Pack& pack : packs.packs()) {
+    padded_pairs += static_cast<double>(pack.tokens) * costs.padded_rows(pack.queries);
+  }
+  result.flops_padded = pair_flops * shape.kv_heads * padded_pairs;
+
+  result.predicted_us = static_cast<double>(predicted) / 1e3;
+  const double memory_us = static_cast<double>(result.kv_bytes_distinct + result.qo_bytes) / profile.read_bytes_per_us;
+  result.bound_us = std::max(memory_us, result.flops / profile.flops_per_us) + profile.launch_us;
+  return result;
+}
+
+}  // namespace trunkline

@@ -1,0 +1,19 @@
+// What a plan reads, writes and computes.
+#pragma once
+
+#include "plan/cost_model.hpp"
+#include "plan/packs.hpp"
+#include "trunkline/forest.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+/// Tokens that packs read, each as often as a pack reads it.
+std::int64_t kv_tokens_read(const Packs& packs);
+
+/// \param predicted by the division that made the plan.
+PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Packs& packs, const CostModel& costs,
+                               const MachineProfile& profile, Nanoseconds predicted);
+
+}  // namespace trunkline

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "base/check.hpp"
+#include "plan/validate.hpp"
+
+namespace trunkline {
+namespace {
+
+/// A span as one query sees it.
+struct Reading {
+  const KvSpan* span;
+  std::int32_t bit;  // the query's place in the item
+};
+
+bool moves(const KvSpan& span) {
+  return (span.flags & (kSpanBeginFromEnd | kSpanEndFromEnd)) != 0;
+}
+
+/// The one kind of span that grows with its request.
+bool stretches(const KvSpan& span) {
+  return (span.flags & (kSpanBeginFromEnd | kSpanEndFromEnd)) == kSpanEndFromEnd;
+}
+
+bool slides(const KvSpan& span) {
+  return (span.flags & kSpanBeginFromEnd) != 0;
+}
+
+bool has_token_mask(const KvSpan& span) {
+  return (span.flags & kSpanTokenMask) != 0;
+}
+
+class CoverageCheck {
+ public:
+  CoverageCheck(const Plan& plan, const Forest& forest, const RowOfSlot& row_of_slot)
+      : plan_(plan), forest_(forest), row_of_slot_(row_of_slot), place_(forest.order.size()) {
+    for (std::size_t i = 0; i < forest.order.size(); ++i) {
+      place_[static_cast<std::size_t>(forest.order[i])] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  Violation find();
+
+ private:
+  const ForestRequest& request_of(std::int32_t slot) const {
+    return forest_.requests[static_cast<std::size_t>(row_of_slot_.at(slot))];
+  }
+  const QueryMask& mask(std::int32_t index) const { return plan_.masks[static_cast<std::size_t>(index)]; }
+
+  bool sees(const KvSpan& span, std::int32_t bit) const;
+  Range sharers(const KvSpan& span) const;
+  Violation check_readers(std::size_t item, const KvSpan& span);
+  Violation check_query(std::size_t query);
+  void collect_growths(const std::vector<Reading>& readings, std::int32_t kv_len);
+  void collect_intervals(const std::vector<Reading>& readings, std::int32_t kv_len);
+  Violation check_intervals(const std::vector<Reading>& readings, const Query& query, const ForestRequest& request,
+                            std::int32_t kv_len);
+
+  const Plan& plan_;
+  const Forest& forest_;
+  const RowOfSlot& row_of_slot_;
+  std::vector<std::int32_t> place_;             // by row: its index in Forest::order
+  std::vector<std::vector<Reading>> readings_;  // by query
+  std::vector<std::int32_t> growths_;           // of one query
+  std::vector<Range> intervals_;                // that one query sees at one length
+};
+
+bool CoverageCheck::sees(const KvSpan& span, std::int32_t bit) const {
+  if (span.mask < 0) return true;
+  if (!has_token_mask(span)) return mask(span.mask).test(bit);
+  for (std::int32_t token = 0; token < span.end - span.begin; ++token) {
+    if (mask(span.mask + token).test(bit)) return true;
+  }
+  return false;
+}
+
+/// Requests, as a range of Forest::order, that may read a span: for moving ones its own; for others the members of the
+/// node that holds its last token, since they share all tokens up to there.
+Range CoverageCheck::sharers(const KvSpan& span) const {
+  const std::int32_t row = row_of_slot_.at(span.slot);
+  const std::int32_t place = place_[static_cast<std::size_t>(row)];
+  if (moves(span)) return {place, place + 1};
+  if (span.begin == span.end) return {0, static_cast<std::int32_t>(forest_.order.size())};
+  std::int32_t node = forest_.requests[static_cast<std::size_t>(row)].node;
+  while (forest_.nodes[static_cast<std::size_t>(node)].begin >= span.end) {
+    node = forest_.nodes[static_cast<std::size_t>(node)].parent;
+  }
+  return forest_.nodes[static_cast<std::size_t>(node)].requests;
+}
+
+Violation CoverageCheck::check_readers(std::size_t item, const KvSpan& span) {
+  const Range allowed = sharers(span);
+  const Range queries = plan_.items[item].queries;
+  for (std::int32_t i = queries.begin; i < queries.end; ++i) {
+    if (!sees(span, i - queries.begin)) continue;
+    const auto query = static_cast<std::size_t>(plan_.item_queries[static_cast<std::size_t>(i)]);
+    const std::int32_t place = place_[static_cast<std::size_t>(row_of_slot_.at(plan_.queries[query].slot))];
+    if (place < allowed.begin || place >= allowed.end) {
+      return concat("query ", query, " of slot ", plan_.queries[query].slot, " reads tokens of slot ", span.slot,
+                    " in item ", item, " that the two do not share");
+    }
+    readings_[query].push_back({&span, i - queries.begin});
+  }
+  return std::nullopt;
+}
+
+/// Growths of a request at which to look. All bounds are constants or the length plus a constant, and no span is
+/// inverted now, so neither gap nor overlap of two spans that do not slide can come and go between no growth and very
+/// much of it. A sliding span passes the constant bounds of the others: there we look at each passage, and on either
+/// side.
+void CoverageCheck::collect_growths(const std::vector<Reading>& readings, std::int32_t kv_len) {
+  const std::int32_t most = std::numeric_limits<std::int32_t>::max() - kv_len;
+  growths_.assign({0, std::min(most, 1), most});
+  const auto add_passage = [&](std::int64_t growth) {
+    for (std::int64_t g = growth - 1; g <= growth + 1; ++g) {
+      if (g > 0 && g < most) growths_.push_back(static_cast<std::int32_t>(g));
+    }
+  };
+  for (const Reading& window : readings) {
+    if (!slides(*window.span)) continue;
+    for (const Reading& other : readings) {
+      if (slides(*other.span)) continue;
+      for (const std::int32_t bound : {window.span->begin, window.span->end}) {
+        add_passage(std::int64_t{other.span->begin} - bound - kv_len);
+        if (!stretches(*other.span)) add_passage(std::int64_t{other.span->end} - bound - kv_len);
+      }
+    }
+  }
+  std::sort(growths_.begin(), growths_.end());
+  growths_.erase(std::unique(growths_.begin(), growths_.end()), growths_.end());
+}
+
+/// `kv_len` is the live length of the query's own request: spans of other slots do not move.
+void CoverageCheck::collect_intervals(const std::vector<Reading>& readings, std::int32_t kv_len) {
+  intervals_.clear();
+  for (const Reading& reading : readings) {
+    const KvSpan& span = *reading.span;
+    const Range tokens = span.at(kv_len);
+    if (!has_token_mask(span)) {
+      if (tokens.size() > 0) intervals_.push_back(tokens);
+      continue;
+    }
+    for (std::int32_t token = tokens.begin; token < tokens.end; ++token) {
+      if (mask(span.mask + token - tokens.begin).test(reading.bit)) intervals_.push_back({token, token + 1});
+    }
+  }
+  std::sort(intervals_.begin(), intervals_.end(), [](Range a, Range b) { return a.begin < b.begin; });
+}
+
+/// A query must see the tokens up to its own position. With token masks, as in a token tree, the masks choose among the
+/// step's own tokens, but never hide an older one or the query's own.
+Violation CoverageCheck::check_intervals(const std::vector<Reading>& readings, const Query& query,
+                                         const ForestRequest& request, std::int32_t kv_len) {
+  const bool tree =
+      std::any_of(readings.begin(), readings.end(), [](const Reading& r) { return has_token_mask(*r.span); });
+  const std::int32_t own = kv_len - 1 - query.from_end;
+  const std::int32_t seen_by_all = tree ? std::min(kv_len - request.queries, own) : own;
+  const auto missed = [&](std::int32_t begin, std::int32_t end) -> Violation {
+    if (begin < std::min(end, seen_by_all)) return concat("does not see token ", begin);
+    if (begin <= own && own < end) return concat("does not see its own token ", own);
+    return std::nullopt;
+  };
+  std::int32_t seen = 0;
+  for (const Range interval : intervals_) {
+    if (interval.begin < seen) return concat("sees token ", interval.begin, " twice");
+    if (Violation violation = missed(seen, interval.begin)) return violation;
+    seen = interval.end;
+  }
+  return missed(seen, kv_len);
+}
+
+Violation CoverageCheck::check_query(std::size_t index) {
+  const Query& query = plan_.queries[index];
+  const ForestRequest& request = request_of(query.slot);
+  const std::vector<Reading>& readings = readings_[index];
+  const auto open =
+      std::count_if(readings.begin(), readings.end(), [](const Reading& r) { return stretches(*r.span); });
+  if (open != 1) return concat("query ", index, " sees ", open, " open-ended spans; it must see one");
+  collect_growths(readings, request.kv_len);
+  for (const std::int32_t growth : growths_) {
+    const std::int32_t kv_len = request.kv_len + growth;
+    collect_intervals(readings, kv_len);
+    if (Violation violation = check_intervals(readings, query, request, kv_len)) {
+      return concat("query ", index, " of slot ", query.slot, " ", *violation, " at length ", kv_len, " (now ",
+                    request.kv_len, ")");
+    }
+  }
+  return std::nullopt;
+}
+
+Violation CoverageCheck::find() {
+  readings_.resize(plan_.queries.size());
+  for (std::size_t item = 0; item < plan_.items.size(); ++item) {
+    const Range spans = plan_.items[item].spans;
+    for (std::int32_t s = spans.begin; s < spans.end; ++s) {
+      if (Violation violation = check_readers(item, plan_.spans[static_cast<std::size_t>(s)])) return violation;
+    }
+  }
+  for (std::size_t query = 0; query < plan_.queries.size(); ++query) {
+    if (Violation violation = check_query(query)) return violation;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Violation find_coverage_violation(const Plan& plan, const Forest& forest, const RowOfSlot& row_of_slot) {
+  return CoverageCheck(plan, forest, row_of_slot).find();
+}
+
+}  // namespace trunkline

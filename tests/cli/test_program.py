@@ -1,0 +1,342 @@
+"""The program's commands through their real command lines.
+
+Needs TRUNKLINE_PROGRAM (the binary) and TRUNKLINE_DATA (the repository's data folder) in the environment.
+"""
+
+import json
+import os
+import pathlib
+import pty
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = os.environ["TRUNKLINE_PROGRAM"]
+DATA = pathlib.Path(os.environ["TRUNKLINE_DATA"])
+TINY = ["--tree", "1,2,6/40,33,7"]
+# Facts of the machine do not matter to these tests, and few repetitions keep them short.
+QUICK = ["--machine", "generic", "--threads", "2"]
+
+
+def run(*arguments, **environment):
+    """Runs the program; returns exit code, standard output, standard error."""
+    done = subprocess.run(
+        [PROGRAM, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=240,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, content, name="input.jsonl"):
+        path = pathlib.Path(self.folder.name) / name
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content)
+        return path
+
+    def succeed(self, *arguments, **environment):
+        code, out, err = run(*arguments, **environment)
+        self.assertEqual((code, err), (0, ""))
+        return out
+
+    def rows(self, *arguments, **environment):
+        """The JSON lines of a command that succeeds; nothing else may be on standard output."""
+        return [json.loads(line) for line in self.succeed(*arguments, "--json", **environment).splitlines()]
+
+
+class RunTest(ProgramTest):
+    def checked(self, *arguments, **environment):
+        rows = self.rows("run", "--check", "--repeat", 1, "--warm", *QUICK, *arguments, **environment)
+        for row in rows:
+            self.assertTrue(row["passed"], row)
+            self.assertGreater(row["checked_requests"], 0)
+            self.assertLessEqual(row["max_err"], 8e-3)
+        return rows
+
+    def test_every_policy_dtype_and_layout_is_right(self):
+        for policy in ("flat", "node", "profit", "auto"):
+            for dtype in ("f16", "bf16", "f32"):
+                for layout in ("nhd", "hnd"):
+                    with self.subTest(policy=policy, dtype=dtype, layout=layout):
+                        (row,) = self.checked(
+                            *TINY, "--policy", policy, "--dtype", dtype, "--layout", layout, "--heads", "4/2"
+                        )
+                        self.assertEqual((row["policy"], row["dtype"], row["layout"]), (policy, dtype, layout))
+                        if policy != "auto":
+                            self.assertEqual(row["chosen"], policy)
+
+    def test_every_page_size_head_size_and_group_is_right(self):
+        for page_size in (1, 16, 24, 32, 64, 128):
+            with self.subTest(page_size=page_size):
+                self.checked(*TINY, "--page-size", page_size, "--heads", "4/2", "--policy", "node")
+        for head_dim in (64, 128, 256):
+            with self.subTest(head_dim=head_dim):
+                self.checked(*TINY, "--head-dim", head_dim, "--heads", "4/2", "--policy", "profit")
+        for heads in ("1/1", "3/1", "10/2", "12/1", "14/2", "16/1"):
+            with self.subTest(heads=heads):
+                self.checked(*TINY, "--heads", heads, "--policy", "node", "--head-dim", 64)
+
+    def test_every_split_is_right(self):
+        for split in ("balance", "mean", "none"):
+            with self.subTest(split=split):
+                self.checked("--tree", "1,2/3000,5", "--split", split, "--heads", "4/2", "--policy", "node")
+
+    def test_portable_kernels_are_right(self):
+        (row,) = self.checked(*TINY, "--heads", "4/2", TRUNKLINE_ISA="portable")
+        self.assertEqual(row["isa"], "portable")
+
+    def test_row_has_the_names_of_result_files_and_consistent_counts(self):
+        (row,) = self.checked("--tree", "1,4/64,16", "--heads", "8/2", "--head-dim", 64, "--policy", "node")
+        for name in (
+            "suite case heads dtype page_size policy mode us us_p10 us_p90 floor_us plan_us max_err " "device commit"
+        ).split():
+            self.assertIn(name, row)
+        self.assertEqual((row["suite"], row["case"], row["heads"]), ("tree", "1,4/64,16", "8/2"))
+        self.assertEqual((row["page_size"], row["mode"], row["requests"]), (16, "warm", 4))
+        self.assertEqual(row["kv_tokens_total"], 4 * 80)
+        self.assertEqual(row["kv_tokens_distinct"], 64 + 4 * 16)
+        self.assertEqual(row["kv_tokens_read_by"]["flat"], 4 * 80)
+        self.assertEqual(row["kv_tokens_read_by"]["node"], 64 + 4 * 16)
+        self.assertEqual(row["kv_tokens_read"], 64 + 4 * 16)
+        # K and V, 2 KV heads, 64 elements of 2 bytes
+        self.assertEqual(row["kv_bytes_distinct"], 128 * 2 * 2 * 64 * 2)
+        self.assertLessEqual(row["us_p10"], row["us"])
+        self.assertLessEqual(row["us"], row["us_p90"])
+        self.assertGreater(row["workspace_bytes"], 0)
+        self.assertEqual(row["commit"] != "", True)
+
+    def test_real_batches_limit_and_several_inputs(self):
+        keyword = DATA / "decode_batches" / "reasoning_keyword.jsonl"
+        rows = self.checked(keyword, "--limit", 2, "--tree", "2/5", "--tree", "1/9", "--heads", "2/1", "--head-dim", 64)
+        self.assertEqual([row["case"] for row in rows], ["1", "2", "2/5", "1/9"])
+        self.assertEqual(rows[0]["suite"], "reasoning_keyword")
+        self.assertEqual(rows[0]["requests"], 10)
+        self.assertLess(rows[1]["kv_tokens_distinct"] * 5, rows[1]["kv_tokens_total"])
+
+    def test_requests_of_no_token_and_requests_that_end_inside_the_tree(self):
+        batch = self.file('{"nodes":[[-1,20],[0,5],[-1,0]],"requests":[0,1,2,1]}')
+        (row,) = self.checked(batch, "--heads", "2/1", "--head-dim", 64)
+        self.assertEqual((row["requests"], row["checked_requests"], row["kv_tokens_total"]), (4, 4, 70))
+
+    def test_table_is_for_people(self):
+        out = self.succeed("run", *TINY, "--heads", "4/2", "--repeat", 1, "--check", *QUICK)
+        for words in (
+            "one at a time",
+            "distinct",
+            "flat",
+            "auto",
+            "speed-up",
+            "floor",
+            "largest error",
+            "1 of 1 batches are right",
+        ):
+            self.assertIn(words, out)
+        self.assertNotIn("\r", out)
+
+    def test_progress_bar_only_on_a_terminal(self):
+        # Standard error is a pipe in every other test, and empty there. Here it is a terminal.
+        parent, child = pty.openpty()
+        try:
+            done = subprocess.run(
+                [PROGRAM, "run", "--tree", "1,8/16384,2048", "--heads", "16/8", "--repeat", "20", "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=child,
+                timeout=240,
+                check=True,
+            )
+        finally:
+            os.close(child)
+        try:
+            drawn = os.read(parent, 1 << 16).decode()
+        except OSError:  # nothing was written before the other end closed
+            drawn = ""
+        os.close(parent)
+        json.loads(done.stdout)
+        if drawn:
+            self.assertIn("\r", drawn)
+            self.assertIn("tree", drawn + "tree")
+
+    def test_seed_changes_nothing_that_is_counted(self):
+        first, second = (self.checked(*TINY, "--heads", "2/1", "--seed", seed)[0] for seed in (1, 99))
+        self.assertEqual(first["kv_tokens_distinct"], second["kv_tokens_distinct"])
+
+
+class PlanTest(ProgramTest):
+    # Four requests: all share 32 tokens, A, B and C share 64 more, then A 10, B 26, C 0, D 48 tokens of their own.
+    GOLDEN = '{"source":"golden","nodes":[[-1,32],[0,64],[1,10],[1,26],[0,48]],"requests":[2,3,1,4]}'
+
+    def test_json_matches_the_worked_example(self):
+        (row,) = self.rows("plan", self.file(self.GOLDEN), "--policy", "node", "--split", "none", *QUICK)
+        forest = row["forest"]
+        self.assertEqual(forest["total_tokens"], 106 + 122 + 96 + 80)
+        self.assertEqual(forest["distinct_tokens"], 32 + 64 + 10 + 26 + 48)
+        self.assertEqual(
+            [(node["parent"], node["begin"], node["end"], sorted(node["requests"])) for node in forest["nodes"]],
+            [(-1, 0, 32, [0, 1, 2, 3]), (0, 32, 96, [0, 1, 2]), (1, 96, 106, [0]), (1, 96, 122, [1]), (0, 32, 80, [3])],
+        )
+        policies = row["policies"]
+        self.assertEqual(policies["flat"]["kv_tokens_read"], 404)
+        self.assertEqual(policies["node"]["kv_tokens_read"], 180)
+        self.assertEqual({p["kv_tokens_distinct"] for p in policies.values()}, {180})
+        self.assertIn("items", row["plan"])
+
+    def test_text_shows_forest_policies_and_items(self):
+        out = self.succeed("plan", self.file(self.GOLDEN), "--policy", "node", *QUICK)
+        for words in (
+            "4 requests, 5 nodes, 404 KV tokens one at a time, 180 distinct",
+            "  32 tokens [0, 32), 4 requests\n",
+            "    64 tokens [32, 96), 3 requests, 1 of them ends here\n",
+            "      10 tokens [96, 106), 1 request\n",
+            "node *",
+            "profit",
+            "Items of `node`",
+            "partials",
+        ):
+            self.assertIn(words, out)
+
+    def test_long_output_is_cut_unless_all_is_asked_for(self):
+        tree = ["--tree", "40/100", "--policy", "flat"]
+        short = self.succeed("plan", *tree, *QUICK)
+        self.assertIn("40 leaves of 100 to 100 tokens, 4,000 in all, 40 requests", short)
+        self.assertIn("more items (--all shows them)", short)
+        self.assertEqual(self.succeed("plan", *tree, "--all", *QUICK).count("100 tokens [0, 100)"), 40)
+
+    def test_shared_files_can_all_be_planned(self):
+        for path in sorted((DATA / "decode_batches").glob("*.jsonl")):
+            with self.subTest(path=path.name):
+                rows = self.rows("plan", path, *QUICK)
+                self.assertEqual(len(rows), 8)
+                for row in rows:
+                    chosen = row["plan"]["statistics"]["kv_tokens_read"]
+                    self.assertLessEqual(chosen, row["forest"]["total_tokens"])
+                    self.assertGreaterEqual(chosen, row["forest"]["distinct_tokens"])
+
+
+class DoctorTest(ProgramTest):
+    def test_text(self):
+        out = self.succeed("doctor")
+        for words in ("CPU", "cores usable", "GB/s, measured", "GFLOP/s, measured", "kernels used", "not built into"):
+            self.assertIn(words, out)
+
+    def test_json(self):
+        (row,) = self.rows("doctor", "--threads", 1)
+        self.assertEqual(row["threads"], 1)
+        self.assertGreater(row["read_bytes_per_us"], 0)
+        self.assertGreater(row["flops_per_us"], 0)
+        self.assertIn(row["isa"], ("portable", "avx2", "avx512"))
+
+    def test_help_and_version(self):
+        for arguments in (["--help"], ["run", "--help"], ["plan", "--help"], ["doctor", "--help"], ["--version"]):
+            with self.subTest(arguments=arguments):
+                self.assertIn("trunkline" if "--version" in arguments else "--help", self.succeed(*arguments))
+
+
+class BadInputTest(ProgramTest):
+    def refused(self, arguments, *words):
+        code, out, err = run(*arguments)
+        self.assertEqual(code, 2, err)
+        self.assertEqual(out, "")
+        self.assertTrue(err.startswith("trunkline: error: "), err)
+        self.assertEqual(err.count("\n"), 1, err)
+        for word in words:
+            self.assertIn(word, err)
+
+    def test_options(self):
+        for option, value, *words in (
+            ("--heads", "32", "--heads", "32/8"),
+            ("--heads", "0/0", "--heads"),
+            ("--heads", "-4/2", "--heads"),
+            ("--heads", "8/3", "8", "3"),
+            ("--heads", "34/2", "17"),
+            ("--head-dim", "80", "80", "64", "128", "256"),
+            ("--head-dim", "many", "--head-dim"),
+            ("--dtype", "f8", "--dtype", "f8", "bf16"),
+            ("--page-size", "0", "page_size", "0"),
+            ("--page-size", "-16", "-16"),
+            ("--policy", "best", "best", "flat", "profit"),
+            ("--split", "half", "--split", "balance"),
+            ("--layout", "abc", "--layout", "nhd"),
+            ("--device", "cuda", "CUDA is not built"),
+            ("--device", "tpu", "--device", "cpu"),
+            ("--threads", "0", "--threads"),
+            ("--threads", "-1", "--threads"),
+            ("--repeat", "0", "--repeat"),
+            ("--seed", "-1", "--seed"),
+            ("--limit", "0", "--limit"),
+            ("--machine", "mine", "--machine"),
+        ):
+            with self.subTest(option=option, value=value):
+                self.refused(["run", *TINY, f"{option}={value}"], *words)
+
+    def test_commands(self):
+        self.refused([], "subcommand")
+        self.refused(["fly"], "fly")
+        self.refused(["run"], "no input")
+        self.refused(["plan"], "no input")
+        self.refused(["run", *TINY, "--no-such-option"], "--no-such-option")
+
+    def test_trees(self):
+        for tree, *words in (
+            ("1,2", "no slash"),
+            ("1/2/3", "tokens[0]"),
+            ("4,2/1,1", "nodes[1] is 2"),
+            ("1/0", "tokens[0] is 0"),
+            ("a/b", 'nodes[0] is "a"'),
+            ("", "no slash"),
+        ):
+            with self.subTest(tree=tree):
+                self.refused(["plan", "--tree", tree], *words)
+
+    def test_files(self):
+        good = '{"nodes":[[-1,16]],"requests":[0]}\n'
+        for content, *words in (
+            ("", "no batch"),
+            (good + '{"nodes":[[-1,16]],"requ', ":2: not JSON at column"),
+            (good + '{"nodes":[[-1,-3]],"requests":[0]}', ":2: nodes[0][1] is -3"),
+            (good + '{"nodes":[[0,3]],"requests":[0]}', ":2: nodes[0][0] is 0"),
+            (good + '{"nodes":[[-1,3]],"requests":[5]}', ":2: requests[0] is 5"),
+            (good + '{"nodes":[[-1,3],[-1,3]],"requests":[0]}', ":2: nodes[1] is on no request's path"),
+            (b"\x00\xff\x7fELF" * 100, ":1: not JSON"),
+            (b"[" * 1_000_000, ":1: nested more than"),
+        ):
+            for command in ("run", "plan"):
+                with self.subTest(content=content[:60], command=command):
+                    self.refused([command, self.file(content)], "input.jsonl", *words)
+        self.refused(["run", "/nowhere.jsonl"], "/nowhere.jsonl: cannot be opened")
+        self.refused(["run", self.folder.name], "is a directory")
+
+    def test_a_bad_file_stops_the_good_one_before_it(self):
+        good = self.file('{"nodes":[[-1,16]],"requests":[0]}', "good.jsonl")
+        bad = self.file("{", "bad.jsonl")
+        self.refused(["run", good, bad, "--json"], "bad.jsonl:1")
+
+    def test_memory_is_refused_before_it_is_taken(self):
+        # 512 x 1,000,000 tokens of 8 heads x 128 x 2 bytes, K and V: two terabytes.
+        self.refused(
+            ["run", "--tree", "1,512/1,1000000"],
+            "1,512/1,1000000 needs ",
+            "bytes of memory",
+            "TiB",
+            "available",
+            "--heads",
+            "--head-dim",
+            "--dtype",
+        )
+        self.refused(["plan", "--page-size", 1, "--tree", "1,1000000/1,2000000000"], "page table needs", "--page-size")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])

@@ -1,0 +1,98 @@
+#include "kv/paged_batch.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "trunkline/error.hpp"
+#include "trunkline/forest.hpp"
+
+namespace trunkline {
+namespace {
+
+using testing::ElementsAre;
+
+// A trunk of 20 tokens; request 0 ends there, 1 and 2 add 30 and 3, requests 3 and 4 both end in one node of 12 more,
+// and request 5 is empty.
+PrefixTree example() {
+  return {"example", {-1, 0, 0, 0, 3}, {20, 30, 3, 12, 0}, {0, 1, 2, 3, 4, -1}};
+}
+
+std::vector<std::int32_t> row_pages(const PagedBatch& batch, std::int32_t row) {
+  const auto begin = batch.page_ids.begin() + row * batch.width;
+  const std::int32_t pages = (batch.kv_lens[static_cast<std::size_t>(row)] + batch.page_size - 1) / batch.page_size;
+  return {begin, begin + pages};
+}
+
+TEST(LayOutPages, SharesPagesWhoseTokensAreSharedInFull) {
+  const PagedBatch batch = lay_out_pages(example(), 16, 1);
+  EXPECT_THAT(batch.kv_lens, ElementsAre(20, 50, 23, 32, 32, 0));
+  EXPECT_EQ(batch.width, 4);
+  std::set<std::int32_t> second;
+  for (std::int32_t row = 0; row < 5; ++row) {
+    EXPECT_EQ(row_pages(batch, row)[0], row_pages(batch, 0)[0]) << row;
+    second.insert(row_pages(batch, row)[1]);
+  }
+  EXPECT_EQ(second.size(), 4u)
+      << "the page in which the trunk ends is private to each child and to the request that ends";
+  EXPECT_EQ(row_pages(batch, 3), row_pages(batch, 4)) << "requests that end in the same node share all pages";
+}
+
+TEST(LayOutPages, DistinctTokensAreTheTreesAtPageSizeOne) {
+  const PrefixTree tree = example();
+  const PagedBatch batch = lay_out_pages(tree, 1, 1);
+  const Forest forest = build_forest(batch.view(), IdCheck::kAllPages);
+  EXPECT_EQ(forest.distinct_tokens, 20 + 30 + 3 + 12);
+  EXPECT_EQ(forest.total_tokens, 20 + 50 + 23 + 32 + 32);
+}
+
+TEST(LayOutPages, DrawsDifferentIdsInThePoolAndGarbagePastTheEnd) {
+  const PagedBatch batch = lay_out_pages(example(), 4, 7);
+  std::set<std::int32_t> used;
+  for (std::int32_t row = 0; row < 6; ++row) {
+    const std::vector<std::int32_t> pages = row_pages(batch, row);
+    used.insert(pages.begin(), pages.end());
+    for (std::int64_t at = static_cast<std::int64_t>(pages.size()); at < batch.width; ++at) {
+      EXPECT_GE(batch.page_ids[static_cast<std::size_t>(row * batch.width + at)], batch.num_pages);
+    }
+  }
+  EXPECT_GE(*used.begin(), 0);
+  EXPECT_LT(*used.rbegin(), batch.num_pages);
+  EXPECT_GT(batch.num_pages, static_cast<std::int64_t>(used.size())) << "some pages stay unused";
+  // 5 full pages of the trunk; 8 of node 1 with its tail; 1; 3
+  EXPECT_EQ(used.size(), 5u + 8u + 1u + 3u);
+}
+
+TEST(LayOutPages, TheSeedAloneDecidesTheIds) {
+  EXPECT_EQ(lay_out_pages(example(), 16, 3).page_ids, lay_out_pages(example(), 16, 3).page_ids);
+  EXPECT_NE(lay_out_pages(example(), 1, 3).page_ids, lay_out_pages(example(), 1, 4).page_ids);
+}
+
+TEST(LayOutPages, SizeIsKnownWithoutLayingOut) {
+  for (const std::int32_t page_size : {1, 3, 16, 24, 128}) {
+    const PagedBatch batch = lay_out_pages(example(), page_size, 1);
+    const PagedBatchSize size = paged_batch_size(example(), page_size);
+    EXPECT_EQ(size.rows, 6);
+    EXPECT_EQ(size.width, batch.width);
+    EXPECT_EQ(size.num_pages, batch.num_pages);
+  }
+}
+
+TEST(LayOutPages, NamesWhatIsWrong) {
+  PrefixTree tree = example();
+  tree.end_node[2] = 9;
+  try {
+    lay_out_pages(tree, 16, 1);
+    FAIL() << "an end node out of range was accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "end_node[2] is 9; the tree has 5 nodes");
+  }
+  EXPECT_THROW(lay_out_pages(example(), 0, 1), Error);
+}
+
+}  // namespace
+}  // namespace trunkline

@@ -1,0 +1,76 @@
+// A planner that has seen the largest batch allocates nothing. Counts every operator new of this binary.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "plan/test_cases.hpp"
+#include "trunkline/plan.hpp"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+void* counted(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  return counted(bytes);
+}
+void* operator new[](std::size_t bytes) {
+  return counted(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace trunkline {
+namespace {
+
+// The validator, which debug builds run on each plan, allocates as it likes.
+#ifdef NDEBUG
+TEST(PlanAllocation, NoneWhenWarm) {
+  Planner planner(testing::cpu_like_profile(16));
+  const Forest large = testing::star_forest(30'000, 400, 700);
+  const Forest small = testing::star_forest(5'000, 100, 0);
+  const std::vector<PlanOptions> all_options = {{Policy::kAuto, KvSplit::kBalance, {}},
+                                                {Policy::kFlat, KvSplit::kMean, {}},
+                                                {Policy::kNode, KvSplit::kMean, {}},
+                                                {Policy::kProfit, KvSplit::kNone, {}}};
+  for (const Forest* forest : {&large, &small}) {
+    for (const PlanOptions& options : all_options) planner.plan(*forest, testing::shape_of(32, 8), options);
+  }
+  for (const Forest* forest : {&large, &small, &large}) {
+    for (const PlanOptions& options : all_options) {
+      const long before = allocations;
+      planner.plan(*forest, testing::shape_of(32, 8), options);
+      EXPECT_EQ(allocations - before, 0) << name_of(options.policy);
+    }
+  }
+}
+#endif
+
+TEST(PlanAllocation, TheCounterCounts) {
+  const long before = allocations;
+  const std::vector<int> memory(1000);
+  EXPECT_GT(allocations - before, 0);
+}
+
+}  // namespace
+}  // namespace trunkline

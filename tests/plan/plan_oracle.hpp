@@ -1,0 +1,19 @@
+// Plans checked token by token, against what a plan is for rather than by its rules.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trunkline/forest.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::testing {
+
+/// Plays a plan at lengths grown by `growth[row]` tokens. Every token of every request has an identity, which two
+/// requests share exactly where the forest says so; new tokens are their request's own. \return how a query meets a
+/// wrong token, misses one up to its position, or meets any twice; nothing when none does.
+std::optional<std::string> play_plan(const Plan& plan, const Forest& forest, const std::vector<std::int32_t>& growth);
+
+}  // namespace trunkline::testing

@@ -1,0 +1,112 @@
+// Thousands of random forests through every policy, split and group size.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "base/check.hpp"
+#include "plan/plan_oracle.hpp"
+#include "plan/test_cases.hpp"
+#include "support/random_batch.hpp"
+#include "support/test_scale.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+namespace {
+
+using testing::uniform;
+
+constexpr Policy kPolicies[] = {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kAuto};
+constexpr KvSplit kSplits[] = {KvSplit::kBalance, KvSplit::kMean, KvSplit::kNone};
+constexpr std::int32_t kGroupSizes[] = {1, 3, 4, 5, 7, 8, 16};
+
+Forest random_forest(std::mt19937_64& random, std::int32_t max_rows, std::int32_t max_tokens) {
+  testing::RandomBatchOptions options;
+  options.max_rows = max_rows;
+  options.max_tokens = max_tokens;
+  options.page_size = std::vector<std::int32_t>{1, 2, 16, 24}[static_cast<std::size_t>(uniform(random, 0, 3))];
+  options.max_queries = uniform(random, 0, 2) == 0 ? 5 : 1;
+  options.null_pages = uniform(random, 0, 4) == 0;
+  return build_forest(testing::make_random_batch(random, options).view());
+}
+
+std::vector<std::int32_t> random_growth(std::mt19937_64& random, const Forest& forest) {
+  std::vector<std::int32_t> growth;
+  for (std::size_t row = 0; row < forest.requests.size(); ++row) growth.push_back(uniform(random, 0, 20));
+  return growth;
+}
+
+TEST(PlanProperty, EveryPolicySplitAndGroupSizeIsValidAndStaysSo) {
+  Planner planner(testing::cpu_like_profile(3));
+  Planner wide_planner(testing::cpu_like_profile(64));
+  for (int seed = 0; seed < testing::scaled(1500); ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    const Forest forest = random_forest(random, 16, 96);
+    const std::int32_t group = kGroupSizes[seed % 7];
+    for (const Policy policy : kPolicies) {
+      for (const KvSplit split : kSplits) {
+        SCOPED_TRACE(concat("seed ", seed, ", g ", group, ", ", name_of(policy), ", ", name_of(split)));
+        const Plan& plan =
+            (seed % 2 == 0 ? planner : wide_planner).plan(forest, testing::shape_of(group * 2, 2), {policy, split, {}});
+        ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
+        ASSERT_EQ(testing::play_plan(plan, forest, random_growth(random, forest)), std::nullopt);
+      }
+    }
+  }
+}
+
+// Long enough to be cut along KV by `balance`, wide enough to be cut by queries.
+TEST(PlanProperty, LongAndWideForestsAreValid) {
+  MachineProfile profile = testing::cpu_like_profile(40);
+  profile.tiles = {{16, 16}, {16, 64}, {64, 32}};
+  Planner planner(profile);
+  std::int64_t cut_plans = 0;
+  for (int seed = 0; seed < testing::scaled(200); ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 1'000'000);
+    const Forest forest = random_forest(random, uniform(random, 1, 60), 6000);
+    const std::int32_t group = kGroupSizes[seed % 7];
+    for (const Policy policy : kPolicies) {
+      for (const KvSplit split : kSplits) {
+        SCOPED_TRACE(concat("seed ", seed, ", g ", group, ", ", name_of(policy), ", ", name_of(split)));
+        const Plan& plan = planner.plan(forest, testing::shape_of(group * 2, 2), {policy, split, {}});
+        ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
+        if (policy == Policy::kFlat && split == KvSplit::kBalance && plan.items.size() > forest.requests.size())
+          ++cut_plans;
+      }
+    }
+  }
+  EXPECT_GT(cut_plans, 0);
+}
+
+TEST(PlanProperty, AutoIsNeverPredictedWorseThanAnyCandidate) {
+  for (int seed = 0; seed < testing::scaled(300); ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 2'000'000);
+    const Forest forest = random_forest(random, 40, 2000);
+    Planner planner(testing::cpu_like_profile(uniform(random, 1, 30)));
+    const AttentionShape shape = testing::shape_of(8, 2);
+    const Plan automatic = planner.plan(forest, shape);
+    for (const PolicyEstimate& estimate : planner.estimate(forest, shape)) {
+      SCOPED_TRACE(concat("seed ", seed, ", ", name_of(estimate.policy)));
+      EXPECT_LE(automatic.statistics.predicted_us, estimate.predicted_us);
+      const Plan& plan = planner.plan(forest, shape, {estimate.policy, KvSplit::kBalance, {}});
+      EXPECT_EQ(plan.statistics.predicted_us, estimate.predicted_us);
+      EXPECT_EQ(plan.statistics.kv_tokens_read, estimate.kv_tokens_read);
+    }
+  }
+}
+
+TEST(PlanProperty, SameInputsGiveTheSamePlan) {
+  std::mt19937_64 random(7);
+  const Forest forest = random_forest(random, 40, 2000);
+  const AttentionShape shape = testing::shape_of(8, 2);
+  Planner used(testing::cpu_like_profile(8));
+  used.plan(testing::star_forest(1000, 200, 30), shape);
+  Plan second = used.plan(forest, shape);
+  const Plan first = make_plan(forest, shape, testing::cpu_like_profile(8));
+  EXPECT_EQ(second.epoch, first.epoch + 1);
+  second.epoch = first.epoch;
+  EXPECT_EQ(plan_to_json(second), plan_to_json(first));
+}
+
+}  // namespace
+}  // namespace trunkline
