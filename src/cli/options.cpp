@@ -108,7 +108,10 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--machine", words.machine, "Where planning's machine facts come from: measured, generic")
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--seed", options.seed, "Seed of page ids and tensors")->capture_default_str()->type_name("N");
+  app.add_option("--seed", options.seed, "Seed of page ids and tensors")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, INT64_MAX))
+      ->type_name("N");
 }
 
 void add_common_options(CLI::App& app, Options& options) {
@@ -136,7 +139,6 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   Words words;
   CLI::App app("Prefix-aware decode attention: reads each shared part of a batch's KV cache once.", "trunkline");
   app.set_version_flag("--version", std::string("trunkline ") + version() + " (" + commit() + ")");
-  app.require_subcommand(1);
 
   CLI::App* run =
       app.add_subcommand("run", "Run decode attention over batches; compare a policy with one request at a time");
@@ -155,6 +157,9 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
       return std::nullopt;
     }
     fail(ErrorCode::kInvalidArgument, error.what());
+  }
+  if (app.get_subcommands().empty()) {
+    fail(ErrorCode::kInvalidArgument, "no command; give run, plan or doctor (trunkline --help explains them)");
   }
   options.command = run->parsed() ? Command::kRun : plan->parsed() ? Command::kPlan : Command::kDoctor;
   understand(words, options);

@@ -27,7 +27,7 @@ struct Options {
   ProfileSource profile = ProfileSource::kMeasured;
   CacheLayout layout = CacheLayout::kNhd;
   std::int32_t threads = 0;  ///< 0: every core that this process may use
-  std::uint64_t seed = 1;
+  std::int64_t seed = 1;     ///< >= 0
   std::int32_t repeat = 5;
   bool warm = false;  ///< leave the caches as the run before left them
   bool check = false;

@@ -54,16 +54,6 @@ double largest_error(std::span<const float> values, std::span<const float> right
 
 }  // namespace
 
-OracleError tolerance(DType dtype) {
-  // fp32 accumulation over 2^18 tokens; a kernel may also round queries or weights to the 16-bit type.
-  switch (dtype) {
-    case DType::kF32: return {1e-4, 1e-4};
-    case DType::kF16: return {1e-3, 1e-3};
-    case DType::kBF16: break;
-  }
-  return {8e-3, 8e-3};
-}
-
 bool within(const OracleError& error, const OracleError& limit) {
   return error.output <= limit.output && error.lse <= limit.lse;
 }

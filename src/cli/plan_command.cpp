@@ -92,7 +92,8 @@ int plan_command(const Options& options) {
                                                               : generic_cpu_profile(workers.size()));
   bool first = true;
   for (const DecodeBatch& input : batches) {
-    const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, options.seed);
+    const PagedBatch paged =
+        lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
     const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
     std::vector<Plan> plans;
     for (const Policy policy : kPolicies) plans.push_back(plan_of(planner, forest, options, policy));

@@ -134,7 +134,7 @@ CheckResult check_runs(const Options& options, const Batch& batch, const Forest&
     check.error.output = std::max(check.error.output, error.output);
     check.error.lse = std::max(check.error.lse, error.lse);
   }
-  check.passed = within(check.error, tolerance(options.shape.dtype));
+  check.passed = within(check.error, kTolerance);
   return check;
 }
 
@@ -144,7 +144,7 @@ RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& m
   result.label = input.label;
   result.source = input.source;
   progress.step("planning " + input.tree.name);
-  const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, options.seed);
+  const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
   const Batch batch = paged.view();
   result.requests = batch.rows();
   const Forest forest = time_planning(machine, batch, options, result);
@@ -154,7 +154,7 @@ RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& m
 
   progress.step("filling the KV cache of " + input.tree.name);
   SyntheticOptions synthetic;
-  synthetic.seed = options.seed;
+  synthetic.seed = static_cast<std::uint64_t>(options.seed);
   synthetic.layout = options.layout;
   const SyntheticCache cache(options.shape, batch, forest, synthetic, machine.workers);
   ReadyPlan flat(plan_of(machine, forest, options, Policy::kFlat), machine.executor, batch);

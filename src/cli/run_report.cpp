@@ -18,22 +18,22 @@ const char* mode_of(const Options& options) {
   return options.warm ? "warm" : "cold";
 }
 
-std::string title_of(const RunResult& result) {
-  constexpr std::size_t kSourceWidth = 60;
-  const std::string title = result.suite + ":" + result.label;
-  return printable(result.source.empty() ? title : title + " " + result.source, kSourceWidth);
+std::string name_of_batch(const RunResult& result) {
+  constexpr std::size_t kNameWidth = 40;
+  return printable(result.suite + ":" + result.label, kNameWidth);
 }
 
 void print_reads(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
   out << "KV tokens that are read, by a kernel that takes one request at a time, and by each policy;\n"
          "\"distinct\" is the least that any kernel can read.\n\n";
-  std::vector<std::string> header = {"batch", "requests", "one at a time", "distinct"};
+  std::vector<std::string> header = {"batch", "from", "requests", "one at a time", "distinct"};
   for (const Policy policy : kShownPolicies) header.emplace_back(name_of(policy));
   if (options.plan.policy == Policy::kAuto) header.emplace_back("auto");
-  Table table(std::move(header));
+  constexpr std::size_t kSourceWidth = 50;
+  Table table(std::move(header), 2);
   for (const RunResult& result : results) {
-    std::vector<std::string> row = {title_of(result), std::to_string(result.requests),
-                                    with_commas(result.statistics.kv_tokens_total),
+    std::vector<std::string> row = {name_of_batch(result), printable(result.source, kSourceWidth),
+                                    std::to_string(result.requests), with_commas(result.statistics.kv_tokens_total),
                                     with_commas(result.statistics.kv_tokens_distinct)};
     for (const std::int64_t tokens : result.tokens_read) row.push_back(with_commas(tokens));
     if (options.plan.policy == Policy::kAuto) row.push_back(with_commas(result.statistics.kv_tokens_read));
@@ -54,7 +54,7 @@ void print_times(std::ostream& out, const Options& options, const std::vector<Ru
   if (options.check) header.emplace_back("largest error");
   Table table(std::move(header));
   for (const RunResult& result : results) {
-    std::vector<std::string> row = {title_of(result), human_time(result.flat.us), human_time(result.policy.us)};
+    std::vector<std::string> row = {name_of_batch(result), human_time(result.flat.us), human_time(result.policy.us)};
     if (options.plan.policy == Policy::kAuto) row.emplace_back(name_of(result.chosen));
     row.push_back(fixed(result.speed_up(), 2) + "x");
     row.push_back(human_time(result.floor_us));
@@ -67,15 +67,15 @@ void print_times(std::ostream& out, const Options& options, const std::vector<Ru
   table.print(out);
 }
 
-void print_checks(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
-  const OracleError limit = tolerance(options.shape.dtype);
+void print_checks(std::ostream& out, const std::vector<RunResult>& results) {
   const auto wrong = std::count_if(results.begin(), results.end(), [](const RunResult& r) { return !r.check->passed; });
-  out << "\nChecked against plain attention in fp64 (outputs within " << scientific(limit.output)
-      << ", log-sum-exp within " << scientific(limit.lse) << "): " << results.size() - static_cast<std::size_t>(wrong)
-      << " of " << results.size() << " batches are right.\n";
+  out << "\nChecked against plain attention in fp64 (outputs within " << scientific(kTolerance.output)
+      << ", log-sum-exp within " << scientific(kTolerance.lse)
+      << "): " << results.size() - static_cast<std::size_t>(wrong) << " of " << results.size()
+      << " batches are right.\n";
   for (const RunResult& result : results) {
     if (result.check->rows < result.requests) {
-      out << "  " << title_of(result) << ": " << result.check->rows << " of " << result.requests
+      out << "  " << name_of_batch(result) << ": " << result.check->rows << " of " << result.requests
           << " requests, chosen at random, were compared\n";
     }
   }
@@ -98,7 +98,7 @@ void print_run_tables(std::ostream& out, const RunSetting& setting, const std::v
       << fixed(setting.measured.flops_per_us / 1e3, 1) << " GFLOP/s in fp32 (measured)\n\n";
   print_reads(out, options, results);
   print_times(out, options, results);
-  if (options.check) print_checks(out, options, results);
+  if (options.check) print_checks(out, results);
 }
 
 std::string run_to_json(const RunSetting& setting, const RunResult& result) {

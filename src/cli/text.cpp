@@ -69,7 +69,7 @@ void Table::print(std::ostream& out) const {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string padding(widths[i] - row[i].size(), ' ');
-      line += i == 0 ? row[i] + padding : "  " + padding + row[i];
+      line += (i == 0 ? "" : "  ") + (i < left_ ? row[i] + padding : padding + row[i]);
     }
     out << line << '\n';
   }

@@ -23,15 +23,16 @@ std::string scientific(double value);
 /// At most `width` characters, control characters replaced: text from a file may go to a terminal.
 std::string printable(std::string_view text, std::size_t width);
 
-/// Columns as wide as their widest cell; the first to the left, the others to the right.
+/// Columns as wide as their widest cell; the first `left` to the left, the others to the right.
 class Table {
  public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  explicit Table(std::vector<std::string> header, std::size_t left = 1) : rows_{std::move(header)}, left_(left) {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   void print(std::ostream& out) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
+  std::size_t left_;
 };
 
 /// A progress bar on standard error: only where that is a terminal, and only once the work has taken a second.

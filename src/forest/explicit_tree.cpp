@@ -111,8 +111,8 @@ std::vector<Members> count_members(const ExplicitTree& tree, std::span<const std
 /// The nodes that remain when nodes of no token and chains of the same members are folded.
 struct FoldedTree {
   std::vector<LooseNode> nodes;
-  std::vector<std::int32_t>
-      kept_as;  ///< [N] the remaining node that a given node's path ends in; -1: a path of no token
+  /// [N] the remaining node that the path of a given node ends in; -1 for a path of no token.
+  std::vector<std::int32_t> kept_as;
 };
 
 FoldedTree fold(const ExplicitTree& tree, std::span<const std::int32_t> bottom_up, std::span<const Members> members) {

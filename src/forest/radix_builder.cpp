@@ -62,7 +62,7 @@ void RadixBuilder::insert(const Id* ids, std::int32_t row) {
     const auto fresh = static_cast<std::int32_t>(nodes_.size());
     const Id id = ids[run.first_id + position.full_pages];
     // A null page is never shared, so its node is never looked for.
-    node = id == null_page_ ? fresh : children_.find_or_add(parent, id, fresh);
+    node = is_null(id) ? fresh : children_.find_or_add(parent, id, fresh);
     if (node == fresh) {
       add_node({parent, position.token, run.end.token, row}, run);
       position = run.end;
@@ -75,8 +75,8 @@ void RadixBuilder::insert(const Id* ids, std::int32_t row) {
   end_node_[at(row)] = node;
 }
 
-/// Walks the path of the row inserted last as far as this row shares it: relatives often sit side by side in a batch,
-/// and what they share then takes one comparison and no probes. \return where sharing ends; `path_` leads there
+/// Walks the path of the row inserted last as far as this row shares it, and returns where that is. Relatives often sit
+/// side by side in a batch, and what they share then takes one comparison and no probes.
 template <class Id>
 RadixBuilder::End RadixBuilder::match_last_row(const Id* ids, std::int32_t row) {
   End position;
@@ -90,8 +90,7 @@ RadixBuilder::End RadixBuilder::match_last_row(const Id* ids, std::int32_t row) 
 }
 
 /// Where two runs stop sharing tokens, at the latest at the end of the shorter one. They share all pages before
-/// `first_page`.
-// Inline, for half of the time of a forest whose rows come in random order is spent on short runs.
+/// `first_page`. Inline, because where rows come in random order most of the time goes into short runs.
 template <class Id>
 inline RadixBuilder::End RadixBuilder::shared_until(const Id* ids, const Run& a, const Run& b,
                                                     std::int32_t first_page) const {
@@ -119,7 +118,7 @@ std::int32_t RadixBuilder::split(const Id* ids, std::int32_t node, const End& po
   nodes_[at(node)].begin = position.token;
   children_.find_or_add(whole.parent, ids[run.first_id + whole.begin / page_size_], upper) = upper;
   const Id lower_id = ids[run.first_id + position.full_pages];
-  if (lower_id != null_page_) children_.find_or_add(upper, lower_id, node);
+  if (!is_null(lower_id)) children_.find_or_add(upper, lower_id, node);
   return upper;
 }
 

@@ -48,6 +48,7 @@ class RadixBuilder {
   End shared_until(const Id* ids, const Run& a, const Run& b, std::int32_t first_page) const;
   template <class Id>
   std::int32_t split(const Id* ids, std::int32_t node, const End& position);
+  bool is_null(std::int64_t id) const { return null_page_ >= 0 && id == null_page_; }
   std::int32_t add_node(const LooseNode& node, const Run& run);
 
   std::int32_t page_size_ = 1;

@@ -7,7 +7,7 @@ namespace trunkline {
 namespace {
 
 // More placements than this one by one cost more planning time than their exact order is worth.
-constexpr std::int64_t kExactTasks = 1024;
+constexpr std::int64_t kExactTasks = 512;
 
 /// Adds to the least element of a min-heap. \return its new value.
 Nanoseconds add_to_least(std::vector<Nanoseconds>& heap, Nanoseconds cost) {

@@ -15,7 +15,7 @@ constexpr std::int64_t kMinPartGranules = 4;
 constexpr Nanoseconds kWorthwhileShare = 32;
 // Pieces tried, as shares of one worker's mean load: the longest that could still end in time, and ever finer ones,
 // whose last round leaves workers idle for less.
-constexpr Nanoseconds kPiecesPerWorker[] = {1, 2, 3, 4, 6, 8};
+constexpr Nanoseconds kPiecesPerWorker[] = {1, 2, 4, 8};
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

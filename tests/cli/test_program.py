@@ -62,7 +62,7 @@ class RunTest(ProgramTest):
         for row in rows:
             self.assertTrue(row["passed"], row)
             self.assertGreater(row["checked_requests"], 0)
-            self.assertLessEqual(row["max_err"], 8e-3)
+            self.assertLessEqual(max(row["max_err"], row["max_lse_err"]), 1e-4)
         return rows
 
     def test_every_policy_dtype_and_layout_is_right(self):
@@ -115,7 +115,7 @@ class RunTest(ProgramTest):
         self.assertLessEqual(row["us_p10"], row["us"])
         self.assertLessEqual(row["us"], row["us_p90"])
         self.assertGreater(row["workspace_bytes"], 0)
-        self.assertEqual(row["commit"] != "", True)
+        self.assertNotEqual(row["commit"], "")
 
     def test_real_batches_limit_and_several_inputs(self):
         keyword = DATA / "decode_batches" / "reasoning_keyword.jsonl"
@@ -266,6 +266,8 @@ class BadInputTest(ProgramTest):
             ("--dtype", "f8", "--dtype", "f8", "bf16"),
             ("--page-size", "0", "page_size", "0"),
             ("--page-size", "-16", "-16"),
+            ("--page-size", "99999999999", "--page-size"),
+            ("--head-dim", str(2**32 + 64), "--head-dim"),
             ("--policy", "best", "best", "flat", "profit"),
             ("--split", "half", "--split", "balance"),
             ("--layout", "abc", "--layout", "nhd"),
@@ -282,7 +284,7 @@ class BadInputTest(ProgramTest):
                 self.refused(["run", *TINY, f"{option}={value}"], *words)
 
     def test_commands(self):
-        self.refused([], "subcommand")
+        self.refused([], "no command")
         self.refused(["fly"], "fly")
         self.refused(["run"], "no input")
         self.refused(["plan"], "no input")

@@ -78,7 +78,7 @@ PageTable read_table(ByteReader& reader, std::size_t rows, std::vector<Id>& ids,
   for (std::size_t size = reader.count(right); ids.size() < size;) {
     // Few different ids, so that rows often share pages.
     const std::uint8_t byte = reader.byte();
-    ids.push_back(byte == 255 ? std::numeric_limits<Id>::max() : static_cast<Id>(byte % 5));
+    ids.push_back(byte == 255 ? std::numeric_limits<Id>::max() : static_cast<Id>(byte % 6 - 1));
   }
   const std::span<const Id> view(ids);
   if (form == 1) return PageTable::csr(places, view, page_size);

@@ -30,7 +30,8 @@ bool is_shared(const Batch& batch, std::int32_t a, std::int32_t b, std::int32_t 
   if (a == b) return true;
   for (std::int32_t page = 0; page <= token / batch.pages.page_size(); ++page) {
     const std::int64_t id = batch.pages.id(a, page);
-    if (id == batch.null_page || id != batch.pages.id(b, page)) return false;
+    const bool is_null = batch.null_page >= 0 && id == batch.null_page;
+    if (is_null || id != batch.pages.id(b, page)) return false;
   }
   return true;
 }

@@ -53,10 +53,9 @@ struct Accumulator {
 
 class PlanRun {
  public:
-  PlanRun(const Plan& plan, const Batch& batch, const AttentionArgs& args)
+  PlanRun(const Plan& plan, const Batch& batch)
       : plan_(plan),
         batch_(batch),
-        args_(args),
         d_(static_cast<std::size_t>(plan.shape.head_dim)),
         slot_table_(slot_table_size(batch.rows())),
         spans_(plan.spans.size()),
@@ -65,7 +64,8 @@ class PlanRun {
     resolve_plan(plan, batch, {slot_table_, spans_, queries_});
   }
 
-  void run() {
+  void run(const AttentionArgs& given) {
+    args_ = check_args(given, plan_.shape, batch_);
     for (const WorkItem& item : plan_.items) {
       for (std::int32_t head = 0; head < plan_.shape.kv_heads; ++head) run_item(item, head);
     }
@@ -143,7 +143,7 @@ class PlanRun {
 
   const Plan& plan_;
   const Batch& batch_;
-  const AttentionArgs& args_;
+  AttentionArgs args_;
   std::size_t d_;
   std::vector<std::int32_t> slot_table_;
   std::vector<ResolvedSpan> spans_;
@@ -156,8 +156,7 @@ class PlanRun {
 void reference_run_plan(const Plan& plan, const Batch& batch, const AttentionArgs& given) {
   check_supported(plan.shape);
   check_batch(batch, IdCheck::kAllPages);
-  const AttentionArgs args = check_args(given, plan.shape, batch);
-  PlanRun(plan, batch, args).run();
+  PlanRun(plan, batch).run(given);
 }
 
 }  // namespace trunkline

@@ -1,0 +1,124 @@
+// Bad input is refused with a message that names the argument, the index and the value, before anything is written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "attention_case.hpp"
+#include "kv/paged_batch.hpp"
+#include "support/expect_error.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+// The message must hold all the words.
+void expect_refused(const std::function<void()>& call, ErrorCode code, const std::vector<std::string>& words) {
+  for (const std::string& word : words) expect_error(code, word, call);
+}
+
+class BadInput : public ::testing::Test {
+ protected:
+  BadInput()
+      : paged_(lay_out_pages(tree_from_levels("1,3/40,20"), 16, 1)),
+        test_(make_shape(2, 4, 64, 16), paged_.view()),
+        plan_(make_plan(test_.forest(), test_.shape(), generic_cpu_profile(2), {Policy::kNode, KvSplit::kNone, {}})),
+        executor_(test_workers()),
+        workspace_(executor_.workspace_bytes(plan_, 3)) {}
+
+  PagedBatch paged_;
+  AttentionCase test_;
+  Plan plan_;
+  CpuExecutor executor_;
+  AlignedWorkspace workspace_;
+};
+
+TEST_F(BadInput, Workspace) {
+  const auto bytes = workspace_.bytes();
+  expect_refused([&] { executor_.resolve(plan_, paged_.view(), bytes.first(bytes.size() - 64)); },
+                 ErrorCode::kWorkspace, {"workspace has", "need"});
+  expect_refused([&] { executor_.resolve(plan_, paged_.view(), {}); }, ErrorCode::kWorkspace,
+                 {"workspace has 0 bytes"});
+  expect_refused([&] { executor_.run(test_.args(), bytes); }, ErrorCode::kWorkspace, {"was not resolved"});
+}
+
+TEST_F(BadInput, Tensors) {
+  executor_.resolve(plan_, paged_.view(), workspace_.bytes());
+  const auto refused = [&](void (*change)(AttentionArgs&), std::vector<std::string> words) {
+    AttentionArgs args = test_.args();
+    change(args);
+    expect_refused([&] { executor_.run(args, workspace_.bytes()); }, ErrorCode::kInvalidArgument, words);
+    expect_refused([&] { reference_run_plan(plan_, paged_.view(), args); }, ErrorCode::kInvalidArgument, words);
+  };
+  refused([](AttentionArgs& args) { args.q = nullptr; }, {"args.q is null"});
+  refused([](AttentionArgs& args) { args.out = nullptr; }, {"args.out is null"});
+  refused([](AttentionArgs& args) { args.k.data = nullptr; }, {"args.k.data is null"});
+  refused([](AttentionArgs& args) { args.v.data = nullptr; }, {"args.v.data is null"});
+  refused([](AttentionArgs& args) { args.q = static_cast<const char*>(args.q) + 1; }, {"args.q", "aligned to 2 bytes"});
+  refused([](AttentionArgs& args) { args.k.page_stride = -1; }, {"args.k.data", "-1", ">= 0"});
+  refused([](AttentionArgs& args) { args.q_head_stride = -5; }, {"args.q_head_stride is -5"});
+  refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.q); }, {"args.out overlaps args.q"});
+  refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.v.data); }, {"args.out overlaps args.v"});
+  refused([](AttentionArgs& args) { args.lse = static_cast<float*>(args.out); }, {"args.lse overlaps args.out"});
+  refused([](AttentionArgs& args) { args.scale = std::numeric_limits<float>::quiet_NaN(); }, {"args.scale is"});
+}
+
+TEST_F(BadInput, StalePlans) {
+  const auto stale = [&](const Batch& batch, std::vector<std::string> words) {
+    expect_refused([&] { executor_.resolve(plan_, batch, workspace_.bytes()); }, ErrorCode::kStale, words);
+    expect_refused([&] { reference_run_plan(plan_, batch, test_.args()); }, ErrorCode::kStale, words);
+  };
+  const std::vector<std::int32_t> slots{0, 1, 7};
+  Batch moved = paged_.view();
+  moved.slots = slots;
+  stale(moved, {"slot 2", "no row"});
+  const std::vector<std::uint32_t> generations{0, 3, 0};
+  Batch reused = paged_.view();
+  reused.generations = generations;
+  stale(reused, {"generation 0 of slot 1", "row 1 holds generation 3"});
+  const std::vector<std::int32_t> shorter{60, 10, 60};
+  Batch truncated = paged_.view();
+  truncated.kv_lens = shorter;
+  stale(truncated, {"kv_lens[1] is 10"});
+  const std::vector<std::int32_t> query_start{0, 1, 2, 4};
+  Batch more = paged_.view();
+  more.query_start = query_start;
+  stale(more, {"4 query tokens", "made for 3"});
+}
+
+TEST_F(BadInput, NothingIsWrittenOnError) {
+  executor_.resolve(plan_, paged_.view(), workspace_.bytes());
+  const AttentionOutput output = test_.collect([&](const AttentionArgs& args) {
+    AttentionArgs broken = args;
+    broken.v.data = nullptr;
+    EXPECT_THROW(executor_.run(broken, workspace_.bytes()), Error);
+  });
+  EXPECT_THAT(output.o, ::testing::Each(::testing::IsNan()));
+}
+
+TEST_F(BadInput, PageSizeOfAnotherPlan) {
+  const PagedBatch other = lay_out_pages(tree_from_levels("1,3/40,20"), 8, 1);
+  expect_refused([&] { executor_.resolve(plan_, other.view(), workspace_.bytes()); }, ErrorCode::kInvalidArgument,
+                 {"page size 8", "made for 16"});
+}
+
+TEST(Supports, AnswersWithReasons) {
+  EXPECT_TRUE(supports(make_shape(8, 4, 128, 16)));
+  EXPECT_TRUE(supports(make_shape(1, 16, 256, 24, DType::kBF16)));
+  const auto reason = [](AttentionShape shape) { return supports(shape).reason; };
+  EXPECT_THAT(reason(make_shape(8, 4, 96, 16)),
+              ::testing::AllOf(::testing::HasSubstr("head_dim is 96"), ::testing::HasSubstr("64, 128, 256")));
+  EXPECT_THAT(reason(make_shape(8, 17, 128, 16)), ::testing::HasSubstr("supported: 1 to 16"));
+  EXPECT_THAT(reason(make_shape(8, 4, 128, 0)), ::testing::HasSubstr("page_size is 0"));
+  AttentionShape odd = make_shape(3, 2, 128, 16);
+  odd.q_heads = 7;
+  EXPECT_THAT(reason(odd), ::testing::HasSubstr("7/3"));
+  AttentionShape cuda = make_shape(8, 4, 128, 16);
+  cuda.device = Device::kCuda;
+  EXPECT_THAT(reason(cuda), ::testing::HasSubstr("supported: cpu"));
+}
+
+}  // namespace
+}  // namespace trunkline::testing

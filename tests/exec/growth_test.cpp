@@ -1,0 +1,90 @@
+// An old plan on a batch that has grown since, joined in any row order, is still right.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "attention_case.hpp"
+#include "support/paged_growth.hpp"
+#include "support/random_batch.hpp"
+#include "support/test_scale.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+// Copies the first places of a page in the test's own cache, K and V.
+void copy_page(const AttentionCase& test, const PageCopy& copy) {
+  for (const CacheView& cache : {test.args().k, test.args().v}) {
+    auto* data = static_cast<std::uint16_t*>(const_cast<void*>(cache.data));  // the test owns the cache
+    for (std::int32_t place = 0; place < copy.tokens; ++place) {
+      const std::int64_t from = copy.from * cache.page_stride + place * cache.token_stride;
+      const std::int64_t to = copy.to * cache.page_stride + place * cache.token_stride;
+      std::memcpy(data + to, data + from, static_cast<std::size_t>(cache.token_stride) * sizeof(std::uint16_t));
+    }
+  }
+}
+
+TEST(Growth, AnOldPlanRunsOnALongerBatch) {
+  for (int round = 0; round < scaled(150); ++round) {
+    const auto seed = static_cast<std::uint64_t>(round) + 5000;
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    RandomBatchOptions options;
+    options.page_size = std::int32_t{1} << uniform(random, 0, 5);
+    options.max_rows = 10;
+    options.max_tokens = 200;
+    options.growth_tokens = 70;
+    options.max_queries = uniform(random, 1, 2);
+    RandomBatch batch = make_random_batch(random, options);
+    const AttentionShape shape = make_shape(1, uniform(random, 1, 6), 64, options.page_size);
+    const Forest before = build_forest(batch.view());
+    std::vector<Plan> plans;
+    for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit}) {
+      PlanOptions plan_options;
+      plan_options.policy = policy;
+      plan_options.split = uniform(random, 0, 1) == 0 ? KvSplit::kMean : KvSplit::kNone;
+      plans.push_back(make_plan(before, shape, generic_cpu_profile(4), plan_options));
+    }
+    const std::vector<PageCopy> copies = grow(batch, uniform(random, 1, 35));
+    const Batch view = batch.view();
+    // A page that all its sharers have left is used by nobody, but is what their copies are made from: it must hold
+    // numbers.
+    SyntheticOptions cache_options;
+    cache_options.poison_unused = false;
+    AttentionCase test(shape, view, cache_options);
+    for (const PageCopy& copy : copies) copy_page(test, copy);
+    test.recompute_expected();
+    for (const Plan& plan : plans) {
+      SCOPED_TRACE(name_of(plan.policy));
+      ASSERT_TRUE(test.matches(test.run_cpu(plan, test_workers()), kFloatTolerance));
+      ASSERT_TRUE(test.matches(test.run_reference(plan), 1e-6)) << "reference";
+    }
+  }
+}
+
+// Slots tie a plan to requests, not to rows: an engine may reorder its batch between steps.
+TEST(Growth, AnOldPlanRunsOnReorderedRows) {
+  std::mt19937_64 random(9);
+  RandomBatchOptions options;
+  options.max_rows = 12;
+  const RandomBatch random_batch = make_random_batch(random, options);
+  const Batch batch = random_batch.view();
+  const AttentionShape shape = make_shape(2, 4, 64, 16);
+  PlanOptions node;
+  node.policy = Policy::kNode;
+  const Plan plan = make_plan(build_forest(batch), shape, generic_cpu_profile(2), node);
+
+  RandomBatch reversed = random_batch;
+  std::reverse(reversed.row_pages.begin(), reversed.row_pages.end());
+  std::reverse(reversed.kv_lens.begin(), reversed.kv_lens.end());
+  std::reverse(reversed.slots.begin(), reversed.slots.end());
+  std::reverse(reversed.generations.begin(), reversed.generations.end());
+  reversed.lay_out_table();
+  const Batch view = reversed.view();
+  const AttentionCase test(shape, view);
+  EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers()), kFloatTolerance));
+  EXPECT_TRUE(test.matches(test.run_reference(plan), 1e-6));
+}
+
+}  // namespace
+}  // namespace trunkline::testing

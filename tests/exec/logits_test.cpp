@@ -1,0 +1,57 @@
+// Very large and very negative logits: no NaN, no overflow, no lost weight.
+#include <gtest/gtest.h>
+
+#include "attention_case.hpp"
+#include "kv/paged_batch.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+TEST(Logits, ExtremeScales) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
+  const Batch batch = paged.view();
+  for (const float logit_scale : {1e-4F, 30.0F, 1000.0F, 30000.0F}) {
+    SCOPED_TRACE(logit_scale);
+    SyntheticOptions options;
+    options.logit_scale = logit_scale;
+    options.planted_keys = false;
+    const AttentionCase test(make_shape(2, 4, 64, 16, DType::kF32), batch, options);
+    for (const Policy policy : {Policy::kFlat, Policy::kNode}) {
+      PlanOptions plan_options;
+      plan_options.policy = policy;
+      plan_options.split = KvSplit::kMean;
+      const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(2), plan_options);
+      for (const CpuIsa isa : available_isas()) {
+        // An fp32 logit of 10^5 is known to 0.01 only, so the largest scales may differ by that much in weight.
+        const double tolerance = logit_scale > 100 ? 1e-6 * static_cast<double>(logit_scale) * 10 : 1e-4;
+        EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), tolerance))
+            << name_of(isa);
+      }
+    }
+  }
+}
+
+// Keys that are all far below zero: every partial has a very negative LSE, where exp(lse) underflows to 0 and a merge
+// that divides by the sum of such weights gives NaN.
+TEST(Logits, AllVeryNegative) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,12/300,40"), 16, 3);
+  const Batch batch = paged.view();
+  AttentionCase test(make_shape(1, 4, 64, 16, DType::kF32), batch);
+  auto* keys = static_cast<float*>(const_cast<void*>(test.args().k.data));  // the test owns the cache
+  auto* queries = static_cast<float*>(const_cast<void*>(test.args().q));
+  const std::int64_t key_elements = batch.num_pages * test.args().k.page_stride;
+  for (std::int64_t i = 0; i < key_elements; i += 64) keys[i] = -1000;
+  for (std::int64_t i = 0; i < std::int64_t{batch.total_queries()} * 4 * 64; i += 64) queries[i] = 100;
+  test.recompute_expected();
+  ASSERT_LT(test.expected().lse[0], -10000.0F);
+  PlanOptions options;
+  options.policy = Policy::kNode;
+  options.split = KvSplit::kMean;
+  const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options);
+  for (const CpuIsa isa : available_isas()) {
+    EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), 5e-3)) << name_of(isa);
+  }
+}
+
+}  // namespace
+}  // namespace trunkline::testing
