@@ -24,7 +24,7 @@ bench:
 	$(INSTALL) build
 	$(CONFIGURE) -DTRUNKLINE_BUILD_BENCH=ON
 	cmake --build $(BUILD) -j $(JOBS)
-	@echo "Benchmarks are in $(BUILD)/bench; bench/README.md says how to run them."
+	python3 bench/run.py --program $(BUILD)/src/cli/trunkline
 
 format:
 	$(INSTALL) ci

@@ -14,8 +14,9 @@
 
 namespace trunkline {
 
-/// A paged K or V cache: element (page, place, head, i) at `data + page * page_stride + place * token_stride + head * head_stride + i`.
-/// Strides in elements. NHD `[pages, P, Hkv, d]`, HND `[pages, Hkv, P, d]` and engine-packed layouts are all just strides.
+/// A paged K or V cache: element (page, place, head, i) at `data + page * page_stride + place * token_stride + head *
+/// head_stride + i`. Strides in elements. NHD `[pages, P, Hkv, d]`, HND `[pages, Hkv, P, d]` and engine-packed layouts
+/// are all just strides.
 struct CacheView {
   const void* data = nullptr;
   std::int64_t page_stride = 0;
@@ -73,18 +74,19 @@ class CpuExecutor {
   /// \param workers outlives the executor.
   explicit CpuExecutor(Workers& workers, CpuOptions options = {});
 
-  /// Bytes that resolve() and run() need for a plan of at most this capacity on a batch of at most `rows` rows; 64-byte aligned.
+  /// Bytes that resolve() and run() need for a plan of at most this capacity on a batch of at most `rows` rows; 64-byte
+  /// aligned.
   std::size_t workspace_bytes(const Plan& plan, std::int32_t rows) const;
 
   /// Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made; its table and
   /// lengths are read now, its page ids during run(). Writes only the workspace.
-  /// \throws Error(kStale) when a slot of the plan is missing or has another generation; Error on a workspace too small, a
-  /// length below a shared span's end, or other query counts than the plan's.
+  /// \throws Error(kStale) when a slot of the plan is missing or has another generation; Error on a workspace too
+  /// small, a length below a shared span's end, or other query counts than the plan's.
   void resolve(const Plan& plan, const Batch& batch, std::span<std::byte> workspace) const;
 
-  /// Once a layer: attention with the plan and batch that the workspace was resolved for; both must still be alive. Neither
-  /// allocates nor synchronises beyond its workers.
-  /// \throws Error on null or overlapping tensors before anything is written.
+  /// Once a layer: attention with the plan and batch that the workspace was resolved for; both must still be alive.
+  /// Neither allocates nor synchronises beyond its workers. \throws Error on null or overlapping tensors before
+  /// anything is written.
   void run(const AttentionArgs& args, std::span<std::byte> workspace) const;
 
   CpuIsa isa() const { return isa_; }

@@ -56,8 +56,8 @@ class PageTable {
   std::int32_t page_size_ = 0;
 };
 
-/// Lengths in tokens from FlashInfer's form. `last_page_len[r]` is in [1, page_size], or anything where row r has no page.
-/// \throws Error with the row and value where indptr decreases or last_page_len is out of range.
+/// Lengths in tokens from FlashInfer's form. `last_page_len[r]` is in [1, page_size], or anything where row r has no
+/// page. \throws Error with the row and value where indptr decreases or last_page_len is out of range.
 std::vector<std::int32_t> lengths_from_csr(std::span<const std::int32_t> indptr,
                                            std::span<const std::int32_t> last_page_len, std::int32_t page_size);
 
@@ -79,9 +79,7 @@ struct Batch {
   std::int64_t null_page = -1;
 
   std::int32_t rows() const { return static_cast<std::int32_t>(kv_lens.size()); }
-  std::int32_t slot(std::int32_t row) const {
-    return slots.empty() ? row : slots[static_cast<std::size_t>(row)];
-  }
+  std::int32_t slot(std::int32_t row) const { return slots.empty() ? row : slots[static_cast<std::size_t>(row)]; }
   std::uint32_t generation(std::int32_t row) const {
     return generations.empty() ? 0 : generations[static_cast<std::size_t>(row)];
   }

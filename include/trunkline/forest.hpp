@@ -33,9 +33,9 @@ struct ForestRequest {
   std::int32_t node = -1;        ///< the node that the request ends in, exactly at its end; -1 when kv_len is 0
 };
 
-/// The radix forest over shared tokens. Token `t` of two requests is shared when both are longer than `t` and all their page
-/// ids up to and including its page are equal and not null. Nodes are in depth-first pre-order; in `order`, requests
-/// that end in a node come before those of its children, so the members of any subtree are one range.
+/// The radix forest over shared tokens. Token `t` of two requests is shared when both are longer than `t` and all their
+/// page ids up to and including its page are equal and not null. Nodes are in depth-first pre-order; in `order`,
+/// requests that end in a node come before those of its children, so the members of any subtree are one range.
 /// Deterministic: children come in the order of their first row.
 struct Forest {
   std::vector<ForestNode> nodes;
@@ -75,11 +75,11 @@ struct ExplicitTree {
   std::span<const std::int32_t> end_node;  ///< [B] the node that each request ends in; -1 for an empty request
 };
 
-/// Forest of an explicit tree; request r has slot r and one query token. The caller vouches that the page tables given at
-/// run agree: for each node, all its members' tables hold the same keys and values at its positions.
-/// Nodes of no token, and chains used by the same requests, are folded, so the result has the form of a built forest.
-/// \throws Error on a cycle, a parent or end node out of range, a negative length, a path longer than 2^31 - 1 tokens,
-/// or a node that no request uses.
+/// Forest of an explicit tree; request r has slot r and one query token. The caller vouches that the page tables given
+/// at run agree: for each node, all its members' tables hold the same keys and values at its positions. Nodes of no
+/// token, and chains used by the same requests, are folded, so the result has the form of a built forest. \throws Error
+/// on a cycle, a parent or end node out of range, a negative length, a path longer than 2^31 - 1 tokens, or a node that
+/// no request uses.
 Forest build_forest(const ExplicitTree& tree);
 
 }  // namespace trunkline

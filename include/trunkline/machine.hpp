@@ -21,18 +21,18 @@ struct TileShape {
 struct MachineProfile {
   std::string name;
   Device device = Device::kCpu;
-  std::int32_t workers = 1;             ///< CPU threads, or CTAs that run at once
-  double read_bytes_per_us = 0;         ///< streaming read, all workers together
-  double flops_per_us = 0;              ///< fp32 FMA (CPU) or 16-bit matrix rate (GPU), all workers together
-  double launch_us = 0;                 ///< fixed cost of one run
-  double item_us = 0;                   ///< fixed cost of one (item, KV head) on its worker
-  double partial_us_per_kib = 0;        ///< write, read back and merge one KiB of partials, on one worker
-  double memory_overlap = 1;            ///< share of the shorter of memory and compute time hidden behind the longer
-  double flop_efficiency = 1;           ///< share of flops_per_us that full tiles reach
-  std::int32_t narrow_rows = 0;         ///< up to so many rows cost by the row; above, rows are padded to row_quantum
-  std::int32_t row_quantum = 1;         ///< rows that a kernel computes together
-  std::int64_t llc_bytes = 0;           ///< last-level cache
-  std::vector<TileShape> tiles;         ///< compiled tiles, by rising m
+  std::int32_t workers = 1;       ///< CPU threads, or CTAs that run at once
+  double read_bytes_per_us = 0;   ///< streaming read, all workers together
+  double flops_per_us = 0;        ///< fp32 FMA (CPU) or 16-bit matrix rate (GPU), all workers together
+  double launch_us = 0;           ///< fixed cost of one run
+  double item_us = 0;             ///< fixed cost of one (item, KV head) on its worker
+  double partial_us_per_kib = 0;  ///< write, read back and merge one KiB of partials, on one worker
+  double memory_overlap = 1;      ///< share of the shorter of memory and compute time hidden behind the longer
+  double flop_efficiency = 1;     ///< share of flops_per_us that full tiles reach
+  std::int32_t narrow_rows = 0;   ///< up to so many rows cost by the row; above, rows are padded to row_quantum
+  std::int32_t row_quantum = 1;   ///< rows that a kernel computes together
+  std::int64_t llc_bytes = 0;     ///< last-level cache
+  std::vector<TileShape> tiles;   ///< compiled tiles, by rising m
 };
 
 /// Instruction sets of the CPU kernels, from the most portable to the fastest.
@@ -42,22 +42,23 @@ const char* name_of(CpuIsa isa);
 /// What a CPU is, without measuring anything.
 struct CpuInfo {
   std::string model;
-  std::int32_t cores = 1;         ///< usable by this process
-  std::int64_t l1d_bytes = 0;     ///< 0 where unknown, as for the other caches
+  std::int32_t cores = 1;      ///< usable by this process
+  std::int64_t l1d_bytes = 0;  ///< 0 where unknown, as for the other caches
   std::int64_t l2_bytes = 0;
   std::int64_t llc_bytes = 0;
   std::int64_t memory_bytes = 0;            ///< installed, or the container's limit where smaller
   std::int64_t memory_available_bytes = 0;  ///< what can be allocated now without swapping
   std::vector<std::string> instruction_sets;
-  CpuIsa isa = CpuIsa::kPortable;  ///< what the kernels use; the environment's TRUNKLINE_ISA=portable|avx2|avx512 lowers it
+  CpuIsa isa =
+      CpuIsa::kPortable;  ///< what the kernels use; the environment's TRUNKLINE_ISA=portable|avx2|avx512 lowers it
 };
 CpuInfo cpu_info();
 
 /// A profile with typical figures for so many threads; measures nothing.
 MachineProfile generic_cpu_profile(std::int32_t threads);
 
-/// Read bandwidth, in bytes per microsecond, of all workers together reading disjoint parts of a buffer of `bytes` bytes,
-/// best of `repeats` passes.
+/// Read bandwidth, in bytes per microsecond, of all workers together reading disjoint parts of a buffer of `bytes`
+/// bytes, best of `repeats` passes.
 double measure_read_bandwidth(Workers& workers, std::size_t bytes, int repeats);
 /// fp32 FMA rate of all workers together, in FLOPs per microsecond (one FMA is two), for the instruction set in use.
 double measure_fma_rate(Workers& workers, int repeats);

@@ -1,5 +1,5 @@
-// The plan: plain data that says which queries read which KV tokens together. No pointers, no page ids: spans name slots and
-// token positions, so a plan stays true while requests grow, and is a few KB.
+// The plan: plain data that says which queries read which KV tokens together. No pointers, no page ids: spans name
+// slots and token positions, so a plan stays true while requests grow, and is a few KB.
 #pragma once
 
 #include <array>
@@ -105,19 +105,19 @@ struct PlanStatistics {
   double flops = 0;                  ///< 4 d per (query row, visible token)
   double flops_padded = 0;           ///< with rows padded as the kernels do
   double predicted_us = 0;           ///< by the cost model and the machine profile
-  double bound_us = 0;               ///< max(distinct KV, Q and O bytes / bandwidth, flops / rate) + launch: no plan is faster
-  std::int32_t fallbacks = 0;        ///< 1 when a capacity forced the plan back to `flat`
+  double bound_us = 0;  ///< max(distinct KV, Q and O bytes / bandwidth, flops / rate) + launch: no plan is faster
+  std::int32_t fallbacks = 0;  ///< 1 when a capacity forced the plan back to `flat`
 };
 
 struct Plan {
-  AttentionShape shape;            ///< the key: a plan runs only on this shape
-  Policy policy = Policy::kFlat;   ///< never kAuto: what was chosen
-  std::uint64_t epoch = 0;         ///< grows with every plan that one planner makes
+  AttentionShape shape;           ///< the key: a plan runs only on this shape
+  Policy policy = Policy::kFlat;  ///< never kAuto: what was chosen
+  std::uint64_t epoch = 0;        ///< grows with every plan that one planner makes
 
-  std::vector<Query> queries;               ///< by query id; id = the query's index in the batch at planning time
+  std::vector<Query> queries;  ///< by query id; id = the query's index in the batch at planning time
   std::vector<WorkItem> items;
-  std::vector<std::int32_t> item_queries;   ///< query ids, item by item
-  std::vector<std::int32_t> item_outputs;   ///< beside item_queries: kDirect or a partial slot
+  std::vector<std::int32_t> item_queries;  ///< query ids, item by item
+  std::vector<std::int32_t> item_outputs;  ///< beside item_queries: kDirect or a partial slot
   std::vector<KvSpan> spans;
   std::vector<QueryMask> masks;
   std::vector<std::int32_t> merge_queries;  ///< query ids that have partials
@@ -126,7 +126,7 @@ struct Plan {
   /// Items by falling predicted cost. Workers take (item, KV head) tasks from the front: a task number t means item
   /// schedule[t / kv_heads], head t % kv_heads.
   std::vector<std::int32_t> schedule;
-  std::int32_t partials = 0;                ///< partial slots
+  std::int32_t partials = 0;  ///< partial slots
   PlanCapacity capacity;
   PlanStatistics statistics;
 };
@@ -176,10 +176,10 @@ class Planner {
 Plan make_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
                const PlanOptions& options = {});
 
-/// Proves that a plan is right for a forest, at the present lengths and at all that can grow from them: every (query, visible
-/// KV token) pair is covered exactly once, spans are read only through requests that share them, every query ends in one
-/// open-ended span of its own, partial slots do not collide, merges list every partial once, and limits hold.
-/// \return the first violation, or nothing.
+/// Proves that a plan is right for a forest, at the present lengths and at all that can grow from them: every (query,
+/// visible KV token) pair is covered exactly once, spans are read only through requests that share them, every query
+/// ends in one open-ended span of its own, partial slots do not collide, merges list every partial once, and limits
+/// hold. \return the first violation, or nothing.
 std::optional<std::string> find_plan_violation(const Plan& plan, const Forest& forest);
 /// \throws Error(kInternal) with the violation.
 void validate_plan(const Plan& plan, const Forest& forest);

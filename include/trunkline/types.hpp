@@ -10,7 +10,9 @@ enum class DType : std::uint8_t { kF32, kF16, kBF16 };
 enum class Device : std::uint8_t { kCpu, kCuda };
 
 /// Bytes of one element.
-constexpr std::size_t size_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+constexpr std::size_t size_of(DType dtype) {
+  return dtype == DType::kF32 ? 4 : 2;
+}
 /// "f32", "f16" or "bf16".
 const char* name_of(DType dtype);
 /// "cpu" or "cuda".

@@ -11,6 +11,8 @@ const char* name_of(DType dtype) {
   return "unknown";
 }
 
-const char* name_of(Device device) { return device == Device::kCuda ? "cuda" : "cpu"; }
+const char* name_of(Device device) {
+  return device == Device::kCuda ? "cuda" : "cpu";
+}
 
 }  // namespace trunkline

@@ -2,6 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/measure.hpp"
 #include "cli/program.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
@@ -56,7 +57,7 @@ void print_json(const CpuInfo& cpu, const MachineProfile& measured) {
 
 int doctor_command(const Options& options) {
   ThreadPool workers(options.threads);
-  const MachineProfile measured = measure_cpu_profile(workers);
+  const MachineProfile measured = measure_machine(workers);
   if (options.json) {
     print_json(cpu_info(), measured);
   } else {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kv/arena.hpp"
+#include "trunkline/machine.hpp"
 #include "trunkline/threads.hpp"
 
 namespace trunkline::cli {
@@ -18,6 +19,10 @@ struct Timing {
 
 /// Median and percentiles (nearest rank) of samples, in their unit. At least one sample.
 Timing summarize(std::vector<double> samples);
+
+/// measure_cpu_profile, several times, each about a quarter of a second: the best bandwidth and FMA rate, for whatever
+/// else runs on the machine only slows a measurement down, and a floor that is too high flatters.
+MachineProfile measure_machine(Workers& workers, int times = 3);
 
 /// Wall-clock microseconds that `work` takes.
 template <class Work>

@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "cli/explain.hpp"
+#include "cli/measure.hpp"
 #include "cli/program.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
@@ -88,7 +89,7 @@ int plan_command(const Options& options) {
   const std::vector<DecodeBatch> batches = load_inputs(options);
   check_memory(batches, options);
   ThreadPool workers(options.threads);
-  Planner planner(options.profile == ProfileSource::kMeasured ? measure_cpu_profile(workers)
+  Planner planner(options.profile == ProfileSource::kMeasured ? measure_machine(workers)
                                                               : generic_cpu_profile(workers.size()));
   bool first = true;
   for (const DecodeBatch& input : batches) {

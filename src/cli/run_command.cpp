@@ -183,15 +183,17 @@ int run_command(const Options& options) {
   check_memory(batches, options, static_cast<std::int64_t>(CacheFlusher::buffer_bytes(llc_bytes)));
 
   ThreadPool workers(options.threads);
-  const MachineProfile measured = measure_cpu_profile(workers);
+  // The floor needs measured rates in any case; one measurement will do where planning does not.
+  const bool plan_by_measured = options.profile == ProfileSource::kMeasured;
+  const MachineProfile measured = plan_by_measured ? measure_machine(workers) : measure_machine(workers, 1);
   Machine machine{workers, CpuExecutor(workers), measured,
-                  Planner(options.profile == ProfileSource::kMeasured ? measured : generic_cpu_profile(workers.size())),
+                  Planner(plan_by_measured ? measured : generic_cpu_profile(workers.size())),
                   CacheFlusher(llc_bytes, workers)};
   const RunSetting setting{options, measured, workers.size(), cpu.model, machine.executor.isa()};
 
   std::vector<RunResult> results;
   {
-    Progress progress(batches.size() * kSteps);
+    Progress progress(batches.size() * kSteps, std::cerr, stderr_is_terminal());
     for (const DecodeBatch& batch : batches) {
       results.push_back(run_batch(batch, options, machine, progress));
       if (options.json) std::cout << run_to_json(setting, results.back()) << std::endl;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <iostream>
+#include <ostream>
 #include <utility>
 
 namespace trunkline::cli {
@@ -75,20 +75,26 @@ void Table::print(std::ostream& out) const {
   }
 }
 
-Progress::Progress(std::size_t total) : total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
+bool stderr_is_terminal() {
+  return isatty(STDERR_FILENO) == 1;
+}
+
+Progress::Progress(std::size_t total, std::ostream& out, bool shown, std::chrono::steady_clock::duration patience)
+    : first_draw_(std::chrono::steady_clock::now() + patience), out_(out), total_(total), shown_(shown) {}
 
 Progress::~Progress() {
-  if (shown_) std::cerr << kClearLine << std::flush;
+  if (drawn_) out_ << kClearLine << std::flush;
 }
 
 void Progress::step(std::string_view label) {
   constexpr std::size_t kWidth = 30;
+  constexpr std::size_t kLabelWidth = 60;
   const std::size_t done = std::min(done_++, total_);
-  if (!terminal_ || std::chrono::steady_clock::now() - start_ < std::chrono::seconds(1)) return;
-  shown_ = true;
+  if (!shown_ || std::chrono::steady_clock::now() < first_draw_) return;
+  drawn_ = true;
   const std::size_t filled = kWidth * done / std::max<std::size_t>(total_, 1);
-  std::cerr << kClearLine << '[' << std::string(filled, '#') << std::string(kWidth - filled, ' ') << "] " << done << '/'
-            << total_ << ' ' << printable(label, 60) << std::flush;
+  out_ << kClearLine << '[' << std::string(filled, '#') << std::string(kWidth - filled, ' ') << "] " << done << '/'
+       << total_ << ' ' << printable(label, kLabelWidth) << std::flush;
 }
 
 }  // namespace trunkline::cli

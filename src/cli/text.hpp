@@ -35,22 +35,29 @@ class Table {
   std::size_t left_;
 };
 
-/// A progress bar on standard error: only where that is a terminal, and only once the work has taken a second.
+/// Whether standard error is a terminal, where a progress bar makes sense.
+bool stderr_is_terminal();
+
+/// A progress bar that shows itself once the work has taken longer than `patience`, and clears itself in the end.
 class Progress {
  public:
-  explicit Progress(std::size_t total);
+  /// \param shown false: never draws anything
+  Progress(std::size_t total, std::ostream& out, bool shown,
+           std::chrono::steady_clock::duration patience = std::chrono::seconds(1));
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Begins the next of the `total` steps.
   void step(std::string_view label);
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point first_draw_;
+  std::ostream& out_;
   std::size_t total_;
   std::size_t done_ = 0;
-  bool terminal_;
-  bool shown_ = false;
+  bool shown_;
+  bool drawn_ = false;
 };
 
 }  // namespace trunkline::cli

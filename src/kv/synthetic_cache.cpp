@@ -233,6 +233,11 @@ void check_shape(const AttentionShape& shape, const SyntheticOptions& options) {
 
 std::int64_t synthetic_cache_bytes(const AttentionShape& shape, std::int64_t num_pages, std::int64_t queries,
                                    DType out_dtype) {
+  // Sizes that no machine has would overflow; the answer is then a size that no machine has either.
+  constexpr double kTooMuch = 0x1p61;
+  const double heads = std::max(shape.q_heads, shape.kv_heads);
+  const double places = static_cast<double>(num_pages) * shape.page_size + static_cast<double>(queries);
+  if (16.0 * heads * shape.head_dim * places > kTooMuch) return static_cast<std::int64_t>(kTooMuch);
   return static_cast<std::int64_t>(find_offsets(shape, num_pages, queries, out_dtype).end);
 }
 

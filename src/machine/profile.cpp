@@ -17,11 +17,11 @@ struct CoreFigures {
 
 CoreFigures core_figures(CpuIsa isa) {
   switch (isa) {
-    case CpuIsa::kAvx512: return {12e3, 150e3, 12, 16};
-    case CpuIsa::kAvx2: return {12e3, 80e3, 6, 8};
+    case CpuIsa::kAvx512: return {12e3, 150e3, 10, 16};
+    case CpuIsa::kAvx2: return {12e3, 80e3, 8, 8};
     case CpuIsa::kPortable: break;
   }
-  return {12e3, 20e3, 2, 4};
+  return {12e3, 20e3, 4, 4};
 }
 
 // One socket saturates well before all its cores read: about ten cores' worth.

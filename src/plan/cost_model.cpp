@@ -57,6 +57,13 @@ void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape
   partial_ = to_fixed(partial_kib * profile.partial_us_per_kib * 1e3);
 }
 
+// All tokens read as one task, spread over all workers. Items lose less than 2 ns each to rounding, in their costs and
+// in the means of their classes; where their fixed cost does not make up for it, nothing is certain.
+Nanoseconds CostModel::least_time(std::int64_t tokens) const {
+  if (item_ < 2) return launch_;
+  return launch_ + (task(tokens, 0, 0) - item_) * kv_heads_ / workers_;
+}
+
 void CostClasses::clear() {
   std::fill_n(counts_.begin(), highest_ + 1, 0);
   std::fill_n(sums_.begin(), highest_ + 1, 0);

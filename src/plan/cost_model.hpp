@@ -31,6 +31,8 @@ class CostModel {
     const Nanoseconds merging = (partials * partial_) >> kFractionBits;
     return std::min(std::max(memory, compute) + exposed + merging + item_, kMaxTask);
   }
+  /// No plan that reads so many tokens, in whatever items, is predicted to take less.
+  Nanoseconds least_time(std::int64_t tokens) const;
   /// Rows that a kernel computes for so many queries.
   std::int32_t padded_rows(std::int32_t queries) const { return padded_rows_[static_cast<std::size_t>(queries)]; }
 

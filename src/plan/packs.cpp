@@ -10,6 +10,8 @@ void Packs::reset(const QueryOrder& order, std::int32_t max_queries) {
   runs_.clear();
   segments_.clear();
   packs_.clear();
+  total_queries_ = 0;
+  total_tokens_ = 0;
   open_runs_ = 0;
   open_segments_ = 0;
   open_queries_ = 0;

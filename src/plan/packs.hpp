@@ -62,6 +62,14 @@ class Packs {
   void add_tail(std::int32_t row, std::int32_t kv_len, Range positions) {
     add_segment({row, kv_len, kv_len, positions, true});
   }
+  /// A pack of one range of queries and one segment, as most are. No other may be open.
+  void add_pack(Range positions, const PackSegment& segment) {
+    runs_.push_back(positions);
+    segments_.push_back(segment);
+    open_queries_ = positions.size();
+    open_tokens_ = segment.tokens();
+    close();
+  }
   /// Ends the pack. A pack of no query vanishes.
   void close() {
     if (open_queries_ > 0 && open_queries_ <= max_queries_) {
@@ -72,9 +80,15 @@ class Packs {
   }
 
   std::span<const Pack> packs() const { return packs_; }
+  /// Those of all packs, pack by pack.
+  std::span<const Range> all_runs() const { return runs_; }
   /// Positions of a pack's queries: ascending, disjoint ranges.
   std::span<const Range> runs(const Pack& pack) const { return slice(runs_, pack.runs); }
   std::span<const PackSegment> segments(const Pack& pack) const { return slice(segments_, pack.segments); }
+  /// Entries of all packs together: a query counts once in each pack that holds it.
+  std::int64_t total_queries() const { return total_queries_; }
+  /// Tokens that the packs read, each as often as a pack reads it.
+  std::int64_t total_tokens() const { return total_tokens_; }
   const QueryOrder& order() const { return *order_; }
 
  private:
@@ -85,6 +99,8 @@ class Packs {
   void push_pack() {
     const auto runs = static_cast<std::int32_t>(runs_.size());
     const auto segments = static_cast<std::int32_t>(segments_.size());
+    total_queries_ += open_queries_;
+    total_tokens_ += open_tokens_;
     packs_.push_back({{open_runs_, runs}, {open_segments_, segments}, open_queries_, open_tokens_});
     open_runs_ = runs;
     open_segments_ = segments;
@@ -100,6 +116,8 @@ class Packs {
   std::vector<Range> runs_;
   std::vector<PackSegment> segments_;
   std::vector<Pack> packs_;
+  std::int64_t total_queries_ = 0;
+  std::int64_t total_tokens_ = 0;
   std::int32_t open_runs_ = 0;      // first run of the pack being collected
   std::int32_t open_segments_ = 0;  // its first segment
   std::int32_t open_queries_ = 0;

@@ -32,29 +32,13 @@ const char* name_of(KvSplit split) {
   return "unknown";
 }
 
-// Whole granules are dealt out evenly; what is left of the last one goes to the last part.
-std::int64_t Division::part_begin(const Pack& pack, std::int32_t parts, std::int32_t part) const {
-  if (part == 0) return 0;  // most packs are whole, and divisions are slow
-  return part == parts ? pack.tokens : pack.tokens / granule_ * part / parts * granule_;
-}
-
 void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split) {
-  const std::size_t count = packs.packs().size();
   granule_ = split == KvSplit::kBalance ? kBalanceGranule : 1;
-  parts_.assign(count, 1);
-  count_merged_queries(packs);
-  whole_costs_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const Pack& pack = packs.packs()[i];
-    whole_costs_[i] = costs.task(pack.tokens, pack.queries, merged_queries_[i]);
-  }
-
-  if (split == KvSplit::kBalance) {
-    cut_for_balance(packs, costs);
-  } else {
-    if (split == KvSplit::kMean) cut_to_mean(packs);
-    predicted_ = makespan(packs, costs, parts_);
-  }
+  parts_.assign(packs.packs().size(), 1);
+  cost_whole_packs(packs, costs);
+  predicted_ = classes_.makespan(costs.workers(), costs.kv_heads());
+  if (split == KvSplit::kBalance) cut_for_balance(packs, costs);
+  if (split == KvSplit::kMean) cut_to_mean(packs, costs);
   predicted_ += costs.launch();
 }
 
@@ -63,48 +47,55 @@ void Division::item_costs(const Packs& packs, const CostModel& costs, std::vecto
   visit_item_costs(packs, costs, parts_, [&result](Nanoseconds cost) { result.push_back(cost); });
 }
 
-// In time linear in packs and positions: a query's packs are counted by where runs begin and end.
-void Division::count_merged_queries(const Packs& packs) {
-  const auto positions = static_cast<std::size_t>(packs.order().size());
-  position_counts_.assign(positions + 1, 0);
+// Every query is in some pack, so as many entries as queries means one pack each, and none to merge.
+void Division::cost_whole_packs(const Packs& packs, const CostModel& costs) {
+  const bool merges = packs.total_queries() > packs.order().size();
+  if (merges) count_merged_queries(packs);
+  whole_costs_.resize(packs.packs().size());
+  classes_.clear();
+  Nanoseconds* cost = whole_costs_.data();
   for (const Pack& pack : packs.packs()) {
-    for (const Range run : packs.runs(pack)) {
-      position_counts_[static_cast<std::size_t>(run.begin)] += 1;
-      position_counts_[static_cast<std::size_t>(run.end)] -= 1;
+    std::int32_t merged = 0;
+    if (merges) {
+      for (const Range run : packs.runs(pack)) {
+        merged +=
+            merged_before_[static_cast<std::size_t>(run.end)] - merged_before_[static_cast<std::size_t>(run.begin)];
+      }
     }
+    *cost = costs.task(pack.tokens, pack.queries, merged);
+    classes_.add(*cost++);
+  }
+}
+
+// In time linear in runs and positions: a query's packs are counted by where runs begin and end.
+void Division::count_merged_queries(const Packs& packs) {
+  merged_before_.assign(static_cast<std::size_t>(packs.order().size()) + 1, 0);
+  std::int32_t* const counts = merged_before_.data();
+  for (const Range run : packs.all_runs()) {
+    counts[run.begin] += 1;
+    counts[run.end] -= 1;
   }
   std::int32_t holders = 0;
   std::int32_t merged = 0;
-  for (std::int32_t& entry : position_counts_) {
+  for (std::int32_t& entry : merged_before_) {
     holders += entry;
     entry = merged;
     merged += holders > 1 ? 1 : 0;
   }
-  merged_queries_.resize(packs.packs().size());
-  std::int32_t* merged_queries = merged_queries_.data();
-  for (const Pack& pack : packs.packs()) {
-    std::int32_t queries = 0;
-    for (const Range run : packs.runs(pack)) {
-      queries +=
-          position_counts_[static_cast<std::size_t>(run.end)] - position_counts_[static_cast<std::size_t>(run.begin)];
-    }
-    *merged_queries++ = queries;
-  }
 }
 
 // PAT, section 6: what is longer than the mean over all packs is cut into equal parts that are not.
-void Division::cut_to_mean(const Packs& packs) {
-  std::int64_t total = 0;
-  for (const Pack& pack : packs.packs()) total += pack.tokens;
+void Division::cut_to_mean(const Packs& packs, const CostModel& costs) {
+  const std::int64_t total = packs.total_tokens();
   if (total == 0) return;
   const auto count = static_cast<std::int64_t>(packs.packs().size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(ceil_div(packs.packs()[i].tokens * count, total), 1));
   }
+  predicted_ = makespan(packs, costs, parts_);
 }
 
 void Division::cut_for_balance(const Packs& packs, const CostModel& costs) {
-  predicted_ = makespan(packs, costs, parts_);
   const Nanoseconds work = classes_.total() * costs.kv_heads();
   const Nanoseconds ideal = work / costs.workers();
   for (const Nanoseconds pieces : kPiecesPerWorker) {

@@ -18,15 +18,20 @@ class Division {
   void divide(const Packs& packs, const CostModel& costs, KvSplit split);
 
   std::int32_t parts(std::size_t pack) const { return parts_[pack]; }
-  std::int64_t part_begin(const Pack& pack, std::int32_t parts, std::int32_t part) const;
+  /// Whole granules are dealt out evenly; what is left of the last one goes to the last part.
+  std::int64_t part_begin(const Pack& pack, std::int32_t parts, std::int32_t part) const {
+    if (part == 0) return 0;  // most packs are whole, and divisions are slow
+    return part == parts ? pack.tokens : pack.tokens / granule_ * part / parts * granule_;
+  }
   /// Predicted cost of each item in one KV head, pack by pack, part by part.
   void item_costs(const Packs& packs, const CostModel& costs, std::vector<Nanoseconds>& result) const;
   /// Launch, and all tasks on all workers.
   Nanoseconds predicted() const { return predicted_; }
 
  private:
+  void cost_whole_packs(const Packs& packs, const CostModel& costs);
   void count_merged_queries(const Packs& packs);
-  void cut_to_mean(const Packs& packs);
+  void cut_to_mean(const Packs& packs, const CostModel& costs);
   void cut_for_balance(const Packs& packs, const CostModel& costs);
   bool cap_parts(const Packs& packs, Nanoseconds cap);
   Nanoseconds makespan(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts);
@@ -34,15 +39,13 @@ class Division {
   void visit_item_costs(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts,
                         Visit visit) const;
 
-  std::int64_t granule_ = 1;                  // cuts are at multiples of it
-  std::vector<std::int32_t> parts_;           // [packs]
-  std::vector<std::int32_t> merged_queries_;  // [packs] queries that other packs hold too
-  std::vector<Nanoseconds> whole_costs_;      // [packs] uncut
+  std::int64_t granule_ = 1;              // cuts are at multiples of it
+  std::vector<std::int32_t> parts_;       // [packs]
+  std::vector<Nanoseconds> whole_costs_;  // [packs] uncut
   Nanoseconds predicted_ = 0;
   CostClasses classes_;
-  std::vector<std::int32_t> tried_parts_;      // [packs]
-  std::vector<std::int32_t> position_counts_;  // [positions + 1] packs that hold a query, then queries before a
-                                               // position that several packs hold
+  std::vector<std::int32_t> tried_parts_;    // [packs]
+  std::vector<std::int32_t> merged_before_;  // [positions + 1] queries before a position that several packs hold
 };
 
 }  // namespace trunkline

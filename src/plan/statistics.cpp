@@ -18,12 +18,6 @@ std::int64_t visible_pairs(const Forest& forest) {
 
 }  // namespace
 
-std::int64_t kv_tokens_read(const Packs& packs) {
-  std::int64_t tokens = 0;
-  for (const Pack& pack : packs.packs()) tokens += pack.tokens;
-  return tokens;
-}
-
 PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Packs& packs, const CostModel& costs,
                                const MachineProfile& profile, Nanoseconds predicted) {
   const AttentionShape& shape = plan.shape;
@@ -33,7 +27,7 @@ PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Pac
   PlanStatistics result;
   result.kv_tokens_total = forest.total_tokens;
   result.kv_tokens_distinct = forest.distinct_tokens;
-  result.kv_tokens_read = kv_tokens_read(packs);
+  result.kv_tokens_read = packs.total_tokens();
   result.kv_bytes_distinct = result.kv_tokens_distinct * token_bytes;
   result.kv_bytes_read = result.kv_tokens_read * token_bytes;
   result.kv_bytes_reread = result.kv_bytes_read - result.kv_bytes_distinct;

@@ -9,9 +9,6 @@
 
 namespace trunkline {
 
-/// Tokens that packs read, each as often as a pack reads it.
-std::int64_t kv_tokens_read(const Packs& packs);
-
 /// \param predicted by the division that made the plan.
 PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Packs& packs, const CostModel& costs,
                                const MachineProfile& profile, Nanoseconds predicted);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,11 @@ struct Fault {
   std::string text;
   std::string message;  // how it starts
 };
+
+// Short and plain, for it becomes part of the test's name.
+void PrintTo(const Fault& fault, std::ostream* out) {
+  for (const char c : fault.message) *out << (std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_');
+}
 
 class DecodeBatchFileFaults : public testing::TestWithParam<Fault> {};
 

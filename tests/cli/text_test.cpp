@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <sstream>
+#include <string>
 
 namespace trunkline::cli {
 namespace {
@@ -39,6 +41,30 @@ TEST(Table, AlignsTheFirstColumnLeftAndTheOthersRight) {
             "name        n\n"
             "x       1,000\n"
             "longer      7\n");
+}
+
+TEST(Progress, DrawsStepsDoneAndClearsItself) {
+  std::ostringstream out;
+  {
+    Progress progress(2, out, true, std::chrono::seconds(0));
+    progress.step("first");
+    EXPECT_NE(out.str().find("] 0/2 first"), std::string::npos);
+    progress.step("second");
+    EXPECT_NE(out.str().find("[###############               ] 1/2 second"), std::string::npos);
+    out.str("");
+  }
+  EXPECT_EQ(out.str(), "\r\033[K");
+}
+
+TEST(Progress, KeepsQuietOffTerminalsAndOnShortWork) {
+  std::ostringstream out;
+  {
+    Progress hidden(1, out, false, std::chrono::seconds(0));
+    hidden.step("work");
+    Progress patient(1, out, true, std::chrono::hours(1));
+    patient.step("work");
+  }
+  EXPECT_EQ(out.str(), "");
 }
 
 }  // namespace

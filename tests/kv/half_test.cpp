@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <ostream>
 #include <string>
 
 namespace trunkline {
@@ -31,6 +32,10 @@ struct Format {
   float (*widen)(std::uint16_t);
   std::uint16_t (*narrow)(float);
 };
+
+void PrintTo(const Format& format, std::ostream* out) {
+  *out << format.name;
+}
 
 class HalfTest : public testing::TestWithParam<Format> {};
 

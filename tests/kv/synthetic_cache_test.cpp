@@ -87,7 +87,9 @@ void expect_planted(const Fixture& fixture) {
   }
 }
 
-class PlantedKeys : public testing::TestWithParam<std::pair<DType, const char*>> {};
+using PlantedCase = std::pair<DType, std::string>;
+
+class PlantedKeys : public testing::TestWithParam<PlantedCase> {};
 
 TEST_P(PlantedKeys, HoldFivePercentForEveryQueryThatSeesThem) {
   const auto& [dtype, notation] = GetParam();
@@ -95,14 +97,15 @@ TEST_P(PlantedKeys, HoldFivePercentForEveryQueryThatSeesThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Trees, PlantedKeys,
-                         testing::Values(std::pair{DType::kF16, "1,2,8/32,512,7"},
-                                         std::pair{DType::kBF16, "1,2,8/32,512,7"},
-                                         std::pair{DType::kF32, "1,2,8/32,512,7"}, std::pair{DType::kF16, "2/40000"},
-                                         std::pair{DType::kBF16, "1/16384"}, std::pair{DType::kF16, "12/1"},
+                         testing::Values(PlantedCase{DType::kF16, "1,2,8/32,512,7"},
+                                         PlantedCase{DType::kBF16, "1,2,8/32,512,7"},
+                                         PlantedCase{DType::kF32, "1,2,8/32,512,7"},
+                                         PlantedCase{DType::kF16, "2/40000"}, PlantedCase{DType::kBF16, "1/16384"},
+                                         PlantedCase{DType::kF16, "12/1"},
                                          // Sixteen nodes on each path, one page each, so that they stay apart.
-                                         std::pair{DType::kF16,
-                                                   "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16/"
-                                                   "16,16,16,16,16,16,16,16,16,16,16,16,16,16,16,16"}));
+                                         PlantedCase{DType::kF16,
+                                                     "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16/"
+                                                     "16,16,16,16,16,16,16,16,16,16,16,16,16,16,16,16"}));
 
 TEST(PlantedKeysScale, HoldForLargerLogits) {
   SyntheticOptions options;
@@ -177,6 +180,11 @@ TEST(SyntheticCache, BytesAreThoseOfTheTensors) {
   // 10 pages x 16 x 2 heads x 128 x 2 bytes, twice; 3 queries x 4 heads x 128 x (2 + 4) bytes; LSE 3 x 4 x 4, padded
   // to 64.
   EXPECT_EQ(synthetic_cache_bytes(shape, 10, 3), 2 * 10 * 16 * 2 * 128 * 2 + 3 * 4 * 128 * 6 + 64);
+}
+
+TEST(SyntheticCache, BytesDoNotOverflow) {
+  const AttentionShape shape{2'000'000'000, 2'000'000'000, 256, 2'000'000'000, DType::kF32, Device::kCpu};
+  EXPECT_GE(synthetic_cache_bytes(shape, 2'000'000'000, 1), std::int64_t{1} << 61);
 }
 
 }  // namespace

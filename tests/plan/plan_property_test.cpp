@@ -39,7 +39,7 @@ std::vector<std::int32_t> random_growth(std::mt19937_64& random, const Forest& f
 TEST(PlanProperty, EveryPolicySplitAndGroupSizeIsValidAndStaysSo) {
   Planner planner(testing::cpu_like_profile(3));
   Planner wide_planner(testing::cpu_like_profile(64));
-  for (int seed = 0; seed < testing::scaled(1500); ++seed) {
+  for (int seed = 0; seed < testing::scaled(3000); ++seed) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const Forest forest = random_forest(random, 16, 96);
     const std::int32_t group = kGroupSizes[seed % 7];

@@ -34,10 +34,10 @@ TRUNKLINE_INLINE VecF<kLanes> load_bf16(const std::byte* from) {
 /// SSE2 or whatever the compiler's baseline has.
 struct Portable {
   static constexpr int kLanes = 4;
-  static constexpr int kPanelVecs = 2;   // rows of a panel / kLanes
-  static constexpr int kTokenBlock = 4;  // tokens, or elements of d, computed together: 8 accumulators of 16 registers
-  static constexpr int kNarrowRows = 2;  // up to so many rows, lanes run along d; above, along rows
-  static constexpr int kValueVecs = 2;   // vectors of d that the narrow kernel accumulates together
+  static constexpr int kPanelVecs = 2;    // rows of a panel / kLanes
+  static constexpr int kTokenBlock = 4;   // tokens, or elements of d, computed together: 8 accumulators of 16 registers
+  static constexpr int kNarrowRows = 4;   // up to so many rows, lanes run along d; above, along rows
+  static constexpr int kNarrowSums = 12;  // accumulators of the narrow kernel
 
   // Halves below 2^-14 are subnormal: building the float with a wrong exponent and multiplying by 2^112 gets all right
   // but inf and NaN, whose exponent is patched. (Fabian Giesen's observation, "half to float done quick".)
@@ -58,8 +58,8 @@ struct Avx2 {
   static constexpr int kLanes = 8;
   static constexpr int kPanelVecs = 3;
   static constexpr int kTokenBlock = 4;  // 12 accumulators, 3 operands and a broadcast: 16 registers
-  static constexpr int kNarrowRows = 6;
-  static constexpr int kValueVecs = 2;
+  static constexpr int kNarrowRows = 8;
+  static constexpr int kNarrowSums = 12;  // accumulators of the narrow kernel
 
   static TRUNKLINE_INLINE VecF<kLanes> load_f16(const std::byte* from) {
     return reinterpret_cast<VecF<kLanes>>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
@@ -72,8 +72,8 @@ struct Avx512 {
   static constexpr int kLanes = 16;
   static constexpr int kPanelVecs = 3;
   static constexpr int kTokenBlock = 8;  // 24 accumulators, 3 operands and a broadcast of 32 registers
-  static constexpr int kNarrowRows = 12;
-  static constexpr int kValueVecs = 4;
+  static constexpr int kNarrowRows = 10;
+  static constexpr int kNarrowSums = 24;
 
   static TRUNKLINE_INLINE VecF<kLanes> load_f16(const std::byte* from) {
     return reinterpret_cast<VecF<kLanes>>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));

@@ -14,13 +14,13 @@ namespace trunkline::cpu {
 template <class Isa, int kDim, class Element>
 class ItemKernel {
   static constexpr int kLanes = Isa::kLanes;
-  static constexpr int kNarrowGroup = kLanes >= 16 ? 4 : 2;  // rows that the narrow kernel takes at once
+  using Tokens = CachedTokens<Isa, Element>;
   static constexpr int kTokenBytes = kDim * Element::kBytes;
   static constexpr int kPanelRows = Isa::kPanelVecs * kLanes;
 
  public:
   static std::size_t scratch_floats(int rows, int heads) {
-    const std::size_t state = static_cast<std::size_t>(state_floats(rows <= kMaxNarrow ? rows : padded(rows)));
+    const std::size_t state = static_cast<std::size_t>(state_floats(padded(rows)));
     const std::size_t scores =
         static_cast<std::size_t>(kBlockTokens) * (kPanelRows > kMaxNarrow ? kPanelRows : kMaxNarrow);
     return static_cast<std::size_t>(heads) * state + 2 * kBlockTokens * kDim + scores;
@@ -44,7 +44,10 @@ class ItemKernel {
   static constexpr int kMaxNarrow = Isa::kNarrowRows;
   static constexpr int kMaxSmallBlockRows = 2 * kLanes;  // about where FLOPs begin to outweigh bytes
 
-  static constexpr int padded(int rows) { return (rows + kLanes - 1) / kLanes * kLanes; }
+  // Rows that are computed for an item of so many.
+  static constexpr int padded(int rows) {
+    return rows <= kMaxNarrow ? narrow_rows(rows) : (rows + kLanes - 1) / kLanes * kLanes;
+  }
 
   // Q, O, maxima and sums of the rows of one KV head, in whole cache lines.
   static constexpr int state_floats(int rows) { return (rows * (2 * kDim + 2) + 15) / 16 * 16; }
@@ -57,7 +60,7 @@ class ItemKernel {
         head_end_(head_end),
         rows_(item.query_count * layer.group_size) {
     narrow_ = rows_ <= kMaxNarrow;
-    padded_rows_ = narrow_ ? rows_ : padded(rows_);
+    padded_rows_ = padded(rows_);
     keys_ = scratch;
     values_ = keys_ + kBlockTokens * kDim;
     scores_ = values_ + kBlockTokens * kDim;
@@ -106,25 +109,20 @@ class ItemKernel {
   TRUNKLINE_INLINE void attend(const TokenBlock& block, const TokenBlock* next, int head) {
     const std::byte* keys = layer_.k.data + head * layer_.k.head;
     const std::byte* values = layer_.v.data + head * layer_.v.head;
-    prefetch_ = {keys, values, next, 0, kTokenBytes};
-    if (narrow_ && rows_ <= kNarrowGroup) {
-      attend_narrow(block, head, CachedTokens<Isa, Element>{keys, block.k_offset},
-                    CachedTokens<Isa, Element>{values, block.v_offset});
+    prefetch_ = {keys, values, next, kTokenBytes};
+    if (narrow_) {
+      attend_narrow(block, head);
       return;
     }
     convert(keys, block.k_offset, block.count, keys_);
     convert(values, block.v_offset, block.count, values_);
-    if (narrow_) {
-      attend_narrow(block, head, ConvertedTokens<Isa, kDim>{keys_}, ConvertedTokens<Isa, kDim>{values_});
-      return;
-    }
     for (int panel = 0; panel < padded_rows_; panel += kPanelRows) {
       attend_panel(block, head, panel);
       prefetch_.next = nullptr;  // the first panel has fetched all, in less time than it computed
     }
   }
 
-  TRUNKLINE_INLINE static void convert(const std::byte* base, const std::int64_t* offsets, int count, float* to) {
+  TRUNKLINE_NOINLINE static void convert(const std::byte* base, const std::int64_t* offsets, int count, float* to) {
     for (int token = 0; token < count; ++token) {
       const std::byte* from = base + offsets[token];
 #pragma GCC unroll 8
@@ -134,30 +132,29 @@ class ItemKernel {
     }
   }
 
-  template <class Tokens>
-  TRUNKLINE_INLINE void attend_narrow(const TokenBlock& block, int head, const Tokens& keys, const Tokens& values) {
-    int row = 0;
-    if constexpr (kNarrowGroup >= 4) {
-      for (; row + 4 <= rows_; row += 4) attend_rows<4>(block, head, row, keys, values);
+  TRUNKLINE_INLINE void attend_narrow(const TokenBlock& block, int head) {
+    switch (padded_rows_) {
+      case 1: return attend_rows<1>(block, head);
+      case 2: return attend_rows<2>(block, head);
+      case 3: return attend_rows<3>(block, head);
+      case 4: return attend_rows<4>(block, head);
+      case 6: return attend_rows<6>(block, head);
+      case 8: return attend_rows<8>(block, head);
+      default: return attend_rows<10>(block, head);
     }
-    for (; row + 2 <= rows_; row += 2) attend_rows<2>(block, head, row, keys, values);
-    if (row < rows_) attend_rows<1>(block, head, row, keys, values);
   }
 
-  template <int kRows, class Tokens>
-  TRUNKLINE_INLINE void attend_rows(const TokenBlock& block, int head, int row, const Tokens& keys,
-                                    const Tokens& values) {
-    float* o = outputs(head) + row * kDim;
-    prefetch_.from = row * kTokenBytes / rows_ / 64 * 64;
-    prefetch_.to = (row + kRows) * kTokenBytes / rows_ / 64 * 64;
-    narrow_scores<Isa, kDim, kRows>(state(head) + row * kDim, keys, block.count, scores_, prefetch_);
-    if (block.masked) hide(block, row, kRows, 1, kBlockTokens);
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      narrow_softmax<Isa, kDim>(scores_ + r * kBlockTokens, block.count, maxima(head)[row + r], sums(head)[row + r],
-                                o + r * kDim);
+  template <int kRows>
+  TRUNKLINE_NOINLINE void attend_rows(const TokenBlock& block, int head) {
+    if constexpr (kRows <= kMaxNarrow) {
+      float* o = outputs(head);
+      const Tokens keys{prefetch_.keys, block.k_offset};
+      const Tokens values{prefetch_.values, block.v_offset};
+      narrow_scores<Isa, kDim, kRows>(state(head), keys, block.count, scores_, prefetch_);
+      if (block.masked) hide(block, 0, kRows, 1, kBlockTokens);
+      narrow_softmax<Isa, kDim, kRows>(scores_, block.count, maxima(head), sums(head), o);
+      narrow_values<Isa, kDim, kRows>(scores_, values, block.count, o, prefetch_);
     }
-    narrow_values<Isa, kDim, kRows>(scores_, values, block.count, o, prefetch_);
   }
 
   TRUNKLINE_INLINE void attend_panel(const TokenBlock& block, int head, int panel) {
@@ -169,7 +166,7 @@ class ItemKernel {
   }
 
   template <int kVecs>
-  TRUNKLINE_INLINE void attend_panel_of(const TokenBlock& block, int head, int panel) {
+  TRUNKLINE_NOINLINE void attend_panel_of(const TokenBlock& block, int head, int panel) {
     float* o = outputs(head) + panel * kDim;
     wide_scores<Isa, kDim, kVecs>(state(head) + panel * kDim, keys_, block.count, scores_, prefetch_);
     if (block.masked) hide(block, panel, kVecs * kLanes, kVecs * kLanes, 1);
@@ -218,7 +215,7 @@ class ItemKernel {
   int head_begin_;
   int head_end_;
   int rows_;         // queries * group size
-  int padded_rows_;  // to whole vectors
+  int padded_rows_;  // as padded() says
   bool narrow_;
   Prefetch prefetch_;
   float* keys_;

@@ -9,11 +9,18 @@
 #include <utility>
 
 #include "exec/cpu/isa.hpp"
+#include "exec/cpu/softmax.hpp"
 #include "exec/cpu/token_block.hpp"
 
 namespace trunkline::cpu {
 
-/// Tokens as they lie in the cache, converted on the fly: for one group of rows, which passes over them once.
+/// Rows that the narrow kernel is compiled for; an item of another number computes up to one row of zeros more. All
+/// rows go through a block together, so that K and V are read and converted once.
+constexpr int narrow_rows(int rows) {
+  return rows <= 4 ? rows : (rows + 1) / 2 * 2;
+}
+
+/// The tokens of a block in one KV head as they lie in the cache, converted on the fly.
 template <class Isa, class Element>
 struct CachedTokens {
   const std::byte* base;
@@ -23,35 +30,49 @@ struct CachedTokens {
   }
 };
 
-/// Tokens converted to fp32 before: for several groups of rows.
-template <class Isa, int kDim>
-struct ConvertedTokens {
-  const float* rows;
-  TRUNKLINE_INLINE VecF<Isa::kLanes> load(int token, int element) const {
-    return trunkline::load<Isa::kLanes>(rows + token * kDim + element);
+/// The largest power of two that is at most both.
+constexpr int power_of_two_within(int limit, int other_limit) {
+  int power = 1;
+  while (2 * power <= limit && 2 * power <= other_limit) power *= 2;
+  return power;
+}
+
+struct Sum {
+  template <class Vec>
+  static TRUNKLINE_INLINE Vec of(const Vec& a, const Vec& b) {
+    return a + b;
+  }
+};
+struct Maximum {
+  template <class Vec>
+  static TRUNKLINE_INLINE Vec of(const Vec& a, const Vec& b) {
+    return a > b ? a : b;
   }
 };
 
-template <int kLanes, int kStep, std::size_t... kLane>
-TRUNKLINE_INLINE VecF<kLanes> add_neighbours(const VecF<kLanes>& a, const VecF<kLanes>& b,
-                                             std::index_sequence<kLane...>) {
-  // Lane i with bit kStep clear gets a[i] + a[i ^ kStep], with the bit set b[i] + b[i ^ kStep].
-  return __builtin_shufflevector(a, b, (((kLane & kStep) != 0 ? kLanes : 0) + kLane)...) +
-         __builtin_shufflevector(a, b, (((kLane & kStep) != 0 ? kLanes : 0) + (kLane ^ kStep))...);
+template <class Operation, int kLanes, int kStep, std::size_t... kLane>
+TRUNKLINE_INLINE VecF<kLanes> reduce_neighbours(const VecF<kLanes>& a, const VecF<kLanes>& b,
+                                                std::index_sequence<kLane...>) {
+  // Lane i with bit kStep clear gets a[i] and a[i ^ kStep], with the bit set b[i] and b[i ^ kStep].
+  return Operation::of(
+      VecF<kLanes>(__builtin_shufflevector(a, b, (((kLane & kStep) != 0 ? kLanes : 0) + kLane)...)),
+      VecF<kLanes>(__builtin_shufflevector(a, b, (((kLane & kStep) != 0 ? kLanes : 0) + (kLane ^ kStep))...)));
 }
 
-/// Replaces kLanes vectors by one whose lane i is the sum of vector i: log2(kLanes) rounds of pairwise sums.
-template <int kLanes, int kStep = 1>
-TRUNKLINE_INLINE VecF<kLanes> sum_each(VecF<kLanes>* vectors) {
+/// Reduces kCount vectors, at most kLanes, to one whose lane i < kCount holds the sum, or the maximum, over the lanes
+/// of vector i. log2(kLanes) rounds; while there are several vectors, each round also halves their number.
+template <class Operation, int kLanes, int kCount, int kStep = 1>
+TRUNKLINE_INLINE VecF<kLanes> reduce_each(VecF<kLanes>* vectors) {
   if constexpr (kStep == kLanes) {
     return vectors[0];
   } else {
 #pragma GCC unroll 16
-    for (int pair = 0; pair < kLanes / kStep / 2; ++pair) {
-      vectors[pair] =
-          add_neighbours<kLanes, kStep>(vectors[2 * pair], vectors[2 * pair + 1], std::make_index_sequence<kLanes>());
+    for (int pair = 0; pair < (kCount + 1) / 2; ++pair) {
+      const int second = 2 * pair + 1 < kCount ? 2 * pair + 1 : 2 * pair;  // an odd one out is its own neighbour
+      vectors[pair] = reduce_neighbours<Operation, kLanes, kStep>(vectors[2 * pair], vectors[second],
+                                                                  std::make_index_sequence<kLanes>());
     }
-    return sum_each<kLanes, 2 * kStep>(vectors);
+    return reduce_each<Operation, kLanes, (kCount + 1) / 2, 2 * kStep>(vectors);
   }
 }
 
@@ -60,24 +81,25 @@ template <class Isa, int kDim, int kRows, class Tokens>
 TRUNKLINE_INLINE void narrow_scores(const float* q, const Tokens& keys, int count, float* scores,
                                     const Prefetch& prefetch) {
   constexpr int kLanes = Isa::kLanes;
-  constexpr int kGroup = kLanes / kRows;  // tokens that fill one vector of sums
+  constexpr int kGroup = power_of_two_within(kLanes / kRows, kSmallBlockTokens);  // tokens whose sums fit one vector
+  constexpr int kSums = kRows * kGroup;
   for (int first = 0; first < count; first += kGroup) {
     for (int t = first; t < first + kGroup; ++t) prefetch.key(t);
-    VecF<kLanes> sums[kLanes] = {};
+    VecF<kLanes> sums[kSums] = {};
 #pragma GCC unroll 1
     for (int element = 0; element < kDim; element += kLanes) {
       VecF<kLanes> row[kRows];
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) row[r] = load<kLanes>(q + r * kDim + element);
 #pragma GCC unroll 16
       for (int t = 0; t < kGroup; ++t) {
         const VecF<kLanes> key = keys.load(first + t, element);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) sums[r * kGroup + t] += row[r] * key;
       }
     }
     float dots[kLanes];
-    store<kLanes>(dots, sum_each<kLanes>(sums));
+    store<kLanes>(dots, reduce_each<Sum, kLanes, kSums>(sums));
     for (int r = 0; r < kRows; ++r) {
       __builtin_memcpy(scores + r * kBlockTokens + first, dots + r * kGroup, kGroup * sizeof(float));
     }
@@ -89,62 +111,82 @@ template <class Isa, int kDim, int kRows, class Tokens>
 TRUNKLINE_INLINE void narrow_values(const float* weights, const Tokens& values, int count, float* o,
                                     const Prefetch& prefetch) {
   constexpr int kLanes = Isa::kLanes;
-  constexpr int kVecs = Isa::kValueVecs;
+  constexpr int kVecs = power_of_two_within(Isa::kNarrowSums / kRows, kDim / kLanes);  // of d, accumulated together
   constexpr int kPrefetchStride =
       kDim / (kVecs * kLanes);  // passes over the tokens share the prefetching of the next block
   for (int element = 0; element < kDim; element += kVecs * kLanes) {
     VecF<kLanes> sums[kRows][kVecs];
-#pragma GCC unroll 4
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int i = 0; i < kVecs; ++i) sums[r][i] = load<kLanes>(o + r * kDim + element + i * kLanes);
     }
     for (int t = 0; t < count; ++t) {
       if (t % kPrefetchStride == element / (kVecs * kLanes)) prefetch.value(t);
       VecF<kLanes> value[kVecs];
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int i = 0; i < kVecs; ++i) value[i] = values.load(t, element + i * kLanes);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const VecF<kLanes> weight = broadcast<kLanes>(weights[r * kBlockTokens + t]);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
         for (int i = 0; i < kVecs; ++i) sums[r][i] += weight * value[i];
       }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int i = 0; i < kVecs; ++i) store<kLanes>(o + r * kDim + element + i * kLanes, sums[r][i]);
     }
   }
 }
 
-/// Turns one row's scores into weights and rescales o where the maximum rose. Hidden tokens have score -inf.
-template <class Isa, int kDim>
-TRUNKLINE_INLINE void narrow_softmax(float* scores, int count, float& maximum, float& sum, float* o) {
+/// Turns scores [kRows, kBlockTokens] into weights; rescales O only when a maximum grew past the threshold. Hidden
+/// tokens have score -inf. Maxima and sums are reduced for all rows at once: per row, the horizontal steps would cost
+/// more than the weights.
+template <class Isa, int kDim, int kRows>
+TRUNKLINE_INLINE void narrow_softmax(float* scores, int count, float* maxima, float* sums, float* o) {
   constexpr int kLanes = Isa::kLanes;
-  const float minus_infinity = -__builtin_inff();
+  const float infinity = __builtin_inff();
   const int padded = (count + kLanes - 1) / kLanes * kLanes;
-  for (int t = count; t < padded; ++t) scores[t] = minus_infinity;
-  VecF<kLanes> highest = load<kLanes>(scores);
-  for (int t = kLanes; t < padded; t += kLanes) highest = max<kLanes>(highest, load<kLanes>(scores + t));
-  const float block_maximum = horizontal_max<kLanes>(highest);
-  if (block_maximum > maximum) {
-    const float factor = exp2<kLanes>(broadcast<kLanes>(maximum - block_maximum))[0];
-    for (int element = 0; element < kDim; element += kLanes)
-      store<kLanes>(o + element, load<kLanes>(o + element) * factor);
-    sum *= factor;
-    maximum = block_maximum;
+  VecF<kLanes> highest[kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    float* row = scores + r * kBlockTokens;
+    for (int t = count; t < padded; ++t) row[t] = -infinity;
+    highest[r] = load<kLanes>(row);
+    for (int t = kLanes; t < padded; t += kLanes) highest[r] = max<kLanes>(highest[r], load<kLanes>(row + t));
+  }
+  const VecF<kLanes> top = reduce_each<Maximum, kLanes, kRows>(highest);
+  VecF<kLanes> maximum = broadcast<kLanes>(infinity);  // lanes beyond the rows never rise
+  __builtin_memcpy(&maximum, maxima, kRows * sizeof(float));
+  if (any<kLanes>(top > maximum + kRescaleThreshold)) {
+    const VecF<kLanes> risen = max<kLanes>(maximum, top);
+    // A row that has seen nothing has maximum -inf and O = 0: its factor is 2^-inf = 0, never NaN.
+    const VecF<kLanes> factor = exp2<kLanes>(risen == maximum ? VecF<kLanes>{} : maximum - risen);
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] *= factor[r];
+      for (int element = r * kDim; element < (r + 1) * kDim; element += kLanes) {
+        store<kLanes>(o + element, load<kLanes>(o + element) * factor[r]);
+      }
+    }
+    maximum = risen;
+    __builtin_memcpy(maxima, &maximum, kRows * sizeof(float));
   }
   // Nothing seen yet: any finite reference turns scores of -inf into weights of 0, where -inf would give NaN.
-  const float reference = maximum == minus_infinity ? 0.0F : maximum;
-  VecF<kLanes> total = {};
-  for (int t = 0; t < padded; t += kLanes) {
-    const VecF<kLanes> weight = exp2<kLanes>(load<kLanes>(scores + t) - reference);
-    store<kLanes>(scores + t, weight);
-    total += weight;
+  const VecF<kLanes> reference = maximum == broadcast<kLanes>(-infinity) ? VecF<kLanes>{} : maximum;
+  VecF<kLanes> totals[kRows] = {};
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    for (int t = 0; t < padded; t += kLanes) {
+      float* at = scores + r * kBlockTokens + t;
+      const VecF<kLanes> weight = exp2<kLanes>(load<kLanes>(at) - reference[r]);
+      store<kLanes>(at, weight);
+      totals[r] += weight;
+    }
   }
-  sum += horizontal_sum<kLanes>(total);
+  const VecF<kLanes> total = reduce_each<Sum, kLanes, kRows>(totals);
+  for (int r = 0; r < kRows; ++r) sums[r] += total[r];
 }
 
 }  // namespace trunkline::cpu

@@ -19,14 +19,12 @@ struct TokenBlock {
 };
 
 /// Brings the next block's tokens of one KV head into L2 while the present block is computed. Without it the two take
-/// turns: the hardware prefetchers stop at 4 KB and do not know the page table. Groups of rows that share a block each
-/// fetch a part of every token, so that requests to memory are spread over the whole computation.
+/// turns: the hardware prefetchers stop at 4 KB and do not know the page table.
 struct Prefetch {
   const std::byte* keys = nullptr;  // of the KV head
   const std::byte* values = nullptr;
   const TokenBlock* next = nullptr;  // null: nothing to prefetch
-  int from = 0;                      // bytes of each token's K and V that the present group fetches
-  int to = 0;
+  int token_bytes = 0;               // of a token's K, and of its V
 
   TRUNKLINE_INLINE void key(int token) const {
     if (next != nullptr && token < next->count) lines(keys + next->k_offset[token]);
@@ -37,7 +35,7 @@ struct Prefetch {
 
  private:
   TRUNKLINE_INLINE void lines(const std::byte* token) const {
-    for (int line = from; line < to; line += 64) __builtin_prefetch(token + line, 0, 2);
+    for (int line = 0; line < token_bytes; line += 64) __builtin_prefetch(token + line, 0, 2);
   }
 };
 

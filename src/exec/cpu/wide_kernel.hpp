@@ -7,13 +7,10 @@
 #pragma once
 
 #include "exec/cpu/isa.hpp"
+#include "exec/cpu/softmax.hpp"
 #include "exec/cpu/token_block.hpp"
 
 namespace trunkline::cpu {
-
-/// Growth of a row's maximum, in powers of two, that is left in the weights instead of rescaling O: weights stay below
-/// 2^8, far from overflow, and most blocks after the first need no rescale.
-inline constexpr float kRescaleThreshold = 8.0F;
 
 /// scores[t][row] = q[row] . k[t]. q [kDim][kVecs * lanes], keys [kBlockTokens][kDim], scores [kBlockTokens][kVecs *
 /// lanes].

@@ -42,14 +42,6 @@ Policy policy_from_name(std::string_view name) {
   fail(ErrorCode::kInvalidArgument, "policy is '", name, "'; known are ", known);
 }
 
-void add_private_pack(const PolicyInput& input, std::int32_t order_index, std::int32_t begin, Packs& packs) {
-  const std::int32_t row = input.forest.order[static_cast<std::size_t>(order_index)];
-  const std::int32_t kv_len = input.forest.requests[static_cast<std::size_t>(row)].kv_len;
-  packs.add_queries(input.order.positions_of(order_index));
-  packs.add_segment({row, begin, kv_len, kAllReaders, true});
-  packs.close();
-}
-
 void add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs) {
   const Range ending = input.forest.ending_at(node);
   packs.add_queries(input.order.positions(ending));

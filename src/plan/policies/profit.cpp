@@ -7,8 +7,8 @@
 namespace trunkline {
 namespace {
 
-// PAT counts what a merged child saves, the write and read of a partial of 4 bytes an element at two places a query, in
-// units of 16-bit KV elements read again.
+// PAT's equation 2 less its equation 1: a merge saves its child's s queries partials, counted as 4 s d elements since
+// they are fp32, and reads the parent's l tokens once more, l d elements.
 constexpr std::int64_t kPartialTokensPerQuery = 4;
 
 }  // namespace

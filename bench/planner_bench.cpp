@@ -1,0 +1,124 @@
+// Time of forest and plan, without any attention: the 20 trees of PAT's benchmark, the 15 of FastTree's, and every
+// decode batch, at page sizes 16 and 1. Prints one JSON object a case.
+//
+//     planner_bench [data folder] > bench/results/cpu/planner.jsonl
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/batch_file.hpp"
+#include "cli/measure.hpp"
+#include "cli/version.hpp"
+#include "kv/paged_batch.hpp"
+#include "kv/prefix_tree.hpp"
+#include "trunkline/trunkline.hpp"
+
+namespace trunkline {
+namespace {
+
+struct Case {
+  std::string suite;
+  PrefixTree tree;
+};
+
+// "1,8,512/32,512,256" from {"nodes": [1, 8, 512], "lens": [32, 512, 256]}.
+std::string notation_of(const nlohmann::json& tree) {
+  const auto joined = [](const nlohmann::json& numbers) {
+    std::string text;
+    for (const auto& number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number.get<std::int32_t>());
+    return text;
+  };
+  return joined(tree.at("nodes")) + "/" + joined(tree.at("lens"));
+}
+
+std::vector<Case> load_cases(const std::filesystem::path& data) {
+  std::vector<Case> cases;
+  for (const char* name : {"pat_kernel_trees", "fasttree_kernel_trees"}) {
+    std::ifstream file(data / "synthetic" / (std::string(name) + ".json"));
+    const nlohmann::json listed = nlohmann::json::parse(file);
+    for (const auto& tree : listed.at("trees")) cases.push_back({name, tree_from_levels(notation_of(tree))});
+  }
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(data / "decode_batches")) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const auto& path : files) {
+    for (auto& batch : cli::load_decode_batches(path.string())) cases.push_back({batch.suite, std::move(batch.tree)});
+  }
+  return cases;
+}
+
+// Repeats until 20 ms have passed or 400 repetitions.
+template <class Work>
+cli::Timing repeat(Work&& work, double& fastest) {
+  std::vector<double> samples;
+  double total = 0;
+  while (samples.size() < 5 || (total < 20e3 && samples.size() < 400)) {
+    samples.push_back(cli::time_us(work));
+    total += samples.back();
+  }
+  fastest = *std::min_element(samples.begin(), samples.end());
+  return cli::summarize(std::move(samples));
+}
+
+nlohmann::ordered_json measure(const Case& input, std::int32_t page_size, const MachineProfile& profile) {
+  AttentionShape shape{32, 8, 128, page_size, DType::kF16, Device::kCpu};
+  const PagedBatch paged = lay_out_pages(input.tree, page_size, 1);
+  const Batch batch = paged.view();
+  ForestBuilder builder;
+  Planner planner(profile);
+  const Forest& forest = builder.build(batch);
+  const Plan& plan = planner.plan(forest, shape);
+  double forest_min = 0;
+  double plan_min = 0;
+  double all_min = 0;
+  const cli::Timing forest_us = repeat([&] { builder.build(batch); }, forest_min);
+  const cli::Timing plan_us = repeat([&] { planner.plan(forest, shape); }, plan_min);
+  const cli::Timing all_us = repeat([&] { planner.plan(builder.build(batch), shape); }, all_min);
+  nlohmann::ordered_json row;
+  row["suite"] = "planner";
+  row["input"] = input.suite;
+  row["case"] = input.tree.name;
+  row["heads"] = "32/8";
+  row["page_size"] = page_size;
+  row["policy"] = "auto";
+  row["chosen"] = name_of(plan.policy);
+  row["requests"] = batch.rows();
+  row["nodes"] = forest.nodes.size();
+  row["items"] = plan.items.size();
+  row["us"] = all_us.us;
+  row["us_p10"] = all_us.us_p10;
+  row["us_p90"] = all_us.us_p90;
+  row["us_min"] = all_min;
+  row["forest_us"] = forest_us.us;
+  row["forest_us_min"] = forest_min;
+  row["plan_us"] = plan_us.us;
+  row["plan_us_min"] = plan_min;
+  // Ids that must be compared: every shared page of every request but the first that brings it.
+  row["compared_ids"] = (forest.total_tokens - forest.distinct_tokens) / page_size;
+  row["device"] = cpu_info().model;
+  row["commit"] = cli::commit();
+  return row;
+}
+
+}  // namespace
+}  // namespace trunkline
+
+int main(int argc, char** argv) {
+  try {
+    const std::filesystem::path data = argc > 1 ? argv[1] : "data";
+    const trunkline::MachineProfile profile = trunkline::generic_cpu_profile(2);
+    for (const auto& input : trunkline::load_cases(data)) {
+      for (const std::int32_t page_size : {16, 1})
+        std::cout << trunkline::measure(input, page_size, profile) << std::endl;
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "planner_bench: error: " << error.what() << "\n";
+    return 2;
+  }
+}
