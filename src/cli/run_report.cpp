@@ -47,10 +47,11 @@ void print_times(std::ostream& out, const Options& options, const std::vector<Ru
   out << "\nTime of one layer (median of " << options.repeat
       << "); \"floor\" is the larger of distinct KV bytes / measured\n"
       << "bandwidth and FLOPs / measured FMA rate; \"planning\" is forest and plan, once for all layers of a step;\n"
-      << "\"memory\" is plan and workspace.\n\n";
+      << "memory beyond tensors is the plan and the workspace, of which \"partials\" are un-merged outputs.\n\n";
   std::vector<std::string> header = {"batch", "flat", policy};
   if (options.plan.policy == Policy::kAuto) header.emplace_back("chose");
-  for (const char* name : {"speed-up", "floor", "x floor", "planning", "memory"}) header.emplace_back(name);
+  for (const char* name : {"speed-up", "floor", "x floor", "planning", "plan", "workspace", "partials"})
+    header.emplace_back(name);
   if (options.check) header.emplace_back("largest error");
   Table table(std::move(header));
   for (const RunResult& result : results) {
@@ -60,7 +61,10 @@ void print_times(std::ostream& out, const Options& options, const std::vector<Ru
     row.push_back(human_time(result.floor_us));
     row.push_back(fixed(result.policy.us / result.floor_us, 2));
     row.push_back(human_time(result.forest_us + result.plan_us));
-    row.push_back(human_bytes(static_cast<double>(result.plan_bytes + result.workspace_bytes)));
+    row.push_back(human_bytes(static_cast<double>(result.plan_bytes)));
+    row.push_back(human_bytes(static_cast<double>(result.workspace_bytes)));
+    // The statistics count partials as traffic: written once and read once.
+    row.push_back(human_bytes(static_cast<double>(result.statistics.partial_bytes) / 2));
     if (result.check) row.push_back(scientific(result.check->error.output) + (result.check->passed ? "" : " WRONG"));
     table.add(std::move(row));
   }

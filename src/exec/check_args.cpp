@@ -15,6 +15,11 @@ struct Extent {
   bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
 };
 
+struct NamedExtent {
+  const char* name;
+  Extent extent;
+};
+
 Extent extent_of(const void* data, std::int64_t rows, std::int64_t row_stride, std::int64_t heads,
                  std::int64_t head_stride, std::int64_t inner, std::size_t element) {
   if (rows == 0 || heads == 0) return {};
@@ -42,6 +47,35 @@ void check_cache(const CacheView& cache, const char* name, const AttentionShape&
   }
 }
 
+// Outputs are written while everything else is read, so they may overlap nothing.
+void check_overlaps(const AttentionArgs& args, const AttentionShape& shape, const Batch& batch,
+                    std::span<const std::byte> workspace) {
+  const std::int64_t queries = batch.total_queries();
+  const auto pool = [&](const CacheView& cache) {
+    return extent_of(cache.data, batch.num_pages, cache.page_stride, shape.page_size, cache.token_stride,
+                     (shape.kv_heads - 1) * cache.head_stride + shape.head_dim, size_of(shape.dtype));
+  };
+  const NamedExtent out{"out", extent_of(args.out, queries, args.out_token_stride, shape.q_heads, args.out_head_stride,
+                                         shape.head_dim, size_of(args.out_dtype))};
+  const NamedExtent lse{"lse", args.lse == nullptr ? Extent{}
+                                                   : extent_of(args.lse, queries, args.lse_token_stride, shape.q_heads,
+                                                               args.lse_head_stride, 1, sizeof(float))};
+  const NamedExtent others[] = {
+      {"args.q", extent_of(args.q, queries, args.q_token_stride, shape.q_heads, args.q_head_stride, shape.head_dim,
+                           size_of(shape.dtype))},
+      {"args.k", pool(args.k)},
+      {"args.v", pool(args.v)},
+      {"the workspace", extent_of(workspace.data(), 1, 0, 1, 0, static_cast<std::int64_t>(workspace.size()), 1)},
+  };
+  if (lse.extent.overlaps(out.extent)) fail(ErrorCode::kInvalidArgument, "args.lse overlaps args.out");
+  for (const NamedExtent& output : {out, lse}) {
+    for (const NamedExtent& other : others) {
+      if (!output.extent.overlaps(other.extent)) continue;
+      fail(ErrorCode::kInvalidArgument, "args.", output.name, " overlaps ", other.name);
+    }
+  }
+}
+
 void fill_defaults(AttentionArgs& args, const AttentionShape& shape) {
   const std::int64_t row = std::int64_t{shape.q_heads} * shape.head_dim;
   if (args.q_token_stride == 0) args.q_token_stride = row;
@@ -62,12 +96,14 @@ void check_supported(const AttentionShape& shape) {
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
 }
 
-AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape, const Batch& batch) {
+AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape, const Batch& batch,
+                         std::span<const std::byte> workspace) {
   AttentionArgs args = given;
   fill_defaults(args, shape);
   if (batch.total_queries() == 0) return args;
-  if (!std::isfinite(args.scale))
+  if (!std::isfinite(args.scale)) {
     fail(ErrorCode::kInvalidArgument, "args.scale is ", args.scale, "; it must be finite");
+  }
   check_pointer(args.q, "q", size_of(shape.dtype));
   check_pointer(args.out, "out", size_of(args.out_dtype));
   check_cache(args.k, "k.data", shape);
@@ -76,31 +112,12 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
   check_stride(args.q_head_stride, "q_head_stride", 1);
   check_stride(args.out_token_stride, "out_token_stride", 1);
   check_stride(args.out_head_stride, "out_head_stride", 1);
-
-  const std::int64_t queries = batch.total_queries();
-  const Extent out = extent_of(args.out, queries, args.out_token_stride, shape.q_heads, args.out_head_stride,
-                               shape.head_dim, size_of(args.out_dtype));
-  const Extent q = extent_of(args.q, queries, args.q_token_stride, shape.q_heads, args.q_head_stride, shape.head_dim,
-                             size_of(shape.dtype));
-  if (out.overlaps(q))
-    fail(ErrorCode::kInvalidArgument, "args.out overlaps args.q; outputs are written while queries are read");
-  for (const auto& [name, cache] : {std::pair{"k", args.k}, std::pair{"v", args.v}}) {
-    Extent pages = extent_of(cache.data, batch.num_pages, cache.page_stride, shape.page_size, cache.token_stride,
-                             (shape.kv_heads - 1) * cache.head_stride + shape.head_dim, size_of(shape.dtype));
-    if (out.overlaps(pages)) fail(ErrorCode::kInvalidArgument, "args.out overlaps args.", name);
-  }
   if (args.lse != nullptr) {
     check_pointer(args.lse, "lse", sizeof(float));
-    if (args.lse_token_stride < 0 || args.lse_head_stride < 0) {
-      fail(ErrorCode::kInvalidArgument, "args.lse has strides (", args.lse_token_stride, ", ", args.lse_head_stride,
-           "); they must be >= 0");
-    }
-    const Extent lse =
-        extent_of(args.lse, queries, args.lse_token_stride, shape.q_heads, args.lse_head_stride, 1, sizeof(float));
-    if (lse.overlaps(out) || lse.overlaps(q)) {
-      fail(ErrorCode::kInvalidArgument, "args.lse overlaps args.", lse.overlaps(out) ? "out" : "q");
-    }
+    check_stride(args.lse_token_stride, "lse_token_stride", 1);
+    check_stride(args.lse_head_stride, "lse_head_stride", 1);
   }
+  check_overlaps(args, shape, batch, workspace);
   return args;
 }
 

@@ -62,7 +62,21 @@ TEST_F(BadInput, Tensors) {
   refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.q); }, {"args.out overlaps args.q"});
   refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.v.data); }, {"args.out overlaps args.v"});
   refused([](AttentionArgs& args) { args.lse = static_cast<float*>(args.out); }, {"args.lse overlaps args.out"});
+  refused([](AttentionArgs& args) { args.lse_head_stride = -1; }, {"args.lse_head_stride is -1"});
   refused([](AttentionArgs& args) { args.scale = std::numeric_limits<float>::quiet_NaN(); }, {"args.scale is"});
+}
+
+TEST_F(BadInput, WorkspaceOfAnotherExecutor) {
+  const auto bytes = workspace_.bytes();
+  executor_.resolve(plan_, paged_.view(), bytes);
+  ThreadPool pool(5);
+  const CpuExecutor other(pool);
+  expect_refused([&] { other.run(test_.args(), bytes); }, ErrorCode::kWorkspace, {"for 2 workers", "has 5 workers"});
+  expect_refused([&] { executor_.run(test_.args(), bytes.first(bytes.size() - 1)); }, ErrorCode::kWorkspace,
+                 {"resolved with"});
+  AttentionArgs args = test_.args();
+  args.out = bytes.data();
+  expect_refused([&] { executor_.run(args, bytes); }, ErrorCode::kInvalidArgument, {"args.out overlaps the workspace"});
 }
 
 TEST_F(BadInput, StalePlans) {

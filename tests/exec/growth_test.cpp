@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "attention_case.hpp"
+#include "support/expect_error.hpp"
 #include "support/paged_growth.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
@@ -84,6 +85,32 @@ TEST(Growth, AnOldPlanRunsOnReorderedRows) {
   const AttentionCase test(shape, view);
   EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers()), kFloatTolerance));
   EXPECT_TRUE(test.matches(test.run_reference(plan), 1e-6));
+}
+
+// The classic bug of caches keyed by page: a request leaves, and its pages and slot go to another in the next step.
+TEST(Growth, LeaveAndJoinWithReusedPagesAndSlot) {
+  RandomBatchOptions options;
+  options.max_rows = 8;
+  options.max_tokens = 150;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    RandomBatch batch = make_random_batch(random, options);
+    const AttentionShape shape = make_shape(1, 4, 64, 16);
+    const Plan before = make_plan(build_forest(batch.view()), shape, generic_cpu_profile(2), {});
+
+    const auto row = static_cast<std::size_t>(uniform(random, 0, static_cast<std::int32_t>(batch.kv_lens.size()) - 1));
+    std::reverse(batch.row_pages[row].begin(), batch.row_pages[row].end());
+    batch.generations[row] += 1;
+    batch.lay_out_table();
+    const Batch view = batch.view();
+    const AttentionCase test(shape, view);
+    const CpuExecutor executor(test_workers());
+    AlignedWorkspace workspace(executor.workspace_bytes(before, view.rows()));
+    expect_error(ErrorCode::kStale, "generation", [&] { executor.resolve(before, view, workspace.bytes()); });
+    const Plan after = make_plan(test.forest(), shape, generic_cpu_profile(2), {});
+    EXPECT_TRUE(test.matches(test.run_cpu(after, test_workers()), kFloatTolerance));
+  }
 }
 
 }  // namespace

@@ -3,35 +3,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <random>
 #include <span>
 #include <vector>
 
 #include "support/brute_forest.hpp"
+#include "support/count_allocations.hpp"
 #include "support/random_batch.hpp"
 #include "trunkline/error.hpp"
 #include "trunkline/forest.hpp"
-
-namespace {
-std::atomic<std::int64_t> allocations{0};
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace trunkline {
 namespace {
@@ -48,9 +30,9 @@ TEST(ForestBuilder, AllocatesNothingOnceWarm) {
   }
   ForestBuilder builder;
   builder.build(batches[largest].view());
-  const std::int64_t before = allocations;
+  const long before = testing::allocation_count();
   for (const auto& batch : batches) builder.build(batch.view(), IdCheck::kAllPages);
-  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(testing::allocation_count() - before, 0);
 }
 
 TEST(ForestBuilder, ForgetsThePreviousBatch) {

@@ -1,44 +1,11 @@
 // A planner that has seen the largest batch allocates nothing. Counts every operator new of this binary.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "plan/test_cases.hpp"
+#include "support/count_allocations.hpp"
 #include "trunkline/plan.hpp"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-void* counted(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return counted(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace trunkline {
 namespace {
@@ -58,18 +25,18 @@ TEST(PlanAllocation, NoneWhenWarm) {
   }
   for (const Forest* forest : {&large, &small, &large}) {
     for (const PlanOptions& options : all_options) {
-      const long before = allocations;
+      const long before = testing::allocation_count();
       planner.plan(*forest, testing::shape_of(32, 8), options);
-      EXPECT_EQ(allocations - before, 0) << name_of(options.policy);
+      EXPECT_EQ(testing::allocation_count() - before, 0) << name_of(options.policy);
     }
   }
 }
 #endif
 
 TEST(PlanAllocation, TheCounterCounts) {
-  const long before = allocations;
+  const long before = testing::allocation_count();
   const std::vector<int> memory(1000);
-  EXPECT_GT(allocations - before, 0);
+  EXPECT_GT(testing::allocation_count() - before, 0);
 }
 
 }  // namespace

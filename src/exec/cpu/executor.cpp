@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <numbers>
 
 #include "base/check.hpp"
@@ -84,6 +85,21 @@ LayerView layer_view(const AttentionArgs& args, const Plan& plan, const Batch& b
   layer.partial_out = workspace.partial_out.data();
   layer.partial_lse = workspace.partial_lse.data();
   return layer;
+}
+
+const cpu::WorkspaceHeader& resolved_header(std::span<const std::byte> memory, int workers, CpuIsa isa) {
+  const auto* header = reinterpret_cast<const cpu::WorkspaceHeader*>(memory.data());
+  if (memory.size() < sizeof(cpu::WorkspaceHeader) || header->magic != cpu::kWorkspaceMagic) {
+    fail(ErrorCode::kWorkspace, "workspace was not resolved; call resolve() once per step before run()");
+  }
+  if (memory.size() < header->bytes) {
+    fail(ErrorCode::kWorkspace, "workspace has ", memory.size(), " bytes; it was resolved with ", header->bytes);
+  }
+  if (header->workers != workers || header->isa != isa) {
+    fail(ErrorCode::kWorkspace, "workspace was resolved for ", header->workers, " workers and ", name_of(header->isa),
+         " kernels; this executor has ", workers, " workers and ", name_of(isa));
+  }
+  return *header;
 }
 
 // One run: what all workers share.
@@ -192,21 +208,27 @@ void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::b
   }
   std::fill(workspace.merge_arrived.begin(), workspace.merge_arrived.end(), 0);
   const std::int32_t heads = heads_per_task(plan, workspace.spans, kernels, workers_->size());
-  *workspace.header = {cpu::kWorkspaceMagic, &plan, batch, heads, (plan.shape.kv_heads + heads - 1) / heads, 0, 0};
+  std::construct_at(workspace.header, cpu::WorkspaceHeader{.magic = cpu::kWorkspaceMagic,
+                                                           .plan = &plan,
+                                                           .batch = batch,
+                                                           .bytes = workspace.bytes,
+                                                           .workers = workers_->size(),
+                                                           .isa = isa_,
+                                                           .heads_per_task = heads,
+                                                           .head_groups = (plan.shape.kv_heads + heads - 1) / heads,
+                                                           .next_task = 0,
+                                                           .next_merge = 0});
 }
 
 void CpuExecutor::run(const AttentionArgs& given, std::span<std::byte> memory) const {
-  const auto* header = reinterpret_cast<const cpu::WorkspaceHeader*>(memory.data());
-  if (memory.size() < sizeof(cpu::WorkspaceHeader) || header->magic != cpu::kWorkspaceMagic) {
-    fail(ErrorCode::kWorkspace, "workspace was not resolved; call resolve() once per step before run()");
-  }
-  const Plan& plan = *header->plan;
-  const AttentionArgs args = check_args(given, plan.shape, header->batch);
+  const cpu::WorkspaceHeader& header = resolved_header(memory, workers_->size(), isa_);
+  const Plan& plan = *header.plan;
+  const AttentionArgs args = check_args(given, plan.shape, header.batch, memory);
   const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
   const Workspace workspace =
-      cpu::lay_out_workspace(memory.data(), plan, header->batch.rows(), workers_->size(),
+      cpu::lay_out_workspace(memory.data(), plan, header.batch.rows(), workers_->size(),
                              kernels.scratch_floats(largest_item_rows(plan), plan.shape.kv_heads));
-  const LayerView layer = layer_view(args, plan, header->batch, workspace);
+  const LayerView layer = layer_view(args, plan, header.batch, workspace);
   workspace.header->next_task = 0;
   workspace.header->next_merge = 0;
   Run run{plan, workspace, layer, kernels, options_.merge};

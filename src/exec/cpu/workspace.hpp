@@ -7,6 +7,7 @@
 
 #include "exec/resolved.hpp"
 #include "trunkline/batch.hpp"
+#include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cpu {
@@ -19,6 +20,9 @@ struct WorkspaceHeader {
   std::uint64_t magic;
   const Plan* plan;
   Batch batch;
+  std::size_t bytes;     // that the layout takes
+  std::int32_t workers;  // that it was laid out for
+  CpuIsa isa;            // likewise
   std::int32_t heads_per_task;
   std::int32_t head_groups;  // tasks of one item: kv_heads / heads_per_task, rounded up
   std::int32_t next_task;    // atomic: the front of the queue
