@@ -62,7 +62,8 @@ TEST_F(BadInput, Tensors) {
   refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.q); }, {"args.out overlaps args.q"});
   refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.v.data); }, {"args.out overlaps args.v"});
   refused([](AttentionArgs& args) { args.lse = static_cast<float*>(args.out); }, {"args.lse overlaps args.out"});
-  refused([](AttentionArgs& args) { args.lse_head_stride = -1; }, {"args.lse_head_stride is -1"});
+  refused([](AttentionArgs& args) { args.lse_token_stride = 8, args.lse_head_stride = -1; },
+          {"args.lse_head_stride is -1"});
   refused([](AttentionArgs& args) { args.scale = std::numeric_limits<float>::quiet_NaN(); }, {"args.scale is"});
 }
 
