@@ -40,16 +40,18 @@ void ForestOrder::link(std::span<const LooseNode> nodes, std::span<const std::in
 void ForestOrder::open(std::span<const LooseNode> nodes, std::int32_t node, Forest& forest) {
   const LooseNode& from = nodes[at(node)];
   Links& links = links_[at(node)];
-  links.index = placed_nodes_++;
-  ForestNode& to = forest.nodes[at(links.index)];
-  to.parent = from.parent < 0 ? -1 : links_[at(from.parent)].index;
+  links.index = static_cast<std::int32_t>(forest.nodes.size());
+  ForestNode& to = forest.nodes.emplace_back();
   to.begin = from.begin;
   to.end = from.end;
   to.row = from.row;
-  to.requests.begin = placed_rows_;
-  to.depth = to.parent < 0 ? 0 : forest.nodes[at(to.parent)].depth + 1;
+  if (from.parent >= 0) {
+    to.parent = links_[at(from.parent)].index;
+    to.depth = forest.nodes[at(to.parent)].depth + 1;
+  }
+  to.requests.begin = static_cast<std::int32_t>(forest.order.size());
   for (std::int32_t row = links.first_row; row >= 0; row = next_row_[at(row)]) {
-    forest.order[at(placed_rows_++)] = row;
+    forest.order.push_back(row);
     forest.requests[at(row)].node = links.index;
   }
   forest.distinct_tokens += to.tokens();
@@ -57,18 +59,17 @@ void ForestOrder::open(std::span<const LooseNode> nodes, std::int32_t node, Fore
 
 void ForestOrder::close(std::int32_t node, Forest& forest) const {
   ForestNode& to = forest.nodes[at(links_[at(node)].index)];
-  to.requests.end = placed_rows_;
-  to.last = placed_nodes_;
+  to.requests.end = static_cast<std::int32_t>(forest.order.size());
+  to.last = static_cast<std::int32_t>(forest.nodes.size());
 }
 
 void ForestOrder::emit(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node, Forest& forest) {
   link(nodes, end_node);
+  forest.nodes.clear();
   forest.nodes.reserve(2 * end_node.size());
-  forest.nodes.resize(nodes.size());
-  forest.order.resize(end_node.size());
+  forest.order.clear();
+  forest.order.reserve(end_node.size());
   forest.distinct_tokens = 0;
-  placed_nodes_ = 0;
-  placed_rows_ = 0;
   std::int32_t node = first_root_;
   while (node >= 0) {
     open(nodes, node, forest);
@@ -83,7 +84,7 @@ void ForestOrder::emit(std::span<const LooseNode> nodes, std::span<const std::in
   }
   for (std::size_t row = 0; row < end_node.size(); ++row) {
     if (end_node[row] < 0) {
-      forest.order[at(placed_rows_++)] = static_cast<std::int32_t>(row);
+      forest.order.push_back(static_cast<std::int32_t>(row));
       forest.requests[row].node = -1;
     }
   }

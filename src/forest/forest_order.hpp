@@ -41,8 +41,6 @@ class ForestOrder {
   std::vector<Links> links_;            // beside the given nodes
   std::vector<std::int32_t> next_row_;  // [B] the next row that ends in the same node
   std::int32_t first_root_ = -1;
-  std::int32_t placed_nodes_ = 0;  // those of Forest::nodes and Forest::order that are filled in
-  std::int32_t placed_rows_ = 0;
 };
 
 }  // namespace trunkline

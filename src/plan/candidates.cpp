@@ -2,8 +2,6 @@
 
 #include <limits>
 
-#include "plan/policies/policy_table.hpp"
-
 namespace trunkline {
 
 void Candidates::reset(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile) {
@@ -16,7 +14,7 @@ void Candidates::reset(const Forest& forest, const AttentionShape& shape, const 
 const Candidate& Candidates::propose(Policy policy, KvSplit split) {
   Candidate& candidate = candidates_[static_cast<std::size_t>(policy)];
   candidate.packs.reset(order_, tiles_.max_queries());
-  policy_row(policy).function({*forest_, order_, node_scratch_}, candidate.packs);
+  policy_row(policy).function(input(), candidate.packs);
   candidate.division.divide(candidate.packs, costs_, split);
   return candidate;
 }
@@ -28,6 +26,7 @@ Policy choose_policy(Candidates& candidates, KvSplit split) {
   if (forest.distinct_tokens < forest.total_tokens) {
     for (const PolicyRow& row : policy_table()) {
       if (!row.candidate || row.policy == Policy::kFlat) continue;
+      if (row.policy == Policy::kProfit && !candidates.profit_differs()) continue;  // it would tie with `node`
       const Nanoseconds predicted = candidates.propose(row.policy, split).division.predicted();
       if (predicted >= least) continue;
       least = predicted;

@@ -7,6 +7,7 @@
 
 #include "plan/cost_model.hpp"
 #include "plan/packs.hpp"
+#include "plan/policies/policy_table.hpp"
 #include "plan/query_order.hpp"
 #include "plan/split.hpp"
 #include "plan/tiles.hpp"
@@ -31,6 +32,8 @@ class Candidates {
 
   /// \param policy other than kAuto.
   const Candidate& propose(Policy policy, KvSplit split);
+  /// Whether proposing `node` and `profit` would give different packs.
+  bool profit_differs() { return profit_merges(input()); }
   /// What propose() last answered for a policy.
   const Candidate& of(Policy policy) const { return candidates_[static_cast<std::size_t>(policy)]; }
 
@@ -39,6 +42,8 @@ class Candidates {
   const CostModel& costs() const { return costs_; }
 
  private:
+  PolicyInput input() { return {*forest_, order_, node_scratch_}; }
+
   const Forest* forest_ = nullptr;
   QueryOrder order_;
   TileTable tiles_;

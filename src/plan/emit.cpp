@@ -33,20 +33,29 @@ std::int32_t emit_mask(std::span<const Range> runs, Range readers, Plan& plan) {
   return static_cast<std::int32_t>(plan.masks.size()) - 1;
 }
 
-/// One span of a pack's segment: its tokens [from, to), counted from the segment's begin, or to the live end.
-void emit_span(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment, Range tokens,
-               bool open, Plan& plan) {
-  const std::span<const Range> runs = packs.runs(pack);
+/// Adds the span of a segment's tokens from `begin` to `end`, or to the live end.
+void emit_span(const Forest& forest, std::span<const Range> runs, const PackSegment& segment, std::int32_t begin,
+               std::int32_t end, bool open, Plan& plan) {
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
   const std::int32_t mask = read_by_all(runs, segment.readers) ? -1 : emit_mask(runs, segment.readers, plan);
-  plan.spans.push_back({request.slot, request.generation, segment.begin + tokens.begin,
-                        open ? 0 : segment.begin + tokens.end, mask, open ? kSpanEndFromEnd : kSpanAbsolute});
+  plan.spans.push_back(
+      {request.slot, request.generation, begin, open ? 0 : end, mask, open ? kSpanEndFromEnd : kSpanAbsolute});
+}
+
+/// The spans of a pack that is not cut.
+void emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan& plan) {
+  const std::span<const Range> runs = packs.runs(pack);
+  for (const PackSegment& segment : packs.segments(pack)) {
+    if (!segment.open_ended && segment.tokens() == 0) continue;
+    emit_span(forest, runs, segment, segment.begin, segment.end, segment.open_ended, plan);
+  }
 }
 
 /// The spans of a pack's tokens [first, last). An open end belongs to the part that holds the segment's last token, so
 /// an empty tail behind all tokens to the last part.
-void emit_spans(const Forest& forest, const Packs& packs, const Pack& pack, std::int64_t first, std::int64_t last,
-                Plan& plan) {
+void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, std::int64_t first, std::int64_t last,
+               Plan& plan) {
+  const std::span<const Range> runs = packs.runs(pack);
   std::int64_t begin = 0;  // of the segment, among the pack's tokens
   for (const PackSegment& segment : packs.segments(pack)) {
     const std::int64_t end = begin + segment.tokens();
@@ -54,8 +63,8 @@ void emit_spans(const Forest& forest, const Packs& packs, const Pack& pack, std:
     const std::int64_t from = std::max(begin, first);
     const std::int64_t to = std::min(end, last);
     if (open || from < to) {
-      const Range tokens = {static_cast<std::int32_t>(from - begin), static_cast<std::int32_t>(to - begin)};
-      emit_span(forest, packs, pack, segment, tokens, open, plan);
+      emit_span(forest, runs, segment, segment.begin + static_cast<std::int32_t>(from - begin),
+                segment.begin + static_cast<std::int32_t>(to - begin), open, plan);
     }
     begin = end;
   }
@@ -74,15 +83,20 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
     const Pack& pack = packs.packs()[i];
     const std::int32_t parts = division.parts(i);
     for (std::int32_t part = 0; part < parts; ++part, ++item) {
-      const std::int64_t first = division.part_begin(pack, parts, part);
-      const std::int64_t last = division.part_begin(pack, parts, part + 1);
-      item->queries = {entries, entries + pack.queries};
       emit_item_queries(packs, pack, entries, plan);
-      entries += pack.queries;
+      item->queries = {entries, entries + pack.queries};
+      entries = item->queries.end;
       item->spans.begin = static_cast<std::int32_t>(plan.spans.size());
-      emit_spans(forest, packs, pack, first, last, plan);
+      if (parts == 1) {
+        emit_whole(forest, packs, pack, plan);
+        item->tile = tiles.tile(pack.queries, pack.tokens);
+      } else {
+        const std::int64_t first = division.part_begin(pack, parts, part);
+        const std::int64_t last = division.part_begin(pack, parts, part + 1);
+        emit_part(forest, packs, pack, first, last, plan);
+        item->tile = tiles.tile(pack.queries, last - first);
+      }
       item->spans.end = static_cast<std::int32_t>(plan.spans.size());
-      item->tile = tiles.tile(pack.queries, last - first);
     }
   }
 }
@@ -148,7 +162,7 @@ void PlanEmitter::emit_item_queries(const Packs& packs, const Pack& pack, std::i
       const std::int32_t slot = next_slot[query];
       *query_out++ = query;
       *output++ = slot;
-      next_slot[query] = slot + (slot == kDirect ? 0 : 1);
+      next_slot[query] = slot + 1;  // never read after kDirect, which is for queries of one item
     }
   }
 }

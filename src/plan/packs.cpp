@@ -45,7 +45,7 @@ void Packs::close_misfit() {
     for (const PackSegment& segment : wide_segments_) {
       if (open_pack_reads(segment)) add_segment(segment);
     }
-    push_pack();
+    push_pack(static_cast<std::int32_t>(runs_.size()), static_cast<std::int32_t>(segments_.size()));
   }
 }
 

@@ -64,20 +64,14 @@ class Packs {
   }
   /// A pack of one range of queries and one segment, as most are. No other may be open.
   void add_pack(Range positions, const PackSegment& segment) {
-    runs_.push_back(positions);
-    segments_.push_back(segment);
     open_queries_ = positions.size();
     open_tokens_ = segment.tokens();
-    close();
+    runs_.push_back(positions);
+    segments_.push_back(segment);
+    close_at(open_runs_ + 1, open_segments_ + 1);
   }
   /// Ends the pack. A pack of no query vanishes.
-  void close() {
-    if (open_queries_ > 0 && open_queries_ <= max_queries_) {
-      push_pack();
-    } else {
-      close_misfit();
-    }
-  }
+  void close() { close_at(static_cast<std::int32_t>(runs_.size()), static_cast<std::int32_t>(segments_.size())); }
 
   std::span<const Pack> packs() const { return packs_; }
   /// Those of all packs, pack by pack.
@@ -96,9 +90,16 @@ class Packs {
   static std::span<const T> slice(const std::vector<T>& all, Range range) {
     return {all.data() + range.begin, static_cast<std::size_t>(range.size())};
   }
-  void push_pack() {
-    const auto runs = static_cast<std::int32_t>(runs_.size());
-    const auto segments = static_cast<std::int32_t>(segments_.size());
+  /// \param runs one past the pack's last
+  /// \param segments one past the pack's last
+  void close_at(std::int32_t runs, std::int32_t segments) {
+    if (open_queries_ > 0 && open_queries_ <= max_queries_) {
+      push_pack(runs, segments);
+    } else {
+      close_misfit();
+    }
+  }
+  void push_pack(std::int32_t runs, std::int32_t segments) {
     total_queries_ += open_queries_;
     total_tokens_ += open_tokens_;
     packs_.push_back({{open_runs_, runs}, {open_segments_, segments}, open_queries_, open_tokens_});

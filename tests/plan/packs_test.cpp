@@ -82,6 +82,24 @@ TEST_F(MaskedPackTest, ChunksReadWhatTheirQueriesSee) {
   EXPECT_EQ(packs_.packs()[1].tokens, 1000);
 }
 
+TEST(Packs, APackOfOneSegmentIsSpreadOrVanishesLikeOthers) {
+  const Forest forest = testing::unshared_forest(6, 10);
+  QueryOrder order;
+  order.reset(forest);
+  Packs packs;
+  packs.reset(order, 2);
+  packs.add_pack({0, 2}, {0, 0, 10});
+  packs.add_pack({2, 2}, {2, 0, 10});
+  packs.add_pack({2, 5}, {2, 0, 10});
+  EXPECT_EQ(packs.total_queries(), 5);
+  EXPECT_EQ(packs.total_tokens(), 30);
+  ASSERT_EQ(packs.packs().size(), 3u);
+  EXPECT_THAT(packs.runs(packs.packs()[0]), ElementsAre(Range{0, 2}));
+  EXPECT_THAT(packs.runs(packs.packs()[1]), ElementsAre(Range{2, 4}));
+  EXPECT_THAT(packs.runs(packs.packs()[2]), ElementsAre(Range{4, 5}));
+  for (const Pack& pack : packs.packs()) EXPECT_EQ(packs.segments(pack).size(), 1u);
+}
+
 TEST(Packs, RunsJoinAndEmptyPacksVanish) {
   const Forest forest = testing::unshared_forest(6, 10);
   QueryOrder order;

@@ -1,10 +1,12 @@
 // Thousands of random forests through every policy, split and group size.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
 #include "base/check.hpp"
+#include "plan/cost_model.hpp"
 #include "plan/plan_oracle.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
@@ -82,12 +84,22 @@ TEST(PlanProperty, AutoIsNeverPredictedWorseThanAnyCandidate) {
   for (int seed = 0; seed < testing::scaled(300); ++seed) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 2'000'000);
     const Forest forest = random_forest(random, 40, 2000);
-    Planner planner(testing::cpu_like_profile(uniform(random, 1, 30)));
+    MachineProfile profile = testing::cpu_like_profile(uniform(random, 1, 30));
+    if (seed % 3 == 0) profile.item_us = 0;
+    Planner planner(profile);
     const AttentionShape shape = testing::shape_of(8, 2);
     const Plan automatic = planner.plan(forest, shape);
-    for (const PolicyEstimate& estimate : planner.estimate(forest, shape)) {
+    const std::vector<PolicyEstimate> estimates = planner.estimate(forest, shape);
+    const auto least = std::min_element(estimates.begin(), estimates.end(),
+                                        [](const auto& a, const auto& b) { return a.predicted_us < b.predicted_us; });
+    EXPECT_EQ(automatic.policy, least->policy) << "seed " << seed;
+    for (const PolicyEstimate& estimate : estimates) {
       SCOPED_TRACE(concat("seed ", seed, ", ", name_of(estimate.policy)));
       EXPECT_LE(automatic.statistics.predicted_us, estimate.predicted_us);
+      // A plan that reads so many tokens is never predicted faster than reading them takes.
+      CostModel costs;
+      costs.reset(profile, shape);
+      EXPECT_GE(estimate.predicted_us, static_cast<double>(costs.least_time(estimate.kv_tokens_read)) / 1e3);
       const Plan& plan = planner.plan(forest, shape, {estimate.policy, KvSplit::kBalance, {}});
       EXPECT_EQ(plan.statistics.predicted_us, estimate.predicted_us);
       EXPECT_EQ(plan.statistics.kv_tokens_read, estimate.kv_tokens_read);

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "plan/policies/policy_table.hpp"
+#include "plan/query_order.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
 #include "trunkline/plan.hpp"
@@ -79,6 +81,27 @@ TEST(ProfitPolicy, QueriesCountNotRequests) {
     begin += request.queries;
   }
   EXPECT_THAT(item_sizes(plan_with(forest, Policy::kProfit)), ElementsAre(1, 8, 1));
+}
+
+// What lets `auto` leave one of them out.
+TEST(ProfitPolicy, PacksAreThoseOfNodeJustWhenNothingMerges) {
+  int different = 0;
+  for (int seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    const Forest forest = build_forest(testing::make_random_batch(random, {}).view());
+    QueryOrder order;
+    order.reset(forest);
+    std::vector<std::int32_t> scratch;
+    Plan node = plan_with(forest, Policy::kNode);
+    const Plan profit = plan_with(forest, Policy::kProfit);
+    node.policy = Policy::kProfit;
+    const bool merges = profit_merges({forest, order, scratch});
+    EXPECT_EQ(plan_to_json(node) != plan_to_json(profit), merges);
+    different += merges ? 1 : 0;
+  }
+  EXPECT_GT(different, 0);
+  EXPECT_LT(different, 200);
 }
 
 TEST(NodePolicy, WideNodesAreSpreadEvenly) {

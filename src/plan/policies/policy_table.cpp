@@ -42,13 +42,14 @@ Policy policy_from_name(std::string_view name) {
   fail(ErrorCode::kInvalidArgument, "policy is '", name, "'; known are ", known);
 }
 
-void add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs) {
+Range add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs) {
   const Range ending = input.forest.ending_at(node);
   packs.add_queries(input.order.positions(ending));
   for (std::int32_t i = ending.begin; i < ending.end; ++i) {
     const std::int32_t row = input.forest.order[static_cast<std::size_t>(i)];
     packs.add_tail(row, input.forest.requests[static_cast<std::size_t>(row)].kv_len, input.order.positions_of(i));
   }
+  return ending;
 }
 
 void add_empty_requests(const PolicyInput& input, Packs& packs) {

@@ -36,6 +36,9 @@ void pack_flat(const PolicyInput& input, Packs& packs);
 void pack_node(const PolicyInput& input, Packs& packs);
 void pack_profit(const PolicyInput& input, Packs& packs);
 
+/// Whether `profit` merges any child; if not, its packs are those of `node`.
+bool profit_merges(const PolicyInput& input);
+
 /// One pack for one request: its tokens from `begin` on, open-ended. Inline, because most packs are made here.
 inline void add_private_pack(const PolicyInput& input, std::int32_t order_index, std::int32_t begin, Packs& packs) {
   const std::int32_t row = input.forest.order[static_cast<std::size_t>(order_index)];
@@ -43,7 +46,8 @@ inline void add_private_pack(const PolicyInput& input, std::int32_t order_index,
   packs.add_pack(input.order.positions_of(order_index), {row, begin, kv_len, kAllReaders, true});
 }
 /// To the open pack: the queries that end at a node, with the tails of their requests.
-void add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs);
+/// \return those requests, as a range of Forest::order
+Range add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs);
 /// A pack for each empty request, whose output is zero: policies that walk nodes meet none of them.
 void add_empty_requests(const PolicyInput& input, Packs& packs);
 

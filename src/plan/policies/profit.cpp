@@ -1,5 +1,7 @@
 // `profit`: PAT's pack scheduler (PAT, section 5.1, algorithm 1).
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/policies/policy_table.hpp"
@@ -11,32 +13,44 @@ namespace {
 // they are fp32, and reads the parent's l tokens once more, l d elements.
 constexpr std::int64_t kPartialTokensPerQuery = 4;
 
+/// Whether a child takes its queries out of a parent's pack, which holds the parent's tokens from `begin` on.
+bool merges(const ForestNode& parent, std::int32_t begin, Range child_queries) {
+  return kPartialTokensPerQuery * child_queries.size() >= parent.end - begin;
+}
+
 }  // namespace
+
+bool profit_merges(const PolicyInput& input) {
+  const std::span<const ForestNode> nodes = input.forest.nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [&input, nodes](const ForestNode& child) {
+    if (child.parent < 0) return false;
+    const ForestNode& parent = nodes[static_cast<std::size_t>(child.parent)];
+    return merges(parent, parent.begin, input.order.positions(child.requests));
+  });
+}
 
 // A pack that holds a parent's tokens from `chain` on gives up the queries of a child that has enough of them to pay
 // for reading those tokens once more; the child's pack then begins at `chain` too. Nodes are in pre-order, so one pass
 // decides each child before it is visited.
 void pack_profit(const PolicyInput& input, Packs& packs) {
-  const Forest& forest = input.forest;
+  const std::span<const ForestNode> nodes = input.forest.nodes;
   std::vector<std::int32_t>& chain = input.node_scratch;
-  chain.resize(forest.nodes.size());
-  for (std::size_t i = 0; i < forest.nodes.size(); ++i) {
-    if (forest.nodes[i].parent < 0) chain[i] = forest.nodes[i].begin;
-  }
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(forest.nodes.size()); ++i) {
-    const ForestNode& node = forest.nodes[static_cast<std::size_t>(i)];
-    const std::int32_t begin = chain[static_cast<std::size_t>(i)];
+  chain.assign(nodes.size(), 0);  // roots begin at 0
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const ForestNode& node = nodes[i];
+    const std::int32_t begin = chain[i];
     if (node.requests.size() == 1) {
       add_private_pack(input, node.requests.begin, begin, packs);
       continue;
     }
     packs.add_segment({node.row, begin, node.end});
-    add_ending_queries(input, i, packs);
-    for (std::int32_t c = i + 1; c < node.last; c = forest.nodes[static_cast<std::size_t>(c)].last) {
-      const ForestNode& child = forest.nodes[static_cast<std::size_t>(c)];
+    add_ending_queries(input, static_cast<std::int32_t>(i), packs);
+    const auto last = static_cast<std::size_t>(node.last);
+    for (std::size_t c = i + 1; c < last; c = static_cast<std::size_t>(nodes[c].last)) {
+      const ForestNode& child = nodes[c];
       const Range queries = input.order.positions(child.requests);
-      const bool merge = kPartialTokensPerQuery * queries.size() >= node.end - begin;
-      chain[static_cast<std::size_t>(c)] = merge ? begin : child.begin;
+      const bool merge = merges(node, begin, queries);
+      chain[c] = merge ? begin : child.begin;
       if (!merge) packs.add_queries(queries);
     }
     packs.close();
