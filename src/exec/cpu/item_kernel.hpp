@@ -73,12 +73,16 @@ class ItemKernel {
   TRUNKLINE_INLINE float* maxima(int head) const { return outputs(head) + padded_rows_ * kDim; }
   TRUNKLINE_INLINE float* sums(int head) const { return maxima(head) + padded_rows_; }
 
-  // Where element `element` of row `row` lies in a state's Q or O.
-  TRUNKLINE_INLINE int place(int row, int element) const {
-    if (narrow_) return row * kDim + element;
+  // The elements of one row in a state's Q or O: neighbours in the narrow kernel, a column of a panel in the wide one.
+  struct RowPlace {
+    int first;
+    int stride;
+  };
+  TRUNKLINE_INLINE RowPlace place_of(int row) const {
+    if (narrow_) return {row * kDim, 1};
     const int panel = row / kPanelRows * kPanelRows;
     const int width = padded_rows_ - panel < kPanelRows ? padded_rows_ - panel : kPanelRows;
-    return panel * kDim + element * width + (row - panel);
+    return {panel * kDim + (row - panel), width};
   }
 
   TRUNKLINE_INLINE void gather_queries() {
@@ -103,7 +107,8 @@ class ItemKernel {
       store<kLanes>(scaled + element,
                     load_elements<Isa, Element>(from + element * Element::kBytes) * layer_.logit_factor);
     }
-    for (int element = 0; element < kDim; ++element) q[place(row, element)] = scaled[element];
+    const RowPlace place = place_of(row);
+    for (int element = 0; element < kDim; ++element) q[place.first + element * place.stride] = scaled[element];
   }
 
   TRUNKLINE_INLINE void attend(const TokenBlock& block, const TokenBlock* next, int head) {
@@ -202,7 +207,9 @@ class ItemKernel {
     const float inverse = sum > 0 ? 1 / sum : 0;
     const float lse = sum > 0 ? maxima(head)[row] + __builtin_log2f(sum) : -__builtin_inff();
     alignas(64) float o[kDim];
-    for (int element = 0; element < kDim; ++element) o[element] = outputs(head)[place(row, element)] * inverse;
+    const RowPlace place = place_of(row);
+    const float* sums_of_values = outputs(head) + place.first;
+    for (int element = 0; element < kDim; ++element) o[element] = sums_of_values[element * place.stride] * inverse;
     if (item_.outputs[query] < 0) {
       write_output<Isa, kDim>(layer_, item_.queries[item_.query_ids[query]].token, q_head, o, lse);
     } else {
