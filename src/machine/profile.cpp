@@ -12,16 +12,16 @@ struct CoreFigures {
   double read_bytes_per_us;
   double flops_per_us;
   std::int32_t narrow_rows;
-  std::int32_t lanes;
+  std::int32_t row_quantum;  // half a vector: the rest of the rows goes to the kernel for few rows
 };
 
 CoreFigures core_figures(CpuIsa isa) {
   switch (isa) {
-    case CpuIsa::kAvx512: return {12e3, 150e3, 10, 16};
-    case CpuIsa::kAvx2: return {12e3, 80e3, 8, 8};
+    case CpuIsa::kAvx512: return {12e3, 150e3, 10, 8};
+    case CpuIsa::kAvx2: return {12e3, 80e3, 8, 4};
     case CpuIsa::kPortable: break;
   }
-  return {12e3, 20e3, 4, 4};
+  return {12e3, 20e3, 4, 2};
 }
 
 // One socket saturates well before all its cores read: about ten cores' worth.
@@ -43,9 +43,9 @@ MachineProfile generic_cpu_profile(std::int32_t threads) {
   profile.item_us = 1;
   profile.partial_us_per_kib = 0.2;
   profile.memory_overlap = 0.8;
-  profile.flop_efficiency = 0.85;
+  profile.flop_efficiency = 0.7;
   profile.narrow_rows = core.narrow_rows;
-  profile.row_quantum = core.lanes;
+  profile.row_quantum = core.row_quantum;
   profile.llc_bytes = info.llc_bytes;
   for (const std::int32_t m : {16, 32, 64, 128}) profile.tiles.push_back({m, 32});
   return profile;

@@ -20,7 +20,7 @@ class ItemKernel {
 
  public:
   static std::size_t scratch_floats(int rows, int heads) {
-    const std::size_t state = static_cast<std::size_t>(state_floats(padded(rows)));
+    const std::size_t state = static_cast<std::size_t>(state_floats(split_rows(rows).rows()));
     const std::size_t scores =
         static_cast<std::size_t>(kBlockTokens) * (kPanelRows > kMaxNarrow ? kPanelRows : kMaxNarrow);
     return static_cast<std::size_t>(heads) * state + 2 * kBlockTokens * kDim + scores;
@@ -44,9 +44,18 @@ class ItemKernel {
   static constexpr int kMaxNarrow = Isa::kNarrowRows;
   static constexpr int kMaxSmallBlockRows = 2 * kLanes;  // about where FLOPs begin to outweigh bytes
 
-  // Rows that are computed for an item of so many.
-  static constexpr int padded(int rows) {
-    return rows <= kMaxNarrow ? narrow_rows(rows) : (rows + kLanes - 1) / kLanes * kLanes;
+  // Which kernel computes how many rows: few rows the narrow one, many the wide one by whole vectors, and up to half a
+  // vector that would be left over the narrow one again. Either may compute some rows of zeros.
+  struct Split {
+    int wide;
+    int narrow;
+    int rows() const { return wide + narrow; }
+  };
+  static constexpr Split split_rows(int rows) {
+    if (rows <= kMaxNarrow) return {0, narrow_rows(rows)};
+    const int rest = rows % kLanes;
+    if (rest == 0 || rest > kLanes / 2) return {(rows + kLanes - 1) / kLanes * kLanes, 0};
+    return {rows - rest, narrow_rows(rest)};
   }
 
   // Q, O, maxima and sums of the rows of one KV head, in whole cache lines.
@@ -59,8 +68,7 @@ class ItemKernel {
         head_begin_(head_begin),
         head_end_(head_end),
         rows_(item.query_count * layer.group_size) {
-    narrow_ = rows_ <= kMaxNarrow;
-    padded_rows_ = padded(rows_);
+    split_ = split_rows(rows_);
     keys_ = scratch;
     values_ = keys_ + kBlockTokens * kDim;
     scores_ = values_ + kBlockTokens * kDim;
@@ -68,10 +76,10 @@ class ItemKernel {
   }
 
   // State of one KV head: Q, O, maxima, sums.
-  TRUNKLINE_INLINE float* state(int head) const { return states_ + (head - head_begin_) * state_floats(padded_rows_); }
-  TRUNKLINE_INLINE float* outputs(int head) const { return state(head) + padded_rows_ * kDim; }
-  TRUNKLINE_INLINE float* maxima(int head) const { return outputs(head) + padded_rows_ * kDim; }
-  TRUNKLINE_INLINE float* sums(int head) const { return maxima(head) + padded_rows_; }
+  TRUNKLINE_INLINE float* state(int head) const { return states_ + (head - head_begin_) * state_floats(split_.rows()); }
+  TRUNKLINE_INLINE float* outputs(int head) const { return state(head) + split_.rows() * kDim; }
+  TRUNKLINE_INLINE float* maxima(int head) const { return outputs(head) + split_.rows() * kDim; }
+  TRUNKLINE_INLINE float* sums(int head) const { return maxima(head) + split_.rows(); }
 
   // The elements of one row in a state's Q or O: neighbours in the narrow kernel, a column of a panel in the wide one.
   struct RowPlace {
@@ -79,9 +87,9 @@ class ItemKernel {
     int stride;
   };
   TRUNKLINE_INLINE RowPlace place_of(int row) const {
-    if (narrow_) return {row * kDim, 1};
+    if (row >= split_.wide) return {row * kDim, 1};
     const int panel = row / kPanelRows * kPanelRows;
-    const int width = padded_rows_ - panel < kPanelRows ? padded_rows_ - panel : kPanelRows;
+    const int width = split_.wide - panel < kPanelRows ? split_.wide - panel : kPanelRows;
     return {panel * kDim + (row - panel), width};
   }
 
@@ -89,9 +97,9 @@ class ItemKernel {
     for (int head = head_begin_; head < head_end_; ++head) {
       float* q = state(head);
       float* o = outputs(head);
-      for (int i = 0; i < padded_rows_ * kDim; ++i) q[i] = o[i] = 0;
-      for (int i = 0; i < padded_rows_; ++i) maxima(head)[i] = -__builtin_inff();
-      for (int i = 0; i < padded_rows_; ++i) sums(head)[i] = 0;
+      for (int i = 0; i < split_.rows() * kDim; ++i) q[i] = o[i] = 0;
+      for (int i = 0; i < split_.rows(); ++i) maxima(head)[i] = -__builtin_inff();
+      for (int i = 0; i < split_.rows(); ++i) sums(head)[i] = 0;
       for (int row = 0; row < rows_; ++row) gather_row(head, row, q);
     }
   }
@@ -115,16 +123,15 @@ class ItemKernel {
     const std::byte* keys = layer_.k.data + head * layer_.k.head;
     const std::byte* values = layer_.v.data + head * layer_.v.head;
     prefetch_ = {keys, values, next, kTokenBytes};
-    if (narrow_) {
-      attend_narrow(block, head);
-      return;
+    if (split_.wide > 0) {
+      convert(keys, block.k_offset, block.count, keys_);
+      convert(values, block.v_offset, block.count, values_);
     }
-    convert(keys, block.k_offset, block.count, keys_);
-    convert(values, block.v_offset, block.count, values_);
-    for (int panel = 0; panel < padded_rows_; panel += kPanelRows) {
+    for (int panel = 0; panel < split_.wide; panel += kPanelRows) {
       attend_panel(block, head, panel);
       prefetch_.next = nullptr;  // the first panel has fetched all, in less time than it computed
     }
+    attend_narrow(block, head);
   }
 
   TRUNKLINE_NOINLINE static void convert(const std::byte* base, const std::int64_t* offsets, int count, float* to) {
@@ -138,7 +145,8 @@ class ItemKernel {
   }
 
   TRUNKLINE_INLINE void attend_narrow(const TokenBlock& block, int head) {
-    switch (padded_rows_) {
+    switch (split_.narrow) {
+      case 0: return;
       case 1: return attend_rows<1>(block, head);
       case 2: return attend_rows<2>(block, head);
       case 3: return attend_rows<3>(block, head);
@@ -149,21 +157,23 @@ class ItemKernel {
     }
   }
 
+  // The rows after the wide ones.
   template <int kRows>
   TRUNKLINE_NOINLINE void attend_rows(const TokenBlock& block, int head) {
     if constexpr (kRows <= kMaxNarrow) {
-      float* o = outputs(head);
+      const int first = split_.wide;
+      float* o = outputs(head) + first * kDim;
       const Tokens keys{prefetch_.keys, block.k_offset};
       const Tokens values{prefetch_.values, block.v_offset};
-      narrow_scores<Isa, kDim, kRows>(state(head), keys, block.count, scores_, prefetch_);
-      if (block.masked) hide(block, 0, kRows, 1, kBlockTokens);
-      narrow_softmax<Isa, kDim, kRows>(scores_, block.count, maxima(head), sums(head), o);
+      narrow_scores<Isa, kDim, kRows>(state(head) + first * kDim, keys, block.count, scores_, prefetch_);
+      if (block.masked) hide(block, first, kRows, 1, kBlockTokens);
+      narrow_softmax<Isa, kDim, kRows>(scores_, block.count, maxima(head) + first, sums(head) + first, o);
       narrow_values<Isa, kDim, kRows>(scores_, values, block.count, o, prefetch_);
     }
   }
 
   TRUNKLINE_INLINE void attend_panel(const TokenBlock& block, int head, int panel) {
-    switch ((padded_rows_ - panel) / kLanes) {
+    switch ((split_.wide - panel) / kLanes) {
       case 1: return attend_panel_of<1>(block, head, panel);
       case 2: return attend_panel_of<2>(block, head, panel);
       default: return attend_panel_of<Isa::kPanelVecs>(block, head, panel);
@@ -221,9 +231,8 @@ class ItemKernel {
   const ItemView& item_;
   int head_begin_;
   int head_end_;
-  int rows_;         // queries * group size
-  int padded_rows_;  // as padded() says
-  bool narrow_;
+  int rows_;  // queries * group size
+  Split split_;
   Prefetch prefetch_;
   float* keys_;
   float* values_;
