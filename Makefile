@@ -25,6 +25,8 @@ bench:
 	$(CONFIGURE) -DTRUNKLINE_BUILD_BENCH=ON
 	cmake --build $(BUILD) -j $(JOBS)
 	python3 bench/run.py --program $(BUILD)/src/cli/trunkline
+	$(BUILD)/bench/planner_bench data > bench/results/cpu/planner.jsonl
+	python3 bench/report.py
 
 format:
 	$(INSTALL) ci

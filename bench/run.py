@@ -67,7 +67,9 @@ def main() -> None:
         parser.error(f"unknown suite {', '.join(sorted(unknown))}; known: {', '.join(suites)}")
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.suites or suites:
-        options = ["--repeat", str(given.repeat), "--threads", str(given.threads)]
+        options = ["--repeat", str(given.repeat)]
+        if given.threads > 0:
+            options += ["--threads", str(given.threads)]
         rows = [
             row for heads in suites[name]["heads"] for row in run(given.program, name, suites[name], heads, options)
         ]
