@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(suites)}; all by default")
     parser.add_argument("--program", default=str(ROOT / "build/release/src/cli/trunkline"))
     parser.add_argument("--out", type=pathlib.Path, default=BENCH / "results/cpu")
-    parser.add_argument("--repeat", type=int, default=11)
+    parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--threads", type=int, default=0, help="0: every core")
     given = parser.parse_args()
     unknown = set(given.suites) - set(suites)

@@ -73,7 +73,6 @@ class ReadyPlan {
 struct Machine {
   Workers& workers;
   CpuExecutor executor;
-  MachineProfile measured;
   Planner planner;
   CacheFlusher flusher;
 };
@@ -101,8 +100,16 @@ Forest time_planning(Machine& machine, const Batch& batch, const Options& option
   return forest;
 }
 
+// Shared machines change their speed from second to second, so the floor's rates are taken beside each batch.
+void measure_rates(Machine& machine, MachineRates& best) {
+  const MachineProfile now = measure_machine(machine.workers, 1);
+  best.read_bytes_per_us = std::max(best.read_bytes_per_us, now.read_bytes_per_us);
+  best.flops_per_us = std::max(best.flops_per_us, now.flops_per_us);
+}
+
 void time_runs(Machine& machine, const Options& options, const AttentionArgs& args, ReadyPlan& flat, ReadyPlan& policy,
                RunResult& result) {
+  measure_rates(machine, result.rates);
   flat.run(args);
   policy.run(args);
   std::vector<double> flat_us;
@@ -113,8 +120,10 @@ void time_runs(Machine& machine, const Options& options, const AttentionArgs& ar
     if (!options.warm) machine.flusher.flush();
     policy_us.push_back(time_us([&] { policy.run(args); }));
   }
+  measure_rates(machine, result.rates);
   result.flat = summarize(flat_us);
   result.policy = summarize(policy_us);
+  result.floor_us = floor_us(result.statistics, result.rates);
 }
 
 CheckResult check_runs(const Options& options, const Batch& batch, const Forest& forest, const AttentionArgs& args,
@@ -164,7 +173,6 @@ RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& m
   result.plan_bytes = plan_bytes(policy.plan());
   result.workspace_bytes = policy.workspace_bytes();
   result.resolve_us = time_us([&] { policy.resolve(batch); });
-  result.floor_us = floor_us(result.statistics, machine.measured);
 
   progress.step("timing " + input.tree.name);
   time_runs(machine, options, cache.args(), flat, policy, result);
@@ -183,13 +191,10 @@ int run_command(const Options& options) {
   check_memory(batches, options, static_cast<std::int64_t>(CacheFlusher::buffer_bytes(llc_bytes)));
 
   ThreadPool workers(options.threads);
-  // The floor needs measured rates in any case; one measurement will do where planning does not.
-  const bool plan_by_measured = options.profile == ProfileSource::kMeasured;
-  const MachineProfile measured = plan_by_measured ? measure_machine(workers) : measure_machine(workers, 1);
-  Machine machine{workers, CpuExecutor(workers), measured,
-                  Planner(plan_by_measured ? measured : generic_cpu_profile(workers.size())),
-                  CacheFlusher(llc_bytes, workers)};
-  const RunSetting setting{options, measured, workers.size(), cpu.model, machine.executor.isa()};
+  const MachineProfile profile =
+      options.profile == ProfileSource::kMeasured ? measure_machine(workers) : generic_cpu_profile(workers.size());
+  Machine machine{workers, CpuExecutor(workers), Planner(profile), CacheFlusher(llc_bytes, workers)};
+  const RunSetting setting{options, workers.size(), cpu.model, machine.executor.isa()};
 
   std::vector<RunResult> results;
   {

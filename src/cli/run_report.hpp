@@ -19,6 +19,12 @@ namespace trunkline::cli {
 /// The policies whose reads are shown beside the chosen one's.
 inline constexpr std::array<Policy, 3> kShownPolicies = {Policy::kFlat, Policy::kNode, Policy::kProfit};
 
+/// What the machine reaches while a batch is timed.
+struct MachineRates {
+  double read_bytes_per_us = 0;  ///< streaming read, all threads
+  double flops_per_us = 0;       ///< fp32 FMA, all threads
+};
+
 struct CheckResult {
   OracleError error;      ///< the larger one of `flat` and the chosen policy
   std::int32_t rows = 0;  ///< requests compared
@@ -33,6 +39,7 @@ struct RunResult {
   std::array<std::int64_t, kShownPolicies.size()> tokens_read{};  ///< by kShownPolicies
   Timing flat, policy;
   double forest_us = 0, plan_us = 0, resolve_us = 0;  ///< medians, of the chosen policy
+  MachineRates rates;
   double floor_us = 0;
   std::size_t plan_bytes = 0, workspace_bytes = 0;
   std::optional<CheckResult> check;
@@ -43,14 +50,13 @@ struct RunResult {
 /// What all batches of a run have in common.
 struct RunSetting {
   const Options& options;
-  MachineProfile measured;
   std::int32_t threads = 0;
   std::string device;  ///< CPU model
   CpuIsa isa = CpuIsa::kPortable;
 };
 
 /// max(distinct KV bytes / measured read bandwidth, FLOPs / measured FMA rate).
-double floor_us(const PlanStatistics& statistics, const MachineProfile& measured);
+double floor_us(const PlanStatistics& statistics, const MachineRates& rates);
 
 void print_run_tables(std::ostream& out, const RunSetting& setting, const std::vector<RunResult>& results);
 /// One object on one line.
