@@ -73,6 +73,7 @@ nlohmann::ordered_json measure(const Case& input, std::int32_t page_size, const 
   Planner planner(profile);
   const Forest& forest = builder.build(batch);
   const Plan& plan = planner.plan(forest, shape);
+  validate_plan(plan, forest);  // a row of a wrong plan is not written
   double forest_min = 0;
   double plan_min = 0;
   double all_min = 0;
@@ -84,6 +85,8 @@ nlohmann::ordered_json measure(const Case& input, std::int32_t page_size, const 
   row["input"] = input.suite;
   row["case"] = input.tree.name;
   row["heads"] = "32/8";
+  row["dtype"] = "f16";
+  row["mode"] = "host";
   row["page_size"] = page_size;
   row["policy"] = "auto";
   row["chosen"] = name_of(plan.policy);

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
@@ -67,15 +66,17 @@ struct CpuOptions {
   CpuIsa isa = CpuIsa::kAvx512;  ///< an upper limit; what the machine lacks is never used
 };
 
-/// Runs plans on the CPU: one pass over each span for all its queries and grouped heads, online softmax in fp32.
-/// The same inputs and plan give the same bits for any number of workers.
+/// Runs plans on the CPU, on any thread; runs that share Workers must follow each other, as those run one function at a
+/// time. One pass over each span for all its queries and grouped heads, online softmax in fp32. The same inputs and
+/// plan give the same bits for any number of workers.
 class CpuExecutor {
  public:
   /// \param workers outlives the executor.
   explicit CpuExecutor(Workers& workers, CpuOptions options = {});
 
-  /// Bytes that resolve() and run() need for a plan of at most this capacity on a batch of at most `rows` rows; 64-byte
-  /// aligned.
+  /// Bytes, 64-byte aligned, that resolve() and run() need for this plan, and for any other within its capacity where
+  /// that limits queries, spans and partials, on a batch of at most `rows` rows. Several runs in flight need several
+  /// workspaces.
   std::size_t workspace_bytes(const Plan& plan, std::int32_t rows) const;
 
   /// Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made; its table and
@@ -83,10 +84,11 @@ class CpuExecutor {
   /// \throws Error(kStale) when a slot of the plan is missing or has another generation; Error on a workspace too
   /// small, a length below a shared span's end, or other query counts than the plan's.
   void resolve(const Plan& plan, const Batch& batch, std::span<std::byte> workspace) const;
+  void resolve(const Plan&& plan, const Batch& batch, std::span<std::byte> workspace) const = delete;
 
-  /// Once a layer: attention with the plan and batch that the workspace was resolved for; both must still be alive.
-  /// Neither allocates nor synchronises beyond its workers. \throws Error on null or overlapping tensors before
-  /// anything is written.
+  /// Once a layer: attention with the plan and batch that the workspace was resolved for; both must be alive and
+  /// unchanged (a planner's next plan() overwrites the last). Neither allocates nor synchronises beyond its workers.
+  /// \throws Error on null or overlapping tensors, or a plan that has changed, before anything is written.
   void run(const AttentionArgs& args, std::span<std::byte> workspace) const;
 
   CpuIsa isa() const { return isa_; }

@@ -5,7 +5,7 @@
 
 namespace trunkline {
 
-/// A team of workers that runs one function on all its members. Replace it to use an engine's own threads.
+/// A team of workers that runs one function at a time on all its members. Replace it to use an engine's own threads.
 class Workers {
  public:
   using Function = void (*)(void* context, int worker);

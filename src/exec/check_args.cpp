@@ -2,11 +2,16 @@
 
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 
 #include "base/check.hpp"
 
 namespace trunkline {
 namespace {
+
+// In elements: no tensor is larger, and the bytes of one that size fit 64 bits.
+constexpr std::int64_t kMaxStride = std::numeric_limits<std::int64_t>::max() / 8;
 
 // The bytes between the first and one past the last element of a tensor.
 struct Extent {
@@ -20,12 +25,48 @@ struct NamedExtent {
   Extent extent;
 };
 
-Extent extent_of(const void* data, std::int64_t rows, std::int64_t row_stride, std::int64_t heads,
-                 std::int64_t head_stride, std::int64_t inner, std::size_t element) {
-  if (rows == 0 || heads == 0) return {};
-  const std::int64_t elements = (rows - 1) * row_stride + (heads - 1) * head_stride + inner;
+// Elements from the first to one past the last along one dimension more; fails where that is no address.
+std::int64_t add_dimension(std::int64_t elements, std::int64_t count, std::int64_t stride, const char* name) {
+  std::int64_t step = 0;
+  std::int64_t sum = 0;
+  if (__builtin_mul_overflow(count - 1, stride, &step) || __builtin_add_overflow(elements, step, &sum) ||
+      sum > kMaxStride) {
+    fail(ErrorCode::kInvalidArgument, "args.", name, " has a stride of ", stride, " over ", count,
+         " elements, which is more than memory can hold");
+  }
+  return sum;
+}
+
+Extent extent_of(const void* data, std::int64_t elements, std::size_t element_bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  return {begin, begin + static_cast<std::uintptr_t>(elements) * element};
+  return {begin, begin + static_cast<std::uintptr_t>(elements) * element_bytes};
+}
+
+// A tensor of [rows, heads, inner].
+Extent tensor_extent(const void* data, const char* name, std::int64_t rows, std::int64_t row_stride, std::int64_t heads,
+                     std::int64_t head_stride, std::int64_t inner, std::size_t element_bytes) {
+  const std::int64_t of_heads = add_dimension(inner, heads, head_stride, name);
+  return extent_of(data, add_dimension(of_heads, rows, row_stride, name), element_bytes);
+}
+
+Extent cache_extent(const CacheView& cache, const char* name, const AttentionShape& shape, std::int64_t num_pages) {
+  if (num_pages < 1) return {};
+  const std::int64_t of_heads = add_dimension(shape.head_dim, shape.kv_heads, cache.head_stride, name);
+  const std::int64_t of_places = add_dimension(of_heads, shape.page_size, cache.token_stride, name);
+  return extent_of(cache.data, add_dimension(of_places, num_pages, cache.page_stride, name), size_of(shape.dtype));
+}
+
+// Two dimensions around `inner` elements do not overlap when one of them steps over all of the other.
+void check_disjoint(const char* name, std::int64_t rows, std::int64_t row_stride, std::int64_t heads,
+                    std::int64_t head_stride, std::int64_t inner) {
+  const auto steps_over = [inner](std::int64_t count, std::int64_t stride, std::int64_t other_count,
+                                  std::int64_t other_stride) {
+    const bool inner_fits = other_count == 1 || other_stride >= inner;
+    return inner_fits && (count == 1 || stride >= (other_count - 1) * other_stride + inner);
+  };
+  if (steps_over(rows, row_stride, heads, head_stride) || steps_over(heads, head_stride, rows, row_stride)) return;
+  fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", row_stride, ", ", head_stride, ") for ", rows,
+       " query tokens and ", heads, " heads of ", inner, " elements, which overlap each other");
 }
 
 void check_pointer(const void* data, const char* name, std::size_t alignment) {
@@ -41,38 +82,47 @@ void check_stride(std::int64_t stride, const char* name, std::int64_t least) {
 
 void check_cache(const CacheView& cache, const char* name, const AttentionShape& shape) {
   check_pointer(cache.data, name, size_of(shape.dtype));
-  if (cache.page_stride < 0 || cache.token_stride < 0 || cache.head_stride < 0) {
+  for (const std::int64_t stride : {cache.page_stride, cache.token_stride, cache.head_stride}) {
+    if (stride >= 0 && stride <= kMaxStride) continue;
     fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", cache.page_stride, ", ", cache.token_stride,
-         ", ", cache.head_stride, "); they must be >= 0");
+         ", ", cache.head_stride, "); they must be >= 0 and at most ", kMaxStride);
   }
 }
 
-// Outputs are written while everything else is read, so they may overlap nothing.
+// Outputs and the workspace are written while everything else is read, so they may overlap nothing.
 void check_overlaps(const AttentionArgs& args, const AttentionShape& shape, const Batch& batch,
                     std::span<const std::byte> workspace) {
   const std::int64_t queries = batch.total_queries();
-  const auto pool = [&](const CacheView& cache) {
-    return extent_of(cache.data, batch.num_pages, cache.page_stride, shape.page_size, cache.token_stride,
-                     (shape.kv_heads - 1) * cache.head_stride + shape.head_dim, size_of(shape.dtype));
+  const Extent lse = args.lse == nullptr ? Extent{}
+                                         : tensor_extent(args.lse, "lse", queries, args.lse_token_stride, shape.q_heads,
+                                                         args.lse_head_stride, 1, sizeof(float));
+  const NamedExtent extents[] = {
+      {"args.out", tensor_extent(args.out, "out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride,
+                                 shape.head_dim, size_of(args.out_dtype))},
+      {"args.lse", lse},
+      {"the workspace", extent_of(workspace.data(), static_cast<std::int64_t>(workspace.size()), 1)},
+      {"args.q", tensor_extent(args.q, "q", queries, args.q_token_stride, shape.q_heads, args.q_head_stride,
+                               shape.head_dim, size_of(shape.dtype))},
+      {"args.k", cache_extent(args.k, "k", shape, batch.num_pages)},
+      {"args.v", cache_extent(args.v, "v", shape, batch.num_pages)},
   };
-  const NamedExtent out{"out", extent_of(args.out, queries, args.out_token_stride, shape.q_heads, args.out_head_stride,
-                                         shape.head_dim, size_of(args.out_dtype))};
-  const NamedExtent lse{"lse", args.lse == nullptr ? Extent{}
-                                                   : extent_of(args.lse, queries, args.lse_token_stride, shape.q_heads,
-                                                               args.lse_head_stride, 1, sizeof(float))};
-  const NamedExtent others[] = {
-      {"args.q", extent_of(args.q, queries, args.q_token_stride, shape.q_heads, args.q_head_stride, shape.head_dim,
-                           size_of(shape.dtype))},
-      {"args.k", pool(args.k)},
-      {"args.v", pool(args.v)},
-      {"the workspace", extent_of(workspace.data(), 1, 0, 1, 0, static_cast<std::int64_t>(workspace.size()), 1)},
-  };
-  if (lse.extent.overlaps(out.extent)) fail(ErrorCode::kInvalidArgument, "args.lse overlaps args.out");
-  for (const NamedExtent& output : {out, lse}) {
-    for (const NamedExtent& other : others) {
-      if (!output.extent.overlaps(other.extent)) continue;
-      fail(ErrorCode::kInvalidArgument, "args.", output.name, " overlaps ", other.name);
+  constexpr std::size_t kWritten = 3;
+  for (std::size_t written = 0; written < kWritten; ++written) {
+    for (std::size_t other = written + 1; other < std::size(extents); ++other) {
+      if (!extents[written].extent.overlaps(extents[other].extent)) continue;
+      fail(ErrorCode::kInvalidArgument, extents[written].name, " overlaps ", extents[other].name);
     }
+  }
+}
+
+void check_enumerators(const AttentionArgs& args) {
+  if (args.out_dtype != DType::kF32 && args.out_dtype != DType::kF16 && args.out_dtype != DType::kBF16) {
+    fail(ErrorCode::kInvalidArgument, "args.out_dtype is number ", static_cast<int>(args.out_dtype),
+         "; supported: f32, f16, bf16");
+  }
+  if (args.lse_base != LseBase::kNatural && args.lse_base != LseBase::kTwo) {
+    fail(ErrorCode::kInvalidArgument, "args.lse_base is number ", static_cast<int>(args.lse_base),
+         "; supported: natural, two");
   }
 }
 
@@ -104,6 +154,7 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
   if (!std::isfinite(args.scale)) {
     fail(ErrorCode::kInvalidArgument, "args.scale is ", args.scale, "; it must be finite");
   }
+  check_enumerators(args);
   check_pointer(args.q, "q", size_of(shape.dtype));
   check_pointer(args.out, "out", size_of(args.out_dtype));
   check_cache(args.k, "k.data", shape);
@@ -118,6 +169,11 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
     check_stride(args.lse_head_stride, "lse_head_stride", 1);
   }
   check_overlaps(args, shape, batch, workspace);
+  const std::int64_t queries = batch.total_queries();
+  check_disjoint("out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride, shape.head_dim);
+  if (args.lse != nullptr) {
+    check_disjoint("lse", queries, args.lse_token_stride, shape.q_heads, args.lse_head_stride, 1);
+  }
   return args;
 }
 

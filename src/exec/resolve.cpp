@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "forest/batch_check.hpp"
 
 namespace trunkline {
 namespace {
@@ -15,8 +16,14 @@ class SlotTable {
   SlotTable(std::span<std::int32_t> rows, const Batch& batch) : rows_(rows), batch_(batch) {
     std::fill(rows_.begin(), rows_.end(), kNoRow);
     for (std::int32_t row = 0; row < batch.rows(); ++row) {
-      std::size_t at = home(batch.slot(row));
-      while (rows_[at] != kNoRow) at = (at + 1) & (rows_.size() - 1);
+      const std::int32_t slot = batch.slot(row);
+      if (slot < 0) fail(ErrorCode::kInvalidArgument, "slots[", row, "] is ", slot, "; slots must be >= 0");
+      std::size_t at = home(slot);
+      for (; rows_[at] != kNoRow; at = (at + 1) & (rows_.size() - 1)) {
+        if (batch.slot(rows_[at]) != slot) continue;
+        fail(ErrorCode::kInvalidArgument, "slots[", row, "] is ", slot, ", which is also slots[", rows_[at],
+             "]; slots must differ");
+      }
       rows_[at] = row;
     }
   }
@@ -64,9 +71,9 @@ ResolvedSpan resolve_span(const KvSpan& span, std::size_t index, const Batch& ba
   const std::int32_t row = live_row(table, batch, span.slot, span.generation);
   const std::int32_t kv_len = batch.kv_lens[static_cast<std::size_t>(row)];
   const Range tokens = span.at(kv_len);
-  if (tokens.end > kv_len || (!span.open_ended() && span.end > kv_len)) {
+  if (tokens.end > kv_len) {
     fail(ErrorCode::kStale, "kv_lens[", row, "] is ", kv_len, ", but span ", index, " of the plan reads slot ",
-         span.slot, " up to ", span.end, "; plan again after a request is truncated");
+         span.slot, " up to ", tokens.end, "; plan again after a request is truncated");
   }
   return {batch.pages.row_begin(row), tokens.begin, std::max(tokens.begin, tokens.end), span.mask,
           (span.flags & kSpanTokenMask) != 0 ? 1 : 0};
@@ -81,7 +88,7 @@ std::size_t slot_table_size(std::int32_t rows) {
 }
 
 void resolve_plan(const Plan& plan, const Batch& batch, const ResolveOutput& output) {
-  check_batch(batch, IdCheck::kNone);
+  check_batch_shape(batch);
   if (batch.pages.page_size() != plan.shape.page_size) {
     fail(ErrorCode::kInvalidArgument, "batch.pages has page size ", batch.pages.page_size(), "; the plan was made for ",
          plan.shape.page_size);

@@ -1,7 +1,15 @@
+#include <utility>
+
 #include "base/check.hpp"
 #include "trunkline/attention.hpp"
 
 namespace trunkline {
+namespace {
+
+// Far above any model, and low enough that no count of bytes of a batch overflows 64 bits.
+constexpr std::int32_t kMaxHeads = 4096;
+
+}  // namespace
 
 Support supports(const AttentionShape& shape) {
   const auto no = [](std::string reason) { return Support{false, std::move(reason)}; };
@@ -9,6 +17,9 @@ Support supports(const AttentionShape& shape) {
   if (shape.kv_heads < 1 || shape.q_heads < 1 || shape.q_heads % shape.kv_heads != 0) {
     return no(concat("heads are ", shape.q_heads, "/", shape.kv_heads,
                      "; query heads must be a multiple of KV heads, both >= 1"));
+  }
+  if (shape.q_heads > kMaxHeads) {
+    return no(concat("q_heads is ", shape.q_heads, "; supported: up to ", kMaxHeads));
   }
   if (shape.group_size() > 16) {
     return no(concat("heads ", shape.q_heads, "/", shape.kv_heads, " give ", shape.group_size(),

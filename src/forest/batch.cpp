@@ -123,10 +123,14 @@ void check_all_ids(const Batch& batch) {
 
 }  // namespace
 
-void check_batch(const Batch& batch, IdCheck ids, IdMap& scratch) {
+void check_batch_shape(const Batch& batch) {
   check_arrays(batch);
   check_lengths(batch);
   check_queries(batch);
+}
+
+void check_batch(const Batch& batch, IdCheck ids, IdMap& scratch) {
+  check_batch_shape(batch);
   check_slots(batch, scratch);
   if (ids == IdCheck::kAllPages) check_all_ids(batch);
 }

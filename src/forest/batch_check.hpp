@@ -6,6 +6,9 @@
 
 namespace trunkline {
 
+/// The part of check_batch that looks neither at slots nor at page ids. Does not allocate.
+void check_batch_shape(const Batch& batch);
+
 /// As check_batch(batch, ids), with the memory for finding duplicate slots lent by the caller.
 void check_batch(const Batch& batch, IdCheck ids, IdMap& scratch);
 

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -40,6 +41,12 @@ struct ThreadPool::State {
   void* context = nullptr;
   std::vector<std::jthread> threads;  // last, so that they are joined before the rest goes
 
+  // Also when not all threads could be created: those that wait would never be joined.
+  ~State() {
+    stopping.store(true, std::memory_order_relaxed);
+    start_epoch();
+  }
+
   void serve(int worker) {
     unsigned seen = 0;
     while (true) {
@@ -65,14 +72,16 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   if (threads < 0) fail(ErrorCode::kInvalidArgument, "threads is ", threads, "; it must be >= 1, or 0 for every core");
   state_->size = threads > 0 ? threads : cpu_info().cores;
   for (int worker = 1; worker < state_->size; ++worker) {
-    state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
+    try {
+      state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
+    } catch (const std::system_error& error) {
+      fail(ErrorCode::kInvalidArgument, "threads is ", state_->size, ", but the system refused to start number ",
+           worker, ": ", error.what());
+    }
   }
 }
 
-ThreadPool::~ThreadPool() {
-  state_->stopping.store(true, std::memory_order_relaxed);
-  state_->start_epoch();
-}
+ThreadPool::~ThreadPool() = default;
 
 int ThreadPool::size() const {
   return state_->size;

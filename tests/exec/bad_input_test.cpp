@@ -61,9 +61,19 @@ TEST_F(BadInput, Tensors) {
   refused([](AttentionArgs& args) { args.q_head_stride = -5; }, {"args.q_head_stride is -5"});
   refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.q); }, {"args.out overlaps args.q"});
   refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.v.data); }, {"args.out overlaps args.v"});
-  refused([](AttentionArgs& args) { args.lse = static_cast<float*>(args.out); }, {"args.lse overlaps args.out"});
+  refused([](AttentionArgs& args) { args.lse = static_cast<float*>(args.out); }, {"args.out overlaps args.lse"});
   refused([](AttentionArgs& args) { args.lse_token_stride = 8, args.lse_head_stride = -1; },
           {"args.lse_head_stride is -1"});
+  refused([](AttentionArgs& args) { args.out_token_stride = 1; },
+          {"args.out has strides (1, 64)", "overlap each other"});
+  refused([](AttentionArgs& args) { args.lse_token_stride = args.lse_head_stride = 1; },
+          {"args.lse has strides (1, 1)", "overlap each other"});
+  refused([](AttentionArgs& args) { args.q_token_stride = std::int64_t{1} << 62; },
+          {"args.q has a stride of", "more than memory can hold"});
+  refused([](AttentionArgs& args) { args.v.head_stride = std::int64_t{1} << 61; },
+          {"args.v.data has strides", "at most"});
+  refused([](AttentionArgs& args) { args.out_dtype = static_cast<DType>(9); }, {"args.out_dtype is number 9", "bf16"});
+  refused([](AttentionArgs& args) { args.lse_base = static_cast<LseBase>(7); }, {"args.lse_base is number 7"});
   refused([](AttentionArgs& args) { args.scale = std::numeric_limits<float>::quiet_NaN(); }, {"args.scale is"});
 }
 
@@ -80,6 +90,41 @@ TEST_F(BadInput, WorkspaceOfAnotherExecutor) {
   expect_refused([&] { executor_.run(args, bytes); }, ErrorCode::kInvalidArgument, {"args.out overlaps the workspace"});
 }
 
+TEST_F(BadInput, InputsInTheWorkspace) {
+  executor_.resolve(plan_, paged_.view(), workspace_.bytes());
+  AttentionArgs args = test_.args();
+  args.q = workspace_.bytes().data();
+  expect_refused([&] { executor_.run(args, workspace_.bytes()); }, ErrorCode::kInvalidArgument,
+                 {"the workspace overlaps args.q"});
+}
+
+TEST_F(BadInput, APlannerThatHasPlannedAgain) {
+  Planner planner(generic_cpu_profile(2));
+  const Plan& plan = planner.plan(test_.forest(), test_.shape());
+  AlignedWorkspace workspace(executor_.workspace_bytes(plan, 3));
+  executor_.resolve(plan, paged_.view(), workspace.bytes());
+  planner.plan(test_.forest(), test_.shape());
+  expect_refused([&] { executor_.run(test_.args(), workspace.bytes()); }, ErrorCode::kStale,
+                 {"resolve() after each plan()"});
+}
+
+// A workspace sized by a capacity serves every plan that keeps it.
+TEST_F(BadInput, WorkspaceByCapacity) {
+  PlanOptions options;
+  options.policy = Policy::kFlat;
+  options.capacity = {.queries = 8, .items = 64, .spans = 64, .partials = 32};
+  Planner planner(generic_cpu_profile(2));
+  AlignedWorkspace workspace(executor_.workspace_bytes(planner.plan(test_.forest(), test_.shape(), options), 8));
+  for (const Policy policy : {Policy::kNode, Policy::kProfit, Policy::kFlat}) {
+    options.policy = policy;
+    options.split = KvSplit::kMean;
+    const Plan& plan = planner.plan(test_.forest(), test_.shape(), options);
+    executor_.resolve(plan, paged_.view(), workspace.bytes());
+    EXPECT_TRUE(test_.matches(test_.collect([&](const AttentionArgs& args) { executor_.run(args, workspace.bytes()); }),
+                              kFloatTolerance));
+  }
+}
+
 TEST_F(BadInput, StalePlans) {
   const auto stale = [&](const Batch& batch, std::vector<std::string> words) {
     expect_refused([&] { executor_.resolve(plan_, batch, workspace_.bytes()); }, ErrorCode::kStale, words);
@@ -89,6 +134,11 @@ TEST_F(BadInput, StalePlans) {
   Batch moved = paged_.view();
   moved.slots = slots;
   stale(moved, {"slot 2", "no row"});
+  const std::vector<std::int32_t> twice{0, 1, 1};
+  Batch duplicate = paged_.view();
+  duplicate.slots = twice;
+  expect_refused([&] { executor_.resolve(plan_, duplicate, workspace_.bytes()); }, ErrorCode::kInvalidArgument,
+                 {"slots[2] is 1", "slots[1]"});
   const std::vector<std::uint32_t> generations{0, 3, 0};
   Batch reused = paged_.view();
   reused.generations = generations;
@@ -126,6 +176,8 @@ TEST(Supports, AnswersWithReasons) {
   EXPECT_THAT(reason(make_shape(8, 4, 96, 16)),
               ::testing::AllOf(::testing::HasSubstr("head_dim is 96"), ::testing::HasSubstr("64, 128, 256")));
   EXPECT_THAT(reason(make_shape(8, 17, 128, 16)), ::testing::HasSubstr("supported: 1 to 16"));
+  EXPECT_THAT(reason(make_shape(2'000'000, 1, 128, 16)),
+              ::testing::HasSubstr("q_heads is 2000000; supported: up to 4096"));
   EXPECT_THAT(reason(make_shape(8, 4, 128, 0)), ::testing::HasSubstr("page_size is 0"));
   AttentionShape odd = make_shape(3, 2, 128, 16);
   odd.q_heads = 7;

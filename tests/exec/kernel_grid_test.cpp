@@ -88,7 +88,7 @@ TEST(KernelGrid, SeveralQueryTokens) {
   }
 }
 
-// An engine that packs K and V of a token side by side, as vLLM does from 0.26 on: the strides say it all.
+// An engine that packs K and V of a token side by side, as some do: the strides say it all.
 TEST(KernelGrid, PackedStrides) {
   const RandomBatch random = grid_batch(7, 16, 8);
   const Batch batch = random.view();

@@ -1,6 +1,8 @@
 // Very large and very negative logits: no NaN, no overflow, no lost weight.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "attention_case.hpp"
 #include "kv/paged_batch.hpp"
 
@@ -50,6 +52,39 @@ TEST(Logits, AllVeryNegative) {
   const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options);
   for (const CpuIsa isa : available_isas()) {
     EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), 5e-3)) << name_of(isa);
+  }
+}
+
+// A NaN that comes in must go out, where the oracle says so: an engine must see that its inputs are broken.
+TEST(Logits, NanAndInfinityAreNotSwallowed) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
+  const Batch batch = paged.view();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const bool in_query : {true, false}) {
+    for (const float poison : {nan, infinity}) {
+      AttentionCase test(make_shape(1, 4, 64, 16, DType::kF32), batch);
+      // One query row, or one key that the last request sees alone.
+      auto* queries = static_cast<float*>(const_cast<void*>(test.args().q));  // the test owns the cache
+      auto* keys = static_cast<float*>(const_cast<void*>(test.args().k.data));
+      const std::int32_t last = batch.rows() - 1;
+      const std::int32_t position = batch.kv_lens[static_cast<std::size_t>(last)] - 1;
+      const std::int64_t page = batch.pages.id(last, position / 16);
+      (in_query ? queries[5 * 4 * 64] : keys[page * test.args().k.page_stride + position % 16 * 64]) = poison;
+      test.recompute_expected();
+      for (const Policy policy : {Policy::kFlat, Policy::kNode}) {
+        for (const CpuIsa isa : available_isas()) {
+          PlanOptions options;
+          options.policy = policy;
+          options.split = KvSplit::kMean;
+          const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options);
+          SCOPED_TRACE(::testing::Message()
+                       << name_of(policy) << " " << name_of(isa) << " " << poison << " " << in_query);
+          EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), 1e-4));
+          EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {MergeMode::kSeparate, isa}), 1e-4));
+        }
+      }
+    }
   }
 }
 

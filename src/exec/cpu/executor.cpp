@@ -18,6 +18,7 @@ using cpu::ItemView;
 using cpu::KernelTable;
 using cpu::LayerView;
 using cpu::Workspace;
+using cpu::WorkspaceSizes;
 
 // State of Q and O that one task may keep: half of a 1 MiB L2, the smallest of the server CPUs that this is meant for.
 constexpr std::size_t kTaskStateFloats = (512U << 10) / sizeof(float);
@@ -30,29 +31,82 @@ std::int32_t largest_item_rows(const Plan& plan) {
   return queries * plan.shape.group_size();
 }
 
-// KV heads that one task takes of an item. Many keep a page's heads together and share the walk over the spans; few
-// leave enough tasks to balance, and keep the state in cache.
-std::int32_t heads_per_task(const Plan& plan, std::span<const ResolvedSpan> spans, const KernelTable& kernels,
-                            int workers) {
-  double largest = 0;
-  double total = 0;
-  for (const WorkItem& item : plan.items) {
-    double tokens = 0;
-    for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
-      tokens += spans[static_cast<std::size_t>(i)].end - spans[static_cast<std::size_t>(i)].begin;
-    }
-    const double cost =
-        tokens * (8 + item.queries.size() * plan.shape.group_size());  // reading a token costs about 8 rows
-    largest = std::max(largest, cost);
-    total += cost;
+// KV heads of an item of so many rows whose state fits the cache; one in any case.
+std::int32_t most_heads(std::int32_t rows, std::int32_t kv_heads, const KernelTable& kernels) {
+  const std::size_t one = kernels.scratch_floats(rows, 1);
+  const std::size_t each_more = std::max<std::size_t>(kernels.scratch_floats(rows, 2) - one, 1);
+  if (one >= kTaskStateFloats) return 1;
+  return std::min(kv_heads, 1 + static_cast<std::int32_t>((kTaskStateFloats - one) / each_more));
+}
+
+// What any task of a plan with items of up to so many rows may need.
+std::size_t task_scratch(std::int32_t rows, std::int32_t kv_heads, const KernelTable& kernels) {
+  return std::min(kernels.scratch_floats(rows, kv_heads), std::max(kTaskStateFloats, kernels.scratch_floats(rows, 1)));
+}
+
+WorkspaceSizes sizes_of(const Plan& plan, std::int32_t rows, int workers, const KernelTable& kernels) {
+  return {.queries = plan.queries.size(),
+          .items = plan.items.size(),
+          .spans = plan.spans.size(),
+          .merges = plan.merge_queries.size(),
+          .partials = static_cast<std::size_t>(plan.partials),
+          .rows = rows,
+          .workers = workers,
+          .scratch_floats = task_scratch(largest_item_rows(plan), plan.shape.kv_heads, kernels)};
+}
+
+// The largest that any plan of the same capacity needs. A capacity of 0 is no limit, and the plan's own size counts.
+WorkspaceSizes sizes_of_capacity(const Plan& plan, std::int32_t rows, int workers, const KernelTable& kernels) {
+  WorkspaceSizes sizes = sizes_of(plan, rows, workers, kernels);
+  const PlanCapacity& capacity = plan.capacity;
+  const auto widen = [](std::size_t& size, std::int32_t limit) {
+    size = std::max(size, static_cast<std::size_t>(limit));
+  };
+  widen(sizes.queries, capacity.queries);
+  widen(sizes.merges, capacity.queries);
+  widen(sizes.items, capacity.items);
+  widen(sizes.spans, capacity.spans);
+  widen(sizes.partials, capacity.partials);
+  if (capacity.queries > 0) {
+    const std::int32_t item_rows = std::min(capacity.queries, kMaxItemQueries) * plan.shape.group_size();
+    sizes.scratch_floats = std::max(sizes.scratch_floats, task_scratch(item_rows, plan.shape.kv_heads, kernels));
   }
+  return sizes;
+}
+
+// Reading a token costs about as much as computing so many rows of it.
+constexpr double kReadRows = 8;
+
+double cost_of(const WorkItem& item, std::span<const ResolvedSpan> spans, std::int32_t group_size) {
+  double tokens = 0;
+  for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
+    tokens += spans[static_cast<std::size_t>(i)].end - spans[static_cast<std::size_t>(i)].begin;
+  }
+  return tokens * (kReadRows + item.queries.size() * group_size);
+}
+
+// Cuts each item into tasks of some KV heads. Many heads keep a page together and share the walk over the spans:
+// reading 1 of 8 heads at a time costs a quarter more. Few leave enough tasks to balance where one item is large, and
+// keep wide items in cache.
+void divide_into_tasks(const Plan& plan, const Workspace& workspace, const KernelTable& kernels, int workers) {
   const std::int32_t kv_heads = plan.shape.kv_heads;
-  const double groups = total > 0 ? std::ceil(largest * kTasksPerWorker * workers / total) : 1;
-  std::int32_t heads =
-      workers == 1 ? kv_heads : std::max(1, static_cast<std::int32_t>(kv_heads / std::max(groups, 1.0)));
-  const std::int32_t rows = largest_item_rows(plan);
-  while (heads > 1 && kernels.scratch_floats(rows, heads) > kTaskStateFloats) --heads;
-  return heads;
+  const std::int32_t group_size = plan.shape.group_size();
+  double total = 0;
+  for (const WorkItem& item : plan.items) total += cost_of(item, workspace.spans, group_size);
+  const double largest_task = total / (kTasksPerWorker * workers);
+  std::int32_t tasks = 0;
+  for (std::size_t i = 0; i < plan.schedule.size(); ++i) {
+    const WorkItem& item = plan.items[static_cast<std::size_t>(plan.schedule[i])];
+    std::int32_t heads = most_heads(item.queries.size() * group_size, kv_heads, kernels);
+    if (workers > 1 && total > 0) {
+      const double share = largest_task / cost_of(item, workspace.spans, group_size) * kv_heads;
+      if (share < heads) heads = std::max(1, static_cast<std::int32_t>(share));
+    }
+    workspace.item_heads[i] = heads;
+    workspace.first_task[i] = tasks;
+    tasks += (kv_heads + heads - 1) / heads;
+  }
+  workspace.first_task[plan.schedule.size()] = tasks;
 }
 
 cpu::CacheBytes in_bytes(const CacheView& cache, const AttentionShape& shape) {
@@ -87,7 +141,15 @@ LayerView layer_view(const AttentionArgs& args, const Plan& plan, const Batch& b
   return layer;
 }
 
+void check_alignment(std::span<const std::byte> memory) {
+  if (reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0) return;
+  fail(ErrorCode::kWorkspace, "workspace is at ", static_cast<const void*>(memory.data()),
+       "; it must be aligned to 64 bytes");
+}
+
+// What resolve() left in a workspace, if it still is what this executor can run.
 const cpu::WorkspaceHeader& resolved_header(std::span<const std::byte> memory, int workers, CpuIsa isa) {
+  check_alignment(memory);
   const auto* header = reinterpret_cast<const cpu::WorkspaceHeader*>(memory.data());
   if (memory.size() < sizeof(cpu::WorkspaceHeader) || header->magic != cpu::kWorkspaceMagic) {
     fail(ErrorCode::kWorkspace, "workspace was not resolved; call resolve() once per step before run()");
@@ -95,9 +157,12 @@ const cpu::WorkspaceHeader& resolved_header(std::span<const std::byte> memory, i
   if (memory.size() < header->bytes) {
     fail(ErrorCode::kWorkspace, "workspace has ", memory.size(), " bytes; it was resolved with ", header->bytes);
   }
-  if (header->workers != workers || header->isa != isa) {
-    fail(ErrorCode::kWorkspace, "workspace was resolved for ", header->workers, " workers and ", name_of(header->isa),
-         " kernels; this executor has ", workers, " workers and ", name_of(isa));
+  if (header->sizes.workers != workers || header->isa != isa) {
+    fail(ErrorCode::kWorkspace, "workspace was resolved for ", header->sizes.workers, " workers and ",
+         name_of(header->isa), " kernels; this executor has ", workers, " workers and ", name_of(isa));
+  }
+  if (header->mark != cpu::mark_of(*header->plan)) {
+    fail(ErrorCode::kStale, "the plan has changed since the workspace was resolved; call resolve() after each plan()");
   }
   return *header;
 }
@@ -130,37 +195,38 @@ struct Run {
                   workspace.queries[query].token, head_begin * group, head_end * group);
   }
 
-  // Counts this item's partials as arrived; whoever brings a query's last one merges, in the plan's order whoever it
-  // is, and sets the counter back for the next run.
-  void merge_arrivals(const ItemView& item, int head_group, int head_begin, int head_end) const {
+  // Counts this item's partials as arrived, head by head; whoever brings a query's last one merges, in the plan's order
+  // whoever it is, and sets the counter back for the next run.
+  void merge_arrivals(const ItemView& item, int head_begin, int head_end) const {
     for (int i = 0; i < item.query_count; ++i) {
       if (item.outputs[i] == kDirect) continue;
-      const std::int32_t merge_index = workspace.query_merge[static_cast<std::size_t>(item.query_ids[i])];
-      const auto index = static_cast<std::size_t>(merge_index);
-      const std::size_t counter =
-          index * static_cast<std::size_t>(workspace.header->head_groups) + static_cast<std::size_t>(head_group);
-      std::atomic_ref<std::int32_t> arrived(workspace.merge_arrived[counter]);
+      const auto index = static_cast<std::size_t>(workspace.query_merge[static_cast<std::size_t>(item.query_ids[i])]);
       const std::int32_t expected = plan.merge_begin[index + 1] - plan.merge_begin[index];
-      if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != expected) continue;
-      merge_heads(index, head_begin, head_end);
-      arrived.store(0, std::memory_order_relaxed);
+      for (int head = head_begin; head < head_end; ++head) {
+        const std::size_t counter =
+            index * static_cast<std::size_t>(plan.shape.kv_heads) + static_cast<std::size_t>(head);
+        std::atomic_ref<std::int32_t> arrived(workspace.merge_arrived[counter]);
+        if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != expected) continue;
+        merge_heads(index, head, head + 1);
+        arrived.store(0, std::memory_order_relaxed);
+      }
     }
   }
 
   void run_tasks(int worker) const {
-    const std::int32_t groups = workspace.header->head_groups;
-    const std::int32_t heads = workspace.header->heads_per_task;
-    const auto tasks = static_cast<std::int32_t>(plan.schedule.size()) * groups;
+    const std::int32_t tasks = workspace.first_task[plan.schedule.size()];
     float* scratch = workspace.scratch.data() + static_cast<std::size_t>(worker) * workspace.scratch_floats;
     std::atomic_ref<std::int32_t> next(workspace.header->next_task);
+    std::size_t position = 0;  // in the schedule; a worker's tasks only grow
     for (std::int32_t task = next.fetch_add(1, std::memory_order_relaxed); task < tasks;
          task = next.fetch_add(1, std::memory_order_relaxed)) {
-      const auto index = static_cast<std::size_t>(plan.schedule[static_cast<std::size_t>(task / groups)]);
-      const int head_begin = task % groups * heads;
+      while (workspace.first_task[position + 1] <= task) ++position;
+      const std::int32_t heads = workspace.item_heads[position];
+      const int head_begin = (task - workspace.first_task[position]) * heads;
       const int head_end = std::min(head_begin + heads, plan.shape.kv_heads);
-      const ItemView item = item_view(plan.items[index]);
+      const ItemView item = item_view(plan.items[static_cast<std::size_t>(plan.schedule[position])]);
       kernels.run_item(layer, item, head_begin, head_end, scratch);
-      if (merge == MergeMode::kFused) merge_arrivals(item, task % groups, head_begin, head_end);
+      if (merge == MergeMode::kFused) merge_arrivals(item, head_begin, head_end);
     }
   }
 
@@ -177,28 +243,25 @@ struct Run {
 }  // namespace
 
 CpuExecutor::CpuExecutor(Workers& workers, CpuOptions options)
-    : workers_(&workers), options_(options), isa_(std::min(options.isa, cpu_info().isa)) {}
+    : workers_(&workers), options_(options), isa_(std::min(options.isa, cpu_info().isa)) {
+  if (workers.size() < 1) fail(ErrorCode::kInvalidArgument, "workers.size() is ", workers.size(), "; it must be >= 1");
+}
 
 std::size_t CpuExecutor::workspace_bytes(const Plan& plan, std::int32_t rows) const {
   const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
-  const std::size_t scratch = kernels.scratch_floats(largest_item_rows(plan), plan.shape.kv_heads);
-  return cpu::lay_out_workspace(nullptr, plan, rows, workers_->size(), scratch).bytes;
+  return cpu::lay_out_workspace(nullptr, plan.shape, sizes_of_capacity(plan, rows, workers_->size(), kernels)).bytes;
 }
 
 void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::byte> memory) const {
   check_supported(plan.shape);
-  const std::size_t needed = workspace_bytes(plan, batch.rows());
+  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
+  const WorkspaceSizes sizes = sizes_of(plan, batch.rows(), workers_->size(), kernels);
+  const std::size_t needed = cpu::lay_out_workspace(nullptr, plan.shape, sizes).bytes;
   if (memory.size() < needed || memory.data() == nullptr) {
     fail(ErrorCode::kWorkspace, "workspace has ", memory.size(), " bytes; this plan and batch need ", needed);
   }
-  if (reinterpret_cast<std::uintptr_t>(memory.data()) % 64 != 0) {
-    fail(ErrorCode::kWorkspace, "workspace is at ", static_cast<const void*>(memory.data()),
-         "; it must be aligned to 64 bytes");
-  }
-  const std::int32_t rows = largest_item_rows(plan);
-  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
-  const Workspace workspace = cpu::lay_out_workspace(memory.data(), plan, batch.rows(), workers_->size(),
-                                                     kernels.scratch_floats(rows, plan.shape.kv_heads));
+  check_alignment(memory);
+  const Workspace workspace = cpu::lay_out_workspace(memory.data(), plan.shape, sizes);
   workspace.header->magic = 0;  // not usable if resolving fails
   resolve_plan(plan, batch, {workspace.slot_table, workspace.spans, workspace.queries});
 
@@ -207,15 +270,14 @@ void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::b
     workspace.query_merge[static_cast<std::size_t>(plan.merge_queries[i])] = static_cast<std::int32_t>(i);
   }
   std::fill(workspace.merge_arrived.begin(), workspace.merge_arrived.end(), 0);
-  const std::int32_t heads = heads_per_task(plan, workspace.spans, kernels, workers_->size());
+  divide_into_tasks(plan, workspace, kernels, workers_->size());
   std::construct_at(workspace.header, cpu::WorkspaceHeader{.magic = cpu::kWorkspaceMagic,
                                                            .plan = &plan,
+                                                           .mark = cpu::mark_of(plan),
                                                            .batch = batch,
                                                            .bytes = workspace.bytes,
-                                                           .workers = workers_->size(),
+                                                           .sizes = sizes,
                                                            .isa = isa_,
-                                                           .heads_per_task = heads,
-                                                           .head_groups = (plan.shape.kv_heads + heads - 1) / heads,
                                                            .next_task = 0,
                                                            .next_merge = 0});
 }
@@ -225,9 +287,7 @@ void CpuExecutor::run(const AttentionArgs& given, std::span<std::byte> memory) c
   const Plan& plan = *header.plan;
   const AttentionArgs args = check_args(given, plan.shape, header.batch, memory);
   const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
-  const Workspace workspace =
-      cpu::lay_out_workspace(memory.data(), plan, header.batch.rows(), workers_->size(),
-                             kernels.scratch_floats(largest_item_rows(plan), plan.shape.kv_heads));
+  const Workspace workspace = cpu::lay_out_workspace(memory.data(), plan.shape, header.sizes);
   const LayerView layer = layer_view(args, plan, header.batch, workspace);
   workspace.header->next_task = 0;
   workspace.header->next_merge = 0;

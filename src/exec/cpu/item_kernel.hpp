@@ -189,8 +189,7 @@ class ItemKernel {
     wide_values<Isa, kDim, kVecs>(scores_, values_, block.count, o, prefetch_);
   }
 
-  // Sets the scores of (row, token) pairs that are not visible to -inf; element (r, t) lies at r * row_stride + t *
-  // token_stride, but for the narrow kernel's transposed order.
+  // Sets the scores of (row, token) pairs that are not visible to -inf, in scores with these strides.
   TRUNKLINE_INLINE void hide(const TokenBlock& block, int first_row, int rows, int token_stride, int row_stride) {
     const int last_row = first_row + rows < rows_ ? first_row + rows : rows_;
     for (int token = 0; token < block.count; ++token) {
@@ -214,8 +213,8 @@ class ItemKernel {
     const int query = row / layer_.group_size;
     const int q_head = head * layer_.group_size + row % layer_.group_size;
     const float sum = sums(head)[row];
-    const float inverse = sum > 0 ? 1 / sum : 0;
-    const float lse = sum > 0 ? maxima(head)[row] + __builtin_log2f(sum) : -__builtin_inff();
+    const float inverse = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
+    const float lse = sum == 0 ? -__builtin_inff() : maxima(head)[row] + __builtin_log2f(sum);
     alignas(64) float o[kDim];
     const RowPlace place = place_of(row);
     const float* sums_of_values = outputs(head) + place.first;

@@ -16,7 +16,7 @@ namespace trunkline::cpu {
 
 /// Rows that the narrow kernel is compiled for; an item of another number computes up to one row of zeros more. All
 /// rows go through a block together, so that K and V are read and converted once.
-constexpr int narrow_rows(int rows) {
+TRUNKLINE_INLINE constexpr int narrow_rows(int rows) {
   return rows <= 4 ? rows : (rows + 1) / 2 * 2;
 }
 
@@ -31,7 +31,7 @@ struct CachedTokens {
 };
 
 /// The largest power of two that is at most both.
-constexpr int power_of_two_within(int limit, int other_limit) {
+TRUNKLINE_INLINE constexpr int power_of_two_within(int limit, int other_limit) {
   int power = 1;
   while (2 * power <= limit && 2 * power <= other_limit) power *= 2;
   return power;

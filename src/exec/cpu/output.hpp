@@ -55,9 +55,9 @@ void merge_query(const LayerView& layer, const std::int32_t* slots, int slot_cou
         store<kLanes>(o + element, load<kLanes>(o + element) + load<kLanes>(partial + element) * weight);
       }
     }
-    const float inverse = sum > 0 ? 1 / sum : 0;
+    const float inverse = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
     for (int element = 0; element < kDim; ++element) o[element] *= inverse;
-    const float lse = sum > 0 ? maximum + __builtin_log2f(sum) : -__builtin_inff();
+    const float lse = sum == 0 ? -__builtin_inff() : maximum + __builtin_log2f(sum);
     write_output<Isa, kDim>(layer, token, head, o, lse);
   }
 }

@@ -14,8 +14,8 @@ struct TokenBlock {
   std::int64_t k_offset[kBlockTokens];
   std::int64_t v_offset[kBlockTokens];
   std::uint64_t visible[kBlockTokens][2];  // by query of the item; filled only where `masked`
-  int count = 0;
-  bool masked = false;  // some query does not see some token
+  int count;
+  bool masked;  // some query does not see some token
 };
 
 /// Brings the next block's tokens of one KV head into L2 while the present block is computed. Without it the two take

@@ -15,7 +15,7 @@ namespace trunkline::cpu {
 /// Tokens, or elements of d, computed together. A single vector of rows takes twice as many: an FMA has 4 cycles of
 /// latency on 2 ports, so fewer than 8 independent sums leave the ports idle, and just 8 leave no slack.
 template <class Isa, int kVecs>
-constexpr int wide_block() {
+TRUNKLINE_INLINE constexpr int wide_block() {
   return kVecs == 1 ? 2 * Isa::kTokenBlock : Isa::kTokenBlock;
 }
 
@@ -60,10 +60,10 @@ TRUNKLINE_INLINE void wide_values(const float* weights, const float* values, int
   constexpr int kLanes = Isa::kLanes;
   constexpr int kElements = wide_block<Isa, kVecs>();
   constexpr int kRows = kVecs * kLanes;
-  constexpr int kTokensPerGroup =
-      kBlockTokens * kElements / kDim;  // of the next block, prefetched beside each group of elements
   for (int element = 0; element < kDim; element += kElements) {
-    for (int t = 0; t < kTokensPerGroup; ++t) prefetch.value(element / kElements * kTokensPerGroup + t);
+    // Each group of elements fetches its share of the next block's tokens.
+    const int next_end = (element + kElements) * kBlockTokens / kDim;
+    for (int next = element * kBlockTokens / kDim; next < next_end; ++next) prefetch.value(next);
     VecF<kLanes> sums[kElements][kVecs];
 #pragma GCC unroll 16
     for (int e = 0; e < kElements; ++e) {

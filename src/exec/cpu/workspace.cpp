@@ -28,24 +28,29 @@ class Divider {
 
 }  // namespace
 
-Workspace lay_out_workspace(std::byte* base, const Plan& plan, std::int32_t rows, std::int32_t workers,
-                            std::size_t scratch_floats) {
-  const auto heads = static_cast<std::size_t>(plan.shape.q_heads);
-  const auto kv_heads = static_cast<std::size_t>(plan.shape.kv_heads);
-  const auto partials = static_cast<std::size_t>(plan.partials);
+PlanMark mark_of(const Plan& plan) {
+  return {plan.epoch,        plan.queries.size(),       plan.items.size(),
+          plan.spans.size(), plan.merge_queries.size(), plan.partials};
+}
+
+Workspace lay_out_workspace(std::byte* base, const AttentionShape& shape, const WorkspaceSizes& sizes) {
+  const auto heads = static_cast<std::size_t>(shape.q_heads);
+  const auto kv_heads = static_cast<std::size_t>(shape.kv_heads);
   Divider divider(base);
   Workspace workspace;
   workspace.header = divider.take<WorkspaceHeader>(1).data();
-  workspace.queries = divider.take<ResolvedQuery>(plan.queries.size());
-  workspace.spans = divider.take<ResolvedSpan>(plan.spans.size());
-  workspace.slot_table = divider.take<std::int32_t>(slot_table_size(rows));
-  workspace.query_merge = divider.take<std::int32_t>(plan.queries.size());
-  workspace.merge_arrived = divider.take<std::int32_t>(plan.merge_queries.size() * kv_heads);
-  workspace.partial_out = divider.take<float>(partials * heads * static_cast<std::size_t>(plan.shape.head_dim));
-  workspace.partial_lse = divider.take<float>(partials * heads);
+  workspace.queries = divider.take<ResolvedQuery>(sizes.queries);
+  workspace.spans = divider.take<ResolvedSpan>(sizes.spans);
+  workspace.slot_table = divider.take<std::int32_t>(slot_table_size(sizes.rows));
+  workspace.query_merge = divider.take<std::int32_t>(sizes.queries);
+  workspace.merge_arrived = divider.take<std::int32_t>(sizes.merges * kv_heads);
+  workspace.first_task = divider.take<std::int32_t>(sizes.items + 1);
+  workspace.item_heads = divider.take<std::int32_t>(sizes.items);
+  workspace.partial_out = divider.take<float>(sizes.partials * heads * static_cast<std::size_t>(shape.head_dim));
+  workspace.partial_lse = divider.take<float>(sizes.partials * heads);
   workspace.scratch_floats =
-      (scratch_floats * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment / sizeof(float);
-  workspace.scratch = divider.take<float>(workspace.scratch_floats * static_cast<std::size_t>(workers));
+      (sizes.scratch_floats * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment / sizeof(float);
+  workspace.scratch = divider.take<float>(workspace.scratch_floats * static_cast<std::size_t>(sizes.workers));
   workspace.bytes = divider.used();
   return workspace;
 }

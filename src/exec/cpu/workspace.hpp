@@ -15,38 +15,61 @@ namespace trunkline::cpu {
 /// Marks a workspace that resolve() has filled.
 inline constexpr std::uint64_t kWorkspaceMagic = 0x74726E6B6C696E65;
 
+/// What tells one plan from another where a planner writes the next one over it: sizes and epoch.
+struct PlanMark {
+  std::uint64_t epoch = 0;
+  std::size_t queries = 0;
+  std::size_t items = 0;
+  std::size_t spans = 0;
+  std::size_t merges = 0;
+  std::int32_t partials = 0;
+  bool operator==(const PlanMark&) const = default;
+};
+PlanMark mark_of(const Plan& plan);
+
+/// What decides how large the pieces are.
+struct WorkspaceSizes {
+  std::size_t queries = 0;
+  std::size_t items = 0;
+  std::size_t spans = 0;
+  std::size_t merges = 0;  // queries with partials
+  std::size_t partials = 0;
+  std::int32_t rows = 0;  // of the batch
+  std::int32_t workers = 1;
+  std::size_t scratch_floats = 0;  // of one worker
+};
+
 /// At the front of the workspace: what resolve() leaves for run().
 struct WorkspaceHeader {
   std::uint64_t magic;
   const Plan* plan;
+  PlanMark mark;  // of the plan when it was resolved
   Batch batch;
-  std::size_t bytes;     // that the layout takes
-  std::int32_t workers;  // that it was laid out for
-  CpuIsa isa;            // likewise
-  std::int32_t heads_per_task;
-  std::int32_t head_groups;  // tasks of one item: kv_heads / heads_per_task, rounded up
-  std::int32_t next_task;    // atomic: the front of the queue
-  std::int32_t next_merge;   // atomic
+  std::size_t bytes;  // that the layout takes
+  WorkspaceSizes sizes;
+  CpuIsa isa;               // that it was laid out for
+  std::int32_t next_task;   // atomic: the front of the queue
+  std::int32_t next_merge;  // atomic
 };
 
 /// Pieces of a workspace, each 64-byte aligned.
 struct Workspace {
   WorkspaceHeader* header = nullptr;
-  std::span<ResolvedQuery> queries;     // [plan.queries]
-  std::span<ResolvedSpan> spans;        // [plan.spans]
-  std::span<std::int32_t> slot_table;   // during resolve
-  std::span<std::int32_t> query_merge;  // [plan.queries] index into plan.merge_queries, or -1
-  std::span<std::int32_t>
-      merge_arrived;             // [merge_queries, kv_heads] atomic: partials that have arrived; back to 0 after a run
-  std::span<float> partial_out;  // [partials, Hq, d]
-  std::span<float> partial_lse;  // [partials, Hq]
-  std::span<float> scratch;      // [workers, scratch_floats]
-  std::size_t scratch_floats = 0;  // of one worker
-  std::size_t bytes = 0;           // used in all
+  std::span<ResolvedQuery> queries;       // [plan.queries]
+  std::span<ResolvedSpan> spans;          // [plan.spans]
+  std::span<std::int32_t> slot_table;     // during resolve
+  std::span<std::int32_t> query_merge;    // [plan.queries] index into plan.merge_queries, or -1
+  std::span<std::int32_t> merge_arrived;  // [merge_queries, kv_heads] atomic: partials arrived; back to 0 after a run
+  std::span<std::int32_t> first_task;     // [items + 1] by place in the schedule: the number of its first task
+  std::span<std::int32_t> item_heads;     // [items] by place in the schedule: KV heads that each of its tasks takes
+  std::span<float> partial_out;           // [partials, Hq, d]
+  std::span<float> partial_lse;           // [partials, Hq]
+  std::span<float> scratch;               // [workers, scratch_floats]
+  std::size_t scratch_floats = 0;         // of one worker
+  std::size_t bytes = 0;                  // used in all
 };
 
 /// Lays the pieces out from `base`; with a null base only the sizes are meaningful.
-Workspace lay_out_workspace(std::byte* base, const Plan& plan, std::int32_t rows, std::int32_t workers,
-                            std::size_t scratch_floats);
+Workspace lay_out_workspace(std::byte* base, const AttentionShape& shape, const WorkspaceSizes& sizes);
 
 }  // namespace trunkline::cpu

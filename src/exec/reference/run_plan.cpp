@@ -43,7 +43,7 @@ struct Accumulator {
 
   Partial finish() const {
     Partial partial{o, kMinusInfinity};
-    if (sum > 0) {
+    if (sum != 0) {  // a NaN must show
       for (double& element : partial.o) element /= sum;
       partial.lse = maximum + std::log(sum);
     }
