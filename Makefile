@@ -16,7 +16,7 @@ build:
 
 test:
 	$(INSTALL) build test
-	$(CONFIGURE) -DTRUNKLINE_BUILD_TESTS=ON
+	$(CONFIGURE) -DTRUNKLINE_BUILD_TESTS=ON -DTRUNKLINE_BUILD_BENCH=ON
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 

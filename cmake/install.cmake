@@ -1,9 +1,8 @@
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS trunkline EXPORT trunkline-targets)
 install(DIRECTORY include/trunkline DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(EXPORT trunkline-targets NAMESPACE trunkline:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/trunkline)
 configure_package_config_file(cmake/trunkline-config.cmake.in ${PROJECT_BINARY_DIR}/trunkline-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/trunkline)

@@ -6,7 +6,13 @@ cd "$(dirname "$0")/.."
 python3 -m venv .venv
 .venv/bin/pip install --quiet --disable-pip-version-check -r scripts/requirements-lint.txt
 
-mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp')
+# Through a variable, because a failure inside <( ) would be overlooked.
+list="$(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp')"
+if [ -z "$list" ]; then
+  echo "lint: git lists no C++ files; run this in a git checkout" >&2
+  exit 1
+fi
+mapfile -t sources <<<"$list"
 if [ "${1:-}" = --fix ]; then
   .venv/bin/clang-format -i "${sources[@]}"
   .venv/bin/ruff format --quiet .
@@ -18,4 +24,7 @@ fi
 .venv/bin/ruff check .
 python3 scripts/check_includes.py
 python3 scripts/make_demo_data.py --check
+if [ -e docs/results.md ]; then
+  python3 bench/report.py --check
+fi
 echo "lint: ${#sources[@]} C++ files are formatted, includes point one way, Python is clean"

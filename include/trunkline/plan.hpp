@@ -1,9 +1,10 @@
 // The plan: plain data that says which queries read which KV tokens together. No pointers, no page ids: spans name
-// slots and token positions, so a plan stays true while requests grow, and is a few KB.
+// slots and token positions, so a plan stays true while requests grow, and takes about 100 bytes a request.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -83,7 +84,14 @@ struct WorkItem {
 /// Value of Plan::item_outputs for "this item is the query's only one: write the output itself".
 inline constexpr std::int32_t kDirect = -1;
 
-/// Upper limits that a plan must keep, for workspaces and device arenas of fixed size. Zero is no limit.
+/// Upper limits that a plan must keep, for workspaces and device arenas of fixed size. Zero is no limit. A plan that
+/// exceeds one falls back to `flat` without cuts, whose needs follow from the batch alone. M is how many queries
+/// one item holds: the lesser of kMaxItemQueries and (largest m of the profile's tiles) / group_size(), rounded down.
+/// - queries: the batch's query tokens;
+/// - items: the sum over requests of (query tokens / M) rounded up, so one a request where none has more than M;
+/// - spans: one an item;
+/// - partials: none.
+/// `flat` with cuts has one item and one span more for each cut, and a cut item's queries have a partial in each part.
 struct PlanCapacity {
   std::int32_t queries = 0;
   std::int32_t items = 0;
@@ -123,8 +131,8 @@ struct Plan {
   std::vector<std::int32_t> merge_queries;  ///< query ids that have partials
   std::vector<std::int32_t> merge_begin;    ///< [merge_queries + 1] CSR into merge_slots
   std::vector<std::int32_t> merge_slots;    ///< partial slots of each such query, in the order of their tokens
-  /// Items by falling predicted cost. Workers take (item, KV head) tasks from the front: a task number t means item
-  /// schedule[t / kv_heads], head t % kv_heads.
+  /// The order in which workers take items: by predicted cost, falling to within 3 % (costs fall in classes; items of
+  /// one class keep their order). How many KV heads of an item one task takes is the executor's choice.
   std::vector<std::int32_t> schedule;
   std::int32_t partials = 0;  ///< partial slots
   PlanCapacity capacity;
@@ -160,8 +168,11 @@ class Planner {
   Planner(Planner&&) noexcept;
   Planner& operator=(Planner&&) noexcept;
 
-  /// The result lives until the next plan() of this planner. Debug builds run validate_plan on it.
-  /// \throws Error when the shape is unsupported, or when not even `flat` fits options.capacity.
+  /// The result is overwritten by the next plan() of this planner: to plan step N + 1 while step N still runs, copy it
+  /// or take turns with two planners. One planner must not be called by two threads at once. Debug builds run
+  /// validate_plan on the result.
+  /// \throws Error when the shape is unsupported, when not even `flat` fits options.capacity, or when a list of the
+  /// plan would be longer than its 32-bit indices reach (`auto` passes over policies that would).
   const Plan& plan(const Forest& forest, const AttentionShape& shape, const PlanOptions& options = {});
   /// Predicted time of every policy that `auto` considers, without building their plans.
   std::vector<PolicyEstimate> estimate(const Forest& forest, const AttentionShape& shape);

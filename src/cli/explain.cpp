@@ -113,8 +113,9 @@ void print_forest(std::ostream& out, const Forest& forest, std::size_t limit) {
       return;
     }
     const std::string indent(2 + 2 * static_cast<std::size_t>(forest.nodes[static_cast<std::size_t>(node)].depth), ' ');
-    const std::int32_t end = end_of_leaves(forest, node);
-    const bool summed = end - node > kListedLeaves && limit < forest.nodes.size();
+    // Where every node gets its line, leaves are not looked at again for each of their siblings.
+    const std::int32_t end = limit < forest.nodes.size() ? end_of_leaves(forest, node) : node + 1;
+    const bool summed = end - node > kListedLeaves;
     out << indent << (summed ? leaves_line(forest, node, end) : node_line(forest, node)) << '\n';
     node = summed ? end : node + 1;
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "cli/policies.hpp"
 #include "cli/version.hpp"
 
 namespace trunkline::cli {
@@ -98,7 +99,7 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--page-size", options.shape.page_size, "Tokens in a page, >= 1")
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--policy", words.policy, "How the batch is packed: flat, node, profit, auto")
+  app.add_option("--policy", words.policy, "How the batch is packed: " + policy_names())
       ->capture_default_str()
       ->type_name("NAME");
   app.add_option("--split", words.split, "How long packs are cut along KV: balance, mean, none")

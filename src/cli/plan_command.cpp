@@ -1,5 +1,4 @@
 // `trunkline plan`: what a batch shares, and what each policy makes of it. Allocates no KV cache.
-#include <array>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -8,6 +7,7 @@
 #include "base/check.hpp"
 #include "cli/explain.hpp"
 #include "cli/measure.hpp"
+#include "cli/policies.hpp"
 #include "cli/program.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
@@ -17,7 +17,6 @@
 namespace trunkline::cli {
 namespace {
 
-constexpr std::array<Policy, 3> kPolicies = {Policy::kFlat, Policy::kNode, Policy::kProfit};
 constexpr std::size_t kListed = 24;  // lines of a forest, and items of a plan, without --all
 
 void check_memory(const std::vector<DecodeBatch>& batches, const Options& options) {
@@ -97,7 +96,7 @@ int plan_command(const Options& options) {
         lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
     const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
     std::vector<Plan> plans;
-    for (const Policy policy : kPolicies) plans.push_back(plan_of(planner, forest, options, policy));
+    for (const Policy policy : packing_policies()) plans.push_back(plan_of(planner, forest, options, policy));
     const Plan chosen = plan_of(planner, forest, options, options.plan.policy);
     if (options.json) {
       print_json(input, forest, plans, chosen);

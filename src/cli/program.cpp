@@ -1,12 +1,13 @@
 #include "cli/program.hpp"
 
-#include <cstdint>
 #include <exception>
 #include <iostream>
 #include <iterator>
 #include <new>
 #include <optional>
 #include <utility>
+
+#include "trunkline/error.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -18,6 +19,11 @@ int run_parsed(const Options& options) {
     case Command::kDoctor: break;
   }
   return doctor_command(options);
+}
+
+int report(const char* message, int exit_code) {
+  std::cerr << "trunkline: error: " << message << '\n';
+  return exit_code;
 }
 
 }  // namespace
@@ -38,13 +44,17 @@ std::vector<DecodeBatch> load_inputs(const Options& options) {
 int run_program(int argc, const char* const* argv) {
   try {
     const std::optional<Options> options = parse_command_line(argc, argv);
-    return options ? run_parsed(*options) : kExitOk;
+    const int exit_code = options ? run_parsed(*options) : kExitOk;
+    // A full disk shows only when the last of the output leaves its buffer.
+    if (std::cout.flush()) return exit_code;
+    return report("standard output cannot be written", kExitInternal);
+  } catch (const Error& error) {
+    return report(error.what(), error.code() == ErrorCode::kInternal ? kExitInternal : kExitBadInput);
   } catch (const std::bad_alloc&) {
-    std::cerr << "trunkline: error: out of memory\n";
+    return report("out of memory", kExitInternal);
   } catch (const std::exception& error) {
-    std::cerr << "trunkline: error: " << error.what() << '\n';
+    return report(error.what(), kExitInternal);
   }
-  return kExitBadInput;
 }
 
 }  // namespace trunkline::cli

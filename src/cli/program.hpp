@@ -12,6 +12,7 @@ namespace trunkline::cli {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitCheckFailed = 1;  ///< an output was wrong
 inline constexpr int kExitBadInput = 2;     ///< the message is on standard error; nothing is on standard output
+inline constexpr int kExitInternal = 3;     ///< a fault of Trunkline, out of memory, or output that cannot be written
 
 /// Parses the command line and runs the command; reports errors on standard error.
 int run_program(int argc, const char* const* argv);

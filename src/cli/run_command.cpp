@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <iostream>
 #include <limits>
-#include <memory>
-#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
-#include "base/check.hpp"
 #include "cli/measure.hpp"
 #include "cli/oracle_check.hpp"
+#include "cli/policies.hpp"
 #include "cli/program.hpp"
+#include "cli/run_memory.hpp"
 #include "cli/run_report.hpp"
 #include "cli/text.hpp"
 #include "kv/paged_batch.hpp"
@@ -19,25 +19,6 @@
 
 namespace trunkline::cli {
 namespace {
-
-// What one batch needs: tables, tensors, and as much again as Q, O and the tables for forest, plan and oracle.
-std::int64_t needed_bytes(const DecodeBatch& batch, const AttentionShape& shape) {
-  const PagedBatchSize size = paged_batch_size(batch.tree, shape.page_size);
-  const std::int64_t queries_only = synthetic_cache_bytes(shape, 0, size.rows);
-  return synthetic_cache_bytes(shape, size.num_pages, size.rows) + queries_only + 2 * size.table_bytes();
-}
-
-void check_memory(const std::vector<DecodeBatch>& batches, const Options& options, std::int64_t flush_bytes) {
-  const std::int64_t available = cpu_info().memory_available_bytes;
-  for (const DecodeBatch& batch : batches) {
-    const std::int64_t needed = needed_bytes(batch, options.shape) + flush_bytes;
-    if (needed <= available) continue;
-    fail(ErrorCode::kInvalidArgument, batch.tree.name, " needs ", needed, " bytes of memory (",
-         human_bytes(static_cast<double>(needed)), ") and ", available, " are available (",
-         human_bytes(static_cast<double>(available)),
-         "); give fewer KV heads (--heads), a smaller --head-dim, a 16-bit --dtype, or a smaller batch");
-  }
-}
 
 std::size_t plan_bytes(const Plan& plan) {
   const auto bytes = [](const auto& values) { return values.size() * sizeof(values[0]); };
@@ -83,6 +64,17 @@ Plan plan_of(Machine& machine, const Forest& forest, const Options& options, Pol
   return machine.planner.plan(forest, options.shape, plan);
 }
 
+// What a step does once, on the host, takes microseconds: a few more times than a layer.
+int host_repeats(const Options& options) {
+  return std::max(options.repeat, 5);
+}
+
+double time_resolve(ReadyPlan& plan, const Batch& batch, const Options& options) {
+  std::vector<double> us;
+  for (int i = 0; i < host_repeats(options); ++i) us.push_back(time_us([&] { plan.resolve(batch); }));
+  return summarize(us).us;
+}
+
 // Forest and plan again and again, as a serving step would; the first time checks every page id.
 Forest time_planning(Machine& machine, const Batch& batch, const Options& options, RunResult& result) {
   ForestBuilder builder;
@@ -90,7 +82,7 @@ Forest time_planning(Machine& machine, const Batch& batch, const Options& option
   machine.planner.plan(forest, options.shape, options.plan);
   std::vector<double> forest_us;
   std::vector<double> plan_us;
-  for (int i = 0; i < std::max(options.repeat, 5); ++i) {
+  for (int i = 0; i < host_repeats(options); ++i) {
     const Forest* built = nullptr;
     forest_us.push_back(time_us([&] { built = &builder.build(batch); }));
     plan_us.push_back(time_us([&] { machine.planner.plan(*built, options.shape, options.plan); }));
@@ -157,8 +149,8 @@ RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& m
   const Batch batch = paged.view();
   result.requests = batch.rows();
   const Forest forest = time_planning(machine, batch, options, result);
-  for (std::size_t i = 0; i < kShownPolicies.size(); ++i) {
-    result.tokens_read[i] = plan_of(machine, forest, options, kShownPolicies[i]).statistics.kv_tokens_read;
+  for (const Policy shown : packing_policies()) {
+    result.tokens_read.push_back(plan_of(machine, forest, options, shown).statistics.kv_tokens_read);
   }
 
   progress.step("filling the KV cache of " + input.tree.name);
@@ -172,7 +164,7 @@ RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& m
   result.statistics = policy.plan().statistics;
   result.plan_bytes = plan_bytes(policy.plan());
   result.workspace_bytes = policy.workspace_bytes();
-  result.resolve_us = time_us([&] { policy.resolve(batch); });
+  result.resolve_us = time_resolve(policy, batch, options);
 
   progress.step("timing " + input.tree.name);
   time_runs(machine, options, cache.args(), flat, policy, result);
@@ -188,7 +180,7 @@ int run_command(const Options& options) {
   const std::vector<DecodeBatch> batches = load_inputs(options);
   const CpuInfo cpu = cpu_info();
   const std::size_t llc_bytes = options.warm ? 0 : static_cast<std::size_t>(std::max<std::int64_t>(cpu.llc_bytes, 0));
-  check_memory(batches, options, static_cast<std::int64_t>(CacheFlusher::buffer_bytes(llc_bytes)));
+  check_run_memory(batches, options, static_cast<std::int64_t>(CacheFlusher::buffer_bytes(llc_bytes)));
 
   ThreadPool workers(options.threads);
   const MachineProfile profile =

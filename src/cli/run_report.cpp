@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "base/check.hpp"
+#include "cli/policies.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
 
@@ -27,7 +28,7 @@ void print_reads(std::ostream& out, const Options& options, const std::vector<Ru
   out << "KV tokens that are read, by a kernel that takes one request at a time, and by each policy;\n"
          "\"distinct\" is the least that any kernel can read.\n\n";
   std::vector<std::string> header = {"batch", "from", "requests", "one at a time", "distinct"};
-  for (const Policy policy : kShownPolicies) header.emplace_back(name_of(policy));
+  for (const Policy policy : packing_policies()) header.emplace_back(name_of(policy));
   if (options.plan.policy == Policy::kAuto) header.emplace_back("auto");
   constexpr std::size_t kSourceWidth = 50;
   Table table(std::move(header), 2);
@@ -140,8 +141,9 @@ std::string run_to_json(const RunSetting& setting, const RunResult& result) {
   row["kv_tokens_total"] = result.statistics.kv_tokens_total;
   row["kv_tokens_distinct"] = result.statistics.kv_tokens_distinct;
   row["kv_tokens_read"] = result.statistics.kv_tokens_read;
-  for (std::size_t i = 0; i < kShownPolicies.size(); ++i) {
-    row["kv_tokens_read_by"][name_of(kShownPolicies[i])] = result.tokens_read[i];
+  const std::vector<Policy> policies = packing_policies();
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    row["kv_tokens_read_by"][name_of(policies[i])] = result.tokens_read[i];
   }
   row["kv_bytes_distinct"] = result.statistics.kv_bytes_distinct;
   row["partials"] = result.statistics.partials;

@@ -1,7 +1,6 @@
 // What `trunkline run` found out about a batch, as a table and as JSON.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -15,9 +14,6 @@
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cli {
-
-/// The policies whose reads are shown beside the chosen one's.
-inline constexpr std::array<Policy, 3> kShownPolicies = {Policy::kFlat, Policy::kNode, Policy::kProfit};
 
 /// What the machine reaches while a batch is timed.
 struct MachineRates {
@@ -35,8 +31,8 @@ struct RunResult {
   std::string suite, label, source;
   std::int32_t requests = 0;
   Policy chosen = Policy::kFlat;
-  PlanStatistics statistics;                                      ///< of the chosen plan
-  std::array<std::int64_t, kShownPolicies.size()> tokens_read{};  ///< by kShownPolicies
+  PlanStatistics statistics;              ///< of the chosen plan
+  std::vector<std::int64_t> tokens_read;  ///< KV tokens, by each of packing_policies()
   Timing flat, policy;
   double forest_us = 0, plan_us = 0, resolve_us = 0;  ///< medians, of the chosen policy
   MachineRates rates;

@@ -241,10 +241,6 @@ std::int64_t synthetic_cache_bytes(const AttentionShape& shape, std::int64_t num
   return static_cast<std::int64_t>(find_offsets(shape, num_pages, queries, out_dtype).end);
 }
 
-std::int64_t synthetic_cache_bytes(const AttentionShape& shape, const Batch& batch) {
-  return synthetic_cache_bytes(shape, batch.num_pages, batch.total_queries());
-}
-
 struct SyntheticCache::State {
   Arena arena;
   AttentionArgs args;

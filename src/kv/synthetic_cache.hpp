@@ -30,7 +30,6 @@ struct SyntheticOptions {
 /// too late.
 std::int64_t synthetic_cache_bytes(const AttentionShape& shape, std::int64_t num_pages, std::int64_t queries,
                                    DType out_dtype = DType::kF32);
-std::int64_t synthetic_cache_bytes(const AttentionShape& shape, const Batch& batch);
 
 /// K, V and Q of a batch in 64-byte aligned memory (huge pages where the system gives them), and room for O and the
 /// LSE. The values depend on the options alone, not on the number of workers.

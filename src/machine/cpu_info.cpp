@@ -26,10 +26,29 @@ std::string model_name() {
   return "unknown CPU";
 }
 
-std::int32_t usable_cores() {
+// Cores' worth of time that the control group's quota (version 2, else 1) allows, rounded up: more threads than that
+// would be stopped for part of every period. The largest value where there is no quota ("max", or -1).
+std::int32_t quota_cores() {
+  constexpr std::int32_t kNoQuota = std::numeric_limits<std::int32_t>::max();
+  std::int64_t quota = 0;
+  std::int64_t period = 0;
+  std::ifstream both("/sys/fs/cgroup/cpu.max");
+  if (!(both >> quota >> period)) {
+    std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota;
+    std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period;
+  }
+  if (quota <= 0 || period <= 0) return kNoQuota;
+  return static_cast<std::int32_t>(std::min<std::int64_t>((quota - 1) / period + 1, kNoQuota));
+}
+
+std::int32_t allowed_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
   return static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+std::int32_t usable_cores() {
+  return std::min(allowed_cores(), quota_cores());
 }
 
 // Bytes of the cache that /sys describes with this level, data or unified; 0 where there is none.

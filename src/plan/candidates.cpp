@@ -19,7 +19,7 @@ const Candidate& Candidates::propose(Policy policy, KvSplit split) {
   return candidate;
 }
 
-Policy choose_policy(Candidates& candidates, KvSplit split) {
+Policy choose_policy(Candidates& candidates, KvSplit split, std::int64_t longest) {
   const Forest& forest = candidates.forest();
   Policy best = Policy::kFlat;
   Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
@@ -27,17 +27,17 @@ Policy choose_policy(Candidates& candidates, KvSplit split) {
     for (const PolicyRow& row : policy_table()) {
       if (!row.candidate || row.policy == Policy::kFlat) continue;
       if (row.policy == Policy::kProfit && !candidates.profit_differs()) continue;  // it would tie with `node`
-      const Nanoseconds predicted = candidates.propose(row.policy, split).division.predicted();
-      if (predicted >= least) continue;
-      least = predicted;
+      const Division& division = candidates.propose(row.policy, split).division;
+      if (division.predicted() >= least || division.lengths().longest() > longest) continue;
+      least = division.predicted();
       best = row.policy;
     }
   }
   // `flat` reads all tokens of all requests: where they share much, that alone takes longer than another policy's plan,
-  // and an eighth of the planning time is saved.
+  // and proposing it would be in vain.
   if (candidates.costs().least_time(forest.total_tokens) > least) return best;
-  const Nanoseconds flat = candidates.propose(Policy::kFlat, split).division.predicted();
-  return flat <= least ? Policy::kFlat : best;
+  const Division& flat = candidates.propose(Policy::kFlat, split).division;
+  return flat.predicted() <= least && flat.lengths().longest() <= longest ? Policy::kFlat : best;
 }
 
 std::vector<PolicyEstimate> estimate_policies(Candidates& candidates, KvSplit split) {

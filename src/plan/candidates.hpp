@@ -49,12 +49,14 @@ class Candidates {
   TileTable tiles_;
   CostModel costs_;
   std::vector<std::int32_t> node_scratch_;
-  std::array<Candidate, static_cast<std::size_t>(Policy::kAuto)> candidates_;
+  std::array<Candidate, static_cast<std::size_t>(Policy::kAuto)> candidates_;  // by policy; kAuto is the last
 };
 
-/// `auto`: proposes every candidate and picks the one with the least predicted time; ties go to the earlier row of the
-/// policy table, so to `flat`. A forest that shares nothing is planned as `flat` at once.
-Policy choose_policy(Candidates& candidates, KvSplit split);
+/// `auto`: the candidate with the least predicted time; ties go to the earlier row of the policy table, so to `flat`. A
+/// candidate that cannot win is not proposed: any but `flat` where the forest shares nothing, `profit` where it packs
+/// like `node`, `flat` where merely reading its tokens takes longer than another's plan.
+/// \param longest list that a plan may have: candidates with longer ones are passed over, and `flat` is what is left.
+Policy choose_policy(Candidates& candidates, KvSplit split, std::int64_t longest = kMaxListLength);
 
 /// Predicted time of every candidate.
 std::vector<PolicyEstimate> estimate_policies(Candidates& candidates, KvSplit split);

@@ -42,7 +42,8 @@ class CostModel {
 
  private:
   static constexpr std::size_t kQueryCounts = kMaxItemQueries + 1;
-  // A token of one head takes an H200's worker 14 ns, so a nanosecond is too coarse for what is multiplied by tokens.
+  // A token of one head takes a fast worker a few nanoseconds, so whole ones are too coarse for what is multiplied by
+  // tokens.
   static constexpr int kFractionBits = 16;
   // Beyond these a prediction stays at its limit, so that no product or sum of a batch overflows: 64 M tokens in one
   // item, a millisecond a token, 18 minutes a task.

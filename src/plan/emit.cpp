@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/check.hpp"
+
 namespace trunkline {
 namespace {
 
@@ -72,6 +74,12 @@ void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, std::
 
 }  // namespace
 
+void check_list_lengths(const ListLengths& lengths) {
+  if (lengths.longest() <= kMaxListLength) return;
+  fail(ErrorCode::kUnsupported, "the plan would have ", lengths.items, " items with ", lengths.entries,
+       " queries and up to ", lengths.spans, " spans; supported are up to ", kMaxListLength, " of each");
+}
+
 void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division& division, const TileTable& tiles,
                        Plan& plan) {
   emit_queries(forest, packs.order().size(), plan);
@@ -101,27 +109,24 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
   }
 }
 
-// All lists are sized at once: growing them by one element at a time took a seventh of the plan. On the same way,
-// the items of each query are counted: in time linear in runs and positions, by where runs begin and end.
+// Lists whose lengths are known are sized at once, since growing them element by element costs more than filling them.
+// The items of each query are counted in time linear in runs and positions, by where runs begin and end.
 void PlanEmitter::make_room(const Packs& packs, const Division& division, Plan& plan) {
+  const ListLengths& lengths = division.lengths();
+  check_list_lengths(lengths);
   items_at_.assign(static_cast<std::size_t>(packs.order().size()) + 1, 0);
   std::int32_t* const counts = items_at_.data();
-  std::size_t items = 0;
-  std::size_t entries = 0;
   for (std::size_t i = 0; i < packs.packs().size(); ++i) {
-    const Pack& pack = packs.packs()[i];
     const std::int32_t parts = division.parts(i);
-    items += static_cast<std::size_t>(parts);
-    entries += static_cast<std::size_t>(parts) * static_cast<std::size_t>(pack.queries);
-    for (const Range run : packs.runs(pack)) {
+    for (const Range run : packs.runs(packs.packs()[i])) {
       counts[run.begin] += parts;
       counts[run.end] -= parts;
     }
   }
   std::partial_sum(items_at_.begin(), items_at_.end(), items_at_.begin());
-  plan.items.resize(items);
-  plan.item_queries.resize(entries);
-  plan.item_outputs.resize(entries);
+  plan.items.resize(static_cast<std::size_t>(lengths.items));
+  plan.item_queries.resize(static_cast<std::size_t>(lengths.entries));
+  plan.item_outputs.resize(static_cast<std::size_t>(lengths.entries));
   plan.spans.clear();
   plan.masks.clear();
 }

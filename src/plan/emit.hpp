@@ -13,9 +13,13 @@
 
 namespace trunkline {
 
+/// \throws Error(kUnsupported) with the lengths, when one is above kMaxListLength.
+void check_list_lengths(const ListLengths& lengths);
+
 /// Fills a plan's queries, items, spans, masks, outputs and merge lists; keeps its scratch memory between plans.
 class PlanEmitter {
  public:
+  /// \throws Error(kUnsupported) when the plan's lists would be too long, before they are made.
   void emit(const Forest& forest, const Packs& packs, const Division& division, const TileTable& tiles, Plan& plan);
 
  private:

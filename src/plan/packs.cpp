@@ -1,8 +1,16 @@
 #include "plan/packs.hpp"
 
 #include <algorithm>
+#include <iterator>
+
+#include "base/check.hpp"
 
 namespace trunkline {
+
+void refuse_list(const char* name, std::int64_t length) {
+  fail(ErrorCode::kUnsupported, "the policy's packs have ", length, " ", name, "; supported are up to ",
+       kMaxListLength);
+}
 
 void Packs::reset(const QueryOrder& order, std::int32_t max_queries) {
   order_ = &order;
@@ -45,7 +53,7 @@ void Packs::close_misfit() {
     for (const PackSegment& segment : wide_segments_) {
       if (open_pack_reads(segment)) add_segment(segment);
     }
-    push_pack(static_cast<std::int32_t>(runs_.size()), static_cast<std::int32_t>(segments_.size()));
+    push_pack(std::ssize(runs_), std::ssize(segments_));
   }
 }
 

@@ -1,7 +1,9 @@
 // Packs: what a policy decides, before anything is cut, given a tile, or laid out as a plan.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <vector>
@@ -10,6 +12,19 @@
 #include "trunkline/types.hpp"
 
 namespace trunkline {
+
+/// Entries of one list that the 32-bit indices of packs and plans reach.
+inline constexpr std::int64_t kMaxListLength = std::numeric_limits<std::int32_t>::max();
+
+/// \throws Error(kUnsupported): a list of packs is too long.
+[[noreturn]] void refuse_list(const char* name, std::int64_t length);
+
+/// The index one past a list's last entry.
+/// \throws Error(kUnsupported) naming a list longer than kMaxListLength.
+inline std::int32_t end_index(const char* name, std::int64_t length) {
+  if (length > kMaxListLength) refuse_list(name, length);
+  return static_cast<std::int32_t>(length);
+}
 
 /// Value of PackSegment::readers for "every query of the pack".
 inline constexpr Range kAllReaders = {0, std::numeric_limits<std::int32_t>::max()};
@@ -68,10 +83,10 @@ class Packs {
     open_tokens_ = segment.tokens();
     runs_.push_back(positions);
     segments_.push_back(segment);
-    close_at(open_runs_ + 1, open_segments_ + 1);
+    close_at(std::int64_t{open_runs_} + 1, std::int64_t{open_segments_} + 1);
   }
   /// Ends the pack. A pack of no query vanishes.
-  void close() { close_at(static_cast<std::int32_t>(runs_.size()), static_cast<std::int32_t>(segments_.size())); }
+  void close() { close_at(std::ssize(runs_), std::ssize(segments_)); }
 
   std::span<const Pack> packs() const { return packs_; }
   /// Those of all packs, pack by pack.
@@ -81,6 +96,8 @@ class Packs {
   std::span<const PackSegment> segments(const Pack& pack) const { return slice(segments_, pack.segments); }
   /// Entries of all packs together: a query counts once in each pack that holds it.
   std::int64_t total_queries() const { return total_queries_; }
+  /// Segments of all packs together.
+  std::int64_t total_segments() const { return open_segments_; }
   /// Tokens that the packs read, each as often as a pack reads it.
   std::int64_t total_tokens() const { return total_tokens_; }
   const QueryOrder& order() const { return *order_; }
@@ -90,16 +107,17 @@ class Packs {
   static std::span<const T> slice(const std::vector<T>& all, Range range) {
     return {all.data() + range.begin, static_cast<std::size_t>(range.size())};
   }
-  /// \param runs one past the pack's last
-  /// \param segments one past the pack's last
-  void close_at(std::int32_t runs, std::int32_t segments) {
+  /// \param run_count runs of all packs, this one's included; segments likewise
+  void close_at(std::int64_t run_count, std::int64_t segment_count) {
     if (open_queries_ > 0 && open_queries_ <= max_queries_) {
-      push_pack(runs, segments);
+      push_pack(run_count, segment_count);
     } else {
       close_misfit();
     }
   }
-  void push_pack(std::int32_t runs, std::int32_t segments) {
+  void push_pack(std::int64_t run_count, std::int64_t segment_count) {
+    const std::int32_t runs = end_index("runs of queries", run_count);
+    const std::int32_t segments = end_index("segments", segment_count);
     total_queries_ += open_queries_;
     total_tokens_ += open_tokens_;
     packs_.push_back({{open_runs_, runs}, {open_segments_, segments}, open_queries_, open_tokens_});

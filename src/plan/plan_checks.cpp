@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "base/check.hpp"
@@ -9,6 +10,9 @@
 
 namespace trunkline {
 namespace {
+
+// Far above any model's. It keeps the byte counts of PlanStatistics in 64 bits for up to 2^40 tokens.
+constexpr std::int32_t kMaxQueryHeads = 4096;
 
 void check_positive(const char* name, double value) {
   if (!(value > 0) || !std::isfinite(value)) {
@@ -56,6 +60,9 @@ void check_shape(const AttentionShape& shape) {
     fail(ErrorCode::kInvalidArgument, "shape has ", shape.q_heads, " query heads and ", shape.kv_heads,
          " KV heads; both must be >= 1");
   }
+  if (shape.q_heads > kMaxQueryHeads) {
+    fail(ErrorCode::kUnsupported, "shape.q_heads is ", shape.q_heads, "; supported: up to ", kMaxQueryHeads);
+  }
   if (shape.q_heads % shape.kv_heads != 0 || shape.group_size() > 16) {
     fail(ErrorCode::kUnsupported, "shape has ", shape.q_heads, " query heads for ", shape.kv_heads,
          " KV heads; q_heads must be a multiple of kv_heads, from 1 to 16 times as many");
@@ -65,6 +72,10 @@ void check_shape(const AttentionShape& shape) {
   }
   if (shape.page_size < 1) {
     fail(ErrorCode::kInvalidArgument, "shape.page_size is ", shape.page_size, "; it must be >= 1");
+  }
+  if (shape.dtype != DType::kF32 && shape.dtype != DType::kF16 && shape.dtype != DType::kBF16) {
+    fail(ErrorCode::kUnsupported, "shape.dtype is number ", static_cast<int>(shape.dtype),
+         "; supported: f32, f16, bf16");
   }
 }
 

@@ -2,8 +2,8 @@
 
 namespace trunkline {
 
-// Longest first, to within a cost class (3 %), and by index within one: a counting sort, since sorting 1,400 costs
-// exactly would take half of the time that a whole plan may.
+// Longest first, to within a cost class (3 %), and by index within one: a counting sort takes linear time, and costs
+// are predictions, so their exact order is worth no more.
 void Scheduler::schedule(const std::vector<Nanoseconds>& item_costs, std::vector<std::int32_t>& order) {
   next_.assign(CostClasses::kClasses, 0);
   classes_.resize(item_costs.size());

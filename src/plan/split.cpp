@@ -35,6 +35,7 @@ const char* name_of(KvSplit split) {
 void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split) {
   granule_ = split == KvSplit::kBalance ? kBalanceGranule : 1;
   parts_.assign(packs.packs().size(), 1);
+  lengths_ = {static_cast<std::int64_t>(parts_.size()), packs.total_queries(), packs.total_segments()};
   cost_whole_packs(packs, costs);
   predicted_ = classes_.makespan(costs.workers(), costs.kv_heads());
   if (split == KvSplit::kBalance) cut_for_balance(packs, costs);
@@ -84,14 +85,27 @@ void Division::count_merged_queries(const Packs& packs) {
   }
 }
 
-// PAT, section 6: what is longer than the mean over all packs is cut into equal parts that are not.
+// A cut falls in one segment, which then gives one span more.
+void Division::count_cut_lists(const Packs& packs) {
+  lengths_ = {};
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    lengths_.items += parts_[i];
+    lengths_.entries += std::int64_t{parts_[i]} * packs.packs()[i].queries;
+  }
+  lengths_.spans = packs.total_segments() + lengths_.items - static_cast<std::int64_t>(parts_.size());
+}
+
+// PAT, section 6: what is longer than the mean is cut into equal parts that are not. Packs without tokens, which read
+// nothing, do not count in the mean: so it is at least one token, and no pack has more parts than tokens.
 void Division::cut_to_mean(const Packs& packs, const CostModel& costs) {
   const std::int64_t total = packs.total_tokens();
   if (total == 0) return;
-  const auto count = static_cast<std::int64_t>(packs.packs().size());
+  const std::int64_t count =
+      std::count_if(packs.packs().begin(), packs.packs().end(), [](const Pack& pack) { return pack.tokens > 0; });
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(ceil_div(packs.packs()[i].tokens * count, total), 1));
   }
+  count_cut_lists(packs);
   predicted_ = makespan(packs, costs, parts_);
 }
 
@@ -105,6 +119,7 @@ void Division::cut_for_balance(const Packs& packs, const CostModel& costs) {
     if (predicted >= predicted_) continue;
     predicted_ = predicted;
     parts_ = tried_parts_;
+    count_cut_lists(packs);
   }
 }
 

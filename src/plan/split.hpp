@@ -1,6 +1,7 @@
 // Cutting packs along KV, and what the pieces cost.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,15 @@
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
+
+/// How long a plan's lists will be, known before any is made.
+struct ListLengths {
+  std::int64_t items = 0;
+  std::int64_t entries = 0;  ///< of item_queries; no less than items or partials, which have one each at least
+  std::int64_t spans = 0;    ///< at most
+
+  std::int64_t longest() const { return std::max(entries, spans); }
+};
 
 /// How each pack is cut: part j of p covers tokens [part_begin(j), part_begin(j + 1)) of the pack's segments, laid end
 /// to end.
@@ -23,6 +33,7 @@ class Division {
     if (part == 0) return 0;  // most packs are whole, and divisions are slow
     return part == parts ? pack.tokens : pack.tokens / granule_ * part / parts * granule_;
   }
+  const ListLengths& lengths() const { return lengths_; }
   /// Predicted cost of each item in one KV head, pack by pack, part by part.
   void item_costs(const Packs& packs, const CostModel& costs, std::vector<Nanoseconds>& result) const;
   /// Launch, and all tasks on all workers.
@@ -33,6 +44,7 @@ class Division {
   void count_merged_queries(const Packs& packs);
   void cut_to_mean(const Packs& packs, const CostModel& costs);
   void cut_for_balance(const Packs& packs, const CostModel& costs);
+  void count_cut_lists(const Packs& packs);
   bool cap_parts(const Packs& packs, Nanoseconds cap);
   Nanoseconds makespan(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts);
   template <class Visit>
@@ -42,6 +54,7 @@ class Division {
   std::int64_t granule_ = 1;              // cuts are at multiples of it
   std::vector<std::int32_t> parts_;       // [packs]
   std::vector<Nanoseconds> whole_costs_;  // [packs] uncut
+  ListLengths lengths_;
   Nanoseconds predicted_ = 0;
   CostClasses classes_;
   std::vector<std::int32_t> tried_parts_;    // [packs]

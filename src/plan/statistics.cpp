@@ -1,6 +1,9 @@
 #include "plan/statistics.hpp"
 
 #include <algorithm>
+#include <limits>
+
+#include "base/check.hpp"
 
 namespace trunkline {
 namespace {
@@ -23,6 +26,11 @@ PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Pac
   const AttentionShape& shape = plan.shape;
   const std::int64_t token_bytes = shape.kv_bytes_per_token() * shape.kv_heads;
   const std::int64_t query_elements = std::int64_t{shape.q_heads} * shape.head_dim;
+
+  if (packs.total_tokens() > std::numeric_limits<std::int64_t>::max() / token_bytes) {
+    fail(ErrorCode::kUnsupported, "the plan reads ", packs.total_tokens(), " tokens of ", token_bytes,
+         " bytes; supported are up to 2^63 - 1 bytes");
+  }
 
   PlanStatistics result;
   result.kv_tokens_total = forest.total_tokens;

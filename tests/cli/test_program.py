@@ -198,6 +198,16 @@ class PlanTest(ProgramTest):
                     self.assertLessEqual(chosen, row["forest"]["total_tokens"])
                     self.assertGreaterEqual(chosen, row["forest"]["distinct_tokens"])
 
+    @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for arguments in (["plan", *TINY, *QUICK], ["plan", *TINY, *QUICK, "--json"], ["--version"]):
+            with self.subTest(arguments=arguments), open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=240, check=False
+                )
+                self.assertEqual(done.returncode, 3)
+                self.assertEqual(done.stderr, "trunkline: error: standard output cannot be written\n")
+
 
 class DoctorTest(ProgramTest):
     def test_text(self):

@@ -42,6 +42,26 @@ TEST(Planner, UnsupportedShapesAreNamed) {
   shape = testing::shape_of(32, 8);
   shape.page_size = 0;
   EXPECT_THAT(shape_error(ErrorCode::kInvalidArgument, shape), HasSubstr("page_size is 0"));
+  shape = testing::shape_of(32, 8);
+  shape.dtype = static_cast<DType>(7);
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("dtype is number 7; supported: f32, f16, bf16"));
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, testing::shape_of(4112, 257)),
+              HasSubstr("q_heads is 4112; supported: up to 4096"));
+  EXPECT_NO_THROW(
+      make_plan(testing::star_forest(32, 2, 8), testing::shape_of(4096, 4096), testing::cpu_like_profile(1)));
+}
+
+TEST(Planner, BytesBeyond64BitsAreRefused) {
+  AttentionShape shape = testing::shape_of(4096, 4096);
+  shape.head_dim = 256;
+  shape.dtype = DType::kF32;  // 2^23 bytes a token
+  const PlanOptions flat{Policy::kFlat, KvSplit::kNone, {}};
+  const auto plan_requests = [&](std::int32_t requests) {
+    return make_plan(testing::unshared_forest(requests, 1 << 30), shape, testing::cpu_like_profile(1), flat);
+  };
+  EXPECT_EQ(plan_requests(1023).statistics.kv_bytes_read, std::int64_t{1023} << 53);
+  EXPECT_THAT(message_of(ErrorCode::kUnsupported, [&] { plan_requests(1024); }),
+              HasSubstr("reads 1099511627776 tokens of 8388608 bytes"));
 }
 
 TEST(Planner, ATileTooSmallForOneQueryIsNamed) {

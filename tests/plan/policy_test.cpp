@@ -183,6 +183,35 @@ TEST(KvSplitMean, CutsWhatIsLongerThanTheMeanIntoEqualParts) {
   EXPECT_EQ(plan.partials, 3);
 }
 
+// 3 tokens, 1 token and 1,000 empty requests: the mean over what is read is 2 tokens.
+TEST(KvSplitMean, EmptyRequestsDoNotCountInTheMean) {
+  const std::vector<std::int32_t> parent = {-1, -1};
+  const std::vector<std::int32_t> tokens = {3, 1};
+  std::vector<std::int32_t> end_node(1002, -1);
+  end_node[0] = 0;
+  end_node[1] = 1;
+  const Plan plan = plan_with(build_forest(ExplicitTree{parent, tokens, end_node}), Policy::kFlat, KvSplit::kMean);
+  EXPECT_EQ(plan.items.size(), 1003u);
+  EXPECT_EQ(plan.partials, 2);
+
+  end_node[1] = -1;
+  const std::vector<std::int32_t> root = {-1};
+  const std::vector<std::int32_t> ten = {10};
+  EXPECT_EQ(plan_with(build_forest(ExplicitTree{root, ten, end_node}), Policy::kFlat, KvSplit::kMean).items.size(),
+            1002u);
+}
+
+// One request of 1,000 tokens and 999 of one: the mean, just below 2 tokens, is more than most have.
+TEST(KvSplitMean, NoPackHasMorePartsThanTokens) {
+  const std::vector<std::int32_t> parent(1000, -1);
+  std::vector<std::int32_t> tokens(1000, 1);
+  tokens[0] = 1000;
+  std::vector<std::int32_t> end_node(1000);
+  std::iota(end_node.begin(), end_node.end(), 0);
+  const Plan plan = plan_with(build_forest(ExplicitTree{parent, tokens, end_node}), Policy::kFlat, KvSplit::kMean);
+  EXPECT_EQ(plan.items.size(), 501u + 999u);
+}
+
 TEST(KvSplitMean, EqualLengthsAreNotCut) {
   EXPECT_EQ(plan_with(testing::unshared_forest(9, 777), Policy::kFlat, KvSplit::kMean).items.size(), 9u);
 }

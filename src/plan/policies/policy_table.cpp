@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 
 #include "base/check.hpp"
@@ -15,6 +16,15 @@ constexpr std::array kPolicies = {
     PolicyRow{Policy::kProfit, "profit", pack_profit, true},
     PolicyRow{Policy::kAuto, "auto", nullptr, false},
 };
+
+constexpr bool rows_are_in_enumeration_order() {
+  for (std::size_t i = 0; i < kPolicies.size(); ++i) {
+    if (kPolicies[i].policy != static_cast<Policy>(i)) return false;
+  }
+  return true;
+}
+static_assert(rows_are_in_enumeration_order(), "policy_row() finds a policy's row by its number");
+static_assert(kPolicies.back().policy == Policy::kAuto, "Candidates keeps a place for each policy before kAuto");
 
 }  // namespace
 

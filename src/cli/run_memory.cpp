@@ -1,0 +1,74 @@
+#include "cli/run_memory.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "cli/text.hpp"
+#include "kv/paged_batch.hpp"
+#include "kv/synthetic_cache.hpp"
+#include "trunkline/machine.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+// Sizes that no machine has would overflow; a few of these still add up.
+constexpr double kTooMuch = 0x1p59;
+
+std::int64_t whole_bytes(double bytes) {
+  return static_cast<std::int64_t>(std::min(bytes, kTooMuch));
+}
+
+// Nodes with tokens on the paths of all requests: no policy has more (request, pack) pairs, each a partial, unless it
+// cuts packs along KV. Cuts are few (some pieces a worker), so they are left out of the estimate.
+double nodes_on_paths(const PrefixTree& tree) {
+  std::vector<std::int32_t> depth(tree.parent.size());
+  for (std::size_t node = 0; node < depth.size(); ++node) {
+    const std::int32_t parent = tree.parent[node];
+    depth[node] = (parent < 0 ? 0 : depth[static_cast<std::size_t>(parent)]) + (tree.tokens[node] > 0 ? 1 : 0);
+  }
+  double sum = 0;
+  for (const std::int32_t node : tree.end_node) sum += node < 0 ? 0 : depth[static_cast<std::size_t>(node)];
+  return sum;
+}
+
+// Two plans, `flat` and the policy, each with a workspace of its own.
+std::int64_t plans_bytes(const PrefixTree& tree, const AttentionShape& shape) {
+  // Items, spans, merge lists, and what resolve() makes of them, for one (request, pack) pair.
+  constexpr double kPlanBytes = 256;
+  const double partial_bytes = 4.0 * shape.q_heads * (shape.head_dim + 1.0);  // fp32 O and LSE
+  return whole_bytes(2 * nodes_on_paths(tree) * (partial_bytes + kPlanBytes));
+}
+
+// The oracle holds one KV head of one request at a time, keys and values in fp64.
+std::int64_t oracle_bytes(const PrefixTree& tree, const AttentionShape& shape) {
+  const std::vector<std::int32_t> lengths = path_tokens(tree);
+  const std::int32_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+  return whole_bytes(16.0 * shape.head_dim * longest);
+}
+
+}  // namespace
+
+std::int64_t run_memory_bytes(const PrefixTree& tree, const Options& options) {
+  constexpr std::int64_t kMeasureBytes = std::int64_t{256} << 20;  // what measure_cpu_profile() reads
+  const AttentionShape& shape = options.shape;
+  const PagedBatchSize size = paged_batch_size(tree, shape.page_size);
+  const std::int64_t tensors = synthetic_cache_bytes(shape, size.num_pages, size.rows);
+  // As much again as Q, O and the tables, for the forest and the outputs that the oracle compares with.
+  const std::int64_t copies = synthetic_cache_bytes(shape, 0, size.rows) + size.table_bytes();
+  const std::int64_t last = options.check ? std::max(kMeasureBytes, oracle_bytes(tree, shape)) : kMeasureBytes;
+  return tensors + copies + size.table_bytes() + plans_bytes(tree, shape) + last;
+}
+
+void check_run_memory(const std::vector<DecodeBatch>& batches, const Options& options, std::int64_t flush_bytes) {
+  const std::int64_t available = cpu_info().memory_available_bytes;
+  for (const DecodeBatch& batch : batches) {
+    const std::int64_t needed = run_memory_bytes(batch.tree, options) + flush_bytes;
+    if (needed <= available) continue;
+    fail(ErrorCode::kInvalidArgument, batch.tree.name, " needs ", needed, " bytes of memory (",
+         human_bytes(static_cast<double>(needed)), ") and ", available, " are available (",
+         human_bytes(static_cast<double>(available)),
+         "); give fewer KV heads (--heads), a smaller --head-dim, a 16-bit --dtype, or a smaller batch");
+  }
+}
+
+}  // namespace trunkline::cli
