@@ -85,9 +85,8 @@ double cost_of(const WorkItem& item, std::span<const ResolvedSpan> spans, std::i
   return tokens * (kReadRows + item.queries.size() * group_size);
 }
 
-// Cuts each item into tasks of some KV heads. Many heads keep a page together and share the walk over the spans:
-// reading 1 of 8 heads at a time costs a quarter more. Few leave enough tasks to balance where one item is large, and
-// keep wide items in cache.
+// Cuts each item into tasks of some KV heads. Many heads read a page as it lies and share the walk over the spans. Few
+// leave enough tasks to balance where one item is large, and keep wide items in cache.
 void divide_into_tasks(const Plan& plan, const Workspace& workspace, const KernelTable& kernels, int workers) {
   const std::int32_t kv_heads = plan.shape.kv_heads;
   const std::int32_t group_size = plan.shape.group_size();
