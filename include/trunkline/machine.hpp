@@ -17,6 +17,40 @@ struct TileShape {
   bool operator==(const TileShape&) const = default;
 };
 
+/// Weights of FastTree's costs (equations 7 and 10). The paper gives no values; these are its code's.
+struct PaddingCosts {
+  double alpha = 0.66;  ///< of rows padded to a tile, times tokens
+  double beta = 0.33;   ///< of tokens padded to a tile, times rows
+  double gamma = 0.1;   ///< of rows whose partials need a merge
+};
+
+/// Measured time of one (item, KV head) on one worker while all workers are busy, by rows and tokens. Between the
+/// points it is interpolated, beyond them it grows in proportion.
+struct CostTable {
+  std::int32_t head_dim = 0;         ///< that it was measured for
+  std::vector<std::int32_t> rows;    ///< rising; empty: not measured
+  std::vector<std::int32_t> tokens;  ///< rising
+  std::vector<double> us;            ///< [rows, tokens]
+};
+
+/// The KV tile of items from so many tokens on.
+struct TileStep {
+  std::int32_t tokens = 0;  ///< 0 or a power of two
+  std::int32_t n = 0;
+  bool operator==(const TileStep&) const = default;
+};
+
+/// What limits the tiles of a GPU kernel (PAT, section 5.2); zero where unknown, as on CPUs.
+struct GpuLimits {
+  std::int32_t sms = 0;
+  std::int64_t shared_bytes_per_sm = 0;
+  std::int64_t shared_bytes_per_cta = 0;
+  std::int64_t registers_per_sm = 0;
+  std::int32_t registers_per_thread = 0;
+  std::int32_t threads_per_sm = 0;
+  std::int32_t ctas_per_sm = 0;
+};
+
 /// Facts of one device. Times in microseconds, rates per microsecond, sizes in bytes.
 struct MachineProfile {
   std::string name;
@@ -24,8 +58,12 @@ struct MachineProfile {
   std::int32_t workers = 1;       ///< CPU threads, or CTAs that run at once
   double read_bytes_per_us = 0;   ///< streaming read, all workers together
   double flops_per_us = 0;        ///< fp32 FMA (CPU) or 16-bit matrix rate (GPU), all workers together
+  double cache_bytes_per_us = 0;  ///< re-reading what the last-level cache holds, all workers; 0: as read_bytes_per_us
+  double latency_us = 0;          ///< of a small read from memory: what bytes in flight must cover (PAT, figure 7a)
   double launch_us = 0;           ///< fixed cost of one run
+  double fill_us = 0;             ///< until a worker's first tokens arrive, once a run
   double item_us = 0;             ///< fixed cost of one (item, KV head) on its worker
+  double cut_us = 0;              ///< what one (item, KV head) costs more when it leaves partials, besides their bytes
   double partial_us_per_kib = 0;  ///< write, read back and merge one KiB of partials, on one worker
   double memory_overlap = 1;      ///< share of the shorter of memory and compute time hidden behind the longer
   double flop_efficiency = 1;     ///< share of flops_per_us that full tiles reach
@@ -33,6 +71,11 @@ struct MachineProfile {
   std::int32_t row_quantum = 1;   ///< rows that a kernel computes together
   std::int64_t llc_bytes = 0;     ///< last-level cache
   std::vector<TileShape> tiles;   ///< compiled tiles, by rising m
+  std::vector<TileStep> tile_steps;  ///< which n of an m an item gets, by rising tokens; empty: the largest it fills
+  std::int32_t half_rows = 0;  ///< tiles of twice so many rows work as two halves, each on its own tokens; 0: none do
+  PaddingCosts padding;
+  CostTable cost_table;
+  GpuLimits gpu;
 };
 
 /// Instruction sets of the CPU kernels, from the most portable to the fastest.

@@ -18,10 +18,15 @@ namespace trunkline {
 
 /// How a forest becomes work items. Each policy is one row of the table in src/plan/policies/policy_table.cpp.
 enum class Policy : std::uint8_t {
-  kFlat,    ///< one request per item: FlashDecoding, FlashInfer; what an unshared batch must cost
-  kNode,    ///< one item per forest node: PAT-naive, DeFT-Node
-  kProfit,  ///< PAT's algorithm 1: a child with 4 x queries >= the parent's tokens carries the parent's tokens along
-  kAuto,    ///< the one with the least predicted time on the given machine
+  kFlat,      ///< one request per item: FlashDecoding, FlashInfer; what an unshared batch must cost
+  kCascade,   ///< one prefix common to the whole batch, then suffixes: RelayAttention, Hydragen
+  kNode,      ///< one item per forest node: PAT-naive, DeFT-Node
+  kProfit,    ///< PAT's algorithm 1: a child with 4 x queries >= the parent's tokens carries the parent's tokens along
+  kGreedy,    ///< FastTree's algorithm 1: a child carries the parent's tokens where padding costs less than partials
+  kFlatten,   ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
+  kBalanced,  ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
+  kTrunk,     ///< row tiles of neighbouring requests; each streams what any of its rows needs once, with masks
+  kAuto,      ///< the one with the least predicted time on the given machine
 };
 const char* name_of(Policy policy);
 /// \throws Error naming the known policies.
@@ -33,6 +38,7 @@ struct Query {
   std::uint32_t generation = 0;
   std::int32_t token = 0;     ///< index among the request's query tokens of this step
   std::int32_t from_end = 0;  ///< query tokens of the request after this one; its position is kv_len - 1 - from_end
+  std::int32_t parent = -1;   ///< the query token before it: token - 1, but in token trees any earlier one; -1: none
   bool operator==(const Query&) const = default;
 };
 
@@ -42,6 +48,7 @@ enum SpanFlags : std::uint32_t {
   kSpanBeginFromEnd = 1,  ///< `begin` is added to the live kv_len of the span's slot (so it is <= 0)
   kSpanEndFromEnd = 2,    ///< `end` is added to the live kv_len of the span's slot: the span is open-ended
   kSpanTokenMask = 4,     ///< `mask` is the mask of the span's first token; token i has mask + i (token trees)
+  kSpanBothHalves = 8,    ///< in an item that works as two halves: queries of both see the span
 };
 
 /// A run of tokens read through one request's page table.
@@ -78,6 +85,9 @@ struct WorkItem {
   Range queries;  ///< into Plan::item_queries and Plan::item_outputs; at most kMaxItemQueries
   Range spans;    ///< into Plan::spans
   TileShape tile;
+  /// Queries of the first half, where the tile works as two halves of MachineProfile::half_rows rows that pass over
+  /// each other's tokens; 0 where it works as one.
+  std::int32_t first_half = 0;
   bool operator==(const WorkItem&) const = default;
 };
 
@@ -104,6 +114,9 @@ struct PlanStatistics {
   std::int64_t kv_tokens_total = 0;     ///< read by a one-request-at-a-time kernel
   std::int64_t kv_tokens_distinct = 0;  ///< in the forest
   std::int64_t kv_tokens_read = 0;      ///< read by this plan
+  /// Read if an item could hold any number of queries: what the policy's grouping alone costs, without the re-reads by
+  /// tiles that are too narrow for a group.
+  std::int64_t kv_tokens_grouped = 0;
   std::int64_t kv_bytes_distinct = 0;
   std::int64_t kv_bytes_read = 0;
   std::int64_t kv_bytes_reread = 0;  ///< kv_bytes_read - kv_bytes_distinct: served by a cache where one holds them
@@ -141,16 +154,52 @@ struct Plan {
 
 /// How packs longer than their share are cut along KV.
 enum class KvSplit : std::uint8_t {
+  kOwn,      ///< as the policy has it: `balanced` and `trunk` decide themselves, `greedy` takes kLong, `flatten` kNone,
+             ///< the others kBalance
   kBalance,  ///< where the cost model says that idle workers cost more than the extra partials
-  kMean,     ///< PAT section 6: packs longer than the mean are cut into equal parts of at most the mean
+  kMean,     ///< PAT, section 6: packs longer than the mean are cut into equal parts of at most the mean
+  kLong,     ///< FastTree, section 4.3: pieces of at most 1,024 tokens, of 128 where workers would idle
   kNone,
 };
 const char* name_of(KvSplit split);
+/// \throws Error naming the known splits.
+KvSplit split_from_name(std::string_view name);
+
+/// When a child takes its queries out of its parent's pack and carries the parent's tokens along.
+enum class ProfitCost : std::uint8_t {
+  kMemory,   ///< PAT, equations 1 and 2: when the partials that it saves outweigh the tokens that are read once more
+  kCompute,  ///< PAT-compute, the ablation: FastTree's costs (5) to (11)
+};
+const char* name_of(ProfitCost cost);
+/// \throws Error naming the known ones.
+ProfitCost profit_cost_from_name(std::string_view name);
+
+/// Whether `trunk` moves prefixes into items of their own, at the price of partials.
+enum class TrunkHoist : std::uint8_t {
+  kByDevice,  ///< kByCost on a CPU, kNever on a GPU
+  kByCost,    ///< where the cost model says that reading a prefix again costs more
+  kNever,
+};
+const char* name_of(TrunkHoist hoist);
+/// \throws Error naming the known ones.
+TrunkHoist trunk_hoist_from_name(std::string_view name);
+
+/// What single policies leave open; the others ignore it.
+struct PolicyOptions {
+  std::int32_t node_chunk = 0;  ///< `node`: nodes are cut into chunks of so many tokens (DeFT's: 128); 0: whole nodes
+  ProfitCost profit_cost = ProfitCost::kMemory;  ///< `profit`
+  bool greedy_phases = true;          ///< `greedy`: small tiles for nodes of few queries, where each tile fills the machine
+  std::int32_t flatten_block = 128;   ///< `flatten`: tokens of a block
+  std::int32_t trunk_rows = 0;        ///< `trunk`: rows of a tile, one of the profile's; 0: by the cost model
+  TrunkHoist trunk_hoist = TrunkHoist::kByDevice;  ///< `trunk`
+};
 
 struct PlanOptions {
   Policy policy = Policy::kAuto;
-  KvSplit split = KvSplit::kBalance;
+  KvSplit split = KvSplit::kOwn;
   PlanCapacity capacity;
+  PolicyOptions policies;
+  TileShape tile;  ///< the tile of all items (PAT-fixed is 64 x 128), one of the profile's; 0 x 0: by the selector
 };
 
 /// What `auto` saw of one candidate.

@@ -19,7 +19,11 @@ struct Words {
   std::string dtype = "f16";
   std::string device = "auto";
   std::string policy = "auto";
-  std::string split = "balance";
+  std::string split = "own";
+  std::string profit_cost = "memory";
+  std::string greedy_phases = "on";
+  std::string trunk_hoist = "device";
+  std::string tile = "auto";
   std::string layout = "nhd";
   std::string machine = "measured";
 };
@@ -59,13 +63,29 @@ void parse_heads(const std::string& heads, AttentionShape& shape) {
   }
 }
 
+TileShape parse_tile(const std::string& tile) {
+  if (tile == "auto") return {};
+  const std::size_t cross = tile.find('x');
+  const TileShape shape{parse_count(std::string_view(tile).substr(0, cross)),
+                        cross == std::string::npos ? 0 : parse_count(std::string_view(tile).substr(cross + 1))};
+  if (shape.m < 1 || shape.n < 1) fail_option("--tile", tile, "auto, or rows x tokens of one of the machine's, as in 64x128");
+  return shape;
+}
+
+void understand_policies(const Words& words, PlanOptions& plan) {
+  plan.policy = policy_from_name(words.policy);
+  plan.split = split_from_name(words.split);
+  plan.policies.profit_cost = profit_cost_from_name(words.profit_cost);
+  plan.policies.greedy_phases = choose<bool>("--greedy-phases", words.greedy_phases, {{"on", true}, {"off", false}});
+  plan.policies.trunk_hoist = trunk_hoist_from_name(words.trunk_hoist);
+  plan.tile = parse_tile(words.tile);
+}
+
 void understand(const Words& words, Options& options) {
   parse_heads(words.heads, options.shape);
   options.shape.dtype =
       choose<DType>("--dtype", words.dtype, {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}});
-  options.plan.policy = policy_from_name(words.policy);
-  options.plan.split = choose<KvSplit>(
-      "--split", words.split, {{"balance", KvSplit::kBalance}, {"mean", KvSplit::kMean}, {"none", KvSplit::kNone}});
+  understand_policies(words, options.plan);
   options.layout =
       choose<CacheLayout>("--layout", words.layout, {{"nhd", CacheLayout::kNhd}, {"hnd", CacheLayout::kHnd}});
   options.profile = choose<ProfileSource>(
@@ -102,9 +122,6 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--policy", words.policy, "How the batch is packed: " + policy_names())
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--split", words.split, "How long packs are cut along KV: balance, mean, none")
-      ->capture_default_str()
-      ->type_name("NAME");
   app.add_option("--device", words.device, "auto, cpu")->capture_default_str()->type_name("NAME");
   app.add_option("--machine", words.machine, "Where planning's machine facts come from: measured, generic")
       ->capture_default_str()
@@ -113,6 +130,34 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{0}, INT64_MAX))
       ->type_name("N");
+}
+
+void add_policy_options(CLI::App& app, Options& options, Words& words) {
+  PolicyOptions& policies = options.plan.policies;
+  app.add_option("--split", words.split, "How long packs are cut along KV: own (the policy's way), balance, mean, long, none")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--tile", words.tile, "Tile of all items: auto, or rows x tokens, as in 64x128")
+      ->capture_default_str()
+      ->type_name("MxN");
+  app.add_option("--node-chunk", policies.node_chunk, "node: tokens of a chunk; 0: whole nodes")
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--profit-cost", words.profit_cost, "profit: memory (PAT), compute (FastTree's costs)")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--greedy-phases", words.greedy_phases, "greedy: small tiles for nodes of few queries: on, off")
+      ->capture_default_str()
+      ->type_name("on|off");
+  app.add_option("--flatten-block", policies.flatten_block, "flatten: tokens of a block")
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--trunk-rows", policies.trunk_rows, "trunk: rows of a tile; 0: by the cost model")
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_option("--trunk-hoist", words.trunk_hoist, "trunk: prefixes into items of their own: device, cost, never")
+      ->capture_default_str()
+      ->type_name("NAME");
 }
 
 void add_common_options(CLI::App& app, Options& options) {
@@ -146,6 +191,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   CLI::App* plan = app.add_subcommand("plan", "Explain a batch: its prefix forest, and what each policy makes of it");
   CLI::App* doctor = app.add_subcommand("doctor", "What this machine has, and what will be used");
   for (CLI::App* command : {run, plan}) add_shape_options(*command, options, words);
+  for (CLI::App* command : {run, plan}) add_policy_options(*command, options, words);
   for (CLI::App* command : {run, plan, doctor}) add_common_options(*command, options);
   add_run_options(*run, options, words);
   plan->add_flag("--all", options.all, "Print every node and item, however many");

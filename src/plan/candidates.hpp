@@ -20,6 +20,7 @@ namespace trunkline {
 /// One policy's proposal.
 struct Candidate {
   Packs packs;
+  CostModel costs;  ///< that know how much of what the packs read is read again
   Division division;
 };
 
@@ -28,27 +29,34 @@ class Candidates {
  public:
   /// \param forest outlives the candidates.
   /// \throws Error(kUnsupported) when a query's rows fit no tile of the profile.
-  void reset(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile);
+  void reset(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
+             const PlanOptions& options);
 
   /// \param policy other than kAuto.
   const Candidate& propose(Policy policy, KvSplit split);
-  /// Whether proposing `node` and `profit` would give different packs.
-  bool profit_differs() { return profit_merges(input()); }
   /// What propose() last answered for a policy.
   const Candidate& of(Policy policy) const { return candidates_[static_cast<std::size_t>(policy)]; }
 
   const Forest& forest() const { return *forest_; }
   const TileTable& tiles() const { return tiles_; }
-  const CostModel& costs() const { return costs_; }
+  /// No plan that reads all tokens of all requests is predicted to take less.
+  Nanoseconds least_flat_time() const;
 
  private:
-  PolicyInput input() { return {*forest_, order_, node_scratch_}; }
+  PolicyInput input() {
+    return {*forest_, *shape_, *profile_, order_, tiles_, costs_, options_->policies, scratch_};
+  }
+  void find_hot_tokens();
 
   const Forest* forest_ = nullptr;
+  const AttentionShape* shape_ = nullptr;
+  const MachineProfile* profile_ = nullptr;
+  const PlanOptions* options_ = nullptr;
   QueryOrder order_;
   TileTable tiles_;
   CostModel costs_;
-  std::vector<std::int32_t> node_scratch_;
+  PolicyScratch scratch_;
+  bool cached_rereads_ = false;  // all tokens that several requests share fit the last-level cache
   std::array<Candidate, static_cast<std::size_t>(Policy::kAuto)> candidates_;  // by policy; kAuto is the last
 };
 

@@ -37,31 +37,45 @@ Nanoseconds CostModel::to_nanoseconds(double microseconds) {
 void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape) {
   workers_ = profile.workers;
   kv_heads_ = shape.kv_heads;
-  launch_ = to_nanoseconds(profile.launch_us);
+  group_size_ = shape.group_size();
+  half_rows_ = profile.half_rows;
+  tile_rows_ = profile.device == Device::kCuda;
+  launch_ = to_nanoseconds(profile.launch_us + profile.fill_us);
   item_ = to_nanoseconds(profile.item_us);
+  cut_ = to_nanoseconds(profile.cut_us);
   exposed_ = to_fixed(std::clamp(1 - profile.memory_overlap, 0.0, 1.0));
 
   const double workers = profile.workers;
-  memory_per_token_ =
-      to_fixed(static_cast<double>(shape.kv_bytes_per_token()) * 1e3 * workers / profile.read_bytes_per_us);
-  const double row_ns =
-      4.0 * shape.head_dim * 1e3 * workers / (profile.flops_per_us * profile.flop_efficiency);  // one token, one row
+  const double token_bytes = static_cast<double>(shape.kv_bytes_per_token());
+  first_read_per_token_ = to_fixed(token_bytes * 1e3 * workers / profile.read_bytes_per_us);
+  const double cache_rate = std::max(profile.cache_bytes_per_us, profile.read_bytes_per_us);
+  cache_per_token_ = to_fixed(token_bytes * 1e3 * workers / cache_rate);
+  memory_per_token_ = first_read_per_token_;
+  compute_per_row_ = to_fixed(4.0 * shape.head_dim * 1e3 * workers / (profile.flops_per_us * profile.flop_efficiency));
   for (std::size_t queries = 0; queries < kQueryCounts; ++queries) {
-    const std::int32_t rows = static_cast<std::int32_t>(queries) * shape.group_size();
+    const std::int32_t rows = static_cast<std::int32_t>(queries) * group_size_;
     const std::int32_t quantum = rows <= profile.narrow_rows ? 1 : profile.row_quantum;
     padded_rows_[queries] = (rows + quantum - 1) / quantum * quantum;
-    compute_per_token_[queries] = to_fixed(row_ns * padded_rows_[queries]);
   }
-  // fp32 O and LSE of a query's rows.
-  const double partial_kib = 4.0 * shape.group_size() * (shape.head_dim + 1) / 1024;
-  partial_ = to_fixed(partial_kib * profile.partial_us_per_kib * 1e3);
+  // fp32 O and LSE of a query's rows, written and read.
+  const double partial_bytes = 4.0 * group_size_ * (shape.head_dim + 1);
+  partial_ = to_fixed(partial_bytes / 1024 * profile.partial_us_per_kib * 1e3);
+  partial_tokens_ = std::llround(std::ceil(2 * partial_bytes / token_bytes));
+}
+
+void CostModel::set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens) {
+  memory_per_token_ = first_read_per_token_;
+  if (read_tokens <= distinct_tokens) return;
+  const double share = static_cast<double>(distinct_tokens) / static_cast<double>(read_tokens);
+  const std::int64_t first = static_cast<std::int64_t>(std::ldexp(share, kFractionBits));
+  memory_per_token_ = cache_per_token_ + (((first_read_per_token_ - cache_per_token_) * first) >> kFractionBits);
 }
 
 // All tokens read as one task, spread over all workers. Items lose less than 2 ns each to rounding, in their costs and
 // in the means of their classes; where their fixed cost does not make up for it, nothing is certain.
 Nanoseconds CostModel::least_time(std::int64_t tokens) const {
   if (item_ < 2) return launch_;
-  return launch_ + (task(tokens, 0, 0) - item_) * kv_heads_ / workers_;
+  return launch_ + (task(tokens, 0, 0, 0) - item_) * kv_heads_ / workers_;
 }
 
 void CostClasses::clear() {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/packs.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
 
@@ -20,24 +21,41 @@ using Nanoseconds = std::int64_t;
 class CostModel {
  public:
   void reset(const MachineProfile& profile, const AttentionShape& shape);
+  /// Tells how many of the tokens that a plan reads are its first reads, from memory; the others are served by the
+  /// cache, if that is faster. Until then all come from memory.
+  void set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens);
 
-  /// \param queries of the item, at most kMaxItemQueries.
-  /// \param partials how many of them need a merge.
-  Nanoseconds task(std::int64_t tokens, std::int32_t queries, std::int32_t partials) const {
+  /// \param tokens that the item reads
+  /// \param matrix_tokens that it multiplies with `rows` rows: as many, or more where a tile works as two halves
+  /// \param partials how many of its queries need a merge.
+  Nanoseconds task(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t rows, std::int32_t partials) const {
     tokens = std::min(tokens, kMaxTokens);
+    const std::int64_t per_token = std::min(compute_per_row_ * rows, kMaxPerToken);
     const Nanoseconds memory = (tokens * memory_per_token_) >> kFractionBits;
-    const Nanoseconds compute = (tokens * compute_per_token_[static_cast<std::size_t>(queries)]) >> kFractionBits;
+    const Nanoseconds compute = (std::min(matrix_tokens, kMaxTokens) * per_token) >> kFractionBits;
     const Nanoseconds exposed = (std::min(memory, compute) * exposed_) >> kFractionBits;
-    const Nanoseconds merging = (partials * partial_) >> kFractionBits;
+    const Nanoseconds merging = partials == 0 ? 0 : ((partials * partial_) >> kFractionBits) + cut_;
     return std::min(std::max(memory, compute) + exposed + merging + item_, kMaxTask);
   }
+  /// A whole pack.
+  Nanoseconds task(const Pack& pack, std::int32_t partials) const {
+    return task(pack.tokens, pack.matrix_tokens, rows(pack), partials);
+  }
+  /// Rows that a kernel computes for each of a pack's matrix tokens.
+  std::int32_t rows(const Pack& pack) const {
+    if (!tile_rows_) return padded_rows_[static_cast<std::size_t>(pack.queries)];
+    return pack.first_half > 0 ? half_rows_ : pack.tile_rows;
+  }
+  /// Partials of one query, as tokens of the same bytes, rounded up: written and read, fp32.
+  std::int64_t partial_tokens() const { return partial_tokens_; }
+  /// What a query's partial costs, less the fixed part.
+  Nanoseconds partial() const { return partial_ >> kFractionBits; }
   /// No plan that reads so many tokens, in whatever items, is predicted to take less.
   Nanoseconds least_time(std::int64_t tokens) const;
-  /// Rows that a kernel computes for so many queries.
-  std::int32_t padded_rows(std::int32_t queries) const { return padded_rows_[static_cast<std::size_t>(queries)]; }
 
   std::int32_t workers() const { return workers_; }
   std::int32_t kv_heads() const { return kv_heads_; }
+  std::int32_t group_size() const { return group_size_; }
   Nanoseconds launch() const { return launch_; }
 
  private:
@@ -54,15 +72,22 @@ class CostModel {
   static std::int64_t to_fixed(double nanoseconds);
   static Nanoseconds to_nanoseconds(double microseconds);
 
-  std::int64_t memory_per_token_ = 0;                           // with fraction
-  std::array<std::int64_t, kQueryCounts> compute_per_token_{};  // by queries, with fraction
-  std::array<std::int32_t, kQueryCounts> padded_rows_{};        // by queries
-  std::int64_t exposed_ = 0;                                    // share of the shorter time, with fraction
+  std::int64_t memory_per_token_ = 0;                     // with fraction, of first reads and others in their mix
+  std::int64_t first_read_per_token_ = 0;                 // with fraction
+  std::int64_t cache_per_token_ = 0;                      // with fraction
+  std::int64_t compute_per_row_ = 0;                      // of one token, with fraction
+  std::array<std::int32_t, kQueryCounts> padded_rows_{};  // by queries
+  std::int64_t exposed_ = 0;                              // share of the shorter time, with fraction
+  std::int64_t partial_ = 0;                              // of one query, with fraction
+  std::int64_t partial_tokens_ = 1;
   Nanoseconds item_ = 0;
-  std::int64_t partial_ = 0;  // of one query, with fraction
+  Nanoseconds cut_ = 0;
   Nanoseconds launch_ = 0;
   std::int32_t workers_ = 1;
   std::int32_t kv_heads_ = 1;
+  std::int32_t group_size_ = 1;
+  std::int32_t half_rows_ = 0;
+  bool tile_rows_ = false;  // kernels compute all rows of a tile
 };
 
 /// Costs by size class, 32 classes an octave: what sorting would tell within 3 %, in one pass over the items.

@@ -35,21 +35,28 @@ std::int32_t emit_mask(std::span<const Range> runs, Range readers, Plan& plan) {
   return static_cast<std::int32_t>(plan.masks.size()) - 1;
 }
 
+bool read_by_both_halves(std::span<const Range> runs, const Pack& pack, Range readers) {
+  if (pack.first_half == 0) return false;
+  const HalfReaders halves = half_readers(runs, pack.first_half, readers);
+  return halves.first && halves.second;
+}
+
 /// Adds the span of a segment's tokens from `begin` to `end`, or to the live end.
-void emit_span(const Forest& forest, std::span<const Range> runs, const PackSegment& segment, std::int32_t begin,
-               std::int32_t end, bool open, Plan& plan) {
+void emit_span(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
+               std::int32_t begin, std::int32_t end, bool open, Plan& plan) {
+  const std::span<const Range> runs = packs.runs(pack);
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
   const std::int32_t mask = read_by_all(runs, segment.readers) ? -1 : emit_mask(runs, segment.readers, plan);
-  plan.spans.push_back(
-      {request.slot, request.generation, begin, open ? 0 : end, mask, open ? kSpanEndFromEnd : kSpanAbsolute});
+  std::uint32_t flags = open ? kSpanEndFromEnd : kSpanAbsolute;
+  if (read_by_both_halves(runs, pack, segment.readers)) flags |= kSpanBothHalves;
+  plan.spans.push_back({request.slot, request.generation, begin, open ? 0 : end, mask, flags});
 }
 
 /// The spans of a pack that is not cut.
 void emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan& plan) {
-  const std::span<const Range> runs = packs.runs(pack);
   for (const PackSegment& segment : packs.segments(pack)) {
     if (!segment.open_ended && segment.tokens() == 0) continue;
-    emit_span(forest, runs, segment, segment.begin, segment.end, segment.open_ended, plan);
+    emit_span(forest, packs, pack, segment, segment.begin, segment.end, segment.open_ended, plan);
   }
 }
 
@@ -57,7 +64,6 @@ void emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan
 /// an empty tail behind all tokens to the last part.
 void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, std::int64_t first, std::int64_t last,
                Plan& plan) {
-  const std::span<const Range> runs = packs.runs(pack);
   std::int64_t begin = 0;  // of the segment, among the pack's tokens
   for (const PackSegment& segment : packs.segments(pack)) {
     const std::int64_t end = begin + segment.tokens();
@@ -65,7 +71,7 @@ void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, std::
     const std::int64_t from = std::max(begin, first);
     const std::int64_t to = std::min(end, last);
     if (open || from < to) {
-      emit_span(forest, runs, segment, segment.begin + static_cast<std::int32_t>(from - begin),
+      emit_span(forest, packs, pack, segment, segment.begin + static_cast<std::int32_t>(from - begin),
                 segment.begin + static_cast<std::int32_t>(to - begin), open, plan);
     }
     begin = end;
@@ -94,15 +100,16 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
       emit_item_queries(packs, pack, entries, plan);
       item->queries = {entries, entries + pack.queries};
       entries = item->queries.end;
+      item->first_half = pack.first_half;
       item->spans.begin = static_cast<std::int32_t>(plan.spans.size());
       if (parts == 1) {
         emit_whole(forest, packs, pack, plan);
-        item->tile = tiles.tile(pack.queries, pack.tokens);
+        item->tile = tiles.tile(pack.queries, pack.tokens, pack.tile_rows);
       } else {
         const std::int64_t first = division.part_begin(pack, parts, part);
         const std::int64_t last = division.part_begin(pack, parts, part + 1);
         emit_part(forest, packs, pack, first, last, plan);
-        item->tile = tiles.tile(pack.queries, last - first);
+        item->tile = tiles.tile(pack.queries, last - first, pack.tile_rows);
       }
       item->spans.end = static_cast<std::int32_t>(plan.spans.size());
     }

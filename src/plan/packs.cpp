@@ -12,17 +12,33 @@ void refuse_list(const char* name, std::int64_t length) {
        kMaxListLength);
 }
 
-void Packs::reset(const QueryOrder& order, std::int32_t max_queries) {
+HalfReaders half_readers(std::span<const Range> runs, std::int32_t first_half, Range readers) {
+  HalfReaders result;
+  std::int32_t before = 0;  // queries of earlier runs
+  for (const Range run : runs) {
+    const std::int32_t begin = before + std::max(run.begin, readers.begin) - run.begin;
+    const std::int32_t end = before + std::min(run.end, readers.end) - run.begin;
+    result.first = result.first || (begin < end && begin < first_half);
+    result.second = result.second || (begin < end && end > first_half);
+    before += run.size();
+  }
+  return result;
+}
+
+void Packs::reset(const QueryOrder& order, const TileTable& tiles) {
   order_ = &order;
-  max_queries_ = max_queries;
+  tiles_ = &tiles;
+  use_tile(0);
   runs_.clear();
   segments_.clear();
   packs_.clear();
   total_queries_ = 0;
   total_tokens_ = 0;
+  grouped_tokens_ = 0;
   open_runs_ = 0;
   open_segments_ = 0;
   open_queries_ = 0;
+  open_parts_ = 1;
   open_tokens_ = 0;
 }
 
@@ -65,6 +81,16 @@ std::int32_t Packs::chunk_end(Range run, std::int32_t wanted) const {
   if (between > run.begin) return between;
   if (open_queries_ > 0) return run.begin;
   return std::min({order_->request_end(run.begin), run.end, run.begin + max_queries_});
+}
+
+std::int64_t Packs::matrix_tokens(std::int32_t first_half) const {
+  const std::span<const Range> runs(runs_.begin() + open_runs_, runs_.end());
+  std::int64_t tokens = 0;
+  for (std::size_t i = static_cast<std::size_t>(open_segments_); i < segments_.size(); ++i) {
+    const HalfReaders halves = half_readers(runs, first_half, segments_[i].readers);
+    tokens += std::int64_t{segments_[i].tokens()} * ((halves.first ? 1 : 0) + (halves.second ? 1 : 0));
+  }
+  return tokens;
 }
 
 bool Packs::open_pack_reads(const PackSegment& segment) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/query_order.hpp"
+#include "plan/tiles.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline {
@@ -40,12 +41,23 @@ struct PackSegment {
   std::int32_t tokens() const { return end - begin; }
 };
 
+/// Whether queries of a pack before or from its `index`-th on are among some readers.
+struct HalfReaders {
+  bool first = false;
+  bool second = false;
+};
+HalfReaders half_readers(std::span<const Range> runs, std::int32_t first_half, Range readers);
+
 /// Queries that read segments together. At most as many queries as one item holds.
 struct Pack {
   Range runs;      ///< into Packs::runs
   Range segments;  ///< into Packs::segments
   std::int32_t queries = 0;
-  std::int64_t tokens = 0;  ///< of all segments
+  std::int32_t tile_rows = 0;      ///< m of its tile
+  std::int32_t first_half = 0;     ///< queries of the tile's first half; 0 where it works as one
+  std::int32_t parts = 1;          ///< the policy's own cut along KV
+  std::int64_t tokens = 0;         ///< of all segments
+  std::int64_t matrix_tokens = 0;  ///< the same, but those that both halves need twice
 };
 
 /// Collects a policy's packs. A policy calls add_queries and add_segment, then close, for each pack. Rules for
@@ -53,11 +65,19 @@ struct Pack {
 /// - the packs of a query come in the order of its tokens, and so do the segments of a pack that one query sees;
 /// - every query is in the readers of exactly one open-ended segment, empty if need be (add_tail makes those);
 /// - a pack may hold any number of queries: close() spreads them over packs that fit.
+/// Positions, runs and readers are of QueryOrder.
 class Packs {
  public:
-  /// \param max_queries that one pack may hold.
-  /// \param order outlives the packs.
-  void reset(const QueryOrder& order, std::int32_t max_queries);
+  /// \param order, tiles outlive the packs.
+  void reset(const QueryOrder& order, const TileTable& tiles);
+
+  /// Packs closed from now on get tiles of at least `m` rows, and hold no more queries than one of these; 0: any.
+  void use_tile(std::int32_t m) {
+    least_rows_ = m;
+    max_queries_ = tiles_->max_queries(m);
+  }
+  /// Parts of equal length into which the open pack is cut along KV where the policy's own cuts are asked for.
+  void cut(std::int32_t parts) { open_parts_ = parts; }
 
   /// Adds positions that come after those already in the pack.
   void add_queries(Range positions) {
@@ -100,6 +120,8 @@ class Packs {
   std::int64_t total_segments() const { return open_segments_; }
   /// Tokens that the packs read, each as often as a pack reads it.
   std::int64_t total_tokens() const { return total_tokens_; }
+  /// The same, before packs were spread.
+  std::int64_t grouped_tokens() const { return grouped_tokens_; }
   const QueryOrder& order() const { return *order_; }
 
  private:
@@ -109,18 +131,29 @@ class Packs {
   }
   /// \param run_count runs of all packs, this one's included; segments likewise
   void close_at(std::int64_t run_count, std::int64_t segment_count) {
+    if (open_queries_ > 0) grouped_tokens_ += open_tokens_;
     if (open_queries_ > 0 && open_queries_ <= max_queries_) {
       push_pack(run_count, segment_count);
     } else {
       close_misfit();
     }
+    open_parts_ = 1;
   }
   void push_pack(std::int64_t run_count, std::int64_t segment_count) {
     const std::int32_t runs = end_index("runs of queries", run_count);
     const std::int32_t segments = end_index("segments", segment_count);
     total_queries_ += open_queries_;
     total_tokens_ += open_tokens_;
-    packs_.push_back({{open_runs_, runs}, {open_segments_, segments}, open_queries_, open_tokens_});
+    const std::int32_t rows = tiles_->rows(open_queries_, least_rows_);
+    const std::int32_t half = tiles_->first_half(rows, open_queries_);
+    packs_.push_back({{open_runs_, runs},
+                      {open_segments_, segments},
+                      open_queries_,
+                      rows,
+                      half,
+                      open_parts_,
+                      open_tokens_,
+                      half == 0 ? open_tokens_ : matrix_tokens(half)});
     open_runs_ = runs;
     open_segments_ = segments;
     open_queries_ = 0;
@@ -129,17 +162,22 @@ class Packs {
   void close_misfit();
   std::int32_t chunk_end(Range run, std::int32_t wanted) const;
   bool open_pack_reads(const PackSegment& segment) const;
+  std::int64_t matrix_tokens(std::int32_t first_half) const;
 
   const QueryOrder* order_ = nullptr;
-  std::int32_t max_queries_ = 0;
+  const TileTable* tiles_ = nullptr;
+  std::int32_t least_rows_ = 0;
+  std::int32_t max_queries_ = 0;  // that one pack may hold
   std::vector<Range> runs_;
   std::vector<PackSegment> segments_;
   std::vector<Pack> packs_;
   std::int64_t total_queries_ = 0;
   std::int64_t total_tokens_ = 0;
+  std::int64_t grouped_tokens_ = 0;
   std::int32_t open_runs_ = 0;      // first run of the pack being collected
   std::int32_t open_segments_ = 0;  // its first segment
   std::int32_t open_queries_ = 0;
+  std::int32_t open_parts_ = 1;
   std::int64_t open_tokens_ = 0;
   std::vector<Range> wide_runs_;  // a pack too wide for one item, while it is spread
   std::vector<PackSegment> wide_segments_;

@@ -22,13 +22,19 @@ void check_positive(const char* name, double value) {
 
 void check_time(const char* name, double value) {
   if (!(value >= 0) || !std::isfinite(value)) {
-    fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; times must be >= 0");
+    fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; it must be >= 0");
   }
 }
 
 void check_share(const char* name, double value) {
   if (!(value >= 0) || !(value <= 1)) {
     fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; shares are 0 to 1");
+  }
+}
+
+void check_option_number(const char* name, int value, int last) {
+  if (value < 0 || value > last) {
+    fail(ErrorCode::kInvalidArgument, "options.", name, " is number ", value, "; known are 0 to ", last);
   }
 }
 
@@ -43,7 +49,11 @@ void check_profile(const MachineProfile& profile) {
   check_share("flop_efficiency", profile.flop_efficiency);
   check_share("memory_overlap", profile.memory_overlap);
   check_time("launch_us", profile.launch_us);
+  check_time("fill_us", profile.fill_us);
   check_time("item_us", profile.item_us);
+  check_time("cut_us", profile.cut_us);
+  check_time("latency_us", profile.latency_us);
+  check_time("cache_bytes_per_us", profile.cache_bytes_per_us);
   check_time("partial_us_per_kib", profile.partial_us_per_kib);
   if (profile.tiles.empty())
     fail(ErrorCode::kInvalidArgument, "profile.tiles is empty; planning needs at least one tile");
@@ -81,9 +91,23 @@ void check_shape(const AttentionShape& shape) {
 
 void check_options(const PlanOptions& options) {
   policy_row(options.policy);
-  if (options.split > KvSplit::kNone) {
-    fail(ErrorCode::kInvalidArgument, "options.split is ", static_cast<int>(options.split),
-         "; known are 0 (balance), 1 (mean) and 2 (none)");
+  check_option_number("split", static_cast<int>(options.split), static_cast<int>(KvSplit::kNone));
+  const PolicyOptions& policies = options.policies;
+  check_option_number("policies.profit_cost", static_cast<int>(policies.profit_cost),
+                      static_cast<int>(ProfitCost::kCompute));
+  check_option_number("policies.trunk_hoist", static_cast<int>(policies.trunk_hoist),
+                      static_cast<int>(TrunkHoist::kNever));
+  if (policies.node_chunk < 0) {
+    fail(ErrorCode::kInvalidArgument, "options.policies.node_chunk is ", policies.node_chunk,
+         "; chunks have at least 1 token, and 0 is whole nodes");
+  }
+  if (policies.flatten_block < 1) {
+    fail(ErrorCode::kInvalidArgument, "options.policies.flatten_block is ", policies.flatten_block,
+         "; blocks have at least 1 token");
+  }
+  if (policies.trunk_rows < 0) {
+    fail(ErrorCode::kInvalidArgument, "options.policies.trunk_rows is ", policies.trunk_rows,
+         "; tiles have at least 1 row, and 0 is by the cost model");
   }
   const std::pair<const char*, std::int32_t> limits[] = {{"queries", options.capacity.queries},
                                                          {"items", options.capacity.items},

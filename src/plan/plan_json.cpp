@@ -14,7 +14,11 @@ Json to_json(const AttentionShape& shape) {
 }
 
 Json to_json(const Query& query) {
-  return {{"slot", query.slot}, {"generation", query.generation}, {"token", query.token}, {"from_end", query.from_end}};
+  return {{"slot", query.slot},
+          {"generation", query.generation},
+          {"token", query.token},
+          {"from_end", query.from_end},
+          {"parent", query.parent}};
 }
 
 Json to_json(const KvSpan& span) {
@@ -25,7 +29,8 @@ Json to_json(const KvSpan& span) {
           {"mask", span.mask},
           {"begin_from_end", (span.flags & kSpanBeginFromEnd) != 0},
           {"end_from_end", (span.flags & kSpanEndFromEnd) != 0},
-          {"token_mask", (span.flags & kSpanTokenMask) != 0}};
+          {"token_mask", (span.flags & kSpanTokenMask) != 0},
+          {"both_halves", (span.flags & kSpanBothHalves) != 0}};
 }
 
 Json to_json(const PlanCapacity& capacity) {
@@ -39,6 +44,7 @@ Json to_json(const PlanStatistics& statistics) {
   return {{"kv_tokens_total", statistics.kv_tokens_total},
           {"kv_tokens_distinct", statistics.kv_tokens_distinct},
           {"kv_tokens_read", statistics.kv_tokens_read},
+          {"kv_tokens_grouped", statistics.kv_tokens_grouped},
           {"kv_bytes_distinct", statistics.kv_bytes_distinct},
           {"kv_bytes_read", statistics.kv_bytes_read},
           {"kv_bytes_reread", statistics.kv_bytes_reread},
@@ -72,7 +78,8 @@ Json items_to_json(const Plan& plan) {
     items.push_back({{"queries", slice(plan.item_queries, item.queries)},
                      {"outputs", slice(plan.item_outputs, item.queries)},
                      {"spans", objects(plan.spans, item.spans)},
-                     {"tile", {{"m", item.tile.m}, {"n", item.tile.n}}}});
+                     {"tile", {{"m", item.tile.m}, {"n", item.tile.n}}},
+                     {"first_half", item.first_half}});
   }
   return items;
 }

@@ -28,10 +28,10 @@ void Planner::State::lay_out(const Forest& forest, Policy policy) {
   const Candidate& candidate = candidates.of(policy);
   plan.policy = policy;
   emitter.emit(forest, candidate.packs, candidate.division, candidates.tiles(), plan);
-  candidate.division.item_costs(candidate.packs, candidates.costs(), item_costs);
+  candidate.division.item_costs(candidate.packs, candidate.costs, item_costs);
   scheduler.schedule(item_costs, plan.schedule);
   plan.statistics =
-      make_statistics(forest, plan, candidate.packs, candidates.costs(), profile, candidate.division.predicted());
+      make_statistics(forest, plan, candidate.packs, candidate.costs, profile, candidate.division.predicted());
 }
 
 Planner::Planner(MachineProfile profile) : state_(std::make_unique<State>()) {
@@ -51,7 +51,7 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
   check_shape(shape);
   check_options(options);
   State& state = *state_;
-  state.candidates.reset(forest, shape, state.profile);
+  state.candidates.reset(forest, shape, state.profile, options);
   Plan& plan = state.plan;
   plan.shape = shape;
   plan.capacity = options.capacity;
@@ -82,8 +82,9 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
 
 std::vector<PolicyEstimate> Planner::estimate(const Forest& forest, const AttentionShape& shape) {
   check_shape(shape);
-  state_->candidates.reset(forest, shape, state_->profile);
-  return estimate_policies(state_->candidates, PlanOptions{}.split);
+  const PlanOptions options;
+  state_->candidates.reset(forest, shape, state_->profile, options);
+  return estimate_policies(state_->candidates, options.split);
 }
 
 Plan make_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,

@@ -11,6 +11,9 @@ namespace {
 // below which an item's fixed cost and its partials outweigh what it streams.
 constexpr std::int64_t kBalanceGranule = 64;
 constexpr std::int64_t kMinPartGranules = 4;
+// FastTree, section 4.3, gives no lengths; these are its code's: for groups, and for those of too few tasks.
+constexpr std::int64_t kLongPiece = 1024;
+constexpr std::int64_t kShortPiece = 128;
 // Cutting for less than 1/32 of the time is not worth the partials' noise.
 constexpr Nanoseconds kWorthwhileShare = 32;
 // Pieces tried, as shares of one worker's mean load: the longest that could still end in time, and ever finer ones,
@@ -23,23 +26,19 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-const char* name_of(KvSplit split) {
-  switch (split) {
-    case KvSplit::kBalance: return "balance";
-    case KvSplit::kMean: return "mean";
-    case KvSplit::kNone: return "none";
-  }
-  return "unknown";
-}
-
 void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split) {
-  granule_ = split == KvSplit::kBalance ? kBalanceGranule : 1;
+  granule_ = split == KvSplit::kMean ? 1 : kBalanceGranule;
   parts_.assign(packs.packs().size(), 1);
   lengths_ = {static_cast<std::int64_t>(parts_.size()), packs.total_queries(), packs.total_segments()};
   cost_whole_packs(packs, costs);
   predicted_ = classes_.makespan(costs.workers(), costs.kv_heads());
-  if (split == KvSplit::kBalance) cut_for_balance(packs, costs);
-  if (split == KvSplit::kMean) cut_to_mean(packs, costs);
+  switch (split) {
+    case KvSplit::kOwn: cut_as_asked(packs, costs); break;
+    case KvSplit::kBalance: cut_for_balance(packs, costs); break;
+    case KvSplit::kMean: cut_to_mean(packs, costs); break;
+    case KvSplit::kLong: cut_long(packs, costs); break;
+    case KvSplit::kNone: break;
+  }
   predicted_ += costs.launch();
 }
 
@@ -63,7 +62,7 @@ void Division::cost_whole_packs(const Packs& packs, const CostModel& costs) {
             merged_before_[static_cast<std::size_t>(run.end)] - merged_before_[static_cast<std::size_t>(run.begin)];
       }
     }
-    *cost = costs.task(pack.tokens, pack.queries, merged);
+    *cost = costs.task(pack, merged);
     classes_.add(*cost++);
   }
 }
@@ -105,6 +104,26 @@ void Division::cut_to_mean(const Packs& packs, const CostModel& costs) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(ceil_div(packs.packs()[i].tokens * count, total), 1));
   }
+  count_cut_lists(packs);
+  predicted_ = makespan(packs, costs, parts_);
+}
+
+void Division::cut_to_length(const Packs& packs, std::int64_t tokens) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(ceil_div(packs.packs()[i].tokens, tokens), 1));
+  }
+  count_cut_lists(packs);
+}
+
+// FastTree, section 4.3: long contexts are cut to end the tail, and all of them shorter where workers would idle.
+void Division::cut_long(const Packs& packs, const CostModel& costs) {
+  cut_to_length(packs, kLongPiece);
+  if (lengths_.items * costs.kv_heads() < costs.workers()) cut_to_length(packs, kShortPiece);
+  predicted_ = makespan(packs, costs, parts_);
+}
+
+void Division::cut_as_asked(const Packs& packs, const CostModel& costs) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = packs.packs()[i].parts;
   count_cut_lists(packs);
   predicted_ = makespan(packs, costs, parts_);
 }
@@ -158,9 +177,16 @@ void Division::visit_item_costs(const Packs& packs, const CostModel& costs, cons
     const Pack& pack = packs.packs()[i];
     for (std::int32_t part = 0; part < parts[i]; ++part) {
       const std::int64_t tokens = part_begin(pack, parts[i], part + 1) - part_begin(pack, parts[i], part);
-      visit(costs.task(tokens, pack.queries, pack.queries));
+      visit(part_cost(pack, tokens, costs));
     }
   }
+}
+
+// What the halves of a tile have in common is taken to lie evenly in the pack.
+Nanoseconds Division::part_cost(const Pack& pack, std::int64_t tokens, const CostModel& costs) const {
+  const std::int64_t matrix_tokens =
+      pack.matrix_tokens == pack.tokens ? tokens : tokens * pack.matrix_tokens / pack.tokens;
+  return costs.task(tokens, matrix_tokens, costs.rows(pack), pack.queries);
 }
 
 }  // namespace trunkline

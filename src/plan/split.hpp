@@ -25,6 +25,7 @@ struct ListLengths {
 class Division {
  public:
   /// Decides the cuts of all packs and predicts the plan's time.
+  /// \param split kOwn takes each pack's own parts.
   void divide(const Packs& packs, const CostModel& costs, KvSplit split);
 
   std::int32_t parts(std::size_t pack) const { return parts_[pack]; }
@@ -43,6 +44,10 @@ class Division {
   void cost_whole_packs(const Packs& packs, const CostModel& costs);
   void count_merged_queries(const Packs& packs);
   void cut_to_mean(const Packs& packs, const CostModel& costs);
+  void cut_long(const Packs& packs, const CostModel& costs);
+  void cut_as_asked(const Packs& packs, const CostModel& costs);
+  void cut_to_length(const Packs& packs, std::int64_t tokens);
+  Nanoseconds part_cost(const Pack& pack, std::int64_t tokens, const CostModel& costs) const;
   void cut_for_balance(const Packs& packs, const CostModel& costs);
   void count_cut_lists(const Packs& packs);
   bool cap_parts(const Packs& packs, Nanoseconds cap);

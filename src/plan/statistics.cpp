@@ -36,6 +36,7 @@ PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Pac
   result.kv_tokens_total = forest.total_tokens;
   result.kv_tokens_distinct = forest.distinct_tokens;
   result.kv_tokens_read = packs.total_tokens();
+  result.kv_tokens_grouped = packs.grouped_tokens();
   result.kv_bytes_distinct = result.kv_tokens_distinct * token_bytes;
   result.kv_bytes_read = result.kv_tokens_read * token_bytes;
   result.kv_bytes_reread = result.kv_bytes_read - result.kv_bytes_distinct;
@@ -49,7 +50,7 @@ PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Pac
   result.flops = pair_flops * shape.q_heads * static_cast<double>(visible_pairs(forest));
   double padded_pairs = 0;
   for (const Pack& pack : packs.packs()) {
-    padded_pairs += static_cast<double>(pack.tokens) * costs.padded_rows(pack.queries);
+    padded_pairs += static_cast<double>(pack.matrix_tokens) * costs.rows(pack);
   }
   result.flops_padded = pair_flops * shape.kv_heads * padded_pairs;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,26 +12,64 @@
 
 namespace trunkline {
 
-/// A profile's tiles for one group size. A lookup takes constant time.
+/// A profile's tiles for one group size. A lookup takes constant time (PAT, section 5.2: m by rounding up, n by a
+/// decision tree over the tokens, whose thresholds are powers of two).
 class TileTable {
  public:
-  /// \throws Error(kUnsupported) when a single query has more rows than the largest tile.
-  void reset(const std::vector<TileShape>& tiles, std::int32_t group_size);
+  /// \param fixed the only tile, where m is not 0.
+  /// \throws Error(kUnsupported) when a single query has more rows than the largest tile, Error(kInvalidArgument) when
+  /// the profile has no tile `fixed`.
+  void reset(const MachineProfile& profile, std::int32_t group_size, TileShape fixed = {});
 
   /// Queries that fit the largest tile, at most kMaxItemQueries.
   std::int32_t max_queries() const { return max_queries_; }
-  /// The smallest m that holds the rows; of its kernels, the largest n that the tokens fill, else the smallest.
-  TileShape tile(std::int32_t queries, std::int64_t tokens) const {
-    std::size_t tile = first_[static_cast<std::size_t>(queries)];
-    while (tile + 1 < tiles_.size() && tiles_[tile + 1].m == tiles_[tile].m && tiles_[tile + 1].n <= tokens) ++tile;
-    return tiles_[tile];
+  /// Queries that fit a tile of the smallest m that is no less than this, or of the largest; 0: of the largest.
+  std::int32_t max_queries(std::int32_t m) const { return m == 0 ? max_queries_ : heights_[height_of(m)].queries; }
+  /// Rows of the tile of a pack: the smallest m that holds its queries and is no less than `m`.
+  std::int32_t rows(std::int32_t queries, std::int32_t m) const { return heights_[height(queries, m)].m; }
+  /// The tile of an item: of the kernels with its rows, the n that its tokens call for.
+  TileShape tile(std::int32_t queries, std::int64_t tokens, std::int32_t m) const {
+    const auto length = std::bit_width(static_cast<std::uint64_t>(tokens));
+    const auto step = static_cast<std::size_t>(length < kLengths ? length : kLengths - 1);
+    const Height& at = heights_[height(queries, m)];
+    return {at.m, at.n[step]};
   }
+  /// Queries of the first half of a tile of `rows` rows that works as two; 0 where it works as one.
+  std::int32_t first_half(std::int32_t rows, std::int32_t queries) const {
+    if (half_rows_ == 0 || rows != 2 * half_rows_) return 0;
+    return queries < half_queries_ ? queries : half_queries_;
+  }
+  /// Rows of each half of a tile that works as two; 0: no tile does.
+  std::int32_t half_rows() const { return half_rows_; }
+  /// The m of all tiles, rising.
+  const std::vector<std::int32_t>& row_choices() const { return row_choices_; }
 
  private:
-  std::vector<TileShape> tiles_;  // by rising m, then n
-  std::array<std::size_t, kMaxItemQueries + 1>
-      first_{};  // by queries: the first tile of the smallest m that holds them
+  static constexpr int kLengths = 33;  // by bit_width of the tokens: 0, 1, 2 to 3, 4 to 7, ...
+
+  /// All tiles of one m.
+  struct Height {
+    std::int32_t m = 0;
+    std::int32_t queries = 0;
+    std::array<std::int32_t, kLengths> n{};
+  };
+
+  std::size_t height_of(std::int32_t m) const;
+  std::size_t height(std::int32_t queries, std::int32_t m) const {
+    const std::size_t least = first_[static_cast<std::size_t>(queries)];
+    if (m == 0) return least;
+    const std::size_t wanted = height_of(m);
+    return wanted > least ? wanted : least;
+  }
+  void add_height(const MachineProfile& profile, std::int32_t m, std::int32_t group_size);
+
+  std::vector<TileShape> tiles_;     // by rising m, then n
+  std::vector<Height> heights_;      // by rising m
+  std::vector<std::int32_t> row_choices_;
+  std::array<std::size_t, kMaxItemQueries + 1> first_{};  // by queries: the smallest height that holds them
   std::int32_t max_queries_ = 0;
+  std::int32_t half_rows_ = 0;
+  std::int32_t half_queries_ = 0;
 };
 
 }  // namespace trunkline

@@ -6,6 +6,7 @@
 #include "attention_case.hpp"
 #include "kv/paged_batch.hpp"
 #include "kv/prefix_tree.hpp"
+#include "support/policies.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -20,7 +21,7 @@ MachineProfile many_workers() {
 
 void expect_all_policies_match(const AttentionShape& shape, const Batch& batch, bool with_reference = true) {
   const AttentionCase test(shape, batch);
-  for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit}) {
+  for (const Policy policy : packing_policies()) {
     for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
       SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
       PlanOptions options;

@@ -10,6 +10,7 @@
 #include "attention_case.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
+#include "support/policies.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -24,7 +25,7 @@ class BadInput : public ::testing::Test {
   BadInput()
       : paged_(lay_out_pages(tree_from_levels("1,3/40,20"), 16, 1)),
         test_(make_shape(2, 4, 64, 16), paged_.view()),
-        plan_(make_plan(test_.forest(), test_.shape(), generic_cpu_profile(2), {Policy::kNode, KvSplit::kNone, {}})),
+        plan_(make_plan(test_.forest(), test_.shape(), generic_cpu_profile(2), testing::options_of(Policy::kNode, KvSplit::kNone))),
         executor_(test_workers()),
         workspace_(executor_.workspace_bytes(plan_, 3)) {}
 
@@ -115,7 +116,7 @@ TEST_F(BadInput, WorkspaceByCapacity) {
   options.capacity = {.queries = 8, .items = 64, .spans = 64, .partials = 32};
   Planner planner(generic_cpu_profile(2));
   AlignedWorkspace workspace(executor_.workspace_bytes(planner.plan(test_.forest(), test_.shape(), options), 8));
-  for (const Policy policy : {Policy::kNode, Policy::kProfit, Policy::kFlat}) {
+  for (const Policy policy : packing_policies()) {
     options.policy = policy;
     options.split = KvSplit::kMean;
     const Plan& plan = planner.plan(test_.forest(), test_.shape(), options);

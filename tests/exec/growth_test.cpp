@@ -7,6 +7,7 @@
 #include "attention_case.hpp"
 #include "support/expect_error.hpp"
 #include "support/paged_growth.hpp"
+#include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
 
@@ -40,7 +41,7 @@ TEST(Growth, AnOldPlanRunsOnALongerBatch) {
     const AttentionShape shape = make_shape(1, uniform(random, 1, 6), 64, options.page_size);
     const Forest before = build_forest(batch.view());
     std::vector<Plan> plans;
-    for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit}) {
+    for (const Policy policy : packing_policies()) {
       PlanOptions plan_options;
       plan_options.policy = policy;
       plan_options.split = uniform(random, 0, 1) == 0 ? KvSplit::kMean : KvSplit::kNone;

@@ -6,6 +6,7 @@
 
 #include "attention_case.hpp"
 #include "base/half.hpp"
+#include "support/policies.hpp"
 #include "support/random_batch.hpp"
 
 namespace trunkline::testing {
@@ -54,7 +55,7 @@ TEST(KernelGrid, EveryGroupSize) {
   for (std::int32_t group = 1; group <= 16; ++group) {
     SCOPED_TRACE(::testing::Message() << "g " << group);
     const AttentionCase test(make_shape(3, group, 64, 16), batch);
-    for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit}) expect_all_isas_match(test, policy);
+    for (const Policy policy : packing_policies()) expect_all_isas_match(test, policy);
   }
 }
 
@@ -78,7 +79,7 @@ TEST(KernelGrid, SeveralQueryTokens) {
     const Batch batch = random.view();
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const AttentionCase test(make_shape(2, 3, 64, 16), batch);
-    for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit}) {
+    for (const Policy policy : packing_policies()) {
       expect_all_isas_match(test, policy);
       PlanOptions options;
       options.policy = policy;

@@ -5,6 +5,7 @@
 
 #include "attention_case.hpp"
 #include "kv/paged_batch.hpp"
+#include "support/policies.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -18,7 +19,7 @@ TEST(Logits, ExtremeScales) {
     options.logit_scale = logit_scale;
     options.planted_keys = false;
     const AttentionCase test(make_shape(2, 4, 64, 16, DType::kF32), batch, options);
-    for (const Policy policy : {Policy::kFlat, Policy::kNode}) {
+    for (const Policy policy : packing_policies()) {
       PlanOptions plan_options;
       plan_options.policy = policy;
       plan_options.split = KvSplit::kMean;
@@ -72,7 +73,7 @@ TEST(Logits, NanAndInfinityAreNotSwallowed) {
       const std::int64_t page = batch.pages.id(last, position / 16);
       (in_query ? queries[5 * 4 * 64] : keys[page * test.args().k.page_stride + position % 16 * 64]) = poison;
       test.recompute_expected();
-      for (const Policy policy : {Policy::kFlat, Policy::kNode}) {
+      for (const Policy policy : packing_policies()) {
         for (const CpuIsa isa : available_isas()) {
           PlanOptions options;
           options.policy = policy;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"
+#include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
 
@@ -43,8 +44,8 @@ TEST(ExecutorProperty, EveryPolicyAndCutMatchesTheOracle) {
         make_shape(uniform(random, 1, 2), uniform(random, 1, 8), 64, random_batch.options.page_size);
     const AttentionCase test(shape, batch);
     const MachineProfile profile = cutting_profile(random);
-    for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kAuto}) {
-      for (const KvSplit split : {KvSplit::kBalance, KvSplit::kMean}) {
+    for (const Policy policy : all_policies()) {
+      for (const KvSplit split : {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean}) {
         SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split));
         PlanOptions options;
         options.policy = policy;

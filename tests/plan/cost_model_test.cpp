@@ -24,6 +24,12 @@ Nanoseconds listed_makespan(std::vector<Nanoseconds> costs, std::size_t workers,
   return *std::max_element(loads.begin(), loads.end());
 }
 
+Pack pack_of(std::int32_t queries) {
+  Pack pack;
+  pack.queries = queries;
+  return pack;
+}
+
 TEST(CostModel, ATaskCostsTheLongerOfMemoryAndComputeAndWhatIsExposed) {
   MachineProfile profile = testing::memory_only_profile(2);  // 1 us a token and head for each of two workers
   profile.flops_per_us = 2 * 512;                            // a row and token, 4 x 128 FLOPs, takes 1 us
@@ -34,11 +40,11 @@ TEST(CostModel, ATaskCostsTheLongerOfMemoryAndComputeAndWhatIsExposed) {
   CostModel costs;
   costs.reset(profile, testing::shape_of(8, 8));
   // 10 tokens: memory 10 us; 1 row computes 20 us; a quarter of the shorter is exposed.
-  EXPECT_EQ(costs.task(10, 1, 0), 20'000 + 2'500 + 7'000);
+  EXPECT_EQ(costs.task(10, 10, 1, 0), 20'000 + 2'500 + 7'000);
   // 9 rows are padded to 16. A partial has 129 floats: 516 bytes at 3 us a KiB.
-  EXPECT_EQ(costs.task(10, 9, 2), 320'000 + 2'500 + 7'000 + 2 * 516 * 3'000 / 1024);
-  EXPECT_EQ(costs.padded_rows(8), 8);
-  EXPECT_EQ(costs.padded_rows(9), 16);
+  EXPECT_EQ(costs.task(10, 10, 16, 2), 320'000 + 2'500 + 7'000 + 2 * 516 * 3'000 / 1024);
+  EXPECT_EQ(costs.rows(pack_of(8)), 8);
+  EXPECT_EQ(costs.rows(pack_of(9)), 16);
 }
 
 TEST(CostModel, LeastTimeIsThatOfReadingOnAllWorkers) {
@@ -57,7 +63,8 @@ TEST(CostModel, HugeLengthsDoNotOverflow) {
   profile.flops_per_us = 1e-3;
   CostModel costs;
   costs.reset(profile, testing::shape_of(16, 1));
-  const Nanoseconds most = costs.task(std::numeric_limits<std::int64_t>::max(), kMaxItemQueries, kMaxItemQueries);
+  const Nanoseconds most = costs.task(std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max(),
+                                     kMaxItemQueries * 16, kMaxItemQueries);
   EXPECT_GT(most, 0);
   EXPECT_LT(CostClasses::class_of(most), CostClasses::kClasses);
 }

@@ -13,6 +13,7 @@
 #include "plan/packs.hpp"
 #include "plan/split.hpp"
 #include "plan/test_cases.hpp"
+#include "support/policies.hpp"
 
 namespace trunkline {
 namespace {
@@ -38,9 +39,10 @@ TEST(ListLengths, AreThoseOfThePlan) {
   bool cuts = false;
   for (const Forest& forest : forests) {
     Candidates candidates;
-    candidates.reset(forest, shape, profile);
-    for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit}) {
-      for (const KvSplit split : {KvSplit::kBalance, KvSplit::kMean, KvSplit::kNone}) {
+    const PlanOptions options;
+    candidates.reset(forest, shape, profile, options);
+    for (const Policy policy : testing::packing_policies()) {
+      for (const KvSplit split : {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean, KvSplit::kLong, KvSplit::kNone}) {
         SCOPED_TRACE(concat(&forest - forests, ", ", name_of(policy), ", ", name_of(split)));
         const Candidate& candidate = candidates.propose(policy, split);
         const ListLengths lengths = candidate.division.lengths();
@@ -80,7 +82,10 @@ TEST(ListLengths, PacksCheckTheirIndices) {
 TEST(ListLengths, AutoPassesOverCandidatesThatAreTooLong) {
   const Forest forest = testing::star_forest(20'000, 30, 200);
   Candidates candidates;
-  candidates.reset(forest, testing::shape_of(32, 8), testing::cpu_like_profile(4));
+  const AttentionShape shape = testing::shape_of(32, 8);
+  const MachineProfile profile = testing::cpu_like_profile(4);
+  const PlanOptions options;
+  candidates.reset(forest, shape, profile, options);
   ASSERT_EQ(choose_policy(candidates, KvSplit::kNone), Policy::kNode);
   const std::int64_t longest = candidates.of(Policy::kNode).division.lengths().longest();
   EXPECT_EQ(choose_policy(candidates, KvSplit::kNone, longest), Policy::kNode);
@@ -96,7 +101,10 @@ TEST(ListLengths, FlatNeedsWhatPlanCapacitySays) {
   forest.requests[1].queries = 5;
   forest.requests[2].query_begin = 305;
   for (const auto& [q_heads, items] : {std::pair{8, 3 + 1 + 1}, std::pair{32, 10 + 1 + 1}}) {
-    PlanOptions options{Policy::kFlat, KvSplit::kNone, {306, items, items, 1}};
+    PlanOptions options;
+    options.policy = Policy::kFlat;
+    options.split = KvSplit::kNone;
+    options.capacity = {306, items, items, 1};
     const Plan plan = make_plan(forest, testing::shape_of(q_heads, 8), testing::cpu_like_profile(4), options);
     EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
     EXPECT_EQ(plan.statistics.fallbacks, 0);

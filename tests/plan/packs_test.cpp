@@ -18,6 +18,12 @@ namespace {
 
 using ::testing::ElementsAre;
 
+MachineProfile profile_of(std::int32_t m) {
+  MachineProfile profile = testing::cpu_like_profile(1);
+  profile.tiles = {{m, 32}};
+  return profile;
+}
+
 /// One pack for a whole star: the root for all queries, then each request's own tokens for its own.
 class MaskedPackTest : public ::testing::Test {
  protected:
@@ -25,7 +31,9 @@ class MaskedPackTest : public ::testing::Test {
     const AttentionShape shape = testing::shape_of(8, 1);
     const MachineProfile profile = testing::cpu_like_profile(workers);
     order_.reset(forest_);
-    packs_.reset(order_, max_queries);
+    TileTable tiles;
+    tiles.reset(profile_of(max_queries * shape.group_size()), shape.group_size());
+    packs_.reset(order_, tiles);
     packs_.add_segment({0, 0, 600});
     for (std::int32_t i = 0; i < 3; ++i) {
       const Range positions = order_.positions_of(i);
@@ -38,8 +46,6 @@ class MaskedPackTest : public ::testing::Test {
     costs.reset(profile, shape);
     Division division;
     division.divide(packs_, costs, KvSplit::kBalance);
-    TileTable tiles;
-    tiles.reset(profile.tiles, shape.group_size());
     Plan plan;
     plan.shape = shape;
     PlanEmitter().emit(forest_, packs_, division, tiles, plan);
@@ -87,7 +93,9 @@ TEST(Packs, APackOfOneSegmentIsSpreadOrVanishesLikeOthers) {
   QueryOrder order;
   order.reset(forest);
   Packs packs;
-  packs.reset(order, 2);
+  TileTable tiles;
+  tiles.reset(profile_of(2), 1);
+  packs.reset(order, tiles);
   packs.add_pack({0, 2}, {0, 0, 10});
   packs.add_pack({2, 2}, {2, 0, 10});
   packs.add_pack({2, 5}, {2, 0, 10});
@@ -105,7 +113,9 @@ TEST(Packs, RunsJoinAndEmptyPacksVanish) {
   QueryOrder order;
   order.reset(forest);
   Packs packs;
-  packs.reset(order, 128);
+  TileTable tiles;
+  tiles.reset(profile_of(128), 1);
+  packs.reset(order, tiles);
   packs.add_segment({0, 0, 10});
   packs.close();
   EXPECT_TRUE(packs.packs().empty());

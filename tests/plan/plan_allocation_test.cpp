@@ -5,6 +5,7 @@
 
 #include "plan/test_cases.hpp"
 #include "support/count_allocations.hpp"
+#include "support/policies.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -16,10 +17,10 @@ TEST(PlanAllocation, NoneWhenWarm) {
   Planner planner(testing::cpu_like_profile(16));
   const Forest large = testing::star_forest(30'000, 400, 700);
   const Forest small = testing::star_forest(5'000, 100, 0);
-  const std::vector<PlanOptions> all_options = {{Policy::kAuto, KvSplit::kBalance, {}},
-                                                {Policy::kFlat, KvSplit::kMean, {}},
-                                                {Policy::kNode, KvSplit::kMean, {}},
-                                                {Policy::kProfit, KvSplit::kNone, {}}};
+  const std::vector<PlanOptions> all_options = {testing::options_of(Policy::kAuto, KvSplit::kBalance),
+                                                testing::options_of(Policy::kFlat, KvSplit::kMean),
+                                                testing::options_of(Policy::kNode, KvSplit::kMean),
+                                                testing::options_of(Policy::kProfit, KvSplit::kNone)};
   for (const Forest* forest : {&large, &small}) {
     for (const PlanOptions& options : all_options) planner.plan(*forest, testing::shape_of(32, 8), options);
   }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "plan/test_cases.hpp"
+#include "support/policies.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -13,7 +14,7 @@ using nlohmann::json;
 
 TEST(PlanJson, HoldsThePlan) {
   const Plan plan = make_plan(testing::star_forest(640, 2, 0), testing::shape_of(32, 8),
-                              testing::memory_only_profile(1), {Policy::kNode, KvSplit::kNone, {}});
+                              testing::memory_only_profile(1), testing::options_of(Policy::kNode, KvSplit::kNone));
   const json parsed = json::parse(plan_to_json(plan));
   EXPECT_EQ(parsed["policy"], "node");
   EXPECT_EQ(parsed["shape"],
@@ -35,7 +36,7 @@ TEST(PlanJson, HoldsThePlan) {
 
 TEST(PlanJson, MergesNameQueryAndSlots) {
   const Plan plan = make_plan(testing::star_forest(640, 2, 8), testing::shape_of(32, 8),
-                              testing::memory_only_profile(1), {Policy::kNode, KvSplit::kNone, {}});
+                              testing::memory_only_profile(1), testing::options_of(Policy::kNode, KvSplit::kNone));
   EXPECT_EQ(json::parse(plan_to_json(plan))["merges"],
             json::parse(R"([{"query":0,"slots":[0,1]},{"query":1,"slots":[2,3]}])"));
 }

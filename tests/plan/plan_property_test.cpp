@@ -9,6 +9,7 @@
 #include "plan/cost_model.hpp"
 #include "plan/plan_oracle.hpp"
 #include "plan/test_cases.hpp"
+#include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/plan.hpp"
@@ -18,8 +19,7 @@ namespace {
 
 using testing::uniform;
 
-constexpr Policy kPolicies[] = {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kAuto};
-constexpr KvSplit kSplits[] = {KvSplit::kBalance, KvSplit::kMean, KvSplit::kNone};
+constexpr KvSplit kSplits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean, KvSplit::kLong, KvSplit::kNone};
 constexpr std::int32_t kGroupSizes[] = {1, 3, 4, 5, 7, 8, 16};
 
 Forest random_forest(std::mt19937_64& random, std::int32_t max_rows, std::int32_t max_tokens) {
@@ -45,11 +45,11 @@ TEST(PlanProperty, EveryPolicySplitAndGroupSizeIsValidAndStaysSo) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const Forest forest = random_forest(random, 16, 96);
     const std::int32_t group = kGroupSizes[seed % 7];
-    for (const Policy policy : kPolicies) {
+    for (const Policy policy : testing::all_policies()) {
       for (const KvSplit split : kSplits) {
         SCOPED_TRACE(concat("seed ", seed, ", g ", group, ", ", name_of(policy), ", ", name_of(split)));
         const Plan& plan =
-            (seed % 2 == 0 ? planner : wide_planner).plan(forest, testing::shape_of(group * 2, 2), {policy, split, {}});
+            (seed % 2 == 0 ? planner : wide_planner).plan(forest, testing::shape_of(group * 2, 2), testing::options_of(policy, split));
         ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
         ASSERT_EQ(testing::play_plan(plan, forest, random_growth(random, forest)), std::nullopt);
       }
@@ -67,10 +67,10 @@ TEST(PlanProperty, LongAndWideForestsAreValid) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 1'000'000);
     const Forest forest = random_forest(random, uniform(random, 1, 60), 6000);
     const std::int32_t group = kGroupSizes[seed % 7];
-    for (const Policy policy : kPolicies) {
+    for (const Policy policy : testing::all_policies()) {
       for (const KvSplit split : kSplits) {
         SCOPED_TRACE(concat("seed ", seed, ", g ", group, ", ", name_of(policy), ", ", name_of(split)));
-        const Plan& plan = planner.plan(forest, testing::shape_of(group * 2, 2), {policy, split, {}});
+        const Plan& plan = planner.plan(forest, testing::shape_of(group * 2, 2), testing::options_of(policy, split));
         ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
         if (policy == Policy::kFlat && split == KvSplit::kBalance && plan.items.size() > forest.requests.size())
           ++cut_plans;
@@ -100,7 +100,7 @@ TEST(PlanProperty, AutoIsNeverPredictedWorseThanAnyCandidate) {
       CostModel costs;
       costs.reset(profile, shape);
       EXPECT_GE(estimate.predicted_us, static_cast<double>(costs.least_time(estimate.kv_tokens_read)) / 1e3);
-      const Plan& plan = planner.plan(forest, shape, {estimate.policy, KvSplit::kBalance, {}});
+      const Plan& plan = planner.plan(forest, shape, testing::options_of(estimate.policy, KvSplit::kBalance));
       EXPECT_EQ(plan.statistics.predicted_us, estimate.predicted_us);
       EXPECT_EQ(plan.statistics.kv_tokens_read, estimate.kv_tokens_read);
     }

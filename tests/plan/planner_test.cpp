@@ -1,3 +1,4 @@
+#include "support/policies.hpp"
 #include "trunkline/plan.hpp"
 
 #include <gmock/gmock.h>
@@ -55,7 +56,7 @@ TEST(Planner, BytesBeyond64BitsAreRefused) {
   AttentionShape shape = testing::shape_of(4096, 4096);
   shape.head_dim = 256;
   shape.dtype = DType::kF32;  // 2^23 bytes a token
-  const PlanOptions flat{Policy::kFlat, KvSplit::kNone, {}};
+  const PlanOptions flat = testing::options_of(Policy::kFlat, KvSplit::kNone);
   const auto plan_requests = [&](std::int32_t requests) {
     return make_plan(testing::unshared_forest(requests, 1 << 30), shape, testing::cpu_like_profile(1), flat);
   };
@@ -109,7 +110,7 @@ TEST(Planner, PolicyNamesRoundTrip) {
 
 TEST(Planner, APlanThatDoesNotFitFallsBackToFlat) {
   const Forest forest = testing::star_forest(640, 10, 20);
-  PlanOptions options{Policy::kNode, KvSplit::kBalance, {}};
+  PlanOptions options = testing::options_of(Policy::kNode, KvSplit::kBalance);
   options.capacity = {10, 11, 11, 20};
   const MachineProfile profile = testing::cpu_like_profile(4);
   const Plan fits = make_plan(forest, testing::shape_of(32, 8), profile, options);
@@ -128,7 +129,7 @@ TEST(Planner, APlanThatDoesNotFitFallsBackToFlat) {
 
 TEST(Planner, FlatGivesUpItsCutsBeforeItFails) {
   const Forest forest = testing::unshared_forest(2, 100'000);
-  PlanOptions options{Policy::kFlat, KvSplit::kBalance, {}};
+  PlanOptions options = testing::options_of(Policy::kFlat, KvSplit::kBalance);
   options.capacity.items = 2;
   const Plan plan = make_plan(forest, testing::shape_of(8, 1), testing::cpu_like_profile(16), options);
   EXPECT_EQ(plan.items.size(), 2u);
@@ -176,7 +177,7 @@ TEST(Planner, TheSmallestTileThatHoldsTheRowsWithTheLongestNTheTokensFill) {
   profile.tiles = {{64, 32}, {16, 128}, {16, 32}, {16, 64}};  // in any order
   const auto tile_of = [&](std::int32_t requests, std::int32_t tokens) {
     return make_plan(testing::star_forest(tokens, requests, 0), testing::shape_of(32, 8), profile,
-                     {Policy::kNode, KvSplit::kNone, {}})
+                     testing::options_of(Policy::kNode, KvSplit::kNone))
         .items[0]
         .tile;
   };

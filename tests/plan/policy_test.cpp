@@ -10,6 +10,7 @@
 #include "plan/policies/policy_table.hpp"
 #include "plan/query_order.hpp"
 #include "plan/test_cases.hpp"
+#include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "trunkline/plan.hpp"
 
@@ -21,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::Le;
 
 Plan plan_with(const Forest& forest, Policy policy, KvSplit split = KvSplit::kNone, std::int32_t q_heads = 32) {
-  Plan plan = make_plan(forest, testing::shape_of(q_heads, 8), testing::cpu_like_profile(4), {policy, split, {}});
+  Plan plan = make_plan(forest, testing::shape_of(q_heads, 8), testing::cpu_like_profile(4), testing::options_of(policy, split));
   EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
   return plan;
 }
@@ -83,27 +84,6 @@ TEST(ProfitPolicy, QueriesCountNotRequests) {
   EXPECT_THAT(item_sizes(plan_with(forest, Policy::kProfit)), ElementsAre(1, 8, 1));
 }
 
-// What lets `auto` leave one of them out.
-TEST(ProfitPolicy, PacksAreThoseOfNodeJustWhenNothingMerges) {
-  int different = 0;
-  for (int seed = 0; seed < 200; ++seed) {
-    SCOPED_TRACE(concat("seed ", seed));
-    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
-    const Forest forest = build_forest(testing::make_random_batch(random, {}).view());
-    QueryOrder order;
-    order.reset(forest);
-    std::vector<std::int32_t> scratch;
-    Plan node = plan_with(forest, Policy::kNode);
-    const Plan profit = plan_with(forest, Policy::kProfit);
-    node.policy = Policy::kProfit;
-    const bool merges = profit_merges({forest, order, scratch});
-    EXPECT_EQ(plan_to_json(node) != plan_to_json(profit), merges);
-    different += merges ? 1 : 0;
-  }
-  EXPECT_GT(different, 0);
-  EXPECT_LT(different, 200);
-}
-
 TEST(NodePolicy, WideNodesAreSpreadEvenly) {
   const Plan narrow =
       plan_with(testing::star_forest(64, 300, 16), Policy::kNode, KvSplit::kNone, 8);  // g = 1: 128 queries
@@ -147,7 +127,7 @@ TEST(EveryPolicy, DeepChainsAndManyRoots) {
   for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kAuto}) {
     SCOPED_TRACE(name_of(policy));
     const Plan deep =
-        make_plan(chain, testing::shape_of(32, 8), testing::cpu_like_profile(4), {policy, KvSplit::kBalance, {}});
+        make_plan(chain, testing::shape_of(32, 8), testing::cpu_like_profile(4), testing::options_of(policy, KvSplit::kBalance));
     EXPECT_EQ(deep.queries.size(), 5000u);
     plan_with(forest_of_roots, policy);
   }
@@ -219,8 +199,8 @@ TEST(KvSplitMean, EqualLengthsAreNotCut) {
 TEST(KvSplitBalance, ALongRequestIsCutForIdleWorkers) {
   const Forest forest = testing::unshared_forest(1, 100'000);
   const MachineProfile profile = testing::cpu_like_profile(32);
-  const Plan whole = make_plan(forest, testing::shape_of(32, 8), profile, {Policy::kFlat, KvSplit::kNone, {}});
-  const Plan cut = make_plan(forest, testing::shape_of(32, 8), profile, {Policy::kFlat, KvSplit::kBalance, {}});
+  const Plan whole = make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kNone));
+  const Plan cut = make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kBalance));
   EXPECT_EQ(find_plan_violation(cut, forest), std::nullopt);
   EXPECT_EQ(cut.items.size(), 4u);  // 8 heads keep 8 workers busy
   EXPECT_LT(cut.statistics.predicted_us, whole.statistics.predicted_us / 3);
@@ -232,7 +212,7 @@ TEST(KvSplitBalance, PiecesAreNotShorterThan256Tokens) {
   MachineProfile profile = testing::cpu_like_profile(512);
   profile.item_us = 0;
   profile.partial_us_per_kib = 0;
-  const Plan plan = make_plan(forest, testing::shape_of(8, 8), profile, {Policy::kFlat, KvSplit::kBalance, {}});
+  const Plan plan = make_plan(forest, testing::shape_of(8, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kBalance));
   EXPECT_THAT(span_lengths(plan, 1000), ElementsAre(320, 320, 360));
 }
 
@@ -240,14 +220,14 @@ TEST(KvSplitBalance, NothingIsCutWhenPartialsCostMoreThanIdleWorkers) {
   MachineProfile profile = testing::cpu_like_profile(32);
   profile.partial_us_per_kib = 100;
   const Plan plan = make_plan(testing::unshared_forest(1, 4000), testing::shape_of(32, 8), profile,
-                              {Policy::kFlat, KvSplit::kBalance, {}});
+                              testing::options_of(Policy::kFlat, KvSplit::kBalance));
   EXPECT_EQ(plan.items.size(), 1u);
 }
 
 TEST(KvSplitBalance, TailsOfACutPackAreInItsLastPiece) {
   const Forest forest = testing::star_forest(50'000, 3, 0);
   const Plan plan =
-      make_plan(forest, testing::shape_of(8, 1), testing::cpu_like_profile(4), {Policy::kNode, KvSplit::kBalance, {}});
+      make_plan(forest, testing::shape_of(8, 1), testing::cpu_like_profile(4), testing::options_of(Policy::kNode, KvSplit::kBalance));
   ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
   ASSERT_GE(plan.items.size(), 4u);
   for (std::size_t i = 0; i + 1 < plan.items.size(); ++i) EXPECT_EQ(plan.items[i].spans.size(), 1);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/test_cases.hpp"
+#include "support/policies.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -24,7 +25,7 @@ Forest draft_forest() {
 /// The past open-ended up to 3 before the live end; then the drafts, each seen by itself and its descendants.
 Plan draft_plan() {
   Plan plan = make_plan(draft_forest(), testing::shape_of(4, 1), testing::cpu_like_profile(1),
-                        {Policy::kFlat, KvSplit::kNone, {}});
+                        testing::options_of(Policy::kFlat, KvSplit::kNone));
   plan.spans = {{0, 0, 0, -3, -1, kSpanEndFromEnd},
                 {0, 0, -3, 0, 0, kSpanBeginFromEnd | kSpanEndFromEnd | kSpanTokenMask}};
   plan.masks = {QueryMask{{0b111, 0}}, QueryMask{{0b010, 0}}, QueryMask{{0b100, 0}}};

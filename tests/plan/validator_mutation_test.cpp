@@ -9,6 +9,7 @@
 #include "base/check.hpp"
 #include "plan/plan_oracle.hpp"
 #include "plan/test_cases.hpp"
+#include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/plan.hpp"
@@ -134,7 +135,7 @@ TEST(ValidatorMutation, BrokenItemsAndOutputsAreCaught) {
 TEST(ValidatorMutation, TooManyQueriesOfOneItemAreCaught) {
   const Forest forest = testing::star_forest(64, 129, 10);
   Plan plan =
-      make_plan(forest, testing::shape_of(1, 1), testing::cpu_like_profile(1), {Policy::kNode, KvSplit::kNone, {}});
+      make_plan(forest, testing::shape_of(1, 1), testing::cpu_like_profile(1), testing::options_of(Policy::kNode, KvSplit::kNone));
   ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
   ASSERT_EQ(plan.items[0].queries.size() + plan.items[1].queries.size(), 129);
   plan.items[0].queries.end = plan.items[1].queries.end;  // joined with the next
@@ -174,7 +175,7 @@ TEST(ValidatorMutation, AgreesWithPlayingThePlan) {
     options.max_queries = 1 + seed % 3;
     const Forest forest = build_forest(testing::make_random_batch(random, options).view());
     const Policy policy = seed % 2 == 0 ? Policy::kNode : Policy::kProfit;
-    Plan plan = make_plan(forest, testing::shape_of(4, 2), testing::cpu_like_profile(2), {policy, KvSplit::kMean, {}});
+    Plan plan = make_plan(forest, testing::shape_of(4, 2), testing::cpu_like_profile(2), testing::options_of(policy, KvSplit::kMean));
     if (plan.spans.empty()) continue;
     mutate_at_random(random, plan);
     const auto violation = find_plan_violation(plan, forest);

@@ -11,10 +11,15 @@ namespace trunkline {
 namespace {
 
 constexpr std::array kPolicies = {
-    PolicyRow{Policy::kFlat, "flat", pack_flat, true},
-    PolicyRow{Policy::kNode, "node", pack_node, true},
-    PolicyRow{Policy::kProfit, "profit", pack_profit, true},
-    PolicyRow{Policy::kAuto, "auto", nullptr, false},
+    PolicyRow{Policy::kFlat, "flat", pack_flat, KvSplit::kBalance},
+    PolicyRow{Policy::kCascade, "cascade", pack_cascade, KvSplit::kBalance},
+    PolicyRow{Policy::kNode, "node", pack_node, KvSplit::kBalance},
+    PolicyRow{Policy::kProfit, "profit", pack_profit, KvSplit::kBalance},
+    PolicyRow{Policy::kGreedy, "greedy", pack_greedy, KvSplit::kLong},
+    PolicyRow{Policy::kFlatten, "flatten", pack_flatten, KvSplit::kNone},
+    PolicyRow{Policy::kBalanced, "balanced", pack_balanced, KvSplit::kOwn},
+    PolicyRow{Policy::kTrunk, "trunk", pack_trunk, KvSplit::kOwn},
+    PolicyRow{Policy::kAuto, "auto", nullptr, KvSplit::kOwn},
 };
 
 constexpr bool rows_are_in_enumeration_order() {

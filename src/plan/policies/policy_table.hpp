@@ -5,17 +5,31 @@
 #include <span>
 #include <vector>
 
+#include "plan/cost_model.hpp"
 #include "plan/packs.hpp"
+#include "plan/policies/trunk_core.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
 
+/// Memory that outlives a policy's call; its contents do not.
+struct PolicyScratch {
+  std::vector<std::int32_t> nodes;
+  std::vector<std::int64_t> costs;
+  TrunkScratch trunk;
+};
+
 /// What a policy works on.
 struct PolicyInput {
   const Forest& forest;
+  const AttentionShape& shape;
+  const MachineProfile& profile;
   const QueryOrder& order;
-  std::vector<std::int32_t>& node_scratch;  ///< memory that outlives the call, its contents do not
+  const TileTable& tiles;
+  const CostModel& costs;  ///< as if all tokens came from memory
+  const PolicyOptions& options;
+  PolicyScratch& scratch;
 };
 
 /// Fills empty packs, by the rules that Packs states, in time linear in the nodes and requests of the forest.
@@ -25,7 +39,7 @@ struct PolicyRow {
   Policy policy;
   const char* name;
   PolicyFunction function;  ///< null for `auto`, which is a choice among the others
-  bool candidate;           ///< considered by `auto`
+  KvSplit split;            ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
 };
 
 /// In the order of the enumeration; ties in predicted time go to the earlier row.
@@ -33,11 +47,13 @@ std::span<const PolicyRow> policy_table();
 const PolicyRow& policy_row(Policy policy);
 
 void pack_flat(const PolicyInput& input, Packs& packs);
+void pack_cascade(const PolicyInput& input, Packs& packs);
 void pack_node(const PolicyInput& input, Packs& packs);
 void pack_profit(const PolicyInput& input, Packs& packs);
-
-/// Whether `profit` merges any child; if not, its packs are those of `node`.
-bool profit_merges(const PolicyInput& input);
+void pack_greedy(const PolicyInput& input, Packs& packs);
+void pack_flatten(const PolicyInput& input, Packs& packs);
+void pack_balanced(const PolicyInput& input, Packs& packs);
+void pack_trunk(const PolicyInput& input, Packs& packs);
 
 /// One pack for one request: its tokens from `begin` on, open-ended. Inline, because most packs are made here.
 inline void add_private_pack(const PolicyInput& input, std::int32_t order_index, std::int32_t begin, Packs& packs) {

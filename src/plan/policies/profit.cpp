@@ -1,5 +1,4 @@
 // `profit`: PAT's pack scheduler (PAT, section 5.1, algorithm 1).
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,21 +19,12 @@ bool merges(const ForestNode& parent, std::int32_t begin, Range child_queries) {
 
 }  // namespace
 
-bool profit_merges(const PolicyInput& input) {
-  const std::span<const ForestNode> nodes = input.forest.nodes;
-  return std::any_of(nodes.begin(), nodes.end(), [&input, nodes](const ForestNode& child) {
-    if (child.parent < 0) return false;
-    const ForestNode& parent = nodes[static_cast<std::size_t>(child.parent)];
-    return merges(parent, parent.begin, input.order.positions(child.requests));
-  });
-}
-
 // A pack that holds a parent's tokens from `chain` on gives up the queries of a child that has enough of them to pay
 // for reading those tokens once more; the child's pack then begins at `chain` too. Nodes are in pre-order, so one pass
 // decides each child before it is visited.
 void pack_profit(const PolicyInput& input, Packs& packs) {
   const std::span<const ForestNode> nodes = input.forest.nodes;
-  std::vector<std::int32_t>& chain = input.node_scratch;
+  std::vector<std::int32_t>& chain = input.scratch.nodes;
   chain.assign(nodes.size(), 0);  // roots begin at 0
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const ForestNode& node = nodes[i];
