@@ -19,7 +19,7 @@ TEST(PlanJson, HoldsThePlan) {
   EXPECT_EQ(parsed["policy"], "node");
   EXPECT_EQ(parsed["shape"],
             json::parse(R"({"q_heads":32,"kv_heads":8,"head_dim":128,"page_size":16,"dtype":"f16","device":"cpu"})"));
-  EXPECT_EQ(parsed["queries"][1], json::parse(R"({"slot":1,"generation":0,"token":0,"from_end":0})"));
+  EXPECT_EQ(parsed["queries"][1], json::parse(R"({"slot":1,"generation":0,"token":0,"from_end":0,"parent":-1})"));
   ASSERT_EQ(parsed["items"].size(), 1u);
   const json& item = parsed["items"][0];
   EXPECT_EQ(item["queries"], json::parse("[0,1]"));
@@ -27,7 +27,7 @@ TEST(PlanJson, HoldsThePlan) {
   EXPECT_EQ(item["tile"], json::parse(R"({"m":16,"n":32})"));
   ASSERT_EQ(item["spans"].size(), 3u);
   EXPECT_EQ(item["spans"][2], json::parse(R"({"slot":1,"generation":0,"begin":640,"end":0,"mask":1,
-                                              "begin_from_end":false,"end_from_end":true,"token_mask":false})"));
+                                              "begin_from_end":false,"end_from_end":true,"token_mask":false,"both_halves":false})"));
   EXPECT_EQ(parsed["masks"], json::parse("[[1,0],[2,0]]"));
   EXPECT_EQ(parsed["merges"], json::array());
   EXPECT_EQ(parsed["schedule"], json::parse("[0]"));

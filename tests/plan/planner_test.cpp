@@ -98,7 +98,7 @@ TEST(Planner, ImpossibleOptionsAreNamed) {
   options.capacity.spans = -3;
   EXPECT_THAT(message_of(ErrorCode::kInvalidArgument, [&] { plan_with(options); }), HasSubstr("capacity.spans is -3"));
   EXPECT_THAT(message_of(ErrorCode::kInvalidArgument, [] { policy_from_name("best"); }),
-              HasSubstr("'best'; known are flat, node, profit, auto"));
+              HasSubstr("'best'; known are flat, cascade, node, profit, greedy, flatten, balanced, trunk, auto"));
 }
 
 TEST(Planner, PolicyNamesRoundTrip) {

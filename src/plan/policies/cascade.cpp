@@ -15,7 +15,9 @@ void pack_cascade(const PolicyInput& input, Packs& packs) {
     common = forest.nodes[0].end;
     packs.add_pack(input.order.positions(forest.nodes[0].requests), {forest.nodes[0].row, 0, common});
   }
-  for (std::int32_t i = 0; i < requests; ++i) add_private_pack(input, i, common, packs);
+  const std::int32_t members = common > 0 ? forest.nodes[0].requests.end : requests;
+  for (std::int32_t i = 0; i < members; ++i) add_private_pack(input, i, common, packs);
+  if (common > 0) add_empty_requests(input, packs);
 }
 
 }  // namespace trunkline
