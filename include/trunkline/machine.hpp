@@ -59,6 +59,7 @@ struct MachineProfile {
   double read_bytes_per_us = 0;   ///< streaming read, all workers together
   double flops_per_us = 0;        ///< fp32 FMA (CPU) or 16-bit matrix rate (GPU), all workers together
   double cache_bytes_per_us = 0;  ///< re-reading what the last-level cache holds, all workers; 0: as read_bytes_per_us
+  double worker_read_bytes_per_us = 0;  ///< most that one worker reads while others leave it room; 0: an even share
   double latency_us = 0;          ///< of a small read from memory: what bytes in flight must cover (PAT, figure 7a)
   double launch_us = 0;           ///< fixed cost of one run
   double fill_us = 0;             ///< until a worker's first tokens arrive, once a run

@@ -1,11 +1,13 @@
 // Everything an engine author needs: describe a batch, find its forest, plan, ask for the workspace, run.
 #pragma once
 
-#include "trunkline/attention.hpp"  // IWYU pragma: export
-#include "trunkline/batch.hpp"      // IWYU pragma: export
-#include "trunkline/error.hpp"      // IWYU pragma: export
-#include "trunkline/forest.hpp"     // IWYU pragma: export
-#include "trunkline/machine.hpp"    // IWYU pragma: export
-#include "trunkline/plan.hpp"       // IWYU pragma: export
-#include "trunkline/threads.hpp"    // IWYU pragma: export
-#include "trunkline/types.hpp"      // IWYU pragma: export
+#include "trunkline/attention.hpp"     // IWYU pragma: export
+#include "trunkline/batch.hpp"         // IWYU pragma: export
+#include "trunkline/error.hpp"         // IWYU pragma: export
+#include "trunkline/forest.hpp"        // IWYU pragma: export
+#include "trunkline/machine.hpp"       // IWYU pragma: export
+#include "trunkline/plan.hpp"          // IWYU pragma: export
+#include "trunkline/profile_file.hpp"  // IWYU pragma: export
+#include "trunkline/threads.hpp"       // IWYU pragma: export
+#include "trunkline/tiles.hpp"         // IWYU pragma: export
+#include "trunkline/types.hpp"         // IWYU pragma: export
