@@ -28,6 +28,10 @@ class PageTable {
   static PageTable csr(std::span<const std::int32_t> indptr, PageIds indices, std::int32_t page_size);
   /// SGLang: `req_to_token [pool_rows, width]`, one id a token (page size 1); batch row r is pool row `rows[r]`.
   static PageTable token_level(PageIds req_to_token, std::int64_t width, std::span<const std::int32_t> rows);
+  /// csr and token_level in device memory, of which the host checks sizes alone; kernels keep to the ids' extent. A
+  /// dense table in device memory is made by dense().
+  static PageTable csr_on_device(std::span<const std::int32_t> indptr, PageIds indices, std::int32_t page_size);
+  static PageTable token_level_on_device(PageIds req_to_token, std::int64_t width, std::span<const std::int32_t> rows);
 
   std::int32_t rows() const { return rows_; }
   std::int32_t page_size() const { return page_size_; }
@@ -41,6 +45,10 @@ class PageTable {
     return indptr_ != nullptr ? std::int64_t{indptr_[row + 1]} - indptr_[row] : width_;
   }
   const PageIds& ids() const { return ids_; }
+  /// What tells the forms apart, for code that finds rows elsewhere: null but for CSR, null but for token-level.
+  const std::int32_t* indptr() const { return indptr_; }
+  const std::int32_t* row_map() const { return row_map_; }
+  std::int64_t width() const { return width_; }
   /// The id at a position of a row, widened.
   std::int64_t id(std::int32_t row, std::int64_t page) const {
     const auto at = static_cast<std::size_t>(row_begin(row) + page);
@@ -69,6 +77,10 @@ struct Batch {
   /// [B + 1] prefix sums of the query tokens of each row; empty means one query token a row.
   /// Query token i of a row with n of them sits at position `kv_len - n + i` and sees no later token.
   std::span<const std::int32_t> query_start;
+  /// [T] draft trees (DeFT, Medusa, EAGLE): for each query token the index, among its row's, of the one before it; -1
+  /// for the root, which is token 0. Parents come before their children. A query token then sees the row's tokens
+  /// before its query tokens (the past), its ancestors, and itself. Empty means chains: token i follows token i - 1.
+  std::span<const std::int32_t> query_parents;
   /// [B] the slot of each row, a number that a request keeps while it lives; empty means slot = row.
   std::span<const std::int32_t> slots;
   /// [B] the generation of each row's slot; empty means zero. A slot's generation grows when it is reused.
@@ -87,6 +99,10 @@ struct Batch {
     return query_start.empty() ? row : query_start[static_cast<std::size_t>(row)];
   }
   std::int32_t query_count(std::int32_t row) const { return query_begin(row + 1) - query_begin(row); }
+  /// The query token before token `i` of a row; -1 for its first.
+  std::int32_t query_parent(std::int32_t row, std::int32_t i) const {
+    return query_parents.empty() ? i - 1 : query_parents[static_cast<std::size_t>(query_begin(row) + i)];
+  }
   /// T, query tokens of the whole batch.
   std::int32_t total_queries() const { return query_begin(rows()); }
 };
@@ -96,7 +112,7 @@ enum class IdCheck {
   kAllPages,  ///< check every id of every row against num_pages
 };
 
-/// Checks sizes, lengths, slots, query_start, and with kAllPages every page id that a row uses.
+/// Checks sizes, lengths, slots, query_start, query_parents, and with kAllPages every page id that a row uses.
 /// \throws Error naming the member, the row, and the value.
 void check_batch(const Batch& batch, IdCheck ids);
 

@@ -31,21 +31,29 @@ struct ForestRequest {
   std::int32_t query_begin = 0;  ///< the row's first query token in the batch
   std::int32_t queries = 1;      ///< query tokens of this step
   std::int32_t node = -1;        ///< the node that the request ends in, exactly at its end; -1 when kv_len is 0
+  bool tree = false;             ///< its query tokens are a draft tree, not a chain
 };
 
 /// The radix forest over shared tokens. Token `t` of two requests is shared when both are longer than `t` and all their
-/// page ids up to and including its page are equal and not null. Nodes are in depth-first pre-order; in `order`,
+/// page ids up to and including its page are equal and not null. The query tokens of a draft tree are never shared: who
+/// sees which is their request's own affair. Nodes are in depth-first pre-order; in `order`,
 /// requests that end in a node come before those of its children, so the members of any subtree are one range.
 /// Deterministic: children come in the order of their first row.
 struct Forest {
   std::vector<ForestNode> nodes;
   std::vector<std::int32_t> order;      ///< [B] rows in depth-first order, empty requests last
   std::vector<ForestRequest> requests;  ///< [B] by row
-  std::int64_t total_tokens = 0;        ///< sum of kv_len: what a one-request-at-a-time kernel reads
-  std::int64_t distinct_tokens = 0;     ///< sum of node lengths: what must be read at least once
+  /// [T] as Batch::query_parents; empty when no request has a draft tree, so that nobody else pays for them.
+  std::vector<std::int32_t> query_parents;
+  std::int64_t total_tokens = 0;     ///< sum of kv_len: what a one-request-at-a-time kernel reads
+  std::int64_t distinct_tokens = 0;  ///< sum of node lengths: what must be read at least once
 
   /// Rows that end exactly at a node's end.
   Range ending_at(std::int32_t node) const;
+  /// The query token before token `i` of a request; -1 for its first.
+  std::int32_t query_parent(const ForestRequest& request, std::int32_t i) const {
+    return query_parents.empty() ? i - 1 : query_parents[static_cast<std::size_t>(request.query_begin + i)];
+  }
 };
 
 /// Builds forests, keeping its memory between calls: no allocation once it has seen the largest batch.

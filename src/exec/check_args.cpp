@@ -90,9 +90,9 @@ void check_cache(const CacheView& cache, const char* name, const AttentionShape&
 }
 
 // Outputs and the workspace are written while everything else is read, so they may overlap nothing.
-void check_overlaps(const AttentionArgs& args, const AttentionShape& shape, const Batch& batch,
+void check_overlaps(const AttentionArgs& args, const AttentionShape& shape, const TensorCounts& counts,
                     std::span<const std::byte> workspace) {
-  const std::int64_t queries = batch.total_queries();
+  const std::int64_t queries = counts.queries;
   const Extent lse = args.lse == nullptr ? Extent{}
                                          : tensor_extent(args.lse, "lse", queries, args.lse_token_stride, shape.q_heads,
                                                          args.lse_head_stride, 1, sizeof(float));
@@ -103,8 +103,8 @@ void check_overlaps(const AttentionArgs& args, const AttentionShape& shape, cons
       {"the workspace", extent_of(workspace.data(), static_cast<std::int64_t>(workspace.size()), 1)},
       {"args.q", tensor_extent(args.q, "q", queries, args.q_token_stride, shape.q_heads, args.q_head_stride,
                                shape.head_dim, size_of(shape.dtype))},
-      {"args.k", cache_extent(args.k, "k", shape, batch.num_pages)},
-      {"args.v", cache_extent(args.v, "v", shape, batch.num_pages)},
+      {"args.k", cache_extent(args.k, "k", shape, counts.num_pages)},
+      {"args.v", cache_extent(args.v, "v", shape, counts.num_pages)},
   };
   constexpr std::size_t kWritten = 3;
   for (std::size_t written = 0; written < kWritten; ++written) {
@@ -146,11 +146,11 @@ void check_supported(const AttentionShape& shape) {
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
 }
 
-AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape, const Batch& batch,
+AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape, const TensorCounts& counts,
                          std::span<const std::byte> workspace) {
   AttentionArgs args = given;
   fill_defaults(args, shape);
-  if (batch.total_queries() == 0) return args;
+  if (counts.queries == 0) return args;
   if (!std::isfinite(args.scale)) {
     fail(ErrorCode::kInvalidArgument, "args.scale is ", args.scale, "; it must be finite");
   }
@@ -168,8 +168,8 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
     check_stride(args.lse_token_stride, "lse_token_stride", 1);
     check_stride(args.lse_head_stride, "lse_head_stride", 1);
   }
-  check_overlaps(args, shape, batch, workspace);
-  const std::int64_t queries = batch.total_queries();
+  check_overlaps(args, shape, counts, workspace);
+  const std::int64_t queries = counts.queries;
   check_disjoint("out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride, shape.head_dim);
   if (args.lse != nullptr) {
     check_disjoint("lse", queries, args.lse_token_stride, shape.q_heads, args.lse_head_stride, 1);

@@ -2,17 +2,27 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "trunkline/attention.hpp"
 
 namespace trunkline {
 
+/// How many rows the tensors of a batch have.
+struct TensorCounts {
+  std::int64_t queries = 0;
+  std::int64_t num_pages = 0;
+};
+inline TensorCounts tensor_counts(const Batch& batch) {
+  return {batch.total_queries(), batch.num_pages};
+}
+
 /// The arguments with every zero stride and scale replaced by its default.
 /// \throws Error naming the member when a tensor is null, misaligned for its element type, or overlaps the output; or
 /// when an output overlaps the workspace.
-AttentionArgs check_args(const AttentionArgs& args, const AttentionShape& shape, const Batch& batch,
-                         std::span<const std::byte> workspace = {});
+AttentionArgs check_args(const AttentionArgs& args, const AttentionShape& shape,
+                         const TensorCounts& counts, std::span<const std::byte> workspace = {});
 
 /// \throws Error(kUnsupported) with the reason when supports(shape) says no.
 void check_supported(const AttentionShape& shape);

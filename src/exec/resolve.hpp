@@ -4,14 +4,12 @@
 #include <cstdint>
 #include <span>
 
+#include "exec/live_rows.hpp"
 #include "exec/resolved.hpp"
 #include "trunkline/batch.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
-
-/// Entries of the slot table that resolve_plan needs for a batch of so many rows: a power of two, at most half full.
-std::size_t slot_table_size(std::int32_t rows);
 
 /// Memory for resolve_plan, all owned by the caller.
 struct ResolveOutput {

@@ -77,6 +77,35 @@ void check_queries(const Batch& batch) {
   }
 }
 
+/// `i` is the token's index in its row, `parent` anything but the index of an earlier token, or -1 for the first.
+[[noreturn]] void refuse_parent(std::int32_t index, std::int32_t row, std::int32_t i, std::int32_t parent) {
+  const char* problem = "is below -1";
+  if (i == 0 && parent > 0) {
+    problem = "is no root";
+  } else if (parent == -1) {
+    problem = "is a root too many";
+  } else if (parent == i) {
+    problem = "is a cycle";
+  } else if (parent > i) {
+    problem = "is a forward parent";
+  }
+  fail(ErrorCode::kInvalidArgument, "query_parents[", index, "] is ", parent, ", which ", problem, " at query token ",
+       i, " of row ", row, "; token 0 of a row must have -1, and each other an earlier token of its row");
+}
+
+void check_parents(const Batch& batch) {
+  if (batch.query_parents.empty()) return;
+  check_array(batch.query_parents, "query_parents", static_cast<std::size_t>(batch.total_queries()), "query tokens");
+  std::int32_t index = 0;
+  for (std::int32_t row = 0; row < batch.rows(); ++row) {
+    for (std::int32_t i = 0; i < batch.query_count(row); ++i, ++index) {
+      const std::int32_t parent = batch.query_parents[static_cast<std::size_t>(index)];
+      const bool right = i == 0 ? parent == -1 : parent >= 0 && parent < i;
+      if (!right) refuse_parent(index, row, i, parent);
+    }
+  }
+}
+
 void check_slots(const Batch& batch, IdMap& scratch) {
   scratch.reset(batch.slots.size());
   std::int32_t row = 0;
@@ -127,6 +156,7 @@ void check_batch_shape(const Batch& batch) {
   check_arrays(batch);
   check_lengths(batch);
   check_queries(batch);
+  check_parents(batch);
 }
 
 void check_batch(const Batch& batch, IdCheck ids, IdMap& scratch) {

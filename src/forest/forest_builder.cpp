@@ -12,10 +12,19 @@
 namespace trunkline {
 namespace {
 
+bool has_tree(const Batch& batch, std::int32_t row) {
+  for (std::int32_t i = 0; i < batch.query_count(row); ++i) {
+    if (batch.query_parent(row, i) != i - 1) return true;
+  }
+  return false;
+}
+
 /// Copies what a plan needs of each row.
 void fill_requests(const Batch& batch, Forest& forest) {
   forest.requests.resize(batch.kv_lens.size());
   forest.total_tokens = 0;
+  forest.query_parents.clear();
+  bool trees = false;
   for (std::int32_t row = 0; row < batch.rows(); ++row) {
     ForestRequest& request = forest.requests[static_cast<std::size_t>(row)];
     request.slot = batch.slot(row);
@@ -23,8 +32,11 @@ void fill_requests(const Batch& batch, Forest& forest) {
     request.kv_len = batch.kv_lens[static_cast<std::size_t>(row)];
     request.query_begin = batch.query_begin(row);
     request.queries = batch.query_count(row);
+    request.tree = !batch.query_parents.empty() && has_tree(batch, row);
+    trees = trees || request.tree;
     forest.total_tokens += request.kv_len;
   }
+  if (trees) forest.query_parents.assign(batch.query_parents.begin(), batch.query_parents.end());
 }
 
 }  // namespace
@@ -45,7 +57,7 @@ const Forest& ForestBuilder::build(const Batch& batch, IdCheck ids) {
   check_batch(batch, ids, state_->slots);
   Forest& forest = state_->forest;
   fill_requests(batch, forest);
-  state_->radix.build(batch);
+  state_->radix.build(batch, forest.requests);
   state_->order.emit(state_->radix.nodes(), state_->radix.end_node(), forest);
   return forest;
 }

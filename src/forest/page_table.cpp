@@ -35,14 +35,20 @@ void check_width(std::int64_t width) {
   if (width < 0) fail(ErrorCode::kInvalidArgument, "width is ", width, "; it must be >= 0");
 }
 
-/// Rows of a CSR table. \throws Error unless indptr starts at 0 and never decreases.
-std::int32_t checked_csr_rows(std::span<const std::int32_t> indptr) {
+/// Rows of a CSR table, by its size alone.
+std::int32_t csr_rows(std::span<const std::int32_t> indptr) {
   if (indptr.data() == nullptr || indptr.empty()) {
     fail(ErrorCode::kInvalidArgument, "indptr has no entries; it must have rows + 1");
   }
   if (indptr.size() - 1 > static_cast<std::size_t>(kMaxLength)) {
     fail(ErrorCode::kInvalidArgument, "indptr has ", indptr.size(), " entries; at most ", kMaxLength, " rows");
   }
+  return static_cast<std::int32_t>(indptr.size() - 1);
+}
+
+/// Rows of a CSR table. \throws Error unless indptr starts at 0 and never decreases.
+std::int32_t checked_csr_rows(std::span<const std::int32_t> indptr) {
+  const std::int32_t rows = csr_rows(indptr);
   if (indptr[0] != 0) fail(ErrorCode::kInvalidArgument, "indptr[0] is ", indptr[0], "; it must be 0");
   for (std::size_t i = 1; i < indptr.size(); ++i) {
     if (indptr[i] < indptr[i - 1]) {
@@ -50,7 +56,7 @@ std::int32_t checked_csr_rows(std::span<const std::int32_t> indptr) {
            "; it must not decrease");
     }
   }
-  return static_cast<std::int32_t>(indptr.size() - 1);
+  return rows;
 }
 
 }  // namespace
@@ -79,15 +85,33 @@ PageTable PageTable::csr(std::span<const std::int32_t> indptr, PageIds indices, 
   if (indptr.back() > size) {
     fail(ErrorCode::kOutOfRange, "indptr[", rows, "] is ", indptr.back(), "; indices has ", size, " entries");
   }
+  return csr_on_device(indptr, indices, page_size);
+}
+
+PageTable PageTable::csr_on_device(std::span<const std::int32_t> indptr, PageIds indices, std::int32_t page_size) {
+  check_page_size(page_size);
+  checked_size(indices, "indices");
   PageTable table;
   table.ids_ = indices;
   table.indptr_ = indptr.data();
-  table.rows_ = rows;
+  table.rows_ = csr_rows(indptr);
   table.page_size_ = page_size;
   return table;
 }
 
 PageTable PageTable::token_level(PageIds req_to_token, std::int64_t width, std::span<const std::int32_t> rows) {
+  const PageTable table = token_level_on_device(req_to_token, width, rows);
+  const std::int64_t pool_rows = width > 0 ? checked_size(req_to_token, "req_to_token") / width : 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r] < 0 || rows[r] >= pool_rows) {
+      fail(ErrorCode::kOutOfRange, "rows[", r, "] is ", rows[r], "; req_to_token has ", pool_rows, " rows");
+    }
+  }
+  return table;
+}
+
+PageTable PageTable::token_level_on_device(PageIds req_to_token, std::int64_t width,
+                                           std::span<const std::int32_t> rows) {
   check_width(width);
   const std::int64_t size = checked_size(req_to_token, "req_to_token");
   if (rows.data() == nullptr && !rows.empty()) {
@@ -96,15 +120,9 @@ PageTable PageTable::token_level(PageIds req_to_token, std::int64_t width, std::
   if (rows.size() > static_cast<std::size_t>(kMaxLength)) {
     fail(ErrorCode::kInvalidArgument, "rows has ", rows.size(), " entries; at most ", kMaxLength);
   }
-  const std::int64_t pool_rows = width > 0 ? size / width : 0;
-  if (pool_rows * width != size) {
+  if ((width > 0 ? size / width * width : 0) != size) {
     fail(ErrorCode::kInvalidArgument, "req_to_token has ", size, " entries; not a whole number of rows of width ",
          width);
-  }
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r] < 0 || rows[r] >= pool_rows) {
-      fail(ErrorCode::kOutOfRange, "rows[", r, "] is ", rows[r], "; req_to_token has ", pool_rows, " rows");
-    }
   }
   PageTable table;
   table.ids_ = req_to_token;

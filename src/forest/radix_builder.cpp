@@ -18,26 +18,27 @@ std::size_t at(std::int32_t index) {
 
 }  // namespace
 
-void RadixBuilder::build(const Batch& batch) {
-  prepare(batch);
+void RadixBuilder::build(const Batch& batch, std::span<const ForestRequest> requests) {
+  prepare(batch, requests);
   std::visit(
       [this, &batch](auto ids) {
         for (std::int32_t row = 0; row < batch.rows(); ++row) {
-          if (rows_[at(row)].end.token > 0) insert(ids.data(), row);
+          if (rows_[at(row)].length > 0) insert(ids.data(), row);
         }
       },
       batch.pages.ids());
 }
 
-void RadixBuilder::prepare(const Batch& batch) {
+void RadixBuilder::prepare(const Batch& batch, std::span<const ForestRequest> requests) {
   page_size_ = batch.pages.page_size();
   null_page_ = batch.null_page;
   rows_.resize(batch.kv_lens.size());
   for (std::int32_t row = 0; row < batch.rows(); ++row) {
-    const std::int32_t length = batch.kv_lens[at(row)];
-    const std::int32_t full = length / page_size_;
-    const std::int32_t pages = full + (full * page_size_ < length ? 1 : 0);
-    rows_[at(row)] = {batch.pages.row_begin(row), {length, full, pages}};
+    const ForestRequest& request = requests[at(row)];
+    const std::int32_t shared = request.tree ? std::max(request.kv_len - request.queries, 0) : request.kv_len;
+    const std::int32_t full = shared / page_size_;
+    const std::int32_t pages = full + (full * page_size_ < shared ? 1 : 0);
+    rows_[at(row)] = {batch.pages.row_begin(row), {shared, full, pages}, request.kv_len};
   }
   // A row adds at most one leaf and splits at most one node.
   const std::size_t max_nodes = 2 * rows_.size();
@@ -64,7 +65,7 @@ void RadixBuilder::insert(const Id* ids, std::int32_t row) {
     // A null page is never shared, so its node is never looked for.
     node = is_null(id) ? fresh : children_.find_or_add(parent, id, fresh);
     if (node == fresh) {
-      add_node({parent, position.token, run.end.token, row}, run);
+      add_node({parent, position.token, run.length, row}, run);
       position = run.end;
     } else {
       position = shared_until(ids, run, runs_[at(node)], position.full_pages + 1);
@@ -72,6 +73,8 @@ void RadixBuilder::insert(const Id* ids, std::int32_t row) {
     }
     path_.push_back(node);
   }
+  const std::int32_t reached = node == kRoots ? 0 : nodes_[at(node)].end;
+  if (reached < run.length) node = add_node({node, reached, run.length, row}, run);
   end_node_[at(row)] = node;
 }
 
@@ -113,10 +116,12 @@ template <class Id>
 std::int32_t RadixBuilder::split(const Id* ids, std::int32_t node, const End& position) {
   const LooseNode whole = nodes_[at(node)];
   const Run run = runs_[at(node)];
-  const std::int32_t upper = add_node({whole.parent, whole.begin, position.token, whole.row}, {run.first_id, position});
+  const std::int32_t upper =
+      add_node({whole.parent, whole.begin, position.token, whole.row}, {run.first_id, position, position.token});
   nodes_[at(node)].parent = upper;
   nodes_[at(node)].begin = position.token;
   children_.find_or_add(whole.parent, ids[run.first_id + whole.begin / page_size_], upper) = upper;
+  if (position.token == run.end.token) return upper;  // the rest are drafts
   const Id lower_id = ids[run.first_id + position.full_pages];
   if (!is_null(lower_id)) children_.find_or_add(upper, lower_id, node);
   return upper;

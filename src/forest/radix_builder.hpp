@@ -8,6 +8,7 @@
 #include "forest/forest_order.hpp"
 #include "forest/id_map.hpp"
 #include "trunkline/batch.hpp"
+#include "trunkline/forest.hpp"
 
 namespace trunkline {
 
@@ -16,10 +17,14 @@ namespace trunkline {
 /// A child is found by one hash probe, keyed by its parent and by the page of its first token: a forest of 1,024 roots
 /// costs 1,024 probes. Two nodes may hold parts of one page, where a request ends inside it; the later part is then a
 /// child keyed by that same page.
+///
+/// A row with a draft tree is inserted by the tokens before its drafts; those follow in its leaf, which is not found
+/// from where they begin.
 class RadixBuilder {
  public:
   /// \param batch has passed check_batch
-  void build(const Batch& batch);
+  /// \param requests its rows
+  void build(const Batch& batch, std::span<const ForestRequest> requests);
 
   /// Valid until the next build.
   std::span<const LooseNode> nodes() const { return nodes_; }
@@ -36,10 +41,11 @@ class RadixBuilder {
   /// A row, or the part of a row that a node reads.
   struct Run {
     std::int64_t first_id = 0;  // of the row, in the table's ids
-    End end;
+    End end;                    // of what others may share
+    std::int32_t length = 0;    // of the row; more than end.token where it has a draft tree
   };
 
-  void prepare(const Batch& batch);
+  void prepare(const Batch& batch, std::span<const ForestRequest> requests);
   template <class Id>
   void insert(const Id* ids, std::int32_t row);
   template <class Id>

@@ -10,11 +10,13 @@
 
 namespace trunkline {
 
-/// Owns the tables of a batch of B requests in the dense form; slots are rows, one query token a request.
+/// Owns the tables of a batch of B requests in the dense form; slots are rows.
 struct PagedBatch {
-  std::vector<std::int32_t> page_ids;  ///< [B, width]; entries past a row's pages hold a huge id
-  std::int64_t width = 0;              ///< pages of the longest row, at least 1
-  std::vector<std::int32_t> kv_lens;   ///< [B]
+  std::vector<std::int32_t> page_ids;       ///< [B, width]; entries past a row's pages hold a huge id
+  std::int64_t width = 0;                   ///< pages of the longest row, at least 1
+  std::vector<std::int32_t> kv_lens;        ///< [B] tokens of the path and drafts
+  std::vector<std::int32_t> query_start;    ///< [B + 1]; empty where no request has drafts
+  std::vector<std::int32_t> query_parents;  ///< [T]; likewise
   std::int32_t page_size = 0;
   std::int64_t num_pages = 0;  ///< of the pool; a few more than are used
 
@@ -26,6 +28,7 @@ struct PagedBatchSize {
   std::int64_t rows = 0;
   std::int64_t width = 0;
   std::int64_t num_pages = 0;
+  std::int64_t queries = 0;  ///< T
   /// Of the page table, and of what is needed to make it.
   std::int64_t table_bytes() const {
     return static_cast<std::int64_t>(sizeof(std::int32_t)) * (rows * (width + 1) + num_pages);
@@ -35,8 +38,9 @@ PagedBatchSize paged_batch_size(const PrefixTree& tree, std::int32_t page_size);
 
 /// Page j of two requests is the same page when their tokens are the same through its last used token: a page holding
 /// the end of a node is private to each child, as after copy-on-write; requests that end in the same node share all
-/// pages. Page ids are a random permutation of the pool by `seed`; unused pages are scattered in it. \throws Error as
-/// path_tokens, on an end node out of range, a page size below 1, or more than 2^31 - 1 pages.
+/// pages. Drafts lie in pages of their request's own, and so does the part-filled page that they begin in. Page ids are
+/// a random permutation of the pool by `seed`; unused pages are scattered in it. \throws Error as path_tokens, on an
+/// end node out of range, a page size below 1, or more than 2^31 - 1 pages.
 PagedBatch lay_out_pages(const PrefixTree& tree, std::int32_t page_size, std::uint64_t seed);
 
 }  // namespace trunkline

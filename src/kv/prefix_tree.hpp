@@ -15,7 +15,14 @@ struct PrefixTree {
   std::vector<std::int32_t> parent;    ///< [N] -1 for a root, otherwise smaller than the node's own index
   std::vector<std::int32_t> tokens;    ///< [N]
   std::vector<std::int32_t> end_node;  ///< [B] -1 for an empty request
+  /// [B] or empty: the query tokens that each request brings on top of its path, as the parents of
+  /// Batch::query_parents. A request without any has one query token, its path's last.
+  std::vector<std::vector<std::int32_t>> drafts = {};
 
+  /// Query tokens on top of a request's path.
+  std::int32_t draft_tokens(std::size_t request) const {
+    return drafts.empty() ? 0 : static_cast<std::int32_t>(drafts[request].size());
+  }
   ExplicitTree view() const { return {parent, tokens, end_node}; }
 };
 

@@ -40,8 +40,30 @@ double planted_logit(std::int32_t tokens, std::int32_t depth, double variance) {
   return std::log(kRoundingMargin * count * (1 + 4 * spread) / std::max(20.0 - depth, 2.0)) + variance / 2;
 }
 
+// Drafts that the deepest query of a request's draft tree sees; 0 without such a tree.
+std::int32_t tree_depth(const Forest& forest, const ForestRequest& request) {
+  std::int32_t deepest = 0;
+  for (std::int32_t query = 0; request.tree && query < request.queries; ++query) {
+    std::int32_t depth = 0;
+    for (std::int32_t i = query; i >= 0; i = forest.query_parent(request, i)) ++depth;
+    deepest = std::max(deepest, depth);
+  }
+  return deepest;
+}
+
+// Planted keys on the longest path to each node, its request's drafts included.
+std::vector<std::int32_t> planted_depths(const Forest& forest) {
+  std::vector<std::int32_t> depths;
+  for (const ForestNode& node : forest.nodes) depths.push_back(node.depth + 1);
+  for (const ForestRequest& request : forest.requests) {
+    if (request.node >= 0) depths[static_cast<std::size_t>(request.node)] += tree_depth(forest, request);
+  }
+  return depths;
+}
+
 // For each root, its planted logit; by node, so that each node finds its root's.
 std::vector<double> planted_logits(const Forest& forest, double variance) {
+  const std::vector<std::int32_t> depths = planted_depths(forest);
   std::vector<double> logits(forest.nodes.size());
   for (std::size_t root = 0; root < forest.nodes.size();) {
     const auto last = static_cast<std::size_t>(forest.nodes[root].last);
@@ -49,7 +71,7 @@ std::vector<double> planted_logits(const Forest& forest, double variance) {
     std::int32_t depth = 0;
     for (std::size_t node = root; node < last; ++node) {
       tokens = std::max(tokens, forest.nodes[node].end);
-      depth = std::max(depth, forest.nodes[node].depth + 1);
+      depth = std::max(depth, depths[node]);
     }
     std::fill(logits.begin() + static_cast<std::ptrdiff_t>(root), logits.begin() + static_cast<std::ptrdiff_t>(last),
               planted_logit(tokens, depth, variance));
@@ -209,10 +231,17 @@ void fill(const AttentionShape& shape, const Batch& batch, const Forest& forest,
       planted_logits(forest, options.logit_scale * options.logit_scale * (1 + kSharedLogit * kSharedLogit));
   for (std::size_t node = 0; node < forest.nodes.size(); ++node) {
     const ForestNode& run = forest.nodes[node];
+    const auto plant = [&](std::int32_t token) {
+      filler.plant_key(batch.pages.id(run.row, token / shape.page_size), token % shape.page_size, logits[node]);
+    };
+    const ForestRequest& request = forest.requests[static_cast<std::size_t>(run.row)];
+    const bool drafts = request.tree && request.node == static_cast<std::int32_t>(node);
+    const std::int32_t past_end = drafts ? run.end - request.queries : run.end;
     RandomBits random(stream_seed(options.seed, Stream::kPlanted, node));
-    const std::int32_t token =
-        run.begin + static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(run.tokens())));
-    filler.plant_key(batch.pages.id(run.row, token / shape.page_size), token % shape.page_size, logits[node]);
+    if (past_end > run.begin) {
+      plant(run.begin + static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(past_end - run.begin))));
+    }
+    for (std::int32_t token = past_end; token < run.end; ++token) plant(token);
   }
 }
 

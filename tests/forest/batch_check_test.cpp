@@ -21,6 +21,7 @@ struct Example {
   Numbers ids = {0, 1, 2, 3, 4, 5};
   Numbers kv_lens = {20, 0, 32};
   Numbers query_start = {0, 2, 3, 4};
+  Numbers query_parents = {};
   Numbers slots = {7, 5, 6};
   std::vector<std::uint32_t> generations = {1, 2, 3};
   std::int64_t num_pages = 6;
@@ -30,6 +31,7 @@ struct Example {
     batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 3, 2, 16);
     batch.kv_lens = kv_lens;
     batch.query_start = query_start;
+    batch.query_parents = query_parents;
     batch.slots = slots;
     batch.generations = generations;
     batch.num_pages = num_pages;
@@ -109,6 +111,33 @@ TEST(CheckBatch, RefusesBadQueryStarts) {
   // An empty request may ask: its output is zero.
   example.query_start = {0, 20, 25, 26};
   EXPECT_NO_THROW(check_batch(example.view(), IdCheck::kNone));
+}
+
+TEST(CheckBatch, RefusesBadDraftTrees) {
+  Example example;
+  example.query_start = {0, 4, 5, 7};
+  example.query_parents = {-1, 0, 0, 2, -1, -1, 0};
+  EXPECT_NO_THROW(check_batch(example.view(), IdCheck::kNone));
+  const auto expect_parent_refused = [&](std::size_t index, std::int32_t parent, const char* message) {
+    Example bad = example;
+    bad.query_parents[index] = parent;
+    expect_refused(bad, kInvalid, message);
+  };
+  expect_parent_refused(2, -1,
+                        "query_parents[2] is -1, which is a root too many at query token 2 of row 0; token 0 of a "
+                        "row must have -1, and each other an earlier token of its row");
+  expect_parent_refused(6, 1, "query_parents[6] is 1, which is a cycle at query token 1 of row 2; ");
+  expect_parent_refused(0, 0, "query_parents[0] is 0, which is a cycle at query token 0 of row 0; ");
+  expect_parent_refused(1, 3, "query_parents[1] is 3, which is a forward parent at query token 1 of row 0; ");
+  expect_parent_refused(3, 4, "query_parents[3] is 4, which is a forward parent ");
+  expect_parent_refused(4, 1, "query_parents[4] is 1, which is no root at query token 0 of row 1; ");
+  expect_parent_refused(3, -2, "query_parents[3] is -2, which is below -1 at query token 3 of row 0; ");
+  expect_parent_refused(5, -2, "query_parents[5] is -2, which is below -1 at query token 0 of row 2; ");
+  expect_parent_refused(1, std::numeric_limits<std::int32_t>::max(),
+                        "query_parents[1] is 2147483647, which is a forward");
+  expect_parent_refused(1, std::numeric_limits<std::int32_t>::min(), "query_parents[1] is -2147483648, which is below");
+  example.query_parents.pop_back();
+  expect_refused(example, kInvalid, "query_parents has 6 entries; it must have query tokens = 7");
 }
 
 TEST(CheckBatch, RefusesBadSlots) {

@@ -22,6 +22,8 @@ TEST(ForestBuilder, AllocatesNothingOnceWarm) {
   std::mt19937_64 random(7);
   testing::RandomBatchOptions options;
   options.max_rows = 300;
+  options.max_queries = 8;
+  options.trees = true;
   std::vector<testing::RandomBatch> batches;
   std::size_t largest = 0;
   for (int i = 0; i < 20; ++i) {

@@ -93,6 +93,30 @@ TEST(ForestExamples, ANullPageIsNeverShared) {
   EXPECT_EQ(forest_of({{4, 0, 5}, {4, 0, 5}, {0, 4}, {0, 4}}, {48, 48, 32, 32}, 16).nodes.size(), 2u);
 }
 
+TEST(ForestExamples, DraftTreesAreNeverShared) {
+  // Three rows of the same 32 tokens; the last 4 of rows 0 and 1 are draft trees, whoever else reads their pages.
+  const std::vector<std::int32_t> ids = {7, 8, 7, 8, 7, 8};
+  const std::vector<std::int32_t> kv_lens = {32, 32, 32};
+  const std::vector<std::int32_t> query_start = {0, 4, 8, 9};
+  const std::vector<std::int32_t> parents = {-1, 0, 0, 1, -1, 0, 1, 1, -1};
+  Batch batch;
+  batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 3, 2, 16);
+  batch.kv_lens = kv_lens;
+  batch.query_start = query_start;
+  batch.query_parents = parents;
+  const Forest forest = build_forest(batch);
+  EXPECT_THAT(outline(forest), ElementsAre(ElementsAre(-1, 0, 28), ElementsAre(0, 28, 32), ElementsAre(0, 28, 32),
+                                           ElementsAre(0, 28, 32)));
+  EXPECT_TRUE(forest.requests[1].tree);
+  EXPECT_FALSE(forest.requests[2].tree);
+  EXPECT_EQ(forest.query_parents, parents);
+  // A chain is an ordinary row, and no row of a batch without trees costs anything.
+  const std::vector<std::int32_t> chains = {-1, 0, 1, 2, -1, 0, 1, 2, -1};
+  batch.query_parents = chains;
+  EXPECT_EQ(build_forest(batch).nodes.size(), 1u);
+  EXPECT_TRUE(build_forest(batch).query_parents.empty());
+}
+
 TEST(ForestExamples, ChildrenComeInTheOrderOfTheirFirstRow) {
   // Row 3 splits the node of row 0 from below; row 2 is a second child of the trunk, before row 4's in the batch.
   const Forest forest = forest_of({{1, 2, 3}, {9}, {1, 7}, {1, 2, 4}, {1, 8}}, {3, 1, 2, 3, 2}, 1);

@@ -30,6 +30,10 @@ RandomBatchOptions random_options(std::mt19937_64& random, TableForm form) {
   options.wide_ids = uniform(random, 0, 1) == 1;
   options.max_queries = uniform(random, 1, 3);
   options.null_pages = uniform(random, 0, 2) == 0;
+  if (uniform(random, 0, 1) == 0) {
+    options.trees = true;
+    options.max_queries = uniform(random, 2, 40);
+  }
   return options;
 }
 

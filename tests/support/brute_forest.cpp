@@ -1,5 +1,6 @@
 #include "support/brute_forest.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,9 +26,21 @@ std::int32_t length_of(const Batch& batch, std::int32_t row) {
   return batch.kv_lens[static_cast<std::size_t>(row)];
 }
 
+bool has_tree(const Batch& batch, std::int32_t row) {
+  for (std::int32_t i = 0; i < batch.query_count(row); ++i) {
+    if (batch.query_parent(row, i) != i - 1) return true;
+  }
+  return false;
+}
+
+bool is_draft(const Batch& batch, std::int32_t row, std::int32_t token) {
+  return has_tree(batch, row) && token >= length_of(batch, row) - batch.query_count(row);
+}
+
 bool is_shared(const Batch& batch, std::int32_t a, std::int32_t b, std::int32_t token) {
   if (token >= length_of(batch, a) || token >= length_of(batch, b)) return false;
   if (a == b) return true;
+  if (is_draft(batch, a, token) || is_draft(batch, b, token)) return false;
   for (std::int32_t page = 0; page <= token / batch.pages.page_size(); ++page) {
     const std::int64_t id = batch.pages.id(a, page);
     const bool is_null = batch.null_page >= 0 && id == batch.null_page;
@@ -97,9 +110,11 @@ Forest brute_forest(const Batch& batch) {
   Forest forest;
   for (std::int32_t row = 0; row < batch.rows(); ++row) {
     forest.requests.push_back({batch.slot(row), batch.generation(row), length_of(batch, row), batch.query_begin(row),
-                               batch.query_count(row), -1});
+                               batch.query_count(row), -1, has_tree(batch, row)});
     forest.total_tokens += length_of(batch, row);
   }
+  const bool trees = std::any_of(forest.requests.begin(), forest.requests.end(), [](const auto& r) { return r.tree; });
+  if (trees) forest.query_parents.assign(batch.query_parents.begin(), batch.query_parents.end());
   Emitter(batch, forest).emit_all();
   return forest;
 }
@@ -119,8 +134,13 @@ std::string to_text(const Forest& forest) {
   for (std::size_t row = 0; row < forest.requests.size(); ++row) {
     const ForestRequest& request = forest.requests[row];
     text << "request " << row << ": slot " << request.slot << '.' << request.generation << ", length " << request.kv_len
-         << ", queries " << request.query_begin << " + " << request.queries << ", node " << request.node << '\n';
+         << ", queries " << request.query_begin << " + " << request.queries << ", node " << request.node
+         << (request.tree ? ", tree" : "") << '\n';
   }
+  if (forest.query_parents.empty()) return text.str();
+  text << "parents";
+  for (const std::int32_t parent : forest.query_parents) text << ' ' << parent;
+  text << '\n';
   return text.str();
 }
 

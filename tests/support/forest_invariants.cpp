@@ -97,6 +97,24 @@ Violation check_totals(const Forest& forest) {
   return {};
 }
 
+/// Drafts of a tree lie in a node of their request alone.
+Violation check_trees(const Forest& forest) {
+  bool any = false;
+  for (std::size_t row = 0; row < forest.requests.size(); ++row) {
+    const ForestRequest& request = forest.requests[row];
+    bool tree = false;
+    for (std::int32_t i = 0; i < request.queries; ++i) tree = tree || forest.query_parent(request, i) != i - 1;
+    if (tree != request.tree) return concat("row ", row, " does not know whether its query tokens are a tree");
+    any = any || tree;
+    if (!tree || request.kv_len == 0) continue;
+    const ForestNode& node = forest.nodes[at(request.node)];
+    if (node.requests.size() != 1) return concat("row ", row, " shares its draft tree");
+    if (node.tokens() < request.queries) return concat("row ", row, " has drafts outside of its own node");
+  }
+  if (!any && !forest.query_parents.empty()) return "query_parents is kept without a tree";
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::string> find_forest_violation(const Forest& forest) {
@@ -111,6 +129,7 @@ std::optional<std::string> find_forest_violation(const Forest& forest) {
     if (empty_before && forest.requests[at(forest.order[i])].kv_len > 0)
       return concat("order[", i, "] follows an empty request");
   }
+  if (Violation violation = check_trees(forest)) return violation;
   return check_totals(forest);
 }
 

@@ -91,6 +91,25 @@ void make_queries(std::mt19937_64& random, RandomBatch& batch) {
   }
 }
 
+/// Parents of `count` query tokens: of any shape, or mostly side by side, as drafts are.
+void add_tree(std::mt19937_64& random, std::int32_t count, std::vector<std::int32_t>& parents) {
+  const bool wide = chance(random, 50);
+  parents.push_back(-1);
+  for (std::int32_t i = 1; i < count; ++i) parents.push_back(uniform(random, 0, wide ? (i - 1) / 2 : i - 1));
+}
+
+void make_trees(std::mt19937_64& random, RandomBatch& batch) {
+  if (!batch.options.trees) return;
+  for (std::size_t row = 0; row < batch.kv_lens.size(); ++row) {
+    const std::int32_t count = batch.query_start.empty() ? 1 : batch.query_start[row + 1] - batch.query_start[row];
+    if (uniform(random, 0, 2) > 0) {
+      add_tree(random, count, batch.query_parents);
+    } else {
+      for (std::int32_t i = 0; i < count; ++i) batch.query_parents.push_back(i - 1);
+    }
+  }
+}
+
 void make_slots(std::mt19937_64& random, RandomBatch& batch) {
   std::vector<std::int32_t> slots(batch.kv_lens.size() * 2);
   std::iota(slots.begin(), slots.end(), 0);
@@ -118,6 +137,7 @@ RandomBatch make_random_batch(std::mt19937_64& random, const RandomBatchOptions&
   for (std::int32_t row = 0; row < rows; ++row) maker.add_row();
   shuffle_pool(random, batch, maker.used());
   make_queries(random, batch);
+  make_trees(random, batch);
   make_slots(random, batch);
   batch.lay_out_table();
   return batch;
@@ -159,6 +179,7 @@ Batch RandomBatch::view() const {
   }
   batch.kv_lens = kv_lens;
   batch.query_start = query_start;
+  batch.query_parents = query_parents;
   batch.slots = slots;
   batch.generations = generations;
   batch.num_pages = num_pages;

@@ -18,6 +18,7 @@ struct RandomBatchOptions {
   TableForm form = TableForm::kDense;
   bool wide_ids = false;           ///< int64 ids
   std::int32_t max_queries = 1;    ///< query tokens of a row are 1 .. max_queries, and at most its length
+  bool trees = false;              ///< query tokens of two rows in three are a random tree
   bool null_pages = false;         ///< put null pages into rows; such a batch is for planning only, not for running
   std::int32_t growth_tokens = 0;  ///< the pool has pages for so many more tokens in every row
 };
@@ -30,6 +31,7 @@ struct RandomBatch {
   std::vector<std::int64_t> free_pages;              ///< of the pool; used by no row
   std::vector<std::int32_t> kv_lens;
   std::vector<std::int32_t> query_start;
+  std::vector<std::int32_t> query_parents;  ///< with options.trees
   std::vector<std::int32_t> slots;
   std::vector<std::uint32_t> generations;
   std::int64_t num_pages = 0;

@@ -284,7 +284,7 @@ void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::b
 void CpuExecutor::run(const AttentionArgs& given, std::span<std::byte> memory) const {
   const cpu::WorkspaceHeader& header = resolved_header(memory, workers_->size(), isa_);
   const Plan& plan = *header.plan;
-  const AttentionArgs args = check_args(given, plan.shape, header.batch, memory);
+  const AttentionArgs args = check_args(given, plan.shape, tensor_counts(header.batch), memory);
   const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
   const Workspace workspace = cpu::lay_out_workspace(memory.data(), plan.shape, header.sizes);
   const LayerView layer = layer_view(args, plan, header.batch, workspace);

@@ -1,5 +1,6 @@
 // The oracle: attention by its definition, from the batch alone. It shares no code with plans or kernels but the
 // reading of single elements.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -10,18 +11,34 @@
 namespace trunkline {
 namespace {
 
-// softmax(q . k) v over the first `visible` tokens of one row, for one query head.
+// The positions that a query token sees: all before the row's query tokens, then its ancestors and itself.
+void find_visible(const Batch& batch, std::int32_t row, std::int32_t query, std::vector<std::size_t>& positions) {
+  positions.clear();
+  const std::int32_t kv_len = batch.kv_lens[static_cast<std::size_t>(row)];
+  if (kv_len == 0) return;
+  const std::int32_t past = kv_len - batch.query_count(row);
+  for (std::int32_t i = query; i >= 0; i = batch.query_parent(row, i)) {
+    positions.push_back(static_cast<std::size_t>(past + i));
+  }
+  for (std::int32_t position = past - 1; position >= 0; --position) {
+    positions.push_back(static_cast<std::size_t>(position));
+  }
+  std::reverse(positions.begin(), positions.end());
+}
+
+// softmax(q . k) v over some tokens of one row, for one query head.
 void attend(const AttentionShape& shape, const AttentionArgs& args, const std::vector<double>& keys,
-            const std::vector<double>& values, std::int32_t visible, std::int32_t token, std::int32_t q_head) {
+            const std::vector<double>& values, const std::vector<std::size_t>& visible, std::int32_t token,
+            std::int32_t q_head) {
   const auto d = static_cast<std::size_t>(shape.head_dim);
-  const auto tokens = static_cast<std::size_t>(visible);
+  const std::size_t tokens = visible.size();
   std::vector<double> q(d);
   reference::read_query(args, shape, token, q_head, q);
   std::vector<double> scores(tokens);
   double maximum = -std::numeric_limits<double>::infinity();
   for (std::size_t t = 0; t < tokens; ++t) {
     double dot = 0;
-    for (std::size_t i = 0; i < d; ++i) dot += q[i] * keys[t * d + i];
+    for (std::size_t i = 0; i < d; ++i) dot += q[i] * keys[visible[t] * d + i];
     scores[t] = dot;
     maximum = std::max(maximum, dot);
   }
@@ -30,7 +47,7 @@ void attend(const AttentionShape& shape, const AttentionArgs& args, const std::v
   for (std::size_t t = 0; t < tokens; ++t) {
     const double weight = std::exp(scores[t] - maximum);
     sum += weight;
-    for (std::size_t i = 0; i < d; ++i) o[i] += weight * values[t * d + i];
+    for (std::size_t i = 0; i < d; ++i) o[i] += weight * values[visible[t] * d + i];
   }
   for (double& element : o) element = tokens > 0 ? element / sum : 0.0;
   const double lse = tokens > 0 ? maximum + std::log(sum) : -std::numeric_limits<double>::infinity();
@@ -42,10 +59,11 @@ void attend(const AttentionShape& shape, const AttentionArgs& args, const std::v
 void reference_attention(const AttentionShape& shape, const Batch& batch, const AttentionArgs& given) {
   check_supported(shape);
   check_batch(batch, IdCheck::kAllPages);
-  const AttentionArgs args = check_args(given, shape, batch);
+  const AttentionArgs args = check_args(given, shape, tensor_counts(batch));
   const auto d = static_cast<std::size_t>(shape.head_dim);
   std::vector<double> keys;
   std::vector<double> values;
+  std::vector<std::size_t> visible;
   for (std::int32_t row = 0; row < batch.rows(); ++row) {
     const std::int32_t kv_len = batch.kv_lens[static_cast<std::size_t>(row)];
     keys.resize(static_cast<std::size_t>(kv_len) * d);
@@ -57,7 +75,7 @@ void reference_attention(const AttentionShape& shape, const Batch& batch, const 
         reference::read_cache_row(args.v, shape, batch, batch.pages.row_begin(row), t, head, {values.data() + at, d});
       }
       for (std::int32_t query = 0; query < batch.query_count(row); ++query) {
-        const std::int32_t visible = std::max(0, kv_len - (batch.query_count(row) - 1 - query));
+        find_visible(batch, row, query, visible);
         for (std::int32_t i = 0; i < shape.group_size(); ++i) {
           attend(shape, args, keys, values, visible, batch.query_begin(row) + query, head * shape.group_size() + i);
         }

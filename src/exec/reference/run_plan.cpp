@@ -65,7 +65,7 @@ class PlanRun {
   }
 
   void run(const AttentionArgs& given) {
-    args_ = check_args(given, plan_.shape, batch_);
+    args_ = check_args(given, plan_.shape, tensor_counts(batch_));
     for (const WorkItem& item : plan_.items) {
       for (std::int32_t head = 0; head < plan_.shape.kv_heads; ++head) run_item(item, head);
     }
