@@ -99,7 +99,7 @@ inline constexpr std::int32_t kDirect = -1;
 /// one item holds: the lesser of kMaxItemQueries and (largest m of the profile's tiles) / group_size(), rounded down.
 /// - queries: the batch's query tokens;
 /// - items: the sum over requests of (query tokens / M) rounded up, so one a request where none has more than M;
-/// - spans: one an item;
+/// - spans: one an item, two where its request has a draft tree: the past, and the drafts with their masks;
 /// - partials: none.
 /// `flat` with cuts has one item and one span more for each cut, and a cut item's queries have a partial in each part.
 struct PlanCapacity {
@@ -154,8 +154,8 @@ struct Plan {
 
 /// How packs longer than their share are cut along KV.
 enum class KvSplit : std::uint8_t {
-  kOwn,      ///< as the policy has it: `balanced` and `trunk` decide themselves, `greedy` takes kLong, `flatten` kNone,
-             ///< the others kBalance
+  kOwn,      ///< as the policy has it: `balanced` decides itself, `greedy` takes kLong, `flatten` kNone, the others
+             ///< kBalance
   kBalance,  ///< where the cost model says that idle workers cost more than the extra partials
   kMean,     ///< PAT, section 6: packs longer than the mean are cut into equal parts of at most the mean
   kLong,     ///< FastTree, section 4.3: pieces of at most 1,024 tokens, of 128 where workers would idle
@@ -188,9 +188,9 @@ TrunkHoist trunk_hoist_from_name(std::string_view name);
 struct PolicyOptions {
   std::int32_t node_chunk = 0;  ///< `node`: nodes are cut into chunks of so many tokens (DeFT's: 128); 0: whole nodes
   ProfitCost profit_cost = ProfitCost::kMemory;  ///< `profit`
-  bool greedy_phases = true;          ///< `greedy`: small tiles for nodes of few queries, where each tile fills the machine
-  std::int32_t flatten_block = 128;   ///< `flatten`: tokens of a block
-  std::int32_t trunk_rows = 0;        ///< `trunk`: rows of a tile, one of the profile's; 0: by the cost model
+  bool greedy_phases = true;  ///< `greedy`: small tiles for nodes of few queries, where each tile fills the machine
+  std::int32_t flatten_block = 128;  ///< `flatten`: tokens of a block
+  std::int32_t trunk_rows = 0;       ///< `trunk`: rows of a tile, one of the profile's; 0: by the cost model
   TrunkHoist trunk_hoist = TrunkHoist::kByDevice;  ///< `trunk`
 };
 

@@ -10,10 +10,13 @@ namespace {
 
 void emit_queries(const Forest& forest, std::int32_t count, Plan& plan) {
   plan.queries.resize(static_cast<std::size_t>(count));
+  const std::int32_t* const parents = forest.query_parents.empty() ? nullptr : forest.query_parents.data();
   for (const ForestRequest& request : forest.requests) {
     for (std::int32_t token = 0; token < request.queries; ++token) {
-      plan.queries[static_cast<std::size_t>(request.query_begin + token)] = {request.slot, request.generation, token,
-                                                                             request.queries - 1 - token};
+      const std::int32_t id = request.query_begin + token;
+      const std::int32_t parent = parents == nullptr ? token - 1 : parents[id];
+      plan.queries[static_cast<std::size_t>(id)] = {request.slot, request.generation, token,
+                                                    request.queries - 1 - token, parent};
     }
   }
 }
@@ -41,40 +44,24 @@ bool read_by_both_halves(std::span<const Range> runs, const Pack& pack, Range re
   return halves.first && halves.second;
 }
 
-/// Adds the span of a segment's tokens from `begin` to `end`, or to the live end.
-void emit_span(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
-               std::int32_t begin, std::int32_t end, bool open, Plan& plan) {
+/// Adds the span of a segment's tokens from `begin` to `end`, which is from the live end where the span is open-ended.
+/// Inline, because most plans take most of their time here.
+inline void emit_span(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
+                      std::int32_t begin, std::int32_t end, bool open, Plan& plan) {
   const std::span<const Range> runs = packs.runs(pack);
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
   const std::int32_t mask = read_by_all(runs, segment.readers) ? -1 : emit_mask(runs, segment.readers, plan);
   std::uint32_t flags = open ? kSpanEndFromEnd : kSpanAbsolute;
   if (read_by_both_halves(runs, pack, segment.readers)) flags |= kSpanBothHalves;
-  plan.spans.push_back({request.slot, request.generation, begin, open ? 0 : end, mask, flags});
+  plan.spans.push_back({request.slot, request.generation, begin, end, mask, flags});
 }
 
 /// The spans of a pack that is not cut.
 void emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan& plan) {
   for (const PackSegment& segment : packs.segments(pack)) {
     if (!segment.open_ended && segment.tokens() == 0) continue;
-    emit_span(forest, packs, pack, segment, segment.begin, segment.end, segment.open_ended, plan);
-  }
-}
-
-/// The spans of a pack's tokens [first, last). An open end belongs to the part that holds the segment's last token, so
-/// an empty tail behind all tokens to the last part.
-void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, std::int64_t first, std::int64_t last,
-               Plan& plan) {
-  std::int64_t begin = 0;  // of the segment, among the pack's tokens
-  for (const PackSegment& segment : packs.segments(pack)) {
-    const std::int64_t end = begin + segment.tokens();
-    const bool open = segment.open_ended && first < std::max<std::int64_t>(end, 1) && end <= last;
-    const std::int64_t from = std::max(begin, first);
-    const std::int64_t to = std::min(end, last);
-    if (open || from < to) {
-      emit_span(forest, packs, pack, segment, segment.begin + static_cast<std::int32_t>(from - begin),
-                segment.begin + static_cast<std::int32_t>(to - begin), open, plan);
-    }
-    begin = end;
+    emit_span(forest, packs, pack, segment, segment.begin, segment.open_ended ? 0 : segment.end, segment.open_ended,
+              plan);
   }
 }
 
@@ -83,7 +70,8 @@ void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, std::
 void check_list_lengths(const ListLengths& lengths) {
   if (lengths.longest() <= kMaxListLength) return;
   fail(ErrorCode::kUnsupported, "the plan would have ", lengths.items, " items with ", lengths.entries,
-       " queries and up to ", lengths.spans, " spans; supported are up to ", kMaxListLength, " of each");
+       " queries and up to ", lengths.spans, " spans and ", lengths.masks, " masks; supported are up to ",
+       kMaxListLength, " of each");
 }
 
 void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division& division, const TileTable& tiles,
@@ -91,6 +79,8 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
   emit_queries(forest, packs.order().size(), plan);
   make_room(packs, division, plan);
   emit_merge_lists(packs.order(), plan);
+  const bool trees = packs.order().has_trees();
+  if (trees) windows_.reset(division.lengths().spans);
   std::int32_t entries = 0;
   WorkItem* item = plan.items.data();
   for (std::size_t i = 0; i < packs.packs().size(); ++i) {
@@ -102,18 +92,60 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
       entries = item->queries.end;
       item->first_half = pack.first_half;
       item->spans.begin = static_cast<std::int32_t>(plan.spans.size());
-      if (parts == 1) {
+      if (parts == 1 && !trees) {
         emit_whole(forest, packs, pack, plan);
         item->tile = tiles.tile(pack.queries, pack.tokens, pack.tile_rows);
       } else {
         const std::int64_t first = division.part_begin(pack, parts, part);
         const std::int64_t last = division.part_begin(pack, parts, part + 1);
-        emit_part(forest, packs, pack, first, last, plan);
+        emit_part(forest, packs, pack, {first, last, part == 0}, plan);
         item->tile = tiles.tile(pack.queries, last - first, pack.tile_rows);
       }
       item->spans.end = static_cast<std::int32_t>(plan.spans.size());
     }
   }
+}
+
+// An open end belongs to the part that holds the segment's last token, so an empty tail behind all tokens to the last
+// part.
+void PlanEmitter::emit_part(const Forest& forest, const Packs& packs, const Pack& pack, const Part& part, Plan& plan) {
+  std::int64_t begin = 0;  // of the segment, among the pack's tokens
+  for (const PackSegment& segment : packs.segments(pack)) {
+    const std::int64_t end = begin + segment.tokens();
+    const std::int64_t from = std::max(begin, part.first);
+    const std::int64_t to = std::min(end, part.last);
+    const bool holds_end = end <= part.last && (part.first < end || (part.leads && end == 0));
+    const bool open = segment.open_ended && holds_end;
+    if (open || from < to) {
+      const Piece piece = {segment.begin + static_cast<std::int32_t>(from - begin),
+                           segment.begin + static_cast<std::int32_t>(to - begin), from == begin};
+      if (packs.order().drafts(segment.row) > 0) {
+        emit_drafts(forest, packs, pack, segment, piece, plan);
+      } else {
+        emit_span(forest, packs, pack, segment, piece.begin, open ? 0 : piece.end, open, plan);
+      }
+    }
+    begin = end;
+  }
+}
+
+// Of a row with a draft tree, the past ends where the drafts begin, which are the open-ended segment's wherever a
+// policy has cut: read by position, a draft would stay in a plan as the past of a later step, and be seen by all.
+void PlanEmitter::emit_drafts(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
+                              const Piece& piece, Plan& plan) {
+  const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
+  const std::int32_t past = request.kv_len - request.queries;  // negative in an empty request, whose spans are empty
+  const std::int32_t segment_begin = segment.open_ended ? std::min(segment.begin, past) : segment.begin;
+  const std::int32_t begin = piece.holds_begin ? std::min(piece.begin, segment_begin) : piece.begin;
+  // The piece that reads the last token before the drafts stretches with the past.
+  const std::int32_t last_of_past = std::max(past - 1, segment_begin);
+  if (segment.open_ended && begin <= last_of_past && last_of_past < piece.end) {
+    emit_span(forest, packs, pack, segment, std::max(begin, 0), -request.queries, true, plan);
+  } else if (begin < std::min(piece.end, past)) {
+    emit_span(forest, packs, pack, segment, begin, std::min(piece.end, past), false, plan);
+  }
+  if (!segment.open_ended || piece.end <= past) return;
+  windows_.emit(forest, packs, pack, segment, {std::max(begin, past) - past, piece.end - past}, plan);
 }
 
 // Lists whose lengths are known are sized at once, since growing them element by element costs more than filling them.

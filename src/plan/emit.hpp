@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/draft_windows.hpp"
 #include "plan/packs.hpp"
 #include "plan/query_order.hpp"
 #include "plan/split.hpp"
@@ -23,11 +24,28 @@ class PlanEmitter {
   void emit(const Forest& forest, const Packs& packs, const Division& division, const TileTable& tiles, Plan& plan);
 
  private:
+  /// The tokens [first, last) of a pack's segments, laid end to end.
+  struct Part {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+    bool leads = false;  // the pack's first part
+  };
+  /// What a part reads of a segment, in token positions at planning time.
+  struct Piece {
+    std::int32_t begin = 0;
+    std::int32_t end = 0;
+    bool holds_begin = false;  // of the segment; one part does, also where it has no token
+  };
+
   void make_room(const Packs& packs, const Division& division, Plan& plan);
   void emit_merge_lists(const QueryOrder& order, Plan& plan);
+  void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, const Part& part, Plan& plan);
+  void emit_drafts(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
+                   const Piece& piece, Plan& plan);
   void emit_item_queries(const Packs& packs, const Pack& pack, std::int32_t begin, Plan& plan);
 
-  std::vector<std::int32_t> items_at_;   // [positions + 1] items that hold the query at a position
+  std::vector<std::int32_t> items_at_;  // [positions + 1] items that hold the query at a position
+  DraftWindows windows_;
   std::vector<std::int32_t> next_slot_;  // [queries] the query's next free partial slot, or kDirect
 };
 

@@ -1,6 +1,5 @@
 #include "plan/plan_checks.hpp"
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -14,24 +13,6 @@ namespace {
 // Far above any model's. It keeps the byte counts of PlanStatistics in 64 bits for up to 2^40 tokens.
 constexpr std::int32_t kMaxQueryHeads = 4096;
 
-void check_positive(const char* name, double value) {
-  if (!(value > 0) || !std::isfinite(value)) {
-    fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; it must be > 0");
-  }
-}
-
-void check_time(const char* name, double value) {
-  if (!(value >= 0) || !std::isfinite(value)) {
-    fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; it must be >= 0");
-  }
-}
-
-void check_share(const char* name, double value) {
-  if (!(value >= 0) || !(value <= 1)) {
-    fail(ErrorCode::kInvalidArgument, "profile.", name, " is ", value, "; shares are 0 to 1");
-  }
-}
-
 void check_option_number(const char* name, int value, int last) {
   if (value < 0 || value > last) {
     fail(ErrorCode::kInvalidArgument, "options.", name, " is number ", value, "; known are 0 to ", last);
@@ -39,31 +20,6 @@ void check_option_number(const char* name, int value, int last) {
 }
 
 }  // namespace
-
-void check_profile(const MachineProfile& profile) {
-  check_positive("workers", profile.workers);
-  check_positive("read_bytes_per_us", profile.read_bytes_per_us);
-  check_positive("flops_per_us", profile.flops_per_us);
-  check_positive("flop_efficiency", profile.flop_efficiency);
-  check_positive("row_quantum", profile.row_quantum);
-  check_share("flop_efficiency", profile.flop_efficiency);
-  check_share("memory_overlap", profile.memory_overlap);
-  check_time("launch_us", profile.launch_us);
-  check_time("fill_us", profile.fill_us);
-  check_time("item_us", profile.item_us);
-  check_time("cut_us", profile.cut_us);
-  check_time("latency_us", profile.latency_us);
-  check_time("cache_bytes_per_us", profile.cache_bytes_per_us);
-  check_time("partial_us_per_kib", profile.partial_us_per_kib);
-  if (profile.tiles.empty())
-    fail(ErrorCode::kInvalidArgument, "profile.tiles is empty; planning needs at least one tile");
-  for (std::size_t i = 0; i < profile.tiles.size(); ++i) {
-    const TileShape tile = profile.tiles[i];
-    if (tile.m < 1 || tile.n < 1) {
-      fail(ErrorCode::kInvalidArgument, "profile.tiles[", i, "] is ", tile.m, " x ", tile.n, "; both must be >= 1");
-    }
-  }
-}
 
 void check_shape(const AttentionShape& shape) {
   if (shape.kv_heads < 1 || shape.q_heads < 1) {

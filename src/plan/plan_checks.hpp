@@ -4,14 +4,11 @@
 #include <optional>
 #include <string>
 
-#include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline {
 
-/// \throws Error(kInvalidArgument) naming the figure of a profile that cannot be planned with.
-void check_profile(const MachineProfile& profile);
 /// \throws Error(kInvalidArgument or kUnsupported) naming the member of a shape that no executor runs.
 void check_shape(const AttentionShape& shape);
 /// \throws Error(kInvalidArgument) on a negative capacity or an unknown policy or split.

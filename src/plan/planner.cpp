@@ -4,9 +4,10 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "plan/candidates.hpp"
+#include "machine/profile_check.hpp"
 #include "plan/emit.hpp"
 #include "plan/plan_checks.hpp"
+#include "plan/proposer.hpp"
 #include "plan/schedule.hpp"
 #include "plan/statistics.hpp"
 #include "trunkline/plan.hpp"
@@ -15,23 +16,23 @@ namespace trunkline {
 
 struct Planner::State {
   MachineProfile profile;
-  Candidates candidates;
+  Proposer proposer;
   PlanEmitter emitter;
   Scheduler scheduler;
   std::vector<Nanoseconds> item_costs;
   Plan plan;
 
-  void lay_out(const Forest& forest, Policy policy);
+  void lay_out(const Forest& forest, Policy policy, KvSplit split);
 };
 
-void Planner::State::lay_out(const Forest& forest, Policy policy) {
-  const Candidate& candidate = candidates.of(policy);
+void Planner::State::lay_out(const Forest& forest, Policy policy, KvSplit split) {
+  const Proposal& proposal = proposer.propose(policy, split);
   plan.policy = policy;
-  emitter.emit(forest, candidate.packs, candidate.division, candidates.tiles(), plan);
-  candidate.division.item_costs(candidate.packs, candidate.costs, item_costs);
+  emitter.emit(forest, proposal.packs, proposal.division, proposer.tiles(), plan);
+  proposal.division.item_costs(proposal.packs, proposal.costs, item_costs);
   scheduler.schedule(item_costs, plan.schedule);
   plan.statistics =
-      make_statistics(forest, plan, candidate.packs, candidate.costs, profile, candidate.division.predicted());
+      make_statistics(forest, plan, proposal.packs, proposal.costs, profile, proposal.division.predicted());
 }
 
 Planner::Planner(MachineProfile profile) : state_(std::make_unique<State>()) {
@@ -51,24 +52,18 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
   check_shape(shape);
   check_options(options);
   State& state = *state_;
-  state.candidates.reset(forest, shape, state.profile, options);
+  state.proposer.reset(forest, shape, state.profile, options);
   Plan& plan = state.plan;
   plan.shape = shape;
   plan.capacity = options.capacity;
   ++plan.epoch;
 
-  Policy policy = options.policy;
-  if (policy == Policy::kAuto) {
-    policy = choose_policy(state.candidates, options.split);
-  } else {
-    state.candidates.propose(policy, options.split);
-  }
-  state.lay_out(forest, policy);
+  const Policy policy = options.policy == Policy::kAuto ? state.proposer.choose() : options.policy;
+  state.lay_out(forest, policy, options.split);
 
   // What `flat` needs without cuts is known from the requests alone, so capacities can be made for it.
   if (exceeded_capacity(plan)) {
-    state.candidates.propose(Policy::kFlat, KvSplit::kNone);
-    state.lay_out(forest, Policy::kFlat);
+    state.lay_out(forest, Policy::kFlat, KvSplit::kNone);
     plan.statistics.fallbacks = 1;
     if (const std::optional<std::string> excess = exceeded_capacity(plan)) {
       fail(ErrorCode::kWorkspace, "the batch needs ", *excess, ", even with policy flat and no KV cuts");
@@ -83,8 +78,13 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
 std::vector<PolicyEstimate> Planner::estimate(const Forest& forest, const AttentionShape& shape) {
   check_shape(shape);
   const PlanOptions options;
-  state_->candidates.reset(forest, shape, state_->profile, options);
-  return estimate_policies(state_->candidates, options.split);
+  state_->proposer.reset(forest, shape, state_->profile, options);
+  std::vector<PolicyEstimate> estimates;
+  for (const Policy policy : auto_candidates()) {
+    const Estimate estimate = state_->proposer.estimate(policy);
+    estimates.push_back({policy, static_cast<double>(estimate.time) / 1e3, estimate.tokens_read});
+  }
+  return estimates;
 }
 
 Plan make_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,

@@ -18,6 +18,9 @@ void QueryOrder::reset(const Forest& forest) {
     const ForestRequest& request = forest.requests[static_cast<std::size_t>(row)];
     for (std::int32_t token = 0; token < request.queries; ++token) *next++ = request.query_begin + token;
   }
+  drafts_.clear();
+  if (forest.query_parents.empty()) return;
+  for (const ForestRequest& request : forest.requests) drafts_.push_back(request.tree ? request.queries : 0);
 }
 
 std::int32_t QueryOrder::request_begin(std::int32_t position) const {

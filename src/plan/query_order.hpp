@@ -10,7 +10,8 @@
 
 namespace trunkline {
 
-/// Numbers a forest's queries by *position*: request by request as in Forest::order, tokens of a request in order.
+/// Numbers a forest's queries by *position*: request by request as in Forest::order, tokens of a request in order. And
+/// says which rows bring a draft tree.
 class QueryOrder {
  public:
   void reset(const Forest& forest);
@@ -27,12 +28,17 @@ class QueryOrder {
   /// First position of the request that holds a position, and one past its last.
   std::int32_t request_begin(std::int32_t position) const;
   std::int32_t request_end(std::int32_t position) const;
+  /// Whether any row has a draft tree.
+  bool has_trees() const { return !drafts_.empty(); }
+  /// Tokens of a row's draft tree; 0 where it has none.
+  std::int32_t drafts(std::int32_t row) const { return has_trees() ? drafts_[static_cast<std::size_t>(row)] : 0; }
 
  private:
   std::int32_t begin(std::int32_t index) const { return begin_[static_cast<std::size_t>(index)]; }
 
   std::vector<std::int32_t> begin_;     // [B + 1] first position of each request of Forest::order
   std::vector<std::int32_t> query_at_;  // [T]
+  std::vector<std::int32_t> drafts_;    // [B] by row; empty without trees
 };
 
 }  // namespace trunkline

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/cost_model.hpp"
+#include "plan/cost_classes.hpp"
 
 namespace trunkline {
 

@@ -7,53 +7,35 @@
 namespace trunkline {
 namespace {
 
-// Balance cuts are at multiples of 64 tokens from the pack's start, a KV tile of most kernels, and leave at least 256,
-// below which an item's fixed cost and its partials outweigh what it streams.
-constexpr std::int64_t kBalanceGranule = 64;
-constexpr std::int64_t kMinPartGranules = 4;
 // FastTree, section 4.3, gives no lengths; these are its code's: for groups, and for those of too few tasks.
 constexpr std::int64_t kLongPiece = 1024;
 constexpr std::int64_t kShortPiece = 128;
-// Cutting for less than 1/32 of the time is not worth the partials' noise.
-constexpr Nanoseconds kWorthwhileShare = 32;
-// Pieces tried, as shares of one worker's mean load: the longest that could still end in time, and ever finer ones,
-// whose last round leaves workers idle for less.
-constexpr Nanoseconds kPiecesPerWorker[] = {1, 2, 4, 8};
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 }  // namespace
 
 void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split) {
-  granule_ = split == KvSplit::kMean ? 1 : kBalanceGranule;
+  granule_ = split == KvSplit::kMean ? 1 : CutChoice::kGranule;
   parts_.assign(packs.packs().size(), 1);
-  lengths_ = {static_cast<std::int64_t>(parts_.size()), packs.total_queries(), packs.total_segments()};
-  cost_whole_packs(packs, costs);
-  predicted_ = classes_.makespan(costs.workers(), costs.kv_heads());
-  switch (split) {
-    case KvSplit::kOwn: cut_as_asked(packs, costs); break;
-    case KvSplit::kBalance: cut_for_balance(packs, costs); break;
-    case KvSplit::kMean: cut_to_mean(packs, costs); break;
-    case KvSplit::kLong: cut_long(packs, costs); break;
-    case KvSplit::kNone: break;
-  }
-  predicted_ += costs.launch();
+  load_packs(packs, costs);
+  decide_parts(packs, costs, split);
+  count_cut_lists(packs);
+  classes_.clear();
+  visit_item_costs(packs, costs, [this](Nanoseconds cost) { classes_.add(cost); });
+  const Nanoseconds makespan = classes_.makespan(costs.workers(), costs.kv_heads(), worker_loads_);
+  predicted_ = std::max(makespan, costs.tasks().memory_time) + costs.launch();
 }
 
 void Division::item_costs(const Packs& packs, const CostModel& costs, std::vector<Nanoseconds>& result) const {
   result.clear();
-  visit_item_costs(packs, costs, parts_, [&result](Nanoseconds cost) { result.push_back(cost); });
+  visit_item_costs(packs, costs, [&result](Nanoseconds cost) { result.push_back(cost); });
 }
 
 // Every query is in some pack, so as many entries as queries means one pack each, and none to merge.
-void Division::cost_whole_packs(const Packs& packs, const CostModel& costs) {
+void Division::load_packs(const Packs& packs, const CostModel& costs) {
   const bool merges = packs.total_queries() > packs.order().size();
   if (merges) count_merged_queries(packs);
-  whole_costs_.resize(packs.packs().size());
-  classes_.clear();
-  Nanoseconds* cost = whole_costs_.data();
+  loads_.clear();
+  loads_.reserve(parts_.size());
   for (const Pack& pack : packs.packs()) {
     std::int32_t merged = 0;
     if (merges) {
@@ -62,8 +44,7 @@ void Division::cost_whole_packs(const Packs& packs, const CostModel& costs) {
             merged_before_[static_cast<std::size_t>(run.end)] - merged_before_[static_cast<std::size_t>(run.begin)];
       }
     }
-    *cost = costs.task(pack, merged);
-    classes_.add(*cost++);
+    loads_.push_back({pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged});
   }
 }
 
@@ -84,7 +65,18 @@ void Division::count_merged_queries(const Packs& packs) {
   }
 }
 
-// A cut falls in one segment, which then gives one span more.
+void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit split) {
+  switch (split) {
+    case KvSplit::kOwn: return cut_as_asked(packs);
+    case KvSplit::kBalance: return cut_for_balance(costs);
+    case KvSplit::kMean: return cut_to_mean(packs);
+    case KvSplit::kLong: return cut_long(packs, costs);
+    case KvSplit::kNone: return;
+  }
+}
+
+// A cut falls in one segment, which then gives one span more. A segment that ends in a draft tree gives one more too,
+// whose every token has a mask, in whichever part it is.
 void Division::count_cut_lists(const Packs& packs) {
   lengths_ = {};
   for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -92,101 +84,77 @@ void Division::count_cut_lists(const Packs& packs) {
     lengths_.entries += std::int64_t{parts_[i]} * packs.packs()[i].queries;
   }
   lengths_.spans = packs.total_segments() + lengths_.items - static_cast<std::int64_t>(parts_.size());
+  lengths_.masks = lengths_.spans;
+  if (!packs.order().has_trees()) return;
+  for (const Pack& pack : packs.packs()) {
+    for (const PackSegment& segment : packs.segments(pack)) {
+      const std::int32_t drafts = segment.open_ended ? packs.order().drafts(segment.row) : 0;
+      lengths_.spans += drafts > 0 ? 1 : 0;
+      lengths_.masks += drafts > 0 ? drafts + 1 : 0;
+    }
+  }
 }
 
 // PAT, section 6: what is longer than the mean is cut into equal parts that are not. Packs without tokens, which read
 // nothing, do not count in the mean: so it is at least one token, and no pack has more parts than tokens.
-void Division::cut_to_mean(const Packs& packs, const CostModel& costs) {
+void Division::cut_to_mean(const Packs& packs) {
   const std::int64_t total = packs.total_tokens();
   if (total == 0) return;
   const std::int64_t count =
       std::count_if(packs.packs().begin(), packs.packs().end(), [](const Pack& pack) { return pack.tokens > 0; });
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(ceil_div(packs.packs()[i].tokens * count, total), 1));
+    const std::int64_t parts = ceil_div(packs.packs()[i].tokens * count, total);
+    parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(parts, 1));
   }
-  count_cut_lists(packs);
-  predicted_ = makespan(packs, costs, parts_);
 }
 
 void Division::cut_to_length(const Packs& packs, std::int64_t tokens) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(ceil_div(packs.packs()[i].tokens, tokens), 1));
+    const std::int64_t parts = ceil_div(packs.packs()[i].tokens, tokens);
+    parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(parts, 1));
   }
-  count_cut_lists(packs);
 }
 
 // FastTree, section 4.3: long contexts are cut to end the tail, and all of them shorter where workers would idle.
 void Division::cut_long(const Packs& packs, const CostModel& costs) {
   cut_to_length(packs, kLongPiece);
-  if (lengths_.items * costs.kv_heads() < costs.workers()) cut_to_length(packs, kShortPiece);
-  predicted_ = makespan(packs, costs, parts_);
+  std::int64_t items = 0;
+  for (const std::int32_t parts : parts_) items += parts;
+  if (items * costs.kv_heads() < costs.workers()) cut_to_length(packs, kShortPiece);
 }
 
-void Division::cut_as_asked(const Packs& packs, const CostModel& costs) {
-  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = packs.packs()[i].parts;
-  count_cut_lists(packs);
-  predicted_ = makespan(packs, costs, parts_);
-}
-
-void Division::cut_for_balance(const Packs& packs, const CostModel& costs) {
-  const Nanoseconds work = classes_.total() * costs.kv_heads();
-  const Nanoseconds ideal = work / costs.workers();
-  for (const Nanoseconds pieces : kPiecesPerWorker) {
-    if (predicted_ - ideal <= ideal / kWorthwhileShare) return;
-    if (!cap_parts(packs, std::max<Nanoseconds>(ceil_div(work, costs.workers() * pieces), 1))) continue;
-    const Nanoseconds predicted = makespan(packs, costs, tried_parts_);
-    if (predicted >= predicted_) continue;
-    predicted_ = predicted;
-    parts_ = tried_parts_;
-    count_cut_lists(packs);
+void Division::cut_as_asked(const Packs& packs) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Pack& pack = packs.packs()[i];
+    const std::int64_t most_parts = std::max<std::int64_t>(pack.tokens / granule_, 1);
+    parts_[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(pack.parts, 1, most_parts));
   }
 }
 
-// The fewest parts of each pack that cost at most the cap apiece, as far as parts may be short. False when it cuts
-// nothing.
-bool Division::cap_parts(const Packs& packs, Nanoseconds cap) {
-  tried_parts_.clear();
-  bool cuts = false;
-  for (std::size_t i = 0; i < whole_costs_.size(); ++i) {
-    std::int64_t parts = 1;
-    if (whole_costs_[i] > cap) {
-      const std::int64_t most = packs.packs()[i].tokens / (kBalanceGranule * kMinPartGranules);
-      parts = std::clamp<std::int64_t>(ceil_div(whole_costs_[i], cap), 1, std::max<std::int64_t>(most, 1));
-      cuts = cuts || parts > 1;
-    }
-    tried_parts_.push_back(static_cast<std::int32_t>(parts));
-  }
-  return cuts;
-}
-
-Nanoseconds Division::makespan(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts) {
-  classes_.clear();
-  visit_item_costs(packs, costs, parts, [this](Nanoseconds cost) { classes_.add(cost); });
-  return classes_.makespan(costs.workers(), costs.kv_heads());
+void Division::cut_for_balance(const CostModel& costs) {
+  CutChoice cut(costs.tasks(), classes_);
+  cut.choose(static_cast<std::int32_t>(loads_.size()),
+             [this](std::int32_t i) { return loads_[static_cast<std::size_t>(i)]; });
+  for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cut.parts(loads_[i]);
 }
 
 // All queries of a pack that is cut need a merge.
 template <class Visit>
-void Division::visit_item_costs(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts,
-                                Visit visit) const {
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i] == 1) {
-      visit(whole_costs_[i]);
+void Division::visit_item_costs(const Packs& packs, const CostModel& costs, Visit visit) const {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const TaskLoad& whole = loads_[i];
+    if (parts_[i] == 1) {
+      visit(whole.cost(costs.tasks(), 1));
       continue;
     }
     const Pack& pack = packs.packs()[i];
-    for (std::int32_t part = 0; part < parts[i]; ++part) {
-      const std::int64_t tokens = part_begin(pack, parts[i], part + 1) - part_begin(pack, parts[i], part);
-      visit(part_cost(pack, tokens, costs));
+    for (std::int32_t part = 0; part < parts_[i]; ++part) {
+      const std::int64_t tokens = part_begin(pack, parts_[i], part + 1) - part_begin(pack, parts_[i], part);
+      const std::int64_t matrix_tokens =
+          whole.matrix_tokens == whole.tokens ? tokens : tokens * whole.matrix_tokens / whole.tokens;
+      visit(costs.task(tokens, matrix_tokens, whole.rows, whole.queries));
     }
   }
-}
-
-// What the halves of a tile have in common is taken to lie evenly in the pack.
-Nanoseconds Division::part_cost(const Pack& pack, std::int64_t tokens, const CostModel& costs) const {
-  const std::int64_t matrix_tokens =
-      pack.matrix_tokens == pack.tokens ? tokens : tokens * pack.matrix_tokens / pack.tokens;
-  return costs.task(tokens, matrix_tokens, costs.rows(pack), pack.queries);
 }
 
 }  // namespace trunkline

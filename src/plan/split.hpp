@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/cost_classes.hpp"
 #include "plan/cost_model.hpp"
+#include "plan/cut_choice.hpp"
 #include "plan/packs.hpp"
 #include "trunkline/plan.hpp"
 
@@ -16,8 +18,9 @@ struct ListLengths {
   std::int64_t items = 0;
   std::int64_t entries = 0;  ///< of item_queries; no less than items or partials, which have one each at least
   std::int64_t spans = 0;    ///< at most
+  std::int64_t masks = 0;    ///< at most
 
-  std::int64_t longest() const { return std::max(entries, spans); }
+  std::int64_t longest() const { return std::max({entries, spans, masks}); }
 };
 
 /// How each pack is cut: part j of p covers tokens [part_begin(j), part_begin(j + 1)) of the pack's segments, laid end
@@ -41,28 +44,25 @@ class Division {
   Nanoseconds predicted() const { return predicted_; }
 
  private:
-  void cost_whole_packs(const Packs& packs, const CostModel& costs);
+  void load_packs(const Packs& packs, const CostModel& costs);
   void count_merged_queries(const Packs& packs);
-  void cut_to_mean(const Packs& packs, const CostModel& costs);
-  void cut_long(const Packs& packs, const CostModel& costs);
-  void cut_as_asked(const Packs& packs, const CostModel& costs);
+  void decide_parts(const Packs& packs, const CostModel& costs, KvSplit split);
+  void cut_to_mean(const Packs& packs);
   void cut_to_length(const Packs& packs, std::int64_t tokens);
-  Nanoseconds part_cost(const Pack& pack, std::int64_t tokens, const CostModel& costs) const;
-  void cut_for_balance(const Packs& packs, const CostModel& costs);
+  void cut_long(const Packs& packs, const CostModel& costs);
+  void cut_as_asked(const Packs& packs);
+  void cut_for_balance(const CostModel& costs);
   void count_cut_lists(const Packs& packs);
-  bool cap_parts(const Packs& packs, Nanoseconds cap);
-  Nanoseconds makespan(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts);
   template <class Visit>
-  void visit_item_costs(const Packs& packs, const CostModel& costs, const std::vector<std::int32_t>& parts,
-                        Visit visit) const;
+  void visit_item_costs(const Packs& packs, const CostModel& costs, Visit visit) const;
 
-  std::int64_t granule_ = 1;              // cuts are at multiples of it
-  std::vector<std::int32_t> parts_;       // [packs]
-  std::vector<Nanoseconds> whole_costs_;  // [packs] uncut
+  std::int64_t granule_ = 1;         // cuts are at multiples of it
+  std::vector<std::int32_t> parts_;  // [packs]
+  std::vector<TaskLoad> loads_;      // [packs] uncut
   ListLengths lengths_;
   Nanoseconds predicted_ = 0;
   CostClasses classes_;
-  std::vector<std::int32_t> tried_parts_;    // [packs]
+  std::vector<Nanoseconds> worker_loads_;    // scratch of the makespan
   std::vector<std::int32_t> merged_before_;  // [positions + 1] queries before a position that several packs hold
 };
 

@@ -8,10 +8,24 @@
 namespace trunkline {
 namespace {
 
+/// The queries of a draft tree see the past, their ancestors and themselves.
+std::int64_t tree_pairs(const Forest& forest, const ForestRequest& request) {
+  if (request.kv_len == 0) return 0;
+  std::int64_t pairs = std::int64_t{request.queries} * (request.kv_len - request.queries);
+  for (std::int32_t query = 0; query < request.queries; ++query) {
+    for (std::int32_t i = query; i >= 0; i = forest.query_parent(request, i)) ++pairs;
+  }
+  return pairs;
+}
+
 /// (query, visible token) pairs.
 std::int64_t visible_pairs(const Forest& forest) {
   std::int64_t pairs = 0;
   for (const ForestRequest& request : forest.requests) {
+    if (request.tree) {
+      pairs += tree_pairs(forest, request);
+      continue;
+    }
     for (std::int32_t from_end = 0; from_end < request.queries; ++from_end) {
       pairs += std::max(request.kv_len - from_end, 0);
     }

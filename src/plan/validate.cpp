@@ -18,7 +18,8 @@ Violation find_query_violation(const Plan& plan, const Forest& forest) {
     const ForestRequest& request = forest.requests[row];
     for (std::int32_t token = 0; token < request.queries; ++token) {
       const auto id = static_cast<std::size_t>(request.query_begin + token);
-      const Query expected = {request.slot, request.generation, token, request.queries - 1 - token};
+      const Query expected = {request.slot, request.generation, token, request.queries - 1 - token,
+                              forest.query_parent(request, token)};
       if (id >= total || plan.queries[id] != expected) {
         return concat("queries[", id, "] is not query token ", token, " of row ", row);
       }

@@ -53,10 +53,11 @@ class CoverageCheck {
   Range sharers(const KvSpan& span) const;
   Violation check_readers(std::size_t item, const KvSpan& span);
   Violation check_query(std::size_t query);
-  void collect_growths(const std::vector<Reading>& readings, std::int32_t kv_len);
+  void find_ancestors(const Query& query, const ForestRequest& request);
+  void collect_growths(const std::vector<Reading>& readings, const ForestRequest& request);
+  void add_draft_passages(std::int64_t position, const ForestRequest& request);
   void collect_intervals(const std::vector<Reading>& readings, std::int32_t kv_len);
-  Violation check_intervals(const std::vector<Reading>& readings, const Query& query, const ForestRequest& request,
-                            std::int32_t kv_len);
+  Violation check_intervals(const Query& query, const ForestRequest& request, std::int32_t kv_len) const;
 
   const Plan& plan_;
   const Forest& forest_;
@@ -65,6 +66,7 @@ class CoverageCheck {
   std::vector<std::vector<Reading>> readings_;  // by query
   std::vector<std::int32_t> growths_;           // of one query
   std::vector<Range> intervals_;                // that one query sees at one length
+  std::vector<bool> ancestor_;                  // of one query: by query token, whether it is an ancestor or itself
 };
 
 bool CoverageCheck::sees(const KvSpan& span, std::int32_t bit) const {
@@ -110,12 +112,15 @@ Violation CoverageCheck::check_readers(std::size_t item, const KvSpan& span) {
 /// inverted now, so neither gap nor overlap of two spans that do not slide can come and go between no growth and very
 /// much of it. A sliding span passes the constant bounds of the others: there we look at each passage, and on either
 /// side.
-void CoverageCheck::collect_growths(const std::vector<Reading>& readings, std::int32_t kv_len) {
+void CoverageCheck::collect_growths(const std::vector<Reading>& readings, const ForestRequest& request) {
+  const std::int32_t kv_len = request.kv_len;
   const std::int32_t most = std::numeric_limits<std::int32_t>::max() - kv_len;
-  growths_.assign({0, std::min(most, 1), most});
+  // An empty request that gets tokens has one for each of its query tokens at least.
+  const std::int32_t least = std::min(most, kv_len == 0 ? std::max(request.queries, 1) : 1);
+  growths_.assign({0, least, most});
   const auto add_passage = [&](std::int64_t growth) {
     for (std::int64_t g = growth - 1; g <= growth + 1; ++g) {
-      if (g > 0 && g < most) growths_.push_back(static_cast<std::int32_t>(g));
+      if (g > least && g < most) growths_.push_back(static_cast<std::int32_t>(g));
     }
   };
   for (const Reading& window : readings) {
@@ -128,8 +133,20 @@ void CoverageCheck::collect_growths(const std::vector<Reading>& readings, std::i
       }
     }
   }
+  for (const Reading& reading : readings) {
+    if (slides(*reading.span)) continue;
+    add_draft_passages(reading.span->begin, request);
+    if (!stretches(*reading.span)) add_draft_passages(reading.span->end, request);
+  }
   std::sort(growths_.begin(), growths_.end());
   growths_.erase(std::unique(growths_.begin(), growths_.end()), growths_.end());
+}
+
+/// The drafts of a tree move as well: those that lie before a constant bound now pass it one by one.
+void CoverageCheck::add_draft_passages(std::int64_t position, const ForestRequest& request) {
+  if (!request.tree || request.kv_len == 0) return;
+  const std::int64_t passed = position - (request.kv_len - request.queries);
+  for (std::int64_t growth = 1; growth <= passed + 1; ++growth) growths_.push_back(static_cast<std::int32_t>(growth));
 }
 
 /// `kv_len` is the live length of the query's own request: spans of other slots do not move.
@@ -149,23 +166,34 @@ void CoverageCheck::collect_intervals(const std::vector<Reading>& readings, std:
   std::sort(intervals_.begin(), intervals_.end(), [](Range a, Range b) { return a.begin < b.begin; });
 }
 
-/// A query must see the tokens up to its own position. With token masks, as in a token tree, the masks choose among the
-/// step's own tokens, but never hide an older one or the query's own.
-Violation CoverageCheck::check_intervals(const std::vector<Reading>& readings, const Query& query,
-                                         const ForestRequest& request, std::int32_t kv_len) {
-  const bool tree =
-      std::any_of(readings.begin(), readings.end(), [](const Reading& r) { return has_token_mask(*r.span); });
+void CoverageCheck::find_ancestors(const Query& query, const ForestRequest& request) {
+  ancestor_.assign(static_cast<std::size_t>(request.queries), false);
+  for (std::int32_t i = query.token; i >= 0; i = forest_.query_parent(request, i)) {
+    ancestor_[static_cast<std::size_t>(i)] = true;
+  }
+}
+
+/// A query must see the past, its ancestors and itself, each once. Executors show it no token after its own, whatever
+/// the masks say.
+Violation CoverageCheck::check_intervals(const Query& query, const ForestRequest& request, std::int32_t kv_len) const {
   const std::int32_t own = kv_len - 1 - query.from_end;
-  const std::int32_t seen_by_all = tree ? std::min(kv_len - request.queries, own) : own;
+  const std::int32_t past = kv_len - request.queries;
+  const auto wanted = [&](std::int32_t token) {
+    return token < past || ancestor_[static_cast<std::size_t>(token - past)];
+  };
   const auto missed = [&](std::int32_t begin, std::int32_t end) -> Violation {
-    if (begin < std::min(end, seen_by_all)) return concat("does not see token ", begin);
-    if (begin <= own && own < end) return concat("does not see its own token ", own);
+    for (std::int32_t token = begin; token < std::min(end, own + 1); ++token) {
+      if (wanted(token)) return concat("does not see ", token == own ? "its own token " : "token ", token);
+    }
     return std::nullopt;
   };
   std::int32_t seen = 0;
   for (const Range interval : intervals_) {
     if (interval.begin < seen) return concat("sees token ", interval.begin, " twice");
     if (Violation violation = missed(seen, interval.begin)) return violation;
+    for (std::int32_t token = std::max(interval.begin, past); token < std::min(interval.end, own + 1); ++token) {
+      if (!wanted(token)) return concat("sees token ", token, ", a draft that is not its ancestor");
+    }
     seen = interval.end;
   }
   return missed(seen, kv_len);
@@ -178,11 +206,12 @@ Violation CoverageCheck::check_query(std::size_t index) {
   const auto open =
       std::count_if(readings.begin(), readings.end(), [](const Reading& r) { return stretches(*r.span); });
   if (open != 1) return concat("query ", index, " sees ", open, " open-ended spans; it must see one");
-  collect_growths(readings, request.kv_len);
+  find_ancestors(query, request);
+  collect_growths(readings, request);
   for (const std::int32_t growth : growths_) {
     const std::int32_t kv_len = request.kv_len + growth;
     collect_intervals(readings, kv_len);
-    if (Violation violation = check_intervals(readings, query, request, kv_len)) {
+    if (Violation violation = check_intervals(query, request, kv_len)) {
       return concat("query ", index, " of slot ", query.slot, " ", *violation, " at length ", kv_len, " (now ",
                     request.kv_len, ")");
     }

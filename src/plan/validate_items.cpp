@@ -28,6 +28,9 @@ Violation check_item_queries(const Plan& plan, std::int32_t index, std::vector<s
   }
   const std::int64_t rows = std::int64_t{item.queries.size()} * plan.shape.group_size();
   if (rows > item.tile.m) return concat("items[", index, "] has ", rows, " rows in a tile of ", item.tile.m);
+  if (item.first_half < 0 || item.first_half > item.queries.size()) {
+    return concat("items[", index, "] has a first half of ", item.first_half, " of ", item.queries.size(), " queries");
+  }
   for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
     const std::int32_t query = plan.item_queries[static_cast<std::size_t>(i)];
     if (query < 0 || static_cast<std::size_t>(query) >= plan.queries.size()) {
@@ -50,9 +53,11 @@ Violation check_span_slot(const KvSpan& span, const Forest& forest, const RowOfS
   return std::nullopt;
 }
 
-/// Bounds make sense by themselves, and so they do at every greater length.
-Violation check_span_bounds(const KvSpan& span, std::int32_t kv_len) {
-  if ((span.flags & ~std::uint32_t{kSpanBeginFromEnd | kSpanEndFromEnd | kSpanTokenMask}) != 0) {
+/// Bounds make sense by themselves, and so they do at every greater length. An empty request that gets tokens has one
+/// for each of its query tokens at least.
+Violation check_span_bounds(const KvSpan& span, const ForestRequest& request) {
+  const std::int32_t kv_len = request.kv_len == 0 && span.open_ended() ? request.queries : request.kv_len;
+  if ((span.flags & ~std::uint32_t{kSpanBeginFromEnd | kSpanEndFromEnd | kSpanTokenMask | kSpanBothHalves}) != 0) {
     return concat("has unknown flags ", span.flags);
   }
   const bool begin_moves = (span.flags & kSpanBeginFromEnd) != 0;
@@ -86,6 +91,23 @@ Violation check_span_masks(const Plan& plan, const KvSpan& span, std::int32_t it
   return std::nullopt;
 }
 
+/// A kernel passes over, in each half, the tokens that it takes to be the other's own.
+Violation check_halves(const Plan& plan, const KvSpan& span, const WorkItem& item) {
+  bool first = false;
+  bool second = false;
+  const bool token_masks = (span.flags & kSpanTokenMask) != 0;
+  const std::int32_t masks = span.mask < 0 ? 0 : token_masks ? span.end - span.begin : 1;
+  for (std::int32_t query = 0; query < item.queries.size(); ++query) {
+    bool sees = masks == 0;
+    for (std::int32_t i = 0; i < masks; ++i)
+      sees = sees || plan.masks[static_cast<std::size_t>(span.mask + i)].test(query);
+    if (sees) (query < item.first_half ? first : second) = true;
+  }
+  const bool both = item.first_half > 0 && first && second;
+  if (both == ((span.flags & kSpanBothHalves) != 0)) return std::nullopt;
+  return concat(both ? "is not marked" : "is marked", " as seen by both halves");
+}
+
 }  // namespace
 
 Violation find_item_violation(const Plan& plan, const Forest& forest, const RowOfSlot& row_of_slot) {
@@ -99,9 +121,10 @@ Violation find_item_violation(const Plan& plan, const Forest& forest, const RowO
       Violation violation = check_span_slot(span, forest, row_of_slot);
       if (!violation) {
         const std::int32_t row = row_of_slot.at(span.slot);
-        violation = check_span_bounds(span, forest.requests[static_cast<std::size_t>(row)].kv_len);
+        violation = check_span_bounds(span, forest.requests[static_cast<std::size_t>(row)]);
       }
       if (!violation) violation = check_span_masks(plan, span, item.queries.size());
+      if (!violation) violation = check_halves(plan, span, item);
       if (violation) return concat("spans[", s, "] of item ", index, " ", *violation);
     }
   }

@@ -25,7 +25,8 @@ class BadInput : public ::testing::Test {
   BadInput()
       : paged_(lay_out_pages(tree_from_levels("1,3/40,20"), 16, 1)),
         test_(make_shape(2, 4, 64, 16), paged_.view()),
-        plan_(make_plan(test_.forest(), test_.shape(), generic_cpu_profile(2), testing::options_of(Policy::kNode, KvSplit::kNone))),
+        plan_(make_plan(test_.forest(), test_.shape(), generic_cpu_profile(2),
+                        testing::options_of(Policy::kNode, KvSplit::kNone))),
         executor_(test_workers()),
         workspace_(executor_.workspace_bytes(plan_, 3)) {}
 

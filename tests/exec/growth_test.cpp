@@ -36,7 +36,8 @@ TEST(Growth, AnOldPlanRunsOnALongerBatch) {
     options.max_rows = 10;
     options.max_tokens = 200;
     options.growth_tokens = 70;
-    options.max_queries = uniform(random, 1, 2);
+    options.trees = uniform(random, 0, 1) == 0;
+    options.max_queries = options.trees ? 20 : uniform(random, 1, 2);
     RandomBatch batch = make_random_batch(random, options);
     const AttentionShape shape = make_shape(1, uniform(random, 1, 6), 64, options.page_size);
     const Forest before = build_forest(batch.view());

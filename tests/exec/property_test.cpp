@@ -20,6 +20,8 @@ RandomBatchOptions random_options(std::mt19937_64& random) {
   options.max_rows = uniform(random, 1, 16);
   options.max_tokens = uniform(random, 1, 300);
   options.max_queries = uniform(random, 1, 4) == 1 ? 4 : 1;
+  options.trees = uniform(random, 1, 4) == 1;
+  if (options.trees) options.max_queries = 24;
   return options;
 }
 

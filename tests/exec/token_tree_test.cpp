@@ -1,5 +1,5 @@
-// Token masks and bounds from the live end: a draft tree of query tokens on top of a request's KV, as later policies
-// will emit it. The plan is written by hand here.
+// Token masks and bounds from the live end: a draft tree of query tokens on top of a request's KV. The plan is written
+// by hand, and so is the right answer.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ Plan token_tree_plan(const AttentionShape& shape) {
   Plan plan;
   plan.shape = shape;
   for (std::int32_t draft = 0; draft < kDrafts; ++draft) {
-    plan.queries.push_back({0, 0, draft, kDrafts - 1 - draft});
+    plan.queries.push_back({0, 0, draft, kDrafts - 1 - draft, kParents[draft]});
     plan.item_queries.push_back(draft);
     plan.item_outputs.push_back(kDirect);
     QueryMask seen_by;
@@ -78,7 +78,13 @@ TEST(TokenTree, MasksPerTokenAtLiveLengths) {
     const std::vector<std::int32_t> query_start{0, kDrafts};
     Batch batch = paged.view();
     batch.query_start = query_start;
+    batch.query_parents = kParents;
     const AttentionCase test(shape, batch);
+    for (std::int32_t i = 0; i < kDrafts * 3 * 64; i += 37) {
+      EXPECT_NEAR(test.expected().o[static_cast<std::size_t>(i)],
+                  expected_element(test.args(), shape, paged, i / (3 * 64), i / 64 % 3, i % 64), 1e-6)
+          << "the oracle";
+    }
     for (const CpuIsa isa : available_isas()) {
       const AttentionOutput output = test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa});
       const AttentionOutput reference = test.run_reference(plan);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "plan/cost_classes.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
 
@@ -63,8 +64,8 @@ TEST(CostModel, HugeLengthsDoNotOverflow) {
   profile.flops_per_us = 1e-3;
   CostModel costs;
   costs.reset(profile, testing::shape_of(16, 1));
-  const Nanoseconds most = costs.task(std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max(),
-                                     kMaxItemQueries * 16, kMaxItemQueries);
+  const Nanoseconds most = costs.task(std::numeric_limits<std::int64_t>::max(),
+                                      std::numeric_limits<std::int64_t>::max(), kMaxItemQueries * 16, kMaxItemQueries);
   EXPECT_GT(most, 0);
   EXPECT_LT(CostClasses::class_of(most), CostClasses::kClasses);
 }
@@ -83,17 +84,22 @@ TEST(CostClasses, ClassesFollowCostsWithinThreePercent) {
 TEST(CostClasses, EqualTasksTakeWholeRounds) {
   CostClasses classes;
   for (int i = 0; i < 25; ++i) classes.add(1000);
-  EXPECT_EQ(classes.makespan(8, 1), 4000);  // 3 rounds of 8, and one more
-  EXPECT_EQ(classes.makespan(8, 8), 25'000);
+  std::vector<Nanoseconds> loads;
+  EXPECT_EQ(classes.makespan(8, 1, loads), 4000);  // 3 rounds of 8, and one more
+  EXPECT_EQ(classes.makespan(8, 8, loads), 25'000);
+  EXPECT_EQ(classes.bound(8, 1), 4000);
+  EXPECT_EQ(classes.bound(8, 8), 25'000);
   classes.clear();
-  EXPECT_EQ(classes.makespan(8, 8), 0);
+  EXPECT_EQ(classes.makespan(8, 8, loads), 0);
 }
 
 TEST(CostClasses, OneLongTaskSetsTheTime) {
   CostClasses classes;
   classes.add(1'000'000);
   for (int i = 0; i < 63; ++i) classes.add(1000);
-  EXPECT_EQ(classes.makespan(16, 1), 1'000'000);
+  std::vector<Nanoseconds> loads;
+  EXPECT_EQ(classes.makespan(16, 1, loads), 1'000'000);
+  EXPECT_EQ(classes.bound(16, 1), 1'000'000);
 }
 
 TEST(CostClasses, MakespanIsCloseToListScheduling) {
@@ -103,6 +109,7 @@ TEST(CostClasses, MakespanIsCloseToListScheduling) {
     const int copies = testing::uniform(random, 1, 8);
     CostClasses classes;
     std::vector<Nanoseconds> costs;
+    std::vector<Nanoseconds> loads;
     for (int i = testing::uniform(random, 1, 400); i > 0; --i) {
       costs.push_back(Nanoseconds{1000} << testing::uniform(random, 0, 6));
       costs.back() += testing::uniform(random, 0, 900);
@@ -111,11 +118,15 @@ TEST(CostClasses, MakespanIsCloseToListScheduling) {
     SCOPED_TRACE(concat("seed ", seed));
     const auto listed = static_cast<double>(listed_makespan(costs, static_cast<std::size_t>(workers), copies));
     const auto longest = static_cast<double>(*std::max_element(costs.begin(), costs.end()));
-    const auto estimated = static_cast<double>(classes.makespan(workers, copies));
+    const auto estimated = static_cast<double>(classes.makespan(workers, copies, loads));
     // Between what no schedule beats, but for classes' rounding, and list scheduling with one short task more.
     EXPECT_GE(estimated, 0.97 * static_cast<double>(classes.total()) * copies / workers);
     EXPECT_GE(estimated, 0.97 * longest);
     EXPECT_LE(estimated, 1.03 * listed + longest / 4);
+    // The bound is below every schedule, and longest first at most a third above the best.
+    const auto bound = static_cast<double>(classes.bound(workers, copies));
+    EXPECT_LE(bound, 1.03 * listed);
+    EXPECT_GE(bound, 0.97 * 0.75 * listed);
   }
 }
 

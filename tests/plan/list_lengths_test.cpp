@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "plan/candidates.hpp"
 #include "plan/emit.hpp"
 #include "plan/packs.hpp"
+#include "plan/proposer.hpp"
 #include "plan/split.hpp"
 #include "plan/test_cases.hpp"
 #include "support/policies.hpp"
@@ -38,25 +38,26 @@ TEST(ListLengths, AreThoseOfThePlan) {
   const MachineProfile profile = testing::cpu_like_profile(48);
   bool cuts = false;
   for (const Forest& forest : forests) {
-    Candidates candidates;
+    Proposer proposer;
     const PlanOptions options;
-    candidates.reset(forest, shape, profile, options);
+    proposer.reset(forest, shape, profile, options);
     for (const Policy policy : testing::packing_policies()) {
       for (const KvSplit split : {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean, KvSplit::kLong, KvSplit::kNone}) {
         SCOPED_TRACE(concat(&forest - forests, ", ", name_of(policy), ", ", name_of(split)));
-        const Candidate& candidate = candidates.propose(policy, split);
-        const ListLengths lengths = candidate.division.lengths();
+        const Proposal& proposal = proposer.propose(policy, split);
+        const ListLengths lengths = proposal.division.lengths();
         Plan plan;
-        PlanEmitter().emit(forest, candidate.packs, candidate.division, candidates.tiles(), plan);
+        PlanEmitter().emit(forest, proposal.packs, proposal.division, proposer.tiles(), plan);
         EXPECT_EQ(lengths.items, static_cast<std::int64_t>(plan.items.size()));
         EXPECT_EQ(lengths.entries, static_cast<std::int64_t>(plan.item_queries.size()));
         EXPECT_EQ(lengths.entries, static_cast<std::int64_t>(plan.item_outputs.size()));
         EXPECT_GE(lengths.entries, plan.partials);
         EXPECT_GE(lengths.spans, static_cast<std::int64_t>(plan.spans.size()));
+        EXPECT_GE(lengths.masks, static_cast<std::int64_t>(plan.masks.size()));
         if (policy == Policy::kFlat) {
           EXPECT_EQ(plan.spans.size(), plan.items.size());
         }
-        cuts = cuts || lengths.items > static_cast<std::int64_t>(candidate.packs.packs().size());
+        cuts = cuts || lengths.items > static_cast<std::int64_t>(proposal.packs.packs().size());
       }
     }
   }
@@ -68,8 +69,8 @@ TEST(ListLengths, WhatIndicesDoNotReachIsRefusedWithItsNumbers) {
   EXPECT_EQ(unsupported([] {
               check_list_lengths({19'000'000, 2'450'035'000, 3});
             }),
-            "the plan would have 19000000 items with 2450035000 queries and up to 3 spans; supported are up to "
-            "2147483647 of each");
+            "the plan would have 19000000 items with 2450035000 queries and up to 3 spans and 0 masks; supported "
+            "are up to 2147483647 of each");
   EXPECT_THAT(unsupported([] { check_list_lengths({1, 1, kMaxListLength + 1}); }), HasSubstr("2147483648 spans"));
 }
 
@@ -81,16 +82,19 @@ TEST(ListLengths, PacksCheckTheirIndices) {
 
 TEST(ListLengths, AutoPassesOverCandidatesThatAreTooLong) {
   const Forest forest = testing::star_forest(20'000, 30, 200);
-  Candidates candidates;
+  Proposer proposer;
   const AttentionShape shape = testing::shape_of(32, 8);
   const MachineProfile profile = testing::cpu_like_profile(4);
   const PlanOptions options;
-  candidates.reset(forest, shape, profile, options);
-  ASSERT_EQ(choose_policy(candidates, KvSplit::kNone), Policy::kNode);
-  const std::int64_t longest = candidates.of(Policy::kNode).division.lengths().longest();
-  EXPECT_EQ(choose_policy(candidates, KvSplit::kNone, longest), Policy::kNode);
-  EXPECT_EQ(choose_policy(candidates, KvSplit::kNone, longest - 1), Policy::kFlat);
-  EXPECT_EQ(choose_policy(candidates, KvSplit::kNone, 1), Policy::kFlat);  // too long itself, and all that is left
+  proposer.reset(forest, shape, profile, options);
+  ASSERT_NE(proposer.choose(), Policy::kFlat);
+  std::int64_t shortest = kMaxListLength;
+  for (const Policy policy : auto_candidates()) {
+    if (policy != Policy::kFlat) shortest = std::min(shortest, proposer.estimate(policy).entries);
+  }
+  EXPECT_NE(proposer.choose(shortest), Policy::kFlat);
+  EXPECT_EQ(proposer.choose(shortest - 1), Policy::kFlat);
+  EXPECT_EQ(proposer.choose(1), Policy::kFlat);  // too long itself, and all that is left
 }
 
 // The formulas of PlanCapacity: 300 queries of one request and 5 of another, at most 128 or 32 an item.

@@ -1,5 +1,6 @@
 #include "plan/plan_oracle.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "base/check.hpp"
@@ -22,6 +23,19 @@ std::vector<Token> tokens_of(const Forest& forest, std::int32_t row, std::int32_
   return tokens;
 }
 
+/// Of the tokens up to a query's own, those that it must see: all before its request's query tokens, and of these its
+/// ancestors and itself.
+std::vector<bool> wanted_by(const Forest& forest, const ForestRequest& request, std::int32_t token,
+                            std::size_t kv_len) {
+  std::vector<bool> wanted;
+  if (kv_len == 0) return wanted;
+  const std::size_t past = kv_len - static_cast<std::size_t>(request.queries);
+  wanted.assign(past + static_cast<std::size_t>(token) + 1, false);
+  std::fill_n(wanted.begin(), past, true);
+  for (; token >= 0; token = forest.query_parent(request, token)) wanted[past + static_cast<std::size_t>(token)] = true;
+  return wanted;
+}
+
 }  // namespace
 
 std::optional<std::string> play_plan(const Plan& plan, const Forest& forest, const std::vector<std::int32_t>& growth) {
@@ -41,10 +55,11 @@ std::optional<std::string> play_plan(const Plan& plan, const Forest& forest, con
       const Range range = span.at(static_cast<std::int32_t>(read.size()));
       for (std::int32_t i = 0; i < item.queries.size(); ++i) {
         const auto q = static_cast<std::size_t>(plan.item_queries[static_cast<std::size_t>(item.queries.begin + i)]);
-        if (span.mask >= 0 && !plan.masks[static_cast<std::size_t>(span.mask)].test(i)) continue;
         const std::vector<Token>& wanted = tokens[row_of.at(plan.queries[q].slot)];
         for (std::int32_t t = range.begin; t < range.end; ++t) {
           const auto at = static_cast<std::size_t>(t);
+          const std::int32_t mask = span.mask + ((span.flags & kSpanTokenMask) != 0 ? t - range.begin : 0);
+          if (span.mask >= 0 && !plan.masks[static_cast<std::size_t>(mask)].test(i)) continue;
           if (at >= read.size() || at >= wanted.size() || read[at] != wanted[at]) {
             return concat("query ", q, " meets a wrong token at ", t);
           }
@@ -54,8 +69,11 @@ std::optional<std::string> play_plan(const Plan& plan, const Forest& forest, con
     }
   }
   for (std::size_t q = 0; q < met.size(); ++q) {
-    for (std::size_t t = 0; t + static_cast<std::size_t>(plan.queries[q].from_end) < met[q].size(); ++t) {
-      if (met[q][t] == 0) return concat("query ", q, " misses token ", t);
+    const ForestRequest& request = forest.requests[row_of.at(plan.queries[q].slot)];
+    const std::vector<bool> wanted = wanted_by(forest, request, plan.queries[q].token, met[q].size());
+    for (std::size_t t = 0; t < wanted.size(); ++t) {
+      if (wanted[t] && met[q][t] == 0) return concat("query ", q, " misses token ", t);
+      if (!wanted[t] && met[q][t] == 1) return concat("query ", q, " meets token ", t, ", which is no ancestor's");
     }
   }
   return std::nullopt;

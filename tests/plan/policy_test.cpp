@@ -22,7 +22,8 @@ using ::testing::ElementsAre;
 using ::testing::Le;
 
 Plan plan_with(const Forest& forest, Policy policy, KvSplit split = KvSplit::kNone, std::int32_t q_heads = 32) {
-  Plan plan = make_plan(forest, testing::shape_of(q_heads, 8), testing::cpu_like_profile(4), testing::options_of(policy, split));
+  Plan plan = make_plan(forest, testing::shape_of(q_heads, 8), testing::cpu_like_profile(4),
+                        testing::options_of(policy, split));
   EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
   return plan;
 }
@@ -124,10 +125,10 @@ TEST(NodePolicy, RequestsStayWholeWhereTheyFit) {
 TEST(EveryPolicy, DeepChainsAndManyRoots) {
   const Forest chain = testing::chain_forest(5000, 1);
   const Forest forest_of_roots = testing::unshared_forest(3000, 7);
-  for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kAuto}) {
+  for (const Policy policy : testing::all_policies()) {
     SCOPED_TRACE(name_of(policy));
-    const Plan deep =
-        make_plan(chain, testing::shape_of(32, 8), testing::cpu_like_profile(4), testing::options_of(policy, KvSplit::kBalance));
+    const Plan deep = make_plan(chain, testing::shape_of(32, 8), testing::cpu_like_profile(4),
+                                testing::options_of(policy, KvSplit::kBalance));
     EXPECT_EQ(deep.queries.size(), 5000u);
     plan_with(forest_of_roots, policy);
   }
@@ -138,7 +139,7 @@ TEST(EveryPolicy, DeepChainsAndManyRoots) {
 TEST(EveryPolicy, BatchesOfNothing) {
   const std::vector<std::int32_t> nothing;
   const std::vector<std::int32_t> empty_requests = {-1, -1, -1};
-  for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kAuto}) {
+  for (const Policy policy : testing::all_policies()) {
     SCOPED_TRACE(name_of(policy));
     for (const KvSplit split : {KvSplit::kBalance, KvSplit::kMean, KvSplit::kNone}) {
       EXPECT_TRUE(plan_with(build_forest(ExplicitTree{nothing, nothing, nothing}), policy, split).items.empty());
@@ -199,8 +200,10 @@ TEST(KvSplitMean, EqualLengthsAreNotCut) {
 TEST(KvSplitBalance, ALongRequestIsCutForIdleWorkers) {
   const Forest forest = testing::unshared_forest(1, 100'000);
   const MachineProfile profile = testing::cpu_like_profile(32);
-  const Plan whole = make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kNone));
-  const Plan cut = make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kBalance));
+  const Plan whole =
+      make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kNone));
+  const Plan cut =
+      make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kBalance));
   EXPECT_EQ(find_plan_violation(cut, forest), std::nullopt);
   EXPECT_EQ(cut.items.size(), 4u);  // 8 heads keep 8 workers busy
   EXPECT_LT(cut.statistics.predicted_us, whole.statistics.predicted_us / 3);
@@ -212,7 +215,8 @@ TEST(KvSplitBalance, PiecesAreNotShorterThan256Tokens) {
   MachineProfile profile = testing::cpu_like_profile(512);
   profile.item_us = 0;
   profile.partial_us_per_kib = 0;
-  const Plan plan = make_plan(forest, testing::shape_of(8, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kBalance));
+  const Plan plan =
+      make_plan(forest, testing::shape_of(8, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kBalance));
   EXPECT_THAT(span_lengths(plan, 1000), ElementsAre(320, 320, 360));
 }
 
@@ -226,8 +230,8 @@ TEST(KvSplitBalance, NothingIsCutWhenPartialsCostMoreThanIdleWorkers) {
 
 TEST(KvSplitBalance, TailsOfACutPackAreInItsLastPiece) {
   const Forest forest = testing::star_forest(50'000, 3, 0);
-  const Plan plan =
-      make_plan(forest, testing::shape_of(8, 1), testing::cpu_like_profile(4), testing::options_of(Policy::kNode, KvSplit::kBalance));
+  const Plan plan = make_plan(forest, testing::shape_of(8, 1), testing::cpu_like_profile(4),
+                              testing::options_of(Policy::kNode, KvSplit::kBalance));
   ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
   ASSERT_GE(plan.items.size(), 4u);
   for (std::size_t i = 0; i + 1 < plan.items.size(); ++i) EXPECT_EQ(plan.items[i].spans.size(), 1);

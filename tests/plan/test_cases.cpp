@@ -28,6 +28,27 @@ MachineProfile cpu_like_profile(std::int32_t workers) {
   return profile;
 }
 
+MachineProfile hopper_like_profile(std::int32_t workers) {
+  MachineProfile profile;
+  profile.name = "hopper-like";
+  profile.device = Device::kCuda;
+  profile.workers = workers;
+  profile.read_bytes_per_us = 3.2e4 * workers;
+  profile.cache_bytes_per_us = 6e4 * workers;
+  profile.worker_read_bytes_per_us = 6e4;
+  profile.llc_bytes = 50 << 20;
+  profile.flops_per_us = 4e6 * workers;
+  profile.launch_us = 4;
+  profile.fill_us = 3;
+  profile.item_us = 0.5;
+  profile.cut_us = 4;
+  profile.partial_us_per_kib = 0.01;
+  profile.memory_overlap = 0.85;
+  profile.tiles = {{64, 64}, {128, 64}};
+  profile.half_rows = 64;
+  return profile;
+}
+
 AttentionShape shape_of(std::int32_t q_heads, std::int32_t kv_heads) {
   return {q_heads, kv_heads, 128, 16, DType::kF16, Device::kCpu};
 }

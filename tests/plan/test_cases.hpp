@@ -15,6 +15,9 @@ MachineProfile memory_only_profile(std::int32_t workers);
 /// A plausible CPU.
 MachineProfile cpu_like_profile(std::int32_t workers);
 
+/// A plausible GPU whose 128-row tiles work as two halves.
+MachineProfile hopper_like_profile(std::int32_t workers);
+
 /// fp16, d = 128, page size 16.
 AttentionShape shape_of(std::int32_t q_heads, std::int32_t kv_heads);
 

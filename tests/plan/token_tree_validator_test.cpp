@@ -1,5 +1,4 @@
-// Plans of a form that no policy here makes yet: a draft tree of query tokens on top of a request, by masks that move
-// with its live end.
+// What is wrong with a plan for a draft tree is found, at the present length or at a later one.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,13 +11,15 @@
 namespace trunkline {
 namespace {
 
-/// One request of 100 tokens, the last 3 of them query tokens: a root draft token with two children.
+/// One request of 100 tokens, the last 3 of them query tokens: a root with two children.
 Forest draft_forest() {
   const std::vector<std::int32_t> parent = {-1};
   const std::vector<std::int32_t> tokens = {100};
   const std::vector<std::int32_t> end_node = {0};
   Forest forest = build_forest(ExplicitTree{parent, tokens, end_node});
   forest.requests[0].queries = 3;
+  forest.requests[0].tree = true;
+  forest.query_parents = {-1, 0, 0};
   return forest;
 }
 

@@ -134,8 +134,8 @@ TEST(ValidatorMutation, BrokenItemsAndOutputsAreCaught) {
 
 TEST(ValidatorMutation, TooManyQueriesOfOneItemAreCaught) {
   const Forest forest = testing::star_forest(64, 129, 10);
-  Plan plan =
-      make_plan(forest, testing::shape_of(1, 1), testing::cpu_like_profile(1), testing::options_of(Policy::kNode, KvSplit::kNone));
+  Plan plan = make_plan(forest, testing::shape_of(1, 1), testing::cpu_like_profile(1),
+                        testing::options_of(Policy::kNode, KvSplit::kNone));
   ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
   ASSERT_EQ(plan.items[0].queries.size() + plan.items[1].queries.size(), 129);
   plan.items[0].queries.end = plan.items[1].queries.end;  // joined with the next
@@ -173,16 +173,24 @@ TEST(ValidatorMutation, AgreesWithPlayingThePlan) {
     options.max_tokens = 24;
     options.page_size = 1 + seed % 4;
     options.max_queries = 1 + seed % 3;
+    if (seed % 4 == 0) {
+      options.trees = true;
+      options.max_queries = 8;
+    }
     const Forest forest = build_forest(testing::make_random_batch(random, options).view());
-    const Policy policy = seed % 2 == 0 ? Policy::kNode : Policy::kProfit;
-    Plan plan = make_plan(forest, testing::shape_of(4, 2), testing::cpu_like_profile(2), testing::options_of(policy, KvSplit::kMean));
+    const Policy policy = seed % 3 == 0 ? Policy::kNode : seed % 3 == 1 ? Policy::kProfit : Policy::kTrunk;
+    Plan plan = make_plan(forest, testing::shape_of(4, 2), testing::cpu_like_profile(2),
+                          testing::options_of(policy, KvSplit::kMean));
     if (plan.spans.empty()) continue;
     mutate_at_random(random, plan);
     const auto violation = find_plan_violation(plan, forest);
     std::optional<std::string> accident;
     for (int trial = 0; trial < 6 && !accident; ++trial) {
       std::vector<std::int32_t> growth;
-      for (std::size_t row = 0; row < forest.requests.size(); ++row) growth.push_back(trial * uniform(random, 0, 3));
+      for (const ForestRequest& request : forest.requests) {
+        const std::int32_t tokens = trial * uniform(random, 0, 3);
+        growth.push_back(request.kv_len == 0 && tokens < request.queries ? 0 : tokens);
+      }
       accident = testing::play_plan(plan, forest, growth);
     }
     SCOPED_TRACE(concat("seed ", seed, ": ", accident.value_or("no accident")));

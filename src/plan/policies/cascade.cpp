@@ -1,5 +1,5 @@
-// `cascade`: one prefix common to the whole batch, then each request's suffix: RelayAttention, Hydragen, and what engines
-// call cascade attention. Without such a prefix it is `flat`.
+// `cascade`: one prefix common to the whole batch, then each request's suffix: RelayAttention, Hydragen, and what
+// engines call cascade attention. Without such a prefix it is `flat`.
 #include <cstddef>
 
 #include "plan/policies/policy_table.hpp"

@@ -18,7 +18,7 @@ constexpr std::array kPolicies = {
     PolicyRow{Policy::kGreedy, "greedy", pack_greedy, KvSplit::kLong},
     PolicyRow{Policy::kFlatten, "flatten", pack_flatten, KvSplit::kNone},
     PolicyRow{Policy::kBalanced, "balanced", pack_balanced, KvSplit::kOwn},
-    PolicyRow{Policy::kTrunk, "trunk", pack_trunk, KvSplit::kOwn},
+    PolicyRow{Policy::kTrunk, "trunk", pack_trunk, KvSplit::kBalance},
     PolicyRow{Policy::kAuto, "auto", nullptr, KvSplit::kOwn},
 };
 
@@ -57,14 +57,25 @@ Policy policy_from_name(std::string_view name) {
   fail(ErrorCode::kInvalidArgument, "policy is '", name, "'; known are ", known);
 }
 
-Range add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs) {
+Range add_tails(const PolicyInput& input, std::int32_t node, Packs& packs) {
   const Range ending = input.forest.ending_at(node);
-  packs.add_queries(input.order.positions(ending));
   for (std::int32_t i = ending.begin; i < ending.end; ++i) {
     const std::int32_t row = input.forest.order[static_cast<std::size_t>(i)];
     packs.add_tail(row, input.forest.requests[static_cast<std::size_t>(row)].kv_len, input.order.positions_of(i));
   }
   return ending;
+}
+
+void add_node_pack(const PolicyInput& input, std::int32_t index, std::int32_t begin, Packs& packs) {
+  const ForestNode& node = input.forest.nodes[static_cast<std::size_t>(index)];
+  if (node.requests.size() == 1) {
+    add_private_pack(input, node.requests.begin, begin, packs);
+    return;
+  }
+  packs.add_segment({node.row, begin, node.end});
+  add_tails(input, index, packs);
+  packs.add_queries(input.order.positions(node.requests));
+  packs.close();
 }
 
 void add_empty_requests(const PolicyInput& input, Packs& packs) {

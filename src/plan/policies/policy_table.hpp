@@ -6,17 +6,25 @@
 #include <vector>
 
 #include "plan/cost_model.hpp"
+#include "plan/cost_table.hpp"
 #include "plan/packs.hpp"
-#include "plan/policies/trunk_core.hpp"
+#include "plan/policies/trunk_scratch.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
 
+/// The pack of a node that may carry tokens of its ancestors along (chain_packs.hpp).
+struct ChainPack {
+  std::int32_t begin = 0;    ///< its first token
+  std::int32_t queries = 0;  ///< those that no child took along
+};
+
 /// Memory that outlives a policy's call; its contents do not.
 struct PolicyScratch {
-  std::vector<std::int32_t> nodes;
-  std::vector<std::int64_t> costs;
+  std::vector<ChainPack> chains;   // by node
+  std::vector<Nanoseconds> costs;  // by node
+  MeasuredCosts measured;
   TrunkScratch trunk;
 };
 
@@ -32,7 +40,8 @@ struct PolicyInput {
   PolicyScratch& scratch;
 };
 
-/// Fills empty packs, by the rules that Packs states, in time linear in the nodes and requests of the forest.
+/// Fills empty packs, by the rules that Packs states, in time linear in what it makes and in the nodes and requests of
+/// the forest.
 using PolicyFunction = void (*)(const PolicyInput& input, Packs& packs);
 
 struct PolicyRow {
@@ -61,9 +70,11 @@ inline void add_private_pack(const PolicyInput& input, std::int32_t order_index,
   const std::int32_t kv_len = input.forest.requests[static_cast<std::size_t>(row)].kv_len;
   packs.add_pack(input.order.positions_of(order_index), {row, begin, kv_len, kAllReaders, true});
 }
-/// To the open pack: the queries that end at a node, with the tails of their requests.
+/// One pack for a node's tokens from `begin` on: the queries of all its members, and the tails of those that end there.
+void add_node_pack(const PolicyInput& input, std::int32_t node, std::int32_t begin, Packs& packs);
+/// To the open pack: the tails of the requests that end at a node. Their queries are not added.
 /// \return those requests, as a range of Forest::order
-Range add_ending_queries(const PolicyInput& input, std::int32_t node, Packs& packs);
+Range add_tails(const PolicyInput& input, std::int32_t node, Packs& packs);
 /// A pack for each empty request, whose output is zero: policies that walk nodes meet none of them.
 void add_empty_requests(const PolicyInput& input, Packs& packs);
 

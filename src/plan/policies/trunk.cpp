@@ -1,9 +1,126 @@
-#include "plan/policies/policy_table.hpp"
+// `trunk`: row tiles of neighbouring requests. Each tile streams every span that any of its rows needs, once, with
+// masks of who sees it; so a query has one partial in each item that cuts leave of its tile, most often none.
+#include "plan/policies/trunk.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "plan/policies/trunk_hoist.hpp"
+#include "plan/policies/trunk_segments.hpp"
 
 namespace trunkline {
+namespace {
+
+std::size_t at(std::int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+/// Tokens on each node's path that tiles stream.
+void find_path_tokens(const Forest& forest, TrunkScratch& scratch) {
+  scratch.path_tokens.resize(forest.nodes.size());
+  for (std::size_t i = 0; i < forest.nodes.size(); ++i) {
+    const ForestNode& node = forest.nodes[i];
+    const std::int32_t before = node.parent < 0 ? 0 : scratch.path_tokens[at(node.parent)];
+    scratch.path_tokens[i] = before + (scratch.hoisted[i] != 0 ? 0 : node.tokens());
+  }
+}
+
+/// Marks nodes that are streamed by tiles on the path of their members: a request whose nodes are all hoisted needs no
+/// tile.
+void find_streamed_paths(const Forest& forest, TrunkScratch& scratch) {
+  scratch.streams.resize(forest.nodes.size());
+  for (std::size_t i = 0; i < forest.nodes.size(); ++i) {
+    const std::int32_t parent = forest.nodes[i].parent;
+    scratch.streams[i] = scratch.hoisted[i] == 0 || (parent >= 0 && scratch.streams[at(parent)] != 0) ? 1 : 0;
+  }
+}
+
+/// Tokens that tiles stream for both a request and the one at an earlier index of Forest::order.
+std::int32_t tokens_in_common(const Forest& forest, const TrunkScratch& scratch, std::int32_t node,
+                              std::int32_t earlier) {
+  while (node >= 0 && forest.nodes[at(node)].requests.begin > earlier) node = forest.nodes[at(node)].parent;
+  return node < 0 ? 0 : scratch.path_tokens[at(node)];
+}
+
+TrunkRequests list_requests(const PolicyInput& input) {
+  const Forest& forest = input.forest;
+  TrunkScratch& scratch = input.scratch.trunk;
+  scratch.order_index.clear();
+  scratch.tokens.clear();
+  scratch.shared.clear();
+  scratch.fresh_before.assign(1, 0);
+  scratch.query_begin.assign(1, 0);
+  for (std::size_t i = 0; i < forest.order.size(); ++i) {
+    const ForestRequest& request = forest.requests[at(forest.order[i])];
+    if (request.node < 0 || scratch.streams[at(request.node)] == 0) continue;
+    const std::int32_t tokens = scratch.path_tokens[at(request.node)];
+    const std::int32_t shared =
+        scratch.order_index.empty() ? 0 : tokens_in_common(forest, scratch, request.node, scratch.order_index.back());
+    scratch.order_index.push_back(static_cast<std::int32_t>(i));
+    scratch.tokens.push_back(tokens);
+    scratch.shared.push_back(shared);
+    scratch.fresh_before.push_back(scratch.fresh_before.back() + tokens - shared);
+    scratch.query_begin.push_back(scratch.query_begin.back() + request.queries);
+  }
+  scratch.tiles.resize(scratch.order_index.size());
+  return {scratch.tokens.data(),
+          scratch.shared.data(),
+          scratch.fresh_before.data(),
+          scratch.query_begin.data(),
+          static_cast<std::int32_t>(scratch.order_index.size()),
+          scratch.fresh_before.back(),
+          std::find(scratch.hoisted.begin(), scratch.hoisted.end(), 1) != scratch.hoisted.end()};
+}
+
+/// The tiles to choose from. A tile that is narrower than some request would read that request's tokens twice.
+void list_widths(const PolicyInput& input, std::vector<TrunkWidth>& widths) {
+  std::int32_t widest = 1;
+  for (const ForestRequest& request : input.forest.requests) widest = std::max(widest, request.queries);
+  widest = std::min(widest, input.tiles.max_queries());
+  const auto width_of = [&input](std::int32_t rows) {
+    const std::int32_t queries = input.tiles.max_queries(rows);
+    return TrunkWidth{rows, queries, input.tiles.first_half(rows, queries)};
+  };
+  widths.clear();
+  if (input.options.trunk_rows > 0) {
+    widths.push_back(width_of(input.tiles.rows(1, input.options.trunk_rows)));
+    return;
+  }
+  for (const std::int32_t rows : input.tiles.row_choices()) {
+    if (input.tiles.max_queries(rows) >= widest) widths.push_back(width_of(rows));
+  }
+}
+
+}  // namespace
+
+TrunkTiles choose_trunk(const PolicyInput& input) {
+  TrunkScratch& scratch = input.scratch.trunk;
+  if (!scratch.chosen) {
+    list_widths(input, scratch.widths);
+    choose_hoisted(input, scratch);
+    find_path_tokens(input.forest, scratch);
+    find_streamed_paths(input.forest, scratch);
+    const TrunkRequests requests = list_requests(input);
+    TrunkCore core(input.costs.tasks(), requests, scratch.tiles.data(), scratch.classes);
+    scratch.choice = core.choose(scratch.widths.data(), static_cast<std::int32_t>(scratch.widths.size()));
+    scratch.chosen = true;
+  }
+  return {std::span<const TrunkTile>(scratch.tiles).first(at(scratch.choice.tiles)),
+          scratch.widths[at(scratch.choice.width)]};
+}
 
 void pack_trunk(const PolicyInput& input, Packs& packs) {
-  pack_node(input, packs);
+  const TrunkTiles chosen = choose_trunk(input);
+  pack_hoisted(input, packs);
+  packs.use_tile(chosen.width.rows);
+  TileSegments segments(input);
+  for (const TrunkTile& tile : chosen.tiles) {
+    segments.add(tile, chosen.width, packs);
+    packs.close();
+  }
+  packs.use_tile(0);
+  add_empty_requests(input, packs);
 }
 
 }  // namespace trunkline

@@ -1,13 +1,192 @@
-// `trunk` in integers.
+// The decisions of `trunk`: which neighbouring requests share a row tile, and how wide tiles are.
+// In integers, with a total order on ties and without allocation, so that a device decides the same.
+//
+// In depth-first order all that matters of the forest is how many tokens each request has in common with the one before
+// it: a tile of requests [a, b) streams the tokens of a, and of each other request those that the one before it lacks.
 #pragma once
 
 #include <cstdint>
-#include <vector>
+
+#include "base/host_device.hpp"
+#include "plan/cost_classes.hpp"
+#include "plan/cut_choice.hpp"
+#include "plan/task_costs.hpp"
 
 namespace trunkline {
 
-struct TrunkScratch {
-  std::vector<std::int32_t> ends;
+/// Requests in depth-first order.
+struct TrunkRequests {
+  const std::int32_t* tokens = nullptr;        ///< [count] KV tokens that tiles stream for each
+  const std::int32_t* shared = nullptr;        ///< [count] of these, those in common with the request before; [0] is 0
+  const std::int64_t* fresh_before = nullptr;  ///< [count + 1] prefix sums of tokens - shared
+  const std::int32_t* query_begin = nullptr;   ///< [count + 1] prefix sums of query tokens
+  std::int32_t count = 0;
+  std::int64_t distinct_tokens = 0;  ///< that tiles must stream at least once
+  bool merged = false;               ///< other items hold some of these queries too
+
+  TRUNKLINE_HOST_DEVICE std::int32_t queries(std::int32_t begin, std::int32_t end) const {
+    return query_begin[end] - query_begin[begin];
+  }
+  /// Tokens that some of the requests [begin, end) need.
+  TRUNKLINE_HOST_DEVICE std::int64_t tile_tokens(std::int32_t begin, std::int32_t end) const {
+    return tokens[begin] + fresh_before[end] - fresh_before[begin + 1];
+  }
+};
+
+/// One kind of tile.
+struct TrunkWidth {
+  std::int32_t rows = 0;
+  std::int32_t max_queries = 0;
+  std::int32_t half_queries = 0;  ///< of the first half, where it works as two; else 0
+};
+
+struct TrunkTile {
+  std::int32_t begin = 0;  ///< requests
+  std::int32_t end = 0;
+  TaskLoad load;
+};
+
+struct TrunkChoice {
+  std::int32_t width = 0;  ///< index into the given widths
+  std::int32_t tiles = 0;
+  Nanoseconds predicted = 0;  ///< with the best cuts, without launch
+  Nanoseconds work = 0;       ///< of all tasks, which decides between equal predictions, as of plans bound by memory
+  Nanoseconds ideal = 0;      ///< were all workers busy to the end
+  Nanoseconds cap = 0;        ///< at which tiles were closed early; 0: never
+
+  TRUNKLINE_HOST_DEVICE bool better_than(const TrunkChoice& other) const {
+    return predicted != other.predicted ? predicted < other.predicted : work < other.work;
+  }
+};
+
+class TrunkCore {
+ public:
+  /// \param tiles room for as many as requests
+  TRUNKLINE_HOST_DEVICE TrunkCore(const TaskCosts& costs, const TrunkRequests& requests, TrunkTile* tiles,
+                                  CostClasses& classes)
+      : costs_(costs), requests_(requests), tiles_(tiles), classes_(classes) {}
+
+  /// Chooses among `count` widths; ties go to the earlier. Leaves the tiles of the choice.
+  TRUNKLINE_HOST_DEVICE TrunkChoice choose(const TrunkWidth* widths, std::int32_t count) {
+    TrunkChoice best = predict(widths, 0, 0);
+    for (std::int32_t width = 1; width < count; ++width) {
+      const TrunkChoice choice = predict(widths, width, 0);
+      if (choice.better_than(best)) best = choice;
+    }
+    // Where full tiles leave workers idle or uneven, tiles that are closed earlier may do better, as long as what they
+    // read again is little beside what they stream.
+    const Nanoseconds full = best.predicted;
+    if (full - best.ideal > full / CutChoice::kWorthwhileShare) {
+      for (std::int32_t shift = 0; shift < kCaps; ++shift) {
+        const TrunkChoice choice = predict(widths, best.width, most<Nanoseconds>(full >> shift, 1));
+        if (choice.better_than(best)) best = choice;
+      }
+    }
+    if (best.width != filled_.width || best.cap != filled_.cap) fill(widths, best.width, best.cap);
+    return best;
+  }
+
+ private:
+  // Tiles are closed at a share of what one worker has to do: all of it, a half, a quarter.
+  static constexpr std::int32_t kCaps = 3;
+  // An early close may read again an eighth of what a tile streams.
+  static constexpr Nanoseconds kRereadShare = 8;
+
+  /// Fills tiles and predicts their time.
+  TRUNKLINE_HOST_DEVICE TrunkChoice predict(const TrunkWidth* widths, std::int32_t width, Nanoseconds cap) {
+    fill(widths, width, cap);
+    CutChoice cut(costs_, classes_);
+    const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) { return tiles_[i].load; });
+    filled_ = {width, count_, time, cut.work(), cut.ideal(), cap};
+    return filled_;
+  }
+
+  TRUNKLINE_HOST_DEVICE void fill(const TrunkWidth* widths, std::int32_t index, Nanoseconds cap) {
+    const TrunkWidth& width = widths[index];
+    count_ = 0;
+    costs_.set_rereads(1, 1);  // until the tiles are known, all reads count alike
+    std::int64_t read = 0;
+    for (std::int32_t begin = 0; begin < requests_.count;) {
+      const std::int32_t end = tile_end(width, begin, cap);
+      tiles_[count_] = {begin, end, load(width, begin, end)};
+      read += tiles_[count_].load.tokens;
+      ++count_;
+      begin = end;
+    }
+    costs_.set_rereads(requests_.distinct_tokens, read);
+  }
+
+  /// The last place up to `high` at which the requests from `begin` on bring no more than so many queries.
+  TRUNKLINE_HOST_DEVICE std::int32_t last_fitting(std::int32_t begin, std::int32_t high, std::int32_t queries) const {
+    std::int32_t low = begin + 1;  // a request that alone is wider than a tile is spread later
+    while (low < high) {
+      const std::int32_t middle = low + (high - low + 1) / 2;
+      if (requests_.queries(begin, middle) <= queries) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+
+  TRUNKLINE_HOST_DEVICE std::int32_t tile_end(const TrunkWidth& width, std::int32_t begin, Nanoseconds cap) const {
+    const std::int32_t most_requests = least(requests_.count - begin, most(width.max_queries, 1));
+    const std::int32_t full = last_fitting(begin, begin + most_requests, width.max_queries);
+    if (cap > 0) {
+      const std::int32_t early = early_end(width, begin, full, cap);
+      if (early < full) return early;
+    }
+    if (full == requests_.count) return full;
+    // Of the places from half full on, the one where least is read again.
+    const std::int32_t half = last_fitting(begin, full, (width.max_queries + 1) / 2);
+    std::int32_t end = full;
+    for (std::int32_t place = full - 1; place >= half; --place) {
+      if (requests_.shared[place] < requests_.shared[end]) end = place;
+    }
+    return end;
+  }
+
+  /// Where a tile has had its share of the work and closing it reads little again; `full` if nowhere.
+  TRUNKLINE_HOST_DEVICE std::int32_t early_end(const TrunkWidth& width, std::int32_t begin, std::int32_t full,
+                                               Nanoseconds cap) const {
+    std::int32_t low = begin + 1;
+    std::int32_t high = full;
+    while (low < high) {
+      const std::int32_t middle = low + (high - low + 1) / 2;
+      if (load(width, begin, middle).cost(costs_, 1) <= cap) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    for (; low < full; ++low) {
+      if (requests_.shared[low] * kRereadShare <= requests_.tile_tokens(begin, low)) return low;
+    }
+    return full;
+  }
+
+  TRUNKLINE_HOST_DEVICE TaskLoad load(const TrunkWidth& width, std::int32_t begin, std::int32_t end) const {
+    const std::int32_t all = requests_.queries(begin, end);
+    const std::int32_t queries = least(all, width.max_queries);
+    // A request that alone is wider is spread over tiles, each of which reads its tokens.
+    const std::int64_t tokens = requests_.tile_tokens(begin, end) * most(ceil_div(all, width.max_queries), 1);
+    TaskLoad load{tokens, tokens, costs_.rows(queries, width.rows, width.half_queries > 0), queries,
+                  requests_.merged ? queries : 0};
+    if (width.half_queries > 0) {
+      // What both halves need is what the neighbours on either side of the middle have in common.
+      const std::int32_t middle = last_fitting(begin, end, width.half_queries);
+      if (middle < end) load.matrix_tokens += requests_.shared[middle];
+    }
+    return load;
+  }
+
+  TaskCosts costs_;  // that know how much of the present tiles is read again
+  const TrunkRequests requests_;
+  TrunkTile* tiles_;
+  CostClasses& classes_;
+  std::int32_t count_ = 0;
+  TrunkChoice filled_;  // what the present tiles are
 };
 
 }  // namespace trunkline

@@ -1,0 +1,57 @@
+#include "plan/cost_classes.hpp"
+
+#include <algorithm>
+
+namespace trunkline {
+namespace {
+
+// More placements than this one by one cost more planning time than their exact order is worth.
+constexpr std::int64_t kExactTasks = 512;
+
+/// Adds to the least element of a min-heap. \return its new value.
+Nanoseconds add_to_least(std::vector<Nanoseconds>& heap, Nanoseconds cost) {
+  const Nanoseconds value = heap.front() + cost;
+  std::size_t hole = 0;
+  for (std::size_t child = 1; child < heap.size(); child = 2 * hole + 1) {
+    if (child + 1 < heap.size() && heap[child + 1] < heap[child]) ++child;
+    if (heap[child] >= value) break;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  heap[hole] = value;
+  return value;
+}
+
+}  // namespace
+
+// Longest first. Where the workers' loads differ by no more than a task, whole rounds of equal tasks go to all of them
+// alike; otherwise the next goes to the least loaded. When too many were placed one by one, list scheduling's bound
+// stands for the others: no worker is idle before the last task begins, so all end by the mean load plus one task, the
+// longest that is left.
+Nanoseconds CostClasses::makespan(std::int32_t workers, std::int32_t copies, std::vector<Nanoseconds>& loads) const {
+  loads.assign(static_cast<std::size_t>(workers), 0);
+  Nanoseconds rounds = 0;   // load that all workers have alike
+  Nanoseconds longest = 0;  // load beyond that
+  std::int64_t placed = 0;
+  for (std::size_t index = highest_ + 1; index-- > 0;) {
+    if (counts_[index] == 0) continue;
+    const Nanoseconds cost = sums_[index] / counts_[index];
+    std::int64_t tasks = std::int64_t{counts_[index]} * copies;
+    while (tasks > 0) {
+      if (tasks >= workers && longest - loads.front() <= cost) {
+        rounds += tasks / workers * cost;
+        tasks %= workers;
+        continue;
+      }
+      if (++placed > kExactTasks) {
+        const Nanoseconds mean = total_ * copies / workers;
+        return std::max(rounds + longest, mean + cost - cost / workers);
+      }
+      longest = std::max(longest, add_to_least(loads, cost));
+      --tasks;
+    }
+  }
+  return rounds + longest;
+}
+
+}  // namespace trunkline

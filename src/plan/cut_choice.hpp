@@ -1,0 +1,108 @@
+// How finely items are cut along KV, on host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/cost_classes.hpp"
+#include "plan/task_costs.hpp"
+
+namespace trunkline {
+
+/// What decides an item's cost.
+struct TaskLoad {
+  std::int64_t tokens = 0;
+  std::int64_t matrix_tokens = 0;
+  std::int32_t rows = 0;  ///< computed for each matrix token
+  std::int32_t queries = 0;
+  std::int32_t merged = 0;  ///< queries that have partials in other items too
+
+  /// Of one of so many equal parts. What the halves of a tile have in common is taken to lie evenly in the item.
+  TRUNKLINE_HOST_DEVICE Nanoseconds cost(const TaskCosts& costs, std::int32_t parts) const {
+    if (parts == 1) return costs.task(tokens, matrix_tokens, rows, merged);
+    return costs.task(ceil_div<std::int64_t>(tokens, parts), ceil_div<std::int64_t>(matrix_tokens, parts), rows,
+                      queries);
+  }
+};
+
+/// Cuts items so that all workers end together, as far as that gains more than the partials cost.
+class CutChoice {
+ public:
+  /// Cuts are at multiples of 64 tokens from an item's start, a KV tile of most kernels.
+  static constexpr std::int64_t kGranule = 64;
+  /// What gains less than 1/32 of the time is not worth partials or more planning.
+  static constexpr Nanoseconds kWorthwhileShare = 32;
+
+  TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes) : costs_(costs), classes_(classes) {}
+
+  /// Tries ever smaller pieces. \param load_at gives item i's load. \return the plan's time without launch: the bound
+  /// of CostClasses, or what memory takes.
+  template <class LoadAt>
+  TRUNKLINE_HOST_DEVICE Nanoseconds choose(std::int32_t count, const LoadAt& load_at) {
+    chosen_ = {};
+    Nanoseconds best = time_of(count, load_at, chosen_);
+    work_ = classes_.total();
+    ideal_ = most(classes_.total() * costs_.kv_heads / costs_.workers, costs_.memory_time);
+    for (std::int32_t round = 0; round < kRounds && best - ideal_ > ideal_ / kWorthwhileShare; ++round) {
+      const Pieces pieces{most<Nanoseconds>(ideal_ >> (round / 2), 1), round % 2 != 0};
+      const Nanoseconds time = time_of(count, load_at, pieces);
+      if (time >= best) continue;
+      best = time;
+      chosen_ = pieces;
+      work_ = classes_.total();
+    }
+    return best;
+  }
+
+  /// The plan's time without cuts, were all workers busy to the end.
+  TRUNKLINE_HOST_DEVICE Nanoseconds ideal() const { return ideal_; }
+  /// Of all tasks of one KV head, by the last choice.
+  TRUNKLINE_HOST_DEVICE Nanoseconds work() const { return work_; }
+  /// Parts of an item by the last choice.
+  TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load) const { return parts(load, chosen_); }
+
+ private:
+  // How an item is cut: into pieces that cost at most so much, or at least where that makes one piece fewer, as where 8
+  // heads of 17 pieces would be a round and a bit on 132 workers. Zero is no cut.
+  struct Pieces {
+    Nanoseconds cost = 0;
+    bool longer = false;
+  };
+
+  // Pieces cost what one worker has to do, or a half or a quarter of it, each at most and at least.
+  static constexpr std::int32_t kRounds = 6;
+  // Parts have at least 256 tokens, below which an item's fixed cost outweighs what it streams, and write at most a
+  // tenth of the bytes that they read.
+  static constexpr std::int64_t kMinTokens = 256;
+  static constexpr std::int64_t kPartialShare = 10;
+
+  TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load, const Pieces& pieces) const {
+    if (pieces.cost == 0) return 1;
+    const Nanoseconds whole = load.cost(costs_, 1);
+    if (whole <= pieces.cost) return 1;
+    const std::int64_t by_bytes =
+        load.tokens * costs_.token_bytes / (kPartialShare * most(load.queries, 1) * costs_.partial_bytes);
+    const std::int64_t limit = most<std::int64_t>(least(load.tokens / kMinTokens, by_bytes), 1);
+    const std::int64_t wanted = pieces.longer ? whole / pieces.cost : ceil_div(whole, pieces.cost);
+    return static_cast<std::int32_t>(least(wanted, limit));
+  }
+
+  template <class LoadAt>
+  TRUNKLINE_HOST_DEVICE Nanoseconds time_of(std::int32_t count, const LoadAt& load_at, const Pieces& pieces) {
+    classes_.clear();
+    for (std::int32_t i = 0; i < count; ++i) {
+      const TaskLoad load = load_at(i);
+      const std::int32_t count_of = parts(load, pieces);
+      classes_.add(load.cost(costs_, count_of), count_of);
+    }
+    return most(classes_.bound(costs_.workers, costs_.kv_heads), costs_.memory_time);
+  }
+
+  const TaskCosts& costs_;
+  CostClasses& classes_;
+  Pieces chosen_;
+  Nanoseconds work_ = 0;
+  Nanoseconds ideal_ = 0;
+};
+
+}  // namespace trunkline

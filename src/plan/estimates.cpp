@@ -1,0 +1,132 @@
+#include "plan/estimates.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "plan/policies/chain_packs.hpp"
+#include "plan/policies/trunk.hpp"
+
+namespace trunkline {
+namespace {
+
+constexpr std::array kCandidates = {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kTrunk};
+
+/// Collects the loads of a policy's packs.
+class Loads {
+ public:
+  Loads(const PolicyInput& input, EstimateScratch& scratch) : input_(input), scratch_(scratch) {
+    scratch_.loads.clear();
+  }
+
+  /// A pack, spread as evenly as queries allow where it is wider than an item.
+  /// \param merged how many of its queries other packs hold too
+  void add(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
+    estimate_.entries += queries;
+    if (queries <= input_.tiles.max_queries()) {  // as most: divisions are slow
+      estimate_.tokens_read += tokens;
+      add_item(tokens, queries, merged);
+      return;
+    }
+    const std::int32_t packs = ceil_div(queries, input_.tiles.max_queries());
+    const std::int32_t even = queries / packs;
+    const std::int32_t fuller = queries % packs;
+    for (std::int32_t pack = 0; pack < packs; ++pack) add_item(tokens, even + (pack < fuller ? 1 : 0), merged / packs);
+    estimate_.tokens_read += tokens * packs;
+  }
+  void add(const TaskLoad& load) {
+    scratch_.loads.push_back(load);
+    estimate_.tokens_read += load.tokens;
+    estimate_.entries += load.queries;
+  }
+
+  Estimate finish() {
+    TaskCosts costs = input_.costs.tasks();
+    costs.set_rereads(input_.forest.distinct_tokens, estimate_.tokens_read);
+    CutChoice cut(costs, scratch_.classes);
+    const auto load_at = [this](std::int32_t i) { return scratch_.loads[static_cast<std::size_t>(i)]; };
+    estimate_.time = cut.choose(static_cast<std::int32_t>(scratch_.loads.size()), load_at) + costs.launch;
+    return estimate_;
+  }
+
+ private:
+  void add_item(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
+    const std::int32_t tile_rows = input_.tiles.rows(queries, 0);
+    const std::int32_t half = input_.tiles.first_half(tile_rows, queries);
+    const std::int64_t matrix_tokens = half > 0 && half < queries ? 2 * tokens : tokens;
+    scratch_.loads.push_back(
+        {tokens, matrix_tokens, input_.costs.tasks().rows(queries, tile_rows, half > 0), queries, merged});
+  }
+
+  const PolicyInput& input_;
+  EstimateScratch& scratch_;
+  Estimate estimate_;
+};
+
+Estimate estimate_flat(const PolicyInput& input, EstimateScratch& scratch) {
+  Loads loads(input, scratch);
+  for (const ForestRequest& request : input.forest.requests) {
+    if (request.queries > 0) loads.add(request.kv_len, request.queries, 0);
+  }
+  return loads.finish();
+}
+
+/// Queries of the requests that end at a node.
+std::int32_t ending_queries(const PolicyInput& input, std::int32_t node) {
+  return input.order.positions(input.forest.ending_at(node)).size();
+}
+
+Estimate estimate_node(const PolicyInput& input, EstimateScratch& scratch) {
+  Loads loads(input, scratch);
+  for (std::size_t i = 0; i < input.forest.nodes.size(); ++i) {
+    const ForestNode& node = input.forest.nodes[i];
+    const std::int32_t queries = input.order.positions(node.requests).size();
+    const bool root = node.parent < 0;
+    if (queries == 0) continue;
+    loads.add(node.tokens(), queries, root ? queries - ending_queries(input, static_cast<std::int32_t>(i)) : queries);
+  }
+  return loads.finish();
+}
+
+Estimate estimate_profit(const PolicyInput& input, EstimateScratch& scratch) {
+  Loads loads(input, scratch);
+  const std::span<const ChainPack> chains = assign_profit(input);
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    const auto queries = static_cast<std::int32_t>(chains[i].queries);
+    if (queries == 0) continue;
+    const bool whole_path = chains[i].begin == 0;
+    const std::int32_t ending = whole_path ? ending_queries(input, static_cast<std::int32_t>(i)) : 0;
+    loads.add(input.forest.nodes[i].end - chains[i].begin, queries, queries - ending);
+  }
+  return loads.finish();
+}
+
+Estimate estimate_trunk(const PolicyInput& input, EstimateScratch& scratch) {
+  const TrunkTiles chosen = choose_trunk(input);
+  Loads loads(input, scratch);
+  for (std::size_t i = 0; i < input.forest.nodes.size(); ++i) {
+    if (input.scratch.trunk.hoisted[i] == 0) continue;
+    const ForestNode& node = input.forest.nodes[i];
+    const std::int32_t queries = input.order.positions(node.requests).size();
+    loads.add(node.tokens(), queries, queries);
+  }
+  for (const TrunkTile& tile : chosen.tiles) loads.add(tile.load);
+  return loads.finish();
+}
+
+}  // namespace
+
+std::span<const Policy> auto_candidates() {
+  return kCandidates;
+}
+
+Estimate estimate_policy(Policy policy, const PolicyInput& input, EstimateScratch& scratch) {
+  switch (policy) {
+    case Policy::kNode: return estimate_node(input, scratch);
+    case Policy::kProfit: return estimate_profit(input, scratch);
+    case Policy::kTrunk: return estimate_trunk(input, scratch);
+    default: return estimate_flat(input, scratch);
+  }
+}
+
+}  // namespace trunkline

@@ -1,0 +1,35 @@
+// What policies would cost, from counts of the forest, without making their packs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/cost_classes.hpp"
+#include "plan/cut_choice.hpp"
+#include "plan/policies/policy_table.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+/// Memory that outlives an estimate.
+struct EstimateScratch {
+  std::vector<TaskLoad> loads;
+  CostClasses classes;
+};
+
+/// What `auto` knows of one candidate.
+struct Estimate {
+  Nanoseconds time = 0;          ///< launch, and all tasks on all workers, by CutChoice's bound
+  std::int64_t tokens_read = 0;  ///< as PlanStatistics::kv_tokens_read
+  std::int64_t entries = 0;      ///< of Plan::item_queries, before cuts
+};
+
+/// \param policy one of auto_candidates(). In time linear in nodes and requests.
+Estimate estimate_policy(Policy policy, const PolicyInput& input, EstimateScratch& scratch);
+
+/// The policies among which `auto` chooses; ties go to the earlier. The others group as one of these does, or with more
+/// partials: `cascade` as a one-level `node`, `greedy` as `profit` does with other weights, `balanced` as `node`,
+/// `flatten` by blocks that suit a kernel for one tile.
+std::span<const Policy> auto_candidates();
+
+}  // namespace trunkline

@@ -1,0 +1,31 @@
+// What `trunk` keeps in memory between plans.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/packs.hpp"
+#include "plan/policies/trunk_core.hpp"
+
+namespace trunkline {
+
+struct TrunkScratch {
+  std::vector<std::uint8_t> hoisted;      // [nodes] moved to a pack of its own
+  std::vector<std::uint8_t> streams;      // [nodes] tiles stream some node of its path
+  std::vector<std::int32_t> path_tokens;  // [nodes] that tiles stream, up to the node's end
+  std::vector<std::int32_t> order_index;  // of the requests that tiles hold, in depth-first order
+  std::vector<std::int32_t> tokens;       // beside order_index, as in TrunkRequests
+  std::vector<std::int32_t> shared;
+  std::vector<std::int64_t> fresh_before;
+  std::vector<std::int32_t> query_begin;
+  std::vector<TrunkWidth> widths;
+  std::vector<TrunkTile> tiles;
+  std::vector<std::int32_t> path;   // nodes of one request, from its end to the root
+  std::vector<PackSegment> common;  // segments of one tile that others or both halves stream too
+  std::vector<PackSegment> own;     // its other segments
+  CostClasses classes;
+  TrunkChoice choice;   // that `tiles` hold
+  bool chosen = false;  // for the present forest
+};
+
+}  // namespace trunkline

@@ -1,0 +1,141 @@
+#include "plan/policies/trunk_segments.hpp"
+
+#include <algorithm>
+
+namespace trunkline {
+namespace {
+
+// Pieces of what is interleaved are a KV tile of most kernels, or more.
+constexpr std::int64_t kPieceTokens = 64;
+
+std::size_t at(std::int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+std::int64_t tokens_of(std::span<const PackSegment> segments) {
+  std::int64_t tokens = 0;
+  for (const PackSegment& segment : segments) tokens += segment.tokens();
+  return tokens;
+}
+
+/// Hands out the tokens of segments piece by piece.
+class Pieces {
+ public:
+  Pieces(std::span<const PackSegment> segments, Packs& packs) : segments_(segments), packs_(packs) {}
+
+  /// Adds whole pieces until `target` tokens of all segments are added.
+  void add_until(std::int64_t target) {
+    while (next_ < segments_.size() && added_ < target) {
+      PackSegment piece = segments_[next_];
+      piece.begin += taken_;
+      const std::int64_t wanted = ceil_div(target - added_, kPieceTokens) * kPieceTokens;
+      if (wanted < piece.tokens()) {
+        piece.end = piece.begin + static_cast<std::int32_t>(wanted);
+        taken_ += static_cast<std::int32_t>(wanted);
+      } else {
+        ++next_;
+        taken_ = 0;
+      }
+      added_ += piece.tokens();
+      packs_.add_segment(piece);
+    }
+  }
+
+ private:
+  std::span<const PackSegment> segments_;
+  Packs& packs_;
+  std::size_t next_ = 0;
+  std::int32_t taken_ = 0;  // tokens of the next segment
+  std::int64_t added_ = 0;
+};
+
+/// Deals the common segments out between the others in proportion, so that reads from the cache and from memory overlap
+/// in time instead of following each other.
+void add_interleaved(std::span<const PackSegment> common, std::span<const PackSegment> own, Packs& packs) {
+  const std::int64_t common_tokens = tokens_of(common);
+  const std::int64_t own_tokens = std::max<std::int64_t>(tokens_of(own), 1);
+  Pieces pieces(common, packs);
+  std::int64_t done = 0;
+  for (const PackSegment& segment : own) {
+    pieces.add_until(common_tokens * done / own_tokens);
+    packs.add_segment(segment);
+    done += segment.tokens();
+  }
+  pieces.add_until(common_tokens);
+}
+
+}  // namespace
+
+void TileSegments::add(const TrunkTile& tile, const TrunkWidth& width, Packs& packs) {
+  const auto members =
+      std::span<const std::int32_t>(scratch_.order_index).subspan(at(tile.begin), at(tile.end - tile.begin));
+  members_ = {members.front(), members.back() + 1};
+  middle_ = width.half_queries > 0 ? middle_position(members, width.half_queries) : 0;
+  interleave_ = input_.profile.device == Device::kCuda;
+  add_queries(members, packs);
+
+  scratch_.common.clear();
+  scratch_.own.clear();
+  collect_path(members.front());
+  const std::span<const ForestNode> nodes = input_.forest.nodes;
+  while (next_node_ < nodes.size() && nodes[next_node_].requests.begin <= members_.begin) ++next_node_;
+  for (; next_node_ < nodes.size() && nodes[next_node_].requests.begin < members_.end; ++next_node_) {
+    collect_node(next_node_);
+  }
+  add_interleaved(scratch_.common, scratch_.own, packs);
+}
+
+void TileSegments::add_queries(std::span<const std::int32_t> members, Packs& packs) const {
+  for (const std::int32_t member : members) packs.add_queries(input_.order.positions_of(member));
+}
+
+/// Position of the first query of the second half; past the tile's last where there is none.
+std::int32_t TileSegments::middle_position(std::span<const std::int32_t> members, std::int32_t half_queries) const {
+  for (const std::int32_t member : members) {
+    const Range positions = input_.order.positions_of(member);
+    if (positions.size() > half_queries) return positions.begin + half_queries;
+    half_queries -= positions.size();
+  }
+  return input_.order.positions_of(members.back()).end;
+}
+
+void TileSegments::collect_path(std::int32_t order_index) {
+  scratch_.path.clear();
+  const std::int32_t row = input_.forest.order[at(order_index)];
+  for (std::int32_t node = input_.forest.requests[at(row)].node; node >= 0;
+       node = input_.forest.nodes[at(node)].parent) {
+    scratch_.path.push_back(node);
+  }
+  for (std::size_t i = scratch_.path.size(); i-- > 0;) collect_node(at(scratch_.path[i]));
+}
+
+void TileSegments::collect_node(std::size_t index) {
+  if (scratch_.hoisted[index] != 0) return;
+  const Forest& forest = input_.forest;
+  const ForestNode& node = forest.nodes[index];
+  const Range readers = input_.order.positions(node.requests);
+  if (node.requests.size() == 1) {
+    const std::int32_t row = forest.order[at(node.requests.begin)];
+    scratch_.own.push_back({row, node.begin, node.end, readers, true});
+    return;
+  }
+  (in_common(node.requests) ? scratch_.common : scratch_.own).push_back({node.row, node.begin, node.end, readers});
+  const Range ending = forest.ending_at(static_cast<std::int32_t>(index));
+  for (std::int32_t i = std::max(ending.begin, members_.begin); i < std::min(ending.end, members_.end); ++i) {
+    const std::int32_t row = forest.order[at(i)];
+    const std::int32_t kv_len = forest.requests[at(row)].kv_len;
+    scratch_.own.push_back({row, kv_len, kv_len, input_.order.positions_of(i), true});
+  }
+}
+
+/// Whether a node's tokens are streamed by both halves, or by other tiles as well, so that they come from the cache.
+bool TileSegments::in_common(Range requests) const {
+  if (!interleave_) return false;
+  if (middle_ > 0) {
+    const Range readers = input_.order.positions(requests);
+    return readers.begin < middle_ && middle_ < readers.end;
+  }
+  return requests.begin < members_.begin || members_.end < requests.end;
+}
+
+}  // namespace trunkline

@@ -1,0 +1,55 @@
+#include "plan/proposer.hpp"
+
+#include <limits>
+
+namespace trunkline {
+
+void Proposer::reset(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
+                     const PlanOptions& options) {
+  forest_ = &forest;
+  shape_ = &shape;
+  profile_ = &profile;
+  options_ = &options;
+  order_.reset(forest);
+  tiles_.reset(profile, shape.group_size(), options.tile);
+  std::int64_t hot_tokens = 0;
+  for (const ForestNode& node : forest.nodes) hot_tokens += node.requests.size() > 1 ? node.tokens() : 0;
+  costs_.reset(profile, shape, order_.size(), hot_tokens);
+  policy_scratch_.trunk.chosen = false;
+}
+
+const Proposal& Proposer::propose(Policy policy, KvSplit split) {
+  const PolicyRow& row = policy_row(policy);
+  proposal_.packs.reset(order_, tiles_);
+  row.function(input(), proposal_.packs);
+  proposal_.costs = costs_;
+  proposal_.costs.set_rereads(forest_->distinct_tokens, proposal_.packs.total_tokens());
+  proposal_.division.divide(proposal_.packs, proposal_.costs, split == KvSplit::kOwn ? row.split : split);
+  return proposal_;
+}
+
+Policy Proposer::choose(std::int64_t longest) {
+  // Where nothing is shared all policies group alike, and `flat` is the one that costs least to make.
+  if (forest_->distinct_tokens == forest_->total_tokens) return Policy::kFlat;
+  Policy best = Policy::kFlat;
+  Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
+  for (const Policy policy : auto_candidates()) {
+    if (policy == Policy::kFlat) continue;
+    const Estimate estimate = this->estimate(policy);
+    if (estimate.time >= least || estimate.entries > longest) continue;
+    least = estimate.time;
+    best = policy;
+  }
+  // `flat` reads all tokens of all requests: where they share much, that alone takes longer than another policy's plan.
+  CostModel costs = costs_;
+  costs.set_rereads(forest_->distinct_tokens, forest_->total_tokens);
+  if (costs.least_time(forest_->total_tokens) > least) return best;
+  const Estimate flat = estimate(Policy::kFlat);
+  return flat.time <= least && flat.entries <= longest ? Policy::kFlat : best;
+}
+
+Estimate Proposer::estimate(Policy policy) {
+  return estimate_policy(policy, input(), estimate_scratch_);
+}
+
+}  // namespace trunkline

@@ -1,0 +1,92 @@
+// What one (item, KV head) costs on its worker, in integers, on host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+
+namespace trunkline {
+
+/// Predicted times are integers, so that every host, and later a device, plans the same bits.
+using Nanoseconds = std::int64_t;
+
+/// Cost of a task by a roofline for one worker: its share of the memory rate, its share of the matrix rate, the part of
+/// the shorter one that the longer does not hide, and fixed costs. Figures "with fraction" are multiplied by
+/// 2^kFractionBits.
+struct TaskCosts {
+  // A token of one head takes a fast worker a few nanoseconds, so whole ones are too coarse for what is multiplied by
+  // tokens.
+  static constexpr int kFractionBits = 16;
+  // Beyond these a prediction stays at its limit, so that no product or sum of a batch overflows: 64 M tokens in one
+  // item, a millisecond a token, 18 minutes a task.
+  static constexpr std::int64_t kMaxTokens = std::int64_t{1} << 26;
+  static constexpr std::int64_t kMaxPerToken = std::int64_t{1} << (20 + kFractionBits);
+  static constexpr Nanoseconds kMaxTask = Nanoseconds{1} << 40;
+
+  std::int64_t memory_per_token = 0;      ///< with fraction: for one worker, of the mix of first reads and re-reads
+  std::int64_t first_read_per_token = 0;  ///< with fraction: from memory, with all workers reading
+  std::int64_t reread_per_token = 0;      ///< with fraction: from the cache, where it holds what is read again
+  std::int64_t alone_per_token = 0;       ///< with fraction: a worker that others leave room; 0: as with all reading
+  Nanoseconds query_time = 0;             ///< of Q and O from and to memory, spread over all workers
+  Nanoseconds memory_time = 0;            ///< of all that a plan reads and writes, spread over all workers
+  std::int64_t compute_per_row = 0;       ///< of one token, with fraction
+  std::int64_t exposed = 0;               ///< share of the shorter time, with fraction
+  std::int64_t partial = 0;               ///< of one query, with fraction
+  Nanoseconds item = 0;
+  Nanoseconds cut = 0;  ///< what an item with partials costs more, besides them
+  Nanoseconds launch = 0;
+  std::int64_t partial_bytes = 0;  ///< of one query's partial in one KV head
+  std::int64_t token_bytes = 1;    ///< of one token in one KV head
+  std::int32_t workers = 1;
+  std::int32_t kv_heads = 1;
+  std::int32_t group_size = 1;
+  std::int32_t narrow_rows = 0;  ///< up to so many rows cost by the row
+  std::int32_t row_quantum = 1;  ///< above, they are padded to multiples of this
+  std::int32_t half_rows = 0;    ///< of a tile that works as two halves
+  bool whole_tiles = false;      ///< kernels compute all rows of a tile
+
+  /// Tells how many of the tokens that a plan reads are first reads. Until then memory counts for single tasks alone.
+  /// Where a worker alone reads faster than its share, memory is a bound of the whole plan, and workers that are done
+  /// leave their share to the others; where it does not, each task pays for the mix.
+  TRUNKLINE_HOST_DEVICE void set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens) {
+    if (alone_per_token > 0) {
+      const Nanoseconds first = query_time + spread(distinct_tokens, first_read_per_token);
+      memory_time = most(first, spread(read_tokens, reread_per_token));
+      return;
+    }
+    memory_per_token = first_read_per_token;
+    if (read_tokens <= distinct_tokens) return;
+    const std::int64_t share = (distinct_tokens << kFractionBits) / read_tokens;
+    memory_per_token = reread_per_token + (((first_read_per_token - reread_per_token) * share) >> kFractionBits);
+  }
+
+  /// Rows that a kernel computes for each matrix token of an item.
+  TRUNKLINE_HOST_DEVICE std::int32_t rows(std::int32_t queries, std::int32_t tile_rows, bool halves) const {
+    if (whole_tiles) return halves ? half_rows : tile_rows;
+    const std::int32_t real = queries * group_size;
+    return real <= narrow_rows ? real : ceil_div(real, row_quantum) * row_quantum;
+  }
+
+  /// \param tokens that the item reads
+  /// \param matrix_tokens that it multiplies with `rows` rows: as many, or more where a tile works as two halves
+  /// \param partials how many of its queries need a merge
+  TRUNKLINE_HOST_DEVICE Nanoseconds task(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t rows,
+                                         std::int32_t partials) const {
+    const std::int64_t per_token = least(compute_per_row * rows, kMaxPerToken);
+    const Nanoseconds memory = (least(tokens, kMaxTokens) * memory_per_token) >> kFractionBits;
+    const Nanoseconds compute = (least(matrix_tokens, kMaxTokens) * per_token) >> kFractionBits;
+    const Nanoseconds uncovered = (least(memory, compute) * exposed) >> kFractionBits;
+    const Nanoseconds merging = partials == 0 ? 0 : ((partials * partial) >> kFractionBits) + cut;
+    return least(most(memory, compute) + uncovered + merging + item, kMaxTask);
+  }
+
+ private:
+  TRUNKLINE_HOST_DEVICE Nanoseconds spread(std::int64_t tokens, std::int64_t per_token) const {
+    // Whole nanoseconds per 2^16 tokens first, so that no batch overflows.
+    const std::int64_t chunks = tokens >> kFractionBits;
+    const std::int64_t rest = tokens - (chunks << kFractionBits);
+    return least((chunks * per_token + ((rest * per_token) >> kFractionBits)) / workers * kv_heads, kMaxTask);
+  }
+};
+
+}  // namespace trunkline

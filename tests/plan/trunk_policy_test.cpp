@@ -1,0 +1,214 @@
+// `trunk`: tiles of neighbouring requests, their halves, their order, and what is moved out of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/check.hpp"
+#include "plan/cost_model.hpp"
+#include "plan/plan_oracle.hpp"
+#include "plan/policies/trunk_core.hpp"
+#include "plan/test_cases.hpp"
+#include "support/policies.hpp"
+#include "support/random_batch.hpp"
+#include "support/test_scale.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using testing::uniform;
+
+Plan trunk_plan(const Forest& forest, std::int32_t q_heads, std::int32_t kv_heads, std::int32_t rows = 0,
+                TrunkHoist hoist = TrunkHoist::kByDevice) {
+  PlanOptions options = testing::options_of(Policy::kTrunk, KvSplit::kNone);
+  options.policies.trunk_rows = rows;
+  options.policies.trunk_hoist = hoist;
+  const Plan plan = make_plan(forest, testing::shape_of(q_heads, kv_heads), testing::hopper_like_profile(132), options);
+  EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
+  return plan;
+}
+
+std::vector<std::int32_t> item_sizes(const Plan& plan) {
+  std::vector<std::int32_t> sizes;
+  for (const WorkItem& item : plan.items) sizes.push_back(item.queries.size());
+  return sizes;
+}
+
+// g = 4: 64 rows hold 16 requests, which stream the root once and 16 leaves under masks.
+TEST(TrunkPolicy, EachTileReadsWhatItsRowsNeedOnce) {
+  const Plan plan = trunk_plan(testing::star_forest(1000, 64, 100), 32, 8, 64);
+  EXPECT_THAT(item_sizes(plan), ElementsAre(16, 16, 16, 16));
+  EXPECT_EQ(plan.statistics.kv_tokens_read, 4 * 1000 + 64 * 100);
+  EXPECT_EQ(plan.statistics.kv_tokens_grouped, 4 * 1000 + 64 * 100);
+  EXPECT_EQ(plan.partials, 0);
+  EXPECT_THAT(plan.item_outputs, Each(kDirect));
+  for (const WorkItem& item : plan.items) {
+    EXPECT_EQ(item.tile.m, 64);
+    EXPECT_EQ(item.first_half, 0);
+  }
+}
+
+TEST(TrunkPolicy, AWideTilesHalvesPassOverEachOthersLeaves) {
+  const Plan plan = trunk_plan(testing::star_forest(1000, 64, 100), 32, 8, 128);
+  EXPECT_THAT(item_sizes(plan), ElementsAre(32, 32));
+  EXPECT_EQ(plan.statistics.kv_tokens_read, 2 * 1000 + 64 * 100);
+  // Matrix work: the root for both halves, each leaf for its own.
+  EXPECT_DOUBLE_EQ(plan.statistics.flops_padded, 4.0 * 128 * 8 * 64 * (2 * 2 * 1000 + 64 * 100));
+  for (const WorkItem& item : plan.items) {
+    EXPECT_EQ(item.first_half, 16);
+    std::int32_t marked = 0;
+    for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
+      const KvSpan& span = plan.spans[static_cast<std::size_t>(i)];
+      if ((span.flags & kSpanBothHalves) == 0) continue;
+      EXPECT_FALSE(span.open_ended());
+      marked += span.end - span.begin;
+    }
+    EXPECT_EQ(marked, 1000);
+  }
+}
+
+// What both halves read comes from the cache for all tiles but the first, so it is dealt out between the leaves.
+TEST(TrunkPolicy, SharedAndPrivateSpansAlternate) {
+  const Plan plan = trunk_plan(testing::star_forest(1024, 32, 64), 32, 8, 128);
+  ASSERT_EQ(plan.items.size(), 1u);
+  std::vector<std::pair<bool, std::int32_t>> first;  // shared?, tokens
+  for (std::size_t i = 0; i < 6; ++i) {
+    const KvSpan& span = plan.spans[i];
+    first.emplace_back((span.flags & kSpanBothHalves) != 0, span.open_ended() ? 64 : span.end - span.begin);
+  }
+  // 1,024 shared tokens beside 32 leaves: 32 a leaf, in pieces of 64.
+  EXPECT_THAT(first, ElementsAre(std::pair{false, 64}, std::pair{true, 64}, std::pair{false, 64}, std::pair{false, 64},
+                                 std::pair{true, 64}, std::pair{false, 64}));
+}
+
+// 24 requests of one tree and 24 of another: a tile that held the end of one and the start of the other would stream
+// both roots.
+TEST(TrunkPolicy, TilesPreferToEndWhereTreesDo) {
+  std::vector<std::int32_t> parent = {-1, -1};
+  std::vector<std::int32_t> tokens = {5000, 5000};
+  std::vector<std::int32_t> end_node;
+  for (std::int32_t i = 0; i < 24; ++i) {
+    parent.push_back(i / 12);
+    tokens.push_back(10);
+    end_node.push_back(i + 2);
+  }
+  const Forest forest = build_forest(ExplicitTree{parent, tokens, end_node});
+  const Plan plan = trunk_plan(forest, 32, 8, 64);
+  EXPECT_THAT(item_sizes(plan), ElementsAre(12, 12));
+  EXPECT_EQ(plan.statistics.kv_tokens_read, 2 * 5000 + 24 * 10);
+}
+
+TEST(TrunkPolicy, GroupSizesThatDoNotDivideATile) {
+  const Forest forest = testing::star_forest(500, 40, 20);
+  for (const std::int32_t group : {3, 5, 6, 7, 12}) {
+    SCOPED_TRACE(group);
+    const Plan wide = trunk_plan(forest, group, 1, 128);
+    for (const WorkItem& item : wide.items) {
+      EXPECT_LE(item.first_half * group, 64);
+      EXPECT_LE((item.queries.size() - item.first_half) * group, 64);
+    }
+  }
+}
+
+TEST(TrunkPolicy, EndsAtInnerNodesDuplicatesAndEmptyRequests) {
+  const Plan chain = trunk_plan(testing::chain_forest(20, 100), 32, 8);
+  EXPECT_EQ(chain.partials, 0);
+  const Plan same = trunk_plan(testing::star_forest(100, 50, 0), 32, 8);
+  EXPECT_EQ(same.partials, 0);
+  Forest empty = build_forest(ExplicitTree{{}, {}, std::vector<std::int32_t>{-1, -1}});
+  EXPECT_EQ(trunk_plan(empty, 32, 8).items.size(), 2u);
+}
+
+// A tenth of the KV bytes at most: 32 queries of g = 4 write 32 x 2,064 bytes a part and head.
+TEST(TrunkPolicy, PartialsAreFewBesideWhatIsRead) {
+  MachineProfile profile = testing::hopper_like_profile(132);
+  profile.cut_us = 0;
+  profile.item_us = 0;
+  profile.partial_us_per_kib = 0;
+  for (const std::int32_t tokens : {2000, 20'000, 200'000}) {
+    SCOPED_TRACE(tokens);
+    const Forest forest = testing::star_forest(tokens, 16, 50);
+    const Plan plan =
+        make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kTrunk, KvSplit::kOwn));
+    EXPECT_LE(plan.statistics.partial_bytes / 2, plan.statistics.kv_bytes_read / 10);
+  }
+}
+
+TEST(TrunkPolicy, HoistingTakesPrefixesOutOfTiles) {
+  const Forest forest = testing::star_forest(4000, 64, 200);
+  const Plan never = trunk_plan(forest, 32, 8, 64, TrunkHoist::kNever);
+  EXPECT_EQ(never.partials, 0);
+  MachineProfile cpu = testing::cpu_like_profile(4);
+  PlanOptions options = testing::options_of(Policy::kTrunk, KvSplit::kNone);
+  options.policies.trunk_rows = 16;  // 4 requests a tile: the root would be read 16 times
+  options.policies.trunk_hoist = TrunkHoist::kByCost;
+  const Plan hoisted = make_plan(forest, testing::shape_of(32, 8), cpu, options);
+  EXPECT_EQ(find_plan_violation(hoisted, forest), std::nullopt);
+  EXPECT_LT(hoisted.statistics.kv_tokens_read, never.statistics.kv_tokens_read);
+  EXPECT_GT(hoisted.partials, 0);
+  options.policies.trunk_hoist = TrunkHoist::kNever;
+  EXPECT_EQ(make_plan(forest, testing::shape_of(32, 8), cpu, options).partials, 0);
+}
+
+TEST(TrunkPolicy, RandomForestsAreValidOnAMachineWithHalves) {
+  std::int64_t halves = 0;
+  for (int seed = 0; seed < testing::scaled(2000); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 4'000'000);
+    testing::RandomBatchOptions batch;
+    batch.max_rows = uniform(random, 1, 80);
+    batch.max_tokens = uniform(random, 1, 400);
+    batch.page_size = uniform(random, 0, 1) == 0 ? 1 : 16;
+    batch.max_queries = uniform(random, 0, 2) == 0 ? 9 : 1;
+    const Forest forest = build_forest(testing::make_random_batch(random, batch).view());
+    const std::int32_t group = uniform(random, 1, 16);
+    const MachineProfile profile = testing::hopper_like_profile(uniform(random, 1, 200));
+    for (const TrunkHoist hoist : {TrunkHoist::kNever, TrunkHoist::kByCost}) {
+      PlanOptions options = testing::options_of(Policy::kTrunk, KvSplit::kOwn);
+      options.policies.trunk_hoist = hoist;
+      options.policies.trunk_rows = std::vector<std::int32_t>{0, 64, 128}[static_cast<std::size_t>(seed % 3)];
+      const Plan plan = make_plan(forest, testing::shape_of(2 * group, 2), profile, options);
+      ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);
+      for (const WorkItem& item : plan.items) halves += item.first_half > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(halves, 0);
+}
+
+/// Tokens of the requests [begin, end) of Forest::order, counted one by one.
+std::int64_t union_tokens(const Forest& forest, std::int32_t begin, std::int32_t end) {
+  std::set<std::int32_t> nodes;
+  for (std::int32_t i = begin; i < end; ++i) {
+    std::int32_t node = forest.requests[static_cast<std::size_t>(forest.order[static_cast<std::size_t>(i)])].node;
+    for (; node >= 0; node = forest.nodes[static_cast<std::size_t>(node)].parent) nodes.insert(node);
+  }
+  std::int64_t tokens = 0;
+  for (const std::int32_t node : nodes) tokens += forest.nodes[static_cast<std::size_t>(node)].tokens();
+  return tokens;
+}
+
+TEST(TrunkCore, ATilesTokensAreTheUnionOfItsPaths) {
+  for (int seed = 0; seed < testing::scaled(300); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    const Forest forest = build_forest(testing::make_random_batch(random, {}).view());
+    const Plan plan = trunk_plan(forest, 4, 1, 64);
+    std::int64_t read = 0;
+    std::int32_t begin = 0;
+    for (const WorkItem& item : plan.items) {
+      const std::int32_t end = begin + item.queries.size();
+      read += union_tokens(forest, begin, end);
+      begin = end;
+    }
+    EXPECT_EQ(plan.statistics.kv_tokens_read, read);
+  }
+}
+
+}  // namespace
+}  // namespace trunkline
