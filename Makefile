@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
 INSTALL = bash scripts/install_dependencies.sh
 
-.PHONY: demo build test bench format lint clean
+.PHONY: demo build test bench traffic format lint clean
 
 demo: build
 	$(BUILD)/src/cli/trunkline run data/demo.jsonl --check
@@ -27,6 +27,15 @@ bench:
 	python3 bench/run.py --program $(BUILD)/src/cli/trunkline
 	$(BUILD)/bench/planner_bench data > bench/results/cpu/planner.jsonl
 	python3 bench/report.py
+
+# The papers' traffic figures: plans alone, some seconds.
+traffic:
+	$(INSTALL) build
+	$(CONFIGURE) -DTRUNKLINE_BUILD_BENCH=ON
+	cmake --build $(BUILD) -j $(JOBS) --target paper_traffic
+	for table in deft pat fasttree codec; do \
+	  $(BUILD)/bench/paper_traffic $$table data > bench/results/traffic/$$table.jsonl || exit 1; done
+	python3 bench/traffic_report.py
 
 format:
 	$(INSTALL) ci

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/batch_file.hpp"
@@ -16,6 +16,7 @@
 #include "cli/version.hpp"
 #include "kv/paged_batch.hpp"
 #include "kv/prefix_tree.hpp"
+#include "tree_list.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline {
@@ -26,22 +27,11 @@ struct Case {
   PrefixTree tree;
 };
 
-// "1,8,512/32,512,256" from {"nodes": [1, 8, 512], "lens": [32, 512, 256]}.
-std::string notation_of(const nlohmann::json& tree) {
-  const auto joined = [](const nlohmann::json& numbers) {
-    std::string text;
-    for (const auto& number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number.get<std::int32_t>());
-    return text;
-  };
-  return joined(tree.at("nodes")) + "/" + joined(tree.at("lens"));
-}
-
 std::vector<Case> load_cases(const std::filesystem::path& data) {
   std::vector<Case> cases;
   for (const char* name : {"pat_kernel_trees", "fasttree_kernel_trees"}) {
-    std::ifstream file(data / "synthetic" / (std::string(name) + ".json"));
-    const nlohmann::json listed = nlohmann::json::parse(file);
-    for (const auto& tree : listed.at("trees")) cases.push_back({name, tree_from_levels(notation_of(tree))});
+    for (PrefixTree& tree : load_tree_list((data / "synthetic" / (std::string(name) + ".json")).string()))
+      cases.push_back({name, std::move(tree)});
   }
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(data / "decode_batches")) files.push_back(entry.path());

@@ -155,6 +155,20 @@ def rows_table(rows: list[dict]) -> str:
     return table(["rows that share a token", "heads", "auto, ms", "x floor"], lines)
 
 
+def policies_table(rows: list[dict]) -> str:
+    """Every policy's time as a multiple of the fastest one's, and what `auto` misses by its pick."""
+    names = list(rows[0]["us_by"])
+    lines = []
+    for row in rows:
+        fastest = min(row["us_by"].values())
+        times = [f"{row['us_by'][name] / fastest:.2f}" for name in names]
+        lines.append([row["case"], row["heads"], milliseconds(fastest), *times, row["chosen"], f"{row['regret']:.3f}"])
+    means = [geometric_mean([row["us_by"][name] / min(row["us_by"].values()) for row in rows]) for name in names]
+    regret = geometric_mean([row["regret"] for row in rows])
+    lines.append(["**geometric mean**", "", "", *(f"{mean:.2f}" for mean in means), "", f"**{regret:.3f}**"])
+    return table(["case", "heads", "fastest, ms", *names, "auto", "regret"], lines)
+
+
 def page() -> str:
     suites = {name: load(name) for name in ("reasoning", "pat_style", "unshared", "faithful", "papers")}
     suites = {name: rows for name, rows in suites.items() if rows}
@@ -181,6 +195,13 @@ def page() -> str:
         text += [f"## {name}\n", about[name][0].upper() + about[name][1:] + ".\n", table(CASE_HEADER, case_rows(rows))]
     if load("rows"):
         text += ["## Cost by rows\n", about["rows"][0].upper() + about["rows"][1:] + ".\n", rows_table(load("rows"))]
+    if load("policies"):
+        about = about["policies"][0].upper() + about["policies"][1:]
+        text += [
+            "## Policies\n",
+            about + ". Times are multiples of the fastest policy's.\n",
+            policies_table(load("policies")),
+        ]
     if load("planner"):
         text += ["## Forest and plan\n", "One core, `auto`, heads 32/8, medians.\n", planner_tables(load("planner"))]
     return "\n".join(text)

@@ -34,6 +34,8 @@ def arguments(suite: dict, heads: str) -> list[str]:
         words += ["--tree", tree]
     if "limit" in suite:
         words += ["--limit", str(suite["limit"])]
+    if "policy" in suite:
+        words += ["--policy", suite["policy"]]
     return words + ["--heads", heads]
 
 

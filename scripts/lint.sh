@@ -27,4 +27,7 @@ python3 scripts/make_demo_data.py --check
 if [ -e docs/results.md ]; then
   python3 bench/report.py --check
 fi
+if [ -e docs/traffic.md ]; then
+  python3 bench/traffic_report.py --check
+fi
 echo "lint: ${#sources[@]} C++ files are formatted, includes point one way, Python is clean"

@@ -2,86 +2,16 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
-#include <set>
 
-#include "base/check.hpp"
+#include "base/text_file.hpp"
+#include "cli/json_lines.hpp"
 
 namespace trunkline::cli {
 namespace {
 
 using Json = nlohmann::json;
 
-// The format nests three deep; anything far deeper is an attack on the reader's memory, not a batch.
-constexpr int kMaxDepth = 16;
-
-struct Place {
-  const std::string& name;
-  std::size_t line;
-};
-
-template <class... Parts>
-[[noreturn]] void fail_at(const Place& place, const Parts&... parts) {
-  fail(ErrorCode::kParse, place.name, ":", place.line, ": ", parts...);
-}
-
-// A value as it stood in the file, short enough for a message.
-std::string shown(const Json& value) {
-  constexpr std::size_t kShown = 40;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
-  return text;
-}
-
-// The parser's message without its own idea of the line: it sees one line at a time.
-std::string reason_of(const Json::exception& error) {
-  std::string_view text = error.what();
-  const std::size_t column = text.find("column ");
-  if (column != std::string_view::npos) return "not JSON at " + std::string(text.substr(column));
-  const std::size_t bracket = text.find("] ");
-  return std::string(bracket == std::string_view::npos ? text : text.substr(bracket + 2));
-}
-
-Json parse_line(std::string_view line, const Place& place) {
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > kMaxDepth) fail_at(place, "nested more than ", kMaxDepth, " deep");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      fail_at(place, "key ", shown(value), " appears twice");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(line.begin(), line.end(), check);
-  } catch (const Json::exception& error) {
-    fail_at(place, reason_of(error));
-  }
-}
-
-const Json& array_field(const Json& object, const char* field, const Place& place) {
-  const auto found = object.find(field);
-  if (found == object.end()) fail_at(place, "field \"", field, "\" is missing");
-  if (!found->is_array()) fail_at(place, "field \"", field, "\" is ", shown(*found), "; an array is needed");
-  if (found->empty()) fail_at(place, "field \"", field, "\" is empty");
-  return *found;
-}
-
-// An integer in [low, high]; `what` names it and `meaning` says what is accepted.
-template <class What>
-std::int32_t integer_in(const Json& value, std::int64_t low, std::int64_t high, const Place& place, const What& what,
-                        const char* meaning) {
-  const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
-  if (!value.is_number_integer() || huge || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) {
-    fail_at(place, what(), " is ", shown(value), "; ", meaning);
-  }
-  return static_cast<std::int32_t>(value.get<std::int64_t>());
-}
-
-void read_nodes(const Json& nodes, const Place& place, PrefixTree& tree) {
+void read_nodes(const Json& nodes, const LinePlace& place, PrefixTree& tree) {
   std::vector<std::int64_t> path_end;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto named = [&](const char* part) { return concat("nodes[", i, "]", part); };
@@ -103,7 +33,7 @@ void read_nodes(const Json& nodes, const Place& place, PrefixTree& tree) {
   }
 }
 
-void read_requests(const Json& requests, const Place& place, PrefixTree& tree) {
+void read_requests(const Json& requests, const LinePlace& place, PrefixTree& tree) {
   const std::string meaning = concat("a node from 0 to ", tree.parent.size() - 1, " is needed");
   for (std::size_t r = 0; r < requests.size(); ++r) {
     tree.end_node.push_back(integer_in(
@@ -112,7 +42,52 @@ void read_requests(const Json& requests, const Place& place, PrefixTree& tree) {
   }
 }
 
-void check_all_used(const PrefixTree& tree, const Place& place) {
+[[noreturn]] void refuse_parent(const LinePlace& place, std::size_t r, std::size_t i, std::int32_t parent) {
+  if (i == 0) {
+    fail_at(place, "drafts[", r, "][0] is ", parent, "; the first draft is the root of its tree, whose parent is -1");
+  }
+  const auto index = static_cast<std::int32_t>(i);
+  fail_at(place, "drafts[", r, "][", i, "] is ", parent, ", ",
+          parent < 0        ? "a root too many"
+          : parent == index ? "a cycle"
+                            : "a forward parent",
+          "; each draft but the first needs the index of an earlier one");
+}
+
+std::vector<std::int32_t> read_draft_tree(const Json& parents, std::size_t r, const LinePlace& place) {
+  if (!parents.is_array()) {
+    fail_at(place, "drafts[", r, "] is ", shown(parents), "; an array of parents is needed, empty for no drafts");
+  }
+  std::vector<std::int32_t> tree;
+  for (std::size_t i = 0; i < parents.size(); ++i) {
+    tree.push_back(integer_in(
+        parents[i], -1, INT32_MAX, place, [&] { return concat("drafts[", r, "][", i, "]"); },
+        "a parent must be -1 or the index of an earlier draft"));
+    const bool right = i == 0 ? tree[i] == -1 : tree[i] >= 0 && tree[i] < static_cast<std::int32_t>(i);
+    if (!right) refuse_parent(place, r, i, tree[i]);
+  }
+  return tree;
+}
+
+void read_drafts(const Json& drafts, const LinePlace& place, PrefixTree& tree) {
+  if (!drafts.is_array()) fail_at(place, "field \"drafts\" is ", shown(drafts), "; an array is needed");
+  if (drafts.size() != tree.end_node.size()) {
+    fail_at(place, "field \"drafts\" has ", drafts.size(), " entries; one for each of the ", tree.end_node.size(),
+            " requests is needed");
+  }
+  const std::vector<std::int32_t> path_ends = path_tokens(tree);
+  for (std::size_t r = 0; r < drafts.size(); ++r) {
+    tree.drafts.push_back(read_draft_tree(drafts[r], r, place));
+    const std::int64_t length =
+        std::int64_t{path_ends[static_cast<std::size_t>(tree.end_node[r])]} + tree.draft_tokens(r);
+    if (length > INT32_MAX) {
+      fail_at(place, "drafts[", r, "] has ", tree.drafts[r].size(), " drafts, which make a request of ", length,
+              " tokens; at most 2^31 - 1 are supported");
+    }
+  }
+}
+
+void check_all_used(const PrefixTree& tree, const LinePlace& place) {
   std::vector<bool> used(tree.parent.size(), false);
   for (const std::int32_t node : tree.end_node) used[static_cast<std::size_t>(node)] = true;
   for (std::size_t node = used.size(); node-- > 0;) {
@@ -121,9 +96,8 @@ void check_all_used(const PrefixTree& tree, const Place& place) {
   }
 }
 
-DecodeBatch read_batch(std::string_view line, const Place& place) {
-  const Json object = parse_line(line, place);
-  if (!object.is_object()) fail_at(place, "the line is ", shown(object), "; an object is needed");
+DecodeBatch read_batch(std::string_view line, const LinePlace& place) {
+  const Json object = parse_object(line, place);
   DecodeBatch batch;
   const auto source = object.find("source");
   if (source != object.end()) {
@@ -133,6 +107,7 @@ DecodeBatch read_batch(std::string_view line, const Place& place) {
   read_nodes(array_field(object, "nodes", place), place, batch.tree);
   read_requests(array_field(object, "requests", place), place, batch.tree);
   check_all_used(batch.tree, place);
+  if (const auto drafts = object.find("drafts"); drafts != object.end()) read_drafts(*drafts, place, batch.tree);
   batch.suite = std::filesystem::path(place.name).stem().string();
   batch.label = std::to_string(place.line);
   batch.tree.name = concat(place.name, ":", place.line);
@@ -142,28 +117,11 @@ DecodeBatch read_batch(std::string_view line, const Place& place) {
 }  // namespace
 
 std::vector<DecodeBatch> parse_decode_batches(std::string_view text, const std::string& name, std::size_t limit) {
-  std::vector<DecodeBatch> batches;
-  for (std::size_t line = 1; !text.empty(); ++line) {
-    const std::size_t end = text.find('\n');
-    std::string_view content = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (!content.empty() && content.back() == '\r') content.remove_suffix(1);
-    if (content.find_first_not_of(" \t") == std::string_view::npos) continue;
-    if (batches.size() == limit) break;
-    batches.push_back(read_batch(content, {name, line}));
-  }
-  if (batches.empty()) fail(ErrorCode::kParse, name, ": no batch in it; one JSON object a line is needed");
-  return batches;
+  return parse_lines(text, name, limit, "batch", read_batch);
 }
 
 std::vector<DecodeBatch> load_decode_batches(const std::string& path, std::size_t limit) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail(ErrorCode::kIo, path, ": is a directory; a file is needed");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::kIo, path, ": cannot be opened for reading");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) fail(ErrorCode::kIo, path, ": reading failed");
-  return parse_decode_batches(text, path, limit);
+  return parse_decode_batches(read_text_file(path), path, limit);
 }
 
 }  // namespace trunkline::cli

@@ -22,6 +22,8 @@ inline constexpr std::size_t kAllBatches = std::numeric_limits<std::size_t>::max
 
 /// Reads lines of the form {"nodes": [[parent or -1, tokens], ...], "requests": [end node, ...], "source": "..."};
 /// parents come before their nodes, each node is used by some request, other keys are ignored, empty lines are skipped.
+/// Optional "drafts": [[-1, parent, ...], ...] has for each request the draft tree on top of its path, as
+/// PrefixTree::drafts, or an empty list.
 /// \param name for messages, `name:line: ...`
 /// \throws Error(kParse) naming line, field, index and value of the first fault; or when there is no batch at all.
 std::vector<DecodeBatch> parse_decode_batches(std::string_view text, const std::string& name,

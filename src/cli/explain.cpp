@@ -58,17 +58,23 @@ std::string leaves_line(const Forest& forest, std::int32_t begin, std::int32_t e
                 users(requests));
 }
 
+// Runs of slots, as in 0-7,9; a request with several queries as 3 x5.
 std::string queries_of(const Plan& plan, const WorkItem& item) {
-  // Runs of slots, as in 0-7,9.
+  const auto slot_at = [&](std::int32_t at) {
+    return plan.queries[static_cast<std::size_t>(plan.item_queries[static_cast<std::size_t>(at)])].slot;
+  };
   std::string text;
   for (std::int32_t i = item.queries.begin; i < item.queries.end;) {
-    const auto slot_at = [&](std::int32_t at) {
-      return plan.queries[static_cast<std::size_t>(plan.item_queries[static_cast<std::size_t>(at)])].slot;
+    const auto run_to = [&](std::int32_t step) {
+      std::int32_t last = i;
+      while (last + 1 < item.queries.end && slot_at(last + 1) == slot_at(last) + step) ++last;
+      return last;
     };
-    std::int32_t last = i;
-    while (last + 1 < item.queries.end && slot_at(last + 1) == slot_at(last) + 1) ++last;
+    const std::int32_t same = run_to(0);
+    const std::int32_t last = same > i ? same : run_to(1);
     text += concat(text.empty() ? "" : ",", slot_at(i));
-    if (last > i) text += concat("-", slot_at(last));
+    if (same > i) text += concat(" x", same - i + 1);
+    if (same == i && last > i) text += concat("-", slot_at(last));
     i = last + 1;
   }
   return text;

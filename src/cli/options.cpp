@@ -2,6 +2,7 @@
 #include "cli/options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <string_view>
@@ -19,6 +20,7 @@ struct Words {
   std::string dtype = "f16";
   std::string device = "auto";
   std::string policy = "auto";
+  std::string policies = "all";  // compare
   std::string split = "own";
   std::string profit_cost = "memory";
   std::string greedy_phases = "on";
@@ -68,12 +70,38 @@ TileShape parse_tile(const std::string& tile) {
   const std::size_t cross = tile.find('x');
   const TileShape shape{parse_count(std::string_view(tile).substr(0, cross)),
                         cross == std::string::npos ? 0 : parse_count(std::string_view(tile).substr(cross + 1))};
-  if (shape.m < 1 || shape.n < 1) fail_option("--tile", tile, "auto, or rows x tokens of one of the machine's, as in 64x128");
+  if (shape.m < 1 || shape.n < 1)
+    fail_option("--tile", tile, "auto, or rows x tokens of one of the machine's, as in 64x128");
   return shape;
 }
 
-void understand_policies(const Words& words, PlanOptions& plan) {
-  plan.policy = policy_from_name(words.policy);
+// "all", or names with commas between them; each once, without `auto`, in the table's order.
+std::vector<Policy> parse_policies(std::string_view list) {
+  const std::vector<Policy> all = packing_policies();
+  if (list == "all") return all;
+  std::vector<Policy> named;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    named.push_back(policy_from_name(list.substr(begin, comma - begin)));
+    begin = comma + 1;
+  }
+  std::vector<Policy> result;
+  for (const Policy policy : all) {
+    if (std::find(named.begin(), named.end(), policy) != named.end()) result.push_back(policy);
+  }
+  if (result.empty()) fail_option("--policy", list, "all, or policies besides auto, which is always shown");
+  return result;
+}
+
+void understand_policies(const Words& words, Options& options) {
+  PlanOptions& plan = options.plan;
+  if (options.command == Command::kCompare) {
+    options.policies = parse_policies(words.policies);
+  } else if (options.command == Command::kRun && words.policy == "all") {
+    options.policies = packing_policies();
+  } else {
+    plan.policy = policy_from_name(words.policy);
+  }
   plan.split = split_from_name(words.split);
   plan.policies.profit_cost = profit_cost_from_name(words.profit_cost);
   plan.policies.greedy_phases = choose<bool>("--greedy-phases", words.greedy_phases, {{"on", true}, {"off", false}});
@@ -81,21 +109,37 @@ void understand_policies(const Words& words, PlanOptions& plan) {
   plan.tile = parse_tile(words.tile);
 }
 
+void parse_machine(const std::string& machine, Options& options) {
+  const bool file = machine.find('/') != std::string::npos || machine.find(".json") != std::string::npos;
+  if (file) {
+    options.profile = ProfileSource::kFile;
+    options.profile_file = machine;
+  } else if (machine == "measured" || machine == "generic") {
+    options.profile = machine == "measured" ? ProfileSource::kMeasured : ProfileSource::kGeneric;
+  } else {
+    fail_option("--machine", machine, "measured, generic, or a profile's file, as in data/machines/h200-sxm.json");
+  }
+}
+
+// The others look at the machine alone.
+bool takes_batches(Command command) {
+  return command != Command::kDoctor && command != Command::kTune;
+}
+
 void understand(const Words& words, Options& options) {
   parse_heads(words.heads, options.shape);
   options.shape.dtype =
       choose<DType>("--dtype", words.dtype, {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}});
-  understand_policies(words, options.plan);
+  understand_policies(words, options);
   options.layout =
       choose<CacheLayout>("--layout", words.layout, {{"nhd", CacheLayout::kNhd}, {"hnd", CacheLayout::kHnd}});
-  options.profile = choose<ProfileSource>(
-      "--machine", words.machine, {{"measured", ProfileSource::kMeasured}, {"generic", ProfileSource::kGeneric}});
+  parse_machine(words.machine, options);
   if (words.device == "cuda")
     fail(ErrorCode::kUnsupported, "--device is \"cuda\"; CUDA is not built into this binary: auto, cpu");
   options.shape.device = choose<Device>("--device", words.device, {{"auto", Device::kCpu}, {"cpu", Device::kCpu}});
-  const Support support = options.command == Command::kDoctor ? Support{true, ""} : supports(options.shape);
+  const Support support = takes_batches(options.command) ? supports(options.shape) : Support{true, ""};
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
-  if (options.command != Command::kDoctor && options.inputs.empty() && options.trees.empty()) {
+  if (takes_batches(options.command) && options.inputs.empty() && options.trees.empty()) {
     fail(ErrorCode::kInvalidArgument,
          "no input; give decode-batch files, or --tree NODES/TOKENS as in --tree 1,8,512/32,512,256");
   }
@@ -106,6 +150,8 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--tree", options.trees,
                  "A synthetic tree: nodes per level / tokens of each, as in 1,8,512/32,512,256")
       ->allow_extra_args(false);
+  app.add_option("--draft", options.draft, "A draft tree for every request: a file of such trees, and the name of one")
+      ->type_name("FILE:NAME");
   app.add_option("--limit", options.limit, "Batches to take from each file")
       ->check(CLI::Range(1, INT32_MAX))
       ->type_name("N");
@@ -119,11 +165,9 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--page-size", options.shape.page_size, "Tokens in a page, >= 1")
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--policy", words.policy, "How the batch is packed: " + policy_names())
-      ->capture_default_str()
-      ->type_name("NAME");
   app.add_option("--device", words.device, "auto, cpu")->capture_default_str()->type_name("NAME");
-  app.add_option("--machine", words.machine, "Where planning's machine facts come from: measured, generic")
+  app.add_option("--machine", words.machine,
+                 "Where planning's machine facts come from: measured, generic, or a profile's file")
       ->capture_default_str()
       ->type_name("NAME");
   app.add_option("--seed", options.seed, "Seed of page ids and tensors")
@@ -134,7 +178,8 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
 
 void add_policy_options(CLI::App& app, Options& options, Words& words) {
   PolicyOptions& policies = options.plan.policies;
-  app.add_option("--split", words.split, "How long packs are cut along KV: own (the policy's way), balance, mean, long, none")
+  app.add_option("--split", words.split,
+                 "How long packs are cut along KV: own (the policy's way), balance, mean, long, none")
       ->capture_default_str()
       ->type_name("NAME");
   app.add_option("--tile", words.tile, "Tile of all items: auto, or rows x tokens, as in 64x128")
@@ -160,6 +205,19 @@ void add_policy_options(CLI::App& app, Options& options, Words& words) {
       ->type_name("NAME");
 }
 
+void add_policy_choice(CLI::App& run, CLI::App& plan, CLI::App& compare, Words& words) {
+  run.add_option("--policy", words.policy,
+                 "How the batch is packed: " + policy_names() + "; all: each in turn, beside auto's pick")
+      ->capture_default_str()
+      ->type_name("NAME");
+  plan.add_option("--policy", words.policy, "How the batch is packed: " + policy_names())
+      ->capture_default_str()
+      ->type_name("NAME");
+  compare.add_option("--policy", words.policies, "all, or some of " + policy_names() + ", with commas between them")
+      ->capture_default_str()
+      ->type_name("NAMES");
+}
+
 void add_common_options(CLI::App& app, Options& options) {
   app.add_option("--threads", options.threads, "Threads; without it, every core that this process may use")
       ->check(CLI::Range(1, 4096))
@@ -178,6 +236,15 @@ void add_run_options(CLI::App& app, Options& options, Words& words) {
   app.add_flag("--check", options.check, "Check the outputs against plain attention in fp64");
 }
 
+void add_tune_options(CLI::App& app, Options& options) {
+  CLI::Option* out = app.add_option("--out", options.out, "Write the profile to this file")->type_name("FILE");
+  app.add_option("--tiles", options.tiles,
+                 "Instead of measuring: the tiles that the limits of this GPU's profile allow, beside PAT's")
+      ->allow_extra_args(false)
+      ->excludes(out)
+      ->type_name("FILE");
+}
+
 }  // namespace
 
 std::optional<Options> parse_command_line(int argc, const char* const* argv) {
@@ -189,10 +256,14 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   CLI::App* run =
       app.add_subcommand("run", "Run decode attention over batches; compare a policy with one request at a time");
   CLI::App* plan = app.add_subcommand("plan", "Explain a batch: its prefix forest, and what each policy makes of it");
+  CLI::App* compare = app.add_subcommand("compare", "The plans of all policies side by side, with geometric means");
   CLI::App* doctor = app.add_subcommand("doctor", "What this machine has, and what will be used");
-  for (CLI::App* command : {run, plan}) add_shape_options(*command, options, words);
-  for (CLI::App* command : {run, plan}) add_policy_options(*command, options, words);
-  for (CLI::App* command : {run, plan, doctor}) add_common_options(*command, options);
+  for (CLI::App* command : {run, plan, compare}) add_shape_options(*command, options, words);
+  for (CLI::App* command : {run, plan, compare}) add_policy_options(*command, options, words);
+  add_policy_choice(*run, *plan, *compare, words);
+  CLI::App* tune = app.add_subcommand("tune", "Measure this machine and write its profile; derive a GPU's tiles");
+  for (CLI::App* command : {run, plan, compare, tune, doctor}) add_common_options(*command, options);
+  add_tune_options(*tune, options);
   add_run_options(*run, options, words);
   plan->add_flag("--all", options.all, "Print every node and item, however many");
 
@@ -206,9 +277,14 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
     fail(ErrorCode::kInvalidArgument, error.what());
   }
   if (app.get_subcommands().empty()) {
-    fail(ErrorCode::kInvalidArgument, "no command; give run, plan or doctor (trunkline --help explains them)");
+    fail(ErrorCode::kInvalidArgument,
+         "no command; give run, plan, compare, tune or doctor (trunkline --help explains them)");
   }
-  options.command = run->parsed() ? Command::kRun : plan->parsed() ? Command::kPlan : Command::kDoctor;
+  options.command = run->parsed()       ? Command::kRun
+                    : plan->parsed()    ? Command::kPlan
+                    : compare->parsed() ? Command::kCompare
+                    : tune->parsed()    ? Command::kTune
+                                        : Command::kDoctor;
   understand(words, options);
   return options;
 }

@@ -12,19 +12,24 @@
 
 namespace trunkline::cli {
 
-enum class Command { kRun, kPlan, kDoctor };
+enum class Command { kRun, kPlan, kCompare, kTune, kDoctor };
 
 /// Where the facts that planning needs come from.
-enum class ProfileSource { kMeasured, kGeneric };
+enum class ProfileSource { kMeasured, kGeneric, kFile };
 
 struct Options {
   Command command = Command::kDoctor;
   std::vector<std::string> inputs;  ///< decode-batch files
   std::vector<std::string> trees;   ///< in the papers' notation
+  std::string draft;                ///< FILE:NAME of a draft tree for every request; empty: as the inputs have it
   std::int32_t limit = 0;           ///< batches per file; 0: all
   AttentionShape shape{32, 8, 128, 16, DType::kF16, Device::kCpu};
   PlanOptions plan;
+  std::vector<Policy> policies;  ///< compare; run, where it is asked for several: all that are planned, never kAuto
   ProfileSource profile = ProfileSource::kMeasured;
+  std::string profile_file;        ///< of ProfileSource::kFile
+  std::string out;                 ///< tune: the file to write
+  std::vector<std::string> tiles;  ///< tune: profiles whose tiles are derived; nothing is measured then
   CacheLayout layout = CacheLayout::kNhd;
   std::int32_t threads = 0;  ///< 0: every core that this process may use
   std::int64_t seed = 1;     ///< >= 0

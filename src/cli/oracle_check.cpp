@@ -27,7 +27,8 @@ std::vector<std::int32_t> choose_rows(const AttentionShape& shape, const Batch& 
   std::vector<std::int32_t> rows;
   double left = kMultiplyAdds;
   for (const std::int32_t row : order) {
-    const double cost = 2.0 * batch.kv_lens[static_cast<std::size_t>(row)] * shape.q_heads * shape.head_dim;
+    const double pairs = 1.0 * batch.kv_lens[static_cast<std::size_t>(row)] * batch.query_count(row);
+    const double cost = 2.0 * pairs * shape.q_heads * shape.head_dim;
     if (cost > left) continue;
     left -= cost;
     rows.push_back(row);
@@ -59,29 +60,40 @@ bool within(const OracleError& error, const OracleError& limit) {
 }
 
 Oracle::Oracle(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args)
-    : row_elements_(static_cast<std::size_t>(shape.q_heads) * static_cast<std::size_t>(shape.head_dim)),
+    : token_elements_(static_cast<std::size_t>(shape.q_heads) * static_cast<std::size_t>(shape.head_dim)),
       heads_(static_cast<std::size_t>(shape.q_heads)),
-      rows_(choose_rows(shape, batch)),
-      out_(rows_.size() * row_elements_),
-      lse_(rows_.size() * heads_) {
+      rows_(choose_rows(shape, batch)) {
   // A batch of the chosen rows over the same pages.
   std::vector<std::int32_t> kv_lens;
   std::vector<std::int32_t> indptr{0};
   std::vector<std::int64_t> page_ids;
-  const std::size_t row_bytes = row_elements_ * size_of(shape.dtype);
-  std::vector<std::byte> queries(rows_.size() * row_bytes);
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const std::int32_t row = rows_[i];
+  std::vector<std::int32_t> query_start{0};
+  std::vector<std::int32_t> query_parents;
+  for (const std::int32_t row : rows_) {
     kv_lens.push_back(batch.kv_lens[static_cast<std::size_t>(row)]);
     const std::int64_t pages = (std::int64_t{kv_lens.back()} + shape.page_size - 1) / shape.page_size;
     for (std::int64_t page = 0; page < pages; ++page) page_ids.push_back(batch.pages.id(row, page));
     indptr.push_back(static_cast<std::int32_t>(page_ids.size()));
-    std::memcpy(queries.data() + i * row_bytes,
-                static_cast<const std::byte*>(args.q) + static_cast<std::size_t>(row) * row_bytes, row_bytes);
+    for (std::int32_t i = 0; i < batch.query_count(row); ++i) {
+      tokens_.push_back(batch.query_begin(row) + i);
+      query_parents.push_back(batch.query_parent(row, i));
+    }
+    query_start.push_back(static_cast<std::int32_t>(tokens_.size()));
   }
+  const std::size_t token_bytes = token_elements_ * size_of(shape.dtype);
+  std::vector<std::byte> queries(tokens_.size() * token_bytes);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    std::memcpy(queries.data() + i * token_bytes,
+                static_cast<const std::byte*>(args.q) + static_cast<std::size_t>(tokens_[i]) * token_bytes,
+                token_bytes);
+  }
+  out_.resize(tokens_.size() * token_elements_);
+  lse_.resize(tokens_.size() * heads_);
   Batch sample;
   sample.pages = PageTable::csr(indptr, std::span<const std::int64_t>(page_ids), shape.page_size);
   sample.kv_lens = kv_lens;
+  sample.query_start = query_start;
+  sample.query_parents = query_parents;
   sample.num_pages = batch.num_pages;
   AttentionArgs sample_args = args;
   sample_args.q = queries.data();
@@ -93,12 +105,12 @@ Oracle::Oracle(const AttentionShape& shape, const Batch& batch, const AttentionA
 OracleError Oracle::compare(const AttentionArgs& args) const {
   OracleError error;
   const auto* out = static_cast<const float*>(args.out);
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const auto row = static_cast<std::size_t>(rows_[i]);
-    const std::span<const float> right_out(out_.data() + i * row_elements_, row_elements_);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    const auto token = static_cast<std::size_t>(tokens_[i]);
+    const std::span<const float> right_out(out_.data() + i * token_elements_, token_elements_);
     const std::span<const float> right_lse(lse_.data() + i * heads_, heads_);
-    error.output = std::max(error.output, largest_error({out + row * row_elements_, row_elements_}, right_out));
-    error.lse = std::max(error.lse, largest_error({args.lse + row * heads_, heads_}, right_lse));
+    error.output = std::max(error.output, largest_error({out + token * token_elements_, token_elements_}, right_out));
+    error.lse = std::max(error.lse, largest_error({args.lse + token * heads_, heads_}, right_lse));
   }
   return error;
 }

@@ -20,7 +20,7 @@ struct OracleError {
 inline constexpr OracleError kTolerance{1e-4, 1e-4};
 bool within(const OracleError& error, const OracleError& limit);
 
-/// The right outputs of a batch of one query token a request; of a sample of its requests where all would take minutes.
+/// The right outputs of a batch; of a sample of its requests where all would take minutes.
 class Oracle {
  public:
   /// \param args with fp32 output and LSE in the default strides; the batch and tensors are read now, the outputs are
@@ -33,11 +33,12 @@ class Oracle {
   OracleError compare(const AttentionArgs& args) const;
 
  private:
-  std::size_t row_elements_;
+  std::size_t token_elements_;
   std::size_t heads_;
   std::vector<std::int32_t> rows_;
-  std::vector<float> out_;  // [rows, Hq, d]
-  std::vector<float> lse_;  // [rows, Hq]
+  std::vector<std::int32_t> tokens_;  // the query tokens of those rows
+  std::vector<float> out_;            // [tokens, Hq, d]
+  std::vector<float> lse_;            // [tokens, Hq]
 };
 
 }  // namespace trunkline::cli

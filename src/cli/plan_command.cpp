@@ -4,9 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/check.hpp"
 #include "cli/explain.hpp"
-#include "cli/measure.hpp"
+#include "cli/plan_inputs.hpp"
 #include "cli/policies.hpp"
 #include "cli/program.hpp"
 #include "cli/text.hpp"
@@ -19,21 +18,12 @@ namespace {
 
 constexpr std::size_t kListed = 24;  // lines of a forest, and items of a plan, without --all
 
-void check_memory(const std::vector<DecodeBatch>& batches, const Options& options) {
-  const std::int64_t available = cpu_info().memory_available_bytes;
-  for (const DecodeBatch& batch : batches) {
-    const std::int64_t needed = 2 * paged_batch_size(batch.tree, options.shape.page_size).table_bytes();
-    if (needed <= available) continue;
-    fail(ErrorCode::kInvalidArgument, batch.tree.name, ": its page table needs ", needed, " bytes of memory (",
-         human_bytes(static_cast<double>(needed)), ") and ", available,
-         " are available; give a larger --page-size, or a smaller batch");
-  }
-}
-
 Plan plan_of(Planner& planner, const Forest& forest, const Options& options, Policy policy) {
   PlanOptions plan = options.plan;
   plan.policy = policy;
-  return planner.plan(forest, options.shape, plan);
+  AttentionShape shape = options.shape;
+  shape.device = planner.profile().device;  // a plan for another machine is a prediction
+  return planner.plan(forest, shape, plan);
 }
 
 nlohmann::ordered_json forest_to_json(const Forest& forest) {
@@ -86,10 +76,9 @@ void print_text(const DecodeBatch& batch, const Options& options, const Forest& 
 
 int plan_command(const Options& options) {
   const std::vector<DecodeBatch> batches = load_inputs(options);
-  check_memory(batches, options);
+  check_table_memory(batches, options);
   ThreadPool workers(options.threads);
-  Planner planner(options.profile == ProfileSource::kMeasured ? measure_machine(workers)
-                                                              : generic_cpu_profile(workers.size()));
+  Planner planner(planning_profile(options, workers));
   bool first = true;
   for (const DecodeBatch& input : batches) {
     const PagedBatch paged =

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/draft_file.hpp"
 #include "trunkline/error.hpp"
 
 namespace trunkline::cli {
@@ -16,6 +17,8 @@ int run_parsed(const Options& options) {
   switch (options.command) {
     case Command::kRun: return run_command(options);
     case Command::kPlan: return plan_command(options);
+    case Command::kCompare: return compare_command(options);
+    case Command::kTune: return tune_command(options);
     case Command::kDoctor: break;
   }
   return doctor_command(options);
@@ -37,6 +40,10 @@ std::vector<DecodeBatch> load_inputs(const Options& options) {
   }
   for (const std::string& notation : options.trees) {
     batches.push_back({"tree", notation, "", tree_from_levels(notation)});
+  }
+  if (!options.draft.empty()) {
+    const std::vector<std::int32_t> draft = load_draft_tree(options.draft);
+    for (DecodeBatch& batch : batches) batch.tree.drafts.assign(batch.tree.end_node.size(), draft);
   }
   return batches;
 }

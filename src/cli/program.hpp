@@ -17,11 +17,14 @@ inline constexpr int kExitInternal = 3;     ///< a fault of Trunkline, out of me
 /// Parses the command line and runs the command; reports errors on standard error.
 int run_program(int argc, const char* const* argv);
 
-/// All batches that the options name: files in order, then trees. \throws Error on the first fault.
+/// All batches that the options name: files in order, then trees, with the draft tree that they name on each request.
+/// \throws Error on the first fault.
 std::vector<DecodeBatch> load_inputs(const Options& options);
 
 int run_command(const Options& options);
 int plan_command(const Options& options);
+int compare_command(const Options& options);
+int tune_command(const Options& options);
 int doctor_command(const Options& options);
 
 }  // namespace trunkline::cli

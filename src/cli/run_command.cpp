@@ -1,5 +1,6 @@
 // `trunkline run`: real decode batches through `flat` and a policy, timed in turn and checked.
 #include <algorithm>
+#include <deque>
 #include <iostream>
 #include <limits>
 #include <span>
@@ -8,8 +9,10 @@
 
 #include "cli/measure.hpp"
 #include "cli/oracle_check.hpp"
+#include "cli/plan_inputs.hpp"
 #include "cli/policies.hpp"
 #include "cli/program.hpp"
+#include "cli/ready_plan.hpp"
 #include "cli/run_memory.hpp"
 #include "cli/run_report.hpp"
 #include "cli/text.hpp"
@@ -26,30 +29,6 @@ std::size_t plan_bytes(const Plan& plan) {
          bytes(plan.spans) + bytes(plan.masks) + bytes(plan.merge_queries) + bytes(plan.merge_begin) +
          bytes(plan.merge_slots) + bytes(plan.schedule);
 }
-
-// A plan made ready to run, with a workspace of its own.
-class ReadyPlan {
- public:
-  ReadyPlan(Plan plan, const CpuExecutor& executor, const Batch& batch)
-      : plan_(std::move(plan)),
-        bytes_(executor.workspace_bytes(plan_, batch.rows())),
-        workspace_(bytes_),
-        executor_(executor) {
-    executor_.resolve(plan_, batch, workspace());
-  }
-  const Plan& plan() const { return plan_; }
-  std::size_t workspace_bytes() const { return bytes_; }
-  void resolve(const Batch& batch) { executor_.resolve(plan_, batch, workspace()); }
-  void run(const AttentionArgs& args) { executor_.run(args, workspace()); }
-
- private:
-  std::span<std::byte> workspace() { return {workspace_.data(), bytes_}; }
-
-  Plan plan_;
-  std::size_t bytes_;
-  Arena workspace_;
-  const CpuExecutor& executor_;
-};
 
 struct Machine {
   Workers& workers;
@@ -99,44 +78,55 @@ void measure_rates(Machine& machine, MachineRates& best) {
   best.flops_per_us = std::max(best.flops_per_us, now.flops_per_us);
 }
 
-void time_runs(Machine& machine, const Options& options, const AttentionArgs& args, ReadyPlan& flat, ReadyPlan& policy,
-               RunResult& result) {
-  measure_rates(machine, result.rates);
-  flat.run(args);
-  policy.run(args);
-  std::vector<double> flat_us;
-  std::vector<double> policy_us;
+// In turn, so that a machine whose speed drifts slows all of them alike.
+std::vector<Timing> time_runs(Machine& machine, const Options& options, const AttentionArgs& args,
+                              std::deque<ReadyPlan>& plans, MachineRates& rates) {
+  measure_rates(machine, rates);
+  for (ReadyPlan& plan : plans) plan.run(args);
+  std::vector<std::vector<double>> us(plans.size());
   for (int i = 0; i < options.repeat; ++i) {
-    if (!options.warm) machine.flusher.flush();
-    flat_us.push_back(time_us([&] { flat.run(args); }));
-    if (!options.warm) machine.flusher.flush();
-    policy_us.push_back(time_us([&] { policy.run(args); }));
+    for (std::size_t p = 0; p < plans.size(); ++p) {
+      if (!options.warm) machine.flusher.flush();
+      us[p].push_back(time_us([&] { plans[p].run(args); }));
+    }
   }
-  measure_rates(machine, result.rates);
-  result.flat = summarize(flat_us);
-  result.policy = summarize(policy_us);
-  result.floor_us = floor_us(result.statistics, result.rates);
+  measure_rates(machine, rates);
+  std::vector<Timing> result;
+  for (std::vector<double>& samples : us) result.push_back(summarize(std::move(samples)));
+  return result;
 }
 
 CheckResult check_runs(const Options& options, const Batch& batch, const Forest& forest, const AttentionArgs& args,
-                       std::initializer_list<ReadyPlan*> plans) {
+                       std::deque<ReadyPlan>& plans) {
   const Oracle oracle(options.shape, batch, args);
   CheckResult check;
   check.rows = oracle.rows();
-  const std::size_t rows = static_cast<std::size_t>(batch.rows()) * static_cast<std::size_t>(options.shape.q_heads);
-  for (ReadyPlan* plan : plans) {
-    validate_plan(plan->plan(), forest);
+  const std::size_t rows =
+      static_cast<std::size_t>(batch.total_queries()) * static_cast<std::size_t>(options.shape.q_heads);
+  for (ReadyPlan& plan : plans) {
+    validate_plan(plan.plan(), forest);
     // So that an output which is not written is not taken for the one of the run before.
     std::fill_n(static_cast<float*>(args.out), rows * static_cast<std::size_t>(options.shape.head_dim),
                 std::numeric_limits<float>::quiet_NaN());
     std::fill_n(args.lse, rows, std::numeric_limits<float>::quiet_NaN());
-    plan->run(args);
+    plan.run(args);
     const OracleError error = oracle.compare(args);
     check.error.output = std::max(check.error.output, error.output);
     check.error.lse = std::max(check.error.lse, error.lse);
   }
   check.passed = within(check.error, kTolerance);
   return check;
+}
+
+std::vector<Policy> timed_policies(const Options& options) {
+  return options.policies.empty() ? std::vector<Policy>{Policy::kFlat, options.plan.policy} : options.policies;
+}
+
+// The last of those of a policy: `flat` against `flat` is timed twice.
+std::size_t place_of(Policy policy, const std::deque<ReadyPlan>& plans) {
+  std::size_t place = plans.size() - 1;
+  while (place > 0 && plans[place].plan().policy != policy) --place;
+  return place;
 }
 
 RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& machine, Progress& progress) {
@@ -158,18 +148,28 @@ RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& m
   synthetic.seed = static_cast<std::uint64_t>(options.seed);
   synthetic.layout = options.layout;
   const SyntheticCache cache(options.shape, batch, forest, synthetic, machine.workers);
-  ReadyPlan flat(plan_of(machine, forest, options, Policy::kFlat), machine.executor, batch);
-  ReadyPlan policy(plan_of(machine, forest, options, options.plan.policy), machine.executor, batch);
-  result.chosen = policy.plan().policy;
+  // `flat` is the first; where every policy is asked for, what was chosen is one of them.
+  std::deque<ReadyPlan> plans;
+  for (const Policy timed : timed_policies(options))
+    plans.emplace_back(plan_of(machine, forest, options, timed), machine.executor, batch);
+  result.chosen = plan_of(machine, forest, options, options.plan.policy).policy;
+  const std::size_t chosen = place_of(result.chosen, plans);
+  ReadyPlan& policy = plans[chosen];
   result.statistics = policy.plan().statistics;
   result.plan_bytes = plan_bytes(policy.plan());
   result.workspace_bytes = policy.workspace_bytes();
   result.resolve_us = time_resolve(policy, batch, options);
 
   progress.step("timing " + input.tree.name);
-  time_runs(machine, options, cache.args(), flat, policy, result);
+  const std::vector<Timing> times = time_runs(machine, options, cache.args(), plans, result.rates);
+  result.flat = times.front();
+  result.policy = times[chosen];
+  result.floor_us = floor_us(result.statistics, result.rates);
+  if (!options.policies.empty()) {
+    for (std::size_t p = 0; p < plans.size(); ++p) result.times.push_back({plans[p].plan().policy, times[p]});
+  }
   progress.step("checking " + input.tree.name);
-  if (options.check) result.check = check_runs(options, batch, forest, cache.args(), {&flat, &policy});
+  if (options.check) result.check = check_runs(options, batch, forest, cache.args(), plans);
   return result;
 }
 
@@ -183,9 +183,8 @@ int run_command(const Options& options) {
   check_run_memory(batches, options, static_cast<std::int64_t>(CacheFlusher::buffer_bytes(llc_bytes)));
 
   ThreadPool workers(options.threads);
-  const MachineProfile profile =
-      options.profile == ProfileSource::kMeasured ? measure_machine(workers) : generic_cpu_profile(workers.size());
-  Machine machine{workers, CpuExecutor(workers), Planner(profile), CacheFlusher(llc_bytes, workers)};
+  Machine machine{workers, CpuExecutor(workers), Planner(planning_profile(options, workers)),
+                  CacheFlusher(llc_bytes, workers)};
   const RunSetting setting{options, workers.size(), cpu.model, machine.executor.isa()};
 
   std::vector<RunResult> results;

@@ -18,8 +18,9 @@ std::int64_t whole_bytes(double bytes) {
   return static_cast<std::int64_t>(std::min(bytes, kTooMuch));
 }
 
-// Nodes with tokens on the paths of all requests: no policy has more (request, pack) pairs, each a partial, unless it
-// cuts packs along KV. Cuts are few (some pieces a worker), so they are left out of the estimate.
+// Nodes with tokens on the paths of all query tokens: no policy has more (query, pack) pairs, each a partial, unless it
+// cuts packs along KV. Cuts are few (some pieces a worker), so they are left out of the estimate. Drafts lie in nodes
+// of their request's own.
 double nodes_on_paths(const PrefixTree& tree) {
   std::vector<std::int32_t> depth(tree.parent.size());
   for (std::size_t node = 0; node < depth.size(); ++node) {
@@ -27,22 +28,34 @@ double nodes_on_paths(const PrefixTree& tree) {
     depth[node] = (parent < 0 ? 0 : depth[static_cast<std::size_t>(parent)]) + (tree.tokens[node] > 0 ? 1 : 0);
   }
   double sum = 0;
-  for (const std::int32_t node : tree.end_node) sum += node < 0 ? 0 : depth[static_cast<std::size_t>(node)];
+  for (std::size_t row = 0; row < tree.end_node.size(); ++row) {
+    const std::int32_t node = tree.end_node[row];
+    const double nodes = node < 0 ? 0 : depth[static_cast<std::size_t>(node)];
+    const std::int32_t drafts = tree.draft_tokens(row);
+    sum += drafts == 0 ? nodes : drafts * (nodes + 1);
+  }
   return sum;
 }
 
-// Two plans, `flat` and the policy, each with a workspace of its own.
-std::int64_t plans_bytes(const PrefixTree& tree, const AttentionShape& shape) {
+// `flat` and the policy, or all policies, each with a workspace of its own.
+std::int64_t plans_bytes(const PrefixTree& tree, const Options& options) {
+  const AttentionShape& shape = options.shape;
+  const double plans = options.policies.empty() ? 2 : static_cast<double>(options.policies.size());
   // Items, spans, merge lists, and what resolve() makes of them, for one (request, pack) pair.
   constexpr double kPlanBytes = 256;
   const double partial_bytes = 4.0 * shape.q_heads * (shape.head_dim + 1.0);  // fp32 O and LSE
-  return whole_bytes(2 * nodes_on_paths(tree) * (partial_bytes + kPlanBytes));
+  return whole_bytes(plans * nodes_on_paths(tree) * (partial_bytes + kPlanBytes));
 }
 
 // The oracle holds one KV head of one request at a time, keys and values in fp64.
 std::int64_t oracle_bytes(const PrefixTree& tree, const AttentionShape& shape) {
   const std::vector<std::int32_t> lengths = path_tokens(tree);
-  const std::int32_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+  double longest = 0;
+  for (std::size_t row = 0; row < tree.end_node.size(); ++row) {
+    const std::int32_t node = tree.end_node[row];
+    const double path = node < 0 ? 0 : lengths[static_cast<std::size_t>(node)];
+    longest = std::max(longest, path + tree.draft_tokens(row));
+  }
   return whole_bytes(16.0 * shape.head_dim * longest);
 }
 
@@ -52,11 +65,11 @@ std::int64_t run_memory_bytes(const PrefixTree& tree, const Options& options) {
   constexpr std::int64_t kMeasureBytes = std::int64_t{256} << 20;  // what measure_cpu_profile() reads
   const AttentionShape& shape = options.shape;
   const PagedBatchSize size = paged_batch_size(tree, shape.page_size);
-  const std::int64_t tensors = synthetic_cache_bytes(shape, size.num_pages, size.rows);
+  const std::int64_t tensors = synthetic_cache_bytes(shape, size.num_pages, size.queries);
   // As much again as Q, O and the tables, for the forest and the outputs that the oracle compares with.
-  const std::int64_t copies = synthetic_cache_bytes(shape, 0, size.rows) + size.table_bytes();
+  const std::int64_t copies = synthetic_cache_bytes(shape, 0, size.queries) + size.table_bytes();
   const std::int64_t last = options.check ? std::max(kMeasureBytes, oracle_bytes(tree, shape)) : kMeasureBytes;
-  return tensors + copies + size.table_bytes() + plans_bytes(tree, shape) + last;
+  return tensors + copies + size.table_bytes() + plans_bytes(tree, options) + last;
 }
 
 void check_run_memory(const std::vector<DecodeBatch>& batches, const Options& options, std::int64_t flush_bytes) {

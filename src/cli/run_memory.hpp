@@ -9,7 +9,7 @@
 
 namespace trunkline::cli {
 
-/// An estimate from the batch's tree alone, before anything is allocated: page table, forest, tensors, both plans with
+/// An estimate from the batch's tree alone, before anything is allocated: page table, forest, tensors, all plans with
 /// their workspaces, and the larger of what comes last: the buffer that bandwidth is measured with, or, with --check,
 /// the oracle's copies of keys and values.
 std::int64_t run_memory_bytes(const PrefixTree& tree, const Options& options);

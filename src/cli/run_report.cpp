@@ -72,6 +72,22 @@ void print_times(std::ostream& out, const Options& options, const std::vector<Ru
   table.print(out);
 }
 
+void print_policy_times(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
+  out << "\nTime of one layer by each policy (medians, taken in turn); \"regret\" is auto's time over the least.\n\n";
+  std::vector<std::string> header = {"batch"};
+  for (const Policy policy : options.policies) header.emplace_back(name_of(policy));
+  header.insert(header.end(), {"auto chose", "regret"});
+  Table table(std::move(header));
+  for (const RunResult& result : results) {
+    std::vector<std::string> row = {name_of_batch(result)};
+    for (const PolicyTime& time : result.times) row.push_back(human_time(time.timing.us));
+    row.emplace_back(name_of(result.chosen));
+    row.push_back(fixed(result.regret(), 3));
+    table.add(std::move(row));
+  }
+  table.print(out);
+}
+
 void print_checks(std::ostream& out, const std::vector<RunResult>& results) {
   const auto wrong = std::count_if(results.begin(), results.end(), [](const RunResult& r) { return !r.check->passed; });
   out << "\nChecked against plain attention in fp64 (outputs within " << scientific(kTolerance.output)
@@ -87,6 +103,12 @@ void print_checks(std::ostream& out, const std::vector<RunResult>& results) {
 }
 
 }  // namespace
+
+double RunResult::regret() const {
+  double fastest = policy.us;
+  for (const PolicyTime& time : times) fastest = std::min(fastest, time.timing.us);
+  return policy.us / fastest;
+}
 
 double floor_us(const PlanStatistics& statistics, const MachineRates& rates) {
   return std::max(static_cast<double>(statistics.kv_bytes_distinct) / rates.read_bytes_per_us,
@@ -108,6 +130,7 @@ void print_run_tables(std::ostream& out, const RunSetting& setting, const std::v
       << fixed(best.flops_per_us / 1e3, 1) << " GFLOP/s in fp32\n\n";
   print_reads(out, options, results);
   print_times(out, options, results);
+  if (!options.policies.empty()) print_policy_times(out, options, results);
   if (options.check) print_checks(out, results);
 }
 
@@ -122,7 +145,7 @@ std::string run_to_json(const RunSetting& setting, const RunResult& result) {
   row["dtype"] = name_of(options.shape.dtype);
   row["page_size"] = options.shape.page_size;
   row["layout"] = options.layout == CacheLayout::kNhd ? "nhd" : "hnd";
-  row["policy"] = name_of(options.plan.policy);
+  row["policy"] = options.policies.empty() ? name_of(options.plan.policy) : "all";
   row["chosen"] = name_of(result.chosen);
   row["mode"] = mode_of(options);
   row["us"] = result.policy.us;
@@ -132,6 +155,8 @@ std::string run_to_json(const RunSetting& setting, const RunResult& result) {
   row["flat_us_p10"] = result.flat.us_p10;
   row["flat_us_p90"] = result.flat.us_p90;
   row["speed_up"] = result.speed_up();
+  for (const PolicyTime& time : result.times) row["us_by"][name_of(time.policy)] = time.timing.us;
+  if (!result.times.empty()) row["regret"] = result.regret();
   row["floor_us"] = result.floor_us;
   row["forest_us"] = result.forest_us;
   row["plan_us"] = result.plan_us;

@@ -22,9 +22,14 @@ struct MachineRates {
 };
 
 struct CheckResult {
-  OracleError error;      ///< the larger one of `flat` and the chosen policy
+  OracleError error;      ///< the largest of all plans that were timed
   std::int32_t rows = 0;  ///< requests compared
   bool passed = false;
+};
+
+struct PolicyTime {
+  Policy policy = Policy::kFlat;
+  Timing timing;
 };
 
 struct RunResult {
@@ -34,6 +39,7 @@ struct RunResult {
   PlanStatistics statistics;              ///< of the chosen plan
   std::vector<std::int64_t> tokens_read;  ///< KV tokens, by each of packing_policies()
   Timing flat, policy;
+  std::vector<PolicyTime> times;                      ///< of every policy, where all were asked for
   double forest_us = 0, plan_us = 0, resolve_us = 0;  ///< medians, of the chosen policy
   MachineRates rates;
   double floor_us = 0;
@@ -41,6 +47,8 @@ struct RunResult {
   std::optional<CheckResult> check;
 
   double speed_up() const { return flat.us / policy.us; }
+  /// Time of the chosen policy over the fastest one's; needs `times`.
+  double regret() const;
 };
 
 /// What all batches of a run have in common.

@@ -18,7 +18,7 @@ struct SyntheticOptions {
   std::uint64_t seed = 1;
   CacheLayout layout = CacheLayout::kNhd;
   /// In every forest node, one key that holds at least 5 % of the weight of each query that sees it (up to 16 nodes on
-  /// a path).
+  /// a path). Draft trees have one in the past of their node and one in each draft.
   bool planted_keys = true;
   /// Fill pages that no request uses, and places past each request's end that no other request uses, with NaN.
   bool poison_unused = true;

@@ -30,6 +30,16 @@ TEST(DecodeBatchFile, ReadsNodesRequestsAndSource) {
   EXPECT_THAT(batches[0].tree.end_node, ElementsAre(1, 2, 0, 1));
 }
 
+TEST(DecodeBatchFile, ReadsDrafts) {
+  const std::vector<DecodeBatch> batches =
+      parse_decode_batches(R"({"nodes":[[-1,32]],"requests":[0,0,0],"drafts":[[-1,0,0,2],[],[-1]]})"
+                           "\n"
+                           R"({"nodes":[[-1,32]],"requests":[0]})",
+                           "f");
+  EXPECT_THAT(batches[0].tree.drafts, ElementsAre(ElementsAre(-1, 0, 0, 2), ElementsAre(), ElementsAre(-1)));
+  EXPECT_TRUE(batches[1].tree.drafts.empty());
+}
+
 TEST(DecodeBatchFile, SkipsEmptyLinesTakesCrLfAndAMissingLastNewline) {
   const std::string batch = R"({"nodes":[[-1,1]],"requests":[0]})";
   const std::vector<DecodeBatch> batches = parse_decode_batches("\n\r\n" + batch + "\r\n  \t\n" + batch, "f");
@@ -114,6 +124,24 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{R"({"nodes":[[-1,1]],"requests":[-1]})", "f:1: requests[0] is -1; "},
         Fault{R"({"nodes":[[-1,1]],"requests":[null]})", "f:1: requests[0] is null; "},
         Fault{R"({"nodes":[[-1,1],[0,5]],"requests":[0]})", "f:1: nodes[1] is on no request's path"}));
+
+Fault draft_fault(const std::string& drafts, const std::string& message) {
+  return {R"({"nodes":[[-1,9],[0,2147483637]],"requests":[0,1],"drafts":)" + drafts + "}", "f:1: " + message};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Drafts, DecodeBatchFileFaults,
+    testing::Values(
+        draft_fault("3", "field \"drafts\" is 3; an array is needed"),
+        draft_fault("[]", "field \"drafts\" has 0 entries; one for each of the 2 requests is needed"),
+        draft_fault("[[-1],3]", "drafts[1] is 3; an array of parents is needed, empty for no drafts"),
+        draft_fault("[[0],[]]", "drafts[0][0] is 0; the first draft is the root of its tree"),
+        draft_fault("[[-1,0,-1],[]]", "drafts[0][2] is -1, a root too many; each draft but the first needs"),
+        draft_fault("[[-1,1],[]]", "drafts[0][1] is 1, a cycle; "),
+        draft_fault("[[-1,2,0],[]]", "drafts[0][1] is 2, a forward parent; "),
+        draft_fault("[[-1,-2],[]]", "drafts[0][1] is -2; a parent must be -1 or the index of an earlier draft"),
+        draft_fault("[[-1,0.5],[]]", "drafts[0][1] is 0.5; "),
+        draft_fault("[[],[-1,0,0]]", "drafts[1] has 3 drafts, which make a request of 2147483649 tokens")));
 
 TEST(DecodeBatchFile, NamesFilesThatCannotBeRead) {
   try {

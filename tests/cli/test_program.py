@@ -143,6 +143,23 @@ class RunTest(ProgramTest):
         ):
             self.assertIn(words, out)
 
+    def test_draft_trees_on_every_request_or_as_a_file_has_them(self):
+        trees = DATA / "speculative" / "topologies.json"
+        (row,) = self.checked(*TINY, "--draft", f"{trees}:eagle/mc_sim_7b_63", "--policy", "trunk")
+        self.assertEqual(row["kv_tokens_total"], 6 * (80 + 26))
+        batch = '{"nodes":[[-1,40],[0,9]],"requests":[0,1,1],"drafts":[[-1,0,0,1],[],[-1,0]]}'
+        (row,) = self.checked(self.file(batch), "--policy", "flat")
+        self.assertEqual(row["kv_tokens_total"], 44 + 49 + 51)
+
+    def test_all_policies_are_timed_and_checked_in_one_run(self):
+        (row,) = self.checked(*TINY, "--policy", "all")
+        self.assertEqual(row["policy"], "all")
+        self.assertEqual(set(row["us_by"]), set(row["kv_tokens_read_by"]))
+        self.assertEqual((row["us_by"]["flat"], row["us_by"][row["chosen"]]), (row["flat_us"], row["us"]))
+        self.assertAlmostEqual(row["regret"], row["us"] / min(row["us_by"].values()))
+        text = self.succeed("run", *TINY, *QUICK, "--repeat", 1, "--warm", "--policy", "all")
+        self.assertIn("Time of one layer by each policy", text)
+
     def test_seed_changes_nothing_that_is_counted(self):
         first, second = (self.checked(*TINY, "--heads", "2/1", "--seed", seed)[0] for seed in (1, 99))
         self.assertEqual(first["kv_tokens_distinct"], second["kv_tokens_distinct"])
@@ -209,6 +226,31 @@ class PlanTest(ProgramTest):
                 self.assertEqual(done.stderr, "trunkline: error: standard output cannot be written\n")
 
 
+class CompareTest(ProgramTest):
+    def test_json_has_every_policy_autos_regret_and_means(self):
+        *rows, means = self.rows("compare", *TINY, "--tree", "8/100", "--page-size", 1, *QUICK)
+        self.assertEqual([row["case"] for row in rows], ["1,2,6/40,33,7", "8/100"])
+        for row in rows:
+            predicted = {name: plan["predicted_us"] for name, plan in row["policies"].items()}
+            self.assertLessEqual({"flat", "node", "profit", "trunk"}, set(predicted))
+            self.assertEqual(row["auto"]["predicted_us"], predicted[row["auto"]["chosen"]])
+            self.assertAlmostEqual(row["auto"]["regret"], row["auto"]["predicted_us"] / min(predicted.values()))
+        flat = rows[0]["policies"]["flat"]
+        self.assertEqual((flat["kv_tokens_read"], flat["kv_tokens_distinct"]), (480, 148))
+        self.assertAlmostEqual(flat["x_distinct"], 480 / 148)
+        self.assertEqual((means["suite"], means["batches"]), ("geometric mean", 2))
+        self.assertAlmostEqual(means["policies"]["flat"]["x_distinct"], (480 / 148) ** 0.5)
+
+    def test_policies_can_be_named(self):
+        row, _ = self.rows("compare", *TINY, *QUICK, "--policy", "node,flat")
+        self.assertEqual(list(row["policies"]), ["flat", "node"])
+
+    def test_table_is_for_people(self):
+        text = self.succeed("compare", *TINY, *QUICK)
+        for words in ("KV tokens read", "x distinct", "auto: ", "auto's regret", "Geometric means over 1 batch"):
+            self.assertIn(words, text)
+
+
 class DoctorTest(ProgramTest):
     def test_text(self):
         out = self.succeed("doctor")
@@ -226,6 +268,46 @@ class DoctorTest(ProgramTest):
         for arguments in (["--help"], ["run", "--help"], ["plan", "--help"], ["doctor", "--help"], ["--version"]):
             with self.subTest(arguments=arguments):
                 self.assertIn("trunkline" if "--version" in arguments else "--help", self.succeed(*arguments))
+
+
+class TuneTest(ProgramTest):
+    def test_profile_is_written_and_can_be_used(self):
+        path = pathlib.Path(self.folder.name) / "mine.json"
+        out = self.succeed("tune", "--out", path)
+        for words in ("read bandwidth", "latency", "C(rows, tokens)", "Transfers from cold memory", str(path)):
+            self.assertIn(words, out)
+        profile = json.loads(path.read_text())
+        self.assertEqual(profile["device"], "cpu")
+        for figure in ("read_bytes_per_us", "flops_per_us", "latency_us", "launch_us", "item_us", "cost_table"):
+            self.assertTrue(profile[figure]["source"].startswith("measured: "), figure)
+        for figure in ("read_bytes_per_us", "flops_per_us", "latency_us", "item_us", "partial_us_per_kib"):
+            self.assertGreater(profile[figure]["value"], 0, figure)
+        self.assertGreater(profile["flop_efficiency"]["value"], 0.02)
+        table = profile["cost_table"]["value"]
+        self.assertEqual(len(table["us"]), len(table["rows"]))
+        # However noisy the machine, 64 times the tokens and 32 times the rows take longer.
+        self.assertGreater(table["us"][0][-1], table["us"][0][0])
+        self.assertGreater(table["us"][-1][-1], table["us"][1][-1])
+        self.succeed("plan", *TINY, "--machine", path)
+        (row,) = self.rows("run", *TINY, "--machine", path, "--check", "--repeat", 1, "--heads", "4/2")
+        self.assertTrue(row["passed"])
+
+    def test_tiles_are_derived_for_each_gpu(self):
+        for name in ("a100-80gb", "h100-sxm", "h200-sxm"):
+            with self.subTest(name=name):
+                out = self.succeed("tune", "--tiles", DATA / "machines" / f"{name}.json")
+                for words in ("must be in flight", "64x128", "no: (2) bytes in flight", "Differences from PAT A100"):
+                    self.assertIn(words, out)
+        self.assertIn("64x64, only derived: ", out)
+
+    def test_gpu_profiles_are_for_predictions(self):
+        path = DATA / "machines" / "h200-sxm.json"
+        (row,) = self.rows("plan", "--tree", "1,64/2048,256", "--machine", path)
+        self.assertEqual(row["plan"]["shape"]["device"], "cuda")
+        self.assertLess(row["plan"]["statistics"]["predicted_us"], 60)
+        code, out, err = run("run", *TINY, "--machine", path)
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("is a profile of a cuda device, and this runs on cpu", err)
 
 
 class BadInputTest(ProgramTest):
@@ -253,7 +335,7 @@ class BadInputTest(ProgramTest):
             ("--page-size", "99999999999", "--page-size"),
             ("--head-dim", str(2**32 + 64), "--head-dim"),
             ("--policy", "best", "best", "flat", "profit"),
-            ("--split", "half", "--split", "balance"),
+            ("--split", "half", "split", "half", "balance"),
             ("--layout", "abc", "--layout", "nhd"),
             ("--device", "cuda", "CUDA is not built"),
             ("--device", "tpu", "--device", "cpu"),
@@ -267,11 +349,43 @@ class BadInputTest(ProgramTest):
             with self.subTest(option=option, value=value):
                 self.refused(["run", *TINY, f"{option}={value}"], *words)
 
+    def test_profiles(self):
+        good = json.loads((DATA / "machines" / "generic-cpu.json").read_text())
+        for change, *words in (
+            (lambda p: p.pop("launch_us"), 'field "launch_us" is missing'),
+            (lambda p: p["item_us"].update(value=-1), "item_us is -1; it must be >= 0"),
+            (lambda p: p["workers"].update(value=0.5), "workers is 0.5; an integer is needed"),
+            (lambda p: p["workers"].pop("source"), 'field "workers.source" is missing'),
+            (lambda p: p.update(speed=1), 'field "speed" is unknown'),
+        ):
+            profile = json.loads(json.dumps(good))
+            change(profile)
+            path = self.file(json.dumps(profile), "bad.json")
+            with self.subTest(words=words):
+                self.refused(["plan", *TINY, "--machine", path], f"{path}: ", *words)
+                self.refused(["tune", "--tiles", path], f"{path}: ", *words)
+        self.refused(["plan", *TINY, "--machine", self.file("{", "cut.json")], "cut.json: not JSON at column")
+        self.refused(["plan", *TINY, "--machine", "no/such.json"], "no/such.json: cannot be opened")
+        self.refused(["tune", "--tiles", DATA / "machines" / "generic-cpu.json"], "profile.gpu.sms is 0")
+        self.refused(["tune", "--out", "/no/such/folder/x.json"], "--out /no/such/folder/x.json: cannot be opened")
+        self.refused(["tune", "--out", "x.json", "--tiles", "y.json"], "--out excludes --tiles")
+
+    def test_drafts(self):
+        self.refused(["run", *TINY, "--draft", "trees.json"], '--draft is "trees.json"; a file of draft trees, a colon')
+        trees = self.file('{"t": [[0], [1, 0]]}', "trees.json")
+        self.refused(["plan", *TINY, "--draft", f"{trees}:t"], "t[1] is [1,0], and its parent is not in the tree")
+        self.refused(["run", *TINY, "--draft", f"{trees}:u"], 'has no tree "u"; it has t')
+        batch = self.file('{"nodes":[[-1,4]],"requests":[0],"drafts":[[-1,1]]}')
+        self.refused(["run", batch], ":1: drafts[0][1] is 1, a cycle")
+
     def test_commands(self):
         self.refused([], "no command")
         self.refused(["fly"], "fly")
         self.refused(["run"], "no input")
         self.refused(["plan"], "no input")
+        self.refused(["compare"], "no input")
+        self.refused(["compare", *TINY, "--policy", "auto"], "--policy", "auto")
+        self.refused(["compare", *TINY, "--policy", "node,,flat"], "policy")
         self.refused(["run", *TINY, "--no-such-option"], "--no-such-option")
 
     def test_trees(self):

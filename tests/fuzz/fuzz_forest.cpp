@@ -101,6 +101,9 @@ void try_batch(ByteReader& reader) {
   batch.kv_lens = kv_lens;
   batch.slots = slots;
   batch.query_start = query_start;
+  const auto queries = static_cast<std::size_t>(std::max(query_start.empty() ? 0 : query_start.back(), 0));
+  const Numbers parents = (optional & 16) != 0 && queries < 64 ? reader.numbers(reader.count(queries)) : Numbers();
+  batch.query_parents = parents;
   batch.null_page = (optional & 4) != 0 ? 2 : -1;
   batch.num_pages = reader.number();
   const Forest forest = build_forest(batch, (optional & 8) != 0 ? IdCheck::kAllPages : IdCheck::kNone);

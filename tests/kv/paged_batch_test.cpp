@@ -22,6 +22,13 @@ PrefixTree example() {
   return {"example", {-1, 0, 0, 0, 3}, {20, 30, 3, 12, 0}, {0, 1, 2, 3, 4, -1}};
 }
 
+// Requests 0 and 1 draft on top of the trunk and of node 1; 5 has nothing but a draft.
+PrefixTree drafting_example() {
+  PrefixTree tree = example();
+  tree.drafts = {{-1, 0, 0, 1, 1}, {-1, 0}, {}, {}, {}, {-1}};
+  return tree;
+}
+
 std::vector<std::int32_t> row_pages(const PagedBatch& batch, std::int32_t row) {
   const auto begin = batch.page_ids.begin() + row * batch.width;
   const std::int32_t pages = (batch.kv_lens[static_cast<std::size_t>(row)] + batch.page_size - 1) / batch.page_size;
@@ -79,6 +86,45 @@ TEST(LayOutPages, SizeIsKnownWithoutLayingOut) {
     EXPECT_EQ(size.rows, 6);
     EXPECT_EQ(size.width, batch.width);
     EXPECT_EQ(size.num_pages, batch.num_pages);
+    EXPECT_EQ(size.queries, 6);
+    const PagedBatch drafting = lay_out_pages(drafting_example(), page_size, 1);
+    const PagedBatchSize drafting_size = paged_batch_size(drafting_example(), page_size);
+    EXPECT_EQ(drafting_size.width, drafting.width);
+    EXPECT_EQ(drafting_size.num_pages, drafting.num_pages);
+    EXPECT_EQ(drafting_size.queries, drafting.view().total_queries());
+  }
+}
+
+TEST(LayOutPages, DraftsLieInPagesOfTheirOwn) {
+  const PagedBatch plain = lay_out_pages(example(), 16, 1);
+  const PagedBatch batch = lay_out_pages(drafting_example(), 16, 1);
+  EXPECT_THAT(batch.kv_lens, ElementsAre(25, 52, 23, 32, 32, 1));
+  EXPECT_THAT(batch.query_start, ElementsAre(0, 5, 7, 8, 9, 10, 11));
+  EXPECT_THAT(batch.query_parents, ElementsAre(-1, 0, 0, 1, 1, -1, 0, -1, -1, -1, -1));
+  EXPECT_TRUE(plain.query_start.empty());
+  // The first page is the trunk's; the second, where the trunk ends, is request 0's copy, like each child's.
+  std::set<std::int32_t> second;
+  for (const std::int32_t row : {0, 1, 2, 3}) {
+    EXPECT_EQ(row_pages(batch, row)[0], row_pages(batch, 0)[0]);
+    second.insert(row_pages(batch, row)[1]);
+  }
+  EXPECT_EQ(second.size(), 4u);
+  EXPECT_EQ(row_pages(batch, 1).size(), 4u);
+  const Forest forest = build_forest(batch.view(), IdCheck::kAllPages);
+  EXPECT_TRUE(forest.requests[0].tree);
+  EXPECT_FALSE(forest.requests[1].tree) << "a chain";
+  EXPECT_EQ(forest.requests[5].kv_len, 1);
+}
+
+TEST(LayOutPages, RequestsThatEndTogetherDraftApart) {
+  PrefixTree tree = example();
+  tree.drafts = {{}, {}, {}, {-1, 0, 0}, {-1, 0, 0}, {}};
+  for (const std::int32_t page_size : {1, 16, 24}) {
+    const PagedBatch batch = lay_out_pages(tree, page_size, 1);
+    EXPECT_NE(row_pages(batch, 3).back(), row_pages(batch, 4).back());
+    const Forest forest = build_forest(batch.view(), IdCheck::kAllPages);
+    // Node 3 ends after 32 tokens: at 24 tokens a page, the 8 tokens in the page that drafts go on in are copies.
+    EXPECT_EQ(forest.nodes[static_cast<std::size_t>(forest.requests[3].node)].tokens(), page_size == 24 ? 11 : 3);
   }
 }
 
@@ -92,6 +138,14 @@ TEST(LayOutPages, NamesWhatIsWrong) {
     EXPECT_STREQ(error.what(), "end_node[2] is 9; the tree has 5 nodes");
   }
   EXPECT_THROW(lay_out_pages(example(), 0, 1), Error);
+  tree = example();
+  tree.drafts = {{-1}};
+  try {
+    lay_out_pages(tree, 16, 1);
+    FAIL() << "drafts for one request of six were accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "drafts has 1 entries; it must have one for each of the 6 requests, or none");
+  }
 }
 
 }  // namespace

@@ -39,22 +39,31 @@ struct Fixture {
         workers(threads),
         cache(shape, batch, forest, options, workers) {}
 
-  // Softmax weights of a row's tokens in a query head.
+  // Whether a row's last query token sees a position.
+  bool sees(std::int32_t row, std::int32_t position) const {
+    const std::int32_t past = batch.kv_lens[static_cast<std::size_t>(row)] - batch.query_count(row);
+    std::int32_t query = batch.query_count(row) - 1;
+    while (past + query > position && query > 0) query = batch.query_parent(row, query);
+    return position < past || past + query == position;
+  }
+
+  // Softmax weights of a row's tokens in a query head of its last query token.
   std::vector<double> weights(std::int32_t row, std::int32_t head) const {
     const AttentionArgs& args = cache.args();
     const std::int32_t length = batch.kv_lens[static_cast<std::size_t>(row)];
+    const std::int64_t query = batch.query_begin(row + 1) - 1;
     std::vector<double> weights;
     double sum = 0;
     for (std::int32_t token = 0; token < length; ++token) {
       const std::int64_t page = batch.pages.id(row, token / shape.page_size);
       double dot = 0;
       for (std::int32_t i = 0; i < shape.head_dim; ++i) {
-        const auto at = (std::int64_t{row} * shape.q_heads + head) * shape.head_dim + i;
+        const auto at = (query * shape.q_heads + head) * shape.head_dim + i;
         dot += static_cast<double>(element(shape.dtype, args.q, at)) *
                static_cast<double>(
                    cache_element(shape.dtype, args.k, page, token % shape.page_size, head / shape.group_size(), i));
       }
-      weights.push_back(std::exp(dot / std::sqrt(static_cast<double>(shape.head_dim))));
+      weights.push_back(sees(row, token) ? std::exp(dot / std::sqrt(static_cast<double>(shape.head_dim))) : 0);
       sum += weights.back();
     }
     for (double& weight : weights) weight /= sum;
@@ -111,6 +120,20 @@ TEST(PlantedKeysScale, HoldForLargerLogits) {
   SyntheticOptions options;
   options.logit_scale = 3;
   expect_planted(Fixture(tree_from_levels("1,2,6/64,2048,100"), shape_of(DType::kF16, 128), options));
+}
+
+TEST(PlantedKeysScale, HoldForEveryDraftThatAQuerySees) {
+  PrefixTree tree = tree_from_levels("1,2/64,2048");
+  tree.drafts = {{-1, 0, 0, 1, 1, 2}, {-1, 0, 1, 1}};
+  const Fixture fixture(tree, shape_of(DType::kF16), {});
+  for (std::int32_t row = 0; row < 2; ++row) {
+    const std::vector<double> weights = fixture.weights(row, 1);
+    const std::size_t past = weights.size() - tree.drafts[static_cast<std::size_t>(row)].size();
+    const auto planted = [](double weight) { return weight >= 0.05; };
+    const auto end_of_past = weights.begin() + static_cast<std::ptrdiff_t>(past);
+    EXPECT_EQ(std::count_if(end_of_past, weights.end(), planted), 3) << "the query, its parent, and the root";
+    EXPECT_EQ(std::count_if(weights.begin(), end_of_past, planted), 2) << "the trunk, and the past of the row's own";
+  }
 }
 
 TEST(SyntheticCache, LeavesMostOfTheWeightToOrdinaryKeysInShallowTrees) {

@@ -1,0 +1,65 @@
+// `trunkline compare`: the plans that each policy makes of the same batches, side by side. Runs no kernel.
+#include <iostream>
+#include <vector>
+
+#include "cli/compare_table.hpp"
+#include "cli/measure.hpp"
+#include "cli/plan_inputs.hpp"
+#include "cli/program.hpp"
+#include "kv/paged_batch.hpp"
+#include "trunkline/trunkline.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+// Planning takes microseconds; the first call makes room.
+constexpr int kTimedPlans = 5;
+
+ComparedPlan compare_plan(Planner& planner, const Forest& forest, const Options& options, Policy policy) {
+  PlanOptions plan_options = options.plan;
+  plan_options.policy = policy;
+  AttentionShape shape = options.shape;
+  shape.device = planner.profile().device;  // a plan for another machine is a prediction
+  const Plan& plan = planner.plan(forest, shape, plan_options);
+  validate_plan(plan, forest);
+  ComparedPlan result{plan.policy, plan.statistics, plan.items.size(), 0};
+  std::vector<double> us;
+  for (int i = 0; i < kTimedPlans; ++i) us.push_back(time_us([&] { planner.plan(forest, shape, plan_options); }));
+  result.plan_us = summarize(us).us;
+  return result;
+}
+
+ComparedBatch compare_batch(const DecodeBatch& input, const Options& options, Planner& planner) {
+  const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
+  const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
+  ComparedBatch result{input.suite, input.label, input.source, paged.view().rows(), {}, {}};
+  for (const Policy policy : options.policies) result.plans.push_back(compare_plan(planner, forest, options, policy));
+  result.picked = compare_plan(planner, forest, options, Policy::kAuto);
+  return result;
+}
+
+}  // namespace
+
+int compare_command(const Options& options) {
+  const std::vector<DecodeBatch> inputs = load_inputs(options);
+  check_table_memory(inputs, options);
+  ThreadPool workers(options.threads);
+  Planner planner(planning_profile(options, workers));
+  std::vector<ComparedBatch> batches;
+  for (const DecodeBatch& input : inputs) {
+    batches.push_back(compare_batch(input, options, planner));
+    if (options.json) {
+      std::cout << compared_to_json(options, planner.profile().name, batches.back()) << '\n';
+    } else {
+      print_compared(std::cout, batches.back());
+    }
+  }
+  if (options.json) {
+    std::cout << means_to_json(options, planner.profile().name, batches) << '\n';
+  } else {
+    print_means(std::cout, batches);
+  }
+  return kExitOk;
+}
+
+}  // namespace trunkline::cli

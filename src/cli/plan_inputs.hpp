@@ -1,0 +1,19 @@
+// What the commands that plan have in common.
+#pragma once
+
+#include <vector>
+
+#include "cli/batch_file.hpp"
+#include "cli/options.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/threads.hpp"
+
+namespace trunkline::cli {
+
+/// The machine that --machine names.
+MachineProfile planning_profile(const Options& options, Workers& workers);
+
+/// \throws Error naming the first batch whose page table does not fit into the memory that is available.
+void check_table_memory(const std::vector<DecodeBatch>& batches, const Options& options);
+
+}  // namespace trunkline::cli

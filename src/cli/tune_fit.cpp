@@ -1,0 +1,63 @@
+#include "cli/tune_fit.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "cli/tune_probe.hpp"
+#include "plan/cost_model.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+constexpr std::int32_t kLeastTokens = 1024;
+
+/// Mean of |ln(predicted / measured)|.
+double misfit(const MachineProfile& profile) {
+  const CostTable& table = profile.cost_table;
+  double sum = 0;
+  int count = 0;
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const std::int32_t group = probe_group(table.rows[row]);
+    CostModel model;
+    model.reset(profile, {group * kProbeKvHeads, kProbeKvHeads, table.head_dim, 16, DType::kF16, Device::kCpu});
+    TaskCosts costs = model.tasks();
+    costs.memory_per_token = costs.first_read_per_token;  // all workers read at once, and caches are cold
+    const std::int32_t padded = costs.rows(table.rows[row] / group, 0, false);
+    for (std::size_t i = 0; i < table.tokens.size(); ++i) {
+      const std::int32_t tokens = table.tokens[i];
+      if (tokens < kLeastTokens) continue;
+      const double predicted = static_cast<double>(costs.task(tokens, tokens, padded, 0)) / 1e3;
+      sum += std::abs(std::log(predicted / table.us[row * table.tokens.size() + i]));
+      ++count;
+    }
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+}  // namespace
+
+// The misfit has few values worth telling apart and bends at every kink of the model: a grid finds its least.
+double fit_overlap(MachineProfile& profile) {
+  constexpr int kOverlaps = 21;       // 0 to 1 by 0.05
+  constexpr int kEfficiencies = 100;  // 0.01 to 1
+  MachineProfile best = profile;
+  double least = std::numeric_limits<double>::infinity();
+  for (int overlap = 0; overlap < kOverlaps; ++overlap) {
+    for (int efficiency = 1; efficiency <= kEfficiencies; ++efficiency) {
+      profile.memory_overlap = overlap / 20.0;
+      profile.flop_efficiency = efficiency / 100.0;
+      const double now = misfit(profile);
+      if (now >= least) continue;
+      least = now;
+      best.memory_overlap = profile.memory_overlap;
+      best.flop_efficiency = profile.flop_efficiency;
+    }
+  }
+  profile.memory_overlap = best.memory_overlap;
+  profile.flop_efficiency = best.flop_efficiency;
+  return std::exp(least);
+}
+
+}  // namespace trunkline::cli

@@ -1,0 +1,34 @@
+// What this machine's kernels take, measured with the real executor on batches made for it.
+#pragma once
+
+#include "cli/measure.hpp"
+#include "cli/text.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/threads.hpp"
+
+namespace trunkline::cli {
+
+/// What a run costs besides reading and multiplying.
+struct FixedCosts {
+  double launch_us = 0;
+  double item_us = 0;
+  double partial_us_per_kib = 0;
+};
+
+inline constexpr std::int32_t kProbeHeadDim = 128;
+inline constexpr std::int32_t kProbeKvHeads = 8;
+/// Query heads per KV head: four, as in most models, but one where a single row is asked for.
+constexpr std::int32_t probe_group(std::int32_t rows) {
+  return rows < 4 ? 1 : 4;
+}
+
+/// \param profile for planning: tiles, workers
+FixedCosts measure_fixed_costs(const MachineProfile& profile, Workers& workers, Progress& progress);
+
+/// C(rows, tokens): time of one (item, KV head) on one worker while all are busy, caches cold, less the launch; the
+/// least of a few rounds over all pairs.
+CostTable measure_cost_table(const MachineProfile& profile, Workers& workers, Progress& progress);
+/// How often measure_cost_table steps its progress; measure_fixed_costs does once.
+inline constexpr std::size_t kCostTableRounds = 20;
+
+}  // namespace trunkline::cli
