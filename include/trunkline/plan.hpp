@@ -26,7 +26,7 @@ enum class Policy : std::uint8_t {
   kFlatten,   ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
   kBalanced,  ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
   kTrunk,     ///< row tiles of neighbouring requests; each streams what any of its rows needs once, with masks
-  kAuto,      ///< the one with the least predicted time on the given machine
+  kAuto,      ///< the one of flat, node, profit and trunk with the least estimated time on the given machine
 };
 const char* name_of(Policy policy);
 /// \throws Error naming the known policies.
@@ -95,13 +95,14 @@ struct WorkItem {
 inline constexpr std::int32_t kDirect = -1;
 
 /// Upper limits that a plan must keep, for workspaces and device arenas of fixed size. Zero is no limit. A plan that
-/// exceeds one falls back to `flat` without cuts, whose needs follow from the batch alone. M is how many queries
-/// one item holds: the lesser of kMaxItemQueries and (largest m of the profile's tiles) / group_size(), rounded down.
+/// exceeds one falls back to `flat` without cuts, whose needs follow from the batch alone. M is
+/// max_item_queries(profile, group_size()).
 /// - queries: the batch's query tokens;
 /// - items: the sum over requests of (query tokens / M) rounded up, so one a request where none has more than M;
 /// - spans: one an item, two where its request has a draft tree: the past, and the drafts with their masks;
 /// - partials: none.
 /// `flat` with cuts has one item and one span more for each cut, and a cut item's queries have a partial in each part.
+/// The fallback takes any tile of the profile, whatever PlanOptions::tile says.
 struct PlanCapacity {
   std::int32_t queries = 0;
   std::int32_t items = 0;
@@ -109,10 +110,14 @@ struct PlanCapacity {
   std::int32_t partials = 0;
 };
 
+/// Queries that one item holds on a machine: the most that a tile of its profile has rows for, at most kMaxItemQueries.
+/// \throws Error(kUnsupported) when no tile holds one query.
+std::int32_t max_item_queries(const MachineProfile& profile, std::int32_t group_size);
+
 /// Per layer, all heads together; bytes and FLOPs at the lengths of planning time.
 struct PlanStatistics {
   std::int64_t kv_tokens_total = 0;     ///< read by a one-request-at-a-time kernel
-  std::int64_t kv_tokens_distinct = 0;  ///< in the forest
+  std::int64_t kv_tokens_distinct = 0;  ///< in the forest, that some query needs
   std::int64_t kv_tokens_read = 0;      ///< read by this plan
   /// Read if an item could hold any number of queries: what the policy's grouping alone costs, without the re-reads by
   /// tiles that are too narrow for a group.
@@ -143,7 +148,7 @@ struct Plan {
   std::vector<QueryMask> masks;
   std::vector<std::int32_t> merge_queries;  ///< query ids that have partials
   std::vector<std::int32_t> merge_begin;    ///< [merge_queries + 1] CSR into merge_slots
-  std::vector<std::int32_t> merge_slots;    ///< partial slots of each such query, in the order of their tokens
+  std::vector<std::int32_t> merge_slots;    ///< partial slots of each such query, in the order of its items
   /// The order in which workers take items: by predicted cost, falling to within 3 % (costs fall in classes; items of
   /// one class keep their order). How many KV heads of an item one task takes is the executor's choice.
   std::vector<std::int32_t> schedule;

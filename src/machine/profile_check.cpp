@@ -24,11 +24,31 @@ Fault numbers_fault(const Figure<Owner> (&figures)[count], const Owner& owner, c
   return fault;
 }
 
+// Far above any kernel's and machine's; they keep products of costs in 64 bits.
+constexpr std::int32_t kMaxRows = 4096;
+constexpr std::int32_t kMaxWorkers = 1 << 20;
+
+Fault limits_fault(const MachineProfile& profile) {
+  struct Limit {
+    const char* name;
+    std::int32_t value;
+    std::int32_t most;
+  };
+  for (const Limit& limit :
+       {Limit{"workers", profile.workers, kMaxWorkers}, Limit{"narrow_rows", profile.narrow_rows, kMaxRows},
+        Limit{"row_quantum", profile.row_quantum, kMaxRows}, Limit{"half_rows", profile.half_rows, kMaxRows}}) {
+    if (limit.value > limit.most) return concat(limit.name, " is ", limit.value, "; supported are up to ", limit.most);
+  }
+  return std::nullopt;
+}
+
 Fault tiles_fault(const MachineProfile& profile) {
   if (profile.tiles.empty()) return "tiles is empty; planning needs at least one tile";
   for (std::size_t i = 0; i < profile.tiles.size(); ++i) {
     const TileShape tile = profile.tiles[i];
-    if (tile.m < 1 || tile.n < 1) return concat("tiles[", i, "] is ", tile.m, " x ", tile.n, "; both must be >= 1");
+    if (tile.m < 1 || tile.n < 1 || tile.m > kMaxRows || tile.n > kMaxRows) {
+      return concat("tiles[", i, "] is ", tile.m, " x ", tile.n, "; both must be from 1 to ", kMaxRows);
+    }
   }
   return std::nullopt;
 }
@@ -79,6 +99,7 @@ Fault profile_fault(const MachineProfile& profile) {
   if (Fault fault = numbers_fault(kProfileFigures, profile, "")) return fault;
   if (Fault fault = numbers_fault(kPaddingFigures, profile.padding, "padding.")) return fault;
   if (Fault fault = numbers_fault(kGpuFigures, profile.gpu, "gpu.")) return fault;
+  if (Fault fault = limits_fault(profile)) return fault;
   if (Fault fault = tiles_fault(profile)) return fault;
   if (Fault fault = steps_fault(profile.tile_steps)) return fault;
   return table_fault(profile.cost_table);

@@ -36,15 +36,15 @@ Nanoseconds CostClasses::makespan(std::int32_t workers, std::int32_t copies, std
   for (std::size_t index = highest_ + 1; index-- > 0;) {
     if (counts_[index] == 0) continue;
     const Nanoseconds cost = sums_[index] / counts_[index];
-    std::int64_t tasks = std::int64_t{counts_[index]} * copies;
+    std::int64_t tasks = counts_[index] * copies;
     while (tasks > 0) {
       if (tasks >= workers && longest - loads.front() <= cost) {
-        rounds += tasks / workers * cost;
+        rounds = std::min(rounds + product(tasks / workers, cost), kMaxSum);
         tasks %= workers;
         continue;
       }
       if (++placed > kExactTasks) {
-        const Nanoseconds mean = total_ * copies / workers;
+        const Nanoseconds mean = product(total_, copies) / workers;
         return std::max(rounds + longest, mean + cost - cost / workers);
       }
       longest = std::max(longest, add_to_least(loads, cost));

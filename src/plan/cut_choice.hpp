@@ -33,7 +33,9 @@ class CutChoice {
   /// What gains less than 1/32 of the time is not worth partials or more planning.
   static constexpr Nanoseconds kWorthwhileShare = 32;
 
-  TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes) : costs_(costs), classes_(classes) {}
+  /// \param few_partials no choice lets the partials of cut items take more than a tenth of the KV bytes of all.
+  TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
+      : costs_(costs), classes_(classes), few_partials_(few_partials) {}
 
   /// Tries ever smaller pieces. \param load_at gives item i's load. \return the plan's time without launch: the bound
   /// of CostClasses, or what memory takes.
@@ -42,7 +44,7 @@ class CutChoice {
     chosen_ = {};
     Nanoseconds best = time_of(count, load_at, chosen_);
     work_ = classes_.total();
-    ideal_ = most(classes_.total() * costs_.kv_heads / costs_.workers, costs_.memory_time);
+    ideal_ = most(classes_.ideal(costs_.workers, costs_.kv_heads), costs_.memory_time);
     for (std::int32_t round = 0; round < kRounds && best - ideal_ > ideal_ / kWorthwhileShare; ++round) {
       const Pieces pieces{most<Nanoseconds>(ideal_ >> (round / 2), 1), round % 2 != 0};
       const Nanoseconds time = time_of(count, load_at, pieces);
@@ -71,18 +73,17 @@ class CutChoice {
 
   // Pieces cost what one worker has to do, or a half or a quarter of it, each at most and at least.
   static constexpr std::int32_t kRounds = 6;
-  // Parts have at least 256 tokens, below which an item's fixed cost outweighs what it streams, and write at most a
-  // tenth of the bytes that they read.
+  // Parts have at least 256 tokens, below which an item's fixed cost outweighs what it streams.
   static constexpr std::int64_t kMinTokens = 256;
+  static constexpr std::int64_t kMaxParts = std::int64_t{1} << 20;
   static constexpr std::int64_t kPartialShare = 10;
+  static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
 
   TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load, const Pieces& pieces) const {
     if (pieces.cost == 0) return 1;
     const Nanoseconds whole = load.cost(costs_, 1);
     if (whole <= pieces.cost) return 1;
-    const std::int64_t by_bytes =
-        load.tokens * costs_.token_bytes / (kPartialShare * most(load.queries, 1) * costs_.partial_bytes);
-    const std::int64_t limit = most<std::int64_t>(least(load.tokens / kMinTokens, by_bytes), 1);
+    const std::int64_t limit = least(most<std::int64_t>(load.tokens / kMinTokens, 1), kMaxParts);
     const std::int64_t wanted = pieces.longer ? whole / pieces.cost : ceil_div(whole, pieces.cost);
     return static_cast<std::int32_t>(least(wanted, limit));
   }
@@ -90,16 +91,23 @@ class CutChoice {
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds time_of(std::int32_t count, const LoadAt& load_at, const Pieces& pieces) {
     classes_.clear();
+    std::int64_t tokens = 0;
+    std::int64_t partials = 0;
     for (std::int32_t i = 0; i < count; ++i) {
       const TaskLoad load = load_at(i);
       const std::int32_t count_of = parts(load, pieces);
       classes_.add(load.cost(costs_, count_of), count_of);
+      tokens += load.tokens;
+      partials += count_of > 1 ? std::int64_t{count_of} * load.queries : 0;
     }
+    const bool many = partials * costs_.partial_bytes > tokens * costs_.token_bytes / kPartialShare;
+    if (few_partials_ && pieces.cost > 0 && many) return kNever;
     return most(classes_.bound(costs_.workers, costs_.kv_heads), costs_.memory_time);
   }
 
   const TaskCosts& costs_;
   CostClasses& classes_;
+  bool few_partials_;
   Pieces chosen_;
   Nanoseconds work_ = 0;
   Nanoseconds ideal_ = 0;

@@ -196,7 +196,7 @@ void PlanEmitter::emit_merge_lists(const QueryOrder& order, Plan& plan) {
   plan.partials = slots;
 }
 
-// Items come in the order of a query's tokens, and so do its slots.
+// A query's slots come in the order of its items.
 void PlanEmitter::emit_item_queries(const Packs& packs, const Pack& pack, std::int32_t begin, Plan& plan) {
   std::int32_t* query_out = plan.item_queries.data() + begin;
   std::int32_t* output = plan.item_outputs.data() + begin;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "plan/load.hpp"
 #include "plan/policies/chain_packs.hpp"
 #include "plan/policies/trunk.hpp"
 
@@ -40,10 +41,10 @@ class Loads {
     estimate_.entries += load.queries;
   }
 
-  Estimate finish() {
+  Estimate finish(bool few_partials = false) {
     TaskCosts costs = input_.costs.tasks();
-    costs.set_rereads(input_.forest.distinct_tokens, estimate_.tokens_read);
-    CutChoice cut(costs, scratch_.classes);
+    costs.set_rereads(needed_tokens(input_.forest, input_.order), estimate_.tokens_read);
+    CutChoice cut(costs, scratch_.classes, few_partials);
     const auto load_at = [this](std::int32_t i) { return scratch_.loads[static_cast<std::size_t>(i)]; };
     estimate_.time = cut.choose(static_cast<std::int32_t>(scratch_.loads.size()), load_at) + costs.launch;
     return estimate_;
@@ -51,11 +52,7 @@ class Loads {
 
  private:
   void add_item(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
-    const std::int32_t tile_rows = input_.tiles.rows(queries, 0);
-    const std::int32_t half = input_.tiles.first_half(tile_rows, queries);
-    const std::int64_t matrix_tokens = half > 0 && half < queries ? 2 * tokens : tokens;
-    scratch_.loads.push_back(
-        {tokens, matrix_tokens, input_.costs.tasks().rows(queries, tile_rows, half > 0), queries, merged});
+    scratch_.loads.push_back(load_of(tokens, queries, merged, input_.tiles, input_.costs.tasks()));
   }
 
   const PolicyInput& input_;
@@ -111,7 +108,7 @@ Estimate estimate_trunk(const PolicyInput& input, EstimateScratch& scratch) {
     loads.add(node.tokens(), queries, queries);
   }
   for (const TrunkTile& tile : chosen.tiles) loads.add(tile.load);
-  return loads.finish();
+  return loads.finish(true);
 }
 
 }  // namespace

@@ -27,9 +27,8 @@ struct Estimate {
 /// \param policy one of auto_candidates(). In time linear in nodes and requests.
 Estimate estimate_policy(Policy policy, const PolicyInput& input, EstimateScratch& scratch);
 
-/// The policies among which `auto` chooses; ties go to the earlier. The others group as one of these does, or with more
-/// partials: `cascade` as a one-level `node`, `greedy` as `profit` does with other weights, `balanced` as `node`,
-/// `flatten` by blocks that suit a kernel for one tile.
+/// The policies among which `auto` chooses; ties go to `flat`, then to the earlier. The others are left out to keep
+/// planning short: they group much as one of these does, with other weights or more partials.
 std::span<const Policy> auto_candidates();
 
 }  // namespace trunkline

@@ -62,7 +62,9 @@ struct Pack {
 
 /// Collects a policy's packs. A policy calls add_queries and add_segment, then close, for each pack. Rules for
 /// policies:
-/// - the packs of a query come in the order of its tokens, and so do the segments of a pack that one query sees;
+/// - the packs of a query come in the order in which its partials are merged, and the segments of a pack in the order
+/// in
+///   which a kernel streams them; that of the query's tokens unless there is a reason;
 /// - every query is in the readers of exactly one open-ended segment, empty if need be (add_tail makes those);
 /// - a pack may hold any number of queries: close() spreads them over packs that fit.
 /// Positions, runs and readers are of QueryOrder.

@@ -19,6 +19,24 @@ void check_option_number(const char* name, int value, int last) {
   }
 }
 
+struct Limit {
+  const char* name = nullptr;
+  std::size_t needed = 0;
+  std::int32_t given = 0;
+};
+
+/// Without a name where none is exceeded.
+Limit first_exceeded(const Plan& plan) {
+  const Limit limits[] = {{"queries", plan.queries.size(), plan.capacity.queries},
+                          {"items", plan.items.size(), plan.capacity.items},
+                          {"spans", plan.spans.size(), plan.capacity.spans},
+                          {"partials", static_cast<std::size_t>(plan.partials), plan.capacity.partials}};
+  for (const Limit& limit : limits) {
+    if (limit.given > 0 && limit.needed > static_cast<std::size_t>(limit.given)) return limit;
+  }
+  return {};
+}
+
 }  // namespace
 
 void check_shape(const AttentionShape& shape) {
@@ -77,22 +95,13 @@ void check_options(const PlanOptions& options) {
   }
 }
 
-std::optional<std::string> exceeded_capacity(const Plan& plan) {
-  struct Limit {
-    const char* name;
-    std::size_t needed;
-    std::int32_t given;
-  };
-  const Limit limits[] = {{"queries", plan.queries.size(), plan.capacity.queries},
-                          {"items", plan.items.size(), plan.capacity.items},
-                          {"spans", plan.spans.size(), plan.capacity.spans},
-                          {"partials", static_cast<std::size_t>(plan.partials), plan.capacity.partials}};
-  for (const Limit& limit : limits) {
-    if (limit.given > 0 && limit.needed > static_cast<std::size_t>(limit.given)) {
-      return concat(limit.needed, " ", limit.name, ", but capacity.", limit.name, " is ", limit.given);
-    }
-  }
-  return std::nullopt;
+bool exceeds_capacity(const Plan& plan) {
+  return first_exceeded(plan).name != nullptr;
+}
+
+std::string excess_of(const Plan& plan) {
+  const Limit limit = first_exceeded(plan);
+  return concat(limit.needed, " ", limit.name, ", but capacity.", limit.name, " is ", limit.given);
 }
 
 }  // namespace trunkline

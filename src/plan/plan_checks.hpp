@@ -1,7 +1,6 @@
 // What a planner refuses, with messages that say what it accepts.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "trunkline/plan.hpp"
@@ -11,10 +10,12 @@ namespace trunkline {
 
 /// \throws Error(kInvalidArgument or kUnsupported) naming the member of a shape that no executor runs.
 void check_shape(const AttentionShape& shape);
-/// \throws Error(kInvalidArgument) on a negative capacity or an unknown policy or split.
+/// \throws Error(kInvalidArgument) naming the option that is out of range and what is known.
 void check_options(const PlanOptions& options);
 
-/// The first of plan.capacity's limits that a plan exceeds, with what it needs; nothing when it fits.
-std::optional<std::string> exceeded_capacity(const Plan& plan);
+/// Whether a plan exceeds some limit of plan.capacity.
+bool exceeds_capacity(const Plan& plan);
+/// The first limit that it exceeds, with what it needs, for messages.
+std::string excess_of(const Plan& plan);
 
 }  // namespace trunkline

@@ -1,5 +1,3 @@
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@ namespace trunkline {
 struct Planner::State {
   MachineProfile profile;
   Proposer proposer;
+  PlanOptions fallback;
   PlanEmitter emitter;
   Scheduler scheduler;
   std::vector<Nanoseconds> item_costs;
@@ -62,11 +61,13 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
   state.lay_out(forest, policy, options.split);
 
   // What `flat` needs without cuts is known from the requests alone, so capacities can be made for it.
-  if (exceeded_capacity(plan)) {
+  if (exceeds_capacity(plan)) {
+    state.fallback.policies = options.policies;  // any tile will do
+    state.proposer.reset(forest, shape, state.profile, state.fallback);
     state.lay_out(forest, Policy::kFlat, KvSplit::kNone);
     plan.statistics.fallbacks = 1;
-    if (const std::optional<std::string> excess = exceeded_capacity(plan)) {
-      fail(ErrorCode::kWorkspace, "the batch needs ", *excess, ", even with policy flat and no KV cuts");
+    if (exceeds_capacity(plan)) {
+      fail(ErrorCode::kWorkspace, "the batch needs ", excess_of(plan), ", even with policy flat and no KV cuts");
     }
   }
 #ifdef TRUNKLINE_VALIDATE_PLANS

@@ -31,4 +31,10 @@ std::int32_t QueryOrder::request_end(std::int32_t position) const {
   return *std::upper_bound(begin_.begin(), begin_.end(), position);
 }
 
+std::int64_t needed_tokens(const Forest& forest, const QueryOrder& order) {
+  std::int64_t tokens = 0;
+  for (const ForestNode& node : forest.nodes) tokens += order.positions(node.requests).size() > 0 ? node.tokens() : 0;
+  return tokens;
+}
+
 }  // namespace trunkline

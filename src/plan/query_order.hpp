@@ -41,4 +41,7 @@ class QueryOrder {
   std::vector<std::int32_t> drafts_;    // [B] by row; empty without trees
 };
 
+/// Tokens of the nodes that some query reads: requests may bring none.
+std::int64_t needed_tokens(const Forest& forest, const QueryOrder& order);
+
 }  // namespace trunkline

@@ -1,11 +1,18 @@
 #include "plan/split.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.hpp"
 
 namespace trunkline {
 namespace {
+
+/// What the halves of a tile have in common is taken to lie evenly in the item.
+std::int64_t matrix_share(const TaskLoad& whole, std::int64_t tokens) {
+  const int shift = whole.tokens > std::numeric_limits<std::int32_t>::max() ? 16 : 0;  // the product would overflow
+  return tokens * (whole.matrix_tokens >> shift) / (whole.tokens >> shift);
+}
 
 // FastTree, section 4.3, gives no lengths; these are its code's: for groups, and for those of too few tasks.
 constexpr std::int64_t kLongPiece = 1024;
@@ -13,11 +20,11 @@ constexpr std::int64_t kShortPiece = 128;
 
 }  // namespace
 
-void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split) {
+void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
   granule_ = split == KvSplit::kMean ? 1 : CutChoice::kGranule;
   parts_.assign(packs.packs().size(), 1);
   load_packs(packs, costs);
-  decide_parts(packs, costs, split);
+  decide_parts(packs, costs, split, few_partials);
   count_cut_lists(packs);
   classes_.clear();
   visit_item_costs(packs, costs, [this](Nanoseconds cost) { classes_.add(cost); });
@@ -65,10 +72,10 @@ void Division::count_merged_queries(const Packs& packs) {
   }
 }
 
-void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit split) {
+void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
   switch (split) {
     case KvSplit::kOwn: return cut_as_asked(packs);
-    case KvSplit::kBalance: return cut_for_balance(costs);
+    case KvSplit::kBalance: return cut_for_balance(costs, few_partials);
     case KvSplit::kMean: return cut_to_mean(packs);
     case KvSplit::kLong: return cut_long(packs, costs);
     case KvSplit::kNone: return;
@@ -131,8 +138,8 @@ void Division::cut_as_asked(const Packs& packs) {
   }
 }
 
-void Division::cut_for_balance(const CostModel& costs) {
-  CutChoice cut(costs.tasks(), classes_);
+void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
+  CutChoice cut(costs.tasks(), classes_, few_partials);
   cut.choose(static_cast<std::int32_t>(loads_.size()),
              [this](std::int32_t i) { return loads_[static_cast<std::size_t>(i)]; });
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cut.parts(loads_[i]);
@@ -150,8 +157,7 @@ void Division::visit_item_costs(const Packs& packs, const CostModel& costs, Visi
     const Pack& pack = packs.packs()[i];
     for (std::int32_t part = 0; part < parts_[i]; ++part) {
       const std::int64_t tokens = part_begin(pack, parts_[i], part + 1) - part_begin(pack, parts_[i], part);
-      const std::int64_t matrix_tokens =
-          whole.matrix_tokens == whole.tokens ? tokens : tokens * whole.matrix_tokens / whole.tokens;
+      const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
       visit(costs.task(tokens, matrix_tokens, whole.rows, whole.queries));
     }
   }

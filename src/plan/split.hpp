@@ -29,7 +29,8 @@ class Division {
  public:
   /// Decides the cuts of all packs and predicts the plan's time.
   /// \param split kOwn takes each pack's own parts.
-  void divide(const Packs& packs, const CostModel& costs, KvSplit split);
+  /// \param few_partials of kBalance: see CutChoice.
+  void divide(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials = false);
 
   std::int32_t parts(std::size_t pack) const { return parts_[pack]; }
   /// Whole granules are dealt out evenly; what is left of the last one goes to the last part.
@@ -46,12 +47,12 @@ class Division {
  private:
   void load_packs(const Packs& packs, const CostModel& costs);
   void count_merged_queries(const Packs& packs);
-  void decide_parts(const Packs& packs, const CostModel& costs, KvSplit split);
+  void decide_parts(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials);
   void cut_to_mean(const Packs& packs);
   void cut_to_length(const Packs& packs, std::int64_t tokens);
   void cut_long(const Packs& packs, const CostModel& costs);
   void cut_as_asked(const Packs& packs);
-  void cut_for_balance(const CostModel& costs);
+  void cut_for_balance(const CostModel& costs, bool few_partials);
   void count_cut_lists(const Packs& packs);
   template <class Visit>
   void visit_item_costs(const Packs& packs, const CostModel& costs, Visit visit) const;

@@ -17,11 +17,11 @@ struct TaskCosts {
   // A token of one head takes a fast worker a few nanoseconds, so whole ones are too coarse for what is multiplied by
   // tokens.
   static constexpr int kFractionBits = 16;
-  // Beyond these a prediction stays at its limit, so that no product or sum of a batch overflows: 64 M tokens in one
-  // item, a millisecond a token, 18 minutes a task.
-  static constexpr std::int64_t kMaxTokens = std::int64_t{1} << 26;
+  // Beyond these a prediction stays at its limit, so that no product overflows: 4 T tokens in one item, a millisecond a
+  // token, 20 hours a task.
+  static constexpr std::int64_t kMaxTokens = std::int64_t{1} << 42;
   static constexpr std::int64_t kMaxPerToken = std::int64_t{1} << (20 + kFractionBits);
-  static constexpr Nanoseconds kMaxTask = Nanoseconds{1} << 40;
+  static constexpr Nanoseconds kMaxTask = Nanoseconds{1} << 46;
 
   std::int64_t memory_per_token = 0;      ///< with fraction: for one worker, of the mix of first reads and re-reads
   std::int64_t first_read_per_token = 0;  ///< with fraction: from memory, with all workers reading
@@ -46,18 +46,19 @@ struct TaskCosts {
   bool whole_tiles = false;      ///< kernels compute all rows of a tile
 
   /// Tells how many of the tokens that a plan reads are first reads. Until then memory counts for single tasks alone.
-  /// Where a worker alone reads faster than its share, memory is a bound of the whole plan, and workers that are done
-  /// leave their share to the others; where it does not, each task pays for the mix.
+  /// No plan takes less than its first reads, Q and O do. Where a worker alone reads faster than its share, workers
+  /// that are done leave their share to the others, and that is all that memory costs; where it does not, each task
+  /// pays for the mix of first reads and re-reads.
   TRUNKLINE_HOST_DEVICE void set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens) {
+    memory_time = query_time + spread(distinct_tokens, first_read_per_token);
     if (alone_per_token > 0) {
-      const Nanoseconds first = query_time + spread(distinct_tokens, first_read_per_token);
-      memory_time = most(first, spread(read_tokens, reread_per_token));
+      memory_time = most(memory_time, spread(read_tokens, reread_per_token));
       return;
     }
     memory_per_token = first_read_per_token;
     if (read_tokens <= distinct_tokens) return;
-    const std::int64_t share = (distinct_tokens << kFractionBits) / read_tokens;
-    memory_per_token = reread_per_token + (((first_read_per_token - reread_per_token) * share) >> kFractionBits);
+    const std::int64_t saved = first_read_per_token - reread_per_token;
+    memory_per_token = reread_per_token + ((saved * share(distinct_tokens, read_tokens)) >> kFractionBits);
   }
 
   /// Rows that a kernel computes for each matrix token of an item.
@@ -73,19 +74,30 @@ struct TaskCosts {
   TRUNKLINE_HOST_DEVICE Nanoseconds task(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t rows,
                                          std::int32_t partials) const {
     const std::int64_t per_token = least(compute_per_row * rows, kMaxPerToken);
-    const Nanoseconds memory = (least(tokens, kMaxTokens) * memory_per_token) >> kFractionBits;
-    const Nanoseconds compute = (least(matrix_tokens, kMaxTokens) * per_token) >> kFractionBits;
-    const Nanoseconds uncovered = (least(memory, compute) * exposed) >> kFractionBits;
+    const Nanoseconds memory = scaled(tokens, memory_per_token);
+    const Nanoseconds compute = scaled(matrix_tokens, per_token);
+    const Nanoseconds uncovered = scaled(least(memory, compute), exposed);
     const Nanoseconds merging = partials == 0 ? 0 : ((partials * partial) >> kFractionBits) + cut;
     return least(most(memory, compute) + uncovered + merging + item, kMaxTask);
   }
 
  private:
+  /// A count times a figure with fraction, at most kMaxTask.
+  TRUNKLINE_HOST_DEVICE static Nanoseconds scaled(std::int64_t count, std::int64_t figure) {
+    count = least(count, kMaxTokens);
+    // As long as no bit is lost: most counts. Others are so large that 2^16 ns less do not matter.
+    const bool small = count < std::int64_t{1} << 26;
+    return least(small ? (count * figure) >> kFractionBits : (count >> kFractionBits) * figure, kMaxTask);
+  }
+  /// part / whole, with fraction.
+  TRUNKLINE_HOST_DEVICE static std::int64_t share(std::int64_t part, std::int64_t whole) {
+    const bool small = part < std::int64_t{1} << 46;
+    const std::int64_t result = small ? (part << kFractionBits) / whole : part / (whole >> kFractionBits);
+    return least(result, std::int64_t{1} << kFractionBits);
+  }
+  /// Of tokens that all workers read together, in all KV heads.
   TRUNKLINE_HOST_DEVICE Nanoseconds spread(std::int64_t tokens, std::int64_t per_token) const {
-    // Whole nanoseconds per 2^16 tokens first, so that no batch overflows.
-    const std::int64_t chunks = tokens >> kFractionBits;
-    const std::int64_t rest = tokens - (chunks << kFractionBits);
-    return least((chunks * per_token + ((rest * per_token) >> kFractionBits)) / workers * kv_heads, kMaxTask);
+    return scaled(tokens, per_token) / workers * kv_heads;
   }
 };
 

@@ -38,11 +38,12 @@ void TileTable::reset(const MachineProfile& profile, std::int32_t group_size, Ti
   half_queries_ = half_rows_ / group_size;
   heights_.clear();
   row_choices_.clear();
+  std::int32_t last_m = 0;
   for (const TileShape& tile : tiles_) {
-    if (heights_.empty() || heights_.back().m != tile.m) add_height(profile, tile.m, group_size);
+    if (tile.m != last_m) add_height(profile, tile.m, group_size);
+    last_m = tile.m;
   }
-  max_queries_ = 0;
-  for (const Height& height : heights_) max_queries_ = std::max(max_queries_, height.queries);
+  max_queries_ = heights_.empty() ? 0 : heights_.back().queries;
   if (max_queries_ == 0) {
     fail(ErrorCode::kUnsupported, "shape has ", group_size,
          " query heads per KV head, but the profile's largest tile has m = ", tiles_.back().m,
@@ -67,8 +68,17 @@ void TileTable::add_height(const MachineProfile& profile, std::int32_t m, std::i
       if (tile.m == m && (n == 0 || tile.n <= wanted)) n = tile.n;
     }
   }
+  // A height that holds no query, or fewer than a lower one because its halves hold none in part, is as good as not
+  // there.
+  if (height.queries == 0 || (!heights_.empty() && height.queries < heights_.back().queries)) return;
   heights_.push_back(height);
   row_choices_.push_back(m);
+}
+
+std::int32_t max_item_queries(const MachineProfile& profile, std::int32_t group_size) {
+  TileTable tiles;
+  tiles.reset(profile, group_size);
+  return tiles.max_queries();
 }
 
 std::size_t TileTable::height_of(std::int32_t m) const {

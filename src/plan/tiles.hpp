@@ -16,7 +16,7 @@ namespace trunkline {
 /// decision tree over the tokens, whose thresholds are powers of two).
 class TileTable {
  public:
-  /// \param fixed the only tile, where m is not 0.
+  /// \param fixed the only tile; 0 x 0: all of the profile's.
   /// \throws Error(kUnsupported) when a single query has more rows than the largest tile, Error(kInvalidArgument) when
   /// the profile has no tile `fixed`.
   void reset(const MachineProfile& profile, std::int32_t group_size, TileShape fixed = {});

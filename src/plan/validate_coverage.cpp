@@ -160,7 +160,7 @@ void CoverageCheck::collect_intervals(const std::vector<Reading>& readings, std:
       continue;
     }
     for (std::int32_t token = tokens.begin; token < tokens.end; ++token) {
-      if (mask(span.mask + token - tokens.begin).test(reading.bit)) intervals_.push_back({token, token + 1});
+      if (mask(span.mask + (token - tokens.begin)).test(reading.bit)) intervals_.push_back({token, token + 1});
     }
   }
   std::sort(intervals_.begin(), intervals_.end(), [](Range a, Range b) { return a.begin < b.begin; });

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <vector>
@@ -28,8 +29,11 @@ Violation check_item_queries(const Plan& plan, std::int32_t index, std::vector<s
   }
   const std::int64_t rows = std::int64_t{item.queries.size()} * plan.shape.group_size();
   if (rows > item.tile.m) return concat("items[", index, "] has ", rows, " rows in a tile of ", item.tile.m);
-  if (item.first_half < 0 || item.first_half > item.queries.size()) {
-    return concat("items[", index, "] has a first half of ", item.first_half, " of ", item.queries.size(), " queries");
+  const std::int32_t larger_half = std::max(item.first_half, item.queries.size() - item.first_half);
+  if (item.first_half < 0 || item.first_half > item.queries.size() ||
+      (item.first_half > 0 && std::int64_t{larger_half} * plan.shape.group_size() > item.tile.m / 2)) {
+    return concat("items[", index, "] has a first half of ", item.first_half, " of ", item.queries.size(),
+                  " queries in a tile of ", item.tile.m, " rows");
   }
   for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
     const std::int32_t query = plan.item_queries[static_cast<std::size_t>(i)];

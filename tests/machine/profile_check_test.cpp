@@ -36,7 +36,7 @@ TEST(ProfileCheck, NamesNumbers) {
 
 TEST(ProfileCheck, NamesTiles) {
   EXPECT_EQ(fault_of([](auto& p) { p.tiles.clear(); }), "tiles is empty; planning needs at least one tile");
-  EXPECT_EQ(fault_of([](auto& p) { p.tiles[1].n = 0; }), "tiles[1] is 32 x 0; both must be >= 1");
+  EXPECT_EQ(fault_of([](auto& p) { p.tiles[1].n = 0; }), "tiles[1] is 32 x 0; both must be from 1 to 4096");
 }
 
 TEST(ProfileCheck, NamesTileSteps) {

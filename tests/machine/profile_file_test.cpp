@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"tiles_number", "[[16,32],[128,64]]", "64", "tiles is 64; an array of [m, n] is needed"},
         Fault{"tile_of_one", "[128,64]", "[128]", "tiles[1] is [128]; [m, n] is needed"},
         Fault{"tile_text", "[128,64]", "[128,\"64\"]", "tiles[1][1] is \"64\"; an integer is needed"},
-        Fault{"tile_zero", "[128,64]", "[0,64]", "tiles[1] is 0 x 64; both must be >= 1"},
+        Fault{"tile_zero", "[128,64]", "[0,64]", "tiles[1] is 0 x 64; both must be from 1 to 4096"},
         Fault{"step_order", "[[0,32],[128,64]]", "[[0,32],[100,64]]", "tile_steps[1] is from 100 tokens on n = 64"},
         Fault{"table_shape", "[2.25,", "[", "cost_table.value.us[1] is ["},
         Fault{"table_rows", "\"rows\":[1,64]", "\"rows\":[64,1]", "cost_table.rows[1] is 1; they must be >= 1"},

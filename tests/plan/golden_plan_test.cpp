@@ -131,7 +131,7 @@ TEST(GoldenPlan, NodeStatistics) {
   EXPECT_DOUBLE_EQ(statistics.flops, 4.0 * 128 * 32 * 404);
   // The root has 16 rows; node 1 has 12, padded to 16; leaves have 4. 32 x 16 + 64 x 16 + (10 + 26 + 48) x 4 = 1,872.
   EXPECT_DOUBLE_EQ(statistics.flops_padded, 4.0 * 128 * 8 * 1872);
-  EXPECT_DOUBLE_EQ(statistics.predicted_us, 180 * 8 + 5);
+  EXPECT_DOUBLE_EQ(statistics.predicted_us, 180 * 8 + 2 * 4 * 32 * 128 * 2 / 512.0 + 5);  // KV, Q and O, launch
 }
 
 // At the root L = 32: node 1 has 3 queries, 4 x 3 = 12 < 32: split; D has 1, 4 < 32: split. At node 1, which carries

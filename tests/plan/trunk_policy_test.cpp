@@ -12,6 +12,7 @@
 #include "plan/plan_oracle.hpp"
 #include "plan/policies/trunk_core.hpp"
 #include "plan/test_cases.hpp"
+#include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
@@ -137,7 +138,39 @@ TEST(TrunkPolicy, PartialsAreFewBesideWhatIsRead) {
     const Plan plan =
         make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kTrunk, KvSplit::kOwn));
     EXPECT_LE(plan.statistics.partial_bytes / 2, plan.statistics.kv_bytes_read / 10);
+    EXPECT_TRUE(tokens < 200'000 || plan.partials > 0);
   }
+}
+
+struct Choice {
+  Forest forest;
+  std::int32_t q_heads;
+  std::int32_t tile_rows;
+  std::size_t items;
+  bool cut;
+};
+
+// On 132 workers, with 8 KV heads: what the decisions are, so that another compiler's or a device's may be compared.
+TEST(TrunkPolicy, ChoicesOnAGpu) {
+  const Choice choices[] = {
+      {testing::star_forest(256, 256, 32), 32, 64, 16, false},   // one wave of 128 tasks beats half a wave of wide ones
+      {testing::star_forest(256, 256, 32), 64, 128, 16, false},  // twice the rows: wide tiles make the same wave
+      {testing::star_forest(2048, 1024, 32), 32, 128, 32, false},  // the root is read half as often
+      {testing::unshared_forest(256, 1024), 32, 64, 16, false},    // bound by memory: the least work
+      {testing::unshared_forest(1, 32'768), 32, 64, 11, true},     // 11 parts x 8 heads keep memory busy
+  };
+  for (const Choice& choice : choices) {
+    const Plan plan = make_plan(choice.forest, testing::shape_of(choice.q_heads, 8), testing::hopper_like_profile(132),
+                                testing::options_of(Policy::kTrunk, KvSplit::kOwn));
+    EXPECT_EQ(plan.items[0].tile.m, choice.tile_rows);
+    EXPECT_EQ(plan.items.size(), choice.items);
+    EXPECT_EQ(plan.partials > 0, choice.cut);
+  }
+}
+
+TEST(TrunkPolicy, OnlyTilesOfTheProfileCanBeAskedFor) {
+  testing::expect_error(ErrorCode::kInvalidArgument, "trunk_rows is 100; tiles that hold a query have 64, 128",
+                        [] { trunk_plan(testing::star_forest(10, 2, 1), 32, 8, 100); });
 }
 
 TEST(TrunkPolicy, HoistingTakesPrefixesOutOfTiles) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/load.hpp"
 #include "plan/policies/policy_table.hpp"
 
 namespace trunkline {
@@ -14,9 +15,11 @@ namespace {
 
 // Parts are not shorter: a KV tile of most kernels, and the granule of a plan's cuts.
 constexpr std::int32_t kMinPartTokens = 64;
+// Sums stay at this, 13 days, so that they overflow for no batch.
+constexpr Nanoseconds kMaxWork = Nanoseconds{1} << 50;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
+Nanoseconds work_of(Nanoseconds cost, std::int64_t tasks) {
+  return cost > kMaxWork / tasks ? kMaxWork : cost * tasks;
 }
 
 /// A node's tasks: where its queries do not fit one item, several of nearly as many each.
@@ -26,7 +29,9 @@ struct NodeTasks {
   std::int32_t tokens = 0;
 
   std::int32_t max_parts() const { return std::max(tokens / kMinPartTokens, 1); }
-  std::int32_t part_tokens(std::int32_t parts) const { return static_cast<std::int32_t>(ceil_div(tokens, parts)); }
+  std::int32_t part_tokens(std::int32_t parts) const {
+    return static_cast<std::int32_t>(ceil_div<std::int64_t>(tokens, parts));
+  }
 };
 
 class Divisions {
@@ -58,8 +63,9 @@ class Divisions {
 
 NodeTasks Divisions::tasks_of(const ForestNode& node) const {
   const std::int32_t queries = input_.order.positions(node.requests).size();
-  const std::int64_t count = std::max<std::int64_t>(ceil_div(queries, input_.tiles.max_queries()), 1);
-  return {static_cast<std::int32_t>(count), static_cast<std::int32_t>(ceil_div(queries, count)), node.tokens()};
+  const std::int64_t count = std::max<std::int64_t>(ceil_div<std::int64_t>(queries, input_.tiles.max_queries()), 1);
+  return {static_cast<std::int32_t>(count), static_cast<std::int32_t>(ceil_div<std::int64_t>(queries, count)),
+          node.tokens()};
 }
 
 /// C(rows, tokens) of one part, from measurement where the profile has one. The cost model's estimate has a partial for
@@ -68,14 +74,8 @@ Nanoseconds Divisions::estimate(const NodeTasks& tasks, std::int32_t parts) cons
   const std::int32_t tokens = tasks.part_tokens(parts);
   const MeasuredCosts& measured = input_.scratch.measured;
   if (!measured.empty()) return measured.task(tasks.queries * input_.shape.group_size(), tokens);
-  Pack pack;
-  pack.queries = tasks.queries;
-  pack.tile_rows = input_.tiles.rows(tasks.queries, 0);
-  pack.first_half = input_.tiles.first_half(pack.tile_rows, tasks.queries);
-  pack.tokens = tokens;
-  const bool both_halves = pack.first_half > 0 && pack.first_half < pack.queries;
-  pack.matrix_tokens = both_halves ? 2 * pack.tokens : pack.tokens;
-  return input_.costs.task(pack, tasks.queries);
+  return load_of(tokens, tasks.queries, tasks.queries, input_.tiles, input_.costs.tasks())
+      .cost(input_.costs.tasks(), 1);
 }
 
 // The estimate does not rise with the number of parts.
@@ -92,13 +92,13 @@ std::int32_t Divisions::parts(std::size_t node, Nanoseconds makespan) const {
 }
 
 bool Divisions::fits(Nanoseconds makespan) const {
-  const Nanoseconds capacity = makespan * input_.costs.workers() / input_.costs.kv_heads();
+  const Nanoseconds capacity = work_of(makespan, input_.costs.workers()) / input_.costs.kv_heads();
   Nanoseconds work = 0;
   for (std::size_t i = 0; i < whole_costs_.size(); ++i) {
     const NodeTasks tasks = tasks_of(input_.forest.nodes[i]);
     const std::int32_t divisions = parts(i, makespan);
     const Nanoseconds cost = divisions == 1 ? whole_costs_[i] : estimate(tasks, divisions);
-    work += cost * divisions * tasks.count;
+    work += work_of(cost, std::int64_t{divisions} * tasks.count);
     if (work > capacity) return false;
   }
   return true;
@@ -114,9 +114,9 @@ Nanoseconds Divisions::bound() const {
     const NodeTasks tasks = tasks_of(input_.forest.nodes[i]);
     smallest = std::max(smallest, estimate(tasks, tasks.max_parts()));
     longest = std::max(longest, whole_costs_[i]);
-    work += whole_costs_[i] * tasks.count;
+    work = std::min(work + work_of(whole_costs_[i], tasks.count), kMaxWork);
   }
-  const Nanoseconds share = ceil_div(work * input_.costs.kv_heads(), input_.costs.workers());
+  const Nanoseconds share = ceil_div<Nanoseconds>(work * input_.costs.kv_heads(), input_.costs.workers());
   Nanoseconds low = std::max(smallest, share);
   Nanoseconds high = std::max(longest, share);
   while (low < high) {

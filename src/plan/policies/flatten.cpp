@@ -32,6 +32,7 @@ void pack_flatten(const PolicyInput& input, Packs& packs) {
   for (std::size_t i = 0; i < input.forest.nodes.size(); ++i) {
     const ForestNode& node = input.forest.nodes[i];
     const Range members = input.order.positions(node.requests);
+    if (members.size() == 0) continue;  // requests without a query need no token
     std::int32_t begin = node.begin;
     while (begin < node.end) {
       const Range tokens = {begin, begin + std::min(room, node.end - begin)};

@@ -18,7 +18,7 @@ constexpr std::array kPolicies = {
     PolicyRow{Policy::kGreedy, "greedy", pack_greedy, KvSplit::kLong},
     PolicyRow{Policy::kFlatten, "flatten", pack_flatten, KvSplit::kNone},
     PolicyRow{Policy::kBalanced, "balanced", pack_balanced, KvSplit::kOwn},
-    PolicyRow{Policy::kTrunk, "trunk", pack_trunk, KvSplit::kBalance},
+    PolicyRow{Policy::kTrunk, "trunk", pack_trunk, KvSplit::kBalance, true},
     PolicyRow{Policy::kAuto, "auto", nullptr, KvSplit::kOwn},
 };
 
@@ -29,7 +29,7 @@ constexpr bool rows_are_in_enumeration_order() {
   return true;
 }
 static_assert(rows_are_in_enumeration_order(), "policy_row() finds a policy's row by its number");
-static_assert(kPolicies.back().policy == Policy::kAuto, "Candidates keeps a place for each policy before kAuto");
+static_assert(kPolicies.back().policy == Policy::kAuto, "all before it make packs");
 
 }  // namespace
 

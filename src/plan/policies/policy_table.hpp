@@ -47,11 +47,12 @@ using PolicyFunction = void (*)(const PolicyInput& input, Packs& packs);
 struct PolicyRow {
   Policy policy;
   const char* name;
-  PolicyFunction function;  ///< null for `auto`, which is a choice among the others
-  KvSplit split;            ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
+  PolicyFunction function;    ///< null for `auto`, which is a choice among the others
+  KvSplit split;              ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
+  bool few_partials = false;  ///< balance cuts may take at most a tenth of the KV bytes for partials
 };
 
-/// In the order of the enumeration; ties in predicted time go to the earlier row.
+/// In the order of the enumeration.
 std::span<const PolicyRow> policy_table();
 const PolicyRow& policy_row(Policy policy);
 

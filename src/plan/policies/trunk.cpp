@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "base/check.hpp"
 #include "plan/policies/trunk_hoist.hpp"
 #include "plan/policies/trunk_segments.hpp"
 
@@ -53,7 +56,7 @@ TrunkRequests list_requests(const PolicyInput& input) {
   scratch.query_begin.assign(1, 0);
   for (std::size_t i = 0; i < forest.order.size(); ++i) {
     const ForestRequest& request = forest.requests[at(forest.order[i])];
-    if (request.node < 0 || scratch.streams[at(request.node)] == 0) continue;
+    if (request.node < 0 || request.queries == 0 || scratch.streams[at(request.node)] == 0) continue;
     const std::int32_t tokens = scratch.path_tokens[at(request.node)];
     const std::int32_t shared =
         scratch.order_index.empty() ? 0 : tokens_in_common(forest, scratch, request.node, scratch.order_index.back());
@@ -73,6 +76,13 @@ TrunkRequests list_requests(const PolicyInput& input) {
           std::find(scratch.hoisted.begin(), scratch.hoisted.end(), 1) != scratch.hoisted.end()};
 }
 
+void check_rows(std::int32_t rows, const std::vector<std::int32_t>& choices) {
+  if (std::find(choices.begin(), choices.end(), rows) != choices.end()) return;
+  std::string known;
+  for (const std::int32_t choice : choices) known += concat(known.empty() ? "" : ", ", choice);
+  fail(ErrorCode::kInvalidArgument, "options.policies.trunk_rows is ", rows, "; tiles that hold a query have ", known);
+}
+
 /// The tiles to choose from. A tile that is narrower than some request would read that request's tokens twice.
 void list_widths(const PolicyInput& input, std::vector<TrunkWidth>& widths) {
   std::int32_t widest = 1;
@@ -83,11 +93,13 @@ void list_widths(const PolicyInput& input, std::vector<TrunkWidth>& widths) {
     return TrunkWidth{rows, queries, input.tiles.first_half(rows, queries)};
   };
   widths.clear();
+  const std::vector<std::int32_t>& choices = input.tiles.row_choices();
   if (input.options.trunk_rows > 0) {
-    widths.push_back(width_of(input.tiles.rows(1, input.options.trunk_rows)));
+    check_rows(input.options.trunk_rows, choices);
+    widths.push_back(width_of(input.options.trunk_rows));
     return;
   }
-  for (const std::int32_t rows : input.tiles.row_choices()) {
+  for (const std::int32_t rows : choices) {
     if (input.tiles.max_queries(rows) >= widest) widths.push_back(width_of(rows));
   }
 }

@@ -95,7 +95,7 @@ class TrunkCore {
   /// Fills tiles and predicts their time.
   TRUNKLINE_HOST_DEVICE TrunkChoice predict(const TrunkWidth* widths, std::int32_t width, Nanoseconds cap) {
     fill(widths, width, cap);
-    CutChoice cut(costs_, classes_);
+    CutChoice cut(costs_, classes_, true);
     const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) { return tiles_[i].load; });
     filled_ = {width, count_, time, cut.work(), cut.ideal(), cap};
     return filled_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "plan/load.hpp"
+
 namespace trunkline {
 namespace {
 
@@ -28,9 +30,7 @@ Nanoseconds cost_alone(const PolicyInput& input, const ForestNode& node, std::in
   const TaskCosts& costs = input.costs.tasks();
   const std::int32_t packs = queries <= input.tiles.max_queries() ? 1 : ceil_div(queries, input.tiles.max_queries());
   const std::int32_t held = packs == 1 ? queries : ceil_div(queries, packs);
-  const std::int32_t tile_rows = input.tiles.rows(held, 0);
-  const std::int32_t rows = costs.rows(held, tile_rows, input.tiles.first_half(tile_rows, held) > 0);
-  return packs * costs.task(node.tokens(), node.tokens(), rows, held);
+  return packs * load_of(node.tokens(), held, held, input.tiles, costs).cost(costs, 1);
 }
 
 }  // namespace
