@@ -26,7 +26,7 @@ enum class Policy : std::uint8_t {
   kFlatten,   ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
   kBalanced,  ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
   kTrunk,     ///< row tiles of neighbouring requests; each streams what any of its rows needs once, with masks
-  kAuto,      ///< the one of flat, node, profit and trunk with the least estimated time on the given machine
+  kAuto,      ///< the one of flat, node, profit and, on GPUs, trunk with the least estimated time on the given machine
 };
 const char* name_of(Policy policy);
 /// \throws Error naming the known policies.

@@ -11,6 +11,7 @@
 namespace trunkline {
 namespace {
 
+// `trunk`, for GPUs, last.
 constexpr std::array kCandidates = {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kTrunk};
 
 /// Collects the loads of a policy's packs.
@@ -113,8 +114,8 @@ Estimate estimate_trunk(const PolicyInput& input, EstimateScratch& scratch) {
 
 }  // namespace
 
-std::span<const Policy> auto_candidates() {
-  return kCandidates;
+std::span<const Policy> auto_candidates(Device device) {
+  return std::span(kCandidates).first(device == Device::kCuda ? kCandidates.size() : kCandidates.size() - 1);
 }
 
 Estimate estimate_policy(Policy policy, const PolicyInput& input, EstimateScratch& scratch) {

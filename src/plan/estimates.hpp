@@ -24,11 +24,13 @@ struct Estimate {
   std::int64_t entries = 0;      ///< of Plan::item_queries, before cuts
 };
 
-/// \param policy one of auto_candidates(). In time linear in nodes and requests.
+/// \param policy flat, node, profit or trunk. In time linear in nodes and requests.
 Estimate estimate_policy(Policy policy, const PolicyInput& input, EstimateScratch& scratch);
 
-/// The policies among which `auto` chooses; ties go to `flat`, then to the earlier. The others are left out to keep
-/// planning short: they group much as one of these does, with other weights or more partials.
-std::span<const Policy> auto_candidates();
+/// The policies among which `auto` chooses on a device; ties go to `flat`, then to the earlier. `trunk` is one on GPUs
+/// alone: on CPUs, whose kernels compute masked rows too, it was at best 2 % faster than `node` or `profit`, and up to
+/// 1.5 times as slow (bench/results/cpu/policies.jsonl). The others are left out to keep planning short: they group
+/// much as one of these does, with other weights or more partials.
+std::span<const Policy> auto_candidates(Device device);
 
 }  // namespace trunkline

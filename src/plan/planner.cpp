@@ -81,7 +81,7 @@ std::vector<PolicyEstimate> Planner::estimate(const Forest& forest, const Attent
   const PlanOptions options;
   state_->proposer.reset(forest, shape, state_->profile, options);
   std::vector<PolicyEstimate> estimates;
-  for (const Policy policy : auto_candidates()) {
+  for (const Policy policy : auto_candidates(state_->profile.device)) {
     const Estimate estimate = state_->proposer.estimate(policy);
     estimates.push_back({policy, static_cast<double>(estimate.time) / 1e3, estimate.tokens_read});
   }

@@ -34,7 +34,7 @@ Policy Proposer::choose(std::int64_t longest) {
   if (forest_->distinct_tokens == forest_->total_tokens) return Policy::kFlat;
   Policy best = Policy::kFlat;
   Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
-  for (const Policy policy : auto_candidates()) {
+  for (const Policy policy : auto_candidates(profile_->device)) {
     if (policy == Policy::kFlat) continue;
     const Estimate estimate = this->estimate(policy);
     if (estimate.time >= least || estimate.entries > longest) continue;

@@ -31,7 +31,7 @@ class Proposer {
   void reset(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
              const PlanOptions& options);
 
-  /// \param policy of auto_candidates().
+  /// \param policy flat, node, profit or trunk.
   Estimate estimate(Policy policy);
   /// `auto`: the candidate with the least estimate; ties go to the earlier, so to `flat`, which also takes forests that
   /// share nothing.

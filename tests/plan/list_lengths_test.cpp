@@ -89,7 +89,7 @@ TEST(ListLengths, AutoPassesOverCandidatesThatAreTooLong) {
   proposer.reset(forest, shape, profile, options);
   ASSERT_NE(proposer.choose(), Policy::kFlat);
   std::int64_t shortest = kMaxListLength;
-  for (const Policy policy : auto_candidates()) {
+  for (const Policy policy : auto_candidates(profile.device)) {
     if (policy != Policy::kFlat) shortest = std::min(shortest, proposer.estimate(policy).entries);
   }
   EXPECT_NE(proposer.choose(shortest), Policy::kFlat);

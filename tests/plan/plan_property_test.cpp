@@ -92,7 +92,8 @@ TEST(PlanProperty, AutoIsCloseToTheBestCandidate) {
   for (int seed = 0; seed < testing::scaled(300); ++seed) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 2'000'000);
     const Forest forest = random_forest(random, 40, 2000);
-    Planner planner(testing::cpu_like_profile(uniform(random, 1, 30)));
+    Planner planner(seed % 2 == 0 ? testing::cpu_like_profile(uniform(random, 1, 30))
+                                  : testing::hopper_like_profile(uniform(random, 1, 200)));
     const auto most_queries = std::max_element(forest.requests.begin(), forest.requests.end(),
                                                [](const auto& a, const auto& b) { return a.queries < b.queries; });
     if (most_queries == forest.requests.end() || most_queries->queries > 8)
