@@ -7,7 +7,7 @@ python3 -m venv .venv
 .venv/bin/pip install --quiet --disable-pip-version-check -r scripts/requirements-lint.txt
 
 # Through a variable, because a failure inside <( ) would be overlooked.
-list="$(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp')"
+list="$(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' '*.cu' '*.cuh')"
 if [ -z "$list" ]; then
   echo "lint: git lists no C++ files; run this in a git checkout" >&2
   exit 1
@@ -26,6 +26,9 @@ python3 scripts/check_includes.py
 python3 scripts/make_demo_data.py --check
 if [ -e docs/results.md ]; then
   python3 bench/report.py --check
+fi
+if [ -e docs/results_gpu.md ]; then
+  python3 bench/gpu_report.py --check
 fi
 if [ -e docs/traffic.md ]; then
   python3 bench/traffic_report.py --check

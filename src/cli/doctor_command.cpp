@@ -2,10 +2,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/check.hpp"
 #include "cli/measure.hpp"
 #include "cli/program.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
+#include "trunkline/cuda.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/threads.hpp"
 
@@ -14,6 +16,18 @@ namespace {
 
 std::string size_or_unknown(std::int64_t bytes) {
   return bytes > 0 ? human_bytes(static_cast<double>(bytes)) : "unknown";
+}
+
+std::string cuda_text() {
+  const CudaStatus status = cuda_status();
+  if (!status.usable) return status.reason;
+  std::string text;
+  for (std::int32_t device = 0; device < status.devices; ++device) {
+    const CudaDeviceInfo info = cuda_device_info(device);
+    text += concat(device == 0 ? "" : "; ", info.name, ", compute capability ", info.major, ".", info.minor, ", ",
+                   info.sms, " SMs, ", human_bytes(static_cast<double>(info.memory_bytes)));
+  }
+  return text;
 }
 
 void print_text(const CpuInfo& cpu, const MachineProfile& measured) {
@@ -30,7 +44,7 @@ void print_text(const CpuInfo& cpu, const MachineProfile& measured) {
             << "threads used       " << measured.workers << " (--threads changes this)\n"
             << "read bandwidth     " << fixed(measured.read_bytes_per_us / 1e3, 1) << " GB/s, measured, all threads\n"
             << "fp32 FMA rate      " << fixed(measured.flops_per_us / 1e3, 1) << " GFLOP/s, measured, all threads\n"
-            << "CUDA               not built into this binary\n";
+            << "CUDA               " << cuda_text() << '\n';
 }
 
 void print_json(const CpuInfo& cpu, const MachineProfile& measured) {
@@ -49,7 +63,8 @@ void print_json(const CpuInfo& cpu, const MachineProfile& measured) {
   row["threads"] = measured.workers;
   row["read_bytes_per_us"] = measured.read_bytes_per_us;
   row["flops_per_us"] = measured.flops_per_us;
-  row["cuda"] = nullptr;
+  const CudaStatus cuda = cuda_status();
+  row["cuda"] = {{"usable", cuda.usable}, {"reason", cuda.reason}, {"devices", cuda.devices}};
   std::cout << row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 

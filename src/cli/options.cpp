@@ -135,7 +135,7 @@ void understand(const Words& words, Options& options) {
       choose<CacheLayout>("--layout", words.layout, {{"nhd", CacheLayout::kNhd}, {"hnd", CacheLayout::kHnd}});
   parse_machine(words.machine, options);
   if (words.device == "cuda")
-    fail(ErrorCode::kUnsupported, "--device is \"cuda\"; CUDA is not built into this binary: auto, cpu");
+    fail(ErrorCode::kUnsupported, "--device is \"cuda\"; this command runs on the CPU: auto, cpu");
   options.shape.device = choose<Device>("--device", words.device, {{"auto", Device::kCpu}, {"cpu", Device::kCpu}});
   const Support support = takes_batches(options.command) ? supports(options.shape) : Support{true, ""};
   if (!support) fail(ErrorCode::kUnsupported, support.reason);

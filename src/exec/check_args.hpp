@@ -21,8 +21,8 @@ inline TensorCounts tensor_counts(const Batch& batch) {
 /// The arguments with every zero stride and scale replaced by its default.
 /// \throws Error naming the member when a tensor is null, misaligned for its element type, or overlaps the output; or
 /// when an output overlaps the workspace.
-AttentionArgs check_args(const AttentionArgs& args, const AttentionShape& shape,
-                         const TensorCounts& counts, std::span<const std::byte> workspace = {});
+AttentionArgs check_args(const AttentionArgs& args, const AttentionShape& shape, const TensorCounts& counts,
+                         std::span<const std::byte> workspace = {});
 
 /// \throws Error(kUnsupported) with the reason when supports(shape) says no.
 void check_supported(const AttentionShape& shape);

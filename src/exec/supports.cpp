@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "exec/cuda/support.hpp"
 #include "trunkline/attention.hpp"
 
 namespace trunkline {
@@ -13,7 +14,6 @@ constexpr std::int32_t kMaxHeads = 4096;
 
 Support supports(const AttentionShape& shape) {
   const auto no = [](std::string reason) { return Support{false, std::move(reason)}; };
-  if (shape.device != Device::kCpu) return no("device cuda is not built into this library; supported: cpu");
   if (shape.kv_heads < 1 || shape.q_heads < 1 || shape.q_heads % shape.kv_heads != 0) {
     return no(concat("heads are ", shape.q_heads, "/", shape.kv_heads,
                      "; query heads must be a multiple of KV heads, both >= 1"));
@@ -31,6 +31,10 @@ Support supports(const AttentionShape& shape) {
   if (shape.page_size < 1) return no(concat("page_size is ", shape.page_size, "; it must be >= 1"));
   if (shape.dtype != DType::kF32 && shape.dtype != DType::kF16 && shape.dtype != DType::kBF16) {
     return no(concat("dtype is number ", static_cast<int>(shape.dtype), "; supported: f32, f16, bf16"));
+  }
+  if (shape.device == Device::kCuda) return cuda::supports_shape(shape);
+  if (shape.device != Device::kCpu) {
+    return no(concat("device is number ", static_cast<int>(shape.device), "; supported: cpu, cuda"));
   }
   return {true, {}};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <new>
 
@@ -60,6 +61,17 @@ AttentionCase::AttentionCase(const AttentionShape& shape, const Batch& batch, co
       forest_(build_forest(batch, IdCheck::kAllPages)),
       cache_(shape, batch, forest_, options, test_workers()) {
   recompute_expected();
+}
+
+void AttentionCase::copy_page(const PageCopy& copy) {
+  for (const CacheView& cache : {cache_.args().k, cache_.args().v}) {
+    auto* data = static_cast<std::uint16_t*>(const_cast<void*>(cache.data));  // the case owns the cache
+    for (std::int32_t place = 0; place < copy.tokens; ++place) {
+      const std::int64_t from = copy.from * cache.page_stride + place * cache.token_stride;
+      const std::int64_t to = copy.to * cache.page_stride + place * cache.token_stride;
+      std::memcpy(data + to, data + from, static_cast<std::size_t>(cache.token_stride) * sizeof(std::uint16_t));
+    }
+  }
 }
 
 void AttentionCase::recompute_expected() {

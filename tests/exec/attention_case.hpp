@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kv/synthetic_cache.hpp"
+#include "support/paged_growth.hpp"
 #include "trunkline/attention.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/plan.hpp"
@@ -53,6 +54,8 @@ class AttentionCase {
   /// The oracle's output.
   const AttentionOutput& expected() const { return expected_; }
 
+  /// Copies the first places of a page of a 16-bit cache in NHD, K and V; recompute_expected() does not follow.
+  void copy_page(const PageCopy& copy);
   /// After a test has changed the cache.
   void recompute_expected();
 

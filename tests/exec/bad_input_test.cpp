@@ -11,6 +11,7 @@
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
+#include "trunkline/cuda.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -186,7 +187,22 @@ TEST(Supports, AnswersWithReasons) {
   EXPECT_THAT(reason(odd), ::testing::HasSubstr("7/3"));
   AttentionShape cuda = make_shape(8, 4, 128, 16);
   cuda.device = Device::kCuda;
-  EXPECT_THAT(reason(cuda), ::testing::HasSubstr("supported: cpu"));
+  if (!cuda_status().usable) {
+    EXPECT_THAT(reason(cuda), ::testing::HasSubstr("supported: cpu"));
+  }
+  cuda.dtype = DType::kF32;
+  EXPECT_FALSE(supports(cuda)) << "there are no kernels of fp32";
+}
+
+// Also in a build without CUDA, and on a machine without a GPU.
+TEST(Supports, CudaThatCannotBeUsedSaysWhy) {
+  const CudaStatus status = cuda_status();
+  if (status.usable) GTEST_SKIP() << "CUDA can be used here";
+  EXPECT_FALSE(status.reason.empty());
+  EXPECT_EQ(status.devices, 0);
+  expect_error(ErrorCode::kUnsupported, status.reason, [] { CudaExecutor executor; });
+  expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_device_info(0); });
+  expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_profile(0); });
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "attention_case.hpp"
 #include "support/expect_error.hpp"
@@ -13,18 +12,6 @@
 
 namespace trunkline::testing {
 namespace {
-
-// Copies the first places of a page in the test's own cache, K and V.
-void copy_page(const AttentionCase& test, const PageCopy& copy) {
-  for (const CacheView& cache : {test.args().k, test.args().v}) {
-    auto* data = static_cast<std::uint16_t*>(const_cast<void*>(cache.data));  // the test owns the cache
-    for (std::int32_t place = 0; place < copy.tokens; ++place) {
-      const std::int64_t from = copy.from * cache.page_stride + place * cache.token_stride;
-      const std::int64_t to = copy.to * cache.page_stride + place * cache.token_stride;
-      std::memcpy(data + to, data + from, static_cast<std::size_t>(cache.token_stride) * sizeof(std::uint16_t));
-    }
-  }
-}
 
 TEST(Growth, AnOldPlanRunsOnALongerBatch) {
   for (int round = 0; round < scaled(150); ++round) {
@@ -55,7 +42,7 @@ TEST(Growth, AnOldPlanRunsOnALongerBatch) {
     SyntheticOptions cache_options;
     cache_options.poison_unused = false;
     AttentionCase test(shape, view, cache_options);
-    for (const PageCopy& copy : copies) copy_page(test, copy);
+    for (const PageCopy& copy : copies) test.copy_page(copy);
     test.recompute_expected();
     for (const Plan& plan : plans) {
       SCOPED_TRACE(name_of(plan.policy));

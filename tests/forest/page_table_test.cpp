@@ -105,6 +105,24 @@ TEST(PageTable, RefusesBadTokenLevelTables) {
   });
 }
 
+// Values in device memory cannot be read, so sizes alone are checked; rows that lead out of the ids pass.
+TEST(PageTable, OnDeviceChecksSizesAlone) {
+  const std::vector<std::int32_t> ids(12);
+  const std::vector<std::int32_t> values = {0, 99, -1};
+  const PageTable csr = PageTable::csr_on_device(values, std::span<const std::int32_t>(ids), 16);
+  EXPECT_EQ(csr.rows(), 2);
+  EXPECT_EQ(csr.indptr(), values.data());
+  EXPECT_EQ(csr.row_map(), nullptr);
+  const PageTable tokens = PageTable::token_level_on_device(std::span<const std::int32_t>(ids), 4, values);
+  EXPECT_EQ(tokens.rows(), 3);
+  EXPECT_EQ(tokens.row_map(), values.data());
+  EXPECT_EQ(tokens.width(), 4);
+  expect_error(ErrorCode::kInvalidArgument, "not a whole number of rows of width 5",
+               [&] { PageTable::token_level_on_device(std::span<const std::int32_t>(ids), 5, values); });
+  expect_error(ErrorCode::kInvalidArgument, "indptr has no entries",
+               [&] { PageTable::csr_on_device({}, std::span<const std::int32_t>(ids), 16); });
+}
+
 TEST(LengthsFromCsr, CountsFullPagesAndTheLastOne) {
   const Ids indptr = {0, 3, 3, 4};
   const Ids last = {5, -99, 16};

@@ -1,0 +1,80 @@
+#include "gpu/device.hpp"
+
+#include "base/check.hpp"
+
+namespace trunkline::gpu_bench {
+namespace {
+
+constexpr std::size_t kFlushBytes = std::size_t{512} << 20;
+constexpr int kWarmUps = 3;
+
+class Event {
+ public:
+  Event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class Graph {
+ public:
+  Graph(cudaStream_t stream, const std::function<void(cudaStream_t)>& enqueue) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    enqueue(stream);
+    check(cudaStreamEndCapture(stream, &graph_), "cudaStreamEndCapture");
+    check(cudaGraphInstantiate(&exec_, graph_, 0), "cudaGraphInstantiate");
+  }
+  ~Graph() {
+    cudaGraphExecDestroy(exec_);
+    cudaGraphDestroy(graph_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void launch(cudaStream_t stream) const { check(cudaGraphLaunch(exec_, stream), "cudaGraphLaunch"); }
+
+ private:
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+}  // namespace
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  fail(ErrorCode::kInternal, what, " failed: ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+}
+
+DeviceArray::DeviceArray(std::size_t bytes) {
+  check(cudaMalloc(&data_, bytes > 0 ? bytes : 1), "cudaMalloc");
+}
+
+DeviceArray::DeviceArray(const void* host, std::size_t bytes) : DeviceArray(bytes) {
+  check(cudaMemcpy(data_, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+}
+
+ColdTimer::ColdTimer() : flush_(kFlushBytes) {}
+
+std::vector<double> ColdTimer::replay(const Stream& stream, int repeats,
+                                      const std::function<void(cudaStream_t)>& enqueue) {
+  const Graph graph(stream.get(), enqueue);
+  const Event begin;
+  const Event end;
+  std::vector<double> us;
+  for (int i = -kWarmUps; i < repeats; ++i) {
+    check(cudaMemsetAsync(flush_.data(), i & 0xFF, kFlushBytes, stream.get()), "cudaMemsetAsync");
+    check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
+    graph.launch(stream.get());
+    check(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+    check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+    if (i >= 0) us.push_back(static_cast<double>(milliseconds) * 1e3);
+  }
+  return us;
+}
+
+}  // namespace trunkline::gpu_bench

@@ -1,0 +1,55 @@
+// Device memory, streams and timing, as the benchmark needs them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace trunkline::gpu_bench {
+
+/// \throws Error with CUDA's name of the failure.
+void check(cudaError_t error, const char* what);
+
+class DeviceArray {
+ public:
+  explicit DeviceArray(std::size_t bytes);
+  DeviceArray(const void* host, std::size_t bytes);
+  ~DeviceArray() { cudaFree(data_); }
+  DeviceArray(DeviceArray&& other) noexcept : data_(other.data_) { other.data_ = nullptr; }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+  DeviceArray& operator=(DeviceArray&&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+class Stream {
+ public:
+  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
+  ~Stream() { cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Replays captured work and takes its time on the GPU.
+class ColdTimer {
+ public:
+  ColdTimer();
+  /// Microseconds between two events around each replay of what `enqueue` puts on a stream, after 3 that are not
+  /// counted. Before each, 512 MiB are written, several times the L2 cache: nothing of the tensors is left in it, and
+  /// the host is ahead of the device when the first event comes.
+  std::vector<double> replay(const Stream& stream, int repeats, const std::function<void(cudaStream_t)>& enqueue);
+
+ private:
+  DeviceArray flush_;
+};
+
+}  // namespace trunkline::gpu_bench

@@ -1,0 +1,109 @@
+// Running plans on NVIDIA GPUs of compute capability 8.0 or newer. No CUDA header is needed: streams are `void*`
+// (cudaStream_t), device memory is plain pointers. In a build without CUDA everything here says so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "trunkline/attention.hpp"
+#include "trunkline/batch.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+/// Whether CUDA can be used by this process. Never throws; the driver is looked for when first asked.
+struct CudaStatus {
+  bool usable = false;
+  std::string reason;  ///< when not usable: what is missing, and what would help
+  std::int32_t devices = 0;
+};
+CudaStatus cuda_status();
+
+/// What a device is.
+struct CudaDeviceInfo {
+  std::string name;
+  std::int32_t major = 0;  ///< compute capability
+  std::int32_t minor = 0;
+  std::int32_t sms = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t l2_bytes = 0;
+  std::int32_t driver_version = 0;  ///< CUDA version that the driver supports, 1000 * major + 10 * minor
+  GpuLimits limits;
+};
+/// \throws Error(kUnsupported) with cuda_status().reason, Error(kOutOfRange) on a device that is not there.
+CudaDeviceInfo cuda_device_info(std::int32_t device);
+
+/// A profile for planning: the measured figures of a known device, scaled from those of a similar one otherwise, with
+/// the tiles that this build's kernels have. \throws Error as cuda_device_info.
+MachineProfile cuda_profile(std::int32_t device);
+
+/// How the items of a plan are launched; all from the same plan.
+enum class ForwardMode : std::uint8_t {
+  kPersistent,  ///< one launch, a queue of items of all tiles, sized to the device
+  kStreams,     ///< PAT: one launch for each tile of the plan, each on a stream of its own, forked from the caller's
+  kSerial,      ///< the same launches one after another on the caller's stream
+};
+const char* name_of(ForwardMode mode);
+/// \throws Error naming the known ones.
+ForwardMode forward_mode_from_name(std::string_view name);
+
+struct CudaOptions {
+  std::int32_t device = 0;
+  ForwardMode forward = ForwardMode::kPersistent;
+  MergeMode merge = MergeMode::kSeparate;  ///< the only one on CUDA so far
+};
+
+/// What a step's page tables and lengths are on the device.
+struct CudaBatch {
+  /// Made of device pointers, by PageTable::dense, csr_on_device or token_level_on_device; never read on the host.
+  PageTable pages;
+  const std::int32_t* kv_lens = nullptr;  ///< [B] on the device
+};
+
+/// Runs plans on one device. Calls on one executor must not overlap in time on the host; the work that they enqueue may
+/// overlap in several streams, each with a workspace of its own.
+class CudaExecutor {
+ public:
+  /// \throws Error(kUnsupported) when CUDA, the device or an option cannot be used.
+  explicit CudaExecutor(CudaOptions options = {});
+  ~CudaExecutor();
+  CudaExecutor(CudaExecutor&&) noexcept;
+  CudaExecutor& operator=(CudaExecutor&&) noexcept;
+
+  /// Whether plans of a shape can be run, with reasons.
+  Support supports(const AttentionShape& shape) const;
+
+  /// Device memory, aligned to 256 bytes, for this plan and any other within its capacity, where that limits queries,
+  /// items, spans and partials. Lists without a limit take what the plan has.
+  std::size_t workspace_bytes(const Plan& plan) const;
+
+  /// Once a plan: copies it to the workspace, asynchronously, through pinned memory of the executor's own that is used
+  /// again only after an event. Slots become rows here: `batch` gives rows, slots, generations, query counts and
+  /// lengths on the host; its page ids are not read. A captured graph of resolve() and run() replays with what was
+  /// uploaded last, so once a workspace is part of a graph it keeps its layout until release(). Not capturable itself.
+  /// \throws Error(kStale) when a slot of the plan is missing or has another generation, Error(kWorkspace) when the
+  /// workspace is too small, or is part of a graph and was laid out for another shape or a lesser capacity;
+  /// Error(kUnsupported) when an item's tile is not compiled.
+  void upload(const Plan& plan, const Batch& batch, void* workspace, std::size_t bytes, void* stream);
+
+  /// Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable.
+  void resolve(const CudaBatch& batch, void* workspace, void* stream);
+
+  /// Once a layer: launches only. Tensors are on the device. Capturable in every mode.
+  /// \throws Error on null, misaligned or mistyped tensors before the first launch; Error(kInternal) with CUDA's name
+  /// of the failure and the kernel's name when a launch fails.
+  void run(const AttentionArgs& args, void* workspace, void* stream);
+
+  /// Forgets a workspace whose captured graphs are gone: its memory may be laid out anew, or freed.
+  void release(void* workspace);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trunkline

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# All GPU tests from a binary that may have been built elsewhere, then compute-sanitizer's four tools on a few of them.
+# Needs a GPU and its driver; no network, no compiler. A sanitizer that is not here, or refuses the device, is skipped
+# with a word.
+# Usage: scripts/gpu_test.sh [BUILD]    (build/release unless given; TRUNKLINE_TEST_SCALE scales random tests)
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+build="${1:-build/release}"
+tests="$build/tests/cuda/trunkline_cuda_test"
+if [ ! -x "$tests" ]; then
+  echo "gpu_test: $tests is not there; build with -DTRUNKLINE_BUILD_TESTS=ON where nvcc is" >&2
+  exit 1
+fi
+failed=0
+
+echo "== all tests ($SECONDS s)"
+"$tests" --gtest_brief=1 || failed=1
+
+sanitizer="$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)"
+if [ ! -x "$sanitizer" ]; then
+  echo "gpu_test: compute-sanitizer is not here: skipped"
+  exit "$failed"
+fi
+# Masks, draft trees, partials, all modes and a graph; small, as each kernel runs up to a hundred times slower.
+few='CudaMerge.*:CudaAcceptance.QueryEndingInsideANode:CudaSteps.AnOldPlanRunsOnReorderedRows'
+few+=':CudaSteps.LengthsOutOfRange*:Modes/CudaGraphs.ReplaysWithChangedLengths/*:CudaProperty.EveryPolicy*'
+# racecheck does not follow copies whose end an mbarrier tells (cp.async.mbarrier.arrive): it takes every tile of the ring
+# for a race. All other accesses to shared memory are checked.
+declare -A options=([racecheck]="--racecheck-memcpy-async no")
+for tool in memcheck racecheck initcheck synccheck; do
+  echo "== $tool ($SECONDS s)"
+  log="$(TRUNKLINE_TEST_SCALE=0.01 timeout 300 "$sanitizer" --tool "$tool" ${options[$tool]:-} --error-exitcode 9 \
+    "$tests" --gtest_brief=1 --gtest_filter="$few" 2>&1)"
+  result=$?
+  tail -n 12 <<<"$log"
+  if grep -q "Device not supported" <<<"$log"; then
+    echo "gpu_test: $tool refuses this device or driver: skipped"
+  elif [ "$result" -ne 0 ]; then
+    echo "gpu_test: $tool failed with exit code $result" >&2
+    failed=1
+  fi
+done
+echo "== done ($SECONDS s)"
+exit "$failed"

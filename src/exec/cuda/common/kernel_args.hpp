@@ -1,0 +1,120 @@
+// What kernels read: the uploaded plan, the resolved step, one layer's tensors. Plain data for host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/resolved.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::cuda {
+
+/// At the front of the workspace; changes with each upload, so that a captured graph follows.
+struct PlanCounts {
+  std::int32_t queries;
+  std::int32_t items;
+  std::int32_t spans;
+  std::int32_t merges;  // queries with partials
+  std::int32_t partials;
+  std::int32_t max_rows;  // of any item: queries * g
+  std::int32_t reserved[2];
+};
+
+/// A span with its request's row in the batch instead of its slot.
+struct RowSpan {
+  std::int32_t row;
+  std::int32_t begin;
+  std::int32_t end;
+  std::int32_t mask;
+  std::uint32_t flags;
+};
+
+/// A query with its request's row.
+struct RowQuery {
+  std::int32_t row;
+  std::int32_t token;  // the query's row in Q and O
+  std::int32_t from_end;
+};
+
+/// The uploaded plan, device pointers.
+struct DevicePlan {
+  const PlanCounts* counts;
+  const RowQuery* queries;
+  const WorkItem* items;
+  const std::int32_t* item_queries;
+  const std::int32_t* item_outputs;
+  const RowSpan* spans;
+  const std::uint64_t* masks;  // [masks, 2]
+  const std::int32_t* merge_queries;
+  const std::int32_t* merge_begin;
+  const std::int32_t* merge_slots;
+  const std::int32_t* schedule;
+};
+
+/// What resolve() leaves, device pointers.
+struct DeviceStep {
+  ResolvedQuery* queries;  // [queries]
+  ResolvedSpan* spans;     // [spans]
+};
+
+/// The page table of CudaBatch, as passed to kernels.
+struct DevicePages {
+  const void* ids;
+  std::int32_t wide_ids;  // 64-bit ids
+  std::int32_t page_size;
+};
+
+struct CacheStrides {  // in elements
+  std::int64_t page;
+  std::int64_t token;
+  std::int64_t head;
+};
+
+/// One layer.
+struct LayerArgs {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* out;
+  float* lse;  // null: not wanted
+  std::int64_t q_token;
+  std::int64_t q_head;
+  CacheStrides k_strides;
+  CacheStrides v_strides;
+  std::int64_t out_token;
+  std::int64_t out_head;
+  std::int64_t lse_token;
+  std::int64_t lse_head;
+  float scale_log2;      // scale * log2(e): logits in base 2
+  float lse_factor;      // turns a base-2 LSE into the base that is wanted: ln 2 or 1
+  std::int32_t out_f32;  // O in fp32; else in Q's type
+  std::int32_t q_heads;
+  std::int32_t kv_heads;
+  std::int32_t group_size;
+};
+
+/// Un-merged outputs: normalised O in fp32 and LSE in base 2.
+struct Partials {
+  float* out;  // [partials, Hq, d]
+  float* lse;  // [partials, Hq]
+};
+
+struct ForwardArgs {
+  DevicePlan plan;
+  DeviceStep step;
+  DevicePages pages;
+  LayerArgs layer;
+  Partials partials;
+  std::int32_t* next_task;  // the queue's front; 0 before and after a run
+  std::int32_t* done;       // CTAs that have left; 0 before and after a run
+  std::int32_t tile_m;      // kStreams, kSerial: only items with this tile; 0: all
+  std::int32_t tile_n;
+};
+
+struct MergeArgs {
+  DevicePlan plan;
+  DeviceStep step;
+  LayerArgs layer;
+  Partials partials;
+};
+
+}  // namespace trunkline::cuda

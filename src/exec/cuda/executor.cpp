@@ -1,0 +1,291 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/check.hpp"
+#include "exec/check_args.hpp"
+#include "exec/cuda/device.hpp"
+#include "exec/cuda/layer.hpp"
+#include "exec/cuda/merge.hpp"
+#include "exec/cuda/resolve.hpp"
+#include "exec/cuda/side_streams.hpp"
+#include "exec/cuda/sm80/launch.hpp"
+#include "exec/cuda/staging.hpp"
+#include "exec/cuda/upload.hpp"
+#include "exec/cuda/workspace.hpp"
+#include "exec/live_rows.hpp"
+#include "trunkline/cuda.hpp"
+
+namespace trunkline {
+namespace {
+
+using cuda::check_cuda;
+
+constexpr std::int32_t kLeastMajor = 8;  // mma.sync of 16-bit types with cp.async
+
+// What the host knows of a workspace: its content is on the device, where run() must not look.
+struct WorkspaceRecord {
+  std::byte* base = nullptr;
+  std::size_t bytes = 0;
+  AttentionShape shape;
+  cuda::PlanRoom room;
+  cuda::WorkspaceLayout layout;
+  bool captured = false;  // a graph holds its addresses
+  // Of the last upload.
+  TensorCounts counts;
+  std::int32_t rows = 0;
+  std::uint32_t tiles = 0;
+  // Of the last resolve; no ids before one.
+  cuda::DevicePages pages{};
+  bool resolved = false;
+};
+
+cuda::DevicePages device_pages(const PageTable& pages) {
+  return std::visit(
+      [&](auto ids) {
+        return cuda::DevicePages{ids.data(), sizeof(ids[0]) == sizeof(std::int64_t) ? 1 : 0, pages.page_size()};
+      },
+      pages.ids());
+}
+
+cuda::DeviceRows device_rows(const PageTable& pages) {
+  const std::size_t entries = std::visit([](auto ids) { return ids.size(); }, pages.ids());
+  return {pages.indptr(), pages.row_map(), pages.width(), static_cast<std::int64_t>(entries), pages.page_size()};
+}
+
+void check_workspace(const void* workspace, std::size_t bytes, std::size_t needed) {
+  if (workspace == nullptr || bytes < needed) {
+    fail(ErrorCode::kWorkspace, "workspace has ", workspace == nullptr ? 0 : bytes, " bytes; this plan needs ", needed);
+  }
+  if (reinterpret_cast<std::uintptr_t>(workspace) % cuda::kWorkspaceAlignment == 0) return;
+  fail(ErrorCode::kWorkspace, "workspace is at ", workspace, "; it must be aligned to ", cuda::kWorkspaceAlignment,
+       " bytes");
+}
+
+}  // namespace
+
+struct CudaExecutor::State {
+  CudaOptions options;
+  std::int32_t sms = 0;
+  cuda::Staging staging;
+  cuda::SideStreams side_streams;
+  std::vector<std::int32_t> slot_table;
+  std::vector<WorkspaceRecord> records;
+  std::vector<TileShape> tiles[3];  // for head_dim 64, 128, 256
+
+  const std::vector<TileShape>& tiles_for(std::int32_t head_dim) const {
+    return tiles[head_dim == 64 ? 0 : head_dim == 128 ? 1 : 2];
+  }
+
+  WorkspaceRecord* find(const void* workspace) {
+    const auto found = std::find_if(records.begin(), records.end(),
+                                    [&](const WorkspaceRecord& record) { return record.base == workspace; });
+    return found == records.end() ? nullptr : &*found;
+  }
+
+  WorkspaceRecord& uploaded(const void* workspace) {
+    WorkspaceRecord* record = find(workspace);
+    if (record == nullptr) {
+      fail(ErrorCode::kWorkspace, "workspace ", workspace, " holds no plan; call upload() once per plan");
+    }
+    return *record;
+  }
+
+  WorkspaceRecord next_record(const Plan& plan, void* workspace, std::size_t bytes);
+  void keep(const WorkspaceRecord& record);
+  void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
+  void forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream, bool capturing);
+};
+
+// A workspace keeps its layout while plans fit it, so that graphs which hold its addresses stay true.
+WorkspaceRecord CudaExecutor::State::next_record(const Plan& plan, void* workspace, std::size_t bytes) {
+  const WorkspaceRecord* before = find(workspace);
+  if (before != nullptr && before->shape == plan.shape && bytes >= before->layout.bytes) {
+    const cuda::Shortage shortage = cuda::find_shortage(cuda::room_of_plan(plan), before->room);
+    if (shortage.list == nullptr) return *before;
+    if (before->captured) {
+      fail(ErrorCode::kWorkspace, "the plan has ", shortage.needed, " ", shortage.list,
+           "; the workspace, which a captured graph uses, has room for ", shortage.room,
+           "; plan with capacities, or release() it when the graph is gone");
+    }
+  } else if (before != nullptr && before->captured) {
+    fail(ErrorCode::kWorkspace,
+         "the workspace is used by a captured graph of another shape or size; release() it when "
+         "the graph is gone");
+  }
+  WorkspaceRecord record;
+  record.base = static_cast<std::byte*>(workspace);
+  record.shape = plan.shape;
+  record.room = cuda::room_of_capacity(plan);
+  record.layout = cuda::lay_out(record.room, plan.shape);
+  return record;
+}
+
+// Takes the place of all workspaces that lay in the same memory.
+void CudaExecutor::State::keep(const WorkspaceRecord& record) {
+  std::erase_if(records, [&](const WorkspaceRecord& other) {
+    return other.base < record.base + record.bytes && record.base < other.base + other.bytes;
+  });
+  records.push_back(record);
+}
+
+void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream,
+                                  bool capturing) {
+  auto* queue = reinterpret_cast<cuda::QueueCounters*>(record.base + record.layout.queues);
+  const cuda::ForwardArgs args{.plan = cuda::device_plan(record.base, record.layout),
+                               .step = cuda::device_step(record.base, record.layout),
+                               .pages = record.pages,
+                               .layer = layer,
+                               .partials = cuda::device_partials(record.base, record.layout),
+                               .next_task = &queue->next_task,
+                               .done = &queue->done,
+                               .tile_m = 0,
+                               .tile_n = 0};
+  if (options.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
+  check_cuda(cuda::sm80::launch_persistent(args, record.shape.dtype, record.shape.head_dim, sms, stream),
+             "launching the forward kernel");
+}
+
+// A captured graph has a launch for every tile, as the plan it replays with may use any.
+void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream,
+                                          bool capturing) {
+  const std::vector<TileShape>& shapes = tiles_for(record.shape.head_dim);
+  auto* queues = reinterpret_cast<cuda::QueueCounters*>(record.base + record.layout.queues);
+  const bool on_streams = options.forward == ForwardMode::kStreams;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (!capturing && (record.tiles >> i & 1) == 0) continue;
+    const cudaStream_t on = on_streams ? side_streams.fork(i, stream) : stream;
+    args.next_task = &queues[i].next_task;
+    args.done = &queues[i].done;
+    args.tile_m = shapes[i].m;
+    args.tile_n = shapes[i].n;
+    check_cuda(cuda::sm80::launch_tile(args, record.shape.dtype, record.shape.head_dim, shapes[i], sms, on),
+               "launching the forward kernel of one tile");
+  }
+  for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
+    if (capturing || (record.tiles >> i & 1) != 0) side_streams.join(i, stream);
+  }
+}
+
+CudaExecutor::CudaExecutor(CudaOptions options) : state_(std::make_unique<State>()) {
+  const CudaDeviceInfo info = cuda_device_info(options.device);
+  if (info.major < kLeastMajor) {
+    fail(ErrorCode::kUnsupported, "device ", options.device, " (", info.name, ") has compute capability ", info.major,
+         ".", info.minor, "; supported: ", kLeastMajor, ".0 and newer");
+  }
+  if (options.merge != MergeMode::kSeparate) {
+    fail(ErrorCode::kUnsupported, "options.merge is fused; supported on cuda: separate");
+  }
+  state_->options = options;
+  state_->sms = info.sms;
+  std::size_t most_tiles = 0;
+  for (const std::int32_t head_dim : {64, 128, 256}) {
+    std::vector<TileShape> tiles = cuda::sm80::tiles(head_dim);
+    most_tiles = std::max(most_tiles, tiles.size());
+    state_->tiles[head_dim == 64 ? 0 : head_dim == 128 ? 1 : 2] = std::move(tiles);
+  }
+  if (most_tiles > static_cast<std::size_t>(cuda::kMaxQueues)) {
+    fail(ErrorCode::kInternal, most_tiles, " tiles are compiled; the workspace has ", cuda::kMaxQueues, " queues");
+  }
+  const cuda::DeviceScope scope(options.device);
+  if (options.forward == ForwardMode::kStreams) state_->side_streams.create(most_tiles);
+}
+
+CudaExecutor::~CudaExecutor() = default;
+CudaExecutor::CudaExecutor(CudaExecutor&&) noexcept = default;
+CudaExecutor& CudaExecutor::operator=(CudaExecutor&&) noexcept = default;
+
+Support CudaExecutor::supports(const AttentionShape& shape) const {
+  if (shape.device != Device::kCuda) {
+    return {false, concat("shape.device is ", name_of(shape.device), "; this executor runs plans for cuda")};
+  }
+  return trunkline::supports(shape);
+}
+
+std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
+  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape).bytes;
+}
+
+void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace, std::size_t bytes, void* stream) {
+  const Support support = supports(plan.shape);
+  if (!support) fail(ErrorCode::kUnsupported, support.reason);
+  const auto on = static_cast<cudaStream_t>(stream);
+  const cuda::DeviceScope scope(state_->options.device);
+  if (cuda::is_capturing(on)) {
+    fail(ErrorCode::kUnsupported,
+         "upload() on a stream that is being captured; capture resolve() and run() alone: "
+         "replays take what was uploaded last");
+  }
+  const std::vector<TileShape>& tiles = state_->tiles_for(plan.shape.head_dim);
+  WorkspaceRecord record = state_->next_record(plan, workspace, bytes);
+  check_workspace(workspace, bytes, record.layout.bytes);
+  record.bytes = bytes;
+  record.tiles = cuda::used_tiles(plan, tiles);
+  record.counts = tensor_counts(batch);
+  record.rows = batch.rows();
+  record.resolved = false;
+
+  const std::size_t copied = cuda::upload_bytes(plan, record.layout);
+  std::byte* const staging = state_->staging.acquire(copied);
+  state_->slot_table.resize(std::max(state_->slot_table.size(), slot_table_size(batch.rows())));
+  const std::span<std::int32_t> slot_table(state_->slot_table.data(), slot_table_size(batch.rows()));
+  cuda::write_upload(plan, batch, tiles, record.layout, slot_table, staging);
+  state_->staging.copy_to(workspace, copied, on);
+  state_->keep(record);
+}
+
+void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream) {
+  WorkspaceRecord& record = state_->uploaded(workspace);
+  if (batch.pages.page_size() != record.shape.page_size) {
+    fail(ErrorCode::kInvalidArgument, "batch.pages has page size ", batch.pages.page_size(), "; the plan was made for ",
+         record.shape.page_size);
+  }
+  if (batch.pages.rows() != record.rows) {
+    fail(ErrorCode::kInvalidArgument, "batch.pages has ", batch.pages.rows(), " rows; the uploaded batch had ",
+         record.rows);
+  }
+  if (batch.kv_lens == nullptr && record.rows > 0) fail(ErrorCode::kInvalidArgument, "batch.kv_lens is null");
+  const auto on = static_cast<cudaStream_t>(stream);
+  const cuda::DeviceScope scope(state_->options.device);
+  record.captured = record.captured || cuda::is_capturing(on);
+  const cuda::ResolveArgs args{cuda::device_plan(record.base, record.layout),
+                               cuda::device_step(record.base, record.layout), device_rows(batch.pages), batch.kv_lens};
+  check_cuda(cuda::launch_resolve(args, std::max(record.room.queries, record.room.spans), on),
+             "launching the resolve kernel");
+  record.pages = device_pages(batch.pages);
+  record.resolved = true;
+}
+
+void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream) {
+  WorkspaceRecord& record = state_->uploaded(workspace);
+  if (!record.resolved) {
+    fail(ErrorCode::kWorkspace, "workspace was not resolved; call resolve() once per step, after upload()");
+  }
+  const auto on = static_cast<cudaStream_t>(stream);
+  const cuda::DeviceScope scope(state_->options.device);
+  const bool capturing = cuda::is_capturing(on);
+  TensorCounts counts = record.counts;
+  // A graph that is captured with an empty batch may replay with another.
+  if (capturing) counts.queries = std::max<std::int64_t>(counts.queries, 1);
+  const AttentionArgs args = check_args(given, record.shape, counts, {record.base, record.bytes});
+  if (counts.queries == 0) return;
+  const cuda::LayerArgs layer = cuda::layer_args(args, record.shape);
+  record.captured = record.captured || capturing;
+  state_->forward(record, layer, on, capturing);
+  if (record.room.partials == 0) return;
+  const cuda::MergeArgs merge{cuda::device_plan(record.base, record.layout),
+                              cuda::device_step(record.base, record.layout), layer,
+                              cuda::device_partials(record.base, record.layout)};
+  check_cuda(cuda::launch_merge(merge, record.shape.dtype, record.shape.head_dim, record.room.merges, state_->sms, on),
+             "launching the merge kernel");
+}
+
+void CudaExecutor::release(void* workspace) {
+  std::erase_if(state_->records, [&](const WorkspaceRecord& record) { return record.base == workspace; });
+}
+
+}  // namespace trunkline

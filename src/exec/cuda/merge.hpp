@@ -1,0 +1,20 @@
+// Partials to outputs by online softmax, in the order of the plan's lists: the same bits in every run.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/cuda/common/kernel_args.hpp"
+#include "trunkline/types.hpp"
+
+namespace trunkline::cuda {
+
+/// \param dtype of O where it is not fp32
+/// \param most_merges that any plan uploaded to this workspace can have: a captured launch serves all.
+/// \return cudaErrorNotSupported where nothing is compiled, else what the launch returned.
+cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t most_merges,
+                         std::int32_t sms, cudaStream_t stream);
+
+}  // namespace trunkline::cuda

@@ -1,0 +1,101 @@
+// Profiles of CUDA devices: known ones as in data/machines, others scaled from the most similar of those.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.hpp"
+#include "exec/cuda/device.hpp"
+#include "exec/cuda/sm80/launch.hpp"
+#include "known_profiles.hpp"
+#include "trunkline/cuda.hpp"
+#include "trunkline/profile_file.hpp"
+
+namespace trunkline {
+namespace {
+
+// What the portable kernels make of a device, fitted to bench/results/h200: at head size 128 an H200's SM takes 21
+// clocks for the arithmetic of a token and 64 rows, and hides about 0.6 of the shorter of that and loading from L2
+// (16).
+constexpr double kFlopEfficiency = 0.46;
+constexpr double kMemoryOverlap = 0.6;
+// A CTA alone reads 1.35 times its even share: 24 GB/s on an H200, by what its ring keeps in flight.
+constexpr double kReadAlone = 1.35;
+
+// Share of the memory's nominal rate that attention kernels read with: 92.3 to 94.2 % on an H100 (PAT, figure 8a).
+constexpr double kReadShare = 0.93;
+
+MachineProfile known_profile(std::string_view file) {
+  for (const cuda::KnownProfile& known : cuda::kKnownProfiles) {
+    if (known.file == file) return parse_profile(known.text, std::string(file));
+  }
+  fail(ErrorCode::kInternal, "no profile ", file, " is compiled in");
+}
+
+// The file of the same processor, or of the most similar one: tensor cores and L2 changed with compute capability 9.
+std::string_view nearest_file(const CudaDeviceInfo& info) {
+  if (info.name.find("H200") != std::string::npos) return "h200-sxm.json";
+  if (info.major >= 9) return "h100-sxm.json";
+  return "a100-80gb.json";
+}
+
+bool is_known(const CudaDeviceInfo& info, const MachineProfile& profile) {
+  const bool same_name = info.name.find("H200") != std::string::npos || info.name.find("H100") != std::string::npos ||
+                         info.name.find("A100") != std::string::npos;
+  return same_name && info.sms == profile.gpu.sms;
+}
+
+// Bytes per microsecond by clock and width of the memory bus, two transfers a clock; 0 where the driver does not say.
+double nominal_read_rate(std::int32_t device) {
+  int kilohertz = 0;
+  int bits = 0;
+  cuda::check_cuda(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device), "cudaDeviceGetAttribute");
+  cuda::check_cuda(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device), "cudaDeviceGetAttribute");
+  return 2.0 * kilohertz / 1e3 * bits / 8;
+}
+
+// Work rates follow the SMs, memory its own rate, times stay.
+void scale(MachineProfile& profile, const CudaDeviceInfo& info, std::int32_t device) {
+  const double sms = static_cast<double>(info.sms) / profile.gpu.sms;
+  const double nominal = nominal_read_rate(device);
+  const double read = nominal > 0 ? nominal * kReadShare : profile.read_bytes_per_us * sms;
+  profile.name = info.name;
+  profile.workers = info.sms;
+  profile.read_bytes_per_us = read;
+  profile.flops_per_us *= sms;
+  profile.cache_bytes_per_us = std::max(profile.cache_bytes_per_us * sms, read);
+  profile.partial_us_per_kib = 2.0 * 1024 * info.sms / read;  // written once and read once at an SM's share
+  profile.llc_bytes = info.l2_bytes;
+}
+
+/// Of the persistent kernel at head size 128.
+std::int32_t ctas_per_sm(std::int32_t device) {
+  const cuda::DeviceScope scope(device);
+  const std::vector<cuda::sm80::KernelFacts> facts = cuda::sm80::kernel_facts(DType::kF16, 128);
+  return facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1);
+}
+
+}  // namespace
+
+MachineProfile cuda_profile(std::int32_t device) {
+  const CudaDeviceInfo info = cuda_device_info(device);
+  MachineProfile profile = known_profile(nearest_file(info));
+  if (!is_known(info, profile)) scale(profile, info, device);
+  profile.gpu = info.limits;
+  // What this build's kernels are: tiles of mma.sync, whose rows come by 16, one KV tile for each m. A plan for another
+  // head size than 128 names these tiles too; the executor takes the kernel of the same m.
+  profile.tiles = cuda::sm80::tiles(128);
+  profile.tile_steps.clear();
+  profile.row_quantum = 16;
+  profile.half_rows = 0;
+  profile.flop_efficiency = kFlopEfficiency;
+  profile.memory_overlap = kMemoryOverlap;
+  // Several CTAs share an SM, and what it has.
+  const std::int32_t ctas = ctas_per_sm(device);
+  profile.workers = info.sms * ctas;
+  profile.worker_read_bytes_per_us = kReadAlone * profile.read_bytes_per_us / profile.workers;
+  profile.partial_us_per_kib *= ctas;
+  return profile;
+}
+
+}  // namespace trunkline

@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "exec/cuda/resolve.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::cuda {
+namespace {
+
+constexpr unsigned kThreads = 128;
+constexpr std::size_t kMaxBlocks = 1024;
+
+struct LiveRow {
+  std::int64_t ids_begin;
+  std::int32_t kv_len;
+};
+
+__device__ LiveRow live_row(const ResolveArgs& args, std::int32_t row) {
+  const DeviceRows& rows = args.rows;
+  const std::int64_t begin =
+      rows.indptr != nullptr ? rows.indptr[row] : (rows.row_map != nullptr ? rows.row_map[row] : row) * rows.width;
+  const std::int64_t end = rows.indptr != nullptr ? rows.indptr[row + 1] : begin + rows.width;
+  const std::int32_t kv_len = args.kv_lens[row];
+  const bool inside = begin >= 0 && begin <= end && end <= rows.entries;
+  if (!inside || kv_len < 0 || kv_len > (end - begin) * rows.page_size) return {0, 0};
+  return {begin, kv_len};
+}
+
+__device__ ResolvedQuery resolve_query(const ResolveArgs& args, const RowQuery& query) {
+  const std::int32_t limit = live_row(args, query.row).kv_len - query.from_end;
+  return {query.token, limit < 0 ? 0 : limit};
+}
+
+// KvSpan::at, and within the request.
+__device__ ResolvedSpan resolve_span(const ResolveArgs& args, const RowSpan& span) {
+  const LiveRow live = live_row(args, span.row);
+  const std::int32_t first = (span.flags & kSpanBeginFromEnd) != 0 ? live.kv_len + span.begin : span.begin;
+  const std::int32_t last = (span.flags & kSpanEndFromEnd) != 0 ? live.kv_len + span.end : span.end;
+  const std::int32_t begin = first < 0 ? 0 : first;
+  const std::int32_t end = last < live.kv_len ? last : live.kv_len;
+  return {live.ids_begin, begin, end < begin ? begin : end, span.mask, (span.flags & kSpanTokenMask) != 0 ? 1 : 0};
+}
+
+__global__ void __launch_bounds__(kThreads) resolve_kernel(const __grid_constant__ ResolveArgs args) {
+  const auto thread = static_cast<std::int32_t>(blockIdx.x * kThreads + threadIdx.x);
+  const auto threads = static_cast<std::int32_t>(gridDim.x * kThreads);
+  const PlanCounts counts = *args.plan.counts;
+  for (std::int32_t i = thread; i < counts.spans; i += threads) {
+    args.step.spans[i] = resolve_span(args, args.plan.spans[i]);
+  }
+  for (std::int32_t i = thread; i < counts.queries; i += threads) {
+    args.step.queries[i] = resolve_query(args, args.plan.queries[i]);
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_resolve(const ResolveArgs& args, std::size_t most, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>((most + kThreads - 1) / kThreads, 1, kMaxBlocks));
+  resolve_kernel<<<blocks, kThreads, 0, stream>>>(args);
+  return cudaGetLastError();
+}
+
+}  // namespace trunkline::cuda

@@ -1,0 +1,128 @@
+// The consumer warps: take tiles from the ring, attend, write.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/sm80/attend.cuh"
+#include "exec/cuda/sm80/epilogue.cuh"
+#include "exec/cuda/sm80/shared_memory.cuh"
+
+namespace trunkline::cuda::sm80 {
+
+/// \tparam kTileRows rows of all items, or 0 where they differ.
+template <class Element, int kDim, int kTileRows>
+class Consumer {
+  using Size = Sizes<kDim>;
+  // The most tokens of a stage that one warp takes: those of a tile whose rows need all warps.
+  static constexpr int kMostRows = kTileRows == 0 ? kMaxTileRows : kTileRows;
+  static constexpr int kMostTokens = most(16, stage_tokens(kDim) * kMostRows / kMaxTileRows);
+
+ public:
+  __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory<kDim>& shared, unsigned thread)
+      : args_(args), shared_(shared), rows_(thread, fabsf(args.layer.scale_log2)) {}
+
+  __device__ __forceinline__ void run() {
+    for (;;) {
+      wait_for_slot();
+      const TaskInfo& task = shared_.tasks[shared_.stages[place_.slot()].task];
+      if (task.rows == 0) return;
+      begin(task);
+      while (!take_stage()) {
+      }
+      write(place_.slot_before());
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void wait_for_slot() const {
+    barrier_wait(shared_address(&shared_.full[place_.slot()]), place_.parity());
+  }
+
+  // All lanes arrive, each after its own reads. One lane for all, after __syncwarp(), is slower (4 % of a launch of
+  // tiles of 64 rows on an H200), and compute-sanitizer's racecheck does not follow it.
+  __device__ __forceinline__ void release(int slot) const { barrier_arrive(shared_address(&shared_.empty[slot])); }
+
+  __device__ __forceinline__ std::uint32_t slot_address(int slot) const { return shared_address(shared_.slots[slot]); }
+  // Of kWarpRows: which of the tile's the warp holds, together with the warps of the same rest.
+  __device__ __forceinline__ int row_group(const TaskInfo& task) const {
+    return rows_.warp() & ((1 << task.row_shift) - 1);
+  }
+
+  __device__ __forceinline__ void begin(const TaskInfo& task) {
+    const int first = row_group(task) * kWarpRows;
+    const int tile_rows = kWarpRows << task.row_shift;
+    for (int loaded = 0; loaded < tile_rows; loaded += Size::kTokens) {
+      if (loaded > 0) wait_for_slot();
+      if (first >= loaded && first < loaded + Size::kTokens)
+        rows_.load_queries(slot_address(place_.slot()), first - loaded, args_.layer.scale_log2 < 0);
+      release(place_.slot());
+      place_.advance();
+    }
+    rows_.clear();
+  }
+
+  // \return whether it was the task's last; its slots are then not yet released.
+  __device__ __forceinline__ bool take_stage() {
+    wait_for_slot();
+    rows_.thread = opaque(rows_.thread);
+    const WarpShare share = shared_.stages[place_.slot()].shares[rows_.warp()];
+    switch (share.count()) {
+      case 0:
+        if (!share.last()) release(place_.slot());
+        place_.advance();
+        wait_for_slot();
+        break;
+      case 1: attend<16>(share); break;
+      case 2: attend<least(32, kMostTokens)>(share); break;
+      default: attend<kMostTokens>(share); break;
+    }
+    if (!share.last()) release(place_.slot());
+    place_.advance();
+    return share.last();
+  }
+
+  // The ring's place moves from the stage's K to its V.
+  template <int kTokens>
+  __device__ __forceinline__ void attend(const WarpShare& share) {
+    const int k_slot = place_.slot();
+    std::uint32_t weights[kTokens / 16][4];
+    {
+      float logits[kTokens / 8][4];
+      rows_.template multiply_keys<kTokens>(slot_address(k_slot), share.first(), logits);
+      if (share.masked()) hide<kTokens>(k_slot, share.first(), logits);
+      if (!share.last()) release(k_slot);
+      rows_.template soften<kTokens>(logits, weights);
+    }
+    rows_.thread = opaque(rows_.thread);
+    place_.advance();
+    wait_for_slot();
+    rows_.template multiply_values<kTokens>(slot_address(place_.slot()), share.first(), weights);
+  }
+
+  template <int kTokens>
+  __device__ __forceinline__ void hide(int k_slot, int first, float (&logits)[kTokens / 8][4]) const {
+    const StageInfo<Size::kTokens>& info = shared_.stages[k_slot];
+    const TaskInfo& task = shared_.tasks[info.task];
+    const std::uint8_t* row_query = task.row_query + row_group(task) * kWarpRows + rows_.lane() / 4;
+    const int query[2] = {row_query[0], row_query[8]};
+    rows_.template hide<kTokens>(info.visible + first, query, logits);
+  }
+
+  // The task's O and LSE; then its last two slots are free.
+  __device__ __forceinline__ void write(int v_slot) {
+    const int k_slot = v_slot == 0 ? Size::kSlots - 1 : v_slot - 1;
+    const TaskInfo& task = shared_.tasks[shared_.stages[k_slot].task];
+    Epilogue<Element, kDim>(args_, shared_, task, k_slot, v_slot, rows_.thread).run(rows_);
+    release(k_slot);
+    release(v_slot);
+  }
+
+  const ForwardArgs& args_;
+  SharedMemory<kDim>& shared_;
+  WarpRows<Element, kDim> rows_;
+  RingPlace<Size::kSlots> place_;
+};
+
+}  // namespace trunkline::cuda::sm80

@@ -1,0 +1,106 @@
+#include "exec/cuda/upload.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "base/check.hpp"
+#include "exec/live_rows.hpp"
+
+namespace trunkline::cuda {
+namespace {
+
+template <class T>
+void copy_list(const std::vector<T>& list, std::byte* to) {
+  if (!list.empty()) std::memcpy(to, list.data(), list.size() * sizeof(T));
+}
+
+template <class T>
+std::span<T> list_at(std::byte* base, std::size_t offset, std::size_t count) {
+  return {reinterpret_cast<T*>(base + offset), count};
+}
+
+PlanCounts counts_of(const Plan& plan) {
+  PlanCounts counts{};
+  counts.queries = static_cast<std::int32_t>(plan.queries.size());
+  counts.items = static_cast<std::int32_t>(plan.items.size());
+  counts.spans = static_cast<std::int32_t>(plan.spans.size());
+  counts.merges = static_cast<std::int32_t>(plan.merge_queries.size());
+  counts.partials = plan.partials;
+  for (const WorkItem& item : plan.items) {
+    counts.max_rows = std::max(counts.max_rows, item.queries.size() * plan.shape.group_size());
+  }
+  return counts;
+}
+
+std::string text_of(const std::vector<TileShape>& tiles) {
+  std::ostringstream text;
+  for (const TileShape& tile : tiles) text << (text.tellp() > 0 ? ", " : "") << tile.m << " x " << tile.n;
+  return text.str();
+}
+
+}  // namespace
+
+int kernel_tile(const std::vector<TileShape>& tiles, TileShape tile) {
+  int found = -1;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    if (tiles[i] == tile) return static_cast<int>(i);
+    if (found < 0 && tiles[i].m == tile.m) found = static_cast<int>(i);
+  }
+  return found;
+}
+
+std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles) {
+  std::uint32_t used = 0;
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const WorkItem& item = plan.items[i];
+    const int tile = kernel_tile(tiles, item.tile);
+    if (tile < 0) {
+      fail(ErrorCode::kUnsupported, "items[", i, "].tile is ", item.tile.m, " x ", item.tile.n,
+           "; compiled for head_dim ", plan.shape.head_dim, ": ", text_of(tiles), "; plan with cuda_profile()");
+    }
+    if (item.queries.size() * plan.shape.group_size() > item.tile.m) {
+      fail(ErrorCode::kUnsupported, "items[", i, "] has ", item.queries.size() * plan.shape.group_size(),
+           " rows, more than its tile of ", item.tile.m);
+    }
+    used |= std::uint32_t{1} << tile;
+  }
+  return used;
+}
+
+std::size_t upload_bytes(const Plan& plan, const WorkspaceLayout& layout) {
+  return layout.masks + plan.masks.size() * sizeof(QueryMask);
+}
+
+void write_upload(const Plan& plan, const Batch& batch, const std::vector<TileShape>& tiles,
+                  const WorkspaceLayout& layout, std::span<std::int32_t> slot_table, std::byte* to) {
+  check_live_batch(plan, batch);
+  const LiveRows rows(slot_table, batch);
+  const auto queries = list_at<RowQuery>(to, layout.queries, plan.queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    const Query& query = plan.queries[i];
+    const std::int32_t row = rows.row_of(query);
+    queries[i] = {row, batch.query_begin(row) + query.token, query.from_end};
+  }
+  const auto spans = list_at<RowSpan>(to, layout.spans, plan.spans.size());
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const KvSpan& span = plan.spans[i];
+    spans[i] = {rows.row_of(span, i), span.begin, span.end, span.mask, span.flags};
+  }
+  const auto items = list_at<WorkItem>(to, layout.items, plan.items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i] = plan.items[i];
+    items[i].tile = tiles[static_cast<std::size_t>(kernel_tile(tiles, items[i].tile))];
+  }
+  std::memset(to + layout.queues, 0, kMaxQueues * sizeof(QueueCounters));
+  list_at<PlanCounts>(to, layout.counts, 1)[0] = counts_of(plan);
+  copy_list(plan.item_queries, to + layout.item_queries);
+  copy_list(plan.item_outputs, to + layout.item_outputs);
+  copy_list(plan.merge_queries, to + layout.merge_queries);
+  copy_list(plan.merge_begin, to + layout.merge_begin);
+  copy_list(plan.merge_slots, to + layout.merge_slots);
+  copy_list(plan.schedule, to + layout.schedule);
+  copy_list(plan.masks, to + layout.masks);
+}
+
+}  // namespace trunkline::cuda

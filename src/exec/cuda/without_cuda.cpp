@@ -1,0 +1,64 @@
+// What trunkline/cuda.hpp says in a build without CUDA.
+#include <cstddef>
+
+#include "base/check.hpp"
+#include "exec/cuda/support.hpp"
+#include "trunkline/cuda.hpp"
+
+namespace trunkline {
+namespace {
+
+constexpr const char* kReason =
+    "CUDA is not built into this binary: nvcc was not found when it was built, or it was configured with "
+    "-DTRUNKLINE_CUDA=OFF";
+
+[[noreturn]] void refuse() {
+  fail(ErrorCode::kUnsupported, kReason);
+}
+
+}  // namespace
+
+namespace cuda {
+
+Support supports_shape(const AttentionShape&) {
+  return {false, concat("device cuda cannot be used: ", kReason, "; supported: cpu")};
+}
+
+}  // namespace cuda
+
+CudaStatus cuda_status() {
+  return {false, kReason, 0};
+}
+CudaDeviceInfo cuda_device_info(std::int32_t) {
+  refuse();
+}
+MachineProfile cuda_profile(std::int32_t) {
+  refuse();
+}
+
+// No executor can be made, so its functions are never reached.
+struct CudaExecutor::State {};
+CudaExecutor::CudaExecutor(CudaOptions) {
+  refuse();
+}
+CudaExecutor::~CudaExecutor() = default;
+CudaExecutor::CudaExecutor(CudaExecutor&&) noexcept = default;
+CudaExecutor& CudaExecutor::operator=(CudaExecutor&&) noexcept = default;
+Support CudaExecutor::supports(const AttentionShape& shape) const {
+  return cuda::supports_shape(shape);
+}
+std::size_t CudaExecutor::workspace_bytes(const Plan&) const {
+  refuse();
+}
+void CudaExecutor::upload(const Plan&, const Batch&, void*, std::size_t, void*) {
+  refuse();
+}
+void CudaExecutor::resolve(const CudaBatch&, void*, void*) {
+  refuse();
+}
+void CudaExecutor::run(const AttentionArgs&, void*, void*) {
+  refuse();
+}
+void CudaExecutor::release(void*) {}
+
+}  // namespace trunkline

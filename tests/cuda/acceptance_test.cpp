@@ -1,0 +1,150 @@
+// The cases that each published system fails somewhere: one test each, on every policy, cut and forward mode.
+#include <gtest/gtest.h>
+
+#include "cuda/device_case.hpp"
+#include "kv/paged_batch.hpp"
+#include "kv/prefix_tree.hpp"
+#include "support/policies.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+constexpr std::int32_t kManyWorkers = 96;
+
+class CudaAcceptance : public CudaTest {
+ protected:
+  void expect_tree_matches(const PrefixTree& tree, std::int32_t group, std::int32_t page_size = 16,
+                           std::int32_t head_dim = 64, DType dtype = DType::kF16) {
+    SCOPED_TRACE(::testing::Message() << tree.name << ", g " << group << ", pages of " << page_size << ", d "
+                                      << head_dim << ", " << name_of(dtype));
+    const PagedBatch paged = lay_out_pages(tree, page_size, 7);
+    const AttentionCase test(make_shape(2, group, head_dim, page_size, dtype), paged.view());
+    expect_all_policies_match(test, cutting_gpu_profile(kManyWorkers));
+  }
+};
+
+TEST_F(CudaAcceptance, SeveralRootsAndOddGroups) {
+  const PrefixTree tree = tree_from_levels("3,6,12/40,33,17");
+  for (const std::int32_t group : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16}) expect_tree_matches(tree, group);
+}
+
+TEST_F(CudaAcceptance, EveryHeadSizeAndType) {
+  const PrefixTree tree = tree_from_levels("1,3,9/170,65,31");
+  for (const std::int32_t head_dim : {64, 128, 256}) {
+    for (const DType dtype : {DType::kF16, DType::kBF16}) expect_tree_matches(tree, 4, 16, head_dim, dtype);
+  }
+}
+
+TEST_F(CudaAcceptance, EveryPageSize) {
+  const PrefixTree tree = tree_from_levels("1,3,9/170,65,31");
+  for (const std::int32_t page_size : {1, 3, 16, 24, 32, 64, 128}) expect_tree_matches(tree, 4, page_size, 128);
+}
+
+TEST_F(CudaAcceptance, QueryEndingInsideANode) {
+  // The first request's whole text is the beginning of the others': it ends in the middle of their first node, and
+  // inside a page.
+  const PrefixTree tree{"inner ends", {-1, 0, 1, 1}, {40, 30, 50, 9}, {0, 1, 2, 3}};
+  expect_tree_matches(tree, 4);
+  expect_tree_matches(tree, 4, 1);
+}
+
+TEST_F(CudaAcceptance, SameLastPageWithDifferentLengths) {
+  const std::vector<std::int32_t> ids{3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 0};
+  const std::vector<std::int32_t> lens{37, 40, 48, 20};
+  Batch batch;
+  batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 4, 3, 16);
+  batch.kv_lens = lens;
+  batch.num_pages = 5;
+  const AttentionCase test(make_shape(2, 4, 64, 16), batch);
+  expect_all_policies_match(test, cutting_gpu_profile(kManyWorkers));
+}
+
+TEST_F(CudaAcceptance, UnevenDepthWithKvSplit) {
+  const PrefixTree tree{"uneven", {-1, 0, 1, 2, 0, -1, 3}, {700, 300, 400, 90, 1500, 2000, 16}, {1, 2, 6, 3, 4, 5, 4}};
+  expect_tree_matches(tree, 4);
+}
+
+TEST_F(CudaAcceptance, ManyShortRequestsAndOneOf128K) {
+  PrefixTree tree;
+  tree.name = "long tail";
+  for (std::int32_t request = 0; request < 64; ++request) {
+    tree.parent.push_back(-1);
+    tree.tokens.push_back(request == 0 ? 128 << 10 : 100 + request);
+    tree.end_node.push_back(request);
+  }
+  const PagedBatch paged = lay_out_pages(tree, 16, 1);
+  const AttentionCase test(make_shape(1, 2, 64, 16), paged.view());
+  for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
+    const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(kManyWorkers),
+                                options_of(Policy::kAuto, split));
+    std::int32_t most = 0;
+    for (std::size_t i = 0; i + 1 < plan.merge_begin.size(); ++i) {
+      most = std::max(most, plan.merge_begin[i + 1] - plan.merge_begin[i]);
+    }
+    if (split == KvSplit::kMean) {
+      EXPECT_GT(most, 32) << "partials of one query: the limit of a published kernel";
+    }
+    EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16))) << name_of(split);
+  }
+}
+
+TEST_F(CudaAcceptance, NoSharingWithMixedShortLengths) {
+  expect_tree_matches(PrefixTree{"mixed", {-1, -1, -1, -1}, {60, 100, 200, 1000}, {0, 1, 2, 3}}, 4, 16, 128);
+}
+
+TEST_F(CudaAcceptance, OneRequestWithVeryManyPages) {
+  expect_tree_matches(PrefixTree{"one", {-1}, {9000}, {0}}, 2, 1);
+}
+
+TEST_F(CudaAcceptance, ThreeAndMoreSiblings) {
+  expect_tree_matches(tree_from_levels("1,3,15/64,48,20"), 6);
+}
+
+TEST_F(CudaAcceptance, ManyQueriesOnANode) {
+  for (const char* levels : {"1,17/64,20", "1,33/64,20", "1,65/64,20", "1,129/64,20", "1,300/64,3"}) {
+    expect_tree_matches(tree_from_levels(levels), 2);
+  }
+}
+
+TEST_F(CudaAcceptance, EmptyRequests) {
+  expect_tree_matches(PrefixTree{"empty", {-1, 0}, {30, 20}, {-1, 1, -1, 0, -1}}, 4);
+  expect_tree_matches(PrefixTree{"all empty", {}, {}, {-1, -1}}, 4);
+}
+
+TEST_F(CudaAcceptance, DuplicatesOfOneRequest) {
+  expect_tree_matches(PrefixTree{"duplicates", {-1, 0}, {50, 41}, {1, 1, 1, 0, 0, 1}}, 8);
+}
+
+TEST_F(CudaAcceptance, NoRequestsAtAll) {
+  Batch batch;
+  batch.pages = PageTable::dense(std::span<const std::int32_t>(), 0, 0, 16);
+  const Plan plan = make_plan(build_forest(batch), on_cuda(make_shape(2, 4, 64, 16)), cutting_gpu_profile(4), {});
+  CudaExecutor executor;
+  const DeviceMemory workspace(executor.workspace_bytes(plan));
+  executor.upload(plan, batch, workspace.data(), workspace.size(), nullptr);
+  executor.resolve({batch.pages, nullptr}, workspace.data(), nullptr);
+  EXPECT_NO_THROW(executor.run({}, workspace.data(), nullptr));
+  check(cudaDeviceSynchronize());
+}
+
+// A tree of drafts with so many tokens: each follows one of those before it.
+std::vector<std::int32_t> draft_tree(std::int32_t tokens, std::int32_t branches) {
+  std::vector<std::int32_t> parents{-1};
+  for (std::int32_t i = 1; i < tokens; ++i) parents.push_back((i - 1) / branches);
+  return parents;
+}
+
+TEST_F(CudaAcceptance, TokenTrees) {
+  for (const std::int32_t tokens : {5, 26, 64, 130, 256}) {
+    for (const std::int32_t past : {0, 5, 133}) {
+      const PrefixTree alone{"alone", {-1}, {past}, {0}, {draft_tree(tokens, 3)}};
+      expect_tree_matches(alone, 4, 24);
+    }
+  }
+  PrefixTree batch{"over a shared prefix", {-1, 0, 0}, {90, 20, 33}, {0, 1, 2, 2}, {}};
+  batch.drafts = {draft_tree(26, 2), {}, draft_tree(64, 4), draft_tree(6, 1)};
+  for (const std::int32_t group : {1, 3, 8}) expect_tree_matches(batch, group, 16, 128);
+}
+
+}  // namespace
+}  // namespace trunkline::testing

@@ -1,0 +1,123 @@
+// An AttentionCase on the GPU: its tensors and tables in device memory, and runs of plans there.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exec/attention_case.hpp"
+#include "trunkline/cuda.hpp"
+
+namespace trunkline::testing {
+
+/// Skips its tests, with the reason, where there is no GPU.
+class CudaTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const CudaStatus status = cuda_status(); !status.usable) GTEST_SKIP() << status.reason;
+  }
+};
+
+/// \throws Error when a call of the CUDA runtime fails.
+void check(cudaError_t error);
+
+/// Device memory with a guard behind it: stray writes there fail the test.
+class DeviceMemory {
+ public:
+  /// Filled with bytes that are no small number: 0xA5, or a NaN in 16 and 32 bits where `nan`.
+  explicit DeviceMemory(std::size_t bytes, bool nan = false);
+  DeviceMemory(const void* host, std::size_t bytes);
+  template <class T>
+  explicit DeviceMemory(const std::vector<T>& host) : DeviceMemory(host.data(), host.size() * sizeof(T)) {}
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  void* data() const { return data_; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+  std::size_t size() const { return size_; }
+  /// Waits for the whole device.
+  void download(void* host) const;
+  void write(const void* host, std::size_t bytes);
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// The tables and lengths of a batch on the device.
+class DeviceBatch {
+ public:
+  explicit DeviceBatch(const Batch& batch);
+  const CudaBatch& view() const { return view_; }
+  /// Other ids and lengths at the same addresses, as an engine's next step has them; the table must be as large.
+  void overwrite(const Batch& batch);
+
+ private:
+  std::unique_ptr<DeviceMemory> ids_;
+  std::unique_ptr<DeviceMemory> indptr_;
+  std::unique_ptr<DeviceMemory> row_map_;
+  std::unique_ptr<DeviceMemory> kv_lens_;
+  CudaBatch view_;
+};
+
+AttentionShape on_cuda(AttentionShape shape);
+
+/// A profile with the tiles of the compiled kernels, on which cutting pays at every length that a test can afford.
+MachineProfile cutting_gpu_profile(std::int32_t workers);
+
+/// How outputs are asked for; what a test reads is always O in fp32 and the natural LSE, [T, Hq].
+struct OutputForm {
+  bool narrow = false;       ///< O in the shape's type instead of fp32
+  bool base_two = false;     ///< LSE
+  bool heads_first = false;  ///< LSE [Hq, T], O [Hq, T, d]
+};
+
+/// Tensors of a case on the device.
+class DeviceTensors {
+ public:
+  explicit DeviceTensors(const AttentionCase& test, const OutputForm& form = {});
+  const AttentionArgs& args() const { return args_; }
+  /// Fills O and LSE with NaN.
+  void poison();
+  AttentionOutput download() const;
+  /// K, V and Q of a case of the same sizes.
+  void copy_inputs(const AttentionCase& from);
+
+ private:
+  const AttentionCase& test_;
+  OutputForm form_;
+  DeviceMemory q_;
+  DeviceMemory k_;
+  DeviceMemory v_;
+  DeviceMemory out_;
+  DeviceMemory lse_;
+  AttentionArgs args_;
+};
+
+/// Uploads, resolves and runs a plan on memory of its own.
+AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, const CudaOptions& options = {},
+                         const OutputForm& form = {});
+/// The same on tensors and a table that are there, for many plans of one case.
+AttentionOutput run_cuda(const Plan& plan, const Batch& batch, CudaExecutor& executor, const DeviceBatch& on_device,
+                         DeviceTensors& tensors);
+
+/// One executor of each mode, kept for all tests of the binary.
+CudaExecutor& executor_of(ForwardMode mode);
+inline constexpr ForwardMode kForwardModes[] = {ForwardMode::kPersistent, ForwardMode::kStreams, ForwardMode::kSerial};
+
+/// Of O against the oracle, whose inputs are the same: P has 16 bits before it meets V, 11 of them of precision in
+/// fp16 and 8 in bf16; a 16-bit O is rounded once more. Elements are normal, sums of them at most about 4.
+double tolerance_of(DType dtype, bool narrow = false);
+
+/// All policies x cuts x modes on a case; every fourth run has other output forms.
+void expect_all_policies_match(const AttentionCase& test, const MachineProfile& profile);
+
+}  // namespace trunkline::testing

@@ -1,0 +1,160 @@
+// What the device and the compiled kernels are, what a run costs the host, and a pool of more than 2^31 elements.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "base/half.hpp"
+#include "cuda/device_case.hpp"
+#include "exec/cuda/sm80/launch.hpp"
+#include "kv/paged_batch.hpp"
+#include "support/policies.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+class CudaDevice : public CudaTest {};
+
+TEST_F(CudaDevice, InfoAndProfile) {
+  const CudaDeviceInfo info = cuda_device_info(0);
+  EXPECT_GE(info.major, 8);
+  EXPECT_GT(info.sms, 0);
+  EXPECT_GT(info.limits.shared_bytes_per_cta, 48 << 10);
+  const MachineProfile profile = cuda_profile(0);
+  EXPECT_GE(profile.workers, info.sms);  // CTAs: several may share an SM
+  EXPECT_EQ(profile.workers % info.sms, 0);
+  EXPECT_EQ(profile.gpu.sms, info.sms);
+  EXPECT_EQ(profile.tiles, cuda::sm80::tiles(128));
+  EXPECT_GT(profile.read_bytes_per_us, 1e5);
+  if (info.name.find("H200") != std::string::npos && info.sms == 132) {
+    EXPECT_EQ(profile.read_bytes_per_us, 4'670'000);
+  }
+}
+
+TEST_F(CudaDevice, KernelsFitAndDoNotSpill) {
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    for (const std::int32_t head_dim : {64, 128, 256}) {
+      ASSERT_TRUE(cuda::sm80::supports(dtype, head_dim));
+      const std::vector<cuda::sm80::KernelFacts> facts = cuda::sm80::kernel_facts(dtype, head_dim);
+      ASSERT_EQ(facts.size(), cuda::sm80::tiles(head_dim).size() + 1);
+      for (const cuda::sm80::KernelFacts& kernel : facts) {
+        SCOPED_TRACE(::testing::Message()
+                     << name_of(dtype) << " d " << head_dim << " tile " << kernel.tile.m << " x " << kernel.tile.n
+                     << ": " << kernel.registers << " registers, " << kernel.shared_bytes << " bytes shared");
+        EXPECT_EQ(kernel.local_bytes, 0U) << "registers spill";
+        EXPECT_GE(kernel.ctas_per_sm, 1);
+      }
+    }
+  }
+}
+
+TEST_F(CudaDevice, ProfilePlansRun) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,4,32/2048,512,256"), 16, 3);
+  for (const std::int32_t head_dim : {64, 128, 256}) {
+    const AttentionCase test(make_shape(2, 4, head_dim, 16), paged.view());
+    for (const Policy policy : all_policies()) {
+      const Plan plan =
+          make_plan(test.forest(), on_cuda(test.shape()), cuda_profile(0), options_of(policy, KvSplit::kOwn));
+      EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16))) << name_of(policy);
+    }
+  }
+}
+
+double median_us(const std::function<void()>& call, const std::function<void()>& between) {
+  std::vector<double> times;
+  for (int i = 0; i < 400; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+    if (i % 8 == 7) between();  // the queue of launches must not fill up
+  }
+  std::nth_element(times.begin(), times.begin() + 200, times.end());
+  return times[200];
+}
+
+// The figure to hold is 15 us for upload and run together with their launches.
+TEST_F(CudaDevice, HostTimeOfARun) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,4,64/512,128,64"), 16, 3);
+  const AttentionCase test(make_shape(8, 4, 128, 16), paged.view());
+  const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(132),
+                              options_of(Policy::kNode, KvSplit::kMean));
+  ASSERT_GT(plan.partials, 0);
+  const DeviceBatch on_device(test.batch());
+  const DeviceTensors tensors(test);
+  for (const ForwardMode mode : kForwardModes) {
+    CudaExecutor& executor = executor_of(mode);
+    const DeviceMemory workspace(executor.workspace_bytes(plan));
+    const auto wait = [] { check(cudaDeviceSynchronize()); };
+    const double upload =
+        median_us([&] { executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr); }, wait);
+    const double resolve = median_us([&] { executor.resolve(on_device.view(), workspace.data(), nullptr); }, wait);
+    const double run = median_us([&] { executor.run(tensors.args(), workspace.data(), nullptr); }, wait);
+    std::cout << "host time, " << name_of(mode) << ": upload " << upload << " us (" << plan.items.size()
+              << " items), resolve " << resolve << " us, run " << run << " us\n";
+    if (mode == ForwardMode::kPersistent) {
+      EXPECT_LT(run, 15);
+    }
+    executor.release(workspace.data());
+  }
+}
+
+// Both caches are one pool of which two pages are touched: every offset must be 64 bits wide.
+TEST_F(CudaDevice, PoolOfMoreThan31BitsOfElements) {
+  const AttentionShape shape = make_shape(2, 4, 64, 16);
+  constexpr std::int64_t kPageElements = 2 * 64 * 16;
+  constexpr std::int64_t kPages = (std::int64_t{1} << 31) / kPageElements + 8;
+  constexpr auto kBytes = static_cast<std::size_t>(kPages * kPageElements * 2);
+  void* pool = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pool == MAP_FAILED) GTEST_SKIP() << "no " << kBytes << " bytes of address space";
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total));
+  if (free < kBytes + (std::size_t{1} << 30)) GTEST_SKIP() << "no " << kBytes << " bytes of device memory";
+  auto* cache = static_cast<std::uint16_t*>(pool);
+  constexpr std::int32_t kLast = static_cast<std::int32_t>(kPages) - 1;
+  const std::vector<std::int32_t> ids{kLast, kLast - 1};
+  const std::vector<std::int32_t> lens{20};
+  constexpr std::int64_t kFirstUsed = (kLast - 1) * kPageElements;
+  for (std::int64_t i = kFirstUsed; i < kPages * kPageElements; ++i) {
+    cache[i] = f32_to_f16(static_cast<float>(i % 13) * 0.1F - 0.6F);
+  }
+  std::vector<std::uint16_t> q(8 * 64);
+  for (std::size_t i = 0; i < q.size(); ++i) q[i] = f32_to_f16(static_cast<float>(i % 7) * 0.3F - 0.9F);
+  Batch batch;
+  batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 1, 2, 16);
+  batch.kv_lens = lens;
+  batch.num_pages = kPages;
+  std::vector<float> expected(8 * 64);
+  AttentionArgs args;
+  args.q = q.data();
+  args.k = args.v = nhd_cache(cache, shape);
+  args.out = expected.data();
+  args.out_dtype = DType::kF32;
+  reference_attention(shape, batch, args);
+
+  const DeviceMemory device_cache(kBytes, true);
+  check(cudaMemcpy(device_cache.as<std::uint16_t>() + kFirstUsed, cache + kFirstUsed, 4 * kPageElements,
+                   cudaMemcpyHostToDevice));
+  munmap(pool, kBytes);
+  const DeviceMemory device_q(q);
+  const DeviceMemory out(expected.size() * sizeof(float), true);
+  const DeviceBatch on_device(batch);
+  const Plan plan = make_plan(build_forest(batch), on_cuda(shape), cutting_gpu_profile(2), {});
+  CudaExecutor executor;
+  const DeviceMemory workspace(executor.workspace_bytes(plan));
+  args.q = device_q.data();
+  args.k = args.v = nhd_cache(device_cache.data(), shape);
+  args.out = out.data();
+  executor.upload(plan, batch, workspace.data(), workspace.size(), nullptr);
+  executor.resolve(on_device.view(), workspace.data(), nullptr);
+  executor.run(args, workspace.data(), nullptr);
+  std::vector<float> actual(expected.size());
+  out.download(actual.data());
+  for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 1e-3);
+}
+
+}  // namespace
+}  // namespace trunkline::testing

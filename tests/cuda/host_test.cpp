@@ -1,0 +1,124 @@
+// What can be shown without a GPU: status, support, names, the layout of workspaces and what is uploaded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "cuda/device_case.hpp"
+#include "exec/cuda/upload.hpp"
+#include "exec/cuda/workspace.hpp"
+#include "exec/live_rows.hpp"
+#include "kv/paged_batch.hpp"
+#include "support/expect_error.hpp"
+#include "support/policies.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+using cuda::PlanCounts;
+using cuda::RowQuery;
+using cuda::RowSpan;
+using cuda::WorkspaceLayout;
+
+const std::vector<TileShape> kTiles{{16, 32}, {32, 32}, {64, 32}};
+
+TEST(CudaHost, StatusSaysWhy) {
+  const CudaStatus status = cuda_status();
+  EXPECT_EQ(status.usable, status.reason.empty()) << status.reason;
+  EXPECT_EQ(status.usable, status.devices > 0);
+  if (status.usable) return;
+  expect_error(ErrorCode::kUnsupported, status.reason, [] { CudaExecutor executor; });
+  expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_profile(0); });
+  EXPECT_THAT(supports(on_cuda(make_shape(8, 4, 128, 16))).reason, ::testing::HasSubstr(status.reason));
+}
+
+TEST(CudaHost, ForwardModesHaveNames) {
+  for (const ForwardMode mode : kForwardModes) EXPECT_EQ(forward_mode_from_name(name_of(mode)), mode);
+  expect_error(ErrorCode::kInvalidArgument, "\"fast\"; known: persistent, streams, serial",
+               [] { forward_mode_from_name("fast"); });
+}
+
+// Plans of one capacity lie at the same addresses, which captured graphs hold.
+TEST(CudaHost, OneCapacityIsOneLayout) {
+  const AttentionShape shape = on_cuda(make_shape(2, 4, 64, 16));
+  PlanOptions options;
+  options.capacity = {.queries = 64, .items = 512, .spans = 1024, .partials = 1024};
+  std::size_t bytes = 0;
+  std::size_t masks_at = 0;
+  for (const char* levels : {"1,3/40,20", "1,4,32/200,100,40", "40/33"}) {
+    const Forest forest = build_forest(lay_out_pages(tree_from_levels(levels), 16, 1).view());
+    for (const Policy policy : packing_policies()) {
+      options.policy = policy;
+      options.split = KvSplit::kMean;
+      const Plan plan = make_plan(forest, shape, cutting_gpu_profile(32), options);
+      const cuda::PlanRoom room = cuda::room_of_capacity(plan);
+      EXPECT_EQ(cuda::find_shortage(cuda::room_of_plan(plan), room).list, nullptr);
+      const WorkspaceLayout layout = cuda::lay_out(room, shape);
+      EXPECT_TRUE(bytes == 0 || (layout.bytes == bytes && layout.masks == masks_at)) << levels << name_of(policy);
+      bytes = layout.bytes;
+      masks_at = layout.masks;
+    }
+  }
+}
+
+TEST(CudaHost, ShortagesAreNamed) {
+  const cuda::PlanRoom room{.queries = 4, .items = 4, .item_queries = 8, .spans = 9};
+  cuda::PlanRoom needed = room;
+  EXPECT_EQ(cuda::find_shortage(needed, room).list, nullptr);
+  needed.spans = 10;
+  const cuda::Shortage shortage = cuda::find_shortage(needed, room);
+  EXPECT_STREQ(shortage.list, "spans");
+  EXPECT_EQ(shortage.needed, 10U);
+  EXPECT_EQ(shortage.room, 9U);
+}
+
+TEST(CudaHost, UploadsRowsInPlaceOfSlots) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,3/40,20"), 16, 1);
+  Batch batch = paged.view();
+  const std::vector<std::int32_t> slots{9, 4, 7};
+  const std::vector<std::uint32_t> generations{1, 2, 3};
+  batch.slots = slots;
+  batch.generations = generations;
+  const Plan plan = make_plan(build_forest(batch), on_cuda(make_shape(2, 4, 64, 16)), cutting_gpu_profile(2),
+                              options_of(Policy::kNode, KvSplit::kNone));
+  const WorkspaceLayout layout = cuda::lay_out(cuda::room_of_capacity(plan), plan.shape);
+  std::vector<std::int32_t> table(slot_table_size(3));
+  AlignedWorkspace memory(cuda::upload_bytes(plan, layout));
+  std::byte* const at = memory.bytes().data();
+  cuda::write_upload(plan, batch, kTiles, layout, table, at);
+  EXPECT_EQ(reinterpret_cast<const PlanCounts*>(at + layout.counts)->items,
+            static_cast<std::int32_t>(plan.items.size()));
+  for (std::size_t i = 0; i < plan.queries.size(); ++i) {
+    const RowQuery& query = reinterpret_cast<const RowQuery*>(at + layout.queries)[i];
+    EXPECT_EQ(slots[static_cast<std::size_t>(query.row)], plan.queries[i].slot);
+    EXPECT_EQ(query.token, query.row);
+  }
+  for (std::size_t i = 0; i < plan.spans.size(); ++i) {
+    const RowSpan& span = reinterpret_cast<const RowSpan*>(at + layout.spans)[i];
+    EXPECT_EQ(slots[static_cast<std::size_t>(span.row)], plan.spans[i].slot);
+    EXPECT_EQ(span.begin, plan.spans[i].begin);
+  }
+  for (std::size_t i = 0; i < plan.items.size(); ++i) {
+    const WorkItem& item = reinterpret_cast<const WorkItem*>(at + layout.items)[i];
+    EXPECT_EQ(item.tile, (TileShape{plan.items[i].tile.m, 32})) << "the kernel's own n";
+  }
+  for (int queue = 0; queue < cuda::kMaxQueues; ++queue) {
+    EXPECT_EQ(reinterpret_cast<const cuda::QueueCounters*>(at + layout.queues)[queue].next_task, 0);
+  }
+}
+
+TEST(CudaHost, TilesThatAreNotCompiledAreRefused) {
+  Plan plan;
+  plan.shape = on_cuda(make_shape(1, 4, 64, 16));
+  plan.items = {{{0, 4}, {0, 0}, {16, 128}}, {{4, 20}, {0, 0}, {64, 32}}};
+  EXPECT_EQ(cuda::used_tiles(plan, kTiles), 0b101U);
+  plan.items[1].tile.m = 128;
+  expect_error(ErrorCode::kUnsupported, "items[1].tile is 128 x 32; compiled for head_dim 64: 16 x 32, 32 x 32",
+               [&] { cuda::used_tiles(plan, kTiles); });
+  plan.items[1].tile.m = 32;
+  expect_error(ErrorCode::kUnsupported, "items[1] has 64 rows, more than its tile of 32",
+               [&] { cuda::used_tiles(plan, kTiles); });
+}
+
+}  // namespace
+}  // namespace trunkline::testing

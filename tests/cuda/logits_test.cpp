@@ -1,0 +1,85 @@
+// Very large and very negative logits, and numbers that are none: nothing lost, nothing swallowed, nothing leaked.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/half.hpp"
+#include "cuda/device_case.hpp"
+#include "kv/paged_batch.hpp"
+#include "support/policies.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+class CudaLogits : public CudaTest {
+ protected:
+  static void expect_policies_match(const AttentionCase& test, double tolerance) {
+    const DeviceBatch on_device(test.batch());
+    DeviceTensors tensors(test);
+    for (const Policy policy : packing_policies()) {
+      const Plan plan =
+          make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16), options_of(policy, KvSplit::kMean));
+      const AttentionOutput output =
+          run_cuda(plan, test.batch(), executor_of(ForwardMode::kPersistent), on_device, tensors);
+      EXPECT_TRUE(test.matches(output, tolerance)) << name_of(policy);
+    }
+  }
+
+  // The case owns its tensors.
+  static std::uint16_t* keys_of(const AttentionCase& test) {
+    return static_cast<std::uint16_t*>(const_cast<void*>(test.args().k.data));
+  }
+  static std::uint16_t* queries_of(const AttentionCase& test) {
+    return static_cast<std::uint16_t*>(const_cast<void*>(test.args().q));
+  }
+};
+
+TEST_F(CudaLogits, ExtremeScales) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
+  const Batch batch = paged.view();
+  for (const float logit_scale : {1e-3F, 30.0F, 1000.0F}) {
+    SCOPED_TRACE(logit_scale);
+    SyntheticOptions options;
+    options.logit_scale = logit_scale;
+    options.planted_keys = false;
+    const AttentionCase test(make_shape(2, 4, 64, 16), batch, options);
+    // An fp32 logit of 4,000 is known to 0.0005, and weights may differ by as much.
+    expect_policies_match(test, logit_scale > 100 ? 1e-2 : tolerance_of(DType::kF16));
+  }
+}
+
+// Where exp(lse) underflows to 0, a merge that divides by the sum of such weights gives NaN.
+TEST_F(CudaLogits, AllVeryNegative) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,12/300,40"), 16, 3);
+  const Batch batch = paged.view();
+  AttentionCase test(make_shape(1, 4, 64, 16), batch);
+  const std::int64_t key_elements = batch.num_pages * test.args().k.page_stride;
+  for (std::int64_t i = 0; i < key_elements; i += 64) keys_of(test)[i] = f32_to_f16(-1000);
+  for (std::int64_t i = 0; i < std::int64_t{batch.total_queries()} * 4 * 64; i += 64) {
+    queries_of(test)[i] = f32_to_f16(100);
+  }
+  test.recompute_expected();
+  ASSERT_LT(test.expected().lse[0], -10000.0F);
+  expect_policies_match(test, 3e-2);  // logits of 12,500 are sums near 100,000, known to 0.008 / 8
+}
+
+// A NaN that comes in must go out, to the queries that see it and to no other.
+TEST_F(CudaLogits, NanIsNeitherSwallowedNorSpread) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
+  const Batch batch = paged.view();
+  const std::uint16_t nan = f32_to_f16(std::numeric_limits<float>::quiet_NaN());
+  for (const bool in_query : {true, false}) {
+    SCOPED_TRACE(in_query ? "in a query row" : "in a key that one request sees");
+    AttentionCase test(make_shape(1, 4, 64, 16), batch);
+    const std::int32_t last = batch.rows() - 1;
+    const std::int32_t position = batch.kv_lens[static_cast<std::size_t>(last)] - 1;
+    const std::int64_t page = batch.pages.id(last, position / 16);
+    (in_query ? queries_of(test)[5 * 4 * 64] : keys_of(test)[page * test.args().k.page_stride + position % 16 * 64]) =
+        nan;
+    test.recompute_expected();
+    expect_policies_match(test, tolerance_of(DType::kF16));
+  }
+}
+
+}  // namespace
+}  // namespace trunkline::testing

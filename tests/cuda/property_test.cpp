@@ -1,0 +1,84 @@
+// Random forests x policies x cuts x modes x types x groups x page sizes x table forms against the oracle.
+#include <gtest/gtest.h>
+
+#include "cuda/device_case.hpp"
+#include "support/policies.hpp"
+#include "support/random_batch.hpp"
+#include "support/test_scale.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+constexpr std::int32_t kPageSizes[] = {1, 5, 16, 24, 32, 64};
+constexpr std::int32_t kHeadDims[] = {64, 64, 128, 128, 256};
+constexpr TableForm kForms[] = {TableForm::kDense, TableForm::kCsr};
+
+RandomBatchOptions random_options(std::mt19937_64& random) {
+  RandomBatchOptions options;
+  options.page_size = kPageSizes[uniform(random, 0, 5)];
+  options.form = options.page_size == 1 ? TableForm::kTokenLevel : kForms[uniform(random, 0, 1)];
+  options.wide_ids = uniform(random, 0, 1) == 1;
+  options.max_rows = uniform(random, 1, 24);
+  options.max_tokens = uniform(random, 1, 400);
+  options.max_queries = uniform(random, 1, 4) == 1 ? 4 : 1;
+  options.trees = uniform(random, 1, 4) == 1;
+  if (options.trees) options.max_queries = 24;
+  return options;
+}
+
+class CudaProperty : public CudaTest {};
+
+TEST_F(CudaProperty, EveryPolicyAndCutMatchesTheOracle) {
+  for (int round = 0; round < scaled(1500); ++round) {
+    const auto seed = static_cast<std::uint64_t>(round) + 1000;
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const RandomBatch random_batch = make_random_batch(random, random_options(random));
+    const Batch batch = random_batch.view();
+    const DType dtype = uniform(random, 0, 1) == 0 ? DType::kF16 : DType::kBF16;
+    const AttentionShape shape = make_shape(uniform(random, 1, 3), uniform(random, 1, 16),
+                                            kHeadDims[uniform(random, 0, 4)], random_batch.options.page_size, dtype);
+    SyntheticOptions cache;
+    cache.layout = uniform(random, 0, 1) == 0 ? CacheLayout::kNhd : CacheLayout::kHnd;
+    const AttentionCase test(shape, batch, cache);
+    const MachineProfile profile = cutting_gpu_profile(uniform(random, 1, 64));
+    const OutputForm form{uniform(random, 0, 1) == 1, uniform(random, 0, 1) == 1, uniform(random, 0, 1) == 1};
+    const DeviceBatch on_device(batch);
+    DeviceTensors tensors(test, form);
+    for (const Policy policy : all_policies()) {
+      const KvSplit splits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean};
+      const KvSplit split = splits[uniform(random, 0, 2)];
+      const ForwardMode mode = kForwardModes[uniform(random, 0, 2)];
+      SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split) << " " << name_of(mode));
+      const Plan plan = make_plan(test.forest(), on_cuda(shape), profile, options_of(policy, split));
+      ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);
+      const AttentionOutput output = run_cuda(plan, batch, executor_of(mode), on_device, tensors);
+      ASSERT_TRUE(test.matches(output, tolerance_of(dtype, form.narrow)));
+    }
+  }
+}
+
+// If the comparison could not fail, nothing above would mean anything.
+TEST_F(CudaProperty, ADroppedNodeShows) {
+  std::mt19937_64 random(77);
+  RandomBatchOptions options;
+  options.max_rows = 10;
+  options.max_tokens = 600;
+  const RandomBatch random_batch = make_random_batch(random, options);
+  const Batch batch = random_batch.view();
+  const AttentionCase test(make_shape(1, 4, 64, 16, DType::kBF16), batch);
+  const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(2),
+                              options_of(Policy::kNode, KvSplit::kNone));
+  int changed = 0;
+  for (std::size_t i = 0; i < plan.spans.size(); ++i) {
+    if (plan.spans[i].open_ended() || plan.spans[i].end == plan.spans[i].begin) continue;
+    Plan broken = plan;
+    broken.spans[i].end = broken.spans[i].begin;
+    EXPECT_FALSE(test.matches(run_cuda(test, broken), tolerance_of(DType::kBF16, true))) << "span " << i << " dropped";
+    ++changed;
+  }
+  EXPECT_GT(changed, 0);
+}
+
+}  // namespace
+}  // namespace trunkline::testing

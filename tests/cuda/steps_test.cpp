@@ -1,0 +1,323 @@
+// From step to step: plans that outlive the batch they were made for, streams of one's own, and captured graphs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "cuda/device_case.hpp"
+#include "kv/paged_batch.hpp"
+#include "support/expect_error.hpp"
+#include "support/policies.hpp"
+#include "support/random_batch.hpp"
+#include "support/test_scale.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+class CudaSteps : public CudaTest {};
+
+TEST_F(CudaSteps, AnOldPlanRunsOnALongerBatch) {
+  for (int round = 0; round < scaled(60); ++round) {
+    const auto seed = static_cast<std::uint64_t>(round) + 5000;
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    RandomBatchOptions options;
+    options.page_size = std::int32_t{1} << uniform(random, 0, 5);
+    options.max_rows = 10;
+    options.max_tokens = 200;
+    options.growth_tokens = 70;
+    options.trees = uniform(random, 0, 1) == 0;
+    options.max_queries = options.trees ? 20 : uniform(random, 1, 2);
+    RandomBatch batch = make_random_batch(random, options);
+    const AttentionShape shape = make_shape(1, uniform(random, 1, 6), 64, options.page_size);
+    const Forest before = build_forest(batch.view());
+    std::vector<Plan> plans;
+    for (const Policy policy : packing_policies()) {
+      const KvSplit split = uniform(random, 0, 1) == 0 ? KvSplit::kMean : KvSplit::kNone;
+      plans.push_back(make_plan(before, on_cuda(shape), cutting_gpu_profile(4), options_of(policy, split)));
+    }
+    const std::vector<PageCopy> copies = grow(batch, uniform(random, 1, 35));
+    const Batch view = batch.view();
+    SyntheticOptions cache;
+    cache.poison_unused = false;  // copies are made from pages that nobody uses any more
+    AttentionCase test(shape, view, cache);
+    for (const PageCopy& copy : copies) test.copy_page(copy);
+    test.recompute_expected();
+    const DeviceBatch on_device(view);
+    DeviceTensors tensors(test);
+    for (const Plan& plan : plans) {
+      SCOPED_TRACE(name_of(plan.policy));
+      const AttentionOutput output = run_cuda(plan, view, executor_of(ForwardMode::kPersistent), on_device, tensors);
+      ASSERT_TRUE(test.matches(output, tolerance_of(DType::kF16)));
+    }
+  }
+}
+
+TEST_F(CudaSteps, AnOldPlanRunsOnReorderedRows) {
+  std::mt19937_64 random(9);
+  const RandomBatch random_batch = make_random_batch(random, {});
+  const AttentionShape shape = make_shape(2, 4, 64, 16);
+  const Plan plan = make_plan(build_forest(random_batch.view()), on_cuda(shape), cutting_gpu_profile(2),
+                              options_of(Policy::kNode, KvSplit::kOwn));
+  RandomBatch reversed = random_batch;
+  std::reverse(reversed.row_pages.begin(), reversed.row_pages.end());
+  std::reverse(reversed.kv_lens.begin(), reversed.kv_lens.end());
+  std::reverse(reversed.slots.begin(), reversed.slots.end());
+  std::reverse(reversed.generations.begin(), reversed.generations.end());
+  reversed.lay_out_table();
+  const Batch view = reversed.view();
+  const AttentionCase test(shape, view);
+  EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16)));
+}
+
+PagedBatch twelve_requests() {
+  return lay_out_pages(tree_from_levels("1,3,12/96,64,100"), 16, 5);
+}
+
+PlanOptions with_capacity(Policy policy, KvSplit split) {
+  PlanOptions options = options_of(policy, split);
+  options.capacity = {.queries = 16, .items = 256, .spans = 512, .partials = 512};
+  return options;
+}
+
+class Graph {
+ public:
+  template <class Work>
+  Graph(cudaStream_t stream, Work&& work) {
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    work();
+    check(cudaStreamEndCapture(stream, &graph));
+    check(cudaGraphInstantiate(&executable_, graph, 0));
+    check(cudaGraphDestroy(graph));
+  }
+  ~Graph() { cudaGraphExecDestroy(executable_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void launch(cudaStream_t stream) { check(cudaGraphLaunch(executable_, stream)); }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+class OwnStream {
+ public:
+  OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  ~OwnStream() { cudaStreamDestroy(stream_); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  operator cudaStream_t() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaGraphs : public CudaTest, public ::testing::WithParamInterface<ForwardMode> {};
+
+// One capture serves every plan of the same capacity, whatever its tiles and partials.
+TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
+  const AttentionShape shape = make_shape(2, 4, 64, 16);
+  const PagedBatch paged = twelve_requests();
+  const AttentionCase test(shape, paged.view());
+  const DeviceBatch on_device(test.batch());
+  DeviceTensors tensors(test);
+  CudaExecutor executor({0, GetParam(), MergeMode::kSeparate});
+  const OwnStream stream;
+
+  Planner planner(cutting_gpu_profile(24));
+  const Plan& first = planner.plan(test.forest(), on_cuda(shape), with_capacity(Policy::kNode, KvSplit::kMean));
+  ASSERT_GT(first.partials, 0);
+  const DeviceMemory workspace(executor.workspace_bytes(first));
+  executor.upload(first, test.batch(), workspace.data(), workspace.size(), stream);
+  check(cudaStreamSynchronize(stream));
+  Graph graph(stream, [&] {
+    executor.resolve(on_device.view(), workspace.data(), stream);
+    executor.run(tensors.args(), workspace.data(), stream);
+  });
+  const auto replay_matches = [&] {
+    tensors.poison();
+    check(cudaDeviceSynchronize());
+    graph.launch(stream);
+    check(cudaStreamSynchronize(stream));
+    return test.matches(tensors.download(), tolerance_of(DType::kF16));
+  };
+  for (int replay = 0; replay < 3; ++replay) ASSERT_TRUE(replay_matches()) << "as captured";
+
+  for (const Policy policy : packing_policies()) {
+    for (const KvSplit split : {KvSplit::kNone, KvSplit::kMean}) {
+      SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
+      const Plan& plan = planner.plan(test.forest(), on_cuda(shape), with_capacity(policy, split));
+      executor.upload(plan, test.batch(), workspace.data(), workspace.size(), stream);
+      ASSERT_TRUE(replay_matches()) << "another plan";
+    }
+  }
+}
+
+// One capture, one upload: requests grow from half of their final length, through the same table.
+TEST_P(CudaGraphs, ReplaysWithChangedLengths) {
+  const AttentionShape shape = make_shape(2, 4, 64, 16);
+  std::mt19937_64 random(3);
+  RandomBatchOptions options;
+  options.max_rows = 10;
+  options.max_tokens = 500;
+  const RandomBatch grown = make_random_batch(random, options);
+  const auto at_step = [&](std::int32_t step) {
+    std::vector<std::int32_t> lens = grown.kv_lens;
+    for (std::int32_t& len : lens) len = len / 2 + (len - len / 2) * step / 4;
+    return lens;
+  };
+  std::vector<std::int32_t> lens = at_step(0);
+  Batch view = grown.view();
+  view.kv_lens = lens;
+  const AttentionCase first(shape, view);
+  const Plan plan =
+      make_plan(first.forest(), on_cuda(shape), cutting_gpu_profile(8), options_of(Policy::kProfit, KvSplit::kMean));
+  DeviceBatch on_device(view);
+  DeviceTensors tensors(first);
+  CudaExecutor executor({0, GetParam(), MergeMode::kSeparate});
+  const OwnStream stream;
+  const DeviceMemory workspace(executor.workspace_bytes(plan));
+  executor.upload(plan, view, workspace.data(), workspace.size(), stream);
+  check(cudaStreamSynchronize(stream));
+  Graph graph(stream, [&] {
+    executor.resolve(on_device.view(), workspace.data(), stream);
+    executor.run(tensors.args(), workspace.data(), stream);
+  });
+  for (std::int32_t step = 0; step <= 4; ++step) {
+    std::ranges::copy(at_step(step), lens.begin());
+    const AttentionCase now(shape, view);
+    tensors.copy_inputs(now);
+    tensors.poison();
+    on_device.overwrite(view);
+    check(cudaDeviceSynchronize());
+    graph.launch(stream);
+    ASSERT_TRUE(now.matches(tensors.download(), tolerance_of(DType::kF16))) << "step " << step;
+  }
+}
+
+TEST_P(CudaGraphs, ACapturedWorkspaceKeepsItsLayout) {
+  const PagedBatch small = twelve_requests();
+  const PagedBatch other = lay_out_pages(tree_from_levels("1,40/64,90"), 16, 5);
+  const AttentionShape shape = make_shape(2, 4, 64, 16);
+  const AttentionCase test(shape, small.view());
+  CudaExecutor executor({0, GetParam(), MergeMode::kSeparate});
+  const OwnStream stream;
+  const Plan plan = make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(8), {});
+  const Plan larger = make_plan(build_forest(other.view()), on_cuda(shape), cutting_gpu_profile(8), {});
+  const DeviceMemory workspace(std::max(executor.workspace_bytes(plan), executor.workspace_bytes(larger)));
+  const DeviceBatch on_device(test.batch());
+  DeviceTensors tensors(test);
+  executor.upload(plan, test.batch(), workspace.data(), workspace.size(), stream);
+  expect_error(ErrorCode::kUnsupported, "being captured", [&] {
+    Graph graph(stream, [&] { executor.upload(plan, test.batch(), workspace.data(), workspace.size(), stream); });
+  });
+  cudaGraph_t abandoned = nullptr;
+  check(cudaStreamEndCapture(stream, &abandoned));
+  cudaGraphDestroy(abandoned);
+  executor.upload(larger, other.view(), workspace.data(), workspace.size(), stream);
+  executor.upload(plan, test.batch(), workspace.data(), workspace.size(), stream);
+  executor.release(workspace.data());
+  executor.upload(plan, test.batch(), workspace.data(), workspace.size(), stream);
+  check(cudaStreamSynchronize(stream));
+  Graph graph(stream, [&] {
+    executor.resolve(on_device.view(), workspace.data(), stream);
+    executor.run(tensors.args(), workspace.data(), stream);
+  });
+  expect_error(ErrorCode::kWorkspace, "which a captured graph uses, has room for 12",
+               [&] { executor.upload(larger, other.view(), workspace.data(), workspace.size(), stream); });
+  executor.release(workspace.data());
+  EXPECT_NO_THROW(executor.upload(larger, other.view(), workspace.data(), workspace.size(), stream));
+  check(cudaStreamSynchronize(stream));
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, CudaGraphs, ::testing::ValuesIn(kForwardModes),
+                         [](const auto& mode) { return std::string(name_of(mode.param)); });
+
+// Two batches in flight at once on streams of their own, each with a workspace, through one executor.
+TEST_F(CudaSteps, TwoStreamsWithTwoWorkspaces) {
+  for (const ForwardMode mode : kForwardModes) {
+    SCOPED_TRACE(name_of(mode));
+    const PagedBatch paged[] = {lay_out_pages(tree_from_levels("1,3,12/600,64,16"), 16, 5),
+                                lay_out_pages(tree_from_levels("2,16/300,40"), 16, 6)};
+    const AttentionShape shape = make_shape(2, 4, 128, 16);
+    CudaExecutor executor({0, mode, MergeMode::kSeparate});
+    struct Lane {
+      Lane(const AttentionShape& shape, const Batch& batch, CudaExecutor& executor)
+          : test(shape, batch),
+            plan(make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(32),
+                           options_of(Policy::kNode, KvSplit::kMean))),
+            on_device(test.batch()),
+            tensors(test),
+            workspace(executor.workspace_bytes(plan)) {}
+      AttentionCase test;
+      Plan plan;
+      DeviceBatch on_device;
+      DeviceTensors tensors;
+      DeviceMemory workspace;
+      OwnStream stream;
+    };
+    const Batch views[] = {paged[0].view(), paged[1].view()};
+    Lane first(shape, views[0], executor);
+    Lane second(shape, views[1], executor);
+    check(cudaDeviceSynchronize());
+    for (int round = 0; round < 20; ++round) {
+      for (Lane* lane : {&first, &second}) {
+        executor.upload(lane->plan, lane->test.batch(), lane->workspace.data(), lane->workspace.size(), lane->stream);
+        executor.resolve(lane->on_device.view(), lane->workspace.data(), lane->stream);
+        for (int layer = 0; layer < 3; ++layer) {
+          executor.run(lane->tensors.args(), lane->workspace.data(), lane->stream);
+        }
+      }
+    }
+    EXPECT_TRUE(first.test.matches(first.tensors.download(), tolerance_of(DType::kF16)));
+    EXPECT_TRUE(second.test.matches(second.tensors.download(), tolerance_of(DType::kF16)));
+  }
+}
+
+TEST_F(CudaSteps, SameBitsInEveryRunAndMode) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("2,4,24/300,100,40"), 16, 3);
+  const AttentionCase test(make_shape(4, 4, 128, 16), paged.view());
+  const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64),
+                              options_of(Policy::kNode, KvSplit::kMean));
+  ASSERT_GT(plan.partials, 0);
+  const AttentionOutput expected = run_cuda(test, plan);
+  ASSERT_TRUE(test.matches(expected, tolerance_of(DType::kF16)));
+  for (int round = 0; round < 20; ++round) {
+    for (const ForwardMode mode : kForwardModes) {
+      const AttentionOutput output = run_cuda(test, plan, {0, mode, MergeMode::kSeparate});
+      ASSERT_EQ(output.o, expected.o) << name_of(mode);
+      ASSERT_EQ(output.lse, expected.lse) << name_of(mode);
+    }
+  }
+}
+
+// A length that the table has no room for, or that has fallen below what the plan reads, must not lead out of it.
+TEST_F(CudaSteps, LengthsOutOfRangeAreEmptyAndReadNothing) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,4/64,40"), 16, 3);
+  const AttentionCase test(make_shape(1, 4, 64, 16), paged.view());
+  const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(2),
+                              options_of(Policy::kFlat, KvSplit::kNone));
+  CudaExecutor& executor = executor_of(ForwardMode::kPersistent);
+  DeviceBatch on_device(test.batch());
+  DeviceTensors tensors(test);
+  const DeviceMemory workspace(executor.workspace_bytes(plan));
+  executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr);
+  Batch broken = test.batch();
+  const std::vector<std::int32_t> lens{-7, 1 << 30, 0, 104};
+  broken.kv_lens = lens;
+  on_device.overwrite(broken);
+  executor.resolve(on_device.view(), workspace.data(), nullptr);
+  executor.run(tensors.args(), workspace.data(), nullptr);
+  const AttentionOutput output = tensors.download();
+  executor.release(workspace.data());
+  const std::size_t row = 4 * 64;
+  for (std::size_t i = 0; i < 3 * row; ++i) ASSERT_EQ(output.o[i], 0) << i;
+  for (std::size_t i = 0; i < 3 * 4; ++i) ASSERT_EQ(output.lse[i], -std::numeric_limits<float>::infinity()) << i;
+  for (std::size_t i = 3 * row; i < 4 * row; ++i) {
+    ASSERT_NEAR(output.o[i], test.expected().o[i], tolerance_of(DType::kF16));
+  }
+}
+
+}  // namespace
+}  // namespace trunkline::testing
