@@ -24,7 +24,7 @@ if [ ! -x "$sanitizer" ]; then
 fi
 # Masks, draft trees, partials, all modes and a graph; small, as each kernel runs up to a hundred times slower.
 few='CudaMerge.*:CudaAcceptance.QueryEndingInsideANode:CudaSteps.AnOldPlanRunsOnReorderedRows'
-few+=':CudaSteps.LengthsOutOfRange*:Modes/CudaGraphs.ReplaysWithChangedLengths/*:CudaProperty.EveryPolicy*'
+few+=':CudaProperty.ManyShort*:CudaSteps.LengthsOutOfRange*:Modes/CudaGraphs.ReplaysWithChangedLengths/*:CudaProperty.EveryPolicy*'
 # racecheck does not follow copies whose end an mbarrier tells (cp.async.mbarrier.arrive): it takes every tile of the ring
 # for a race. All other accesses to shared memory are checked.
 declare -A options=([racecheck]="--racecheck-memcpy-async no")

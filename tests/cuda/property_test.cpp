@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device_case.hpp"
+#include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
@@ -54,6 +55,28 @@ TEST_F(CudaProperty, EveryPolicyAndCutMatchesTheOracle) {
       ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);
       const AttentionOutput output = run_cuda(plan, batch, executor_of(mode), on_device, tensors);
       ASSERT_TRUE(test.matches(output, tolerance_of(dtype, form.narrow)));
+    }
+  }
+}
+
+// One or two tokens a task: warps of a CTA may be a task apart, so what they share between tasks must not be written
+// while it is read.
+TEST_F(CudaProperty, ManyShortTasksOfEachCta) {
+  PrefixTree tree{"short", {}, {}, {}};
+  for (std::int32_t request = 0; request < 4000; ++request) {
+    tree.parent.push_back(-1);
+    tree.tokens.push_back(1 + request % 2);
+    tree.end_node.push_back(request);
+  }
+  for (const std::int32_t head_dim : {64, 128, 256}) {
+    const PagedBatch paged = lay_out_pages(tree, 16, 1);
+    const Batch batch = paged.view();
+    const AttentionCase test(make_shape(2, 4, head_dim, 16, DType::kF16), batch);
+    const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64),
+                                options_of(Policy::kFlat, KvSplit::kNone));
+    for (const ForwardMode mode : kForwardModes) {
+      SCOPED_TRACE(::testing::Message() << "d " << head_dim << " " << name_of(mode));
+      EXPECT_TRUE(test.matches(run_cuda(test, plan, {0, mode, MergeMode::kSeparate}), tolerance_of(DType::kF16)));
     }
   }
 }

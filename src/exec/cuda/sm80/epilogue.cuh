@@ -35,10 +35,12 @@ class Epilogue {
         lane_(thread_ % 32) {}
 
   __device__ __forceinline__ void run(WarpRows<Element, kDim>& rows) {
-    store_states(rows);
 #pragma unroll
     for (int first = 0; first < kDim; first += kColumns) {
+      // Only here are all warps done with what they shared before: of a short task, a warp may come here while another
+      // still reads the states of the task before.
       named_barrier(kConsumerBarrier, kConsumers);
+      if (first == 0) store_states(rows);
       store_sums(rows, first);
       named_barrier(kConsumerBarrier, kConsumers);
       write_rows(first);
