@@ -58,8 +58,11 @@ std::optional<std::string> play_plan(const Plan& plan, const Forest& forest, con
         const std::vector<Token>& wanted = tokens[row_of.at(plan.queries[q].slot)];
         for (std::int32_t t = range.begin; t < range.end; ++t) {
           const auto at = static_cast<std::size_t>(t);
-          const std::int32_t mask = span.mask + ((span.flags & kSpanTokenMask) != 0 ? t - range.begin : 0);
-          if (span.mask >= 0 && !plan.masks[static_cast<std::size_t>(mask)].test(i)) continue;
+          if (span.mask >= 0) {
+            const std::int32_t mask = span.mask + ((span.flags & kSpanTokenMask) != 0 ? t - range.begin : 0);
+            if (mask >= static_cast<std::int32_t>(plan.masks.size())) return concat("token ", t, " has no mask");
+            if (!plan.masks[static_cast<std::size_t>(mask)].test(i)) continue;
+          }
           if (at >= read.size() || at >= wanted.size() || read[at] != wanted[at]) {
             return concat("query ", q, " meets a wrong token at ", t);
           }

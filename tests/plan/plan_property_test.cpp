@@ -89,7 +89,8 @@ TEST(PlanProperty, LongAndWideForestsAreValid) {
 TEST(PlanProperty, AutoIsCloseToTheBestCandidate) {
   double regrets = 0;
   int forests = 0;
-  for (int seed = 0; seed < testing::scaled(300); ++seed) {
+  // Not scaled down: the mean of a few forests says little, and planning 300 is cheap.
+  for (int seed = 0; seed < 300; ++seed) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 2'000'000);
     const Forest forest = random_forest(random, 40, 2000);
     Planner planner(seed % 2 == 0 ? testing::cpu_like_profile(uniform(random, 1, 30))
