@@ -10,7 +10,8 @@ endif()
 option(TRUNKLINE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 if(TRUNKLINE_WERROR)
   list(APPEND cxx_warnings -Werror)
-  list(APPEND cuda_warnings -Werror=all-warnings -Xcompiler=-Werror)
+  # Registers that spill are an error, too.
+  list(APPEND cuda_warnings -Werror=all-warnings -Xcompiler=-Werror -Xptxas=--warn-on-spills,--warning-as-error)
 endif()
 target_compile_options(trunkline_warnings INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${cxx_warnings}>" "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")

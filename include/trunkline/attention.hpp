@@ -99,6 +99,38 @@ class CpuExecutor {
   CpuIsa isa_;
 };
 
+/// Attention of the same queries over disjoint sets of tokens, to be merged into attention over all of them, by online
+/// softmax: with L = log(sum over i of exp(lse_i)), O = sum over i of exp(lse_i - L) out_i. N rows of Hq heads; row n
+/// merges the states slots[begin[n]] to slots[begin[n + 1] - 1], in this order.
+struct MergeStates {
+  std::int32_t rows = 0;      ///< N
+  std::int32_t q_heads = 0;   ///< Hq
+  std::int32_t head_dim = 0;  ///< 64, 128 or 256
+  const void* states =
+      nullptr;  ///< [S, Hq, d], unit stride in d: normalised outputs; of no effect where the LSE is -inf
+  DType states_dtype = DType::kF32;
+  std::int64_t state_stride = 0;           ///< 0: Hq * d
+  std::int64_t state_head_stride = 0;      ///< 0: d
+  const float* state_lse = nullptr;        ///< [S, Hq]: log-sum-exp of each; -inf for one over no tokens
+  std::int64_t state_lse_stride = 0;       ///< 0 with state_lse_head_stride 0: Hq. [Hq, S] is (1, S)
+  std::int64_t state_lse_head_stride = 0;  ///< 0 with state_lse_stride 0: 1
+  const std::int32_t* begin = nullptr;     ///< [N + 1] CSR index, from 0
+  const std::int32_t* slots = nullptr;     ///< [begin[N]] states of each row; null: 0, 1, 2, ...
+  void* out = nullptr;                     ///< [N, Hq, d] of out_dtype, unit stride in d
+  DType out_dtype = DType::kF16;
+  std::int64_t out_row_stride = 0;       ///< 0: Hq * d
+  std::int64_t out_head_stride = 0;      ///< 0: d
+  float* lse = nullptr;                  ///< optional [N, Hq]; -inf where there is no token
+  std::int64_t lse_row_stride = 0;       ///< 0 with lse_head_stride 0: Hq
+  std::int64_t lse_head_stride = 0;      ///< 0 with lse_row_stride 0: 1
+  LseBase lse_base = LseBase::kNatural;  ///< of all LSEs, in and out
+};
+/// On the CPU, in fp32, on the calling thread. Rows without a state that has tokens get O = 0 and LSE = -inf. Outputs
+/// must not overlap the states. The same inputs give the same bits.
+/// \throws Error naming the argument: sizes, null pointers, a head_dim or type that is not supported, a CSR index that
+/// falls or has a negative slot.
+void merge_states(const MergeStates& states);
+
 /// Plain attention in fp64, request by request, without a plan: the oracle. Output as AttentionArgs says.
 void reference_attention(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args);
 

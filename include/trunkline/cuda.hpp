@@ -54,7 +54,10 @@ ForwardMode forward_mode_from_name(std::string_view name);
 struct CudaOptions {
   std::int32_t device = 0;
   ForwardMode forward = ForwardMode::kPersistent;
-  MergeMode merge = MergeMode::kSeparate;  ///< the only one on CUDA so far
+  MergeMode merge = MergeMode::kSeparate;
+  /// Each resolve() checks in a kernel, and waits for it, that all page ids that the batch's lengths reach are of the
+  /// cache. The environment's TRUNKLINE_CHECK=1 turns it on for all executors.
+  bool check_pages = false;
 };
 
 /// What a step's page tables and lengths are on the device.
@@ -62,6 +65,18 @@ struct CudaBatch {
   /// Made of device pointers, by PageTable::dense, csr_on_device or token_level_on_device; never read on the host.
   PageTable pages;
   const std::int32_t* kv_lens = nullptr;  ///< [B] on the device
+  std::int64_t num_pages = 0;             ///< of the cache; read only with CudaOptions::check_pages
+};
+
+/// When a run worked on one (item, KV head), and where. Nanoseconds of the device's clock (%globaltimer), whose steps
+/// depend on the device.
+struct CudaTaskTime {
+  std::uint64_t begin_ns;  ///< of its first copy, which a worker begins before it has ended the task before
+  std::uint64_t end_ns;    ///< of its output
+  std::int32_t item;       ///< of the plan
+  std::int32_t head;       ///< KV head
+  std::int32_t sm;
+  std::int32_t worker;  ///< CTA of the launch
 };
 
 /// Runs plans on one device. Calls on one executor must not overlap in time on the host; the work that they enqueue may
@@ -90,13 +105,20 @@ class CudaExecutor {
   /// Error(kUnsupported) when an item's tile is not compiled.
   void upload(const Plan& plan, const Batch& batch, void* workspace, std::size_t bytes, void* stream);
 
-  /// Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable.
+  /// Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable, but not with
+  /// CudaOptions::check_pages, where it waits for the stream. \throws Error(kOutOfRange) there, naming the first row
+  /// and entry of the table that is no page, or the first length that the table has no pages for.
   void resolve(const CudaBatch& batch, void* workspace, void* stream);
 
   /// Once a layer: launches only. Tensors are on the device. Capturable in every mode.
   /// \throws Error on null, misaligned or mistyped tensors before the first launch; Error(kInternal) with CUDA's name
   /// of the failure and the kernel's name when a launch fails.
   void run(const AttentionArgs& args, void* workspace, void* stream);
+
+  /// From now on, runs on this workspace write when and where each task ran, and so do graphs captured from now on.
+  /// \param times device memory of `count` records, at least one for each (item, KV head) of any plan that is uploaded;
+  /// record (item's place in Plan::schedule) * kv_heads + head; null: no more.
+  void record_tasks(void* workspace, CudaTaskTime* times, std::size_t count);
 
   /// Forgets a workspace whose captured graphs are gone: its memory may be laid out anew, or freed.
   void release(void* workspace);
@@ -105,5 +127,9 @@ class CudaExecutor {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Merges attention states on a device, on a stream: merge_states of trunkline/attention.hpp, all pointers on the
+/// device. Launches only; capturable. \throws Error as merge_states, and when CUDA or the device cannot be used.
+void cuda_merge_states(const MergeStates& states, std::int32_t device, void* stream);
 
 }  // namespace trunkline

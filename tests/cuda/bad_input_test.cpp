@@ -138,9 +138,6 @@ TEST_F(CudaBadInput, BatchesOfAnotherSize) {
 }
 
 TEST_F(CudaBadInput, Options) {
-  expect_error(ErrorCode::kUnsupported, "options.merge is fused", [] {
-    CudaExecutor({0, ForwardMode::kPersistent, MergeMode::kFused});
-  });
   expect_error(ErrorCode::kOutOfRange, "device is 99", [] { CudaExecutor({99}); });
   expect_error(ErrorCode::kOutOfRange, "device is -1", [] { cuda_device_info(-1); });
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <numbers>
 
 #include "base/check.hpp"
@@ -198,14 +199,16 @@ AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, const Cuda
                          const OutputForm& form) {
   const DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test, form);
-  return run_cuda(plan, test.batch(), executor_of(options.forward), on_device, tensors);
+  return run_cuda(plan, test.batch(), executor_of(RunWay{options.forward, options.merge}), on_device, tensors);
 }
 
-CudaExecutor& executor_of(ForwardMode mode) {
-  static CudaExecutor executors[] = {CudaExecutor({0, ForwardMode::kPersistent, MergeMode::kSeparate}),
-                                     CudaExecutor({0, ForwardMode::kStreams, MergeMode::kSeparate}),
-                                     CudaExecutor({0, ForwardMode::kSerial, MergeMode::kSeparate})};
-  return executors[static_cast<std::size_t>(mode)];
+std::string text_of(RunWay way) {
+  return std::string(name_of(way.forward)) + (way.merge == MergeMode::kFused ? "Fused" : "Separate");
+}
+
+CudaExecutor& executor_of(RunWay way) {
+  static std::map<std::string, CudaExecutor> executors;
+  return executors.try_emplace(text_of(way), CudaOptions{0, way.forward, way.merge}).first->second;
 }
 
 double tolerance_of(DType dtype, bool narrow) {
@@ -222,11 +225,10 @@ void expect_all_policies_match(const AttentionCase& test, const MachineProfile& 
       SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
       const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(policy, split));
       ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);
-      for (const ForwardMode mode : kForwardModes) {
+      for (const RunWay way : kRunWays) {
         const bool narrow = turn++ % 4 == 3;
-        const AttentionOutput output =
-            run_cuda(plan, test.batch(), executor_of(mode), on_device, narrow ? other : wide);
-        ASSERT_TRUE(test.matches(output, tolerance_of(test.shape().dtype, narrow))) << name_of(mode);
+        const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(way), on_device, narrow ? other : wide);
+        ASSERT_TRUE(test.matches(output, tolerance_of(test.shape().dtype, narrow))) << text_of(way);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "exec/attention_case.hpp"
@@ -109,15 +110,25 @@ AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, const Cuda
 AttentionOutput run_cuda(const Plan& plan, const Batch& batch, CudaExecutor& executor, const DeviceBatch& on_device,
                          DeviceTensors& tensors);
 
-/// One executor of each mode, kept for all tests of the binary.
-CudaExecutor& executor_of(ForwardMode mode);
-inline constexpr ForwardMode kForwardModes[] = {ForwardMode::kPersistent, ForwardMode::kStreams, ForwardMode::kSerial};
+/// How a plan is run; all give the same bits.
+struct RunWay {
+  ForwardMode forward = ForwardMode::kPersistent;
+  MergeMode merge = MergeMode::kSeparate;
+};
+inline constexpr RunWay kRunWays[] = {
+    {ForwardMode::kPersistent, MergeMode::kSeparate}, {ForwardMode::kPersistent, MergeMode::kFused},
+    {ForwardMode::kStreams, MergeMode::kSeparate},    {ForwardMode::kStreams, MergeMode::kFused},
+    {ForwardMode::kSerial, MergeMode::kSeparate},     {ForwardMode::kSerial, MergeMode::kFused}};
+/// As in "streamsFused".
+std::string text_of(RunWay way);
+/// One executor of each way, kept for all tests of the binary.
+CudaExecutor& executor_of(RunWay way);
 
 /// Of O against the oracle, whose inputs are the same: P has 16 bits before it meets V, 11 of them of precision in
 /// fp16 and 8 in bf16; a 16-bit O is rounded once more. Elements are normal, sums of them at most about 4.
 double tolerance_of(DType dtype, bool narrow = false);
 
-/// All policies x cuts x modes on a case; every fourth run has other output forms.
+/// All policies x cuts x ways to run on a case; every fourth run has other output forms.
 void expect_all_policies_match(const AttentionCase& test, const MachineProfile& profile);
 
 }  // namespace trunkline::testing

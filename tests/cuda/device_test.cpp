@@ -84,17 +84,17 @@ TEST_F(CudaDevice, HostTimeOfARun) {
   ASSERT_GT(plan.partials, 0);
   const DeviceBatch on_device(test.batch());
   const DeviceTensors tensors(test);
-  for (const ForwardMode mode : kForwardModes) {
-    CudaExecutor& executor = executor_of(mode);
+  for (const RunWay way : kRunWays) {
+    CudaExecutor& executor = executor_of(way);
     const DeviceMemory workspace(executor.workspace_bytes(plan));
     const auto wait = [] { check(cudaDeviceSynchronize()); };
     const double upload =
         median_us([&] { executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr); }, wait);
     const double resolve = median_us([&] { executor.resolve(on_device.view(), workspace.data(), nullptr); }, wait);
     const double run = median_us([&] { executor.run(tensors.args(), workspace.data(), nullptr); }, wait);
-    std::cout << "host time, " << name_of(mode) << ": upload " << upload << " us (" << plan.items.size()
+    std::cout << "host time, " << text_of(way) << ": upload " << upload << " us (" << plan.items.size()
               << " items), resolve " << resolve << " us, run " << run << " us\n";
-    if (mode == ForwardMode::kPersistent) {
+    if (way.forward == ForwardMode::kPersistent) {
       EXPECT_LT(run, 15);
     }
     executor.release(workspace.data());

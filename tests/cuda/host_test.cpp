@@ -33,7 +33,7 @@ TEST(CudaHost, StatusSaysWhy) {
 }
 
 TEST(CudaHost, ForwardModesHaveNames) {
-  for (const ForwardMode mode : kForwardModes) EXPECT_EQ(forward_mode_from_name(name_of(mode)), mode);
+  for (const RunWay way : kRunWays) EXPECT_EQ(forward_mode_from_name(name_of(way.forward)), way.forward);
   expect_error(ErrorCode::kInvalidArgument, "\"fast\"; known: persistent, streams, serial",
                [] { forward_mode_from_name("fast"); });
 }
@@ -53,7 +53,7 @@ TEST(CudaHost, OneCapacityIsOneLayout) {
       const Plan plan = make_plan(forest, shape, cutting_gpu_profile(32), options);
       const cuda::PlanRoom room = cuda::room_of_capacity(plan);
       EXPECT_EQ(cuda::find_shortage(cuda::room_of_plan(plan), room).list, nullptr);
-      const WorkspaceLayout layout = cuda::lay_out(room, shape);
+      const WorkspaceLayout layout = cuda::lay_out(room, shape, MergeMode::kSeparate);
       EXPECT_TRUE(bytes == 0 || (layout.bytes == bytes && layout.masks == masks_at)) << levels << name_of(policy);
       bytes = layout.bytes;
       masks_at = layout.masks;
@@ -81,11 +81,11 @@ TEST(CudaHost, UploadsRowsInPlaceOfSlots) {
   batch.generations = generations;
   const Plan plan = make_plan(build_forest(batch), on_cuda(make_shape(2, 4, 64, 16)), cutting_gpu_profile(2),
                               options_of(Policy::kNode, KvSplit::kNone));
-  const WorkspaceLayout layout = cuda::lay_out(cuda::room_of_capacity(plan), plan.shape);
+  const WorkspaceLayout layout = cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, MergeMode::kFused);
   std::vector<std::int32_t> table(slot_table_size(3));
   AlignedWorkspace memory(cuda::upload_bytes(plan, layout));
   std::byte* const at = memory.bytes().data();
-  cuda::write_upload(plan, batch, kTiles, layout, table, at);
+  cuda::write_upload(plan, batch, kTiles, layout, MergeMode::kFused, table, at);
   EXPECT_EQ(reinterpret_cast<const PlanCounts*>(at + layout.counts)->items,
             static_cast<std::int32_t>(plan.items.size()));
   for (std::size_t i = 0; i < plan.queries.size(); ++i) {

@@ -19,8 +19,7 @@ class CudaLogits : public CudaTest {
     for (const Policy policy : packing_policies()) {
       const Plan plan =
           make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16), options_of(policy, KvSplit::kMean));
-      const AttentionOutput output =
-          run_cuda(plan, test.batch(), executor_of(ForwardMode::kPersistent), on_device, tensors);
+      const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(RunWay{}), on_device, tensors);
       EXPECT_TRUE(test.matches(output, tolerance)) << name_of(policy);
     }
   }

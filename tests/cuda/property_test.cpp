@@ -49,11 +49,11 @@ TEST_F(CudaProperty, EveryPolicyAndCutMatchesTheOracle) {
     for (const Policy policy : all_policies()) {
       const KvSplit splits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean};
       const KvSplit split = splits[uniform(random, 0, 2)];
-      const ForwardMode mode = kForwardModes[uniform(random, 0, 2)];
-      SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split) << " " << name_of(mode));
+      const RunWay way = kRunWays[uniform(random, 0, static_cast<std::int32_t>(std::size(kRunWays)) - 1)];
+      SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split) << " " << text_of(way));
       const Plan plan = make_plan(test.forest(), on_cuda(shape), profile, options_of(policy, split));
       ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);
-      const AttentionOutput output = run_cuda(plan, batch, executor_of(mode), on_device, tensors);
+      const AttentionOutput output = run_cuda(plan, batch, executor_of(way), on_device, tensors);
       ASSERT_TRUE(test.matches(output, tolerance_of(dtype, form.narrow)));
     }
   }
@@ -74,9 +74,9 @@ TEST_F(CudaProperty, ManyShortTasksOfEachCta) {
     const AttentionCase test(make_shape(2, 4, head_dim, 16, DType::kF16), batch);
     const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64),
                                 options_of(Policy::kFlat, KvSplit::kNone));
-    for (const ForwardMode mode : kForwardModes) {
-      SCOPED_TRACE(::testing::Message() << "d " << head_dim << " " << name_of(mode));
-      EXPECT_TRUE(test.matches(run_cuda(test, plan, {0, mode, MergeMode::kSeparate}), tolerance_of(DType::kF16)));
+    for (const RunWay way : kRunWays) {
+      SCOPED_TRACE(::testing::Message() << "d " << head_dim << " " << text_of(way));
+      EXPECT_TRUE(test.matches(run_cuda(test, plan, {0, way.forward, way.merge}), tolerance_of(DType::kF16)));
     }
   }
 }

@@ -48,7 +48,7 @@ TEST_F(CudaSteps, AnOldPlanRunsOnALongerBatch) {
     DeviceTensors tensors(test);
     for (const Plan& plan : plans) {
       SCOPED_TRACE(name_of(plan.policy));
-      const AttentionOutput output = run_cuda(plan, view, executor_of(ForwardMode::kPersistent), on_device, tensors);
+      const AttentionOutput output = run_cuda(plan, view, executor_of(RunWay{}), on_device, tensors);
       ASSERT_TRUE(test.matches(output, tolerance_of(DType::kF16)));
     }
   }
@@ -113,7 +113,7 @@ class OwnStream {
   cudaStream_t stream_ = nullptr;
 };
 
-class CudaGraphs : public CudaTest, public ::testing::WithParamInterface<ForwardMode> {};
+class CudaGraphs : public CudaTest, public ::testing::WithParamInterface<RunWay> {};
 
 // One capture serves every plan of the same capacity, whatever its tiles and partials.
 TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
@@ -122,7 +122,7 @@ TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
   const AttentionCase test(shape, paged.view());
   const DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test);
-  CudaExecutor executor({0, GetParam(), MergeMode::kSeparate});
+  CudaExecutor executor({0, GetParam().forward, GetParam().merge});
   const OwnStream stream;
 
   Planner planner(cutting_gpu_profile(24));
@@ -175,7 +175,7 @@ TEST_P(CudaGraphs, ReplaysWithChangedLengths) {
       make_plan(first.forest(), on_cuda(shape), cutting_gpu_profile(8), options_of(Policy::kProfit, KvSplit::kMean));
   DeviceBatch on_device(view);
   DeviceTensors tensors(first);
-  CudaExecutor executor({0, GetParam(), MergeMode::kSeparate});
+  CudaExecutor executor({0, GetParam().forward, GetParam().merge});
   const OwnStream stream;
   const DeviceMemory workspace(executor.workspace_bytes(plan));
   executor.upload(plan, view, workspace.data(), workspace.size(), stream);
@@ -201,7 +201,7 @@ TEST_P(CudaGraphs, ACapturedWorkspaceKeepsItsLayout) {
   const PagedBatch other = lay_out_pages(tree_from_levels("1,40/64,90"), 16, 5);
   const AttentionShape shape = make_shape(2, 4, 64, 16);
   const AttentionCase test(shape, small.view());
-  CudaExecutor executor({0, GetParam(), MergeMode::kSeparate});
+  CudaExecutor executor({0, GetParam().forward, GetParam().merge});
   const OwnStream stream;
   const Plan plan = make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(8), {});
   const Plan larger = make_plan(build_forest(other.view()), on_cuda(shape), cutting_gpu_profile(8), {});
@@ -231,17 +231,17 @@ TEST_P(CudaGraphs, ACapturedWorkspaceKeepsItsLayout) {
   check(cudaStreamSynchronize(stream));
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, CudaGraphs, ::testing::ValuesIn(kForwardModes),
-                         [](const auto& mode) { return std::string(name_of(mode.param)); });
+INSTANTIATE_TEST_SUITE_P(Modes, CudaGraphs, ::testing::ValuesIn(kRunWays),
+                         [](const auto& way) { return text_of(way.param); });
 
 // Two batches in flight at once on streams of their own, each with a workspace, through one executor.
 TEST_F(CudaSteps, TwoStreamsWithTwoWorkspaces) {
-  for (const ForwardMode mode : kForwardModes) {
-    SCOPED_TRACE(name_of(mode));
+  for (const RunWay way : kRunWays) {
+    SCOPED_TRACE(text_of(way));
     const PagedBatch paged[] = {lay_out_pages(tree_from_levels("1,3,12/600,64,16"), 16, 5),
                                 lay_out_pages(tree_from_levels("2,16/300,40"), 16, 6)};
     const AttentionShape shape = make_shape(2, 4, 128, 16);
-    CudaExecutor executor({0, mode, MergeMode::kSeparate});
+    CudaExecutor executor({0, way.forward, way.merge});
     struct Lane {
       Lane(const AttentionShape& shape, const Batch& batch, CudaExecutor& executor)
           : test(shape, batch),
@@ -284,10 +284,10 @@ TEST_F(CudaSteps, SameBitsInEveryRunAndMode) {
   const AttentionOutput expected = run_cuda(test, plan);
   ASSERT_TRUE(test.matches(expected, tolerance_of(DType::kF16)));
   for (int round = 0; round < 20; ++round) {
-    for (const ForwardMode mode : kForwardModes) {
-      const AttentionOutput output = run_cuda(test, plan, {0, mode, MergeMode::kSeparate});
-      ASSERT_EQ(output.o, expected.o) << name_of(mode);
-      ASSERT_EQ(output.lse, expected.lse) << name_of(mode);
+    for (const RunWay way : kRunWays) {
+      const AttentionOutput output = run_cuda(test, plan, {0, way.forward, way.merge});
+      ASSERT_EQ(output.o, expected.o) << text_of(way);
+      ASSERT_EQ(output.lse, expected.lse) << text_of(way);
     }
   }
 }
@@ -298,7 +298,7 @@ TEST_F(CudaSteps, LengthsOutOfRangeAreEmptyAndReadNothing) {
   const AttentionCase test(make_shape(1, 4, 64, 16), paged.view());
   const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(2),
                               options_of(Policy::kFlat, KvSplit::kNone));
-  CudaExecutor& executor = executor_of(ForwardMode::kPersistent);
+  CudaExecutor& executor = executor_of(RunWay{});
   DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test);
   const DeviceMemory workspace(executor.workspace_bytes(plan));

@@ -1,16 +1,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "base/check.hpp"
 #include "exec/check_args.hpp"
+#include "exec/cuda/check_pages.hpp"
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/layer.hpp"
 #include "exec/cuda/merge.hpp"
+#include "exec/cuda/records.hpp"
 #include "exec/cuda/resolve.hpp"
 #include "exec/cuda/side_streams.hpp"
 #include "exec/cuda/sm80/launch.hpp"
@@ -24,25 +28,9 @@ namespace trunkline {
 namespace {
 
 using cuda::check_cuda;
+using cuda::WorkspaceRecord;
 
 constexpr std::int32_t kLeastMajor = 8;  // mma.sync of 16-bit types with cp.async
-
-// What the host knows of a workspace: its content is on the device, where run() must not look.
-struct WorkspaceRecord {
-  std::byte* base = nullptr;
-  std::size_t bytes = 0;
-  AttentionShape shape;
-  cuda::PlanRoom room;
-  cuda::WorkspaceLayout layout;
-  bool captured = false;  // a graph holds its addresses
-  // Of the last upload.
-  TensorCounts counts;
-  std::int32_t rows = 0;
-  std::uint32_t tiles = 0;
-  // Of the last resolve; no ids before one.
-  cuda::DevicePages pages{};
-  bool resolved = false;
-};
 
 cuda::DevicePages device_pages(const PageTable& pages) {
   return std::visit(
@@ -57,13 +45,15 @@ cuda::DeviceRows device_rows(const PageTable& pages) {
   return {pages.indptr(), pages.row_map(), pages.width(), static_cast<std::int64_t>(entries), pages.page_size()};
 }
 
-void check_workspace(const void* workspace, std::size_t bytes, std::size_t needed) {
-  if (workspace == nullptr || bytes < needed) {
-    fail(ErrorCode::kWorkspace, "workspace has ", workspace == nullptr ? 0 : bytes, " bytes; this plan needs ", needed);
-  }
-  if (reinterpret_cast<std::uintptr_t>(workspace) % cuda::kWorkspaceAlignment == 0) return;
-  fail(ErrorCode::kWorkspace, "workspace is at ", workspace, "; it must be aligned to ", cuda::kWorkspaceAlignment,
-       " bytes");
+void check_times(const CudaTaskTime* times, std::size_t count, std::size_t tasks) {
+  if (times == nullptr || count >= tasks) return;
+  fail(ErrorCode::kWorkspace, "record_tasks() was given ", count, " records; the plan has ", tasks,
+       " tasks: its items times its KV heads");
+}
+
+bool check_asked_for() {
+  const char* const text = std::getenv("TRUNKLINE_CHECK");
+  return text != nullptr && std::string_view(text) == "1";
 }
 
 }  // namespace
@@ -74,77 +64,34 @@ struct CudaExecutor::State {
   cuda::Staging staging;
   cuda::SideStreams side_streams;
   std::vector<std::int32_t> slot_table;
-  std::vector<WorkspaceRecord> records;
+  cuda::WorkspaceRecords records;
   std::vector<TileShape> tiles[3];  // for head_dim 64, 128, 256
 
   const std::vector<TileShape>& tiles_for(std::int32_t head_dim) const {
     return tiles[head_dim == 64 ? 0 : head_dim == 128 ? 1 : 2];
   }
 
-  WorkspaceRecord* find(const void* workspace) {
-    const auto found = std::find_if(records.begin(), records.end(),
-                                    [&](const WorkspaceRecord& record) { return record.base == workspace; });
-    return found == records.end() ? nullptr : &*found;
-  }
-
-  WorkspaceRecord& uploaded(const void* workspace) {
-    WorkspaceRecord* record = find(workspace);
-    if (record == nullptr) {
-      fail(ErrorCode::kWorkspace, "workspace ", workspace, " holds no plan; call upload() once per plan");
-    }
-    return *record;
-  }
-
-  WorkspaceRecord next_record(const Plan& plan, void* workspace, std::size_t bytes);
-  void keep(const WorkspaceRecord& record);
+  bool fused() const { return options.merge == MergeMode::kFused; }
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
   void forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream, bool capturing);
+  void check_pages(const WorkspaceRecord& record, const CudaBatch& batch, cudaStream_t stream, bool capturing) const;
 };
-
-// A workspace keeps its layout while plans fit it, so that graphs which hold its addresses stay true.
-WorkspaceRecord CudaExecutor::State::next_record(const Plan& plan, void* workspace, std::size_t bytes) {
-  const WorkspaceRecord* before = find(workspace);
-  if (before != nullptr && before->shape == plan.shape && bytes >= before->layout.bytes) {
-    const cuda::Shortage shortage = cuda::find_shortage(cuda::room_of_plan(plan), before->room);
-    if (shortage.list == nullptr) return *before;
-    if (before->captured) {
-      fail(ErrorCode::kWorkspace, "the plan has ", shortage.needed, " ", shortage.list,
-           "; the workspace, which a captured graph uses, has room for ", shortage.room,
-           "; plan with capacities, or release() it when the graph is gone");
-    }
-  } else if (before != nullptr && before->captured) {
-    fail(ErrorCode::kWorkspace,
-         "the workspace is used by a captured graph of another shape or size; release() it when "
-         "the graph is gone");
-  }
-  WorkspaceRecord record;
-  record.base = static_cast<std::byte*>(workspace);
-  record.shape = plan.shape;
-  record.room = cuda::room_of_capacity(plan);
-  record.layout = cuda::lay_out(record.room, plan.shape);
-  return record;
-}
-
-// Takes the place of all workspaces that lay in the same memory.
-void CudaExecutor::State::keep(const WorkspaceRecord& record) {
-  std::erase_if(records, [&](const WorkspaceRecord& other) {
-    return other.base < record.base + record.bytes && record.base < other.base + other.bytes;
-  });
-  records.push_back(record);
-}
 
 void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream,
                                   bool capturing) {
   auto* queue = reinterpret_cast<cuda::QueueCounters*>(record.base + record.layout.queues);
-  const cuda::ForwardArgs args{.plan = cuda::device_plan(record.base, record.layout),
-                               .step = cuda::device_step(record.base, record.layout),
-                               .pages = record.pages,
-                               .layer = layer,
-                               .partials = cuda::device_partials(record.base, record.layout),
-                               .next_task = &queue->next_task,
-                               .done = &queue->done,
-                               .tile_m = 0,
-                               .tile_n = 0};
+  const cuda::ForwardArgs args{
+      .plan = cuda::device_plan(record.base, record.layout),
+      .step = cuda::device_step(record.base, record.layout),
+      .pages = record.pages,
+      .layer = layer,
+      .partials = cuda::device_partials(record.base, record.layout),
+      .next_task = &queue->next_task,
+      .done = &queue->done,
+      .tile_m = 0,
+      .tile_n = 0,
+      .arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr,
+      .times = record.times};
   if (options.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
   check_cuda(cuda::sm80::launch_persistent(args, record.shape.dtype, record.shape.head_dim, sms, stream),
              "launching the forward kernel");
@@ -171,16 +118,27 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
   }
 }
 
+void CudaExecutor::State::check_pages(const WorkspaceRecord& record, const CudaBatch& batch, cudaStream_t stream,
+                                      bool capturing) const {
+  if (capturing) {
+    fail(ErrorCode::kUnsupported,
+         "resolve() with check_pages on a stream that is being captured: it waits for its kernel; capture without "
+         "check_pages (and without TRUNKLINE_CHECK=1)");
+  }
+  if (record.rows == 0) return;
+  cuda::check_pages({device_rows(batch.pages), device_pages(batch.pages), batch.kv_lens, record.rows, batch.num_pages,
+                     reinterpret_cast<std::uint64_t*>(record.base + record.layout.first_fault)},
+                    stream);
+}
+
 CudaExecutor::CudaExecutor(CudaOptions options) : state_(std::make_unique<State>()) {
   const CudaDeviceInfo info = cuda_device_info(options.device);
   if (info.major < kLeastMajor) {
     fail(ErrorCode::kUnsupported, "device ", options.device, " (", info.name, ") has compute capability ", info.major,
          ".", info.minor, "; supported: ", kLeastMajor, ".0 and newer");
   }
-  if (options.merge != MergeMode::kSeparate) {
-    fail(ErrorCode::kUnsupported, "options.merge is fused; supported on cuda: separate");
-  }
   state_->options = options;
+  state_->options.check_pages = options.check_pages || check_asked_for();
   state_->sms = info.sms;
   std::size_t most_tiles = 0;
   for (const std::int32_t head_dim : {64, 128, 256}) {
@@ -207,7 +165,7 @@ Support CudaExecutor::supports(const AttentionShape& shape) const {
 }
 
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
-  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape).bytes;
+  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->options.merge).bytes;
 }
 
 void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace, std::size_t bytes, void* stream) {
@@ -221,25 +179,31 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
          "replays take what was uploaded last");
   }
   const std::vector<TileShape>& tiles = state_->tiles_for(plan.shape.head_dim);
-  WorkspaceRecord record = state_->next_record(plan, workspace, bytes);
-  check_workspace(workspace, bytes, record.layout.bytes);
+  WorkspaceRecord record = state_->records.next(plan, state_->options.merge, workspace, bytes);
   record.bytes = bytes;
   record.tiles = cuda::used_tiles(plan, tiles);
   record.counts = tensor_counts(batch);
   record.rows = batch.rows();
+  record.tasks = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);
   record.resolved = false;
+  check_times(record.times, record.times_count, record.tasks);
 
   const std::size_t copied = cuda::upload_bytes(plan, record.layout);
   std::byte* const staging = state_->staging.acquire(copied);
   state_->slot_table.resize(std::max(state_->slot_table.size(), slot_table_size(batch.rows())));
   const std::span<std::int32_t> slot_table(state_->slot_table.data(), slot_table_size(batch.rows()));
-  cuda::write_upload(plan, batch, tiles, record.layout, slot_table, staging);
+  cuda::write_upload(plan, batch, tiles, record.layout, state_->options.merge, slot_table, staging);
   state_->staging.copy_to(workspace, copied, on);
-  state_->keep(record);
+  if (state_->fused() && !plan.merge_queries.empty()) {
+    const std::size_t counters = plan.merge_queries.size() * static_cast<std::size_t>(plan.shape.kv_heads);
+    check_cuda(cudaMemsetAsync(record.base + record.layout.arrived, 0, counters * sizeof(std::int32_t), on),
+               "clearing the merge counters");
+  }
+  state_->records.keep(record);
 }
 
 void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream) {
-  WorkspaceRecord& record = state_->uploaded(workspace);
+  WorkspaceRecord& record = state_->records.uploaded(workspace);
   if (batch.pages.page_size() != record.shape.page_size) {
     fail(ErrorCode::kInvalidArgument, "batch.pages has page size ", batch.pages.page_size(), "; the plan was made for ",
          record.shape.page_size);
@@ -251,7 +215,9 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
   if (batch.kv_lens == nullptr && record.rows > 0) fail(ErrorCode::kInvalidArgument, "batch.kv_lens is null");
   const auto on = static_cast<cudaStream_t>(stream);
   const cuda::DeviceScope scope(state_->options.device);
-  record.captured = record.captured || cuda::is_capturing(on);
+  const bool capturing = cuda::is_capturing(on);
+  if (state_->options.check_pages) state_->check_pages(record, batch, on, capturing);
+  record.captured = record.captured || capturing;
   const cuda::ResolveArgs args{cuda::device_plan(record.base, record.layout),
                                cuda::device_step(record.base, record.layout), device_rows(batch.pages), batch.kv_lens};
   check_cuda(cuda::launch_resolve(args, std::max(record.room.queries, record.room.spans), on),
@@ -261,7 +227,7 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
 }
 
 void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream) {
-  WorkspaceRecord& record = state_->uploaded(workspace);
+  WorkspaceRecord& record = state_->records.uploaded(workspace);
   if (!record.resolved) {
     fail(ErrorCode::kWorkspace, "workspace was not resolved; call resolve() once per step, after upload()");
   }
@@ -276,7 +242,7 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   const cuda::LayerArgs layer = cuda::layer_args(args, record.shape);
   record.captured = record.captured || capturing;
   state_->forward(record, layer, on, capturing);
-  if (record.room.partials == 0) return;
+  if (state_->fused() || record.room.partials == 0) return;
   const cuda::MergeArgs merge{cuda::device_plan(record.base, record.layout),
                               cuda::device_step(record.base, record.layout), layer,
                               cuda::device_partials(record.base, record.layout)};
@@ -285,7 +251,14 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
 }
 
 void CudaExecutor::release(void* workspace) {
-  std::erase_if(state_->records, [&](const WorkspaceRecord& record) { return record.base == workspace; });
+  state_->records.forget(workspace);
+}
+
+void CudaExecutor::record_tasks(void* workspace, CudaTaskTime* times, std::size_t count) {
+  WorkspaceRecord& record = state_->records.uploaded(workspace);
+  check_times(times, count, record.tasks);
+  record.times = times;
+  record.times_count = count;
 }
 
 }  // namespace trunkline

@@ -1,140 +1,104 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "exec/cuda/merge.hpp"
 
 #include <algorithm>
 
-#include "exec/cuda/merge.hpp"
+#include "exec/cuda/common/merge_row.cuh"
 
 namespace trunkline::cuda {
 namespace {
 
-// One warp merges one (query, head): all elements of O, so that a partial is read in one piece.
+// One warp merges one (row, head): all elements of O, so that a state is read in one piece.
 constexpr int kWarps = 4;
-constexpr int kLanes = 32;
-constexpr unsigned kAllLanes = 0xffffffffU;
+constexpr int kBlocksAtOnce = 8;  // on an SM, by registers
 constexpr std::size_t kBlocksPerSm = 12;
 
-__device__ void store(float* to, float value) {
-  *to = value;
-}
-__device__ void store(__half* to, float value) {
-  *to = __float2half_rn(value);
-}
-__device__ void store(__nv_bfloat16* to, float value) {
-  *to = __float2bfloat16_rn(value);
-}
-
-// So many neighbours at a time, aligned to their size.
-template <class T, int kCount>
-struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Chunk {
-  T element[kCount];
+// The warps of a launch take (row, head) tasks in turns.
+struct WarpTasks {
+  std::int64_t first;
+  std::int64_t stride;
+  int lane;
 };
 
-__device__ float warp_max(float value) {
-#pragma unroll
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
-  }
-  return value;
-}
-
-// The partial slots of one query, and where they lie for one head.
-struct PartialList {
-  const std::int32_t* slots;
-  std::int32_t count;
-  std::int32_t head;
-  std::int32_t q_heads;
-
-  __device__ std::int64_t row(std::int32_t slot) const { return static_cast<std::int64_t>(slot) * q_heads + head; }
-};
-
-template <int kDim>
-struct Merged {
-  static constexpr int kElements = kDim / kLanes;
-  float o[kElements];  // of this lane: neighbours
-  float lse;           // base 2
-};
-
-// O = sum over slots of 2^(lse_i - lse) O_i. The maximum first, as it depends on no order; then the sums, in order.
-template <int kDim>
-__device__ Merged<kDim> merge_partials(const Partials& partials, const PartialList& list, int lane) {
-  constexpr int kElements = Merged<kDim>::kElements;
-  float maximum = -INFINITY;
-  for (std::int32_t i = lane; i < list.count; i += kLanes) {
-    maximum = fmaxf(maximum, partials.lse[list.row(list.slots[i])]);
-  }
-  maximum = warp_max(maximum);
-
-  Merged<kDim> merged{};
-  float sum = 0;
-  for (std::int32_t first = 0; first < list.count; first += kLanes) {
-    const std::int32_t here = min(kLanes, list.count - first);
-    std::int32_t slot = 0;
-    float weight = 0;
-    if (lane < here) {
-      slot = list.slots[first + lane];
-      const float lse = partials.lse[list.row(slot)];
-      weight = lse == -INFINITY ? 0 : exp2f(lse - maximum);
-    }
-#pragma unroll 4
-    for (std::int32_t i = 0; i < here; ++i) {
-      const float factor = __shfl_sync(kAllLanes, weight, i);
-      const std::int64_t row = list.row(__shfl_sync(kAllLanes, slot, i));
-      const auto chunk =
-          *reinterpret_cast<const Chunk<float, kElements>*>(partials.out + row * kDim + lane * kElements);
-      sum += factor;
-#pragma unroll
-      for (int element = 0; element < kElements; ++element) merged.o[element] += factor * chunk.element[element];
-    }
-  }
-  const float inverse = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
-#pragma unroll
-  for (float& element : merged.o) element *= inverse;
-  merged.lse = sum == 0 ? -INFINITY : maximum + log2f(sum);
-  return merged;
-}
-
-template <class Out, int kDim>
-__device__ void write_row(const LayerArgs& layer, std::int64_t token, std::int32_t head, const Merged<kDim>& merged,
-                          int lane) {
-  constexpr int kElements = Merged<kDim>::kElements;
-  Chunk<Out, kElements> chunk;
-#pragma unroll
-  for (int element = 0; element < kElements; ++element) store(&chunk.element[element], merged.o[element]);
-  Out* to = static_cast<Out*>(layer.out) + token * layer.out_token + head * layer.out_head + lane * kElements;
-  *reinterpret_cast<Chunk<Out, kElements>*>(to) = chunk;
+__device__ __forceinline__ WarpTasks warp_tasks() {
+  // From one lane, so that the compiler knows it for the same in all: else each shuffle in the tasks' loop is a call.
+  const unsigned warp = __shfl_sync(kWholeWarp, threadIdx.x / 32, 0);
+  return {static_cast<std::int64_t>(blockIdx.x) * kWarps + warp, static_cast<std::int64_t>(gridDim.x) * kWarps,
+          static_cast<int>(threadIdx.x % 32)};
 }
 
 template <int kDim, class Element>
-__global__ void __launch_bounds__(kWarps* kLanes) merge_kernel(const __grid_constant__ MergeArgs args) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+__global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce) merge_kernel(const __grid_constant__ MergeArgs args) {
+  const WarpTasks warp = warp_tasks();
   const LayerArgs& layer = args.layer;
   const std::int64_t tasks = static_cast<std::int64_t>(args.plan.counts->merges) * layer.q_heads;
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kWarps;
-  for (std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes; task < tasks;
-       task += stride) {
+  for (std::int64_t task = warp.first; task < tasks; task += warp.stride) {
     const std::int64_t merge = task / layer.q_heads;
     const auto head = static_cast<std::int32_t>(task % layer.q_heads);
     const std::int32_t begin = args.plan.merge_begin[merge];
-    const PartialList list{args.plan.merge_slots + begin, args.plan.merge_begin[merge + 1] - begin, head,
-                           layer.q_heads};
-    const Merged<kDim> merged = merge_partials<kDim>(args.partials, list, lane);
+    const StateList list{args.plan.merge_slots + begin, begin, args.plan.merge_begin[merge + 1] - begin};
+    const PartialStates<kDim> states{args.partials.out + std::int64_t{head} * kDim, args.partials.lse + head,
+                                     layer.q_heads};
     const std::int64_t token = args.step.queries[args.plan.merge_queries[merge]].token;
-    if (layer.out_f32 != 0) {
-      write_row<float, kDim>(layer, token, head, merged, lane);
-    } else {
-      write_row<Element, kDim>(layer, token, head, merged, lane);
+    write_merged<Element>(layer, token, head, merge_row<kDim>(states, list, warp.lane), warp.lane);
+  }
+}
+
+// A caller's states of one head, in its type.
+template <int kDim>
+struct GivenStates {
+  static constexpr int kElements = kDim / 32;
+  const MergeStatesArgs& args;
+  std::int64_t head;
+
+  __device__ __forceinline__ float lse_of(std::int32_t slot) const {
+    return args.lse[slot * args.lse_stride + head * args.lse_head_stride] * args.to_base_two;
+  }
+  __device__ __forceinline__ void load(std::int32_t slot, int column, float (&to)[kElements]) const {
+    const std::int64_t at = slot * args.state_stride + head * args.state_head_stride + column;
+    if (args.states_dtype == DType::kF32) {
+      const auto from = *reinterpret_cast<const Chunk<float, kElements>*>(static_cast<const float*>(args.states) + at);
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) to[i] = from.element[i];
+      return;
     }
-    if (layer.lse != nullptr && lane == 0) {
-      layer.lse[token * layer.lse_token + head * layer.lse_head] = merged.lse * layer.lse_factor;
+    const auto from =
+        *reinterpret_cast<const Chunk<std::uint16_t, kElements>*>(static_cast<const std::uint16_t*>(args.states) + at);
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      to[i] = args.states_dtype == DType::kF16 ? __half2float(__ushort_as_half(from.element[i]))
+                                               : __bfloat162float(__ushort_as_bfloat16(from.element[i]));
+    }
+  }
+};
+
+template <int kDim>
+__global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce)
+    merge_states_kernel(const __grid_constant__ MergeStatesArgs args) {
+  const WarpTasks warp = warp_tasks();
+  const std::int64_t tasks = static_cast<std::int64_t>(args.rows) * args.q_heads;
+  for (std::int64_t task = warp.first; task < tasks; task += warp.stride) {
+    const std::int64_t row = task / args.q_heads;
+    const std::int64_t head = task % args.q_heads;
+    const std::int32_t begin = args.begin[row];
+    const StateList list{args.slots == nullptr ? nullptr : args.slots + begin, begin, args.begin[row + 1] - begin};
+    const MergedRow<kDim> merged = merge_row<kDim>(GivenStates<kDim>{args, head}, list, warp.lane);
+    const std::int64_t at =
+        row * args.out_row_stride + head * args.out_head_stride + warp.lane * MergedRow<kDim>::kElements;
+    if (args.out_dtype == DType::kF32) {
+      store_floats(static_cast<float*>(args.out) + at, merged.o);
+    } else if (args.out_dtype == DType::kF16) {
+      store_rounded<Half>(static_cast<std::uint16_t*>(args.out) + at, merged.o);
+    } else {
+      store_rounded<Bfloat>(static_cast<std::uint16_t*>(args.out) + at, merged.o);
+    }
+    if (args.out_lse != nullptr && warp.lane == 0) {
+      args.out_lse[row * args.out_lse_row_stride + head * args.out_lse_head_stride] = merged.lse * args.from_base_two;
     }
   }
 }
 
-using MergeKernel = void (*)(MergeArgs);
-
 template <class Element>
-MergeKernel kernel_for(std::int32_t head_dim) {
+void (*kernel_for(std::int32_t head_dim))(MergeArgs) {
   switch (head_dim) {
     case 64: return merge_kernel<64, Element>;
     case 128: return merge_kernel<128, Element>;
@@ -143,18 +107,38 @@ MergeKernel kernel_for(std::int32_t head_dim) {
   }
 }
 
+void (*states_kernel_for(std::int32_t head_dim))(MergeStatesArgs) {
+  switch (head_dim) {
+    case 64: return merge_states_kernel<64>;
+    case 128: return merge_states_kernel<128>;
+    case 256: return merge_states_kernel<256>;
+    default: return nullptr;
+  }
+}
+
+unsigned blocks_for(std::size_t rows, std::int32_t q_heads, std::int32_t sms) {
+  const std::size_t needed = (rows * static_cast<std::size_t>(q_heads) + kWarps - 1) / kWarps;
+  return static_cast<unsigned>(
+      std::clamp<std::size_t>(needed, 1, static_cast<std::size_t>(std::max(sms, 1)) * kBlocksPerSm));
+}
+
 }  // namespace
 
 cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t most_merges,
                          std::int32_t sms, cudaStream_t stream) {
-  const MergeKernel kernel = dtype == DType::kF16    ? kernel_for<__half>(head_dim)
-                             : dtype == DType::kBF16 ? kernel_for<__nv_bfloat16>(head_dim)
-                                                     : nullptr;
+  const auto kernel = dtype == DType::kF16    ? kernel_for<Half>(head_dim)
+                      : dtype == DType::kBF16 ? kernel_for<Bfloat>(head_dim)
+                                              : nullptr;
   if (kernel == nullptr) return cudaErrorNotSupported;
-  const std::size_t needed = (most_merges * static_cast<std::size_t>(args.layer.q_heads) + kWarps - 1) / kWarps;
-  const std::size_t most = static_cast<std::size_t>(std::max(sms, 1)) * kBlocksPerSm;
-  const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>(needed, 1, most));
-  kernel<<<blocks, kWarps * kLanes, 0, stream>>>(args);
+  kernel<<<blocks_for(most_merges, args.layer.q_heads, sms), kWarps * 32, 0, stream>>>(args);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_merge_states(const MergeStatesArgs& args, std::int32_t head_dim, std::int32_t sms,
+                                cudaStream_t stream) {
+  const auto kernel = states_kernel_for(head_dim);
+  if (kernel == nullptr) return cudaErrorNotSupported;
+  kernel<<<blocks_for(static_cast<std::size_t>(args.rows), args.q_heads, sms), kWarps * 32, 0, stream>>>(args);
   return cudaGetLastError();
 }
 

@@ -1,4 +1,5 @@
-// Partials to outputs by online softmax, in the order of the plan's lists: the same bits in every run.
+// Partials to outputs by online softmax in a kernel of its own, in the order of the plan's lists: the same bits in
+// every run, and as the forward kernel's last arriver writes (common/merge_row.cuh).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,5 +17,9 @@ namespace trunkline::cuda {
 /// \return cudaErrorNotSupported where nothing is compiled, else what the launch returned.
 cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t most_merges,
                          std::int32_t sms, cudaStream_t stream);
+
+/// Merges states that are not a plan's. \return as launch_merge.
+cudaError_t launch_merge_states(const MergeStatesArgs& args, std::int32_t head_dim, std::int32_t sms,
+                                cudaStream_t stream);
 
 }  // namespace trunkline::cuda

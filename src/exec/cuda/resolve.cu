@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "exec/cuda/live_row.cuh"
 #include "exec/cuda/resolve.hpp"
 #include "trunkline/plan.hpp"
 
@@ -9,30 +10,14 @@ namespace {
 constexpr unsigned kThreads = 128;
 constexpr std::size_t kMaxBlocks = 1024;
 
-struct LiveRow {
-  std::int64_t ids_begin;
-  std::int32_t kv_len;
-};
-
-__device__ LiveRow live_row(const ResolveArgs& args, std::int32_t row) {
-  const DeviceRows& rows = args.rows;
-  const std::int64_t begin =
-      rows.indptr != nullptr ? rows.indptr[row] : (rows.row_map != nullptr ? rows.row_map[row] : row) * rows.width;
-  const std::int64_t end = rows.indptr != nullptr ? rows.indptr[row + 1] : begin + rows.width;
-  const std::int32_t kv_len = args.kv_lens[row];
-  const bool inside = begin >= 0 && begin <= end && end <= rows.entries;
-  if (!inside || kv_len < 0 || kv_len > (end - begin) * rows.page_size) return {0, 0};
-  return {begin, kv_len};
-}
-
 __device__ ResolvedQuery resolve_query(const ResolveArgs& args, const RowQuery& query) {
-  const std::int32_t limit = live_row(args, query.row).kv_len - query.from_end;
+  const std::int32_t limit = live_row(args.rows, args.kv_lens, query.row).kv_len - query.from_end;
   return {query.token, limit < 0 ? 0 : limit};
 }
 
 // KvSpan::at, and within the request.
 __device__ ResolvedSpan resolve_span(const ResolveArgs& args, const RowSpan& span) {
-  const LiveRow live = live_row(args, span.row);
+  const LiveRow live = live_row(args.rows, args.kv_lens, span.row);
   const std::int32_t first = (span.flags & kSpanBeginFromEnd) != 0 ? live.kv_len + span.begin : span.begin;
   const std::int32_t last = (span.flags & kSpanEndFromEnd) != 0 ? live.kv_len + span.end : span.end;
   const std::int32_t begin = first < 0 ? 0 : first;

@@ -33,6 +33,15 @@ PlanCounts counts_of(const Plan& plan) {
   return counts;
 }
 
+void write_partial_merges(const Plan& plan, std::span<std::int32_t> to) {
+  for (std::size_t merge = 0; merge < plan.merge_queries.size(); ++merge) {
+    for (std::int32_t i = plan.merge_begin[merge]; i < plan.merge_begin[merge + 1]; ++i) {
+      const std::int32_t slot = plan.merge_slots[static_cast<std::size_t>(i)];
+      to[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(merge);
+    }
+  }
+}
+
 std::string text_of(const std::vector<TileShape>& tiles) {
   std::ostringstream text;
   for (const TileShape& tile : tiles) text << (text.tellp() > 0 ? ", " : "") << tile.m << " x " << tile.n;
@@ -73,7 +82,7 @@ std::size_t upload_bytes(const Plan& plan, const WorkspaceLayout& layout) {
 }
 
 void write_upload(const Plan& plan, const Batch& batch, const std::vector<TileShape>& tiles,
-                  const WorkspaceLayout& layout, std::span<std::int32_t> slot_table, std::byte* to) {
+                  const WorkspaceLayout& layout, MergeMode merge, std::span<std::int32_t> slot_table, std::byte* to) {
   check_live_batch(plan, batch);
   const LiveRows rows(slot_table, batch);
   const auto queries = list_at<RowQuery>(to, layout.queries, plan.queries.size());
@@ -101,6 +110,10 @@ void write_upload(const Plan& plan, const Batch& batch, const std::vector<TileSh
   copy_list(plan.merge_slots, to + layout.merge_slots);
   copy_list(plan.schedule, to + layout.schedule);
   copy_list(plan.masks, to + layout.masks);
+  if (merge == MergeMode::kFused) {
+    write_partial_merges(plan,
+                         list_at<std::int32_t>(to, layout.partial_merges, static_cast<std::size_t>(plan.partials)));
+  }
 }
 
 }  // namespace trunkline::cuda

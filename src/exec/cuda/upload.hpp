@@ -22,10 +22,10 @@ std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles);
 /// Bytes from the workspace's begin that write_upload fills.
 std::size_t upload_bytes(const Plan& plan, const WorkspaceLayout& layout);
 
-/// Writes the plan as it lies in the workspace.
+/// Writes the plan as it lies in the workspace; with MergeMode::kFused, what the forward kernel merges by, too.
 /// \param slot_table slot_table_size(batch.rows()) entries
 /// \throws Error as check_live_batch and LiveRows.
 void write_upload(const Plan& plan, const Batch& batch, const std::vector<TileShape>& tiles,
-                  const WorkspaceLayout& layout, std::span<std::int32_t> slot_table, std::byte* to);
+                  const WorkspaceLayout& layout, MergeMode merge, std::span<std::int32_t> slot_table, std::byte* to);
 
 }  // namespace trunkline::cuda

@@ -59,6 +59,13 @@ void CudaExecutor::resolve(const CudaBatch&, void*, void*) {
 void CudaExecutor::run(const AttentionArgs&, void*, void*) {
   refuse();
 }
+void CudaExecutor::record_tasks(void*, CudaTaskTime*, std::size_t) {
+  refuse();
+}
 void CudaExecutor::release(void*) {}
+
+void cuda_merge_states(const MergeStates&, std::int32_t, void*) {
+  refuse();
+}
 
 }  // namespace trunkline

@@ -76,7 +76,8 @@ Shortage find_shortage(const PlanRoom& needed, const PlanRoom& room) {
   return {};
 }
 
-WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape) {
+WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge) {
+  const bool fused = merge == MergeMode::kFused;
   const auto heads = static_cast<std::size_t>(shape.q_heads);
   Divider divider;
   WorkspaceLayout layout;
@@ -90,8 +91,11 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape) {
   layout.merge_queries = divider.take<std::int32_t>(room.merges);
   layout.merge_begin = divider.take<std::int32_t>(room.merges + 1);
   layout.merge_slots = divider.take<std::int32_t>(room.merge_slots);
+  layout.partial_merges = divider.take<std::int32_t>(fused ? room.partials : 0);
   layout.schedule = divider.take<std::int32_t>(room.items);
   layout.masks = divider.take<QueryMask>(room.masks);
+  layout.arrived = divider.take<std::int32_t>(fused ? room.merges * static_cast<std::size_t>(shape.kv_heads) : 0);
+  layout.first_fault = divider.take<std::uint64_t>(1);
   layout.step_queries = divider.take<ResolvedQuery>(room.queries);
   layout.step_spans = divider.take<ResolvedSpan>(room.spans);
   layout.partial_out = divider.take<float>(room.partials * heads * static_cast<std::size_t>(shape.head_dim));
@@ -111,6 +115,7 @@ DevicePlan device_plan(std::byte* base, const WorkspaceLayout& layout) {
           .merge_queries = at<std::int32_t>(base, layout.merge_queries),
           .merge_begin = at<std::int32_t>(base, layout.merge_begin),
           .merge_slots = at<std::int32_t>(base, layout.merge_slots),
+          .partial_merges = at<std::int32_t>(base, layout.partial_merges),
           .schedule = at<std::int32_t>(base, layout.schedule)};
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "exec/cuda/common/kernel_args.hpp"
+#include "trunkline/attention.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cuda {
@@ -59,8 +60,11 @@ struct WorkspaceLayout {
   std::size_t merge_queries = 0;
   std::size_t merge_begin = 0;
   std::size_t merge_slots = 0;
+  std::size_t partial_merges = 0;  ///< fused merges alone
   std::size_t schedule = 0;
   std::size_t masks = 0;
+  std::size_t arrived = 0;      ///< [merges, Hkv], fused merges alone; made 0 after each upload, and runs leave it so
+  std::size_t first_fault = 0;  ///< of the page check
   std::size_t step_queries = 0;
   std::size_t step_spans = 0;
   std::size_t partial_out = 0;
@@ -68,7 +72,7 @@ struct WorkspaceLayout {
   std::size_t bytes = 0;  ///< in all
 };
 inline constexpr std::size_t kWorkspaceAlignment = 256;
-WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape);
+WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge);
 
 /// What kernels are given of a workspace.
 DevicePlan device_plan(std::byte* base, const WorkspaceLayout& layout);

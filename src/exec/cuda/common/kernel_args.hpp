@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "exec/resolved.hpp"
+#include "trunkline/cuda.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cuda {
@@ -47,6 +48,7 @@ struct DevicePlan {
   const std::int32_t* merge_queries;
   const std::int32_t* merge_begin;
   const std::int32_t* merge_slots;
+  const std::int32_t* partial_merges;  // of each partial slot, the place of its query in merge_queries; kFused alone
   const std::int32_t* schedule;
 };
 
@@ -108,6 +110,8 @@ struct ForwardArgs {
   std::int32_t* done;       // CTAs that have left; 0 before and after a run
   std::int32_t tile_m;      // kStreams, kSerial: only items with this tile; 0: all
   std::int32_t tile_n;
+  std::int32_t* arrived;  // kFused: [merges, Hkv] partials that have come; 0 before and after a run. Else null
+  CudaTaskTime* times;    // of each task; null: not wanted
 };
 
 struct MergeArgs {
@@ -115,6 +119,30 @@ struct MergeArgs {
   DeviceStep step;
   LayerArgs layer;
   Partials partials;
+};
+
+/// cuda_merge_states: rows of states that are not a plan's. All strides in elements.
+struct MergeStatesArgs {
+  const void* states;
+  const float* lse;
+  std::int64_t state_stride;
+  std::int64_t state_head_stride;
+  std::int64_t lse_stride;
+  std::int64_t lse_head_stride;
+  const std::int32_t* begin;
+  const std::int32_t* slots;  // null: in order
+  void* out;
+  float* out_lse;  // null: not wanted
+  std::int64_t out_row_stride;
+  std::int64_t out_head_stride;
+  std::int64_t out_lse_row_stride;
+  std::int64_t out_lse_head_stride;
+  float to_base_two;    // multiplies LSEs that come in
+  float from_base_two;  // multiplies those that go out
+  std::int32_t rows;
+  std::int32_t q_heads;
+  DType states_dtype;
+  DType out_dtype;
 };
 
 }  // namespace trunkline::cuda

@@ -89,6 +89,19 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
+/// Nanoseconds of the device's clock.
+__device__ __forceinline__ std::uint64_t global_time() {
+  std::uint64_t time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
+  return time;
+}
+
+__device__ __forceinline__ std::int32_t sm_number() {
+  std::int32_t number;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
+  return number;
+}
+
 /// What the kernels do with elements of a type: C += A B for fragments of 16 x 16, 16 x 8 and 16 x 8; rounding.
 struct Half {
   static __device__ __forceinline__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,

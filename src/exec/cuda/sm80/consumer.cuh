@@ -50,6 +50,11 @@ class Consumer {
     return rows_.warp() & ((1 << task.row_shift) - 1);
   }
 
+  __device__ __forceinline__ void note_end(const TaskInfo& task) const {
+    if (args_.times == nullptr || rows_.thread != 0) return;
+    args_.times[task.number].end_ns = global_time();
+  }
+
   __device__ __forceinline__ void begin(const TaskInfo& task) {
     const int first = row_group(task) * kWarpRows;
     const int tile_rows = kWarpRows << task.row_shift;
@@ -115,6 +120,7 @@ class Consumer {
     const int k_slot = v_slot == 0 ? Size::kSlots - 1 : v_slot - 1;
     const TaskInfo& task = shared_.tasks[shared_.stages[k_slot].task];
     Epilogue<Element, kDim>(args_, shared_, task, k_slot, v_slot, rows_.thread).run(rows_);
+    note_end(task);
     release(k_slot);
     release(v_slot);
   }

@@ -85,21 +85,39 @@ class Producer {
     wait_for_slot();
     TaskInfo& info = shared_.tasks[entry];
     const Range queries = task.item.queries;
+    bool partial = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int query = lane_ + 32 * half;
       if (query >= limits_.count) continue;
+      const std::int32_t output = args_.plan.item_outputs[queries.begin + query];
       info.token[query] = args_.step.queries[args_.plan.item_queries[queries.begin + query]].token;
-      info.output[query] = args_.plan.item_outputs[queries.begin + query];
+      info.output[query] = output;
+      partial = partial || output >= 0;
     }
+    partial = __any_sync(kWholeWarp, partial) != 0;
     if (lane_ == 0) {
+      note_begin(task);
       shared_.stages[place_.slot()].task = entry;
       info.head = task.head;
+      info.number = task.number;
+      info.has_partials = partial ? 1 : 0;
       info.rows = limits_.count * args_.layer.group_size;
       info.row_shift = __ffs(task.item.tile.m / kWarpRows) - 1;
     }
     number_rows(limits_.count, info);
     __syncwarp();
+  }
+
+  // Here and not by the consumers, who have no register to spare: at the task's first copy.
+  __device__ __forceinline__ void note_begin(const TaskQueue::Task& task) const {
+    if (args_.times == nullptr) return;
+    CudaTaskTime& times = args_.times[task.number];
+    times.begin_ns = global_time();
+    times.item = args_.plan.schedule[task.number / args_.layer.kv_heads];
+    times.head = task.head;
+    times.sm = sm_number();
+    times.worker = static_cast<std::int32_t>(blockIdx.x);
   }
 
   __device__ __forceinline__ void number_rows(int queries, TaskInfo& info) const {

@@ -14,6 +14,8 @@ struct TaskInfo {
   std::int32_t head;
   std::int32_t rows;                     // queries * group size; 0: there are no more tasks
   std::int32_t row_shift;                // log2 of the tile's groups of kWarpRows
+  std::int32_t number;                   // in the queue
+  std::int32_t has_partials;             // of some of its queries
   std::uint8_t row_query[kMaxTileRows];  // of the item; rows after the last have the last one's
   std::int32_t token[kMaxTileQueries];   // row in Q and O of each query
   std::int32_t output[kMaxTileQueries];  // its partial slot, or kDirect

@@ -18,6 +18,7 @@ class TaskQueue {
   struct Task {
     WorkItem item;
     std::int32_t head;
+    std::int32_t number;  // place in the schedule * Hkv + head
   };
 
   /// \param popped shared by the producer warps, of which `warp` is one
@@ -43,6 +44,7 @@ class TaskQueue {
       const std::int32_t place = number / args_.layer.kv_heads;
       task.item = args_.plan.items[args_.plan.schedule[place]];
       task.head = number - place * args_.layer.kv_heads;
+      task.number = number;
       const bool wanted = args_.tile_m == 0 || (task.item.tile.m == args_.tile_m && task.item.tile.n == args_.tile_n);
       if (wanted) return true;
     }

@@ -1,0 +1,77 @@
+#include "exec/check_merge.hpp"
+
+#include <cstdint>
+
+#include "base/check.hpp"
+
+namespace trunkline {
+namespace {
+
+void check_sizes(const MergeStates& states) {
+  if (states.rows < 0) fail(ErrorCode::kInvalidArgument, "states.rows is ", states.rows, "; it must be >= 0");
+  if (states.q_heads < 1) fail(ErrorCode::kInvalidArgument, "states.q_heads is ", states.q_heads, "; it must be >= 1");
+  if (states.head_dim != 64 && states.head_dim != 128 && states.head_dim != 256) {
+    fail(ErrorCode::kUnsupported, "states.head_dim is ", states.head_dim, "; supported: 64, 128, 256");
+  }
+  for (const DType dtype : {states.states_dtype, states.out_dtype}) {
+    if (dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16) continue;
+    fail(ErrorCode::kUnsupported, "states have type number ", static_cast<int>(dtype), "; supported: f32, f16, bf16");
+  }
+  if (states.lse_base != LseBase::kNatural && states.lse_base != LseBase::kTwo) {
+    fail(ErrorCode::kInvalidArgument, "states.lse_base is number ", static_cast<int>(states.lse_base),
+         "; supported: natural, two");
+  }
+}
+
+void check_pointer(const void* data, const char* name, std::size_t alignment) {
+  if (data == nullptr) fail(ErrorCode::kInvalidArgument, "states.", name, " is null");
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment == 0) return;
+  fail(ErrorCode::kInvalidArgument, "states.", name, " is ", data, "; it must be aligned to ", alignment, " bytes");
+}
+
+void check_stride(std::int64_t stride, const char* name) {
+  if (stride < 1) fail(ErrorCode::kInvalidArgument, "states.", name, " is ", stride, "; it must be at least 1");
+}
+
+void fill_defaults(MergeStates& states) {
+  const std::int64_t row = std::int64_t{states.q_heads} * states.head_dim;
+  const auto tensor = [&](std::int64_t& row_stride, std::int64_t& head_stride) {
+    if (row_stride == 0) row_stride = row;
+    if (head_stride == 0) head_stride = states.head_dim;
+  };
+  const auto lse = [&](std::int64_t& row_stride, std::int64_t& head_stride) {
+    if (row_stride != 0 || head_stride != 0) return;
+    row_stride = states.q_heads;
+    head_stride = 1;
+  };
+  tensor(states.state_stride, states.state_head_stride);
+  tensor(states.out_row_stride, states.out_head_stride);
+  lse(states.state_lse_stride, states.state_lse_head_stride);
+  lse(states.lse_row_stride, states.lse_head_stride);
+}
+
+}  // namespace
+
+MergeStates check_merge_states(const MergeStates& given) {
+  MergeStates states = given;
+  check_sizes(states);
+  fill_defaults(states);
+  if (states.rows == 0) return states;
+  check_pointer(states.states, "states", size_of(states.states_dtype));
+  check_pointer(states.state_lse, "state_lse", sizeof(float));
+  check_pointer(states.begin, "begin", sizeof(std::int32_t));
+  check_pointer(states.out, "out", size_of(states.out_dtype));
+  check_stride(states.state_stride, "state_stride");
+  check_stride(states.state_head_stride, "state_head_stride");
+  check_stride(states.state_lse_stride, "state_lse_stride");
+  check_stride(states.state_lse_head_stride, "state_lse_head_stride");
+  check_stride(states.out_row_stride, "out_row_stride");
+  check_stride(states.out_head_stride, "out_head_stride");
+  if (states.lse == nullptr) return states;
+  check_pointer(states.lse, "lse", sizeof(float));
+  check_stride(states.lse_row_stride, "lse_row_stride");
+  check_stride(states.lse_head_stride, "lse_head_stride");
+  return states;
+}
+
+}  // namespace trunkline

@@ -1,0 +1,52 @@
+// What the host knows of workspaces, whose content is on the device, where run() must not look.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exec/check_args.hpp"
+#include "exec/cuda/workspace.hpp"
+
+namespace trunkline::cuda {
+
+struct WorkspaceRecord {
+  std::byte* base = nullptr;
+  std::size_t bytes = 0;
+  AttentionShape shape;
+  PlanRoom room;
+  WorkspaceLayout layout;
+  bool captured = false;  ///< a graph holds its addresses
+  // Of the last upload.
+  TensorCounts counts;
+  std::int32_t rows = 0;
+  std::uint32_t tiles = 0;
+  std::size_t tasks = 0;  ///< (item, KV head) pairs
+  // Of the last resolve; no ids before one.
+  DevicePages pages{};
+  bool resolved = false;
+  // Of record_tasks().
+  CudaTaskTime* times = nullptr;
+  std::size_t times_count = 0;
+};
+
+/// One for each workspace that holds a plan.
+class WorkspaceRecords {
+ public:
+  /// The record that a plan's upload makes. A workspace keeps its layout while plans fit it, so that graphs which hold
+  /// its addresses stay true. \throws Error(kWorkspace) when it is too small or misaligned, or is part of a graph and
+  /// was laid out for another shape or a lesser capacity.
+  WorkspaceRecord next(const Plan& plan, MergeMode merge, void* workspace, std::size_t bytes) const;
+  /// Takes the place of all workspaces that lay in the same memory.
+  void keep(const WorkspaceRecord& record);
+  /// \throws Error(kWorkspace) when it holds no plan.
+  WorkspaceRecord& uploaded(const void* workspace);
+  void forget(const void* workspace);
+
+ private:
+  const WorkspaceRecord* find(const void* workspace) const;
+
+  std::vector<WorkspaceRecord> records_;
+};
+
+}  // namespace trunkline::cuda

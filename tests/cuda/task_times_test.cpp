@@ -1,0 +1,58 @@
+// When and where tasks ran.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cuda/device_case.hpp"
+#include "kv/paged_batch.hpp"
+#include "support/expect_error.hpp"
+#include "support/policies.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+class CudaTaskTimes : public CudaTest {};
+
+TEST_F(CudaTaskTimes, EveryTaskOnceInEveryWay) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,4,40/600,128,64"), 16, 3);
+  const AttentionCase test(make_shape(4, 4, 128, 16), paged.view());
+  const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(132),
+                              options_of(Policy::kNode, KvSplit::kMean));
+  const std::size_t tasks = plan.items.size() * 4;
+  const DeviceBatch on_device(test.batch());
+  DeviceTensors tensors(test);
+  const std::int32_t sms = cuda_device_info(0).sms;
+  for (const RunWay way : kRunWays) {
+    SCOPED_TRACE(text_of(way));
+    CudaExecutor& executor = executor_of(way);
+    const DeviceMemory workspace(executor.workspace_bytes(plan));
+    const DeviceMemory times(tasks * sizeof(CudaTaskTime));
+    executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr);
+    executor.resolve(on_device.view(), workspace.data(), nullptr);
+    expect_error(ErrorCode::kWorkspace, "the plan has",
+                 [&] { executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), tasks - 1); });
+    executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), tasks);
+    tensors.poison();
+    executor.run(tensors.args(), workspace.data(), nullptr);
+    std::vector<CudaTaskTime> got(tasks);
+    times.download(got.data());
+    EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
+    executor.release(workspace.data());
+
+    std::set<std::pair<std::int32_t, std::int32_t>> seen;
+    for (std::size_t i = 0; i < tasks; ++i) {
+      EXPECT_LE(got[i].begin_ns, got[i].end_ns);
+      EXPECT_LT(got[i].end_ns - got[i].begin_ns, 1'000'000'000U);
+      EXPECT_GE(got[i].sm, 0);
+      EXPECT_LT(got[i].sm, sms);
+      EXPECT_EQ(got[i].item, plan.schedule[i / 4]);
+      EXPECT_EQ(got[i].head, static_cast<std::int32_t>(i % 4));
+      seen.emplace(got[i].item, got[i].head);
+    }
+    EXPECT_EQ(seen.size(), tasks);
+  }
+}
+
+}  // namespace
+}  // namespace trunkline::testing
