@@ -32,8 +32,8 @@ def source_faults(path):
     folder = parts[0]
     for _, name in includes_of(path):
         target = name.split("/")[0]
-        if DEVICE.match(name) and parts[:2] != ("exec", "cuda"):
-            yield f"{name}: CUDA and torch belong into src/exec/cuda"
+        if DEVICE.match(name) and parts[:2] not in {("exec", "cuda"), ("cli", "cuda")}:
+            yield f"{name}: CUDA and torch belong into src/exec/cuda, and CUDA into src/cli/cuda"
         if target in ALLOWED and target != folder and target not in ALLOWED[folder]:
             yield f"{name}: src/{folder} may not include from src/{target}"
         if parts[:2] == ("exec", "reference") and target == "plan":

@@ -15,11 +15,12 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/cuda/device.hpp"
+#include "cli/cuda/tensors.hpp"
 #include "cli/measure.hpp"
 #include "cli/oracle_check.hpp"
 #include "cli/version.hpp"
 #include "gpu/cases.hpp"
-#include "gpu/device.hpp"
 #include "kv/paged_batch.hpp"
 #include "kv/synthetic_cache.hpp"
 #include "trunkline/cuda.hpp"
@@ -52,8 +53,8 @@ struct Machine {
   MachineProfile profile;
   CudaExecutor executor;
   Planner planner;
-  Stream stream;
-  ColdTimer timer;
+  cli::Stream stream;
+  cli::ColdTimer timer;
 
   explicit Machine(const Options& options)
       : workers(options.threads),
@@ -61,58 +62,6 @@ struct Machine {
         profile(cuda_profile(options.cuda.device)),
         executor(options.cuda),
         planner(profile) {}
-};
-
-/// The tensors of a synthetic cache on the device.
-class DeviceTensors {
- public:
-  DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged)
-      : q_(host.q, query_bytes(shape, paged)),
-        k_(host.k.data, cache_bytes(host.k, paged)),
-        v_(host.v.data, cache_bytes(host.v, paged)),
-        out_(2 * query_bytes(shape, paged)),
-        lse_(lse_bytes(shape, paged)),
-        ids_(paged.page_ids.data(), paged.page_ids.size() * sizeof(std::int32_t)),
-        kv_lens_(paged.kv_lens.data(), paged.kv_lens.size() * sizeof(std::int32_t)),
-        args(host) {
-    args.q = q_.data();
-    args.k.data = k_.data();
-    args.v.data = v_.data();
-    args.out = out_.data();
-    args.lse = static_cast<float*>(lse_.data());
-    const std::span<const std::int32_t> ids(static_cast<const std::int32_t*>(ids_.data()), paged.page_ids.size());
-    batch.pages = PageTable::dense(ids, static_cast<std::int32_t>(paged.kv_lens.size()), paged.width, paged.page_size);
-    batch.kv_lens = static_cast<const std::int32_t*>(kv_lens_.data());
-  }
-
-  /// O in fp32 and the LSE.
-  void download(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged) const {
-    check(cudaMemcpy(host.out, out_.data(), 2 * query_bytes(shape, paged), cudaMemcpyDeviceToHost), "cudaMemcpy");
-    check(cudaMemcpy(host.lse, lse_.data(), lse_bytes(shape, paged), cudaMemcpyDeviceToHost), "cudaMemcpy");
-  }
-
- private:
-  static std::size_t query_bytes(const AttentionShape& shape, const PagedBatch& paged) {
-    return paged.kv_lens.size() * static_cast<std::size_t>(shape.q_heads * shape.head_dim) * size_of(shape.dtype);
-  }
-  static std::size_t lse_bytes(const AttentionShape& shape, const PagedBatch& paged) {
-    return paged.kv_lens.size() * static_cast<std::size_t>(shape.q_heads) * sizeof(float);
-  }
-  static std::size_t cache_bytes(const CacheView& cache, const PagedBatch& paged) {
-    return static_cast<std::size_t>(paged.num_pages * cache.page_stride) * 2;
-  }
-
-  DeviceArray q_;
-  DeviceArray k_;
-  DeviceArray v_;
-  DeviceArray out_;
-  DeviceArray lse_;
-  DeviceArray ids_;
-  DeviceArray kv_lens_;
-
- public:
-  AttentionArgs args;
-  CudaBatch batch;
 };
 
 /// As the recorded figures have it: launch is the intercept of the cold streaming read.
@@ -151,40 +100,25 @@ double time_plan(Machine& machine, const Forest& forest, const Case& test, const
   return cli::summarize(us).us;
 }
 
-/// Device memory for one plan, given back to the executor before it is freed.
-class Workspace {
- public:
-  Workspace(CudaExecutor& executor, const Plan& plan)
-      : executor_(executor), bytes_(executor.workspace_bytes(plan)), memory_(bytes_) {}
-  ~Workspace() { executor_.release(memory_.data()); }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  void* data() const { return memory_.data(); }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  CudaExecutor& executor_;
-  std::size_t bytes_;
-  DeviceArray memory_;
-};
-
 Json run_case(Machine& machine, const Case& test, const Options& options, const Recorded& recorded) {
   const PagedBatch paged = lay_out_pages(test.tree, test.shape.page_size, 1);
   const Batch batch = paged.view();
   const Forest forest = build_forest(batch);
   const SyntheticCache cache(test.shape, batch, forest, {}, machine.workers);
-  const DeviceTensors tensors(cache.args(), test.shape, paged);
+  const cli::DeviceTensors tensors(cache.args(), test.shape, paged);
   const double plan_us = time_plan(machine, forest, test, options);
   const Plan plan = machine.planner.plan(forest, test.shape, options.plan);
 
-  const Workspace workspace(machine.executor, plan);
-  const auto resolve = [&](cudaStream_t stream) { machine.executor.resolve(tensors.batch, workspace.data(), stream); };
-  const auto run = [&](cudaStream_t stream) { machine.executor.run(tensors.args, workspace.data(), stream); };
+  const cli::DeviceWorkspace workspace(machine.executor, plan);
+  const auto resolve = [&](cudaStream_t stream) {
+    machine.executor.resolve(tensors.batch(), workspace.data(), stream);
+  };
+  const auto run = [&](cudaStream_t stream) { machine.executor.run(tensors.args(), workspace.data(), stream); };
   machine.executor.upload(plan, batch, workspace.data(), workspace.bytes(), machine.stream.get());
   resolve(machine.stream.get());
   run(machine.stream.get());
-  check(cudaStreamSynchronize(machine.stream.get()), "attention");
-  tensors.download(cache.args(), test.shape, paged);
+  cli::check(cudaStreamSynchronize(machine.stream.get()), "attention");
+  tensors.download(cache.args());
   const cli::Oracle oracle(test.shape, batch, cache.args());
   const cli::OracleError error = oracle.compare(cache.args());
 

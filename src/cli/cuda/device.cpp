@@ -1,8 +1,8 @@
-#include "gpu/device.hpp"
+#include "cli/cuda/device.hpp"
 
 #include "base/check.hpp"
 
-namespace trunkline::gpu_bench {
+namespace trunkline::cli {
 namespace {
 
 constexpr std::size_t kFlushBytes = std::size_t{512} << 20;
@@ -77,4 +77,4 @@ std::vector<double> ColdTimer::replay(const Stream& stream, int repeats,
   return us;
 }
 
-}  // namespace trunkline::gpu_bench
+}  // namespace trunkline::cli

@@ -1,4 +1,4 @@
-// Device memory, streams and timing, as the benchmark needs them.
+// Device memory, streams and timing.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace trunkline::gpu_bench {
+namespace trunkline::cli {
 
 /// \throws Error with CUDA's name of the failure.
 void check(cudaError_t error, const char* what);
@@ -52,4 +52,4 @@ class ColdTimer {
   DeviceArray flush_;
 };
 
-}  // namespace trunkline::gpu_bench
+}  // namespace trunkline::cli
