@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All GPU tests from a binary that may have been built elsewhere, then compute-sanitizer's four tools on a few of them.
+# All GPU tests from a binary that may have been built elsewhere, then the program, then compute-sanitizer's four tools on
+# a few of the tests.
 # Needs a GPU and its driver; no network, no compiler. A sanitizer that is not here, or refuses the device, is skipped
 # with a word.
 # Usage: scripts/gpu_test.sh [BUILD]    (build/release unless given; TRUNKLINE_TEST_SCALE scales random tests)
@@ -16,6 +17,27 @@ failed=0
 
 echo "== all tests ($SECONDS s)"
 "$tests" --gtest_brief=1 || failed=1
+
+program="$build/src/cli/trunkline"
+if [ -x "$program" ]; then
+  echo "== the program: every launch and merge, checked and traced ($SECONDS s)"
+  trace="$(mktemp)"
+  for mode in persistent streams serial fixed; do
+    for merge in fused separate; do
+      if row="$("$program" run data/demo.jsonl --limit 1 --device cuda --mode "$mode" --merge "$merge" --policy node \
+        --check --trace "$trace" --json)" && grep -q '"ph":"X"' "$trace"; then
+        grep -oE '"(mode|merge|us|floor_us|bubble_share|max_err)":[^,]*' <<<"$row" | tr '\n' ' '
+        echo
+      else
+        echo "gpu_test: trunkline run with $mode launches and $merge merge failed" >&2
+        failed=1
+      fi
+    done
+  done
+  rm -f "$trace"
+else
+  echo "gpu_test: $program is not there: skipped"
+fi
 
 sanitizer="$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)"
 if [ ! -x "$sanitizer" ]; then

@@ -6,6 +6,7 @@
 #include "cli/measure.hpp"
 #include "cli/plan_inputs.hpp"
 #include "cli/program.hpp"
+#include "cli/text.hpp"
 #include "kv/paged_batch.hpp"
 #include "trunkline/trunkline.hpp"
 
@@ -45,6 +46,11 @@ int compare_command(const Options& options) {
   check_table_memory(inputs, options);
   ThreadPool workers(options.threads);
   Planner planner(planning_profile(options, workers));
+  if (!options.json) {
+    constexpr std::size_t kNameWidth = 100;
+    std::cout << "Plans for " << printable(planner.profile().name, kNameWidth) << " ("
+              << name_of(planner.profile().device) << ")\n\n";
+  }
   std::vector<ComparedBatch> batches;
   for (const DecodeBatch& input : inputs) {
     batches.push_back(compare_batch(input, options, planner));

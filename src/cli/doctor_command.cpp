@@ -1,12 +1,14 @@
 // `trunkline doctor`: what this machine has, and what will be used.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/check.hpp"
 #include "cli/measure.hpp"
 #include "cli/program.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
+#include "cli/with_cuda.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/threads.hpp"
@@ -18,16 +20,59 @@ std::string size_or_unknown(std::int64_t bytes) {
   return bytes > 0 ? human_bytes(static_cast<double>(bytes)) : "unknown";
 }
 
+// A device's facts, and a line for each kernel.
+std::string device_text(std::int32_t device) {
+  const CudaDeviceInfo info = cuda_device_info(device);
+  const CudaDetails details = cuda_details(device);
+  const std::int32_t driver = info.driver_version;
+  std::string text =
+      concat("cuda:", device, " ", info.name, ", compute capability ", info.major, ".", info.minor, ", ", info.sms,
+             " SMs, ", size_or_unknown(info.memory_bytes), ", L2 ", size_or_unknown(info.l2_bytes),
+             "; driver for CUDA ", driver / 1000, ".", driver % 1000 / 10, ", built with ", details.runtime);
+  for (const CudaKernelFacts& kernel : details.kernels) {
+    text += concat("\n  ", kernel.name, ": tiles ", kernel.tiles, ", ", kernel.registers, " registers, ",
+                   size_or_unknown(kernel.shared_bytes), " shared, ", kernel.ctas_per_sm, " CTAs an SM");
+  }
+  return text;
+}
+
 std::string cuda_text() {
   const CudaStatus status = cuda_status();
   if (!status.usable) return status.reason;
   std::string text;
   for (std::int32_t device = 0; device < status.devices; ++device) {
-    const CudaDeviceInfo info = cuda_device_info(device);
-    text += concat(device == 0 ? "" : "; ", info.name, ", compute capability ", info.major, ".", info.minor, ", ",
-                   info.sms, " SMs, ", human_bytes(static_cast<double>(info.memory_bytes)));
+    text += (device == 0 ? "" : "\nCUDA               ") + device_text(device);
   }
   return text;
+}
+
+nlohmann::ordered_json device_json(std::int32_t device) {
+  const CudaDeviceInfo info = cuda_device_info(device);
+  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  for (const CudaKernelFacts& kernel : cuda_details(device).kernels) {
+    kernels.push_back({{"name", kernel.name},
+                       {"tiles", kernel.tiles},
+                       {"registers", kernel.registers},
+                       {"shared_bytes", kernel.shared_bytes},
+                       {"ctas_per_sm", kernel.ctas_per_sm}});
+  }
+  return {{"name", info.name},
+          {"compute_capability", concat(info.major, ".", info.minor)},
+          {"sms", info.sms},
+          {"memory_bytes", info.memory_bytes},
+          {"l2_bytes", info.l2_bytes},
+          {"driver_version", info.driver_version},
+          {"kernels", std::move(kernels)}};
+}
+
+nlohmann::ordered_json cuda_json() {
+  const CudaStatus status = cuda_status();
+  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+  for (std::int32_t device = 0; device < status.devices; ++device) devices.push_back(device_json(device));
+  return {{"usable", status.usable},
+          {"reason", status.reason},
+          {"devices", status.devices},
+          {"device_list", std::move(devices)}};
 }
 
 void print_text(const CpuInfo& cpu, const MachineProfile& measured) {
@@ -63,8 +108,7 @@ void print_json(const CpuInfo& cpu, const MachineProfile& measured) {
   row["threads"] = measured.workers;
   row["read_bytes_per_us"] = measured.read_bytes_per_us;
   row["flops_per_us"] = measured.flops_per_us;
-  const CudaStatus cuda = cuda_status();
-  row["cuda"] = {{"usable", cuda.usable}, {"reason", cuda.reason}, {"devices", cuda.devices}};
+  row["cuda"] = cuda_json();
   std::cout << row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/check.hpp"
+#include "cli/device_choice.hpp"
 #include "cli/policies.hpp"
 #include "cli/version.hpp"
 
@@ -28,6 +29,8 @@ struct Words {
   std::string tile = "auto";
   std::string layout = "nhd";
   std::string machine = "measured";
+  std::string mode;   // run; empty: not given, as for the next
+  std::string merge;  // run
 };
 
 [[noreturn]] void fail_option(std::string_view option, std::string_view value, std::string_view supported) {
@@ -121,6 +124,31 @@ void parse_machine(const std::string& machine, Options& options) {
   }
 }
 
+// How `run` launches and merges; shape.device is known.
+void understand_launch(const Words& words, Options& options) {
+  if (!words.merge.empty()) {
+    options.merge = choose<MergeMode>("--merge", words.merge,
+                                      {{name_of_merge(MergeMode::kFused), MergeMode::kFused},
+                                       {name_of_merge(MergeMode::kSeparate), MergeMode::kSeparate}});
+  }
+  if (!words.mode.empty()) {
+    constexpr std::string_view kOneTile = "fixed";
+    options.one_tile = words.mode == kOneTile;
+    options.cuda.forward = choose<ForwardMode>("--mode", words.mode,
+                                               {{name_of(ForwardMode::kPersistent), ForwardMode::kPersistent},
+                                                {name_of(ForwardMode::kStreams), ForwardMode::kStreams},
+                                                {name_of(ForwardMode::kSerial), ForwardMode::kSerial},
+                                                {kOneTile, ForwardMode::kPersistent}});
+  }
+  if (options.shape.device == Device::kCuda) return;
+  const char* given = !words.mode.empty()        ? "--mode"
+                      : options.cuda.check_pages ? "--check-pages"
+                      : !options.trace.empty()   ? "--trace"
+                                                 : nullptr;
+  if (given == nullptr) return;
+  fail(ErrorCode::kUnsupported, given, " needs --device cuda, and this runs on cpu; supported there: --merge");
+}
+
 // The others look at the machine alone.
 bool takes_batches(Command command) {
   return command != Command::kDoctor && command != Command::kTune;
@@ -134,15 +162,20 @@ void understand(const Words& words, Options& options) {
   options.layout =
       choose<CacheLayout>("--layout", words.layout, {{"nhd", CacheLayout::kNhd}, {"hnd", CacheLayout::kHnd}});
   parse_machine(words.machine, options);
-  if (words.device == "cuda")
-    fail(ErrorCode::kUnsupported, "--device is \"cuda\"; this command runs on the CPU: auto, cpu");
-  options.shape.device = choose<Device>("--device", words.device, {{"auto", Device::kCpu}, {"cpu", Device::kCpu}});
+  choose_device(words.device, options);
+  understand_launch(words, options);
   const Support support = takes_batches(options.command) ? supports(options.shape) : Support{true, ""};
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
   if (takes_batches(options.command) && options.inputs.empty() && options.trees.empty()) {
     fail(ErrorCode::kInvalidArgument,
          "no input; give decode-batch files, or --tree NODES/TOKENS as in --tree 1,8,512/32,512,256");
   }
+}
+
+void add_device_option(CLI::App& app, Words& words) {
+  app.add_option("--device", words.device, "auto (cuda where that can be used), cpu, cuda, cuda:N")
+      ->capture_default_str()
+      ->type_name("NAME");
 }
 
 void add_shape_options(CLI::App& app, Options& options, Words& words) {
@@ -165,7 +198,7 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--page-size", options.shape.page_size, "Tokens in a page, >= 1")
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--device", words.device, "auto, cpu")->capture_default_str()->type_name("NAME");
+  add_device_option(app, words);
   app.add_option("--machine", words.machine,
                  "Where planning's machine facts come from: measured, generic, or a profile's file")
       ->capture_default_str()
@@ -234,6 +267,15 @@ void add_run_options(CLI::App& app, Options& options, Words& words) {
   app.add_flag("--warm", options.warm,
                "Leave the caches as they are between timed runs; normally each run starts cold");
   app.add_flag("--check", options.check, "Check the outputs against plain attention in fp64");
+  app.add_option("--mode", words.mode,
+                 "cuda: how items are launched: persistent (unless given), streams, serial, fixed (one tile for all)")
+      ->type_name("NAME");
+  app.add_option("--merge", words.merge,
+                 "How partials become outputs: fused (unless given, on the CPU), separate (unless given, on cuda)")
+      ->type_name("NAME");
+  app.add_flag("--check-pages", options.cuda.check_pages, "cuda: check all page ids on the device at each resolve");
+  app.add_option("--trace", options.trace, "cuda: write when and where each task ran, as a Chrome trace")
+      ->type_name("FILE");
 }
 
 void add_tune_options(CLI::App& app, Options& options) {
@@ -246,6 +288,10 @@ void add_tune_options(CLI::App& app, Options& options) {
 }
 
 }  // namespace
+
+const char* name_of_merge(MergeMode merge) {
+  return merge == MergeMode::kFused ? "fused" : "separate";
+}
 
 std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   Options options;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kv/synthetic_cache.hpp"
+#include "trunkline/cuda.hpp"
 #include "trunkline/plan.hpp"
 #include "trunkline/types.hpp"
 
@@ -24,6 +25,10 @@ struct Options {
   std::string draft;                ///< FILE:NAME of a draft tree for every request; empty: as the inputs have it
   std::int32_t limit = 0;           ///< batches per file; 0: all
   AttentionShape shape{32, 8, 128, 16, DType::kF16, Device::kCpu};
+  CudaOptions cuda;                ///< of shape.device cuda, but for `merge`
+  std::optional<MergeMode> merge;  ///< run; nothing: the device's default
+  bool one_tile = false;           ///< run on cuda, PAT's ablation: all items get the profile's tallest tile
+  std::string trace;               ///< run on cuda: the file to write when each task ran to
   PlanOptions plan;
   std::vector<Policy> policies;  ///< compare; run, where it is asked for several: all that are planned, never kAuto
   ProfileSource profile = ProfileSource::kMeasured;
@@ -39,6 +44,9 @@ struct Options {
   bool json = false;
   bool all = false;  ///< plan: print every node and item
 };
+
+/// "fused" or "separate".
+const char* name_of_merge(MergeMode merge);
 
 /// \return the options, or nothing when help or the version was asked for and printed.
 /// \throws Error naming the option and its value.

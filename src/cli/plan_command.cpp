@@ -60,13 +60,13 @@ void print_json(const DecodeBatch& batch, const Forest& forest, const std::vecto
 }
 
 void print_text(const DecodeBatch& batch, const Options& options, const Forest& forest, const std::vector<Plan>& plans,
-                const Plan& chosen) {
+                const Plan& chosen, const MachineProfile& profile) {
   const std::size_t limit = options.all ? std::numeric_limits<std::size_t>::max() : kListed;
   constexpr std::size_t kTitleWidth = 100;
   std::cout << printable(batch.tree.name + (batch.source.empty() ? "" : " (" + batch.source + ")"), kTitleWidth)
             << '\n';
   print_forest(std::cout, forest, limit);
-  std::cout << '\n';
+  std::cout << "\nPlans for " << printable(profile.name, kTitleWidth) << " (" << name_of(profile.device) << "):\n";
   print_plans(std::cout, plans, chosen.policy);
   std::cout << '\n';
   print_items(std::cout, chosen, limit);
@@ -91,7 +91,7 @@ int plan_command(const Options& options) {
       print_json(input, forest, plans, chosen);
     } else {
       if (!first) std::cout << '\n';
-      print_text(input, options, forest, plans, chosen);
+      print_text(input, options, forest, plans, chosen, planner.profile());
     }
     first = false;
   }

@@ -4,12 +4,15 @@
 #include "cli/measure.hpp"
 #include "cli/text.hpp"
 #include "kv/paged_batch.hpp"
+#include "trunkline/cuda.hpp"
 #include "trunkline/profile_file.hpp"
 
 namespace trunkline::cli {
 
 MachineProfile planning_profile(const Options& options, Workers& workers) {
-  if (options.profile == ProfileSource::kMeasured) return measure_machine(workers);
+  if (options.profile == ProfileSource::kMeasured) {
+    return options.shape.device == Device::kCuda ? cuda_profile(options.cuda.device) : measure_machine(workers);
+  }
   if (options.profile == ProfileSource::kGeneric) return generic_cpu_profile(workers.size());
   MachineProfile profile = load_profile(options.profile_file);
   if (options.command == Command::kRun && profile.device != options.shape.device) {

@@ -10,7 +10,7 @@
 
 namespace trunkline::cli {
 
-/// The machine that --machine names.
+/// The machine that --machine names; "measured" is cuda_profile() where shape.device is cuda.
 MachineProfile planning_profile(const Options& options, Workers& workers);
 
 /// \throws Error naming the first batch whose page table does not fit into the memory that is available.

@@ -1,21 +1,23 @@
 // `trunkline run`: real decode batches through `flat` and a policy, timed in turn and checked.
 #include <algorithm>
-#include <deque>
+#include <fstream>
 #include <iostream>
-#include <limits>
-#include <span>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/check.hpp"
 #include "cli/measure.hpp"
 #include "cli/oracle_check.hpp"
-#include "cli/plan_inputs.hpp"
 #include "cli/policies.hpp"
 #include "cli/program.hpp"
-#include "cli/ready_plan.hpp"
-#include "cli/run_memory.hpp"
+#include "cli/run_backend.hpp"
 #include "cli/run_report.hpp"
+#include "cli/task_trace.hpp"
 #include "cli/text.hpp"
+#include "cli/with_cuda.hpp"
 #include "kv/paged_batch.hpp"
 #include "kv/synthetic_cache.hpp"
 #include "trunkline/trunkline.hpp"
@@ -30,92 +32,88 @@ std::size_t plan_bytes(const Plan& plan) {
          bytes(plan.merge_slots) + bytes(plan.schedule);
 }
 
-struct Machine {
-  Workers& workers;
-  CpuExecutor executor;
-  Planner planner;
-  CacheFlusher flusher;
+/// --trace's file.
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path) : path_(path), file_(path, std::ios::binary), trace_(file_) { check(); }
+  void add(const TracedRun& run) { trace_.add(run); }
+  void finish() {
+    trace_.finish();
+    file_ << std::flush;
+    check();
+  }
+
+ private:
+  void check() const {
+    if (!file_) fail(ErrorCode::kIo, "--trace ", path_, ": cannot be written");
+  }
+
+  std::string path_;
+  std::ofstream file_;
+  ChromeTrace trace_;
 };
 
-Plan plan_of(Machine& machine, const Forest& forest, const Options& options, Policy policy) {
+struct Machine {
+  const Options& options;
+  PlanOptions plan;
+  Workers& workers;  // of the host, which makes the tensors
+  RunBackend& backend;
+  TraceFile* trace;  // may be null
+};
+
+PlanOptions plan_options(const Options& options, const MachineProfile& profile) {
   PlanOptions plan = options.plan;
+  if (options.one_tile && plan.tile == TileShape{}) plan.tile = profile.tiles.back();
+  return plan;
+}
+
+Plan plan_of(const Machine& machine, const Forest& forest, Policy policy) {
+  PlanOptions plan = machine.plan;
   plan.policy = policy;
-  return machine.planner.plan(forest, options.shape, plan);
-}
-
-// What a step does once, on the host, takes microseconds: a few more times than a layer.
-int host_repeats(const Options& options) {
-  return std::max(options.repeat, 5);
-}
-
-double time_resolve(ReadyPlan& plan, const Batch& batch, const Options& options) {
-  std::vector<double> us;
-  for (int i = 0; i < host_repeats(options); ++i) us.push_back(time_us([&] { plan.resolve(batch); }));
-  return summarize(us).us;
+  return machine.backend.planner().plan(forest, machine.options.shape, plan);
 }
 
 // Forest and plan again and again, as a serving step would; the first time checks every page id.
-Forest time_planning(Machine& machine, const Batch& batch, const Options& options, RunResult& result) {
+Forest time_planning(const Machine& machine, const Batch& batch, RunResult& result) {
+  const AttentionShape& shape = machine.options.shape;
+  Planner& planner = machine.backend.planner();
   ForestBuilder builder;
   Forest forest = builder.build(batch, IdCheck::kAllPages);
-  machine.planner.plan(forest, options.shape, options.plan);
+  planner.plan(forest, shape, machine.plan);
   std::vector<double> forest_us;
   std::vector<double> plan_us;
-  for (int i = 0; i < host_repeats(options); ++i) {
+  for (int i = 0; i < host_repeats(machine.options); ++i) {
     const Forest* built = nullptr;
     forest_us.push_back(time_us([&] { built = &builder.build(batch); }));
-    plan_us.push_back(time_us([&] { machine.planner.plan(*built, options.shape, options.plan); }));
+    plan_us.push_back(time_us([&] { planner.plan(*built, shape, machine.plan); }));
   }
   result.forest_us = summarize(forest_us).us;
   result.plan_us = summarize(plan_us).us;
   return forest;
 }
 
-// Shared machines change their speed from second to second, so the floor's rates are taken beside each batch.
-void measure_rates(Machine& machine, MachineRates& best) {
-  const MachineProfile now = measure_machine(machine.workers, 1);
-  best.read_bytes_per_us = std::max(best.read_bytes_per_us, now.read_bytes_per_us);
-  best.flops_per_us = std::max(best.flops_per_us, now.flops_per_us);
-}
-
-// In turn, so that a machine whose speed drifts slows all of them alike.
-std::vector<Timing> time_runs(Machine& machine, const Options& options, const AttentionArgs& args,
-                              std::deque<ReadyPlan>& plans, MachineRates& rates) {
-  measure_rates(machine, rates);
-  for (ReadyPlan& plan : plans) plan.run(args);
-  std::vector<std::vector<double>> us(plans.size());
-  for (int i = 0; i < options.repeat; ++i) {
-    for (std::size_t p = 0; p < plans.size(); ++p) {
-      if (!options.warm) machine.flusher.flush();
-      us[p].push_back(time_us([&] { plans[p].run(args); }));
-    }
-  }
-  measure_rates(machine, rates);
-  std::vector<Timing> result;
-  for (std::vector<double>& samples : us) result.push_back(summarize(std::move(samples)));
-  return result;
-}
-
-CheckResult check_runs(const Options& options, const Batch& batch, const Forest& forest, const AttentionArgs& args,
-                       std::deque<ReadyPlan>& plans) {
-  const Oracle oracle(options.shape, batch, args);
+CheckResult check_runs(const Machine& machine, const HostBatch& host, const Forest& forest, LoadedBatch& loaded,
+                       std::size_t plans) {
+  const Oracle oracle(machine.options.shape, host.batch, host.tensors);
   CheckResult check;
   check.rows = oracle.rows();
-  const std::size_t rows =
-      static_cast<std::size_t>(batch.total_queries()) * static_cast<std::size_t>(options.shape.q_heads);
-  for (ReadyPlan& plan : plans) {
-    validate_plan(plan.plan(), forest);
-    // So that an output which is not written is not taken for the one of the run before.
-    std::fill_n(static_cast<float*>(args.out), rows * static_cast<std::size_t>(options.shape.head_dim),
-                std::numeric_limits<float>::quiet_NaN());
-    std::fill_n(args.lse, rows, std::numeric_limits<float>::quiet_NaN());
-    plan.run(args);
-    const OracleError error = oracle.compare(args);
+  for (std::size_t p = 0; p < plans; ++p) {
+    validate_plan(loaded.plan(p), forest);
+    loaded.run(p);
+    const OracleError error = oracle.compare(host.tensors);
     check.error.output = std::max(check.error.output, error.output);
     check.error.lse = std::max(check.error.lse, error.lse);
   }
-  check.passed = within(check.error, kTolerance);
+  check.passed = within(check.error, machine.backend.device().tolerance);
   return check;
+}
+
+double trace_run(const Machine& machine, const std::string& name, const HostBatch& host, LoadedBatch& loaded,
+                 std::size_t plan) {
+  const std::vector<CudaTaskTime> tasks = loaded.record(plan);
+  const bool launch_per_tile = machine.options.cuda.forward != ForwardMode::kPersistent;
+  machine.trace->add({name, loaded.plan(plan), host.batch.kv_lens, launch_per_tile, tasks});
+  return bubble_share(tasks, machine.backend.workers());
 }
 
 std::vector<Policy> timed_policies(const Options& options) {
@@ -123,13 +121,47 @@ std::vector<Policy> timed_policies(const Options& options) {
 }
 
 // The last of those of a policy: `flat` against `flat` is timed twice.
-std::size_t place_of(Policy policy, const std::deque<ReadyPlan>& plans) {
+std::size_t place_of(Policy policy, const std::vector<Plan>& plans) {
   std::size_t place = plans.size() - 1;
-  while (place > 0 && plans[place].plan().policy != policy) --place;
+  while (place > 0 && plans[place].policy != policy) --place;
   return place;
 }
 
-RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& machine, Progress& progress) {
+// What is timed, which of it was chosen, and what is known of all that without running it.
+struct PlannedBatch {
+  std::vector<Plan> plans;  // `flat` is the first; where every policy is asked for, what was chosen is one of them
+  std::size_t chosen = 0;
+};
+
+PlannedBatch plan_batch(const Machine& machine, const Forest& forest, RunResult& result) {
+  for (const Policy shown : packing_policies()) {
+    result.tokens_read.push_back(plan_of(machine, forest, shown).statistics.kv_tokens_read);
+  }
+  PlannedBatch planned;
+  for (const Policy timed : timed_policies(machine.options)) planned.plans.push_back(plan_of(machine, forest, timed));
+  result.chosen = plan_of(machine, forest, machine.plan.policy).policy;
+  planned.chosen = place_of(result.chosen, planned.plans);
+  const Plan& chosen = planned.plans[planned.chosen];
+  result.statistics = chosen.statistics;
+  result.plan_bytes = plan_bytes(chosen);
+  return planned;
+}
+
+void time_batch(const Machine& machine, LoadedBatch& loaded, std::size_t chosen, RunResult& result) {
+  result.workspace_bytes = loaded.workspace_bytes(chosen);
+  result.upload_us = loaded.upload_us(chosen);
+  result.resolve_us = loaded.resolve_us(chosen);
+  const std::vector<Timing> times = loaded.time();
+  result.flat = times.front();
+  result.policy = times[chosen];
+  result.rates = loaded.rates();
+  result.floor_us = loaded.floor_us(result.statistics);
+  if (machine.options.policies.empty()) return;
+  for (std::size_t p = 0; p < times.size(); ++p) result.times.push_back({loaded.plan(p).policy, times[p]});
+}
+
+RunResult run_batch(const DecodeBatch& input, const Machine& machine, Progress& progress) {
+  const Options& options = machine.options;
   RunResult result;
   result.suite = input.suite;
   result.label = input.label;
@@ -138,38 +170,25 @@ RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& m
   const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
   const Batch batch = paged.view();
   result.requests = batch.rows();
-  const Forest forest = time_planning(machine, batch, options, result);
-  for (const Policy shown : packing_policies()) {
-    result.tokens_read.push_back(plan_of(machine, forest, options, shown).statistics.kv_tokens_read);
-  }
+  const Forest forest = time_planning(machine, batch, result);
+  PlannedBatch planned = plan_batch(machine, forest, result);
 
   progress.step("filling the KV cache of " + input.tree.name);
   SyntheticOptions synthetic;
   synthetic.seed = static_cast<std::uint64_t>(options.seed);
   synthetic.layout = options.layout;
   const SyntheticCache cache(options.shape, batch, forest, synthetic, machine.workers);
-  // `flat` is the first; where every policy is asked for, what was chosen is one of them.
-  std::deque<ReadyPlan> plans;
-  for (const Policy timed : timed_policies(options))
-    plans.emplace_back(plan_of(machine, forest, options, timed), machine.executor, batch);
-  result.chosen = plan_of(machine, forest, options, options.plan.policy).policy;
-  const std::size_t chosen = place_of(result.chosen, plans);
-  ReadyPlan& policy = plans[chosen];
-  result.statistics = policy.plan().statistics;
-  result.plan_bytes = plan_bytes(policy.plan());
-  result.workspace_bytes = policy.workspace_bytes();
-  result.resolve_us = time_resolve(policy, batch, options);
+  const HostBatch host{paged, batch, cache.args()};
+  const std::size_t plans = planned.plans.size();
+  const std::unique_ptr<LoadedBatch> loaded = machine.backend.load(host, std::move(planned.plans));
 
   progress.step("timing " + input.tree.name);
-  const std::vector<Timing> times = time_runs(machine, options, cache.args(), plans, result.rates);
-  result.flat = times.front();
-  result.policy = times[chosen];
-  result.floor_us = floor_us(result.statistics, result.rates);
-  if (!options.policies.empty()) {
-    for (std::size_t p = 0; p < plans.size(); ++p) result.times.push_back({plans[p].plan().policy, times[p]});
-  }
+  time_batch(machine, *loaded, planned.chosen, result);
   progress.step("checking " + input.tree.name);
-  if (options.check) result.check = check_runs(options, batch, forest, cache.args(), plans);
+  if (options.check) result.check = check_runs(machine, host, forest, *loaded, plans);
+  if (machine.trace != nullptr) {
+    result.bubble_share = trace_run(machine, input.suite + ":" + input.label, host, *loaded, planned.chosen);
+  }
   return result;
 }
 
@@ -178,23 +197,25 @@ RunResult run_batch(const DecodeBatch& input, const Options& options, Machine& m
 int run_command(const Options& options) {
   constexpr std::size_t kSteps = 4;
   const std::vector<DecodeBatch> batches = load_inputs(options);
-  const CpuInfo cpu = cpu_info();
-  const std::size_t llc_bytes = options.warm ? 0 : static_cast<std::size_t>(std::max<std::int64_t>(cpu.llc_bytes, 0));
-  check_run_memory(batches, options, static_cast<std::int64_t>(CacheFlusher::buffer_bytes(llc_bytes)));
-
   ThreadPool workers(options.threads);
-  Machine machine{workers, CpuExecutor(workers), Planner(planning_profile(options, workers)),
-                  CacheFlusher(llc_bytes, workers)};
-  const RunSetting setting{options, workers.size(), cpu.model, machine.executor.isa()};
+  const std::unique_ptr<RunBackend> backend = options.shape.device == Device::kCuda
+                                                  ? make_cuda_backend(options, batches)
+                                                  : make_cpu_backend(options, batches, workers);
+  std::optional<TraceFile> trace;
+  if (!options.trace.empty()) trace.emplace(options.trace);
+  const MachineProfile& profile = backend->planner().profile();
+  const Machine machine{options, plan_options(options, profile), workers, *backend, trace ? &*trace : nullptr};
+  const RunSetting setting{options, workers.size(), backend->device(), profile.name};
 
   std::vector<RunResult> results;
   {
     Progress progress(batches.size() * kSteps, std::cerr, stderr_is_terminal());
     for (const DecodeBatch& batch : batches) {
-      results.push_back(run_batch(batch, options, machine, progress));
+      results.push_back(run_batch(batch, machine, progress));
       if (options.json) std::cout << run_to_json(setting, results.back()) << std::endl;
     }
   }
+  if (trace) trace->finish();
   if (!options.json) print_run_tables(std::cout, setting, results);
   const bool wrong = std::any_of(results.begin(), results.end(),
                                  [](const RunResult& result) { return result.check && !result.check->passed; });

@@ -59,28 +59,46 @@ std::int64_t oracle_bytes(const PrefixTree& tree, const AttentionShape& shape) {
   return whole_bytes(16.0 * shape.head_dim * longest);
 }
 
+// Of K, V, Q, O, the LSE and the page table.
+std::int64_t tensor_bytes(const PagedBatchSize& size, const AttentionShape& shape) {
+  return synthetic_cache_bytes(shape, size.num_pages, size.queries) + size.table_bytes();
+}
+
+void check_memory(const DecodeBatch& batch, std::int64_t needed, std::int64_t available, const char* where) {
+  if (needed <= available) return;
+  fail(ErrorCode::kInvalidArgument, batch.tree.name, " needs ", needed, " bytes of memory", where, " (",
+       human_bytes(static_cast<double>(needed)), ") and ", available, " are available (",
+       human_bytes(static_cast<double>(available)),
+       "); give fewer KV heads (--heads), a smaller --head-dim, a 16-bit --dtype, or a smaller batch");
+}
+
 }  // namespace
 
 std::int64_t run_memory_bytes(const PrefixTree& tree, const Options& options) {
-  constexpr std::int64_t kMeasureBytes = std::int64_t{256} << 20;  // what measure_cpu_profile() reads
   const AttentionShape& shape = options.shape;
+  const bool on_cpu = shape.device == Device::kCpu;
+  const std::int64_t measured = on_cpu ? std::int64_t{256} << 20 : 0;  // what measure_cpu_profile() reads
   const PagedBatchSize size = paged_batch_size(tree, shape.page_size);
-  const std::int64_t tensors = synthetic_cache_bytes(shape, size.num_pages, size.queries);
   // As much again as Q, O and the tables, for the forest and the outputs that the oracle compares with.
   const std::int64_t copies = synthetic_cache_bytes(shape, 0, size.queries) + size.table_bytes();
-  const std::int64_t last = options.check ? std::max(kMeasureBytes, oracle_bytes(tree, shape)) : kMeasureBytes;
-  return tensors + copies + size.table_bytes() + plans_bytes(tree, options) + last;
+  const std::int64_t last = options.check ? std::max(measured, oracle_bytes(tree, shape)) : measured;
+  return tensor_bytes(size, shape) + copies + (on_cpu ? plans_bytes(tree, options) : 0) + last;
+}
+
+std::int64_t run_device_bytes(const PrefixTree& tree, const Options& options) {
+  return tensor_bytes(paged_batch_size(tree, options.shape.page_size), options.shape) + plans_bytes(tree, options);
 }
 
 void check_run_memory(const std::vector<DecodeBatch>& batches, const Options& options, std::int64_t flush_bytes) {
   const std::int64_t available = cpu_info().memory_available_bytes;
   for (const DecodeBatch& batch : batches) {
-    const std::int64_t needed = run_memory_bytes(batch.tree, options) + flush_bytes;
-    if (needed <= available) continue;
-    fail(ErrorCode::kInvalidArgument, batch.tree.name, " needs ", needed, " bytes of memory (",
-         human_bytes(static_cast<double>(needed)), ") and ", available, " are available (",
-         human_bytes(static_cast<double>(available)),
-         "); give fewer KV heads (--heads), a smaller --head-dim, a 16-bit --dtype, or a smaller batch");
+    check_memory(batch, run_memory_bytes(batch.tree, options) + flush_bytes, available, "");
+  }
+}
+
+void check_device_memory(const std::vector<DecodeBatch>& batches, const Options& options, std::int64_t available) {
+  for (const DecodeBatch& batch : batches) {
+    check_memory(batch, run_device_bytes(batch.tree, options), available, " on the device");
   }
 }
 

@@ -9,13 +9,18 @@
 
 namespace trunkline::cli {
 
-/// An estimate from the batch's tree alone, before anything is allocated: page table, forest, tensors, all plans with
-/// their workspaces, and the larger of what comes last: the buffer that bandwidth is measured with, or, with --check,
-/// the oracle's copies of keys and values.
+/// Of the host: an estimate from the batch's tree alone, before anything is allocated. Page table, forest, tensors, on
+/// the CPU all plans with their workspaces, and the larger of what comes last: the buffer that the CPU's bandwidth is
+/// measured with, or, with --check, the oracle's copies of keys and values.
 std::int64_t run_memory_bytes(const PrefixTree& tree, const Options& options);
+
+/// Of a CUDA device: page table, tensors, all plans with their workspaces.
+std::int64_t run_device_bytes(const PrefixTree& tree, const Options& options);
 
 /// \param flush_bytes held beside each batch
 /// \throws Error naming the first batch that does not fit into the memory that is available, and what to change.
 void check_run_memory(const std::vector<DecodeBatch>& batches, const Options& options, std::int64_t flush_bytes);
+/// \param available of the device, beside what is held for each batch \throws Error likewise.
+void check_device_memory(const std::vector<DecodeBatch>& batches, const Options& options, std::int64_t available);
 
 }  // namespace trunkline::cli

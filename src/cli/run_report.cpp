@@ -15,13 +15,36 @@ namespace {
 std::string heads_of(const AttentionShape& shape) {
   return concat(shape.q_heads, "/", shape.kv_heads);
 }
-const char* mode_of(const Options& options) {
+const char* caches_of(const Options& options) {
   return options.warm ? "warm" : "cold";
 }
+bool on_cuda(const Options& options) {
+  return options.shape.device == Device::kCuda;
+}
+
+constexpr std::size_t kNameWidth = 40;
 
 std::string name_of_batch(const RunResult& result) {
-  constexpr std::size_t kNameWidth = 40;
   return printable(result.suite + ":" + result.label, kNameWidth);
+}
+
+void print_machine(std::ostream& out, const RunSetting& setting, const std::vector<RunResult>& results) {
+  MachineRates best;
+  for (const RunResult& result : results) {
+    best.read_bytes_per_us = std::max(best.read_bytes_per_us, result.rates.read_bytes_per_us);
+    best.flops_per_us = std::max(best.flops_per_us, result.rates.flops_per_us);
+  }
+  const RunDevice& device = setting.device;
+  if (device.mode) {
+    out << device.place << ", " << device.name << ", " << *device.mode << " launches, " << device.merge
+        << " merge; profile " << printable(setting.machine, kNameWidth) << ": reads at "
+        << fixed(best.read_bytes_per_us / 1e6, 2) << " TB/s, " << fixed(best.flops_per_us / 1e6, 0)
+        << " TFLOP/s in 16 bits\n\n";
+  } else {
+    out << device.name << ", " << setting.threads << " threads, " << device.isa
+        << " kernels; measured beside the batches: reads up to " << fixed(best.read_bytes_per_us / 1e3, 1) << " GB/s, "
+        << fixed(best.flops_per_us / 1e3, 1) << " GFLOP/s in fp32\n\n";
+  }
 }
 
 void print_reads(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
@@ -43,32 +66,59 @@ void print_reads(std::ostream& out, const Options& options, const std::vector<Ru
   table.print(out);
 }
 
-void print_times(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
-  const std::string policy = name_of(options.plan.policy);
-  out << "\nTime of one layer (median of " << options.repeat
-      << "); \"floor\" is the larger of distinct KV bytes / measured\n"
-      << "bandwidth and FLOPs / measured FMA rate; \"planning\" is forest and plan, once for all layers of a step;\n"
-      << "memory beyond tensors is the plan and the workspace, of which \"partials\" are un-merged outputs.\n\n";
-  std::vector<std::string> header = {"batch", "flat", policy};
-  if (options.plan.policy == Policy::kAuto) header.emplace_back("chose");
-  for (const char* name : {"speed-up", "floor", "x floor", "planning", "plan", "workspace", "partials"})
-    header.emplace_back(name);
-  if (options.check) header.emplace_back("largest error");
-  Table table(std::move(header));
-  for (const RunResult& result : results) {
-    std::vector<std::string> row = {name_of_batch(result), human_time(result.flat.us), human_time(result.policy.us)};
-    if (options.plan.policy == Policy::kAuto) row.emplace_back(name_of(result.chosen));
-    row.push_back(fixed(result.speed_up(), 2) + "x");
-    row.push_back(human_time(result.floor_us));
-    row.push_back(fixed(result.policy.us / result.floor_us, 2));
-    row.push_back(human_time(result.forest_us + result.plan_us));
-    row.push_back(human_bytes(static_cast<double>(result.plan_bytes)));
-    row.push_back(human_bytes(static_cast<double>(result.workspace_bytes)));
-    // The statistics count partials as traffic: written once and read once.
-    row.push_back(human_bytes(static_cast<double>(result.statistics.partial_bytes) / 2));
-    if (result.check) row.push_back(scientific(result.check->error.output) + (result.check->passed ? "" : " WRONG"));
-    table.add(std::move(row));
+void explain_times(std::ostream& out, const Options& options) {
+  out << "\nTime of one layer (median of " << options.repeat << ")";
+  if (on_cuda(options)) {
+    out << "; \"floor\" is the profile's bound: the larger of distinct KV, Q and O\n"
+           "bytes / bandwidth and FLOPs / matrix rate, and the launch; \"planning\" is forest and plan, once for all\n"
+           "layers of a step, \"upload\" what takes a new plan to the device, \"resolve\" what each step does there;\n";
+  } else {
+    out << "; \"floor\" is the larger of distinct KV bytes / measured\n"
+           "bandwidth and FLOPs / measured FMA rate; \"planning\" is forest and plan, once for all layers of a step;\n";
   }
+  out << "memory beyond tensors is the plan and the workspace, of which \"partials\" are un-merged outputs.\n";
+  if (!options.trace.empty()) {
+    out << "\"bubbles\": share of the workers' time without a task, in one more run, which " << options.trace
+        << " shows.\n";
+  }
+  out << '\n';
+}
+
+std::vector<std::string> times_header(const Options& options) {
+  std::vector<std::string> header = {"batch", "flat", name_of(options.plan.policy)};
+  if (options.plan.policy == Policy::kAuto) header.emplace_back("chose");
+  for (const char* name : {"speed-up", "floor", "x floor", "planning"}) header.emplace_back(name);
+  if (on_cuda(options)) header.insert(header.end(), {"upload", "resolve"});
+  for (const char* name : {"plan", "workspace", "partials"}) header.emplace_back(name);
+  if (!options.trace.empty()) header.emplace_back("bubbles");
+  if (options.check) header.emplace_back("largest error");
+  return header;
+}
+
+std::vector<std::string> times_row(const Options& options, const RunResult& result) {
+  std::vector<std::string> row = {name_of_batch(result), human_time(result.flat.us), human_time(result.policy.us)};
+  if (options.plan.policy == Policy::kAuto) row.emplace_back(name_of(result.chosen));
+  row.push_back(fixed(result.speed_up(), 2) + "x");
+  row.push_back(human_time(result.floor_us));
+  row.push_back(fixed(result.policy.us / result.floor_us, 2));
+  row.push_back(human_time(result.forest_us + result.plan_us));
+  if (on_cuda(options)) {
+    row.push_back(result.upload_us ? human_time(*result.upload_us) : "-");
+    row.push_back(human_time(result.resolve_us));
+  }
+  row.push_back(human_bytes(static_cast<double>(result.plan_bytes)));
+  row.push_back(human_bytes(static_cast<double>(result.workspace_bytes)));
+  // The statistics count partials as traffic: written once and read once.
+  row.push_back(human_bytes(static_cast<double>(result.statistics.partial_bytes) / 2));
+  if (result.bubble_share) row.push_back(fixed(*result.bubble_share * 100, 1) + " %");
+  if (result.check) row.push_back(scientific(result.check->error.output) + (result.check->passed ? "" : " WRONG"));
+  return row;
+}
+
+void print_times(std::ostream& out, const Options& options, const std::vector<RunResult>& results) {
+  explain_times(out, options);
+  Table table(times_header(options));
+  for (const RunResult& result : results) table.add(times_row(options, result));
   table.print(out);
 }
 
@@ -88,10 +138,10 @@ void print_policy_times(std::ostream& out, const Options& options, const std::ve
   table.print(out);
 }
 
-void print_checks(std::ostream& out, const std::vector<RunResult>& results) {
+void print_checks(std::ostream& out, const OracleError& tolerance, const std::vector<RunResult>& results) {
   const auto wrong = std::count_if(results.begin(), results.end(), [](const RunResult& r) { return !r.check->passed; });
-  out << "\nChecked against plain attention in fp64 (outputs within " << scientific(kTolerance.output)
-      << ", log-sum-exp within " << scientific(kTolerance.lse)
+  out << "\nChecked against plain attention in fp64 (outputs within " << scientific(tolerance.output)
+      << ", log-sum-exp within " << scientific(tolerance.lse)
       << "): " << results.size() - static_cast<std::size_t>(wrong) << " of " << results.size()
       << " batches are right.\n";
   for (const RunResult& result : results) {
@@ -110,28 +160,16 @@ double RunResult::regret() const {
   return policy.us / fastest;
 }
 
-double floor_us(const PlanStatistics& statistics, const MachineRates& rates) {
-  return std::max(static_cast<double>(statistics.kv_bytes_distinct) / rates.read_bytes_per_us,
-                  statistics.flops / rates.flops_per_us);
-}
-
 void print_run_tables(std::ostream& out, const RunSetting& setting, const std::vector<RunResult>& results) {
   const Options& options = setting.options;
   const AttentionShape& shape = options.shape;
-  MachineRates best;
-  for (const RunResult& result : results) {
-    best.read_bytes_per_us = std::max(best.read_bytes_per_us, result.rates.read_bytes_per_us);
-    best.flops_per_us = std::max(best.flops_per_us, result.rates.flops_per_us);
-  }
   out << "Decode attention: " << heads_of(shape) << " heads of " << shape.head_dim << ", " << name_of(shape.dtype)
-      << ", pages of " << shape.page_size << ", caches " << mode_of(options) << " before each run\n"
-      << setting.device << ", " << setting.threads << " threads, " << name_of(setting.isa)
-      << " kernels; measured beside the batches: reads up to " << fixed(best.read_bytes_per_us / 1e3, 1) << " GB/s, "
-      << fixed(best.flops_per_us / 1e3, 1) << " GFLOP/s in fp32\n\n";
+      << ", pages of " << shape.page_size << ", caches " << caches_of(options) << " before each run\n";
+  print_machine(out, setting, results);
   print_reads(out, options, results);
   print_times(out, options, results);
   if (!options.policies.empty()) print_policy_times(out, options, results);
-  if (options.check) print_checks(out, results);
+  if (options.check) print_checks(out, setting.device.tolerance, results);
 }
 
 std::string run_to_json(const RunSetting& setting, const RunResult& result) {
@@ -147,7 +185,10 @@ std::string run_to_json(const RunSetting& setting, const RunResult& result) {
   row["layout"] = options.layout == CacheLayout::kNhd ? "nhd" : "hnd";
   row["policy"] = options.policies.empty() ? name_of(options.plan.policy) : "all";
   row["chosen"] = name_of(result.chosen);
-  row["mode"] = mode_of(options);
+  row["caches"] = caches_of(options);
+  row["mode"] = nullptr;
+  if (setting.device.mode) row["mode"] = *setting.device.mode;
+  row["merge"] = setting.device.merge;
   row["us"] = result.policy.us;
   row["us_p10"] = result.policy.us_p10;
   row["us_p90"] = result.policy.us_p90;
@@ -160,7 +201,11 @@ std::string run_to_json(const RunSetting& setting, const RunResult& result) {
   row["floor_us"] = result.floor_us;
   row["forest_us"] = result.forest_us;
   row["plan_us"] = result.plan_us;
+  row["upload_us"] = nullptr;
+  if (result.upload_us) row["upload_us"] = *result.upload_us;
   row["resolve_us"] = result.resolve_us;
+  row["bubble_share"] = nullptr;
+  if (result.bubble_share) row["bubble_share"] = *result.bubble_share;
   row["predicted_us"] = result.statistics.predicted_us;
   row["requests"] = result.requests;
   row["kv_tokens_total"] = result.statistics.kv_tokens_total;
@@ -188,10 +233,12 @@ std::string run_to_json(const RunSetting& setting, const RunResult& result) {
   row["repeat"] = options.repeat;
   row["seed"] = options.seed;
   row["threads"] = setting.threads;
-  row["isa"] = name_of(setting.isa);
+  row["isa"] = setting.device.isa;
+  row["machine"] = setting.machine;
   row["read_bytes_per_us"] = result.rates.read_bytes_per_us;
   row["flops_per_us"] = result.rates.flops_per_us;
-  row["device"] = setting.device;
+  row["place"] = setting.device.place;
+  row["device"] = setting.device.name;
   row["commit"] = commit();
   return row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -10,16 +10,10 @@
 #include "cli/measure.hpp"
 #include "cli/options.hpp"
 #include "cli/oracle_check.hpp"
-#include "trunkline/machine.hpp"
+#include "cli/run_backend.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cli {
-
-/// What the machine reaches while a batch is timed.
-struct MachineRates {
-  double read_bytes_per_us = 0;  ///< streaming read, all threads
-  double flops_per_us = 0;       ///< fp32 FMA, all threads
-};
 
 struct CheckResult {
   OracleError error;      ///< the largest of all plans that were timed
@@ -41,6 +35,8 @@ struct RunResult {
   Timing flat, policy;
   std::vector<PolicyTime> times;                      ///< of every policy, where all were asked for
   double forest_us = 0, plan_us = 0, resolve_us = 0;  ///< medians, of the chosen policy
+  std::optional<double> upload_us;                    ///< likewise, on cuda
+  std::optional<double> bubble_share;                 ///< of the traced run of the chosen policy
   MachineRates rates;
   double floor_us = 0;
   std::size_t plan_bytes = 0, workspace_bytes = 0;
@@ -55,12 +51,9 @@ struct RunResult {
 struct RunSetting {
   const Options& options;
   std::int32_t threads = 0;
-  std::string device;  ///< CPU model
-  CpuIsa isa = CpuIsa::kPortable;
+  const RunDevice& device;
+  std::string machine;  ///< name of the profile that plans are made with
 };
-
-/// max(distinct KV bytes / measured read bandwidth, FLOPs / measured FMA rate).
-double floor_us(const PlanStatistics& statistics, const MachineRates& rates);
 
 void print_run_tables(std::ostream& out, const RunSetting& setting, const std::vector<RunResult>& results);
 /// One object on one line.

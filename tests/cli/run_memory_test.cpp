@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/expect_error.hpp"
 #include "trunkline/error.hpp"
 
 namespace trunkline::cli {
@@ -13,6 +14,20 @@ TEST(RunMemory, EachNodeOnAPathAddsAPartialToBothPlans) {
   const std::int64_t in_two = run_memory_bytes(tree_from_levels("1,1/16,16"), options);
   // fp32 O and LSE of 32 heads, and 256 bytes of plan, twice.
   EXPECT_EQ(in_two - whole, 2 * (4 * 32 * 129 + 256));
+}
+
+TEST(RunMemory, OnCudaPlansAndTheirPartialsAreOnTheDevice) {
+  Options options;
+  const PrefixTree whole = tree_from_levels("1/32");
+  const PrefixTree in_two = tree_from_levels("1,1/16,16");
+  options.shape.device = Device::kCuda;
+  EXPECT_EQ(run_memory_bytes(in_two, options), run_memory_bytes(whole, options));
+  EXPECT_EQ(run_device_bytes(in_two, options) - run_device_bytes(whole, options), 2 * (4 * 32 * 129 + 256));
+  const std::vector<DecodeBatch> batches{{"tree", "1/32", "", whole}};
+  const std::int64_t needed = run_device_bytes(whole, options);
+  EXPECT_NO_THROW(check_device_memory(batches, options, needed));
+  testing::expect_error(ErrorCode::kInvalidArgument, "bytes of memory on the device",
+                        [&] { check_device_memory(batches, options, needed - 1); });
 }
 
 TEST(RunMemory, CheckingAddsTheOraclesCopyWhereItIsLargerThanTheMeasuredBuffer) {

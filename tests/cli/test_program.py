@@ -92,6 +92,12 @@ class RunTest(ProgramTest):
             with self.subTest(split=split):
                 self.checked("--tree", "1,2/3000,5", "--split", split, "--heads", "4/2", "--policy", "node")
 
+    def test_both_merges_are_right(self):
+        for merge in ("fused", "separate"):
+            with self.subTest(merge=merge):
+                (row,) = self.checked(*TINY, "--heads", "4/2", "--policy", "node", "--merge", merge)
+                self.assertEqual(row["merge"], merge)
+
     def test_portable_kernels_are_right(self):
         (row,) = self.checked(*TINY, "--heads", "4/2", TRUNKLINE_ISA="portable")
         self.assertEqual(row["isa"], "portable")
@@ -103,7 +109,8 @@ class RunTest(ProgramTest):
         ).split():
             self.assertIn(name, row)
         self.assertEqual((row["suite"], row["case"], row["heads"]), ("tree", "1,4/64,16", "8/2"))
-        self.assertEqual((row["page_size"], row["mode"], row["requests"]), (16, "warm", 4))
+        self.assertEqual((row["page_size"], row["caches"], row["requests"]), (16, "warm", 4))
+        self.assertEqual((row["place"], row["mode"], row["merge"], row["upload_us"]), ("cpu", None, "fused", None))
         self.assertEqual(row["kv_tokens_total"], 4 * 80)
         self.assertEqual(row["kv_tokens_distinct"], 64 + 4 * 16)
         self.assertEqual(row["kv_tokens_read_by"]["flat"], 4 * 80)
@@ -305,9 +312,114 @@ class TuneTest(ProgramTest):
         (row,) = self.rows("plan", "--tree", "1,64/2048,256", "--machine", path)
         self.assertEqual(row["plan"]["shape"]["device"], "cuda")
         self.assertLess(row["plan"]["statistics"]["predicted_us"], 60)
+        code, out, err = run("run", *TINY, "--machine", path, "--device", "cpu")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("is a profile of a cuda device, and --device is cpu", err)
+
+
+class CudaTest(ProgramTest):
+    """On a machine whose CUDA can be used, what runs there; elsewhere, that it is refused with the reason."""
+
+    MODES = ("persistent", "streams", "serial", "fixed")
+    SHARED = ["--tree", "1,3,24/700,130,40"]
+
+    @classmethod
+    def setUpClass(cls):
+        code, out, err = run("doctor", "--json", "--threads", 1)
+        assert code == 0, err
+        cls.cuda = json.loads(out)["cuda"]
+
+    def need_cuda(self):
+        if not self.cuda["usable"]:
+            self.skipTest(self.cuda["reason"])
+
+    def checked(self, *arguments):
+        rows = self.rows("run", "--device", "cuda", "--check", "--repeat", 2, *arguments)
+        for row in rows:
+            self.assertTrue(row["passed"], row)
+            self.assertGreater(row["checked_requests"], 0)
+            self.assertEqual((row["place"], row["device"]), ("cuda:0", self.cuda["device_list"][0]["name"]))
+            self.assertGreater(min(row["us"], row["flat_us"], row["upload_us"], row["resolve_us"], row["floor_us"]), 0)
+        return rows
+
+    def test_without_cuda_it_is_refused_with_the_reason(self):
+        if self.cuda["usable"]:
+            self.skipTest("CUDA can be used here")
+        for command in ("run", "plan", "compare"):
+            with self.subTest(command=command):
+                code, out, err = run(command, *TINY, "--device", "cuda")
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn(self.cuda["reason"], err)
+
+    def test_what_is_of_cuda_is_refused_on_the_cpu(self):
+        for option in (["--mode", "streams"], ["--check-pages"], ["--trace", "trace.json"]):
+            with self.subTest(option=option):
+                code, out, err = run("run", *TINY, "--device", "cpu", *option)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn(f"{option[0]} needs --device cuda", err)
+
+    def test_a_gpus_plan_is_predicted_without_one(self):
+        path = DATA / "machines" / "h200-sxm.json"
+        (row,) = self.rows("plan", *TINY, "--machine", path, "--device", "cuda")
+        self.assertEqual(row["plan"]["shape"]["device"], "cuda")
+        self.assertIn("for NVIDIA H200", self.succeed("compare", *TINY, "--machine", path))
+
+    def test_every_mode_and_merge_is_right(self):
+        self.need_cuda()
+        for mode in self.MODES:
+            for merge in ("fused", "separate"):
+                with self.subTest(mode=mode, merge=merge):
+                    (row,) = self.checked(*self.SHARED, "--policy", "node", "--mode", mode, "--merge", merge)
+                    self.assertEqual((row["mode"], row["merge"], row["chosen"]), (mode, merge, "node"))
+
+    def test_shapes_policies_pages_and_warm_caches(self):
+        self.need_cuda()
+        self.checked(*self.SHARED, "--policy", "all")
+        self.checked(*self.SHARED, "--warm", "--check-pages", "--layout", "hnd", "--page-size", 24)
+        for head_dim, dtype, heads in ((64, "f16", "4/4"), (128, "bf16", "12/1"), (256, "bf16", "16/1")):
+            self.checked(*self.SHARED, "--head-dim", head_dim, "--dtype", dtype, "--heads", heads)
+
+    def test_traces(self):
+        self.need_cuda()
+        path = pathlib.Path(self.folder.name) / "trace.json"
+        for mode in self.MODES:
+            with self.subTest(mode=mode):
+                rows = self.checked(*self.SHARED, "--tree", "9/70", "--trace", path, "--mode", mode)
+                events = json.loads(path.read_text())["traceEvents"]
+                tasks = [event for event in events if event["ph"] == "X"]
+                self.assertEqual({event["pid"] // 1000 for event in tasks}, {0, 1})
+                for row in rows:
+                    self.assertGreaterEqual(row["bubble_share"], 0)
+                    self.assertLess(row["bubble_share"], 1)
+                for event in tasks:
+                    self.assertGreaterEqual(event["ts"], 0)
+                    self.assertGreaterEqual(event["dur"], 0)
+
+    def test_auto_runs_here_and_tables_say_so(self):
+        self.need_cuda()
+        out = self.succeed("run", *self.SHARED, "--repeat", 1, "--check")
+        for words in ("cuda:0, ", "persistent launches", "upload", "resolve", "1 of 1 batches are right"):
+            self.assertIn(words, out)
+        (row,) = self.rows("plan", *TINY)
+        self.assertEqual(row["plan"]["shape"]["device"], "cuda")
+
+    def test_devices_and_types_that_are_not_there(self):
+        self.need_cuda()
+        for option, value, words in (
+            ("--device", "cuda:99", "99"),
+            ("--dtype", "f32", "dtype is f32; supported on cuda"),
+        ):
+            with self.subTest(option=option):
+                code, out, err = run("run", *TINY, "--device", "cuda", option, value)
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn(words, err)
+        # A GPU of these figures may be here, but no kernel with tiles of 256 rows.
+        profile = json.loads((DATA / "machines" / "h200-sxm.json").read_text())
+        profile["tiles"]["value"] = [[16, 64], [256, 64]]
+        path = self.file(json.dumps(profile), "tall.json")
         code, out, err = run("run", *TINY, "--machine", path)
         self.assertEqual((code, out), (2, ""))
-        self.assertIn("is a profile of a cuda device, and this runs on cpu", err)
+        self.assertIn("tiles has 256x64; this build has tiles of", err)
 
 
 class BadInputTest(ProgramTest):
@@ -337,8 +449,10 @@ class BadInputTest(ProgramTest):
             ("--policy", "best", "best", "flat", "profit"),
             ("--split", "half", "split", "half", "balance"),
             ("--layout", "abc", "--layout", "nhd"),
-            ("--device", "cuda", "this command runs on the CPU"),
-            ("--device", "tpu", "--device", "cpu"),
+            ("--device", "tpu", "--device", "cpu", "cuda:N"),
+            ("--device", "cuda:-1", "--device", "cuda:-1"),
+            ("--mode", "late", "--mode", "persistent", "streams", "serial", "fixed"),
+            ("--merge", "late", "--merge", "fused", "separate"),
             ("--threads", "0", "--threads"),
             ("--threads", "-1", "--threads"),
             ("--repeat", "0", "--repeat"),

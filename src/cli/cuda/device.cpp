@@ -1,5 +1,8 @@
 #include "cli/cuda/device.hpp"
 
+#include <deque>
+#include <utility>
+
 #include "base/check.hpp"
 
 namespace trunkline::cli {
@@ -22,7 +25,7 @@ class Event {
 
 class Graph {
  public:
-  Graph(cudaStream_t stream, const std::function<void(cudaStream_t)>& enqueue) {
+  Graph(cudaStream_t stream, const Enqueue& enqueue) {
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     enqueue(stream);
     check(cudaStreamEndCapture(stream, &graph_), "cudaStreamEndCapture");
@@ -58,21 +61,40 @@ DeviceArray::DeviceArray(const void* host, std::size_t bytes) : DeviceArray(byte
 
 ColdTimer::ColdTimer() : flush_(kFlushBytes) {}
 
-std::vector<double> ColdTimer::replay(const Stream& stream, int repeats,
-                                      const std::function<void(cudaStream_t)>& enqueue) {
-  const Graph graph(stream.get(), enqueue);
+std::size_t ColdTimer::bytes() {
+  return kFlushBytes;
+}
+
+void ColdTimer::flush(const Stream& stream) {
+  check(cudaMemsetAsync(flush_.data(), 0, kFlushBytes, stream.get()), "cudaMemsetAsync");
+}
+
+std::vector<double> ColdTimer::replay(const Stream& stream, int repeats, const Enqueue& enqueue) {
+  return std::move(replay_in_turn(stream, repeats, {&enqueue, 1}).front());
+}
+
+std::vector<std::vector<double>> ColdTimer::replay_in_turn(const Stream& stream, int repeats,
+                                                           std::span<const Enqueue> works, Caches caches) {
+  std::deque<Graph> graphs;
+  for (const Enqueue& work : works) graphs.emplace_back(stream.get(), work);
   const Event begin;
   const Event end;
-  std::vector<double> us;
+  std::vector<std::vector<double>> us(works.size());
   for (int i = -kWarmUps; i < repeats; ++i) {
-    check(cudaMemsetAsync(flush_.data(), i & 0xFF, kFlushBytes, stream.get()), "cudaMemsetAsync");
-    check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
-    graph.launch(stream.get());
-    check(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
-    check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
-    if (i >= 0) us.push_back(static_cast<double>(milliseconds) * 1e3);
+    for (std::size_t work = 0; work < works.size(); ++work) {
+      if (caches == Caches::kCold) {
+        flush(stream);
+      } else {
+        graphs[work].launch(stream.get());
+      }
+      check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
+      graphs[work].launch(stream.get());
+      check(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+      check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+      if (i >= 0) us[work].push_back(static_cast<double>(milliseconds) * 1e3);
+    }
   }
   return us;
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace trunkline::cli {
@@ -39,6 +40,11 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+/// Puts work on a stream; it is captured.
+using Enqueue = std::function<void(cudaStream_t)>;
+
+enum class Caches { kCold, kWarm };
+
 /// Replays captured work and takes its time on the GPU.
 class ColdTimer {
  public:
@@ -46,7 +52,15 @@ class ColdTimer {
   /// Microseconds between two events around each replay of what `enqueue` puts on a stream, after 3 that are not
   /// counted. Before each, 512 MiB are written, several times the L2 cache: nothing of the tensors is left in it, and
   /// the host is ahead of the device when the first event comes.
-  std::vector<double> replay(const Stream& stream, int repeats, const std::function<void(cudaStream_t)>& enqueue);
+  std::vector<double> replay(const Stream& stream, int repeats, const Enqueue& enqueue);
+  /// The same of several works, taken in turn. Warm: each timed replay follows one of the same work that is not timed,
+  /// in place of the writing.
+  std::vector<std::vector<double>> replay_in_turn(const Stream& stream, int repeats, std::span<const Enqueue> works,
+                                                  Caches caches = Caches::kCold);
+  /// Enqueues the writing.
+  void flush(const Stream& stream);
+  /// Bytes of device memory that a timer holds.
+  static std::size_t bytes();
 
  private:
   DeviceArray flush_;

@@ -38,6 +38,8 @@ DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& sh
   batch_.pages = PageTable::dense(ids, static_cast<std::int32_t>(paged.kv_lens.size()), paged.width, paged.page_size);
   batch_.kv_lens = static_cast<const std::int32_t*>(kv_lens_.data());
   batch_.num_pages = paged.num_pages;
+  // Streams that do not wait for the default one read all this.
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 void DeviceTensors::download(const AttentionArgs& host) const {
@@ -48,6 +50,7 @@ void DeviceTensors::download(const AttentionArgs& host) const {
 void DeviceTensors::poison() const {
   check(cudaMemset(out_.data(), kNanByte, out_bytes_), "cudaMemset");
   check(cudaMemset(lse_.data(), kNanByte, lse_bytes_), "cudaMemset");
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 }  // namespace trunkline::cli

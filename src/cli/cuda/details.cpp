@@ -1,0 +1,39 @@
+// What `doctor` says of a CUDA device.
+#include "base/check.hpp"
+#include "cli/with_cuda.hpp"
+#include "exec/cuda/device.hpp"
+#include "exec/cuda/sm80/launch.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+CudaKernelFacts facts_of(DType dtype, std::int32_t head_dim) {
+  CudaKernelFacts result;
+  result.name = concat(name_of(dtype), ", head size ", head_dim);
+  for (const TileShape tile : cuda::sm80::tiles(head_dim)) {
+    result.tiles += concat(result.tiles.empty() ? "" : " ", tile.m, "x", tile.n);
+  }
+  const auto facts = cuda::sm80::kernel_facts(dtype, head_dim);
+  if (facts.empty()) return result;
+  result.registers = facts.front().registers;  // of the kernel that takes all tiles
+  result.shared_bytes = static_cast<std::int64_t>(facts.front().shared_bytes);
+  result.ctas_per_sm = facts.front().ctas_per_sm;
+  return result;
+}
+
+}  // namespace
+
+CudaDetails cuda_details(std::int32_t device) {
+  cuda::check_device(device);
+  const cuda::DeviceScope scope(device);
+  CudaDetails details;
+  details.runtime = concat(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    for (const std::int32_t head_dim : {64, 128, 256}) {
+      if (cuda::sm80::supports(dtype, head_dim)) details.kernels.push_back(facts_of(dtype, head_dim));
+    }
+  }
+  return details;
+}
+
+}  // namespace trunkline::cli

@@ -1,0 +1,95 @@
+#include "cli/task_trace.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <set>
+
+#include "base/check.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+constexpr std::int32_t kIdsOfBatch = 1000;  // more than any GPU has SMs
+constexpr std::int32_t kIdsOfLaunch = 1000;
+
+using Json = nlohmann::ordered_json;
+
+std::uint64_t first_begin(std::span<const CudaTaskTime> tasks) {
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+  for (const CudaTaskTime& task : tasks) first = std::min(first, task.begin_ns);
+  return first;
+}
+
+double us_between(std::uint64_t begin_ns, std::uint64_t end_ns) {
+  return end_ns > begin_ns ? static_cast<double>(end_ns - begin_ns) / 1e3 : 0;
+}
+
+std::int64_t tokens_of(const WorkItem& item, const TracedRun& run) {
+  std::int64_t tokens = 0;
+  for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
+    const KvSpan& span = run.plan.spans[static_cast<std::size_t>(i)];
+    tokens += span.at(run.kv_lens[static_cast<std::size_t>(span.slot)]).size();
+  }
+  return tokens;
+}
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+double bubble_share(std::span<const CudaTaskTime> tasks, std::int32_t workers) {
+  if (tasks.empty()) return 0;
+  std::uint64_t last = 0;
+  double busy = 0;
+  for (const CudaTaskTime& task : tasks) {
+    last = std::max(last, task.end_ns);
+    busy += us_between(task.begin_ns, task.end_ns);
+  }
+  const double all = workers * us_between(first_begin(tasks), last);
+  return all > 0 ? 1 - busy / all : 0;
+}
+
+ChromeTrace::ChromeTrace(std::ostream& out) : out_(out) {
+  out_ << R"({"displayTimeUnit":"ns","traceEvents":[)";
+}
+
+void ChromeTrace::event(const std::string& json) {
+  out_ << (first_ ? "\n" : ",\n") << json;
+  first_ = false;
+}
+
+void ChromeTrace::add(const TracedRun& run) {
+  const std::int32_t first_pid = kIdsOfBatch * batches_++;
+  std::set<std::int32_t> sms;
+  for (const CudaTaskTime& task : run.tasks) sms.insert(task.sm);
+  for (const std::int32_t sm : sms) {
+    event(text_of({{"name", "process_name"},
+                   {"ph", "M"},
+                   {"pid", first_pid + sm},
+                   {"args", {{"name", concat(run.batch, ", SM ", sm)}}}}));
+  }
+  const std::uint64_t start = first_begin(run.tasks);
+  for (const CudaTaskTime& task : run.tasks) {
+    const WorkItem& item = run.plan.items.at(static_cast<std::size_t>(task.item));
+    event(text_of({{"name", concat("item ", task.item, " head ", task.head)},
+                   {"ph", "X"},
+                   {"pid", first_pid + task.sm},
+                   {"tid", task.worker + (run.launch_per_tile ? kIdsOfLaunch * item.tile.m : 0)},
+                   {"ts", us_between(start, task.begin_ns)},
+                   {"dur", us_between(task.begin_ns, task.end_ns)},
+                   {"args",
+                    {{"rows", item.queries.size() * run.plan.shape.group_size()},
+                     {"tokens", tokens_of(item, run)},
+                     {"tile", concat(item.tile.m, "x", item.tile.n)}}}}));
+  }
+}
+
+void ChromeTrace::finish() {
+  out_ << "\n]}\n";
+}
+
+}  // namespace trunkline::cli

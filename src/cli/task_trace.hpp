@@ -1,0 +1,48 @@
+// When and where each task of a run ran, as a trace that chrome://tracing and Perfetto show, and how much of the
+// workers' time had no task.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <span>
+#include <string>
+
+#include "trunkline/cuda.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::cli {
+
+/// Bubbles as PAT's figure 13 shows them, white space between and after the tasks: 1 - sum of task times / (workers x
+/// (last end - first begin)). 0 without tasks.
+/// \param workers that the device runs at once; those that had no task were idle all the time
+double bubble_share(std::span<const CudaTaskTime> tasks, std::int32_t workers);
+
+/// One recorded run.
+struct TracedRun {
+  std::string batch;                      ///< its name
+  const Plan& plan;                       ///< what ran
+  std::span<const std::int32_t> kv_lens;  ///< live lengths, by slot
+  bool launch_per_tile = false;           ///< workers of each tile's launch count from 0
+  std::span<const CudaTaskTime> tasks;
+};
+
+/// Writes {"traceEvents": [...]}: a process for each SM of a batch (pid = SM, and 1,000 more for each batch), a thread
+/// for each worker (tid = worker; rows of the tile x 1,000 more where each tile has a launch of its own), a complete
+/// event for each task, in microseconds from the batch's first begin.
+class ChromeTrace {
+ public:
+  /// \param out outlives the trace
+  explicit ChromeTrace(std::ostream& out);
+  void add(const TracedRun& run);
+  /// Once, at the end.
+  void finish();
+
+ private:
+  void event(const std::string& json);
+
+  std::ostream& out_;
+  std::int32_t batches_ = 0;
+  bool first_ = true;
+};
+
+}  // namespace trunkline::cli

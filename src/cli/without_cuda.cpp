@@ -1,0 +1,23 @@
+// What cli/with_cuda.hpp says in a build without CUDA.
+#include "base/check.hpp"
+#include "cli/with_cuda.hpp"
+#include "trunkline/cuda.hpp"
+
+namespace trunkline::cli {
+namespace {
+
+[[noreturn]] void refuse() {
+  fail(ErrorCode::kUnsupported, cuda_status().reason);
+}
+
+}  // namespace
+
+std::unique_ptr<RunBackend> make_cuda_backend(const Options&, const std::vector<DecodeBatch>&) {
+  refuse();
+}
+
+CudaDetails cuda_details(std::int32_t) {
+  refuse();
+}
+
+}  // namespace trunkline::cli
