@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/methods.hpp"
 #include "kv/prefix_tree.hpp"
 #include "trunkline/types.hpp"
 
@@ -13,15 +14,18 @@ namespace trunkline::gpu_bench {
 
 struct Case {
   std::string suite;
-  std::string name;
-  PrefixTree tree;
+  PrefixTree tree;  ///< its name is the case's
   AttentionShape shape;
+  MethodSet methods = MethodSet::kGiven;
 
   /// "32/8"
   std::string heads() const;
 };
 
-/// \param suite pat, fasttree, flat or batches; \throws Error naming these.
-std::vector<Case> load_suite(const std::string& suite, const std::filesystem::path& data);
+/// "flat, pat, ..."
+std::string suite_names();
+
+/// \param suite one of suite_names(); \throws Error naming these, or naming a file that cannot be read.
+std::vector<Case> load_suite(const std::string& suite, const std::filesystem::path& data, DType dtype = DType::kF16);
 
 }  // namespace trunkline::gpu_bench

@@ -1,0 +1,104 @@
+#include "gpu/methods.hpp"
+
+#include "base/check.hpp"
+
+namespace trunkline::gpu_bench {
+namespace {
+
+template <class Change>
+Method varied(const Method& method, const char* name, Change change) {
+  Method result = method;
+  result.name = name;
+  change(result);
+  return result;
+}
+
+Method with_policy(const char* name, Policy policy) {
+  return varied({}, name, [&](Method& method) { method.plan.policy = policy; });
+}
+
+// PAT's multi-tile kernel has 64 x 128 as its fixed tile; 64 x 64 is the nearest that is compiled here.
+constexpr TileShape kFixedTile{64, 64};
+
+// PAT's ablations (sections 8.1 and 8.5) change one part of PAT each; beside them, the same parts of ours.
+std::vector<Method> pat_ablation() {
+  const Method ours;
+  const Method pat = varied({}, "PAT", [](Method& method) {
+    method.plan.policy = Policy::kProfit;
+    method.plan.split = KvSplit::kMean;
+    method.forward = ForwardMode::kStreams;
+  });
+  return {
+      ours,
+      varied(ours, "serial", [](Method& method) { method.forward = ForwardMode::kSerial; }),
+      varied(ours, "streams", [](Method& method) { method.forward = ForwardMode::kStreams; }),
+      varied(ours, "fixed tile", [](Method& method) { method.plan.tile = kFixedTile; }),
+      with_policy("profit", Policy::kProfit),
+      varied(with_policy("", Policy::kProfit), "profit, compute cost",
+             [](Method& method) { method.plan.policies.profit_cost = ProfitCost::kCompute; }),
+      with_policy("node", Policy::kNode),
+      with_policy("flat", Policy::kFlat),
+      pat,
+      varied(pat, "PAT-serial", [](Method& method) { method.forward = ForwardMode::kSerial; }),
+      varied(pat, "PAT-fixed", [](Method& method) { method.plan.tile = kFixedTile; }),
+      varied(pat, "PAT-compute", [](Method& method) { method.plan.policies.profit_cost = ProfitCost::kCompute; }),
+      varied(pat, "PAT-naive", [](Method& method) { method.plan.policy = Policy::kNode; }),
+  };
+}
+
+std::vector<Method> fasttree_ablation() {
+  const Method greedy = with_policy("FastTree", Policy::kGreedy);
+  const auto no_split = [](Method& method) { method.plan.split = KvSplit::kNone; };
+  const auto no_phases = [](Method& method) { method.plan.policies.greedy_phases = false; };
+  return {{},
+          greedy,
+          varied(greedy, "FastTree, no split", no_split),
+          varied(greedy, "FastTree, no phases", no_phases),
+          varied(varied(greedy, "", no_split), "FastTree, no split, no phases", no_phases)};
+}
+
+std::vector<Method> merges() {
+  return {varied({}, "separate", [](Method& method) { method.merge = MergeMode::kSeparate; }),
+          varied({}, "fused", [](Method& method) { method.merge = MergeMode::kFused; })};
+}
+
+std::vector<Method> each_tile(const std::vector<TileShape>& tiles) {
+  std::vector<Method> methods;
+  for (const TileShape tile : tiles) {
+    methods.push_back(varied(with_policy("", Policy::kFlat), name_of(tile).c_str(), [&](Method& method) {
+      method.plan.split = KvSplit::kNone;
+      method.plan.tile = tile;
+    }));
+  }
+  return methods;
+}
+
+}  // namespace
+
+std::vector<Method> methods_of(MethodSet set, const Method& given, const std::vector<TileShape>& tiles) {
+  switch (set) {
+    case MethodSet::kGiven: return {given};
+    case MethodSet::kPatAblation: return pat_ablation();
+    case MethodSet::kFastTreeAblation: return fasttree_ablation();
+    case MethodSet::kMerges: return merges();
+    case MethodSet::kEachTile: return each_tile(tiles);
+  }
+  return {};
+}
+
+const char* name_of(MergeMode merge) {
+  return merge == MergeMode::kFused ? "fused" : "separate";
+}
+
+MergeMode merge_mode_from_name(const std::string& name) {
+  for (const MergeMode merge : {MergeMode::kSeparate, MergeMode::kFused}) {
+    if (name == name_of(merge)) return merge;
+  }
+  fail(ErrorCode::kInvalidArgument, "merge is '", name, "'; known are separate, fused");
+}
+
+std::string name_of(TileShape tile) {
+  return tile == TileShape{} ? "auto" : concat(tile.m, "x", tile.n);
+}
+
+}  // namespace trunkline::gpu_bench

@@ -1,0 +1,40 @@
+// How a case is planned and run: what ablations vary.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trunkline/cuda.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::gpu_bench {
+
+struct Method {
+  std::string name = "default";
+  PlanOptions plan;
+  ForwardMode forward = ForwardMode::kPersistent;
+  MergeMode merge = MergeMode::kSeparate;
+};
+
+/// The methods that a suite compares, case by case, on the same tensors.
+enum class MethodSet : std::uint8_t {
+  kGiven,             ///< the command line's alone
+  kPatAblation,       ///< ours and PAT, and what each of their parts is worth
+  kFastTreeAblation,  ///< ours and FastTree's greedy, without its split and phases
+  kMerges,            ///< ours, with partials merged by a kernel of its own, or by the last worker
+  kEachTile,          ///< one request an item, every tile forced
+};
+
+/// \param tiles of the machine, for kEachTile
+std::vector<Method> methods_of(MethodSet set, const Method& given, const std::vector<TileShape>& tiles);
+
+/// "separate" or "fused".
+const char* name_of(MergeMode merge);
+/// \throws Error naming the known ones.
+MergeMode merge_mode_from_name(const std::string& name);
+
+/// "64x64"; "auto" for 0 x 0.
+std::string name_of(TileShape tile);
+
+}  // namespace trunkline::gpu_bench

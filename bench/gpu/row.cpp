@@ -1,0 +1,66 @@
+#include "gpu/row.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "base/text_file.hpp"
+#include "cli/version.hpp"
+
+namespace trunkline::gpu_bench {
+namespace {
+
+constexpr double kLaunchUs = 5.8;
+constexpr double kBytesPerUs = 4.67e6;
+constexpr double kFlopsPerUs = 790e6;
+
+std::string key_of(const std::string& name, const std::string& heads, const std::string& dtype, std::int32_t page) {
+  return concat(name, "|", heads, "|", dtype, "|", page);
+}
+
+}  // namespace
+
+double floor_us(const PlanStatistics& statistics) {
+  const auto bytes = static_cast<double>(statistics.kv_bytes_distinct + statistics.qo_bytes);
+  return kLaunchUs + std::max(bytes / kBytesPerUs, statistics.flops / kFlopsPerUs);
+}
+
+Recorded::Recorded(const std::string& path) {
+  if (path.empty()) return;
+  const Json listed = Json::parse(read_text_file(path));
+  for (const Json& row : listed.at("rows")) {
+    const std::string key = key_of(row.at("case"), row.at("heads"), row.at("dtype"), row.at("page_size"));
+    times_[key][row.at("kernel").get<std::string>()] = row.at("us");
+  }
+}
+
+const Json& Recorded::times(const Case& test) const {
+  const auto found = times_.find(key_of(test.tree.name, test.heads(), name_of(test.shape.dtype), test.shape.page_size));
+  return found == times_.end() ? none_ : found->second;
+}
+
+Json plan_row(const Case& test, const Method& method, const Plan& plan) {
+  const PlanStatistics& statistics = plan.statistics;
+  return {{"suite", test.suite},
+          {"case", test.tree.name},
+          {"heads", test.heads()},
+          {"dtype", name_of(test.shape.dtype)},
+          {"page_size", test.shape.page_size},
+          {"method", method.name},
+          {"policy", name_of(method.plan.policy)},
+          {"chosen", name_of(plan.policy)},
+          {"split", name_of(method.plan.split)},
+          {"mode", name_of(method.forward)},
+          {"merge", name_of(method.merge)},
+          {"tile", name_of(method.plan.tile)},
+          {"items", plan.items.size()},
+          {"partials", plan.partials},
+          {"predicted_us", statistics.predicted_us},
+          {"floor_us", floor_us(statistics)},
+          {"kv_bytes_distinct", statistics.kv_bytes_distinct},
+          {"kv_bytes_read", statistics.kv_bytes_read},
+          {"qo_bytes", statistics.qo_bytes},
+          {"partial_bytes", statistics.partial_bytes},
+          {"commit", cli::commit()}};
+}
+
+}  // namespace trunkline::gpu_bench

@@ -1,0 +1,69 @@
+#include "gpu/options.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "support/expect_error.hpp"
+
+namespace trunkline::gpu_bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Options parse(const std::vector<const char*>& words) {
+  return parse_options(words);
+}
+
+TEST(GpuOptions, DefaultsAreOurs) {
+  const Options options = parse({"pat", "flat"});
+  EXPECT_THAT(options.suites, ElementsAre("pat", "flat"));
+  EXPECT_EQ(options.method.name, "default");
+  EXPECT_FALSE(options.method_given);
+  EXPECT_EQ(options.dtype, DType::kF16);
+  EXPECT_EQ(options.seconds, 0);
+}
+
+TEST(GpuOptions, MethodIsNamedAfterWhatIsGiven) {
+  const Options options = parse({"--policy", "profit", "--profit-cost", "compute", "--mode", "streams", "--merge",
+                                 "fused", "--tile", "64x32", "pat"});
+  EXPECT_TRUE(options.method_given);
+  EXPECT_EQ(options.method.name, "policy profit, profit-cost compute, mode streams, merge fused, tile 64x32");
+  EXPECT_EQ(options.method.plan.policy, Policy::kProfit);
+  EXPECT_EQ(options.method.plan.policies.profit_cost, ProfitCost::kCompute);
+  EXPECT_EQ(options.method.forward, ForwardMode::kStreams);
+  EXPECT_EQ(options.method.merge, MergeMode::kFused);
+  EXPECT_EQ(options.method.plan.tile, (TileShape{64, 32}));
+}
+
+TEST(GpuOptions, OthersAreRead) {
+  const Options options =
+      parse({"--dtype", "bf16", "--phases", "off", "--seconds", "1.5", "--once", "--case", "1x1024", "flat"});
+  EXPECT_EQ(options.dtype, DType::kBF16);
+  EXPECT_FALSE(options.method.plan.policies.greedy_phases);
+  EXPECT_EQ(options.seconds, 1.5);
+  EXPECT_TRUE(options.once);
+  EXPECT_EQ(options.case_name, "1x1024");
+}
+
+TEST(GpuOptions, FaultsAreNamed) {
+  const auto refuses = [](const std::vector<const char*>& words, const char* message) {
+    trunkline::testing::expect_error(ErrorCode::kInvalidArgument, message, [&] { parse(words); });
+  };
+  refuses({}, "no suite is given");
+  refuses({"pat", "--heads"}, "--heads needs a value");
+  refuses({"--colour", "red", "pat"}, "unknown option --colour");
+  refuses({"--tile", "64", "pat"}, "--tile is '64'; rows x tokens are needed");
+  refuses({"--tile", "64x", "pat"}, "--tile is '64x'");
+  refuses({"--dtype", "f32", "pat"}, "--dtype is 'f32'; known are f16, bf16");
+  refuses({"--merge", "late", "pat"}, "merge is 'late'; known are separate, fused");
+  refuses({"--phases", "1", "pat"}, "--phases is '1'; known are on, off");
+  refuses({"--repeat", "0", "pat"}, "--repeat is '0'; an integer >= 1 is needed");
+  refuses({"--threads", "4x", "pat"}, "--threads is '4x'");
+  refuses({"--seconds", "-1", "pat"}, "--seconds is '-1'; a number > 0 is needed");
+}
+
+}  // namespace
+}  // namespace trunkline::gpu_bench
