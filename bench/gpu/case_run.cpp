@@ -2,6 +2,9 @@
 
 #include <cuda_profiler_api.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -12,6 +15,7 @@ namespace {
 
 constexpr int kPlanRepeats = 15;
 constexpr int kHostWarmUps = 3;
+constexpr int kRecordedReplays = 5;
 
 // P is rounded to the element type before it meets V: 2^-12 (f16) or 2^-9 (bf16) of outputs that are seldom above 4.
 cli::OracleError tolerance_of(DType dtype) {
@@ -31,6 +35,17 @@ double host_us(const cli::Stream& stream, int repeat, const std::function<void()
     if (i >= 0) us.push_back(taken);
   }
   return median(std::move(us));
+}
+
+// From the first task's begin to the last one's end.
+double span_us(const std::vector<CudaTaskTime>& tasks) {
+  std::uint64_t begin = tasks.front().begin_ns;
+  std::uint64_t end = tasks.front().end_ns;
+  for (const CudaTaskTime& task : tasks) {
+    begin = std::min(begin, task.begin_ns);
+    end = std::max(end, task.end_ns);
+  }
+  return static_cast<double>(end - begin) / 1e3;
 }
 
 }  // namespace
@@ -73,6 +88,24 @@ struct CaseRun::Ready {
     run(stream.get());
     cli::check(cudaStreamSynchronize(stream.get()), "attention");
   }
+
+  // Of the items alone, without launch and merge: some replays write when each task began and ended.
+  double forward_us(cli::ColdTimer& timer) const {
+    const std::size_t count = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);
+    if (count == 0) return 0;
+    const cli::DeviceArray times(count * sizeof(CudaTaskTime));
+    executor.record_tasks(workspace.data(), static_cast<CudaTaskTime*>(times.data()), count);
+    std::vector<CudaTaskTime> tasks(count);
+    std::vector<double> us;
+    for (int i = 0; i < kRecordedReplays; ++i) {
+      timer.replay(stream, 1, [this](cudaStream_t on) { run(on); });
+      cli::check(cudaMemcpy(tasks.data(), times.data(), count * sizeof(CudaTaskTime), cudaMemcpyDeviceToHost),
+                 "cudaMemcpy");
+      us.push_back(span_us(tasks));
+    }
+    executor.record_tasks(workspace.data(), nullptr, 0);
+    return median(std::move(us));
+  }
 };
 
 CaseRun::CaseRun(Machine& machine, const Case& test)
@@ -105,6 +138,7 @@ void CaseRun::time(Ready& ready, const Method& method, int repeat, Json& row) {
   row["us_p10"] = whole.us_p10;
   row["us_p90"] = whole.us_p90;
   row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
+  row["forward_us"] = ready.forward_us(machine_.timer);
   row["resolve_us"] = on_device([&](cudaStream_t on) { ready.resolve(on); }).us;
   row["upload_us"] = host_us(ready.stream, repeat, [&] { ready.upload(); });
   ready.resolve(ready.stream.get());  // run() takes what was resolved since the last upload
