@@ -117,7 +117,7 @@ CaseRun::CaseRun(Machine& machine, const Case& test)
       tensors_(cache_.args(), test.shape, paged_) {}
 
 Json CaseRun::check(const Ready& ready) {
-  if (!oracle_) oracle_.emplace(test_.shape, paged_.view(), cache_.args());
+  if (!oracle_) oracle_.emplace(test_.shape, paged_.view(), cache_.args(), &machine_.workers);
   tensors_.poison();
   cli::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the run's stream does not wait for it
   ready.run_and_wait();

@@ -1,9 +1,11 @@
 #include "cli/oracle_check.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -13,7 +15,7 @@
 namespace trunkline::cli {
 namespace {
 
-// About ten seconds of scalar fp64 on one core.
+// Two to ten seconds of scalar fp64 on one core.
 constexpr double kMultiplyAdds = 2e9;
 
 // Requests in random order, each taken while the budget lasts; the shortest when even one is too much.
@@ -53,13 +55,63 @@ double largest_error(std::span<const float> values, std::span<const float> right
   return largest;
 }
 
+// Attention of one KV head and its query heads, in the tensors of all.
+void attend_head(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args, std::int32_t head) {
+  const auto group = static_cast<std::size_t>(head) * static_cast<std::size_t>(shape.group_size());
+  const auto d = static_cast<std::size_t>(shape.head_dim);
+  AttentionShape one = shape;
+  one.q_heads = shape.group_size();
+  one.kv_heads = 1;
+  AttentionArgs slice = args;
+  slice.q_token_stride = slice.out_token_stride = std::int64_t{shape.q_heads} * shape.head_dim;
+  slice.lse_token_stride = shape.q_heads;
+  slice.lse_head_stride = 1;
+  slice.q = static_cast<const std::byte*>(args.q) + group * d * size_of(shape.dtype);
+  slice.out = static_cast<float*>(args.out) + group * d;
+  slice.lse = args.lse + group;
+  for (CacheView* cache : {&slice.k, &slice.v}) {
+    cache->data = static_cast<const std::byte*>(cache->data) +
+                  static_cast<std::size_t>(head * cache->head_stride) * size_of(shape.dtype);
+  }
+  reference_attention(one, batch, slice);
+}
+
+// Workers take the next head as they are done with one.
+struct HeadQueue {
+  const AttentionShape& shape;
+  const Batch& batch;
+  const AttentionArgs& args;
+  std::atomic<std::int32_t> next{0};
+  std::vector<std::exception_ptr> faults{static_cast<std::size_t>(shape.kv_heads)};  // of each head
+
+  static void work(void* context, int) {
+    auto& queue = *static_cast<HeadQueue*>(context);
+    for (std::int32_t head = queue.next++; head < queue.shape.kv_heads; head = queue.next++) {
+      try {
+        attend_head(queue.shape, queue.batch, queue.args, head);
+      } catch (...) {
+        queue.faults[static_cast<std::size_t>(head)] = std::current_exception();
+      }
+    }
+  }
+};
+
+void attend(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args, Workers* workers) {
+  if (workers == nullptr) return reference_attention(shape, batch, args);
+  HeadQueue queue{shape, batch, args};
+  workers->run(&HeadQueue::work, &queue);
+  for (const std::exception_ptr& fault : queue.faults) {
+    if (fault) std::rethrow_exception(fault);
+  }
+}
+
 }  // namespace
 
 bool within(const OracleError& error, const OracleError& limit) {
   return error.output <= limit.output && error.lse <= limit.lse;
 }
 
-Oracle::Oracle(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args)
+Oracle::Oracle(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args, Workers* workers)
     : token_elements_(static_cast<std::size_t>(shape.q_heads) * static_cast<std::size_t>(shape.head_dim)),
       heads_(static_cast<std::size_t>(shape.q_heads)),
       rows_(choose_rows(shape, batch)) {
@@ -99,7 +151,7 @@ Oracle::Oracle(const AttentionShape& shape, const Batch& batch, const AttentionA
   sample_args.q = queries.data();
   sample_args.out = out_.data();
   sample_args.lse = lse_.data();
-  reference_attention(shape, sample, sample_args);
+  attend(shape, sample, sample_args, workers);
 }
 
 OracleError Oracle::compare(const AttentionArgs& args) const {

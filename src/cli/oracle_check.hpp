@@ -6,6 +6,7 @@
 
 #include "trunkline/attention.hpp"
 #include "trunkline/batch.hpp"
+#include "trunkline/threads.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline::cli {
@@ -25,7 +26,8 @@ class Oracle {
  public:
   /// \param args with fp32 output and LSE in the default strides; the batch and tensors are read now, the outputs are
   /// not.
-  Oracle(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args);
+  /// \param workers share the KV heads, each of which is a problem of its own; null: the caller's thread alone
+  Oracle(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args, Workers* workers = nullptr);
 
   /// Requests that are compared.
   std::int32_t rows() const { return static_cast<std::int32_t>(rows_.size()); }
