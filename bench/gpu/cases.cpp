@@ -128,6 +128,7 @@ const std::vector<SuiteRow>& suites() {
       {"batches", decode_batches, kLlama3, {16}},
       {"ablation", pat_trees, kLlama3, {32}, MethodSet::kPatAblation},
       {"ablation", fasttree_trees, kLlama3, {16}, MethodSet::kFastTreeAblation},
+      {"packs", pat_trees, kLlama3, {32}, MethodSet::kPacks},
       {"merge", pat_trees, kPatHeads, {32}, MethodSet::kMerges},
       {"equivalence", equivalence_batches, kLlama3, {32}, MethodSet::kEachTile},
       {"pages", one_batch, kLlama3, {1, 4, 16, 32, 64, 256, 8192}},

@@ -1,4 +1,5 @@
 // Decode attention on a GPU, case by case, method by method; kUsage says how.
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -19,12 +20,16 @@ namespace {
 // Tensors beyond this take longer to make and copy than they are worth; agentic_weka#1 has 14 GiB.
 constexpr std::int64_t kMaxCacheBytes = std::int64_t{20} << 30;
 
+bool is_named(const Case& test, const std::vector<std::string>& names) {
+  return names.empty() || std::find(names.begin(), names.end(), test.tree.name) != names.end();
+}
+
 std::vector<Case> chosen_cases(const Options& options) {
   std::vector<Case> cases;
   for (const std::string& suite : options.suites) {
     for (Case& test : load_suite(suite, options.data, options.dtype)) {
       if (!options.heads.empty() && test.heads() != options.heads) continue;
-      if (!options.case_name.empty() && test.tree.name != options.case_name) continue;
+      if (!is_named(test, options.cases)) continue;
       if (options.method_given && test.methods != MethodSet::kGiven) {
         fail(ErrorCode::kInvalidArgument, options.method.name, ": suite ", suite, " brings its own methods");
       }
@@ -32,8 +37,7 @@ std::vector<Case> chosen_cases(const Options& options) {
     }
   }
   if (cases.empty()) {
-    fail(ErrorCode::kInvalidArgument, "no case has heads '", options.heads, "' and the name '", options.case_name,
-         "'; --list prints the cases");
+    fail(ErrorCode::kInvalidArgument, "no case has these heads and names; --list prints the cases");
   }
   return cases;
 }

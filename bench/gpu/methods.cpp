@@ -17,6 +17,11 @@ Method with_policy(const char* name, Policy policy) {
   return varied({}, name, [&](Method& method) { method.plan.policy = policy; });
 }
 
+Method profit_by_compute_cost() {
+  return varied(with_policy("", Policy::kProfit), "profit, compute cost",
+                [](Method& method) { method.plan.policies.profit_cost = ProfitCost::kCompute; });
+}
+
 // PAT's multi-tile kernel has 64 x 128 as its fixed tile; 64 x 64 is the nearest that is compiled here.
 constexpr TileShape kFixedTile{64, 64};
 
@@ -34,8 +39,7 @@ std::vector<Method> pat_ablation() {
       varied(ours, "streams", [](Method& method) { method.forward = ForwardMode::kStreams; }),
       varied(ours, "fixed tile", [](Method& method) { method.plan.tile = kFixedTile; }),
       with_policy("profit", Policy::kProfit),
-      varied(with_policy("", Policy::kProfit), "profit, compute cost",
-             [](Method& method) { method.plan.policies.profit_cost = ProfitCost::kCompute; }),
+      profit_by_compute_cost(),
       with_policy("node", Policy::kNode),
       with_policy("flat", Policy::kFlat),
       pat,
@@ -55,6 +59,10 @@ std::vector<Method> fasttree_ablation() {
           varied(greedy, "FastTree, no split", no_split),
           varied(greedy, "FastTree, no phases", no_phases),
           varied(varied(greedy, "", no_split), "FastTree, no split, no phases", no_phases)};
+}
+
+std::vector<Method> packs() {
+  return {{}, with_policy("profit", Policy::kProfit), profit_by_compute_cost(), with_policy("node", Policy::kNode)};
 }
 
 std::vector<Method> merges() {
@@ -80,6 +88,7 @@ std::vector<Method> methods_of(MethodSet set, const Method& given, const std::ve
     case MethodSet::kGiven: return {given};
     case MethodSet::kPatAblation: return pat_ablation();
     case MethodSet::kFastTreeAblation: return fasttree_ablation();
+    case MethodSet::kPacks: return packs();
     case MethodSet::kMerges: return merges();
     case MethodSet::kEachTile: return each_tile(tiles);
   }

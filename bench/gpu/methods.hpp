@@ -22,6 +22,7 @@ enum class MethodSet : std::uint8_t {
   kGiven,             ///< the command line's alone
   kPatAblation,       ///< ours and PAT, and what each of their parts is worth
   kFastTreeAblation,  ///< ours and FastTree's greedy, without its split and phases
+  kPacks,             ///< policies whose packs read different bytes: PAT's figure 12b
   kMerges,            ///< ours, with partials merged by a kernel of its own, or by the last worker
   kEachTile,          ///< one request an item, every tile forced
 };

@@ -16,7 +16,7 @@ JSON object for each case and method, with the floor and the times of published 
   --data DIR          the repository's data folder (data)
   --recorded FILE     times of published kernels, bench/recorded/h200.json
   --heads HQ/HKV      only cases of these heads
-  --case NAME         only this case
+  --case NAME         only cases of this name; may be given again
   --dtype f16|bf16    of Q, K and V (f16)
   --repeat N          timed replays (25)
   --threads N         for making tensors and checking (8)
@@ -109,7 +109,7 @@ void read_value(const std::string& option, const std::string& value, Options& op
   } else if (option == "--heads") {
     options.heads = value;
   } else if (option == "--case") {
-    options.case_name = value;
+    options.cases.push_back(value);
   } else if (option == "--dtype") {
     options.dtype = parse_dtype(value);
   } else if (option == "--repeat") {

@@ -13,9 +13,9 @@ namespace trunkline::gpu_bench {
 struct Options {
   std::vector<std::string> suites;  ///< at least one
   std::string data = "data";
-  std::string recorded;   ///< file of published kernels' times; empty: none
-  std::string heads;      ///< "32/8": only these; empty: all
-  std::string case_name;  ///< only this case; empty: all
+  std::string recorded;            ///< file of published kernels' times; empty: none
+  std::string heads;               ///< "32/8": only these; empty: all
+  std::vector<std::string> cases;  ///< only cases of these names; empty: all
   DType dtype = DType::kF16;
   Method method;  ///< of suites that bring none of their own
   bool method_given = false;

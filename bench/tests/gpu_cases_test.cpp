@@ -130,8 +130,8 @@ TEST(GpuCases, UnknownSuiteNamesTheKnown) {
 }
 
 TEST(GpuMethods, EachOfASetIsNamedOnceAndAblationsBeginWithTheDefault) {
-  for (const MethodSet set :
-       {MethodSet::kPatAblation, MethodSet::kFastTreeAblation, MethodSet::kMerges, MethodSet::kEachTile}) {
+  for (const MethodSet set : {MethodSet::kPatAblation, MethodSet::kFastTreeAblation, MethodSet::kPacks,
+                              MethodSet::kMerges, MethodSet::kEachTile}) {
     const std::vector<Method> methods = methods_of(set, {}, kTiles);
     std::set<std::string> names;
     for (const Method& method : methods) EXPECT_TRUE(names.insert(method.name).second) << method.name;
@@ -149,7 +149,8 @@ TEST(GpuMethods, EveryPlanCanBeMade) {
   Planner planner(profile);
   const Case test = find_case("ablation", "1,2,64/1024,256,256", 32);
   const Forest forest = build_forest(test.tree.view());
-  for (const MethodSet set : {MethodSet::kPatAblation, MethodSet::kFastTreeAblation, MethodSet::kEachTile}) {
+  for (const MethodSet set :
+       {MethodSet::kPatAblation, MethodSet::kFastTreeAblation, MethodSet::kPacks, MethodSet::kEachTile}) {
     for (const Method& method : methods_of(set, {}, kTiles)) {
       SCOPED_TRACE(method.name);
       const Plan& plan = planner.plan(forest, test.shape, method.plan);

@@ -11,7 +11,6 @@ namespace trunkline::gpu_bench {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 Options parse(const std::vector<const char*>& words) {
   return parse_options(words);
@@ -39,13 +38,13 @@ TEST(GpuOptions, MethodIsNamedAfterWhatIsGiven) {
 }
 
 TEST(GpuOptions, OthersAreRead) {
-  const Options options =
-      parse({"--dtype", "bf16", "--phases", "off", "--seconds", "1.5", "--once", "--case", "1x1024", "flat"});
+  const Options options = parse({"--dtype", "bf16", "--phases", "off", "--seconds", "1.5", "--once", "--case", "1x1024",
+                                 "--case", "1x32768", "flat"});
   EXPECT_EQ(options.dtype, DType::kBF16);
   EXPECT_FALSE(options.method.plan.policies.greedy_phases);
   EXPECT_EQ(options.seconds, 1.5);
   EXPECT_TRUE(options.once);
-  EXPECT_EQ(options.case_name, "1x1024");
+  EXPECT_THAT(options.cases, ElementsAre("1x1024", "1x32768"));
 }
 
 TEST(GpuOptions, FaultsAreNamed) {
