@@ -112,8 +112,9 @@ double trace_run(const Machine& machine, const std::string& name, const HostBatc
                  std::size_t plan) {
   const std::vector<CudaTaskTime> tasks = loaded.record(plan);
   const bool launch_per_tile = machine.options.cuda.forward != ForwardMode::kPersistent;
-  machine.trace->add({name, loaded.plan(plan), host.batch.kv_lens, launch_per_tile, tasks});
-  return bubble_share(tasks, machine.backend.workers());
+  const TracedRun run{name, loaded.plan(plan), host.batch.kv_lens, launch_per_tile, tasks};
+  machine.trace->add(run);
+  return bubble_share(run, machine.backend.workers());
 }
 
 std::vector<Policy> timed_policies(const Options& options) {

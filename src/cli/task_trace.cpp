@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -39,17 +41,36 @@ std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::int32_t worker_of(const CudaTaskTime& task, const TracedRun& run) {
+  if (!run.launch_per_tile) return task.worker;
+  return task.worker + kIdsOfLaunch * run.plan.items.at(static_cast<std::size_t>(task.item)).tile.m;
+}
+
 }  // namespace
 
-double bubble_share(std::span<const CudaTaskTime> tasks, std::int32_t workers) {
-  if (tasks.empty()) return 0;
+std::vector<CudaTaskTime> own_times(const TracedRun& run) {
+  std::vector<CudaTaskTime> tasks(run.tasks.begin(), run.tasks.end());
+  std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.end_ns, a.begin_ns) < std::pair(b.end_ns, b.begin_ns);
+  });
+  std::map<std::int32_t, std::uint64_t> last_end;
+  for (CudaTaskTime& task : tasks) {
+    std::uint64_t& end = last_end[worker_of(task, run)];
+    task.begin_ns = std::max(task.begin_ns, end);
+    end = task.end_ns;
+  }
+  return tasks;
+}
+
+double bubble_share(const TracedRun& run, std::int32_t workers) {
+  if (run.tasks.empty()) return 0;
   std::uint64_t last = 0;
   double busy = 0;
-  for (const CudaTaskTime& task : tasks) {
+  for (const CudaTaskTime& task : own_times(run)) {
     last = std::max(last, task.end_ns);
     busy += us_between(task.begin_ns, task.end_ns);
   }
-  const double all = workers * us_between(first_begin(tasks), last);
+  const double all = workers * us_between(first_begin(run.tasks), last);
   return all > 0 ? 1 - busy / all : 0;
 }
 
@@ -73,12 +94,12 @@ void ChromeTrace::add(const TracedRun& run) {
                    {"args", {{"name", concat(run.batch, ", SM ", sm)}}}}));
   }
   const std::uint64_t start = first_begin(run.tasks);
-  for (const CudaTaskTime& task : run.tasks) {
+  for (const CudaTaskTime& task : own_times(run)) {
     const WorkItem& item = run.plan.items.at(static_cast<std::size_t>(task.item));
     event(text_of({{"name", concat("item ", task.item, " head ", task.head)},
                    {"ph", "X"},
                    {"pid", first_pid + task.sm},
-                   {"tid", task.worker + (run.launch_per_tile ? kIdsOfLaunch * item.tile.m : 0)},
+                   {"tid", worker_of(task, run)},
                    {"ts", us_between(start, task.begin_ns)},
                    {"dur", us_between(task.begin_ns, task.end_ns)},
                    {"args",

@@ -6,16 +6,12 @@
 #include <iosfwd>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "trunkline/cuda.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cli {
-
-/// Bubbles as PAT's figure 13 shows them, white space between and after the tasks: 1 - sum of task times / (workers x
-/// (last end - first begin)). 0 without tasks.
-/// \param workers that the device runs at once; those that had no task were idle all the time
-double bubble_share(std::span<const CudaTaskTime> tasks, std::int32_t workers);
 
 /// One recorded run.
 struct TracedRun {
@@ -25,6 +21,14 @@ struct TracedRun {
   bool launch_per_tile = false;           ///< workers of each tile's launch count from 0
   std::span<const CudaTaskTime> tasks;
 };
+
+/// Its tasks by the time they end, each from when its worker had ended the one before: copies for a task begin earlier.
+std::vector<CudaTaskTime> own_times(const TracedRun& run);
+
+/// Bubbles as PAT's figure 13 shows them, white space between and after the tasks: 1 - sum of the tasks' own times /
+/// (workers x (last end - first begin)). 0 without tasks.
+/// \param workers that the device runs at once; those that had no task were idle all the time
+double bubble_share(const TracedRun& run, std::int32_t workers);
 
 /// Writes {"traceEvents": [...]}: a process for each SM of a batch (pid = SM, and 1,000 more for each batch), a thread
 /// for each worker (tid = worker; rows of the tile x 1,000 more where each tile has a launch of its own), a complete

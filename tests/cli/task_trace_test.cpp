@@ -37,18 +37,32 @@ Json trace_of(const std::vector<TracedRun>& runs) {
   return Json::parse(out.str()).at("traceEvents");
 }
 
+double bubbles(const std::vector<CudaTaskTime>& tasks, std::int32_t workers, bool launch_per_tile = false) {
+  const Plan plan = two_items();
+  return bubble_share({"demo", plan, kLengths, launch_per_tile, tasks}, workers);
+}
+
 TEST(BubbleShare, IsTheTimeWithoutATask) {
   // Worker 0 works from 1,000 to 1,100 and worker 1 from 1,050 to 1,150, with one break of 20.
   const std::vector<CudaTaskTime> tasks = {task(1000, 1100, 0, 0, 0, 0), task(1050, 1080, 0, 1, 1, 1),
                                            task(1100, 1150, 1, 0, 1, 1)};
-  EXPECT_DOUBLE_EQ(bubble_share(tasks, 2), 1 - 180.0 / 300);
-  EXPECT_DOUBLE_EQ(bubble_share(tasks, 3), 1 - 180.0 / 450) << "a worker without a task is idle";
+  EXPECT_DOUBLE_EQ(bubbles(tasks, 2), 1 - 180.0 / 300);
+  EXPECT_DOUBLE_EQ(bubbles(tasks, 3), 1 - 180.0 / 450) << "a worker without a task is idle";
 }
 
 TEST(BubbleShare, IsNothingWhereAllWorkersAreBusyOrNothingRan) {
-  EXPECT_DOUBLE_EQ(bubble_share(std::vector{task(7, 9, 0, 0, 0, 0), task(7, 9, 0, 1, 1, 1)}, 2), 0);
-  EXPECT_DOUBLE_EQ(bubble_share({}, 132), 0);
-  EXPECT_DOUBLE_EQ(bubble_share(std::vector{task(7, 7, 0, 0, 0, 0)}, 1), 0) << "the clock did not step";
+  EXPECT_DOUBLE_EQ(bubbles(std::vector{task(7, 9, 0, 0, 0, 0), task(7, 9, 0, 1, 1, 1)}, 2), 0);
+  EXPECT_DOUBLE_EQ(bubbles({}, 132), 0);
+  EXPECT_DOUBLE_EQ(bubbles(std::vector{task(7, 7, 0, 0, 0, 0)}, 1), 0) << "the clock did not step";
+}
+
+TEST(BubbleShare, CountsCopiesAheadOnce) {
+  // The second task's first copy begins 40 before the first task has ended.
+  const std::vector<CudaTaskTime> tasks = {task(1060, 1200, 0, 1, 0, 0), task(1000, 1100, 0, 0, 0, 0)};
+  EXPECT_DOUBLE_EQ(bubbles(tasks, 1), 0);
+  EXPECT_DOUBLE_EQ(bubbles(tasks, 2), 0.5);
+  const std::vector<CudaTaskTime> at_once = {task(1000, 1100, 0, 0, 0, 0), task(1000, 1100, 1, 0, 0, 0)};
+  EXPECT_DOUBLE_EQ(bubbles(at_once, 2, true), 0) << "worker 0 of two launches";
 }
 
 TEST(ChromeTrace, HasAnEventForEachTaskAndANameForEachSm) {
@@ -61,9 +75,9 @@ TEST(ChromeTrace, HasAnEventForEachTaskAndANameForEachSm) {
   ASSERT_EQ(events.size(), 4U);
   EXPECT_EQ(events[0],
             Json::parse(R"({"name": "process_name", "ph": "M", "pid": 5, "args": {"name": "demo:1, SM 5"}})"));
-  EXPECT_EQ(events[2], Json::parse(R"({"name": "item 1 head 1", "ph": "X", "pid": 5, "tid": 40, "ts": 0.032,
+  EXPECT_EQ(events[3], Json::parse(R"({"name": "item 1 head 1", "ph": "X", "pid": 5, "tid": 40, "ts": 0.032,
       "dur": 2.048, "args": {"rows": 4, "tokens": 27, "tile": "64x64"}})"));
-  EXPECT_EQ(events[3], Json::parse(R"({"name": "item 0 head 0", "ph": "X", "pid": 7, "tid": 41, "ts": 0.0,
+  EXPECT_EQ(events[2], Json::parse(R"({"name": "item 0 head 0", "ph": "X", "pid": 7, "tid": 41, "ts": 0.0,
       "dur": 0.064, "args": {"rows": 12, "tokens": 100, "tile": "16x64"}})"));
 }
 
