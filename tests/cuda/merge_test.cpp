@@ -21,13 +21,13 @@ class CudaMerge : public CudaTest {
     PlanCounts counts{};
     counts.merges = made.rows();
     std::vector<std::int32_t> queries;
-    std::vector<ResolvedQuery> step;
+    std::vector<cuda::RowQuery> tokens;
     for (std::int32_t row = 0; row < made.rows(); ++row) {
       queries.push_back(made.rows() - 1 - row);
-      step.push_back({row, 0});
+      tokens.push_back({row, row, 0});
     }
     const DeviceMemory counts_memory(&counts, sizeof(counts));
-    const DeviceMemory step_memory(step);
+    const DeviceMemory tokens_memory(tokens);
     const DeviceMemory merge_queries(queries);
     const DeviceMemory begin(made.begin);
     const DeviceMemory slots(made.slots);
@@ -41,7 +41,7 @@ class CudaMerge : public CudaTest {
     args.plan.merge_queries = merge_queries.as<std::int32_t>();
     args.plan.merge_begin = begin.as<std::int32_t>();
     args.plan.merge_slots = slots.as<std::int32_t>();
-    args.step.queries = step_memory.as<ResolvedQuery>();
+    args.plan.queries = tokens_memory.as<cuda::RowQuery>();
     args.layer.out = out.data();
     args.layer.out_f32 = 1;
     args.layer.out_token = std::int64_t{made.q_heads} * made.head_dim;

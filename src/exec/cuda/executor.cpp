@@ -88,6 +88,7 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
       .partials = cuda::device_partials(record.base, record.layout),
       .next_task = &queue->next_task,
       .done = &queue->done,
+      .places = static_cast<std::int32_t>(record.room.items),
       .tile_m = 0,
       .tile_n = 0,
       .arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr,
@@ -220,7 +221,7 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
   record.captured = record.captured || capturing;
   const cuda::ResolveArgs args{cuda::device_plan(record.base, record.layout),
                                cuda::device_step(record.base, record.layout), device_rows(batch.pages), batch.kv_lens};
-  check_cuda(cuda::launch_resolve(args, std::max(record.room.queries, record.room.spans), on),
+  check_cuda(cuda::launch_resolve(args, std::max({record.room.item_queries, record.room.items, record.room.spans}), on),
              "launching the resolve kernel");
   record.pages = device_pages(batch.pages);
   record.resolved = true;
@@ -243,8 +244,7 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   record.captured = record.captured || capturing;
   state_->forward(record, layer, on, capturing);
   if (state_->fused() || record.room.partials == 0) return;
-  const cuda::MergeArgs merge{cuda::device_plan(record.base, record.layout),
-                              cuda::device_step(record.base, record.layout), layer,
+  const cuda::MergeArgs merge{cuda::device_plan(record.base, record.layout), layer,
                               cuda::device_partials(record.base, record.layout)};
   check_cuda(cuda::launch_merge(merge, record.shape.dtype, record.shape.head_dim, record.room.merges, state_->sms, on),
              "launching the merge kernel");

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce) merge_kernel(const
     const StateList list{args.plan.merge_slots + begin, begin, args.plan.merge_begin[merge + 1] - begin};
     const PartialStates<kDim> states{args.partials.out + std::int64_t{head} * kDim, args.partials.lse + head,
                                      layer.q_heads};
-    const std::int64_t token = args.step.queries[args.plan.merge_queries[merge]].token;
+    const std::int64_t token = args.plan.queries[args.plan.merge_queries[merge]].token;
     write_merged<Element>(layer, token, head, merge_row<kDim>(states, list, warp.lane), warp.lane);
   }
 }

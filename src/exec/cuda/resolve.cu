@@ -10,9 +10,10 @@ namespace {
 constexpr unsigned kThreads = 128;
 constexpr std::size_t kMaxBlocks = 1024;
 
-__device__ ResolvedQuery resolve_query(const ResolveArgs& args, const RowQuery& query) {
+__device__ ItemRow resolve_row(const ResolveArgs& args, std::int32_t item_query) {
+  const RowQuery query = args.plan.queries[args.plan.item_queries[item_query]];
   const std::int32_t limit = live_row(args.rows, args.kv_lens, query.row).kv_len - query.from_end;
-  return {query.token, limit < 0 ? 0 : limit};
+  return {query.token, limit < 0 ? 0 : limit, args.plan.item_outputs[item_query]};
 }
 
 // KvSpan::at, and within the request.
@@ -25,16 +26,30 @@ __device__ ResolvedSpan resolve_span(const ResolveArgs& args, const RowSpan& spa
   return {live.ids_begin, begin, end < begin ? begin : end, span.mask, (span.flags & kSpanTokenMask) != 0 ? 1 : 0};
 }
 
+__device__ TaskHeader resolve_task(const ResolveArgs& args, std::int32_t place) {
+  const std::int32_t number = args.plan.schedule[place];
+  const WorkItem item = args.plan.items[number];
+  TaskHeader task{};
+  if (item.spans.begin < item.spans.end) task.first = resolve_span(args, args.plan.spans[item.spans.begin]);
+  task.spans = item.spans;
+  task.rows = item.queries;
+  task.item = number;
+  task.tile_m = item.tile.m;
+  task.tile_n = item.tile.n;
+  for (std::int32_t i = item.queries.begin; i < item.queries.end && task.has_partials == 0; ++i) {
+    task.has_partials = args.plan.item_outputs[i] >= 0 ? 1 : 0;
+  }
+  return task;
+}
+
 __global__ void __launch_bounds__(kThreads) resolve_kernel(const __grid_constant__ ResolveArgs args) {
   const auto thread = static_cast<std::int32_t>(blockIdx.x * kThreads + threadIdx.x);
   const auto threads = static_cast<std::int32_t>(gridDim.x * kThreads);
   const PlanCounts counts = *args.plan.counts;
-  for (std::int32_t i = thread; i < counts.spans; i += threads) {
+  for (std::int32_t i = thread; i < counts.spans; i += threads)
     args.step.spans[i] = resolve_span(args, args.plan.spans[i]);
-  }
-  for (std::int32_t i = thread; i < counts.queries; i += threads) {
-    args.step.queries[i] = resolve_query(args, args.plan.queries[i]);
-  }
+  for (std::int32_t i = thread; i < counts.item_queries; i += threads) args.step.rows[i] = resolve_row(args, i);
+  for (std::int32_t i = thread; i < counts.items; i += threads) args.step.tasks[i] = resolve_task(args, i);
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ struct ResolveArgs {
   const std::int32_t* kv_lens;
 };
 
-/// \param most the most queries or spans that any plan uploaded to this workspace can have: a captured launch serves
-/// all. A length that is negative, or longer than its row of the table, counts as 0, and spans end with their request.
+/// \param most the most items, their queries or spans that any plan uploaded to this workspace can have: a captured
+/// launch serves all. A length that is negative, or longer than its row of the table, counts as 0, and spans end with
+/// their request.
 cudaError_t launch_resolve(const ResolveArgs& args, std::size_t most, cudaStream_t stream);
 
 }  // namespace trunkline::cuda

@@ -21,16 +21,10 @@ std::span<T> list_at(std::byte* base, std::size_t offset, std::size_t count) {
 }
 
 PlanCounts counts_of(const Plan& plan) {
-  PlanCounts counts{};
-  counts.queries = static_cast<std::int32_t>(plan.queries.size());
-  counts.items = static_cast<std::int32_t>(plan.items.size());
-  counts.spans = static_cast<std::int32_t>(plan.spans.size());
-  counts.merges = static_cast<std::int32_t>(plan.merge_queries.size());
-  counts.partials = plan.partials;
-  for (const WorkItem& item : plan.items) {
-    counts.max_rows = std::max(counts.max_rows, item.queries.size() * plan.shape.group_size());
-  }
-  return counts;
+  return {.items = static_cast<std::int32_t>(plan.items.size()),
+          .item_queries = static_cast<std::int32_t>(plan.item_queries.size()),
+          .spans = static_cast<std::int32_t>(plan.spans.size()),
+          .merges = static_cast<std::int32_t>(plan.merge_queries.size())};
 }
 
 void write_partial_merges(const Plan& plan, std::span<std::int32_t> to) {

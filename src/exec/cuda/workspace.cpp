@@ -96,7 +96,8 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   layout.masks = divider.take<QueryMask>(room.masks);
   layout.arrived = divider.take<std::int32_t>(fused ? room.merges * static_cast<std::size_t>(shape.kv_heads) : 0);
   layout.first_fault = divider.take<std::uint64_t>(1);
-  layout.step_queries = divider.take<ResolvedQuery>(room.queries);
+  layout.step_tasks = divider.take<TaskHeader>(room.items);
+  layout.step_rows = divider.take<ItemRow>(room.item_queries);
   layout.step_spans = divider.take<ResolvedSpan>(room.spans);
   layout.partial_out = divider.take<float>(room.partials * heads * static_cast<std::size_t>(shape.head_dim));
   layout.partial_lse = divider.take<float>(room.partials * heads);
@@ -120,7 +121,8 @@ DevicePlan device_plan(std::byte* base, const WorkspaceLayout& layout) {
 }
 
 DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout) {
-  return {at<ResolvedQuery>(base, layout.step_queries), at<ResolvedSpan>(base, layout.step_spans)};
+  return {at<TaskHeader>(base, layout.step_tasks), at<ItemRow>(base, layout.step_rows),
+          at<ResolvedSpan>(base, layout.step_spans)};
 }
 
 Partials device_partials(std::byte* base, const WorkspaceLayout& layout) {

@@ -11,13 +11,10 @@ namespace trunkline::cuda {
 
 /// At the front of the workspace; changes with each upload, so that a captured graph follows.
 struct PlanCounts {
-  std::int32_t queries;
   std::int32_t items;
+  std::int32_t item_queries;
   std::int32_t spans;
   std::int32_t merges;  // queries with partials
-  std::int32_t partials;
-  std::int32_t max_rows;  // of any item: queries * g
-  std::int32_t reserved[2];
 };
 
 /// A span with its request's row in the batch instead of its slot.
@@ -52,10 +49,30 @@ struct DevicePlan {
   const std::int32_t* schedule;
 };
 
+/// An item as tasks read it, at live lengths. One read tells where its queries are and where its first pages: from cold
+/// memory each read that waits for another takes most of a microsecond.
+struct alignas(64) TaskHeader {
+  ResolvedSpan first;  // spans.begin's
+  Range spans;         // into DeviceStep::spans
+  Range rows;          // into DeviceStep::rows
+  std::int32_t item;   // of the plan
+  std::int32_t tile_m;
+  std::int32_t tile_n;
+  std::int32_t has_partials;  // of some of its queries
+};
+
+/// A query of an item.
+struct alignas(16) ItemRow {
+  std::int32_t token;   // its row in Q and O
+  std::int32_t limit;   // KV positions from here on come after it, and are unseen
+  std::int32_t output;  // its partial slot, or kDirect
+};
+
 /// What resolve() leaves, device pointers.
 struct DeviceStep {
-  ResolvedQuery* queries;  // [queries]
-  ResolvedSpan* spans;     // [spans]
+  TaskHeader* tasks;    // [items], in the order of the plan's schedule
+  ItemRow* rows;        // [item_queries]
+  ResolvedSpan* spans;  // [spans]
 };
 
 /// The page table of CudaBatch, as passed to kernels.
@@ -108,6 +125,7 @@ struct ForwardArgs {
   Partials partials;
   std::int32_t* next_task;  // the queue's front; 0 before and after a run
   std::int32_t* done;       // CTAs that have left; 0 before and after a run
+  std::int32_t places;      // in the schedule, of any plan that is uploaded
   std::int32_t tile_m;      // kStreams, kSerial: only items with this tile; 0: all
   std::int32_t tile_n;
   std::int32_t* arrived;  // kFused: [merges, Hkv] partials that have come; 0 before and after a run. Else null
@@ -116,7 +134,6 @@ struct ForwardArgs {
 
 struct MergeArgs {
   DevicePlan plan;
-  DeviceStep step;
   LayerArgs layer;
   Partials partials;
 };

@@ -5,7 +5,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace trunkline::cuda {
 
@@ -30,6 +32,32 @@ __device__ __forceinline__ void copy_async(std::uint32_t to, const void* from) {
 /// The same; zeros, without a read, where not `present`.
 __device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, const void* from, bool present) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
+}
+
+/// A load that the compiler leaves where it is written: its latency is hidden behind what follows.
+__device__ __forceinline__ std::int32_t load_ahead(const std::int32_t* from) {
+  std::int32_t value;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
+
+/// The same of a struct that is a multiple of 16 bytes and aligned to them.
+template <class T>
+__device__ __forceinline__ void load_ahead(T& to, const T* from) {
+  static_assert(sizeof(T) % 16 == 0 && alignof(T) % 16 == 0);
+  std::uint32_t words[sizeof(T) / 4];
+#pragma unroll
+  for (std::size_t i = 0; i < sizeof(T) / 4; i += 4) {
+    asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[i]), "=r"(words[i + 1]), "=r"(words[i + 2]), "=r"(words[i + 3])
+                 : "l"(reinterpret_cast<const std::byte*>(from) + 4 * i));
+  }
+  memcpy(&to, words, sizeof(T));
+}
+
+/// Brings a line to L2, without waiting for it.
+__device__ __forceinline__ void prefetch_to_cache(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
 __device__ __forceinline__ void barrier_init(std::uint32_t barrier, std::uint32_t arrivals) {
@@ -87,6 +115,14 @@ __device__ __forceinline__ float exp2_approx(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+/// Adds 1 to a counter, after all writes of this thread and of those it has met at a barrier, and before what they read
+/// from then on. \return what it was
+__device__ __forceinline__ std::int32_t count_one(std::int32_t* counter) {
+  std::int32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
 }
 
 /// Nanoseconds of the device's clock.

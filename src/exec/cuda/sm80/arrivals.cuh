@@ -16,11 +16,9 @@ __device__ __forceinline__ StateList count_arrival(const ForwardArgs& args, std:
   const std::int32_t merge = args.plan.partial_merges[slot];
   const std::int32_t first = args.plan.merge_begin[merge];
   const std::int32_t count = args.plan.merge_begin[merge + 1] - first;
-  std::int32_t* arrived = args.arrived + std::int64_t{merge} * args.layer.kv_heads + head;
-  __threadfence();  // this CTA's partials before the count
-  if (atomicAdd(arrived, 1) + 1 != count) return {nullptr, 0, 0};
-  *arrived = 0;     // for the next launch
-  __threadfence();  // the count before the others' partials
+  std::int32_t* arrived = args.arrived + (merge * args.layer.kv_heads + head);
+  if (count_one(arrived) + 1 != count) return {nullptr, 0, 0};
+  *arrived = 0;  // for the next launch
   return {args.plan.merge_slots + first, first, count};
 }
 

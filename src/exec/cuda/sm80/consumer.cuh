@@ -5,6 +5,7 @@
 
 #include "base/host_device.hpp"
 #include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/sm80/arrivals.cuh"
 #include "exec/cuda/sm80/attend.cuh"
 #include "exec/cuda/sm80/epilogue.cuh"
 #include "exec/cuda/sm80/shared_memory.cuh"
@@ -115,14 +116,19 @@ class Consumer {
     rows_.template hide<kTokens>(info.visible + first, query, logits);
   }
 
-  // The task's O and LSE; then its last two slots are free.
+  // The task's O and LSE; then its last two slots are free. What is known of it stays for as long as no slot of the
+  // task after the next two is: until this warp has taken some.
   __device__ __forceinline__ void write(int v_slot) {
     const int k_slot = v_slot == 0 ? Size::kSlots - 1 : v_slot - 1;
     const TaskInfo& task = shared_.tasks[shared_.stages[k_slot].task];
     Epilogue<Element, kDim>(args_, shared_, task, k_slot, v_slot, rows_.thread).run(rows_);
-    note_end(task);
     release(k_slot);
     release(v_slot);
+    if (args_.arrived != nullptr && task.has_partials != 0) {
+      named_barrier(kConsumerBarrier, 32 * kConsumerWarps);  // all partials of the task are written
+      merge_arrivals<Element, kDim>(args_, task);
+    }
+    note_end(task);
   }
 
   const ForwardArgs& args_;

@@ -1,12 +1,11 @@
-// The end of a task: warps that shared rows add up their sums through the ring's last two slots, all write O and LSE in
-// whole rows, and where the launch merges, whoever brings a query's last partial merges them.
+// The end of a task: warps that shared rows add up their sums through the ring's last two slots, and all write O and
+// LSE in whole rows.
 #pragma once
 
 #include <cstdint>
 
 #include "base/host_device.hpp"
 #include "exec/cuda/common/kernel_args.hpp"
-#include "exec/cuda/sm80/arrivals.cuh"
 #include "exec/cuda/sm80/attend.cuh"
 #include "exec/cuda/sm80/shared_memory.cuh"
 
@@ -46,9 +45,6 @@ class Epilogue {
       named_barrier(kConsumerBarrier, kConsumers);
       write_rows(first);
     }
-    if (args_.arrived == nullptr || task_.has_partials == 0) return;
-    named_barrier(kConsumerBarrier, kConsumers);  // all partials of the task are written
-    merge_arrivals<Element, kDim>(args_, task_);
   }
 
  private:

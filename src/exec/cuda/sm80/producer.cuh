@@ -27,12 +27,13 @@ class Producer {
     TaskQueue::Task task;
     int entry = 0;
     for (; queue.pop(task); entry = (entry + 1) % Size::kTasks) {
-      walk_.begin(task.item.spans);
-      read_limits(task.item.queries);
-      shares_.begin(lane_, task.item.tile.m, limits_.count, args_.layer.group_size);
+      read_rows(task.header.rows);
+      walk_.begin(task.header);
+      read_limits();
+      shares_.begin(lane_, task.header.tile_m, limits_.count, args_.layer.group_size);
       if (warp_ == 0) announce(task, entry);
-      for (int row = 0; row < task.item.tile.m; row += Size::kTokens) fill_queries(task, entry, row);
-      fill_stages(task.head, entry);
+      for (int row = 0; row < task.header.tile_m; row += Size::kTokens) fill_queries(task, entry, row);
+      fill_stages(task.head, entry, queue);
     }
     queue.leave();
     if (warp_ != 0) return;
@@ -68,15 +69,20 @@ class Producer {
     place_.advance();
   }
 
-  __device__ __forceinline__ void read_limits(const Range& queries) {
-    limits_ = {};
-    limits_.count = queries.end - queries.begin;
+  // Lane i has the queries i and i + 32 of the item.
+  __device__ __forceinline__ void read_rows(const Range& rows) {
+    limits_.count = rows.end - rows.begin;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      item_rows_[half] = {0, INT32_MAX, kDirect};
       const int query = lane_ + 32 * half;
-      if (query < limits_.count)
-        limits_.limit[half] = args_.step.queries[args_.plan.item_queries[queries.begin + query]].limit;
+      if (query < limits_.count) load_ahead(item_rows_[half], args_.step.rows + rows.begin + query);
     }
+  }
+
+  __device__ __forceinline__ void read_limits() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) limits_.limit[half] = item_rows_[half].limit;
     limits_.least = __reduce_min_sync(kWholeWarp, least(limits_.limit[0], limits_.limit[1]));
   }
 
@@ -84,26 +90,21 @@ class Producer {
   __device__ __forceinline__ void announce(const TaskQueue::Task& task, int entry) {
     wait_for_slot();
     TaskInfo& info = shared_.tasks[entry];
-    const Range queries = task.item.queries;
-    bool partial = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int query = lane_ + 32 * half;
       if (query >= limits_.count) continue;
-      const std::int32_t output = args_.plan.item_outputs[queries.begin + query];
-      info.token[query] = args_.step.queries[args_.plan.item_queries[queries.begin + query]].token;
-      info.output[query] = output;
-      partial = partial || output >= 0;
+      info.token[query] = item_rows_[half].token;
+      info.output[query] = item_rows_[half].output;
     }
-    partial = __any_sync(kWholeWarp, partial) != 0;
     if (lane_ == 0) {
       note_begin(task);
       shared_.stages[place_.slot()].task = entry;
       info.head = task.head;
       info.number = task.number;
-      info.has_partials = partial ? 1 : 0;
+      info.has_partials = task.header.has_partials;
       info.rows = limits_.count * args_.layer.group_size;
-      info.row_shift = __ffs(task.item.tile.m / kWarpRows) - 1;
+      info.row_shift = __ffs(task.header.tile_m / kWarpRows) - 1;
     }
     number_rows(limits_.count, info);
     __syncwarp();
@@ -114,7 +115,7 @@ class Producer {
     if (args_.times == nullptr) return;
     CudaTaskTime& times = args_.times[task.number];
     times.begin_ns = global_time();
-    times.item = args_.plan.schedule[task.number / args_.layer.kv_heads];
+    times.item = task.header.item;
     times.head = task.head;
     times.sm = sm_number();
     times.worker = static_cast<std::int32_t>(blockIdx.x);
@@ -148,14 +149,15 @@ class Producer {
       present[group] = __ballot_sync(kWholeWarp, row < info.rows);
     }
     __syncwarp();
-    fetch(shared_.k_rows[warp_], present, least(task.item.tile.m - first, Size::kTokens));
+    fetch(shared_.k_rows[warp_], present, least(task.header.tile_m - first, Size::kTokens));
     hand_over();
   }
 
   // At least one stage, also of an item without tokens: consumers need not know of such items.
-  __device__ __forceinline__ void fill_stages(int head, int entry) {
+  __device__ __forceinline__ void fill_stages(int head, int entry, const TaskQueue& queue) {
     Stage stage;
     int passed = 0;
+    bool prefetched = false;
     bool more = locate(stage, passed);
     while (more) {
       pass(passed);
@@ -169,6 +171,8 @@ class Producer {
       wait_for_slot();
       fetch(shared_.v_rows[warp_], present, rows);
       hand_over();
+      if (!prefetched) queue.prefetch_next();
+      prefetched = true;
     }
     pass(passed);
   }
@@ -266,6 +270,7 @@ class Producer {
   int warp_;
   int lane_;
   TokenWalk walk_;
+  ItemRow item_rows_[2];
   QueryLimits limits_;
   WarpShares<Size::kTokens> shares_;
   RingPlace<Size::kSlots> place_;

@@ -9,14 +9,14 @@
 
 namespace trunkline::cuda::sm80 {
 
-/// Hands a CTA's producer warps their tasks, the same to all. Task t is KV head t % Hkv of item schedule[t / Hkv]: the
-/// heads of an item run together, so that pages whose heads lie side by side are read as wholes.
+/// Hands a CTA's producer warps their tasks, the same to all. Task t is KV head t % Hkv of the item at place t / Hkv of
+/// the schedule: the heads of an item run together, so that pages whose heads lie side by side are read as wholes.
 class TaskQueue {
   static constexpr int kProducerBarrier = 2;
 
  public:
   struct Task {
-    WorkItem item;
+    TaskHeader header;
     std::int32_t head;
     std::int32_t number;  // place in the schedule * Hkv + head
   };
@@ -26,9 +26,7 @@ class TaskQueue {
       : args_(args),
         popped_(popped),
         first_lane_(warp == 0 && lane == 0),
-        next_(static_cast<std::int32_t>(blockIdx.x)) {
-    tasks_ = args.plan.counts->items * args.layer.kv_heads;
-  }
+        next_(static_cast<std::int32_t>(blockIdx.x)) {}
 
   /// \return false when there are no more.
   __device__ __forceinline__ bool pop(Task& task) {
@@ -37,17 +35,25 @@ class TaskQueue {
       turn_ ^= 1;
       if (first_lane_) popped_[turn_] = next_;
       named_barrier(kProducerBarrier, 32 * kProducerWarps);
-      const std::int32_t number = popped_[turn_];
-      if (number >= tasks_) return false;
+      task.number = popped_[turn_];
+      const std::int32_t place = task.number / args_.layer.kv_heads;
+      task.head = task.number - place * args_.layer.kv_heads;
+      if (place >= args_.places) return false;
+      // Together with the count, for which the first task would wait otherwise; what lies past it is not used.
+      const std::int32_t items = load_ahead(&args_.plan.counts->items);
+      load_ahead(task.header, args_.step.tasks + place);
+      if (place >= items) return false;
       // Asked for now and needed after this task: its latency is hidden.
       if (first_lane_) next_ = static_cast<std::int32_t>(gridDim.x) + atomicAdd(args_.next_task, 1);
-      const std::int32_t place = number / args_.layer.kv_heads;
-      task.item = args_.plan.items[args_.plan.schedule[place]];
-      task.head = number - place * args_.layer.kv_heads;
-      task.number = number;
-      const bool wanted = args_.tile_m == 0 || (task.item.tile.m == args_.tile_m && task.item.tile.n == args_.tile_n);
-      if (wanted) return true;
+      if (args_.tile_m == 0 || (task.header.tile_m == args_.tile_m && task.header.tile_n == args_.tile_n)) return true;
     }
+  }
+
+  /// Once the task's first stages are under way: the next one's header comes to L2 meanwhile.
+  __device__ __forceinline__ void prefetch_next() const {
+    if (!first_lane_) return;
+    const std::int32_t place = next_ / args_.layer.kv_heads;
+    if (place < args_.places) prefetch_to_cache(args_.step.tasks + place);
   }
 
   /// Once by each CTA, after its last pop: the last one to leave makes the queue ready for the next launch.
@@ -65,7 +71,6 @@ class TaskQueue {
   bool first_lane_;    // of the first producer warp: the one that takes from the queue
   std::int32_t next_;  // its
   int turn_ = 0;
-  std::int32_t tasks_;
 };
 
 }  // namespace trunkline::cuda::sm80

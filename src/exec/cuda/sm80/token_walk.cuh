@@ -45,12 +45,14 @@ class TokenWalk {
     page_shift_ = (page_size & (page_size - 1)) == 0 ? __ffs(page_size) - 1 : -1;
   }
 
-  __device__ __forceinline__ void begin(const Range& spans) {
-    span_ = spans.begin;
-    end_ = spans.end;
+  __device__ __forceinline__ void begin(const TaskHeader& task) {
+    span_ = task.spans.begin;
+    end_ = task.spans.end;
     used_ = 0;
+    present_ = task.first;
     load_window();
-    take_span();
+    prefetch_ids();
+    if (present_.begin == present_.end) take_span();
   }
 
   __device__ __forceinline__ bool done() const { return span_ >= end_; }
@@ -82,6 +84,15 @@ class TokenWalk {
   }
 
  private:
+  // Ids of the first two stages; the queries' limits, which come first, take as long.
+  __device__ __forceinline__ void prefetch_ids() const {
+    const std::int32_t position = present_.begin + 4 * lane_;
+    if (position >= present_.end) return;
+    const std::int32_t page = page_shift_ >= 0 ? position >> page_shift_ : position / args_.pages.page_size;
+    const std::int64_t entry = present_.ids_begin + page;
+    prefetch_to_cache(static_cast<const std::byte*>(args_.pages.ids) + (entry << (args_.pages.wide_ids != 0 ? 3 : 2)));
+  }
+
   // Lane i holds span window_begin_ + i.
   __device__ __forceinline__ void load_window() {
     window_begin_ = span_;
