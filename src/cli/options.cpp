@@ -164,7 +164,8 @@ void understand(const Words& words, Options& options) {
   parse_machine(words.machine, options);
   choose_device(words.device, options);
   understand_launch(words, options);
-  const Support support = takes_batches(options.command) ? supports(options.shape) : Support{true, ""};
+  const bool measures = options.command == Command::kTune && options.tiles.empty();
+  const Support support = takes_batches(options.command) || measures ? supports(options.shape) : Support{true, ""};
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
   if (takes_batches(options.command) && options.inputs.empty() && options.trees.empty()) {
     fail(ErrorCode::kInvalidArgument,
@@ -309,6 +310,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   add_policy_choice(*run, *plan, *compare, words);
   CLI::App* tune = app.add_subcommand("tune", "Measure this machine and write its profile; derive a GPU's tiles");
   for (CLI::App* command : {run, plan, compare, tune, doctor}) add_common_options(*command, options);
+  add_device_option(*tune, words);
   add_tune_options(*tune, options);
   add_run_options(*run, options, words);
   plan->add_flag("--all", options.all, "Print every node and item, however many");

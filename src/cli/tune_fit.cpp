@@ -5,13 +5,23 @@
 #include <cstdint>
 #include <limits>
 
-#include "cli/tune_probe.hpp"
+#include "cli/probe_batch.hpp"
 #include "plan/cost_model.hpp"
 
 namespace trunkline::cli {
 namespace {
 
 constexpr std::int32_t kLeastTokens = 1024;
+
+/// Rows of the tile that items of so many rows get; those without one that is as tall get the tallest.
+std::int32_t tile_rows(const MachineProfile& profile, std::int32_t rows) {
+  std::int32_t tallest = 0;
+  for (const TileShape tile : profile.tiles) {
+    if (tile.m >= rows) return tile.m;
+    tallest = tile.m;
+  }
+  return tallest;
+}
 
 /// Mean of |ln(predicted / measured)|.
 double misfit(const MachineProfile& profile) {
@@ -21,10 +31,10 @@ double misfit(const MachineProfile& profile) {
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const std::int32_t group = probe_group(table.rows[row]);
     CostModel model;
-    model.reset(profile, {group * kProbeKvHeads, kProbeKvHeads, table.head_dim, 16, DType::kF16, Device::kCpu});
+    model.reset(profile, {group * kProbeKvHeads, kProbeKvHeads, table.head_dim, 16, DType::kF16, profile.device});
     TaskCosts costs = model.tasks();
     costs.memory_per_token = costs.first_read_per_token;  // all workers read at once, and caches are cold
-    const std::int32_t padded = costs.rows(table.rows[row] / group, 0, false);
+    const std::int32_t padded = costs.rows(table.rows[row] / group, tile_rows(profile, table.rows[row]), false);
     for (std::size_t i = 0; i < table.tokens.size(); ++i) {
       const std::int32_t tokens = table.tokens[i];
       if (tokens < kLeastTokens) continue;

@@ -5,7 +5,7 @@
 
 namespace trunkline::cli {
 
-/// Sets memory_overlap and flop_efficiency of a CPU's profile so that the cost model comes closest to
+/// Sets memory_overlap and flop_efficiency of a profile so that the cost model comes closest to
 /// profile.cost_table: the least mean of the logarithms' differences, which outliers hardly move, over items of at
 /// least 1,024 tokens, where what an item costs by the row besides its tokens does not matter. \return that mean as a
 /// factor: 1.1 is 10 % off

@@ -15,13 +15,6 @@ struct FixedCosts {
   double partial_us_per_kib = 0;
 };
 
-inline constexpr std::int32_t kProbeHeadDim = 128;
-inline constexpr std::int32_t kProbeKvHeads = 8;
-/// Query heads per KV head: four, as in most models, but one where a single row is asked for.
-constexpr std::int32_t probe_group(std::int32_t rows) {
-  return rows < 4 ? 1 : 4;
-}
-
 /// \param profile for planning: tiles, workers
 FixedCosts measure_fixed_costs(const MachineProfile& profile, Workers& workers, Progress& progress);
 

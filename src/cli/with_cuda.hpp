@@ -10,6 +10,7 @@
 #include "cli/batch_file.hpp"
 #include "cli/options.hpp"
 #include "cli/run_backend.hpp"
+#include "cli/tuned.hpp"
 
 namespace trunkline::cli {
 
@@ -17,6 +18,10 @@ namespace trunkline::cli {
 /// \throws Error(kUnsupported) when CUDA, the device or an option cannot be used, or --machine has a tile that is not
 /// compiled; Error when some batch needs more memory than the host or the device has, before anything is allocated.
 std::unique_ptr<RunBackend> make_cuda_backend(const Options& options, const std::vector<DecodeBatch>& batches);
+
+/// Measures a device; takes some seconds. \throws Error(kUnsupported) as cuda_device_info, Error when a CUDA call
+/// fails.
+Tuned tune_cuda(std::int32_t device);
 
 /// One of the compiled forward kernels on a device.
 struct CudaKernelFacts {

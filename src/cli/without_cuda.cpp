@@ -16,6 +16,10 @@ std::unique_ptr<RunBackend> make_cuda_backend(const Options&, const std::vector<
   refuse();
 }
 
+Tuned tune_cuda(std::int32_t) {
+  refuse();
+}
+
 CudaDetails cuda_details(std::int32_t) {
   refuse();
 }

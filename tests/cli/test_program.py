@@ -280,7 +280,7 @@ class DoctorTest(ProgramTest):
 class TuneTest(ProgramTest):
     def test_profile_is_written_and_can_be_used(self):
         path = pathlib.Path(self.folder.name) / "mine.json"
-        out = self.succeed("tune", "--out", path)
+        out = self.succeed("tune", "--device", "cpu", "--out", path)
         for words in ("read bandwidth", "latency", "C(rows, tokens)", "Transfers from cold memory", str(path)):
             self.assertIn(words, out)
         profile = json.loads(path.read_text())
@@ -345,9 +345,9 @@ class CudaTest(ProgramTest):
     def test_without_cuda_it_is_refused_with_the_reason(self):
         if self.cuda["usable"]:
             self.skipTest("CUDA can be used here")
-        for command in ("run", "plan", "compare"):
+        for command in (["run", *TINY], ["plan", *TINY], ["compare", *TINY], ["tune"]):
             with self.subTest(command=command):
-                code, out, err = run(command, *TINY, "--device", "cuda")
+                code, out, err = run(*command, "--device", "cuda")
                 self.assertEqual((code, out), (2, ""))
                 self.assertIn(self.cuda["reason"], err)
 
@@ -402,6 +402,28 @@ class CudaTest(ProgramTest):
             self.assertIn(words, out)
         (row,) = self.rows("plan", *TINY)
         self.assertEqual(row["plan"]["shape"]["device"], "cuda")
+
+    def test_tune_measures_the_device_and_its_profile_can_be_used(self):
+        self.need_cuda()
+        path = pathlib.Path(self.folder.name) / "gpu.json"
+        out = self.succeed("tune", "--device", "cuda", "--out", path)
+        for words in (
+            "read bandwidth",
+            "one worker alone",
+            "Transfers from cold memory",
+            "Rounding rows up",
+            "KV tile",
+        ):
+            self.assertIn(words, out)
+        profile = json.loads(path.read_text())
+        self.assertEqual(profile["device"], "cuda")
+        for figure in ("read_bytes_per_us", "cache_bytes_per_us", "latency_us", "launch_us", "item_us", "cost_table"):
+            self.assertTrue(profile[figure]["source"].startswith("measured: "), figure)
+        for figure in ("read_bytes_per_us", "latency_us", "launch_us", "item_us", "worker_read_bytes_per_us"):
+            self.assertGreater(profile[figure]["value"], 0, figure)
+        table = profile["cost_table"]["value"]
+        self.assertGreater(table["us"][0][-1], table["us"][0][0])
+        self.checked(*self.SHARED, "--machine", path)
 
     def test_devices_and_types_that_are_not_there(self):
         self.need_cuda()

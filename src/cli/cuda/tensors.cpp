@@ -18,6 +18,17 @@ std::size_t cache_bytes(const CacheView& cache, const AttentionShape& shape, con
 
 }  // namespace
 
+// Streams that do not wait for the default one read what is copied, here and below.
+DeviceTable::DeviceTable(const PagedBatch& paged)
+    : ids_(paged.page_ids.data(), paged.page_ids.size() * sizeof(std::int32_t)),
+      kv_lens_(paged.kv_lens.data(), paged.kv_lens.size() * sizeof(std::int32_t)) {
+  const std::span<const std::int32_t> ids(static_cast<const std::int32_t*>(ids_.data()), paged.page_ids.size());
+  batch_.pages = PageTable::dense(ids, static_cast<std::int32_t>(paged.kv_lens.size()), paged.width, paged.page_size);
+  batch_.kv_lens = static_cast<const std::int32_t*>(kv_lens_.data());
+  batch_.num_pages = paged.num_pages;
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
 DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged)
     : out_bytes_(query_elements(shape, paged) * sizeof(float)),
       lse_bytes_(out_bytes_ / static_cast<std::size_t>(shape.head_dim)),
@@ -26,19 +37,13 @@ DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& sh
       v_(host.v.data, cache_bytes(host.v, shape, paged)),
       out_(out_bytes_),
       lse_(lse_bytes_),
-      ids_(paged.page_ids.data(), paged.page_ids.size() * sizeof(std::int32_t)),
-      kv_lens_(paged.kv_lens.data(), paged.kv_lens.size() * sizeof(std::int32_t)),
+      table_(paged),
       args_(host) {
   args_.q = q_.data();
   args_.k.data = k_.data();
   args_.v.data = v_.data();
   args_.out = out_.data();
   args_.lse = static_cast<float*>(lse_.data());
-  const std::span<const std::int32_t> ids(static_cast<const std::int32_t*>(ids_.data()), paged.page_ids.size());
-  batch_.pages = PageTable::dense(ids, static_cast<std::int32_t>(paged.kv_lens.size()), paged.width, paged.page_size);
-  batch_.kv_lens = static_cast<const std::int32_t*>(kv_lens_.data());
-  batch_.num_pages = paged.num_pages;
-  // Streams that do not wait for the default one read all this.
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 

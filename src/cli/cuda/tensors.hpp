@@ -10,6 +10,18 @@
 
 namespace trunkline::cli {
 
+/// A batch's page table and lengths.
+class DeviceTable {
+ public:
+  explicit DeviceTable(const PagedBatch& paged);
+  const CudaBatch& batch() const { return batch_; }
+
+ private:
+  DeviceArray ids_;
+  DeviceArray kv_lens_;
+  CudaBatch batch_;
+};
+
 /// Copies of a synthetic cache's tensors and of its batch's page table and lengths.
 class DeviceTensors {
  public:
@@ -18,7 +30,7 @@ class DeviceTensors {
 
   /// As `host` had them, but on the device.
   const AttentionArgs& args() const { return args_; }
-  const CudaBatch& batch() const { return batch_; }
+  const CudaBatch& batch() const { return table_.batch(); }
 
   /// Copies O and the LSE to where `host` has them.
   void download(const AttentionArgs& host) const;
@@ -33,10 +45,8 @@ class DeviceTensors {
   DeviceArray v_;
   DeviceArray out_;
   DeviceArray lse_;
-  DeviceArray ids_;
-  DeviceArray kv_lens_;
+  DeviceTable table_;
   AttentionArgs args_;
-  CudaBatch batch_;
 };
 
 /// Device memory for one plan, given back to the executor before it is freed.
