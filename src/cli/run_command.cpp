@@ -94,7 +94,7 @@ Forest time_planning(const Machine& machine, const Batch& batch, RunResult& resu
 
 CheckResult check_runs(const Machine& machine, const HostBatch& host, const Forest& forest, LoadedBatch& loaded,
                        std::size_t plans) {
-  const Oracle oracle(machine.options.shape, host.batch, host.tensors);
+  const Oracle oracle(machine.options.shape, host.batch, host.tensors, &machine.workers);
   CheckResult check;
   check.rows = oracle.rows();
   for (std::size_t p = 0; p < plans; ++p) {

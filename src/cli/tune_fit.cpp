@@ -23,17 +23,23 @@ std::int32_t tile_rows(const MachineProfile& profile, std::int32_t rows) {
   return tallest;
 }
 
-/// Mean of |ln(predicted / measured)|.
-double misfit(const MachineProfile& profile) {
-  const CostTable& table = profile.cost_table;
+/// Sum of |ln(predicted / measured)|, and of how many.
+struct Misfit {
   double sum = 0;
   int count = 0;
+
+  void add(const MachineProfile& profile, const CostTable& table, bool from_cache);
+  double mean() const { return count == 0 ? 0 : sum / count; }
+};
+
+void Misfit::add(const MachineProfile& profile, const CostTable& table, bool from_cache) {
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const std::int32_t group = probe_group(table.rows[row]);
     CostModel model;
     model.reset(profile, {group * kProbeKvHeads, kProbeKvHeads, table.head_dim, 16, DType::kF16, profile.device});
     TaskCosts costs = model.tasks();
-    costs.memory_per_token = costs.first_read_per_token;  // all workers read at once, and caches are cold
+    // All workers read at once, and caches are cold, or hold all.
+    costs.memory_per_token = from_cache ? costs.reread_per_token : costs.first_read_per_token;
     const std::int32_t padded = costs.rows(table.rows[row] / group, tile_rows(profile, table.rows[row]), false);
     for (std::size_t i = 0; i < table.tokens.size(); ++i) {
       const std::int32_t tokens = table.tokens[i];
@@ -43,13 +49,19 @@ double misfit(const MachineProfile& profile) {
       ++count;
     }
   }
-  return count == 0 ? 0 : sum / count;
+}
+
+double misfit(const MachineProfile& profile, const CostTable& cached) {
+  Misfit result;
+  result.add(profile, profile.cost_table, false);
+  result.add(profile, cached, true);
+  return result.mean();
 }
 
 }  // namespace
 
 // The misfit has few values worth telling apart and bends at every kink of the model: a grid finds its least.
-double fit_overlap(MachineProfile& profile) {
+double fit_overlap(MachineProfile& profile, const CostTable& cached) {
   constexpr int kOverlaps = 21;       // 0 to 1 by 0.05
   constexpr int kEfficiencies = 100;  // 0.01 to 1
   MachineProfile best = profile;
@@ -58,7 +70,7 @@ double fit_overlap(MachineProfile& profile) {
     for (int efficiency = 1; efficiency <= kEfficiencies; ++efficiency) {
       profile.memory_overlap = overlap / 20.0;
       profile.flop_efficiency = efficiency / 100.0;
-      const double now = misfit(profile);
+      const double now = misfit(profile, cached);
       if (now >= least) continue;
       least = now;
       best.memory_overlap = profile.memory_overlap;

@@ -46,6 +46,7 @@ struct DeviceMeasurement {
   std::vector<TransferTime> transfers;
   DeviceCosts costs;
   TileTimes tile_times;
+  CostTable cached;  ///< as tile_times in the smallest tile that holds the rows, but of tokens in the L2 cache
 };
 
 /// \param known the compiled-in profile of the device: what is not measured, with `device_name` as its name

@@ -61,27 +61,35 @@ TEST(TuneFit, OneOutlierHardlyMovesIt) {
   EXPECT_NEAR(profile.flop_efficiency, 0.7, 0.05);
 }
 
-TEST(TuneFit, OnAGpuRowsAreThoseOfTheTile) {
-  MachineProfile profile = load_profile(TRUNKLINE_DATA "/machines/h200-sxm.json");
-  profile.tiles = {{16, 64}, {32, 64}, {64, 64}};
-  profile.half_rows = 0;
-  CostTable& table = profile.cost_table;
-  table = {kProbeHeadDim, {1, 16, 32, 64}, {1024, 4096}, {}};
-  profile.memory_overlap = 0.8;
-  profile.flop_efficiency = 0.5;
-  for (const std::int32_t rows : {16, 16, 32, 64}) {
+/// What the cost model says of items in tiles of so many rows.
+CostTable modelled_on_gpu(const MachineProfile& profile, bool from_cache) {
+  CostTable table{kProbeHeadDim, {1, 16, 32, 64}, {1024, 4096}, {}};
+  for (const std::int32_t tile_rows : {16, 16, 32, 64}) {
     CostModel model;
     model.reset(profile, {4 * kProbeKvHeads, kProbeKvHeads, kProbeHeadDim, 16, DType::kF16, Device::kCuda});
     TaskCosts costs = model.tasks();
-    costs.memory_per_token = costs.first_read_per_token;
+    costs.memory_per_token = from_cache ? costs.reread_per_token : costs.first_read_per_token;
     for (const std::int32_t tokens : table.tokens) {
-      table.us.push_back(static_cast<double>(costs.task(tokens, tokens, rows, 0)) / 1e3);
+      table.us.push_back(static_cast<double>(costs.task(tokens, tokens, tile_rows, 0)) / 1e3);
     }
   }
-  profile.memory_overlap = profile.flop_efficiency = 1;
-  EXPECT_LT(fit_overlap(profile), 1.01);
-  EXPECT_NEAR(profile.memory_overlap, 0.8, 0.051);
-  EXPECT_NEAR(profile.flop_efficiency, 0.5, 0.021);
+  return table;
+}
+
+TEST(TuneFit, OnAGpuItemsInTheCacheTellArithmeticFromWhatHidesIt) {
+  for (const auto& [overlap, efficiency] : {std::pair{0.6, 0.46}, std::pair{0.9, 0.3}}) {
+    MachineProfile profile = load_profile(TRUNKLINE_DATA "/machines/h200-sxm.json");
+    profile.tiles = {{16, 64}, {32, 64}, {64, 64}};
+    profile.half_rows = 0;
+    profile.memory_overlap = overlap;
+    profile.flop_efficiency = efficiency;
+    profile.cost_table = modelled_on_gpu(profile, false);
+    const CostTable cached = modelled_on_gpu(profile, true);
+    profile.memory_overlap = profile.flop_efficiency = 1;
+    EXPECT_LT(fit_overlap(profile, cached), 1.01);
+    EXPECT_NEAR(profile.memory_overlap, overlap, 0.051);
+    EXPECT_NEAR(profile.flop_efficiency, efficiency, 0.021);
+  }
 }
 
 /// Rows cost by the tile they are padded to; where a tile is too low for them, runs are read several times.
@@ -235,6 +243,18 @@ TEST(ProbeBatch, GivesEveryWorkerOfAGpuTheSame) {
   for (const ProbeBatch* probe : {&whole, &cut, &lower}) {
     for (const WorkItem& item : probe->plan().items) EXPECT_EQ(item.spans.size(), 1);
   }
+}
+
+TEST(ProbeBatch, ItemsThatReadTheSameTokensAreEvenToo) {
+  MachineProfile profile = load_profile(TRUNKLINE_DATA "/machines/h200-sxm.json");
+  profile.workers = 264;
+  profile.tiles = {{16, 64}, {64, 64}};
+  Planner planner(profile);
+  PlanOptions options;
+  options.tile = {64, 64};
+  const ProbeBatch probe({1, 4096, 66 * 16}, 4, options, planner);
+  EXPECT_EQ(probe.tasks_each(264), 2);
+  EXPECT_EQ(probe.plan().partials, 0);
 }
 
 TEST(ProbeBatch, ARequestWithoutTokensKeepsItsSpan) {

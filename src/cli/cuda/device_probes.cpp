@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -18,6 +19,7 @@ constexpr std::int32_t kSweptRows[] = {1, 4, 8, 16, 32, 64, 128};
 constexpr std::int32_t kLongTokens = 32768;
 constexpr std::int32_t kShortTokens = 8192;
 constexpr std::int32_t kCutTokens = 1024;
+constexpr std::int32_t kCachedTokens = 4096;  // 16 MiB, which any L2 cache of compute capability 8.0 and later holds
 constexpr std::int32_t kMostQueries = kSweptRows[std::size(kSweptRows) - 1] / kMostProbeGroup;
 
 /// Elements of ordinary size, in copies of one block.
@@ -81,7 +83,8 @@ AttentionArgs DeviceProbes::args_for(const AttentionShape& shape) const {
   return args;
 }
 
-DeviceProbes::Timed DeviceProbes::time(const ProbeTree& tree, std::int32_t group, const PlanOptions& options) {
+DeviceProbes::Timed DeviceProbes::time(const ProbeTree& tree, std::int32_t group, const PlanOptions& options,
+                                       Caches caches) {
   const ProbeBatch probe(tree, group, options, planner_);
   if (probe.pages() > tensors_.pages || probe.requests() > tensors_.requests) {
     fail(ErrorCode::kInternal, "a probe has ", probe.pages(), " pages and ", probe.requests(),
@@ -90,12 +93,13 @@ DeviceProbes::Timed DeviceProbes::time(const ProbeTree& tree, std::int32_t group
   const DeviceTable table(probe.paged());
   const DeviceWorkspace workspace(executor_, probe.plan());
   const AttentionArgs args = args_for(probe.shape());
-  const auto run = [&](cudaStream_t on) { executor_.run(args, workspace.data(), on); };
+  const Enqueue run = [&](cudaStream_t on) { executor_.run(args, workspace.data(), on); };
   executor_.upload(probe.plan(), probe.batch(), workspace.data(), workspace.bytes(), stream_.get());
   executor_.resolve(table.batch(), workspace.data(), stream_.get());
   run(stream_.get());  // loads the kernels, which is not for a capture
   check(cudaStreamSynchronize(stream_.get()), "attention");
-  return {summarize(timer_.replay(stream_, kRepeats, run)).us, probe.tasks_each(planner_.profile().workers)};
+  std::vector<double> us = std::move(timer_.replay_in_turn(stream_, kRepeats, {&run, 1}, caches).front());
+  return {summarize(std::move(us)).us, probe.tasks_each(planner_.profile().workers)};
 }
 
 CostTimes::Cut DeviceProbes::time_cut(std::int32_t roots, std::int32_t queries) {
@@ -152,6 +156,23 @@ TileTimes DeviceProbes::tile_times(const DeviceCosts& costs) {
     }
   }
   return times;
+}
+
+CostTable DeviceProbes::cached_table(const DeviceCosts& costs) {
+  const MachineProfile& profile = planner_.profile();
+  CostTable table{kProbeHeadDim, {}, {kCachedTokens}, {}};
+  const double once_us = costs.launch_us + costs.fill_us;
+  for (const TileShape tile : profile.tiles) {
+    if (tile.m < kMostProbeGroup || (!table.rows.empty() && table.rows.back() == tile.m)) continue;
+    PlanOptions options;
+    options.tile = tile;
+    const std::int32_t items = 2 * least_even_roots(profile.workers);
+    const Timed timed =
+        time({1, kCachedTokens, items * (tile.m / kMostProbeGroup)}, kMostProbeGroup, options, Caches::kWarm);
+    table.rows.push_back(tile.m);
+    table.us.push_back(std::max(timed.us - once_us, timed.us / 2) / timed.tasks_each);
+  }
+  return table;
 }
 
 }  // namespace trunkline::cli

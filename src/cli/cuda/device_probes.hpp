@@ -21,6 +21,8 @@ class DeviceProbes {
   CostTimes cost_times();
   /// \param costs of what is no item's own
   TileTimes tile_times(const DeviceCosts& costs);
+  /// C(rows, tokens) of items that all read the same tokens, from the L2 cache.
+  CostTable cached_table(const DeviceCosts& costs);
 
  private:
   /// Q, O, K and V that all probes use, one at a time.
@@ -35,7 +37,7 @@ class DeviceProbes {
     double tasks_each;
   };
 
-  Timed time(const ProbeTree& tree, std::int32_t group, const PlanOptions& options);
+  Timed time(const ProbeTree& tree, std::int32_t group, const PlanOptions& options, Caches caches = Caches::kCold);
   CostTimes::Cut time_cut(std::int32_t roots, std::int32_t queries);
   AttentionArgs args_for(const AttentionShape& shape) const;
 

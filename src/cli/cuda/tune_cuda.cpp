@@ -40,6 +40,7 @@ Tuned tune_cuda(std::int32_t device) {
   measured.costs = costs_of(probes.cost_times());
   progress.step("timing items of all sizes in all tiles");
   measured.tile_times = probes.tile_times(measured.costs);
+  measured.cached = probes.cached_table(measured.costs);
   MachineProfile reported = known;
   reported.llc_bytes = info.l2_bytes;
   return tuned_device(reported, info.name, std::move(measured));
