@@ -35,6 +35,14 @@ if [ -x "$program" ]; then
     done
   done
   rm -f "$trace"
+  echo "== the program: tune, and a run planned with what it measured ($SECONDS s)"
+  profile="$(mktemp --suffix .json)"
+  if ! "$program" tune --device cuda --out "$profile" ||
+    ! "$program" run data/demo.jsonl --limit 1 --device cuda --machine "$profile" --check; then
+    echo "gpu_test: trunkline tune, or a run with its profile, failed" >&2
+    failed=1
+  fi
+  rm -f "$profile"
 else
   echo "gpu_test: $program is not there: skipped"
 fi

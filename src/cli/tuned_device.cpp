@@ -23,7 +23,7 @@ void name_measured(const DeviceMeasurement& measured, FigureSources& sources) {
              fixed(measured.stream.latency_us, 1), " us");
   sources["cache_bytes_per_us"] =
       measured.cache_bytes_per_us > measured.stream.bytes_per_us
-          ? "measured: re-reads of a quarter of the L2 cache by all SMs, 60 passes less 20"
+          ? "measured: re-reads of about a quarter of the L2 cache by all SMs, 60 passes less 20"
           : "measured: re-reads from the L2 cache are no faster than memory, or it has no known size";
   sources["latency_us"] =
       "measured: dependent reads of 64 B to 1 MiB from cold memory by one CTA on every SM at once, 512 less 256 of the "

@@ -32,7 +32,9 @@ double DeviceReads::stream_us(std::size_t bytes, int passes, Caches caches) {
 
 TransferFit DeviceReads::stream_rate() {
   std::vector<TransferTime> times;
-  for (std::size_t bytes = kBufferBytes / 4; bytes <= kBufferBytes; bytes *= 2) {
+  const std::size_t round = stream_round_bytes(sms_);
+  for (const std::size_t parts : {std::size_t{4}, std::size_t{2}, std::size_t{1}}) {
+    const std::size_t bytes = kBufferBytes / parts / round * round;
     times.push_back({bytes, stream_us(bytes, 1, Caches::kCold)});
   }
   return fit_transfers(times);
@@ -41,10 +43,11 @@ TransferFit DeviceReads::stream_rate() {
 double DeviceReads::cache_rate(std::int64_t l2_bytes) {
   constexpr int kFew = 20;
   constexpr int kMany = 60;
-  // A quarter fits also where each half of the chip keeps a copy of its own.
-  const std::size_t bytes = std::min(static_cast<std::size_t>(std::max<std::int64_t>(l2_bytes, 0)) / 4, kBufferBytes) /
-                            kReadChunkBytes * kReadChunkBytes;
-  if (bytes == 0) return 0;
+  // About a quarter, which fits also where each half of the chip keeps a copy of its own.
+  const std::size_t round = stream_round_bytes(sms_);
+  const auto l2 = static_cast<std::size_t>(std::max<std::int64_t>(l2_bytes, 0));
+  const std::size_t bytes = std::max(std::min(l2, kBufferBytes) / 4 / round, std::size_t{1}) * round;
+  if (bytes > l2 / 2) return 0;
   const double more_us = stream_us(bytes, kMany, Caches::kWarm) - stream_us(bytes, kFew, Caches::kWarm);
   return more_us > 0 ? static_cast<double>(bytes) * (kMany - kFew) / more_us : 0;
 }

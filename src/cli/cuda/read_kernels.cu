@@ -4,7 +4,8 @@ namespace trunkline::cli {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kStreamCtas = 4;  // on each SM: all of its 2,048 threads
+constexpr int kStreamCtas = 4;                                  // on each SM: all of its 2,048 threads
+constexpr std::size_t kReadChunkBytes = std::size_t{32} << 10;  // that a CTA takes at once
 constexpr std::uint32_t kNever = 0x9e3779b9;
 constexpr std::size_t kLine = 64;
 
@@ -59,6 +60,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 }  // namespace
+
+std::size_t stream_round_bytes(std::int32_t sms) {
+  return static_cast<std::size_t>(sms * kStreamCtas) * kReadChunkBytes;
+}
 
 cudaError_t launch_stream_read(const void* data, std::size_t bytes, int passes, std::int32_t sms, void* sink,
                                cudaStream_t stream) {

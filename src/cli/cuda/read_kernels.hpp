@@ -8,8 +8,8 @@
 
 namespace trunkline::cli {
 
-/// Streamed buffers are multiples of this.
-inline constexpr std::size_t kReadChunkBytes = std::size_t{32} << 10;
+/// What all CTAs of a streaming read take in one round; buffers are multiples of it, so that none waits for others.
+std::size_t stream_round_bytes(std::int32_t sms);
 
 /// All SMs together read `bytes` bytes at `data` so many times. L1 is passed by.
 /// \param sink 4 bytes that are written only if the data says so
