@@ -35,9 +35,11 @@ __global__ void __launch_bounds__(kThreads)
   if (folded == kNever) *sink = folded;
 }
 
+/// \tparam kLoads that a thread begins before it waits; where there are several, `words` is a multiple of kLoads x
+/// kThreads
+template <int kLoads>
 __global__ void __launch_bounds__(kThreads)
     chain_kernel(const uint4* buffer, std::size_t places, std::size_t words, int reads, std::uint32_t* sink) {
-  constexpr std::size_t kLoads = 8;
   std::uint64_t chain = blockIdx.x + 1;
   int found = 0;
   for (int read = 0; read < reads; ++read) {
@@ -46,13 +48,11 @@ __global__ void __launch_bounds__(kThreads)
     const uint4* from = buffer + (chain >> 33) % places * (kLine / sizeof(uint4));
     std::uint32_t folded = 0;
     for (std::size_t first = threadIdx.x; first < words; first += kLoads * kThreads) {
-      std::uint32_t parts[kLoads] = {};
+      std::uint32_t parts[kLoads];
 #pragma unroll
-      for (std::size_t i = 0; i < kLoads; ++i) {
-        if (first + i * kThreads < words) parts[i] = load_folded(from + first + i * kThreads);
-      }
+      for (int i = 0; i < kLoads; ++i) parts[i] = load_folded(from + first + i * kThreads);
 #pragma unroll
-      for (std::size_t i = 0; i < kLoads; ++i) folded ^= parts[i];
+      for (int i = 0; i < kLoads; ++i) folded ^= parts[i];
     }
     found = __syncthreads_or(folded == kNever);
   }
@@ -75,8 +75,12 @@ cudaError_t launch_stream_read(const void* data, std::size_t bytes, int passes, 
 cudaError_t launch_chained_reads(const void* buffer, std::size_t buffer_bytes, std::size_t bytes, int reads,
                                  std::int32_t sms, void* sink, cudaStream_t stream) {
   const std::size_t places = (buffer_bytes - bytes) / kLine + 1;
-  chain_kernel<<<static_cast<unsigned>(sms), kThreads, 0, stream>>>(
-      static_cast<const uint4*>(buffer), places, bytes / sizeof(uint4), reads, static_cast<std::uint32_t*>(sink));
+  const std::size_t words = bytes / sizeof(uint4);
+  const auto kernel = words % (8 * kThreads) == 0   ? chain_kernel<8>
+                      : words % (2 * kThreads) == 0 ? chain_kernel<2>
+                                                    : chain_kernel<1>;
+  kernel<<<static_cast<unsigned>(sms), kThreads, 0, stream>>>(static_cast<const uint4*>(buffer), places, words, reads,
+                                                              static_cast<std::uint32_t*>(sink));
   return cudaGetLastError();
 }
 

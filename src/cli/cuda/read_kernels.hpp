@@ -17,7 +17,7 @@ cudaError_t launch_stream_read(const void* data, std::size_t bytes, int passes, 
                                cudaStream_t stream);
 
 /// One CTA on every SM reads runs of `bytes` bytes at places of a buffer, each of which is known only when all of the
-/// run before is there. \param bytes a multiple of 16, at most buffer_bytes
+/// run before is there. \param bytes a power of two from 16 on, at most buffer_bytes
 cudaError_t launch_chained_reads(const void* buffer, std::size_t buffer_bytes, std::size_t bytes, int reads,
                                  std::int32_t sms, void* sink, cudaStream_t stream);
 
