@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Files the rows of a GPU run under bench/results/h200, with the trees of the sources that made them.
 
-Run it on the commit that the binary was built from:
+Run it where the commit that the binary was built from is known to git:
 
-    scripts/gpu_bench.sh BUILD OUT              # on the GPU machine
+    scripts/gpu_bench.sh BUILD OUT              # on the GPU machine, whole or in parts
     python3 bench/gpu_collect.py OUT            # here
     python3 bench/gpu_report.py
+
+A file of rows replaces the last one of its name; what was not run stays as it is.
 """
 
 import argparse
@@ -13,36 +15,48 @@ import json
 import pathlib
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench/results/h200"
-TREES = {"cuda_tree": "src/exec/cuda", "plan_tree": "src/plan", "machine_tree": "data/machines"}
+from gpu_rows import RESULTS, ROOT, TREES
 
 
 def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
+def trees_of(commit: str) -> dict[str, str]:
+    return {name: git("rev-parse", f"{commit}:{folder}") for name, folder in TREES.items()}
+
+
+def checked_rows(path: pathlib.Path) -> list[dict]:
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    commits = sorted({row["commit"] for row in rows})
+    if len(commits) > 1:
+        raise SystemExit(f"{path.name}: made by several commits, {', '.join(commits)}")
+    if any(commit == "unknown" or commit.endswith("-dirty") for commit in commits):
+        raise SystemExit(f"{path.name}: made by {commits[0]}; rows are kept of a commit only")
+    # Counters are of runs that are not checked, of cases that the other suites check.
+    wrong = [row for row in rows if not row.get("passed", path.stem == "counters")]
+    if wrong:
+        raise SystemExit(f"{path.name}: wrong output in {wrong[0]['case']} at {wrong[0]['heads']}")
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path, help="folder of *.jsonl files and environment.json of a run")
     given = parser.parse_args()
-    trees = {name: git("rev-parse", f"HEAD:{folder}") for name, folder in TREES.items()}
     environment = json.loads((given.out / "environment.json").read_text())
+    found = {path: rows for path in sorted(given.out.glob("*.jsonl")) if (rows := checked_rows(path))}
     RESULTS.mkdir(parents=True, exist_ok=True)
-    for path in sorted(given.out.glob("*.jsonl")):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        wrong = [row for row in rows if not row["passed"]]
-        if wrong:
-            raise SystemExit(f"{path.name}: wrong output in {wrong[0]['case']} at {wrong[0]['heads']}")
-        head = git("rev-parse", "--short=12", "HEAD")
-        if any(row["commit"] != head for row in rows):
-            raise SystemExit(f"{path.name}: made by {rows[0]['commit']}, but HEAD is {head}")
+    for path, rows in found.items():
+        trees = trees_of(rows[0]["commit"])
         lines = [json.dumps({**row, **environment, **trees}) for row in rows]
         (RESULTS / path.name).write_text("\n".join(lines) + "\n")
         print(f"{RESULTS / path.name}: {len(rows)} rows")
-    tests = (given.out / "tests.txt").read_text().splitlines()
-    record = {**environment, **trees, "commit": git("rev-parse", "HEAD"), "output": tests}
-    (RESULTS / "tests.json").write_text(json.dumps(record, indent=1) + "\n")
+    tests = given.out / "tests.txt"
+    if tests.exists():
+        commit = git("rev-parse", "HEAD")
+        record = {**environment, **trees_of(commit), "commit": commit, "output": tests.read_text().splitlines()}
+        (RESULTS / "tests.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

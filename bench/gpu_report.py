@@ -1,151 +1,160 @@
 #!/usr/bin/env python3
-"""Writes docs/results_gpu.md from the rows in bench/results/h200.
+"""Writes docs/results_gpu.md, and its plot, from the rows in bench/results/h200.
 
-python3 bench/gpu_report.py           # writes docs/results_gpu.md
-python3 bench/gpu_report.py --check   # fails when docs/results_gpu.md is not what the rows say
+python3 bench/gpu_report.py           # writes both; the plot needs bench/requirements-plots.txt
+python3 bench/gpu_report.py --check   # fails when they are not what the rows say; needs no package
 """
 
 import json
-import pathlib
 import sys
 
-from report import geometric_mean, table
+import gpu_plot
+import gpu_tables
+from gpu_rows import COMPARISONS, RESULTS, ROOT, SUITES, changed_sources, load, present_trees
 
-BENCH = pathlib.Path(__file__).resolve().parent
-RESULTS = BENCH / "results/h200"
-PAGE = BENCH.parent / "docs/results_gpu.md"
-SUITES = {
-    "pat": "PAT's 20 trees, page 32",
-    "fasttree": "FastTree's 15 trees, pages of 16 or 8",
-    "flat": "nothing shared, pages of 16 and 32",
-    "batches": "two decode batches of each recorded file, page 16",
-}
+PAGE = ROOT / "docs/results_gpu.md"
+# Of a line that changes with the checkout, not with the rows.
+SINCE = "Changed since, as of this page's writing: "
 
 
-def load(name: str) -> list[dict]:
-    path = RESULTS / f"{name}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+def since(files: dict[str, list[dict]]) -> str:
+    present = present_trees()
+    if present is None:
+        return SINCE + "unknown, this is no git checkout.\n"
+    changed = {}
+    for name, rows in files.items():
+        for folder in changed_sources(rows, present):
+            changed.setdefault(folder, []).append(f"`{name}`")
+    if not changed:
+        return SINCE + "nothing.\n"
+    return SINCE + "; ".join(f"`{folder}` (**{', '.join(names)}**)" for folder, names in changed.items()) + ".\n"
 
 
-def recorded(row: dict, kernel: str | None = None) -> float | None:
-    """A published kernel's recorded time, or the least of all."""
-    times = row.get("recorded_us", {})
-    return times.get(kernel) if kernel else min(times.values(), default=None)
+def tests_line() -> str:
+    path = RESULTS / "tests.json"
+    if not path.exists():
+        return "Tests and sanitizers: no run is filed."
+    tests = json.loads(path.read_text())
+    passed = next((line.split("]")[1].strip(" .") for line in tests["output"] if "PASSED" in line), "none")
+    tools = [line for line in tests["output"] if "SUMMARY" in line]
+    clean = sum(": 0 " in line for line in tools)
+    return (
+        f"Tests on commit {tests['commit'][:12]}: {passed} passed; of {len(tools)} sanitizers, {clean} found nothing."
+    )
 
 
-def span(values: list[float]) -> str:
-    return f"{min(values):.2f} to {max(values):.2f}" if values else ""
+def comparisons(files: dict[str, list[dict]]) -> str:
+    """The sections of files whose rows are compared with each other."""
+    text = ""
 
+    def section(name: str, title: str, words: str, content) -> None:
+        nonlocal text
+        if files.get(name):
+            text += f"\n## {title}\n{words}\n\n{content(files[name])}"
 
-def ratio_cells(rows: list[dict], kernel: str | None) -> list[str]:
-    values = [time / row["us"] for row in rows if (time := recorded(row, kernel)) is not None]
-    return [f"{geometric_mean(values):.2f}", span(values)] if values else ["", ""]
-
-
-def summary(suites: dict[str, list[dict]]) -> str:
-    lines = []
-    for name, rows in suites.items():
-        for heads in dict.fromkeys(row["heads"] for row in rows):
-            chosen = [row for row in rows if row["heads"] == heads]
-            floors = [row["x_floor"] for row in chosen]
-            peer = {"pat": "pat", "fasttree": "fasttree"}.get(name)
-            cells = [name, heads, str(len(chosen)), f"{geometric_mean(floors):.2f}", span(floors)]
-            cells += ratio_cells(chosen, peer) if peer else ["", ""]
-            lines.append(cells + ratio_cells(chosen, None))
-    header = [
-        "suite", "heads", "cases", "x floor", "range", "faster than its paper's kernel", "range",
-        "faster than the best recorded", "range",
-    ]  # fmt: skip
-    return table(header, lines)
-
-
-def cases(rows: list[dict]) -> str:
-    lines = []
-    for row in rows:
-        best = recorded(row)
-        kernel = min(row.get("recorded_us", {"": 0}), key=row.get("recorded_us", {"": 0}).get)
-        lines.append(
-            [
-                row["case"],
-                row["heads"],
-                str(row["page_size"]),
-                row["chosen"],
-                str(row["items"]),
-                f"{row['us']:.1f}",
-                f"{row['us_p10']:.1f} to {row['us_p90']:.1f}",
-                f"{row['floor_us']:.1f}",
-                f"{row['x_floor']:.2f}",
-                f"{row['predicted_us']:.0f}",
-                f"{best:.1f} {kernel}" if best else "",
-                f"{best / row['us']:.2f}" if best else "",
-                f"{row['plan_us']:.0f}",
-                f"{row['max_err']:.0e}",
-            ]
-        )
-    header = [
-        "case", "heads", "page", "chose", "items", "us", "10 to 90 %", "floor", "x floor", "predicted",
-        "best recorded", "faster", "planning, us", "error",
-    ]  # fmt: skip
-    return table(header, lines)
-
-
-def ablations(rows: list[dict], base: list[dict]) -> str:
-    default = {row["case"]: row["us"] for row in base if row["heads"] == "32/8"}
-    lines = []
-    for key in dict.fromkeys((row["mode"], row["policy"], row["tile"]) for row in rows):
-        chosen = [row for row in rows if (row["mode"], row["policy"], row["tile"]) == key]
-        ratios = [row["us"] / default[row["case"]] for row in chosen if row["case"] in default]
-        lines.append([*key, str(len(ratios)), f"{geometric_mean(ratios):.3f}", span(ratios)])
-    return table(["mode", "policy", "tile", "cases", "time over the default's", "range"], lines)
-
-
-def losses(suites: dict[str, list[dict]]) -> str:
-    behind = [
-        f"{name} {row['case']} at {row['heads']}, page {row['page_size']} ({best / row['us']:.2f})"
-        for name, rows in suites.items()
-        for row in rows
-        if (best := recorded(row)) is not None and best < row["us"]
-    ]
-    total = sum(recorded(row) is not None for rows in suites.values() for row in rows)
-    return f"Slower than the best recorded kernel in {len(behind)} of {total} cases: " + "; ".join(behind) + ".\n"
-
-
-def page() -> str:
-    suites = {name: load(name) for name in SUITES if load(name)}
-    tests = json.loads((RESULTS / "tests.json").read_text())
-    first = next(iter(suites.values()))[0]
-    text = f"""# Results on an H200
-
-{tests["gpu"]}, driver {tests["driver"]}, clocks as found ({tests["sm_clock"]}, {tests["memory_clock"]} when idle);
-fp16, head size 128. Every case was checked against plain attention in fp64 first. Times are of one layer on the GPU,
-forward and merge, by replays of a captured graph between two events, median of 25, with cold caches (512 MiB are
-written before each); planning and resolve, once a step, are apart. The floor is 5.8 us + max(distinct K, V, Q and O
-bytes / 4.67 TB/s, FLOPs / 790 TFLOP/s). [Recorded](../bench/recorded/h200.json) times are of published kernels on the
-same kind of GPU by the same method on another day: ratios to them are good to some 3 %. Commit {first["commit"]},
-`src/exec/cuda` at {first["cuda_tree"][:12]}; command `{tests["command"]}`, then `bench/gpu_collect.py`.
-
-This page is written by `bench/gpu_report.py` from [bench/results/h200](../bench/results/h200). The kernels are the
-portable ones (`mma.sync`, compute capability 8.0 and later); [gpu.md](gpu.md) explains them.
-
-{summary(suites)}
-{losses(suites)}
-## PAT's ablations on its trees, 32/8
-Time over the default's (persistent launch, `auto`, tiles by the selector) in the same run. PAT's own figures on an
-A100: one tile for all +39 %, serial launches +4.8 %, one pack a node (naive) +10.4 %.
-
-{ablations(load("ablation"), suites.get("pat", []))}"""
-    for name, rows in suites.items():
-        text += f"\n## Suite `{name}`: {SUITES[name]}\n{cases(rows)}"
+    pat = [row for row in files.get("pat", []) if row["heads"] == "32/8"]
+    f16 = files.get("pat", []) + files.get("flat", [])
+    section(
+        "ablation",
+        "Ablations, 32/8",
+        "On PAT's trees and FastTree's. The default is one persistent launch, `auto`, tiles by the selector. PAT here\n"
+        "is `profit`, split above the mean, a stream for each tile; its section 8.5 changes one of these at a time.",
+        lambda rows: gpu_tables.ablation(rows, pat),
+    )
+    section("merge", "Merging: by the last worker, or by a kernel of its own", "PAT's trees.", gpu_tables.merges)
+    section(
+        "equivalence",
+        "Kernel equivalence",
+        "PAT's figures 7c, 7d and 8: nothing shared, 1,024 tokens each, one request an item, every tile forced. PAT's\n"
+        "tiles reach 83 to 86 % on an A100 and 92.3 to 94.2 % on an H100, and differ by less than 2 %.",
+        gpu_tables.equivalence,
+    )
+    section(
+        "pages",
+        "What looking up pages costs",
+        "The same tokens at each page size. A page that holds a whole node is looked up once.",
+        gpu_tables.pages,
+    )
+    section("bf16", "bf16", "Time over that of f16, 32/8.", lambda rows: gpu_tables.half_types(rows, f16))
+    section(
+        "counters",
+        "Bytes by the GPU's counters",
+        "Nsight Compute, each kernel alone with cold caches; PAT's trees at 32/8 as in its figure 12b, then cases of\n"
+        "the other suites.",
+        lambda rows: gpu_tables.counted_policies(rows) + "\n" + gpu_tables.counted_cases(rows),
+    )
     return text
 
 
+def page() -> str:
+    files = {name: rows for name in (*SUITES, *COMPARISONS) if (rows := load(name))}
+    suites = {name: files[name] for name in SUITES if name in files}
+    missing = [f"`{name}`" for name in (*SUITES, *COMPARISONS) if name not in files]
+    first = next(iter(files.values()))[0]
+    plot = gpu_plot.PLOT.relative_to(PAGE.parent)
+    host = gpu_tables.host_times(files)
+    text = f"""# Results on an H200
+
+{first["gpu"]}, driver {first["driver"]}, clocks as found ({first["sm_clock"]}, {first["memory_clock"]} when idle);
+fp16, head size 128. Every case was checked against plain attention in fp64 first. Times are of one layer on the GPU,
+forward and merge, by replays of a captured graph between two events, median of 25, with cold caches (512 MiB are
+written before each); planning and resolve, once a step, are apart. "forward" is from when the first task began to when
+the last one ended, without launch and merge. The floor is 5.8 us + max(distinct K, V, Q and O bytes / 4.67 TB/s,
+FLOPs / 790 TFLOP/s). [Recorded](../bench/recorded/h200.json) times are of published kernels on the same kind of GPU by
+the same method on another day: ratios to them are good to some 3 %.
+
+This page is written by `bench/gpu_report.py` from [bench/results/h200](../bench/results/h200), whose rows come from
+`scripts/gpu_bench.sh` by `bench/gpu_collect.py`. The kernels are the portable ones (`mma.sync`, compute capability 8.0
+and later); [gpu.md](gpu.md) explains them. {tests_line()}
+
+{gpu_tables.summary(suites)}
+Not measured: {", ".join(missing) or "nothing"}.
+
+{gpu_tables.losses(suites)}
+"""
+    if "pat" in suites:
+        text += f"""![Time over the floor on PAT's trees, ours and each recorded kernel's]({plot})
+
+Time over the floor on PAT's trees, by head set, as in PAT's figure 10. Lower is better; points that are not joined are
+kernels that no paper on prefix sharing brought.
+
+"""
+    if host:
+        text += f"## On the host, outside a graph\nOnce a plan, then once a layer.\n\n{host}\n"
+    text += f"## The sources that were measured\n{gpu_tables.provenance(files)}\n{since(files)}"
+    text += comparisons(files)
+    for name, rows in suites.items():
+        text += f"\n## Suite `{name}`: {SUITES[name]}\n{gpu_tables.cases(rows)}"
+    return text
+
+
+def without_since(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith(SINCE)]
+
+
+def check() -> None:
+    if without_since(PAGE.read_text()) != without_since(page()):
+        raise SystemExit("docs/results_gpu.md is not what the rows say; run python3 bench/gpu_report.py")
+    if load("pat") and not gpu_plot.is_current(load("pat")):
+        raise SystemExit(
+            f"{gpu_plot.PLOT.relative_to(ROOT)} is not what the rows say; pip install -r {gpu_plot.REQUIREMENTS} and "
+            "run python3 bench/gpu_report.py"
+        )
+
+
 def main() -> None:
-    text = page()
     if "--check" in sys.argv[1:]:
-        if PAGE.read_text() != text:
-            raise SystemExit("docs/results_gpu.md is not what the rows say; run python3 bench/gpu_report.py")
+        check()
         return
-    PAGE.write_text(text)
+    PAGE.write_text(page())
+    if not load("pat") or gpu_plot.is_current(load("pat")):
+        return
+    try:
+        gpu_plot.draw(load("pat"))
+    except ImportError:
+        raise SystemExit(
+            f"{gpu_plot.PLOT.relative_to(ROOT)} is not drawn: pip install -r {gpu_plot.REQUIREMENTS}"
+        ) from None
 
 
 if __name__ == "__main__":
