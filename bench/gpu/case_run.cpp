@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "cli/measure.hpp"
@@ -37,11 +38,12 @@ double host_us(const cli::Stream& stream, int repeat, const std::function<void()
   return median(std::move(us));
 }
 
-// From the first task's begin to the last one's end.
-double span_us(const std::vector<CudaTaskTime>& tasks) {
+// From the first task's begin to the last one's end; nothing where one left no record.
+std::optional<double> span_us(const std::vector<CudaTaskTime>& tasks) {
   std::uint64_t begin = tasks.front().begin_ns;
   std::uint64_t end = tasks.front().end_ns;
   for (const CudaTaskTime& task : tasks) {
+    if (task.begin_ns == 0) return std::nullopt;
     begin = std::min(begin, task.begin_ns);
     end = std::max(end, task.end_ns);
   }
@@ -90,20 +92,23 @@ struct CaseRun::Ready {
   }
 
   // Of the items alone, without launch and merge: some replays write when each task began and ended.
-  double forward_us(cli::ColdTimer& timer) const {
+  std::optional<double> forward_us(cli::ColdTimer& timer) const {
     const std::size_t count = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);
-    if (count == 0) return 0;
+    if (count == 0) return std::nullopt;
     const cli::DeviceArray times(count * sizeof(CudaTaskTime));
     executor.record_tasks(workspace.data(), static_cast<CudaTaskTime*>(times.data()), count);
+    cli::check(cudaMemset(times.data(), 0, count * sizeof(CudaTaskTime)), "cudaMemset");
+    cli::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
     std::vector<CudaTaskTime> tasks(count);
     std::vector<double> us;
     for (int i = 0; i < kRecordedReplays; ++i) {
       timer.replay(stream, 1, [this](cudaStream_t on) { run(on); });
       cli::check(cudaMemcpy(tasks.data(), times.data(), count * sizeof(CudaTaskTime), cudaMemcpyDeviceToHost),
                  "cudaMemcpy");
-      us.push_back(span_us(tasks));
+      if (const std::optional<double> span = span_us(tasks)) us.push_back(*span);
     }
     executor.record_tasks(workspace.data(), nullptr, 0);
+    if (us.size() < kRecordedReplays) return std::nullopt;
     return median(std::move(us));
   }
 };
@@ -138,7 +143,7 @@ void CaseRun::time(Ready& ready, const Method& method, int repeat, Json& row) {
   row["us_p10"] = whole.us_p10;
   row["us_p90"] = whole.us_p90;
   row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
-  row["forward_us"] = ready.forward_us(machine_.timer);
+  if (const std::optional<double> forward = ready.forward_us(machine_.timer)) row["forward_us"] = *forward;
   row["resolve_us"] = on_device([&](cudaStream_t on) { ready.resolve(on); }).us;
   row["upload_us"] = host_us(ready.stream, repeat, [&] { ready.upload(); });
   ready.resolve(ready.stream.get());  // run() takes what was resolved since the last upload

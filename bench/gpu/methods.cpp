@@ -32,6 +32,7 @@ std::vector<Method> pat_ablation() {
     method.plan.policy = Policy::kProfit;
     method.plan.split = KvSplit::kMean;
     method.forward = ForwardMode::kStreams;
+    method.merge = MergeMode::kSeparate;
   });
   return {
       ours,
@@ -51,7 +52,10 @@ std::vector<Method> pat_ablation() {
 }
 
 std::vector<Method> fasttree_ablation() {
-  const Method greedy = with_policy("FastTree", Policy::kGreedy);
+  const Method greedy = varied({}, "FastTree", [](Method& method) {
+    method.plan.policy = Policy::kGreedy;
+    method.merge = MergeMode::kSeparate;
+  });
   const auto no_split = [](Method& method) { method.plan.split = KvSplit::kNone; };
   const auto no_phases = [](Method& method) { method.plan.policies.greedy_phases = false; };
   return {{},

@@ -13,8 +13,8 @@ namespace trunkline::gpu_bench {
 struct Method {
   std::string name = "default";
   PlanOptions plan;
-  ForwardMode forward = ForwardMode::kPersistent;
-  MergeMode merge = MergeMode::kSeparate;
+  ForwardMode forward = CudaOptions().forward;
+  MergeMode merge = CudaOptions().merge;
 };
 
 /// The methods that a suite compares, case by case, on the same tensors.
