@@ -69,11 +69,11 @@ def losses(suites: dict[str, list[dict]]) -> str:
 def host_times(files: dict[str, list[dict]]) -> str:
     lines = []
     for name, rows in files.items():
-        timed = sorted((row["upload_us"] + row["run_us"], row) for row in rows if "run_us" in row)
+        timed = sorted((row for row in rows if "run_us" in row), key=lambda row: row["upload_us"] + row["run_us"])
         if not timed:
             continue
-        times = [time for time, _ in timed]
-        _, worst = timed[-1]
+        times = [row["upload_us"] + row["run_us"] for row in timed]
+        worst = timed[-1]
         lines.append(
             [
                 name,
