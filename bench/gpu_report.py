@@ -58,7 +58,8 @@ def comparisons(files: dict[str, list[dict]]) -> str:
         "ablation",
         "Ablations, 32/8",
         "On PAT's trees and FastTree's. The default is one persistent launch, `auto`, tiles by the selector. PAT here\n"
-        "is `profit`, split above the mean, a stream for each tile; its section 8.5 changes one of these at a time.",
+        "is `profit`, split above the mean, a stream for each tile; its section 8.5 changes one of these at a time.\n"
+        "Bubbles are the workers' time without a task between the first begin and the last end, in the mean.",
         lambda rows: gpu_tables.ablation(rows, pat),
     )
     section("merge", "Merging: by the last worker, or by a kernel of its own", "PAT's trees.", gpu_tables.merges)

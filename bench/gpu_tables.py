@@ -137,8 +137,14 @@ def ablation(rows: list[dict], others: list[dict]) -> str:
             for over in ("default", base)
         }
         paper = f"+{PAT_TIMES[name]} %" if name in PAT_TIMES else ""
+        bubbles = [100 * row["bubble_share"] for row in chosen if "bubble_share" in row]
+        idle = f"{sum(bubbles) / len(bubbles):.0f} %" if bubbles else ""
         lines.append([name, str(len(chosen)), *mean_and_span(ratios["default"]), *mean_and_span(ratios[base]), paper])
-    header = ["method", "cases", "time over the default's", "range", "over its paper's method", "range", "paper, A100"]
+        lines[-1].append(idle)
+    header = [
+        "method", "cases", "time over the default's", "range", "over its paper's method", "range", "paper, A100",
+        "bubbles",
+    ]  # fmt: skip
     return table(header, lines)
 
 

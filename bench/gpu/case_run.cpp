@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "cli/measure.hpp"
+#include "cli/task_trace.hpp"
 
 namespace trunkline::gpu_bench {
 namespace {
@@ -38,12 +38,16 @@ double host_us(const cli::Stream& stream, int repeat, const std::function<void()
   return median(std::move(us));
 }
 
-// From the first task's begin to the last one's end; nothing where one left no record.
-std::optional<double> span_us(const std::vector<CudaTaskTime>& tasks) {
+bool all_recorded(const std::vector<CudaTaskTime>& tasks) {
+  return !tasks.empty() &&
+         std::all_of(tasks.begin(), tasks.end(), [](const CudaTaskTime& task) { return task.begin_ns != 0; });
+}
+
+// From the first task's begin to the last one's end.
+double span_us(const std::vector<CudaTaskTime>& tasks) {
   std::uint64_t begin = tasks.front().begin_ns;
   std::uint64_t end = tasks.front().end_ns;
   for (const CudaTaskTime& task : tasks) {
-    if (task.begin_ns == 0) return std::nullopt;
     begin = std::min(begin, task.begin_ns);
     end = std::max(end, task.end_ns);
   }
@@ -91,25 +95,22 @@ struct CaseRun::Ready {
     cli::check(cudaStreamSynchronize(stream.get()), "attention");
   }
 
-  // Of the items alone, without launch and merge: some replays write when each task began and ended.
-  std::optional<double> forward_us(cli::ColdTimer& timer) const {
+  // When and where each task of some replays ran.
+  std::vector<std::vector<CudaTaskTime>> record(cli::ColdTimer& timer) const {
     const std::size_t count = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);
-    if (count == 0) return std::nullopt;
-    const cli::DeviceArray times(count * sizeof(CudaTaskTime));
-    executor.record_tasks(workspace.data(), static_cast<CudaTaskTime*>(times.data()), count);
-    cli::check(cudaMemset(times.data(), 0, count * sizeof(CudaTaskTime)), "cudaMemset");
+    const std::size_t bytes = count * sizeof(CudaTaskTime);
+    const cli::DeviceArray times(bytes);
+    cli::check(cudaMemset(times.data(), 0, bytes), "cudaMemset");
     cli::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
-    std::vector<CudaTaskTime> tasks(count);
-    std::vector<double> us;
-    for (int i = 0; i < kRecordedReplays; ++i) {
+    executor.record_tasks(workspace.data(), static_cast<CudaTaskTime*>(times.data()), count);
+    run_and_wait();  // kernels that record are loaded when first launched, which a capture may not
+    std::vector<std::vector<CudaTaskTime>> replays(kRecordedReplays, std::vector<CudaTaskTime>(count));
+    for (std::vector<CudaTaskTime>& tasks : replays) {
       timer.replay(stream, 1, [this](cudaStream_t on) { run(on); });
-      cli::check(cudaMemcpy(tasks.data(), times.data(), count * sizeof(CudaTaskTime), cudaMemcpyDeviceToHost),
-                 "cudaMemcpy");
-      if (const std::optional<double> span = span_us(tasks)) us.push_back(*span);
+      cli::check(cudaMemcpy(tasks.data(), times.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
     }
     executor.record_tasks(workspace.data(), nullptr, 0);
-    if (us.size() < kRecordedReplays) return std::nullopt;
-    return median(std::move(us));
+    return replays;
   }
 };
 
@@ -124,7 +125,6 @@ CaseRun::CaseRun(Machine& machine, const Case& test)
 Json CaseRun::check(const Ready& ready) {
   if (!oracle_) oracle_.emplace(test_.shape, paged_.view(), cache_.args(), &machine_.workers);
   tensors_.poison();
-  cli::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the run's stream does not wait for it
   ready.run_and_wait();
   tensors_.download(cache_.args());
   const cli::OracleError error = oracle_->compare(cache_.args());
@@ -132,6 +132,21 @@ Json CaseRun::check(const Ready& ready) {
           {"max_lse_err", error.lse},
           {"checked_requests", oracle_->rows()},
           {"passed", cli::within(error, tolerance_of(test_.shape.dtype))}};
+}
+
+// The tasks alone, without launch and merge.
+void CaseRun::time_tasks(const Ready& ready, const Method& method, Json& row) {
+  const bool launch_per_tile = method.forward != ForwardMode::kPersistent;
+  std::vector<double> spans;
+  std::vector<double> bubbles;
+  for (const std::vector<CudaTaskTime>& tasks : ready.record(machine_.timer)) {
+    if (!all_recorded(tasks)) return;
+    const cli::TracedRun run{test_.tree.name, ready.plan, paged_.kv_lens, launch_per_tile, tasks};
+    spans.push_back(span_us(tasks));
+    bubbles.push_back(cli::bubble_share(run, machine_.planner.profile().workers));
+  }
+  row["forward_us"] = median(std::move(spans));
+  row["bubble_share"] = median(std::move(bubbles));
 }
 
 void CaseRun::time(Ready& ready, const Method& method, int repeat, Json& row) {
@@ -143,7 +158,7 @@ void CaseRun::time(Ready& ready, const Method& method, int repeat, Json& row) {
   row["us_p10"] = whole.us_p10;
   row["us_p90"] = whole.us_p90;
   row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
-  if (const std::optional<double> forward = ready.forward_us(machine_.timer)) row["forward_us"] = *forward;
+  time_tasks(ready, method, row);
   row["resolve_us"] = on_device([&](cudaStream_t on) { ready.resolve(on); }).us;
   row["upload_us"] = host_us(ready.stream, repeat, [&] { ready.upload(); });
   ready.resolve(ready.stream.get());  // run() takes what was resolved since the last upload

@@ -50,6 +50,7 @@ class CaseRun {
 
   Json check(const Ready& ready);
   void time(Ready& ready, const Method& method, int repeat, Json& row);
+  void time_tasks(const Ready& ready, const Method& method, Json& row);
 
   Machine& machine_;
   const Case& test_;

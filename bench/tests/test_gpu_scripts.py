@@ -99,7 +99,8 @@ def measured(**changes):
         "suite": "pat", "case": "1,10/4096,416", "heads": "32/8", "dtype": "f16", "page_size": 32, "method": "default",
         "policy": "auto", "chosen": "trunk", "mode": "persistent", "merge": "separate", "tile": "auto", "items": 8,
         "partials": 80, "max_err": 1e-4, "us": 20.0, "us_p10": 19.0, "us_p90": 21.0, "floor_us": 10.0, "x_floor": 2.0,
-        "forward_us": 12.0, "resolve_us": 4.0, "upload_us": 7.0, "run_us": 6.0, "plan_us": 30.0, "predicted_us": 18.0,
+        "forward_us": 12.0, "bubble_share": 0.25, "resolve_us": 4.0, "upload_us": 7.0, "run_us": 6.0, "plan_us": 30.0,
+        "predicted_us": 18.0,
         "kv_bytes_distinct": 4670000, "kv_bytes_read": 9340000, "qo_bytes": 0, "partial_bytes": 0, "passed": True,
         "commit": "0123456789ab", **changes,
     }  # fmt: skip
@@ -115,12 +116,14 @@ class TableTest(unittest.TestCase):
         rows = [measured(), measured(method="PAT", us=40.0), measured(method="PAT-serial", us=44.0)]
         found = cells(gpu_tables.ablation(rows, []))
         self.assertEqual(found[1][:5], ["PAT", "1", "2.000", "2.00 to 2.00", "1.000"])
-        self.assertEqual(found[2], ["PAT-serial", "1", "2.200", "2.20 to 2.20", "1.100", "1.10 to 1.10", "+4.8 %"])
+        self.assertEqual(
+            found[2], ["PAT-serial", "1", "2.200", "2.20 to 2.20", "1.100", "1.10 to 1.10", "+4.8 %", "25 %"]
+        )
 
     def test_ablation_takes_the_default_of_another_file(self):
         rows = [measured(method=None, mode="serial", us=30.0), measured(method=None, mode="serial", case="other")]
         found = cells(gpu_tables.ablation(rows, [measured()]))
-        self.assertEqual(found, [["serial, auto, tile auto", "2", "1.500", "1.50 to 1.50", "", "", ""]])
+        self.assertEqual(found, [["serial, auto, tile auto", "2", "1.500", "1.50 to 1.50", "", "", "", "25 %"]])
 
     def test_losses_name_the_cases(self):
         rows = [measured(recorded_us={"pat": 25.0, "fa3": 15.0}), measured(heads="64/8", recorded_us={"pat": 30.0})]
