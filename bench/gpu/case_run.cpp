@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iostream>
 #include <vector>
 
+#include "base/check.hpp"
 #include "cli/measure.hpp"
 #include "cli/task_trace.hpp"
 
@@ -70,6 +72,7 @@ CudaExecutor& Machine::executor(ForwardMode forward, MergeMode merge) {
 }
 
 struct CaseRun::Ready {
+  const Method& method;
   CudaExecutor& executor;
   const cli::Stream& stream;
   const cli::DeviceTensors& tensors;
@@ -77,8 +80,9 @@ struct CaseRun::Ready {
   const Plan plan;
   cli::DeviceWorkspace workspace;
 
-  Ready(CaseRun& run, const Method& method)
-      : executor(run.machine_.executor(method.forward, method.merge)),
+  Ready(CaseRun& run, const Method& of)
+      : method(of),
+        executor(run.machine_.executor(method.forward, method.merge)),
         stream(run.machine_.stream),
         tensors(run.tensors_),
         batch(run.paged_.view()),
@@ -122,21 +126,49 @@ CaseRun::CaseRun(Machine& machine, const Case& test)
       cache_(test.shape, paged_.view(), forest_, {}, machine.workers),
       tensors_(cache_.args(), test.shape, paged_) {}
 
-Json CaseRun::check(const Ready& ready) {
+CaseRun::~CaseRun() = default;
+
+std::vector<std::unique_ptr<CaseRun::Ready>> CaseRun::prepare(const std::vector<Method>& methods) {
+  std::vector<std::unique_ptr<Ready>> result;
+  for (const Method& method : methods) {
+    try {
+      result.push_back(std::make_unique<Ready>(*this, method));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnsupported) throw;
+      std::cerr << "gpu_bench: " << test_.suite << ' ' << test_.tree.name << ", " << method.name
+                << ": left out: " << error.what() << '\n';
+    }
+  }
+  return result;
+}
+
+Json CaseRun::checked_row(const Ready& ready) {
   if (!oracle_) oracle_.emplace(test_.shape, paged_.view(), cache_.args(), &machine_.workers);
   tensors_.poison();
   ready.run_and_wait();
   tensors_.download(cache_.args());
   const cli::OracleError error = oracle_->compare(cache_.args());
-  return {{"max_err", error.output},
-          {"max_lse_err", error.lse},
-          {"checked_requests", oracle_->rows()},
-          {"passed", cli::within(error, tolerance_of(test_.shape.dtype))}};
+  Json row = plan_row(test_, ready.method, ready.plan);
+  row["max_err"] = error.output;
+  row["max_lse_err"] = error.lse;
+  row["checked_requests"] = oracle_->rows();
+  row["passed"] = cli::within(error, tolerance_of(test_.shape.dtype));
+  row["device"] = machine_.device.name;
+  row["cuda_driver"] = machine_.device.driver_version;
+  return row;
+}
+
+void CaseRun::add_time(const Ready& ready, std::vector<double> us, Json& row) {
+  const cli::Timing whole = cli::summarize(std::move(us));
+  row["us"] = whole.us;
+  row["us_p10"] = whole.us_p10;
+  row["us_p90"] = whole.us_p90;
+  row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
 }
 
 // The tasks alone, without launch and merge.
-void CaseRun::time_tasks(const Ready& ready, const Method& method, Json& row) {
-  const bool launch_per_tile = method.forward != ForwardMode::kPersistent;
+void CaseRun::add_tasks(const Ready& ready, Json& row) {
+  const bool launch_per_tile = ready.method.forward != ForwardMode::kPersistent;
   std::vector<double> spans;
   std::vector<double> bubbles;
   for (const std::vector<CudaTaskTime>& tasks : ready.record(machine_.timer)) {
@@ -149,47 +181,54 @@ void CaseRun::time_tasks(const Ready& ready, const Method& method, Json& row) {
   row["bubble_share"] = median(std::move(bubbles));
 }
 
-void CaseRun::time(Ready& ready, const Method& method, int repeat, Json& row) {
-  const auto on_device = [&](const std::function<void(cudaStream_t)>& enqueue) {
-    return cli::summarize(machine_.timer.replay(ready.stream, repeat, enqueue));
-  };
-  const cli::Timing whole = on_device([&](cudaStream_t on) { ready.run(on); });
-  row["us"] = whole.us;
-  row["us_p10"] = whole.us_p10;
-  row["us_p90"] = whole.us_p90;
-  row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
-  time_tasks(ready, method, row);
-  row["resolve_us"] = on_device([&](cudaStream_t on) { ready.resolve(on); }).us;
+// What comes before a layer's work on the device.
+void CaseRun::add_steps(Ready& ready, int repeat, Json& row) {
+  const auto resolve = [&](cudaStream_t on) { ready.resolve(on); };
+  row["resolve_us"] = median(machine_.timer.replay(ready.stream, repeat, resolve));
   row["upload_us"] = host_us(ready.stream, repeat, [&] { ready.upload(); });
   ready.resolve(ready.stream.get());  // run() takes what was resolved since the last upload
   row["run_us"] = host_us(ready.stream, repeat, [&] { ready.run(ready.stream.get()); });
   std::vector<double> planning;
   for (int i = 0; i < kPlanRepeats; ++i) {
-    planning.push_back(cli::time_us([&] { machine_.planner.plan(forest_, test_.shape, method.plan); }));
+    planning.push_back(cli::time_us([&] { machine_.planner.plan(forest_, test_.shape, ready.method.plan); }));
   }
   row["plan_us"] = median(std::move(planning));
   row["workspace_bytes"] = ready.workspace.bytes();
 }
 
-Json CaseRun::measure(const Method& method, int repeat) {
-  Ready ready(*this, method);
-  Json row = plan_row(test_, method, ready.plan);
-  row.update(check(ready));
-  if (row.at("passed").get<bool>()) time(ready, method, repeat, row);  // a wrong case gets no time
-  row["device"] = machine_.device.name;
-  row["cuda_driver"] = machine_.device.driver_version;
-  return row;
+std::vector<Json> CaseRun::measure(const std::vector<Method>& methods, int repeat) {
+  const std::vector<std::unique_ptr<Ready>> prepared = prepare(methods);
+  std::vector<Json> rows;
+  std::vector<std::size_t> right;  // a wrong case gets no time
+  std::vector<cli::Enqueue> works;
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    rows.push_back(checked_row(*prepared[i]));
+    if (!rows[i].at("passed").get<bool>()) continue;
+    right.push_back(i);
+    works.emplace_back([&ready = *prepared[i]](cudaStream_t on) { ready.run(on); });
+  }
+  std::vector<std::vector<double>> us = machine_.timer.replay_in_turn(machine_.stream, repeat, works);
+  for (std::size_t turn = 0; turn < right.size(); ++turn) {
+    Ready& ready = *prepared[right[turn]];
+    Json& row = rows[right[turn]];
+    add_time(ready, std::move(us[turn]), row);
+    add_tasks(ready, row);
+    add_steps(ready, repeat, row);
+  }
+  return rows;
 }
 
-Json CaseRun::run_once(const Method& method) {
-  const Ready ready(*this, method);
-  ready.run_and_wait();
-  cli::check(cudaProfilerStart(), "cudaProfilerStart");
-  ready.run_and_wait();
-  cli::check(cudaProfilerStop(), "cudaProfilerStop");
-  Json row = plan_row(test_, method, ready.plan);
-  row["device"] = machine_.device.name;
-  return row;
+std::vector<Json> CaseRun::run_once(const std::vector<Method>& methods) {
+  std::vector<Json> rows;
+  for (const std::unique_ptr<Ready>& ready : prepare(methods)) {
+    ready->run_and_wait();
+    cli::check(cudaProfilerStart(), "cudaProfilerStart");
+    ready->run_and_wait();
+    cli::check(cudaProfilerStop(), "cudaProfilerStop");
+    rows.push_back(plan_row(test_, ready->method, ready->plan));
+    rows.back()["device"] = machine_.device.name;
+  }
+  return rows;
 }
 
 }  // namespace trunkline::gpu_bench

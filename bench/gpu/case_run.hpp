@@ -2,8 +2,10 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "cli/cuda/device.hpp"
 #include "cli/cuda/tensors.hpp"
@@ -39,18 +41,23 @@ class CaseRun {
  public:
   CaseRun(Machine& machine, const Case& test);
 
-  /// Checks the output, then times: the row has "passed", and times only where that is true.
-  Json measure(const Method& method, int repeat);
-  /// A run that is not counted, then one between cudaProfilerStart and cudaProfilerStop; the row has neither a check
-  /// nor times.
-  Json run_once(const Method& method);
+  ~CaseRun();
+
+  /// A row for each method that the device can run; the others are named on standard error. Checks the outputs, then
+  /// times: a row has "passed", and times only where that is true. The runs of all methods are replayed in turn.
+  std::vector<Json> measure(const std::vector<Method>& methods, int repeat);
+  /// Of each method a run that is not counted, then one between cudaProfilerStart and cudaProfilerStop; rows have
+  /// neither a check nor times.
+  std::vector<Json> run_once(const std::vector<Method>& methods);
 
  private:
-  struct Ready;  // a plan on the device
+  struct Ready;  // a method's plan on the device
 
-  Json check(const Ready& ready);
-  void time(Ready& ready, const Method& method, int repeat, Json& row);
-  void time_tasks(const Ready& ready, const Method& method, Json& row);
+  std::vector<std::unique_ptr<Ready>> prepare(const std::vector<Method>& methods);
+  Json checked_row(const Ready& ready);
+  void add_time(const Ready& ready, std::vector<double> us, Json& row);
+  void add_tasks(const Ready& ready, Json& row);
+  void add_steps(Ready& ready, int repeat, Json& row);
 
   Machine& machine_;
   const Case& test_;

@@ -62,17 +62,11 @@ bool too_large(const Case& test) {
 bool run_case(Machine& machine, const Case& test, const Options& options, const Recorded& recorded) {
   bool right = true;
   CaseRun run(machine, test);
-  for (const Method& method : methods_of(test.methods, options.method, machine.planner.profile().tiles)) {
-    try {
-      Json row = options.once ? run.run_once(method) : run.measure(method, options.repeat);
-      if (!recorded.times(test).is_null()) row["recorded_us"] = recorded.times(test);
-      right = right && (options.once || row.at("passed").get<bool>());
-      std::cout << row.dump() << std::endl;
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kUnsupported) throw;
-      std::cerr << "gpu_bench: " << test.suite << ' ' << test.tree.name << ", " << method.name
-                << ": left out: " << error.what() << '\n';
-    }
+  const std::vector<Method> methods = methods_of(test.methods, options.method, machine.planner.profile().tiles);
+  for (Json& row : options.once ? run.run_once(methods) : run.measure(methods, options.repeat)) {
+    if (!recorded.times(test).is_null()) row["recorded_us"] = recorded.times(test);
+    right = right && (options.once || row.at("passed").get<bool>());
+    std::cout << row.dump() << std::endl;
   }
   return right;
 }
