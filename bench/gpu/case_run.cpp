@@ -100,7 +100,7 @@ struct CaseRun::Ready {
   }
 
   // When and where each task of some replays ran.
-  std::vector<std::vector<CudaTaskTime>> record(cli::ColdTimer& timer) const {
+  std::vector<std::vector<CudaTaskTime>> record(cli::ReplayTimer& timer, const cli::Enqueue& before) const {
     const std::size_t count = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);
     const std::size_t bytes = count * sizeof(CudaTaskTime);
     const cli::DeviceArray times(bytes);
@@ -108,9 +108,10 @@ struct CaseRun::Ready {
     cli::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
     executor.record_tasks(workspace.data(), static_cast<CudaTaskTime*>(times.data()), count);
     run_and_wait();  // kernels that record are loaded when first launched, which a capture may not
+    const cli::Enqueue replayed = [this](cudaStream_t on) { run(on); };
     std::vector<std::vector<CudaTaskTime>> replays(kRecordedReplays, std::vector<CudaTaskTime>(count));
     for (std::vector<CudaTaskTime>& tasks : replays) {
-      timer.replay(stream, 1, [this](cudaStream_t on) { run(on); });
+      timer.replay_in_turn(stream, 1, {&replayed, 1}, before);
       cli::check(cudaMemcpy(tasks.data(), times.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
     }
     executor.record_tasks(workspace.data(), nullptr, 0);
@@ -118,13 +119,15 @@ struct CaseRun::Ready {
   }
 };
 
-CaseRun::CaseRun(Machine& machine, const Case& test)
+CaseRun::CaseRun(Machine& machine, const Case& test, PageOrder order)
     : machine_(machine),
       test_(test),
-      paged_(lay_out_pages(test.tree, test.shape.page_size, 1)),
+      order_(order),
+      paged_(lay_out_pages(test.tree, test.shape.page_size, 1, order)),
       forest_(build_forest(paged_.view())),
       cache_(test.shape, paged_.view(), forest_, {}, machine.workers),
-      tensors_(cache_.args(), test.shape, paged_) {}
+      tensors_(cache_.args(), test.shape, paged_,
+               cli::rotated_copies(synthetic_cache_bytes(test.shape, paged_.num_pages, 0))) {}
 
 CaseRun::~CaseRun() = default;
 
@@ -151,6 +154,7 @@ Json CaseRun::checked_row(const Ready& ready) {
   Json row = plan_row(test_, ready.method, ready.plan);
   row["max_err"] = error.output;
   row["max_lse_err"] = error.lse;
+  row["page_order"] = order_ == PageOrder::kShuffled ? "shuffled" : "consecutive";
   row["checked_requests"] = oracle_->rows();
   row["passed"] = cli::within(error, tolerance_of(test_.shape.dtype));
   row["device"] = machine_.device.name;
@@ -171,7 +175,8 @@ void CaseRun::add_tasks(const Ready& ready, Json& row) {
   const bool launch_per_tile = ready.method.forward != ForwardMode::kPersistent;
   std::vector<double> spans;
   std::vector<double> bubbles;
-  for (const std::vector<CudaTaskTime>& tasks : ready.record(machine_.timer)) {
+  const cli::Enqueue rotate = [this](cudaStream_t on) { tensors_.rotate(on); };
+  for (const std::vector<CudaTaskTime>& tasks : ready.record(machine_.timer, rotate)) {
     if (!all_recorded(tasks)) return;
     const cli::TracedRun run{test_.tree.name, ready.plan, paged_.kv_lens, launch_per_tile, tasks};
     spans.push_back(span_us(tasks));
@@ -207,7 +212,8 @@ std::vector<Json> CaseRun::measure(const std::vector<Method>& methods, int repea
     right.push_back(i);
     works.emplace_back([&ready = *prepared[i]](cudaStream_t on) { ready.run(on); });
   }
-  std::vector<std::vector<double>> us = machine_.timer.replay_in_turn(machine_.stream, repeat, works);
+  const cli::Enqueue rotate = [this](cudaStream_t on) { tensors_.rotate(on); };
+  std::vector<std::vector<double>> us = machine_.timer.replay_in_turn(machine_.stream, repeat, works, rotate);
   for (std::size_t turn = 0; turn < right.size(); ++turn) {
     Ready& ready = *prepared[right[turn]];
     Json& row = rows[right[turn]];

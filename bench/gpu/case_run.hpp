@@ -25,7 +25,7 @@ struct Machine {
   CudaDeviceInfo device;
   Planner planner;
   cli::Stream stream;
-  cli::ColdTimer timer;
+  cli::ReplayTimer timer;
 
   /// \param threads that make tensors and check. \throws Error where CUDA cannot be used.
   explicit Machine(int threads);
@@ -39,7 +39,7 @@ struct Machine {
 /// Tensors of a case, made once for all methods.
 class CaseRun {
  public:
-  CaseRun(Machine& machine, const Case& test);
+  CaseRun(Machine& machine, const Case& test, PageOrder order);
 
   ~CaseRun();
 
@@ -61,6 +61,7 @@ class CaseRun {
 
   Machine& machine_;
   const Case& test_;
+  PageOrder order_;
   PagedBatch paged_;
   Forest forest_;
   SyntheticCache cache_;

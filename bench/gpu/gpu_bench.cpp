@@ -61,7 +61,7 @@ bool too_large(const Case& test) {
 /// \return whether no output was wrong.
 bool run_case(Machine& machine, const Case& test, const Options& options, const Recorded& recorded) {
   bool right = true;
-  CaseRun run(machine, test);
+  CaseRun run(machine, test, options.pages);
   const std::vector<Method> methods = methods_of(test.methods, options.method, machine.planner.profile().tiles);
   for (Json& row : options.once ? run.run_once(methods) : run.measure(methods, options.repeat)) {
     if (!recorded.times(test).is_null()) row["recorded_us"] = recorded.times(test);

@@ -99,17 +99,6 @@ std::vector<Method> methods_of(MethodSet set, const Method& given, const std::ve
   return {};
 }
 
-const char* name_of(MergeMode merge) {
-  return merge == MergeMode::kFused ? "fused" : "separate";
-}
-
-MergeMode merge_mode_from_name(const std::string& name) {
-  for (const MergeMode merge : {MergeMode::kSeparate, MergeMode::kFused}) {
-    if (name == name_of(merge)) return merge;
-  }
-  fail(ErrorCode::kInvalidArgument, "merge is '", name, "'; known are separate, fused");
-}
-
 std::string name_of(TileShape tile) {
   return tile == TileShape{} ? "auto" : concat(tile.m, "x", tile.n);
 }

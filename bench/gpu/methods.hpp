@@ -30,11 +30,6 @@ enum class MethodSet : std::uint8_t {
 /// \param tiles of the machine, for kEachTile
 std::vector<Method> methods_of(MethodSet set, const Method& given, const std::vector<TileShape>& tiles);
 
-/// "separate" or "fused".
-const char* name_of(MergeMode merge);
-/// \throws Error naming the known ones.
-MergeMode merge_mode_from_name(const std::string& name);
-
 /// "64x64"; "auto" for 0 x 0.
 std::string name_of(TileShape tile);
 

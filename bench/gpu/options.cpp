@@ -18,6 +18,7 @@ JSON object for each case and method, with the floor and the times of published 
   --heads HQ/HKV      only cases of these heads
   --case NAME         only cases of this name; may be given again
   --dtype f16|bf16    of Q, K and V (f16)
+  --pages ORDER       consecutive, as the recorded runs had them (the default), or shuffled
   --repeat N          timed replays (25)
   --threads N         for making tensors and checking (8)
   --seconds N         stop after the case during which N seconds have passed
@@ -71,6 +72,12 @@ DType parse_dtype(const std::string& value) {
   fail(ErrorCode::kInvalidArgument, "--dtype is '", value, "'; known are f16, bf16");
 }
 
+PageOrder parse_order(const std::string& value) {
+  if (value == "consecutive") return PageOrder::kConsecutive;
+  if (value == "shuffled") return PageOrder::kShuffled;
+  fail(ErrorCode::kInvalidArgument, "--pages is '", value, "'; known are consecutive, shuffled");
+}
+
 bool parse_switch(const std::string& option, const std::string& value) {
   if (value != "on" && value != "off") {
     fail(ErrorCode::kInvalidArgument, option, " is '", value, "'; known are on, off");
@@ -112,6 +119,8 @@ void read_value(const std::string& option, const std::string& value, Options& op
     options.cases.push_back(value);
   } else if (option == "--dtype") {
     options.dtype = parse_dtype(value);
+  } else if (option == "--pages") {
+    options.pages = parse_order(value);
   } else if (option == "--repeat") {
     options.repeat = parse_count(option, value);
   } else if (option == "--threads") {

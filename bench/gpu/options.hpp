@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/methods.hpp"
+#include "kv/paged_batch.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline::gpu_bench {
@@ -17,6 +18,7 @@ struct Options {
   std::string heads;               ///< "32/8": only these; empty: all
   std::vector<std::string> cases;  ///< only cases of these names; empty: all
   DType dtype = DType::kF16;
+  PageOrder pages = PageOrder::kConsecutive;
   Method method;  ///< of suites that bring none of their own
   bool method_given = false;
   int repeat = 25;     ///< timed replays

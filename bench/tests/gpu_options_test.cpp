@@ -57,7 +57,8 @@ TEST(GpuOptions, FaultsAreNamed) {
   refuses({"--tile", "64", "pat"}, "--tile is '64'; rows x tokens are needed");
   refuses({"--tile", "64x", "pat"}, "--tile is '64x'");
   refuses({"--dtype", "f32", "pat"}, "--dtype is 'f32'; known are f16, bf16");
-  refuses({"--merge", "late", "pat"}, "merge is 'late'; known are separate, fused");
+  refuses({"--merge", "late", "pat"}, "merge mode is \"late\"; known: fused, separate");
+  refuses({"--pages", "sorted", "pat"}, "--pages is 'sorted'; known are consecutive, shuffled");
   refuses({"--phases", "1", "pat"}, "--phases is '1'; known are on, off");
   refuses({"--repeat", "0", "pat"}, "--repeat is '0'; an integer >= 1 is needed");
   refuses({"--threads", "4x", "pat"}, "--threads is '4x'");

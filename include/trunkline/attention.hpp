@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "trunkline/batch.hpp"
 #include "trunkline/plan.hpp"
@@ -60,6 +61,9 @@ enum class MergeMode : std::uint8_t {
   kFused,     ///< by the worker that finishes the query's last partial
   kSeparate,  ///< by all workers, after all items
 };
+const char* name_of(MergeMode mode);
+/// \throws Error naming the known ones.
+MergeMode merge_mode_from_name(std::string_view name);
 
 struct CpuOptions {
   MergeMode merge = MergeMode::kFused;

@@ -54,7 +54,9 @@ ForwardMode forward_mode_from_name(std::string_view name);
 struct CudaOptions {
   std::int32_t device = 0;
   ForwardMode forward = ForwardMode::kPersistent;
-  MergeMode merge = MergeMode::kFused;
+  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: faster only where few
+  /// queries have partials (docs/results_gpu.md, suite `merge`).
+  MergeMode merge = MergeMode::kSeparate;
   /// Each resolve() checks in a kernel, and waits for it, that all page ids that the batch's lengths reach are of the
   /// cache. The environment's TRUNKLINE_CHECK=1 turns it on for all executors.
   bool check_pages = false;

@@ -127,9 +127,9 @@ void parse_machine(const std::string& machine, Options& options) {
 // How `run` launches and merges; shape.device is known.
 void understand_launch(const Words& words, Options& options) {
   if (!words.merge.empty()) {
-    options.merge = choose<MergeMode>("--merge", words.merge,
-                                      {{name_of_merge(MergeMode::kFused), MergeMode::kFused},
-                                       {name_of_merge(MergeMode::kSeparate), MergeMode::kSeparate}});
+    options.merge = choose<MergeMode>(
+        "--merge", words.merge,
+        {{name_of(MergeMode::kFused), MergeMode::kFused}, {name_of(MergeMode::kSeparate), MergeMode::kSeparate}});
   }
   if (!words.mode.empty()) {
     constexpr std::string_view kOneTile = "fixed";
@@ -289,10 +289,6 @@ void add_tune_options(CLI::App& app, Options& options) {
 }
 
 }  // namespace
-
-const char* name_of_merge(MergeMode merge) {
-  return merge == MergeMode::kFused ? "fused" : "separate";
-}
 
 std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   Options options;

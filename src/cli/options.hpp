@@ -45,9 +45,6 @@ struct Options {
   bool all = false;  ///< plan: print every node and item
 };
 
-/// "fused" or "separate".
-const char* name_of_merge(MergeMode merge);
-
 /// \return the options, or nothing when help or the version was asked for and printed.
 /// \throws Error naming the option and its value.
 std::optional<Options> parse_command_line(int argc, const char* const* argv);

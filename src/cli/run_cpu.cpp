@@ -99,7 +99,7 @@ class CpuBackend final : public RunBackend {
         executor_(workers, {.merge = merge_}),
         planner_(planning_profile(options, workers)),
         flusher_(llc_bytes, workers),
-        device_{"cpu", cpu_info().model, name_of(executor_.isa()), std::nullopt, name_of_merge(merge_), kTolerance} {}
+        device_{"cpu", cpu_info().model, name_of(executor_.isa()), std::nullopt, name_of(merge_), kTolerance} {}
 
   const RunDevice& device() const override { return device_; }
   Planner& planner() override { return planner_; }

@@ -103,12 +103,12 @@ std::int64_t pool_pages(const Layout& layout) {
   return layout.used + layout.used / 64 + 4;
 }
 
-// For each used page its id: the first entries of a Fisher-Yates shuffle of the pool.
-std::vector<std::int32_t> draw_page_ids(std::int64_t used, std::int64_t pool, std::uint64_t seed) {
+// For each used page its id: the pool's in order, or the first entries of a Fisher-Yates shuffle of them.
+std::vector<std::int32_t> draw_page_ids(std::int64_t used, std::int64_t pool, std::uint64_t seed, PageOrder order) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(pool));
   std::iota(ids.begin(), ids.end(), 0);
   RandomBits random(seed);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(used); ++i) {
+  for (std::size_t i = 0; order == PageOrder::kShuffled && i < static_cast<std::size_t>(used); ++i) {
     std::swap(ids[i], ids[i + random.below(static_cast<std::uint32_t>(ids.size() - i))]);
   }
   ids.resize(static_cast<std::size_t>(used));
@@ -146,14 +146,14 @@ PagedBatchSize paged_batch_size(const PrefixTree& tree, std::int32_t page_size) 
   return size;
 }
 
-PagedBatch lay_out_pages(const PrefixTree& tree, std::int32_t page_size, std::uint64_t seed) {
+PagedBatch lay_out_pages(const PrefixTree& tree, std::int32_t page_size, std::uint64_t seed, PageOrder order) {
   Layout layout = find_layout(tree, page_size);
   const std::int64_t pool = pool_pages(layout);
   if (pool > std::numeric_limits<std::int32_t>::max()) {
     fail(ErrorCode::kUnsupported, "the batch needs ", pool, " pages of ", page_size,
          " tokens; at most 2^31 - 1 are supported: use larger pages");
   }
-  const std::vector<std::int32_t> ids = draw_page_ids(layout.used, pool, seed);
+  const std::vector<std::int32_t> ids = draw_page_ids(layout.used, pool, seed, order);
 
   PagedBatch batch;
   batch.width = layout.width;

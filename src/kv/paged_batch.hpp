@@ -36,11 +36,17 @@ struct PagedBatchSize {
 };
 PagedBatchSize paged_batch_size(const PrefixTree& tree, std::int32_t page_size);
 
+/// Which ids a batch's pages have.
+enum class PageOrder : std::uint8_t {
+  kShuffled,     ///< a random permutation of the pool by `seed`; unused pages are scattered in it
+  kConsecutive,  ///< node after node, as a cache that was filled once has them; unused pages are the last
+};
+
 /// Page j of two requests is the same page when their tokens are the same through its last used token: a page holding
 /// the end of a node is private to each child, as after copy-on-write; requests that end in the same node share all
-/// pages. Drafts lie in pages of their request's own, and so does the part-filled page that they begin in. Page ids are
-/// a random permutation of the pool by `seed`; unused pages are scattered in it. \throws Error as path_tokens, on an
-/// end node out of range, a page size below 1, or more than 2^31 - 1 pages.
-PagedBatch lay_out_pages(const PrefixTree& tree, std::int32_t page_size, std::uint64_t seed);
+/// pages. Drafts lie in pages of their request's own, and so does the part-filled page that they begin in. \throws
+/// Error as path_tokens, on an end node out of range, a page size below 1, or more than 2^31 - 1 pages.
+PagedBatch lay_out_pages(const PrefixTree& tree, std::int32_t page_size, std::uint64_t seed,
+                         PageOrder order = PageOrder::kShuffled);
 
 }  // namespace trunkline

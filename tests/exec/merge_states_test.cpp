@@ -70,6 +70,14 @@ TEST(MergeStatesTest, TwoHalvesOfEachTokenInSixteenBits) {
   }
 }
 
+TEST(MergeStatesTest, ModesHaveNames) {
+  for (const MergeMode mode : {MergeMode::kFused, MergeMode::kSeparate}) {
+    EXPECT_EQ(merge_mode_from_name(name_of(mode)), mode);
+  }
+  expect_error(ErrorCode::kInvalidArgument, "merge mode is \"none\"; known: fused, separate",
+               [] { merge_mode_from_name("none"); });
+}
+
 TEST(MergeStatesTest, FaultsAreNamed) {
   std::mt19937_64 random(7);
   const MergeCase made = make_merge_case(random, 2, 64, {2, 3}, false);

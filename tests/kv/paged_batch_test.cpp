@@ -79,6 +79,15 @@ TEST(LayOutPages, TheSeedAloneDecidesTheIds) {
   EXPECT_NE(lay_out_pages(example(), 1, 3).page_ids, lay_out_pages(example(), 1, 4).page_ids);
 }
 
+TEST(LayOutPages, ConsecutivePagesFollowTheNodes) {
+  const PagedBatch batch = lay_out_pages(example(), 16, 1, PageOrder::kConsecutive);
+  EXPECT_THAT(row_pages(batch, 0), ElementsAre(0, 1));
+  EXPECT_THAT(row_pages(batch, 1), ElementsAre(0, 2, 3, 4));
+  EXPECT_THAT(row_pages(batch, 2), ElementsAre(0, 5));
+  EXPECT_THAT(row_pages(batch, 3), ElementsAre(0, 6));
+  EXPECT_EQ(lay_out_pages(example(), 16, 2, PageOrder::kConsecutive).page_ids, batch.page_ids) << "whatever the seed";
+}
+
 TEST(LayOutPages, SizeIsKnownWithoutLayingOut) {
   for (const std::int32_t page_size : {1, 3, 16, 24, 128}) {
     const PagedBatch batch = lay_out_pages(example(), page_size, 1);

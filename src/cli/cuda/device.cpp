@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "cli/cuda/read_kernels.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -44,6 +45,32 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
+std::deque<Graph> capture(const Stream& stream, std::span<const Enqueue> works) {
+  std::deque<Graph> graphs;
+  for (const Enqueue& work : works) graphs.emplace_back(stream.get(), work);
+  return graphs;
+}
+
+std::vector<std::vector<double>> time_replays(const Stream& stream, int repeats, const std::deque<Graph>& graphs,
+                                              const std::function<void(std::size_t)>& before) {
+  const Event begin;
+  const Event end;
+  std::vector<std::vector<double>> us(graphs.size());
+  for (int i = -kWarmUps; i < repeats; ++i) {
+    for (std::size_t work = 0; work < graphs.size(); ++work) {
+      before(work);
+      check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
+      graphs[work].launch(stream.get());
+      check(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+      check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+      if (i >= 0) us[work].push_back(static_cast<double>(milliseconds) * 1e3);
+    }
+  }
+  return us;
+}
+
 }  // namespace
 
 void check(cudaError_t error, const char* what) {
@@ -59,44 +86,44 @@ DeviceArray::DeviceArray(const void* host, std::size_t bytes) : DeviceArray(byte
   check(cudaMemcpy(data_, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
 }
 
-ColdTimer::ColdTimer() : flush_(kFlushBytes) {}
+ReplayTimer::ReplayTimer() : flush_(kFlushBytes), sink_(sizeof(std::uint32_t)) {
+  int device = 0;
+  int sms = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  sms_ = sms;
+  check(cudaMemset(flush_.data(), 0, kFlushBytes), "cudaMemset");
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
 
-std::size_t ColdTimer::bytes() {
+std::size_t ReplayTimer::bytes() {
   return kFlushBytes;
 }
 
-void ColdTimer::flush(const Stream& stream) {
-  check(cudaMemsetAsync(flush_.data(), 0, kFlushBytes, stream.get()), "cudaMemsetAsync");
+void ReplayTimer::flush(const Stream& stream) {
+  check(launch_stream_read(flush_.data(), kFlushBytes, 1, sms_, sink_.data(), stream.get()), "launching a read");
 }
 
-std::vector<double> ColdTimer::replay(const Stream& stream, int repeats, const Enqueue& enqueue) {
+std::vector<double> ReplayTimer::replay(const Stream& stream, int repeats, const Enqueue& enqueue) {
   return std::move(replay_in_turn(stream, repeats, {&enqueue, 1}).front());
 }
 
-std::vector<std::vector<double>> ColdTimer::replay_in_turn(const Stream& stream, int repeats,
-                                                           std::span<const Enqueue> works, Caches caches) {
-  std::deque<Graph> graphs;
-  for (const Enqueue& work : works) graphs.emplace_back(stream.get(), work);
-  const Event begin;
-  const Event end;
-  std::vector<std::vector<double>> us(works.size());
-  for (int i = -kWarmUps; i < repeats; ++i) {
-    for (std::size_t work = 0; work < works.size(); ++work) {
-      if (caches == Caches::kCold) {
-        flush(stream);
-      } else {
-        graphs[work].launch(stream.get());
-      }
-      check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
+std::vector<std::vector<double>> ReplayTimer::replay_in_turn(const Stream& stream, int repeats,
+                                                             std::span<const Enqueue> works, Caches caches) {
+  const std::deque<Graph> graphs = capture(stream, works);
+  return time_replays(stream, repeats, graphs, [&](std::size_t work) {
+    if (caches == Caches::kCold) {
+      flush(stream);
+    } else {
       graphs[work].launch(stream.get());
-      check(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
-      check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
-      if (i >= 0) us[work].push_back(static_cast<double>(milliseconds) * 1e3);
     }
-  }
-  return us;
+  });
+}
+
+std::vector<std::vector<double>> ReplayTimer::replay_in_turn(const Stream& stream, int repeats,
+                                                             std::span<const Enqueue> works, const Enqueue& before) {
+  const std::deque<Graph> graphs = capture(stream, works);
+  return time_replays(stream, repeats, graphs, [&](std::size_t) { before(stream.get()); });
 }
 
 }  // namespace trunkline::cli

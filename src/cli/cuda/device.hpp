@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -46,24 +47,31 @@ using Enqueue = std::function<void(cudaStream_t)>;
 enum class Caches { kCold, kWarm };
 
 /// Replays captured work and takes its time on the GPU.
-class ColdTimer {
+class ReplayTimer {
  public:
-  ColdTimer();
+  /// For the calling thread's device.
+  ReplayTimer();
   /// Microseconds between two events around each replay of what `enqueue` puts on a stream, after 3 that are not
-  /// counted. Before each, 512 MiB are written, several times the L2 cache: nothing of the tensors is left in it, and
-  /// the host is ahead of the device when the first event comes.
+  /// counted. Before each, 512 MiB are read, several times the L2 cache: nothing of the tensors, the plan or the page
+  /// table is left in it, and nothing that would have to be written back while the replay reads; and the host is ahead
+  /// of the device when the first event comes.
   std::vector<double> replay(const Stream& stream, int repeats, const Enqueue& enqueue);
   /// The same of several works, taken in turn. Warm: each timed replay follows one of the same work that is not timed,
-  /// in place of the writing.
+  /// in place of the reading.
   std::vector<std::vector<double>> replay_in_turn(const Stream& stream, int repeats, std::span<const Enqueue> works,
                                                   Caches caches = Caches::kCold);
-  /// Enqueues the writing.
+  /// The same, with `before` enqueued in place of the reading. It must take some 50 us, for the host to get ahead.
+  std::vector<std::vector<double>> replay_in_turn(const Stream& stream, int repeats, std::span<const Enqueue> works,
+                                                  const Enqueue& before);
+  /// Enqueues the reading.
   void flush(const Stream& stream);
   /// Bytes of device memory that a timer holds.
   static std::size_t bytes();
 
  private:
+  std::int32_t sms_ = 0;
   DeviceArray flush_;
+  DeviceArray sink_;
 };
 
 }  // namespace trunkline::cli

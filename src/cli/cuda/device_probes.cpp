@@ -67,7 +67,7 @@ DeviceProbes::Tensors::Tensors(std::int64_t most_of_pages, std::int64_t most_of_
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-DeviceProbes::DeviceProbes(std::int32_t device, const MachineProfile& profile, ColdTimer& timer, const Stream& stream)
+DeviceProbes::DeviceProbes(std::int32_t device, const MachineProfile& profile, ReplayTimer& timer, const Stream& stream)
     : timer_(timer),
       stream_(stream),
       executor_(CudaOptions{.device = device}),

@@ -16,7 +16,7 @@ namespace trunkline::cli {
 class DeviceProbes {
  public:
   /// \param profile for planning: tiles, workers
-  DeviceProbes(std::int32_t device, const MachineProfile& profile, ColdTimer& timer, const Stream& stream);
+  DeviceProbes(std::int32_t device, const MachineProfile& profile, ReplayTimer& timer, const Stream& stream);
 
   CostTimes cost_times();
   /// \param costs of what is no item's own
@@ -41,7 +41,7 @@ class DeviceProbes {
   CostTimes::Cut time_cut(std::int32_t roots, std::int32_t queries);
   AttentionArgs args_for(const AttentionShape& shape) const;
 
-  ColdTimer& timer_;
+  ReplayTimer& timer_;
   const Stream& stream_;
   CudaExecutor executor_;
   Planner planner_;

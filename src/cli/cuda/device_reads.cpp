@@ -15,7 +15,7 @@ constexpr int kRepeats = 15;
 
 }  // namespace
 
-DeviceReads::DeviceReads(ColdTimer& timer, const Stream& stream, std::int32_t sms)
+DeviceReads::DeviceReads(ReplayTimer& timer, const Stream& stream, std::int32_t sms)
     : timer_(timer), stream_(stream), sms_(sms), buffer_(kBufferBytes), sink_(sizeof(std::uint32_t)) {
   check(cudaMemset(buffer_.data(), 1, kBufferBytes), "cudaMemset");
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");

@@ -12,7 +12,7 @@ namespace trunkline::cli {
 /// Holds 1 GiB of device memory.
 class DeviceReads {
  public:
-  DeviceReads(ColdTimer& timer, const Stream& stream, std::int32_t sms);
+  DeviceReads(ReplayTimer& timer, const Stream& stream, std::int32_t sms);
 
   /// Slope and intercept of cold streaming reads by all SMs.
   TransferFit stream_rate();
@@ -25,7 +25,7 @@ class DeviceReads {
   double stream_us(std::size_t bytes, int passes, Caches caches);
   double chain_us(std::size_t bytes, int reads);
 
-  ColdTimer& timer_;
+  ReplayTimer& timer_;
   const Stream& stream_;
   std::int32_t sms_;
   DeviceArray buffer_;

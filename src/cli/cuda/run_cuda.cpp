@@ -25,7 +25,7 @@ constexpr OracleError kCudaTolerance{5e-3, 1e-3};
 struct CudaRunner {
   CudaExecutor executor;
   Stream stream;
-  ColdTimer timer;
+  ReplayTimer timer;
   MachineRates rates;
 
   void wait(const char* what) const { check(cudaStreamSynchronize(stream.get()), what); }
@@ -183,9 +183,9 @@ CudaOptions cuda_options(const Options& options) {
 
 RunDevice describe(const Options& options) {
   const CudaDeviceInfo info = cuda_device_info(options.cuda.device);
-  return {concat("cuda:", options.cuda.device),       info.name,
-          concat("sm_", info.major, info.minor),      options.one_tile ? "fixed" : name_of(options.cuda.forward),
-          name_of_merge(cuda_options(options).merge), kCudaTolerance};
+  return {concat("cuda:", options.cuda.device),  info.name,
+          concat("sm_", info.major, info.minor), options.one_tile ? "fixed" : name_of(options.cuda.forward),
+          name_of(cuda_options(options).merge),  kCudaTolerance};
 }
 
 // Of the kernel that takes all tiles; 1 an SM where the driver does not say.
@@ -228,7 +228,7 @@ std::int64_t free_device_bytes() {
   std::size_t free = 0;
   std::size_t total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return static_cast<std::int64_t>(free) - static_cast<std::int64_t>(ColdTimer::bytes());
+  return static_cast<std::int64_t>(free) - static_cast<std::int64_t>(ReplayTimer::bytes());
 }
 
 }  // namespace

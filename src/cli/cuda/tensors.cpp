@@ -1,11 +1,15 @@
 #include "cli/cuda/tensors.hpp"
 
+#include <algorithm>
 #include <span>
+
+#include "cli/cuda/replay_kernels.hpp"
 
 namespace trunkline::cli {
 namespace {
 
 constexpr int kNanByte = 0xFF;  // four of them are a NaN
+constexpr double kSpinUs = 50;  // a graph is launched and two events are recorded within 20
 
 std::size_t query_elements(const AttentionShape& shape, const PagedBatch& paged) {
   return static_cast<std::size_t>(paged.view().total_queries()) * static_cast<std::size_t>(shape.q_heads) *
@@ -16,28 +20,56 @@ std::size_t cache_bytes(const CacheView& cache, const AttentionShape& shape, con
   return static_cast<std::size_t>(paged.num_pages * cache.page_stride) * size_of(shape.dtype);
 }
 
+DeviceArray repeated(const void* host, std::size_t bytes, std::int32_t copies) {
+  DeviceArray array(bytes * static_cast<std::size_t>(copies));
+  auto* to = static_cast<std::byte*>(array.data());
+  check(cudaMemcpy(to, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  for (std::int32_t copy = 1; copy < copies; ++copy) {
+    check(cudaMemcpy(to + static_cast<std::size_t>(copy) * bytes, to, bytes, cudaMemcpyDeviceToDevice), "cudaMemcpy");
+  }
+  return array;
+}
+
 }  // namespace
 
+std::int32_t rotated_copies(std::int64_t kv_bytes) {
+  constexpr std::int64_t kRotated = 400'000'000;
+  constexpr std::int64_t kOneIsEnough = 2'500'000'000;
+  if (kv_bytes >= kOneIsEnough) return 1;
+  return static_cast<std::int32_t>(kRotated / std::max<std::int64_t>(kv_bytes, 1 << 16)) + 2;
+}
+
 // Streams that do not wait for the default one read what is copied, here and below.
-DeviceTable::DeviceTable(const PagedBatch& paged)
-    : ids_(paged.page_ids.data(), paged.page_ids.size() * sizeof(std::int32_t)),
+DeviceTable::DeviceTable(const PagedBatch& paged, std::int32_t copies)
+    : entries_(paged.page_ids.size()),
+      copy_pages_(static_cast<std::int32_t>(paged.num_pages)),
+      first_ids_(paged.page_ids.data(), entries_ * sizeof(std::int32_t)),
+      ids_(paged.page_ids.data(), entries_ * sizeof(std::int32_t)),
       kv_lens_(paged.kv_lens.data(), paged.kv_lens.size() * sizeof(std::int32_t)) {
-  const std::span<const std::int32_t> ids(static_cast<const std::int32_t*>(ids_.data()), paged.page_ids.size());
+  const std::span<const std::int32_t> ids(static_cast<const std::int32_t*>(ids_.data()), entries_);
   batch_.pages = PageTable::dense(ids, static_cast<std::int32_t>(paged.kv_lens.size()), paged.width, paged.page_size);
   batch_.kv_lens = static_cast<const std::int32_t*>(kv_lens_.data());
-  batch_.num_pages = paged.num_pages;
+  batch_.num_pages = paged.num_pages * copies;
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged)
-    : out_bytes_(query_elements(shape, paged) * sizeof(float)),
+void DeviceTable::move_to(std::int32_t copy, cudaStream_t stream) const {
+  check(launch_shift_ids(static_cast<const std::int32_t*>(first_ids_.data()), static_cast<std::int32_t*>(ids_.data()),
+                         entries_, copy_pages_, copy * copy_pages_, stream),
+        "launching a change of page ids");
+}
+
+DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged,
+                             std::int32_t copies)
+    : copies_(copies),
+      out_bytes_(query_elements(shape, paged) * sizeof(float)),
       lse_bytes_(out_bytes_ / static_cast<std::size_t>(shape.head_dim)),
       q_(host.q, query_elements(shape, paged) * size_of(shape.dtype)),
-      k_(host.k.data, cache_bytes(host.k, shape, paged)),
-      v_(host.v.data, cache_bytes(host.v, shape, paged)),
+      k_(repeated(host.k.data, cache_bytes(host.k, shape, paged), copies)),
+      v_(repeated(host.v.data, cache_bytes(host.v, shape, paged), copies)),
       out_(out_bytes_),
       lse_(lse_bytes_),
-      table_(paged),
+      table_(paged, copies),
       args_(host) {
   args_.q = q_.data();
   args_.k.data = k_.data();
@@ -45,6 +77,12 @@ DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& sh
   args_.out = out_.data();
   args_.lse = static_cast<float*>(lse_.data());
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+void DeviceTensors::rotate(cudaStream_t stream) {
+  copy_ = (copy_ + 1) % copies_;
+  table_.move_to(copy_, stream);
+  check(launch_spin(kSpinUs, stream), "launching a wait");
 }
 
 void DeviceTensors::download(const AttentionArgs& host) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "cli/cuda/device.hpp"
 #include "kv/paged_batch.hpp"
@@ -10,13 +11,18 @@
 
 namespace trunkline::cli {
 
-/// A batch's page table and lengths.
+/// A batch's page table and lengths, of a cache of which there may be several copies.
 class DeviceTable {
  public:
-  explicit DeviceTable(const PagedBatch& paged);
+  explicit DeviceTable(const PagedBatch& paged, std::int32_t copies = 1);
   const CudaBatch& batch() const { return batch_; }
+  /// Enqueues: the ids become those of a copy.
+  void move_to(std::int32_t copy, cudaStream_t stream) const;
 
  private:
+  std::size_t entries_;
+  std::int32_t copy_pages_;
+  DeviceArray first_ids_;  // of the first copy
   DeviceArray ids_;
   DeviceArray kv_lens_;
   CudaBatch batch_;
@@ -26,11 +32,17 @@ class DeviceTable {
 class DeviceTensors {
  public:
   /// \param host O is in fp32, and there is an LSE
-  DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged);
+  /// \param copies of K and V, side by side
+  DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged,
+                std::int32_t copies = 1);
 
   /// As `host` had them, but on the device.
   const AttentionArgs& args() const { return args_; }
   const CudaBatch& batch() const { return table_.batch(); }
+
+  /// Enqueues: what is run next reads the next copy of K and V, and 50 us of waiting. For ReplayTimer: K and V are then
+  /// cold, but Q, plan and page table are not, as published figures of attention kernels are mostly taken.
+  void rotate(cudaStream_t stream);
 
   /// Copies O and the LSE to where `host` has them.
   void download(const AttentionArgs& host) const;
@@ -38,6 +50,8 @@ class DeviceTensors {
   void poison() const;
 
  private:
+  std::int32_t copies_;
+  std::int32_t copy_ = 0;
   std::size_t out_bytes_;
   std::size_t lse_bytes_;
   DeviceArray q_;
@@ -48,6 +62,10 @@ class DeviceTensors {
   DeviceTable table_;
   AttentionArgs args_;
 };
+
+/// Copies of K and V of which one is cold when its turn comes again: together more than 400 MB, unless one has 2.5 GB.
+/// \param kv_bytes of one copy, K and V together
+std::int32_t rotated_copies(std::int64_t kv_bytes);
 
 /// Device memory for one plan, given back to the executor before it is freed.
 class DeviceWorkspace {

@@ -13,7 +13,7 @@
 namespace trunkline::cli {
 namespace {
 
-void measure_reads(const CudaDeviceInfo& info, ColdTimer& timer, const Stream& stream, Progress& progress,
+void measure_reads(const CudaDeviceInfo& info, ReplayTimer& timer, const Stream& stream, Progress& progress,
                    DeviceMeasurement& measured) {
   DeviceReads reads(timer, stream, info.sms);
   progress.step("timing streaming reads");
@@ -32,7 +32,7 @@ Tuned tune_cuda(std::int32_t device) {
   const MachineProfile known = cuda_profile(device);
   Progress progress(kSteps, std::cerr, stderr_is_terminal());
   const Stream stream;
-  ColdTimer timer;
+  ReplayTimer timer;
   DeviceMeasurement measured;
   measure_reads(info, timer, stream, progress, measured);
   progress.step("timing launches, items and partials");
