@@ -108,9 +108,9 @@ void try_batch(ByteReader& reader) {
   batch.num_pages = reader.number();
   const Forest forest = build_forest(batch, (optional & 8) != 0 ? IdCheck::kAllPages : IdCheck::kNone);
   require_valid(forest);
-  // The slow forest looks at every token, and one request may claim two billion.
+  // The slow forest looks at every token and query, and one request may claim two billion.
   constexpr std::int64_t kMaxTokens = 4096;
-  if (forest.total_tokens > kMaxTokens) return;
+  if (forest.total_tokens > kMaxTokens || batch.total_queries() > kMaxTokens) return;
   if (to_text(forest) != to_text(brute_forest(batch))) throw std::logic_error(to_text(forest));
 }
 
