@@ -40,6 +40,14 @@ def checked_rows(path: pathlib.Path) -> list[dict]:
     return rows
 
 
+def built_from(environment: dict) -> str:
+    """The commit that the run's binaries name."""
+    commit = environment["commit"]
+    if commit == "unknown" or commit.endswith("-dirty"):
+        raise SystemExit(f"tests.txt: binaries of {commit}; tests are filed of a commit only")
+    return git("rev-parse", commit)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path, help="folder of *.jsonl files and environment.json of a run")
@@ -49,12 +57,12 @@ def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     for path, rows in found.items():
         trees = trees_of(rows[0]["commit"])
-        lines = [json.dumps({**row, **environment, **trees}) for row in rows]
+        lines = [json.dumps({**environment, **row, **trees}) for row in rows]
         (RESULTS / path.name).write_text("\n".join(lines) + "\n")
         print(f"{RESULTS / path.name}: {len(rows)} rows")
     tests = given.out / "tests.txt"
     if tests.exists():
-        commit = git("rev-parse", "HEAD")
+        commit = built_from(environment)
         record = {**environment, **trees_of(commit), "commit": commit, "output": tests.read_text().splitlines()}
         (RESULTS / "tests.json").write_text(json.dumps(record, indent=1) + "\n")
 

@@ -38,9 +38,9 @@ def tests_line() -> str:
     passed = next((line.split("]")[1].strip(" .") for line in tests["output"] if "PASSED" in line), "none")
     tools = [line for line in tests["output"] if "SUMMARY" in line]
     clean = sum(": 0 " in line for line in tools)
-    return (
-        f"Tests on commit {tests['commit'][:12]}: {passed} passed; of {len(tools)} sanitizers, {clean} found nothing."
-    )
+    sanitizers = f"of {len(tools)} sanitizers, {clean} found nothing" if tools else "no sanitizer was run on it"
+    scaled = " with a share of the random cases" if "TEST_SCALE" in tests["command"] else ""
+    return f"Tests on commit {tests['commit'][:12]}{scaled}: {passed} passed; {sanitizers}."
 
 
 def comparisons(files: dict[str, list[dict]]) -> str:

@@ -16,7 +16,7 @@ failed=0
 
 query() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
 cat >"$out/environment.json" <<JSON
-{"command": "$(echo scripts/gpu_bench.sh BUILD OUT "${@:3}")", "gpu": "$(query name)", "driver": "$(query driver_version)",
+{"command": "$(echo scripts/gpu_bench.sh BUILD OUT "${@:3}")", "commit": "$("$build/src/cli/trunkline" --version | sed 's/.*(\(.*\))/\1/')", "gpu": "$(query name)", "driver": "$(query driver_version)",
  "sm_clock": "$(query clocks.sm)", "memory_clock": "$(query clocks.mem)"}
 JSON
 

@@ -34,7 +34,7 @@ double host_us(const cli::Stream& stream, int repeat, const std::function<void()
   std::vector<double> us;
   for (int i = -kHostWarmUps; i < repeat; ++i) {
     const double taken = cli::time_us(enqueue);
-    cli::check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    cli::check_cuda(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
     if (i >= 0) us.push_back(taken);
   }
   return median(std::move(us));
@@ -96,7 +96,7 @@ struct CaseRun::Ready {
   void run(cudaStream_t on) const { executor.run(tensors.args(), workspace.data(), on); }
   void run_and_wait() const {
     run(stream.get());
-    cli::check(cudaStreamSynchronize(stream.get()), "attention");
+    cli::check_cuda(cudaStreamSynchronize(stream.get()), "attention");
   }
 
   // When and where each task of some replays ran.
@@ -104,15 +104,15 @@ struct CaseRun::Ready {
     const std::size_t count = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);
     const std::size_t bytes = count * sizeof(CudaTaskTime);
     const cli::DeviceArray times(bytes);
-    cli::check(cudaMemset(times.data(), 0, bytes), "cudaMemset");
-    cli::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
+    cli::check_cuda(cudaMemset(times.data(), 0, bytes), "cudaMemset");
+    cli::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
     executor.record_tasks(workspace.data(), static_cast<CudaTaskTime*>(times.data()), count);
     run_and_wait();  // kernels that record are loaded when first launched, which a capture may not
     const cli::Enqueue replayed = [this](cudaStream_t on) { run(on); };
     std::vector<std::vector<CudaTaskTime>> replays(kRecordedReplays, std::vector<CudaTaskTime>(count));
     for (std::vector<CudaTaskTime>& tasks : replays) {
       timer.replay_in_turn(stream, 1, {&replayed, 1}, before);
-      cli::check(cudaMemcpy(tasks.data(), times.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+      cli::check_cuda(cudaMemcpy(tasks.data(), times.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
     }
     executor.record_tasks(workspace.data(), nullptr, 0);
     return replays;
@@ -228,9 +228,9 @@ std::vector<Json> CaseRun::run_once(const std::vector<Method>& methods) {
   std::vector<Json> rows;
   for (const std::unique_ptr<Ready>& ready : prepare(methods)) {
     ready->run_and_wait();
-    cli::check(cudaProfilerStart(), "cudaProfilerStart");
+    cli::check_cuda(cudaProfilerStart(), "cudaProfilerStart");
     ready->run_and_wait();
-    cli::check(cudaProfilerStop(), "cudaProfilerStop");
+    cli::check_cuda(cudaProfilerStop(), "cudaProfilerStop");
     rows.push_back(plan_row(test_, ready->method, ready->plan));
     rows.back()["device"] = machine_.device.name;
   }

@@ -54,8 +54,8 @@ ForwardMode forward_mode_from_name(std::string_view name);
 struct CudaOptions {
   std::int32_t device = 0;
   ForwardMode forward = ForwardMode::kPersistent;
-  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: faster only where few
-  /// queries have partials (docs/results_gpu.md, suite `merge`).
+  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.2x and 2.2x the
+  /// time on the two trees with partials that were measured (docs/results_gpu.md, suite `merge`).
   MergeMode merge = MergeMode::kSeparate;
   /// Each resolve() checks in a kernel, and waits for it, that all page ids that the batch's lengths reach are of the
   /// cache. The environment's TRUNKLINE_CHECK=1 turns it on for all executors.
@@ -131,7 +131,9 @@ class CudaExecutor {
 };
 
 /// Merges attention states on a device, on a stream: merge_states of trunkline/attention.hpp, all pointers on the
-/// device. Launches only; capturable. \throws Error as merge_states, and when CUDA or the device cannot be used.
+/// device. Launches only; capturable. States and outputs must be aligned to 16 bytes, with strides that are multiples
+/// of 16 bytes. \throws Error as merge_states, but lists and slots on the device are not checked; on misaligned
+/// tensors; when CUDA or the device cannot be used.
 void cuda_merge_states(const MergeStates& states, std::int32_t device, void* stream);
 
 }  // namespace trunkline

@@ -94,7 +94,8 @@ Tuned tuned_device(const MachineProfile& known, const std::string& device_name, 
   profile.tile_steps = tile_steps_of(measured.tile_times);
   const double misfit = fit_overlap(profile, measured.cached);
   tuned.sources["memory_overlap"] = tuned.sources["flop_efficiency"] =
-      concat("fitted to measured items: cost_table, and items of 4,096 tokens in the L2 cache; a factor ",
+      concat("fitted to measured items: cost_table",
+             measured.cached.rows.empty() ? "" : ", and items of 4,096 tokens in the L2 cache", "; a factor ",
              fixed(misfit, 2), " off in the mean");
   name_measured(measured, tuned.sources);
   name_others(tuned.sources);

@@ -102,6 +102,13 @@ TEST(CudaHost, UploadsRowsInPlaceOfSlots) {
     const WorkItem& item = reinterpret_cast<const WorkItem*>(at + layout.items)[i];
     EXPECT_EQ(item.tile, (TileShape{plan.items[i].tile.m, 32})) << "the kernel's own n";
   }
+  ASSERT_GT(plan.partials, 0);
+  for (std::size_t merge = 0; merge < plan.merge_queries.size(); ++merge) {
+    for (std::int32_t i = plan.merge_begin[merge]; i < plan.merge_begin[merge + 1]; ++i) {
+      const std::int32_t slot = plan.merge_slots[static_cast<std::size_t>(i)];
+      EXPECT_EQ(reinterpret_cast<const std::int32_t*>(at + layout.partial_merges)[slot], static_cast<int>(merge));
+    }
+  }
   for (int queue = 0; queue < cuda::kMaxQueues; ++queue) {
     EXPECT_EQ(reinterpret_cast<const cuda::QueueCounters*>(at + layout.queues)[queue].next_task, 0);
   }

@@ -54,5 +54,36 @@ TEST_F(CudaTaskTimes, EveryTaskOnceInEveryWay) {
   }
 }
 
+// What is recorded, and whether there is room for it, outlives the plan.
+TEST_F(CudaTaskTimes, LargerPlansAreRecordedToo) {
+  const PagedBatch few = lay_out_pages(tree_from_levels("2/200"), 16, 3);
+  const PagedBatch more = lay_out_pages(tree_from_levels("9/200"), 16, 3);
+  const AttentionShape shape = make_shape(1, 4, 64, 16);
+  const AttentionCase test(shape, more.view());
+  const auto flat_plan = [&](const PagedBatch& paged) {
+    return make_plan(build_forest(paged.view()), on_cuda(shape), cutting_gpu_profile(1),
+                     options_of(Policy::kFlat, KvSplit::kNone));
+  };
+  const Plan first = flat_plan(few);
+  const Plan second = flat_plan(more);
+  CudaExecutor executor;
+  const DeviceMemory workspace(executor.workspace_bytes(second));
+  const DeviceMemory times(second.items.size() * sizeof(CudaTaskTime));
+  const DeviceBatch on_device(test.batch());
+  const DeviceTensors tensors(test);
+  executor.upload(first, few.view(), workspace.data(), workspace.size(), nullptr);
+  executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), first.items.size());
+  expect_error(ErrorCode::kWorkspace, "the plan has 9 tasks",
+               [&] { executor.upload(second, test.batch(), workspace.data(), workspace.size(), nullptr); });
+  executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), second.items.size());
+  executor.upload(second, test.batch(), workspace.data(), workspace.size(), nullptr);
+  executor.resolve(on_device.view(), workspace.data(), nullptr);
+  executor.run(tensors.args(), workspace.data(), nullptr);
+  std::vector<CudaTaskTime> got(second.items.size());
+  times.download(got.data());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].item, second.schedule[i]);
+  executor.release(workspace.data());
+}
+
 }  // namespace
 }  // namespace trunkline::testing

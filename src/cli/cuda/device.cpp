@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "cli/cuda/read_kernels.hpp"
+#include "cli/cuda/replay_kernels.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -14,7 +15,7 @@ constexpr int kWarmUps = 3;
 
 class Event {
  public:
-  Event() { check(cudaEventCreate(&event_), "cudaEventCreate"); }
+  Event() { check_cuda(cudaEventCreate(&event_), "cudaEventCreate"); }
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -27,10 +28,10 @@ class Event {
 class Graph {
  public:
   Graph(cudaStream_t stream, const Enqueue& enqueue) {
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     enqueue(stream);
-    check(cudaStreamEndCapture(stream, &graph_), "cudaStreamEndCapture");
-    check(cudaGraphInstantiate(&exec_, graph_, 0), "cudaGraphInstantiate");
+    check_cuda(cudaStreamEndCapture(stream, &graph_), "cudaStreamEndCapture");
+    check_cuda(cudaGraphInstantiate(&exec_, graph_, 0), "cudaGraphInstantiate");
   }
   ~Graph() {
     cudaGraphExecDestroy(exec_);
@@ -38,7 +39,7 @@ class Graph {
   }
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
-  void launch(cudaStream_t stream) const { check(cudaGraphLaunch(exec_, stream), "cudaGraphLaunch"); }
+  void launch(cudaStream_t stream) const { check_cuda(cudaGraphLaunch(exec_, stream), "cudaGraphLaunch"); }
 
  private:
   cudaGraph_t graph_ = nullptr;
@@ -59,12 +60,12 @@ std::vector<std::vector<double>> time_replays(const Stream& stream, int repeats,
   for (int i = -kWarmUps; i < repeats; ++i) {
     for (std::size_t work = 0; work < graphs.size(); ++work) {
       before(work);
-      check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
+      check_cuda(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
       graphs[work].launch(stream.get());
-      check(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
-      check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+      check_cuda(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+      check_cuda(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
       float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+      check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
       if (i >= 0) us[work].push_back(static_cast<double>(milliseconds) * 1e3);
     }
   }
@@ -73,27 +74,22 @@ std::vector<std::vector<double>> time_replays(const Stream& stream, int repeats,
 
 }  // namespace
 
-void check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  fail(ErrorCode::kInternal, what, " failed: ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
-}
-
 DeviceArray::DeviceArray(std::size_t bytes) {
-  check(cudaMalloc(&data_, bytes > 0 ? bytes : 1), "cudaMalloc");
+  check_cuda(cudaMalloc(&data_, bytes > 0 ? bytes : 1), "cudaMalloc");
 }
 
 DeviceArray::DeviceArray(const void* host, std::size_t bytes) : DeviceArray(bytes) {
-  check(cudaMemcpy(data_, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  check_cuda(cudaMemcpy(data_, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
 }
 
 ReplayTimer::ReplayTimer() : flush_(kFlushBytes), sink_(sizeof(std::uint32_t)) {
   int device = 0;
   int sms = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
   sms_ = sms;
-  check(cudaMemset(flush_.data(), 0, kFlushBytes), "cudaMemset");
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check_cuda(cudaMemset(flush_.data(), 0, kFlushBytes), "cudaMemset");
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 std::size_t ReplayTimer::bytes() {
@@ -101,7 +97,7 @@ std::size_t ReplayTimer::bytes() {
 }
 
 void ReplayTimer::flush(const Stream& stream) {
-  check(launch_stream_read(flush_.data(), kFlushBytes, 1, sms_, sink_.data(), stream.get()), "launching a read");
+  check_cuda(launch_stream_read(flush_.data(), kFlushBytes, 1, sms_, sink_.data(), stream.get()), "launching a read");
 }
 
 std::vector<double> ReplayTimer::replay(const Stream& stream, int repeats, const Enqueue& enqueue) {
@@ -116,6 +112,7 @@ std::vector<std::vector<double>> ReplayTimer::replay_in_turn(const Stream& strea
       flush(stream);
     } else {
       graphs[work].launch(stream.get());
+      check_cuda(launch_spin(kSpinUs, stream.get()), "launching a wait");
     }
   });
 }

@@ -9,10 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "exec/cuda/device.hpp"
+
 namespace trunkline::cli {
 
-/// \throws Error with CUDA's name of the failure.
-void check(cudaError_t error, const char* what);
+using cuda::check_cuda;
 
 class DeviceArray {
  public:
@@ -31,7 +32,7 @@ class DeviceArray {
 
 class Stream {
  public:
-  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
+  Stream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
   ~Stream() { cudaStreamDestroy(stream_); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -40,6 +41,9 @@ class Stream {
  private:
   cudaStream_t stream_ = nullptr;
 };
+
+/// Within which the host launches a graph and records two events.
+inline constexpr double kSpinUs = 50;
 
 /// Puts work on a stream; it is captured.
 using Enqueue = std::function<void(cudaStream_t)>;
@@ -57,7 +61,7 @@ class ReplayTimer {
   /// of the device when the first event comes.
   std::vector<double> replay(const Stream& stream, int repeats, const Enqueue& enqueue);
   /// The same of several works, taken in turn. Warm: each timed replay follows one of the same work that is not timed,
-  /// in place of the reading.
+  /// and a wait, in place of the reading.
   std::vector<std::vector<double>> replay_in_turn(const Stream& stream, int repeats, std::span<const Enqueue> works,
                                                   Caches caches = Caches::kCold);
   /// The same, with `before` enqueued in place of the reading. It must take some 50 us, for the host to get ahead.

@@ -19,7 +19,8 @@ constexpr std::int32_t kSweptRows[] = {1, 4, 8, 16, 32, 64, 128};
 constexpr std::int32_t kLongTokens = 32768;
 constexpr std::int32_t kShortTokens = 8192;
 constexpr std::int32_t kCutTokens = 1024;
-constexpr std::int32_t kCachedTokens = 4096;  // 16 MiB, which any L2 cache of compute capability 8.0 and later holds
+constexpr std::int32_t kCachedTokens = 4096;                  // 16 MiB
+constexpr std::int64_t kLeastCache = std::int64_t{32} << 20;  // that holds them beside what else is read
 constexpr std::int32_t kMostQueries = kSweptRows[std::size(kSweptRows) - 1] / kMostProbeGroup;
 
 /// Elements of ordinary size, in copies of one block.
@@ -29,9 +30,9 @@ DeviceArray filled(std::size_t bytes) {
   fill_probe_elements(block.data(), block.size());
   DeviceArray array(bytes);
   for (std::size_t at = 0; at < bytes; at += block.size()) {
-    check(cudaMemcpy(static_cast<std::byte*>(array.data()) + at, block.data(), std::min(block.size(), bytes - at),
-                     cudaMemcpyHostToDevice),
-          "cudaMemcpy");
+    check_cuda(cudaMemcpy(static_cast<std::byte*>(array.data()) + at, block.data(), std::min(block.size(), bytes - at),
+                          cudaMemcpyHostToDevice),
+               "cudaMemcpy");
   }
   return array;
 }
@@ -64,7 +65,7 @@ DeviceProbes::Tensors::Tensors(std::int64_t most_of_pages, std::int64_t most_of_
       k(filled(static_cast<std::size_t>(pages * kProbePageBytes))),
       v(filled(static_cast<std::size_t>(pages * kProbePageBytes))),
       out(static_cast<std::size_t>(requests * kProbeQueryBytes)) {
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 DeviceProbes::DeviceProbes(std::int32_t device, const MachineProfile& profile, ReplayTimer& timer, const Stream& stream)
@@ -97,7 +98,7 @@ DeviceProbes::Timed DeviceProbes::time(const ProbeTree& tree, std::int32_t group
   executor_.upload(probe.plan(), probe.batch(), workspace.data(), workspace.bytes(), stream_.get());
   executor_.resolve(table.batch(), workspace.data(), stream_.get());
   run(stream_.get());  // loads the kernels, which is not for a capture
-  check(cudaStreamSynchronize(stream_.get()), "attention");
+  check_cuda(cudaStreamSynchronize(stream_.get()), "attention");
   std::vector<double> us = std::move(timer_.replay_in_turn(stream_, kRepeats, {&run, 1}, caches).front());
   return {summarize(std::move(us)).us, probe.tasks_each(planner_.profile().workers)};
 }
@@ -161,6 +162,7 @@ TileTimes DeviceProbes::tile_times(const DeviceCosts& costs) {
 CostTable DeviceProbes::cached_table(const DeviceCosts& costs) {
   const MachineProfile& profile = planner_.profile();
   CostTable table{kProbeHeadDim, {}, {kCachedTokens}, {}};
+  if (profile.llc_bytes < kLeastCache) return table;
   const double once_us = costs.launch_us + costs.fill_us;
   for (const TileShape tile : profile.tiles) {
     if (tile.m < kMostProbeGroup || (!table.rows.empty() && table.rows.back() == tile.m)) continue;

@@ -21,7 +21,7 @@ class DeviceProbes {
   CostTimes cost_times();
   /// \param costs of what is no item's own
   TileTimes tile_times(const DeviceCosts& costs);
-  /// C(rows, tokens) of items that all read the same tokens, from the L2 cache.
+  /// C(rows, tokens) of items that all read the same tokens, from the L2 cache; empty where that is too small.
   CostTable cached_table(const DeviceCosts& costs);
 
  private:

@@ -17,16 +17,16 @@ constexpr int kRepeats = 15;
 
 DeviceReads::DeviceReads(ReplayTimer& timer, const Stream& stream, std::int32_t sms)
     : timer_(timer), stream_(stream), sms_(sms), buffer_(kBufferBytes), sink_(sizeof(std::uint32_t)) {
-  check(cudaMemset(buffer_.data(), 1, kBufferBytes), "cudaMemset");
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check_cuda(cudaMemset(buffer_.data(), 1, kBufferBytes), "cudaMemset");
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 double DeviceReads::stream_us(std::size_t bytes, int passes, Caches caches) {
   const Enqueue read = [&](cudaStream_t on) {
-    check(launch_stream_read(buffer_.data(), bytes, passes, sms_, sink_.data(), on), "launching a streaming read");
+    check_cuda(launch_stream_read(buffer_.data(), bytes, passes, sms_, sink_.data(), on), "launching a streaming read");
   };
   read(stream_.get());  // loads the kernel, which is not for a capture
-  check(cudaStreamSynchronize(stream_.get()), "a streaming read");
+  check_cuda(cudaStreamSynchronize(stream_.get()), "a streaming read");
   return summarize(std::move(timer_.replay_in_turn(stream_, kRepeats, {&read, 1}, caches).front())).us;
 }
 
@@ -54,11 +54,11 @@ double DeviceReads::cache_rate(std::int64_t l2_bytes) {
 
 double DeviceReads::chain_us(std::size_t bytes, int reads) {
   const Enqueue read = [&](cudaStream_t on) {
-    check(launch_chained_reads(buffer_.data(), kBufferBytes, bytes, reads, sms_, sink_.data(), on),
-          "launching chained reads");
+    check_cuda(launch_chained_reads(buffer_.data(), kBufferBytes, bytes, reads, sms_, sink_.data(), on),
+               "launching chained reads");
   };
   read(stream_.get());
-  check(cudaStreamSynchronize(stream_.get()), "chained reads");
+  check_cuda(cudaStreamSynchronize(stream_.get()), "chained reads");
   return summarize(timer_.replay(stream_, kRepeats, read)).us;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cli/cuda/replay_kernels.hpp"
+#include "exec/cuda/common/ptx.cuh"
 
 namespace trunkline::cli {
 namespace {
@@ -8,15 +9,9 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr std::size_t kMaxBlocks = 4096;
 
-__device__ __forceinline__ std::uint64_t global_ns() {
-  std::uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
-  return now;
-}
-
 __global__ void spin_kernel(std::uint64_t ns) {
-  const std::uint64_t begin = global_ns();
-  while (global_ns() - begin < ns) {
+  const std::uint64_t begin = cuda::global_time();
+  while (cuda::global_time() - begin < ns) {
   }
 }
 

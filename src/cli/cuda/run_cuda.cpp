@@ -28,7 +28,7 @@ struct CudaRunner {
   ReplayTimer timer;
   MachineRates rates;
 
-  void wait(const char* what) const { check(cudaStreamSynchronize(stream.get()), what); }
+  void wait(const char* what) const { check_cuda(cudaStreamSynchronize(stream.get()), what); }
 };
 
 /// A plan with a workspace of its own.
@@ -141,15 +141,15 @@ std::vector<CudaTaskTime> CudaRunBatch::record(std::size_t index) {
   if (times.empty()) return times;
   const std::size_t bytes = times.size() * sizeof(CudaTaskTime);
   const DeviceArray recorded(bytes);
-  check(cudaMemset(recorded.data(), 0, bytes), "cudaMemset");
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check_cuda(cudaMemset(recorded.data(), 0, bytes), "cudaMemset");
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   runner_.executor.record_tasks(plan.workspace.data(), static_cast<CudaTaskTime*>(recorded.data()), times.size());
   for (int i = 0; i < 2; ++i) {
     if (!options_.warm) runner_.timer.flush(runner_.stream);
     run(plan, runner_.stream.get());
   }
   runner_.wait("a recorded run");
-  check(cudaMemcpy(times.data(), recorded.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  check_cuda(cudaMemcpy(times.data(), recorded.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
   runner_.executor.record_tasks(plan.workspace.data(), nullptr, 0);
   return times;
 }
@@ -227,7 +227,7 @@ class CudaBackend final : public RunBackend {
 std::int64_t free_device_bytes() {
   std::size_t free = 0;
   std::size_t total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   return static_cast<std::int64_t>(free) - static_cast<std::int64_t>(ReplayTimer::bytes());
 }
 

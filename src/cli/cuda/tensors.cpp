@@ -9,7 +9,6 @@ namespace trunkline::cli {
 namespace {
 
 constexpr int kNanByte = 0xFF;  // four of them are a NaN
-constexpr double kSpinUs = 50;  // a graph is launched and two events are recorded within 20
 
 std::size_t query_elements(const AttentionShape& shape, const PagedBatch& paged) {
   return static_cast<std::size_t>(paged.view().total_queries()) * static_cast<std::size_t>(shape.q_heads) *
@@ -23,9 +22,10 @@ std::size_t cache_bytes(const CacheView& cache, const AttentionShape& shape, con
 DeviceArray repeated(const void* host, std::size_t bytes, std::int32_t copies) {
   DeviceArray array(bytes * static_cast<std::size_t>(copies));
   auto* to = static_cast<std::byte*>(array.data());
-  check(cudaMemcpy(to, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  check_cuda(cudaMemcpy(to, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
   for (std::int32_t copy = 1; copy < copies; ++copy) {
-    check(cudaMemcpy(to + static_cast<std::size_t>(copy) * bytes, to, bytes, cudaMemcpyDeviceToDevice), "cudaMemcpy");
+    check_cuda(cudaMemcpy(to + static_cast<std::size_t>(copy) * bytes, to, bytes, cudaMemcpyDeviceToDevice),
+               "cudaMemcpy");
   }
   return array;
 }
@@ -50,13 +50,14 @@ DeviceTable::DeviceTable(const PagedBatch& paged, std::int32_t copies)
   batch_.pages = PageTable::dense(ids, static_cast<std::int32_t>(paged.kv_lens.size()), paged.width, paged.page_size);
   batch_.kv_lens = static_cast<const std::int32_t*>(kv_lens_.data());
   batch_.num_pages = paged.num_pages * copies;
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 void DeviceTable::move_to(std::int32_t copy, cudaStream_t stream) const {
-  check(launch_shift_ids(static_cast<const std::int32_t*>(first_ids_.data()), static_cast<std::int32_t*>(ids_.data()),
-                         entries_, copy_pages_, copy * copy_pages_, stream),
-        "launching a change of page ids");
+  check_cuda(
+      launch_shift_ids(static_cast<const std::int32_t*>(first_ids_.data()), static_cast<std::int32_t*>(ids_.data()),
+                       entries_, copy_pages_, copy * copy_pages_, stream),
+      "launching a change of page ids");
 }
 
 DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged,
@@ -76,24 +77,24 @@ DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& sh
   args_.v.data = v_.data();
   args_.out = out_.data();
   args_.lse = static_cast<float*>(lse_.data());
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 void DeviceTensors::rotate(cudaStream_t stream) {
   copy_ = (copy_ + 1) % copies_;
   table_.move_to(copy_, stream);
-  check(launch_spin(kSpinUs, stream), "launching a wait");
+  check_cuda(launch_spin(kSpinUs, stream), "launching a wait");
 }
 
 void DeviceTensors::download(const AttentionArgs& host) const {
-  check(cudaMemcpy(host.out, out_.data(), out_bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
-  check(cudaMemcpy(host.lse, lse_.data(), lse_bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  check_cuda(cudaMemcpy(host.out, out_.data(), out_bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  check_cuda(cudaMemcpy(host.lse, lse_.data(), lse_bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
 
 void DeviceTensors::poison() const {
-  check(cudaMemset(out_.data(), kNanByte, out_bytes_), "cudaMemset");
-  check(cudaMemset(lse_.data(), kNanByte, lse_bytes_), "cudaMemset");
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check_cuda(cudaMemset(out_.data(), kNanByte, out_bytes_), "cudaMemset");
+  check_cuda(cudaMemset(lse_.data(), kNanByte, lse_bytes_), "cudaMemset");
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 }  // namespace trunkline::cli

@@ -52,6 +52,10 @@ WorkspaceRecord WorkspaceRecords::next(const Plan& plan, MergeMode merge, void* 
   record.room = room_of_capacity(plan);
   record.layout = lay_out(record.room, plan.shape, merge);
   check_workspace(workspace, bytes, record.layout.bytes);
+  if (before != nullptr) {
+    record.times = before->times;
+    record.times_count = before->times_count;
+  }
   return record;
 }
 

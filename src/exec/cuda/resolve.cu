@@ -13,7 +13,7 @@ constexpr std::size_t kMaxBlocks = 1024;
 __device__ ItemRow resolve_row(const ResolveArgs& args, std::int32_t item_query) {
   const RowQuery query = args.plan.queries[args.plan.item_queries[item_query]];
   const std::int32_t limit = live_row(args.rows, args.kv_lens, query.row).kv_len - query.from_end;
-  return {query.token, limit < 0 ? 0 : limit, args.plan.item_outputs[item_query]};
+  return {query.token, limit < 0 ? 0 : limit, args.plan.item_outputs[item_query], 0};
 }
 
 // KvSpan::at, and within the request.

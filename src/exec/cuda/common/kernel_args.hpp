@@ -59,6 +59,7 @@ struct alignas(64) TaskHeader {
   std::int32_t tile_m;
   std::int32_t tile_n;
   std::int32_t has_partials;  // of some of its queries
+  std::int32_t spare[2];      // 0: it is read in whole 16-byte words
 };
 
 /// A query of an item.
@@ -66,6 +67,7 @@ struct alignas(16) ItemRow {
   std::int32_t token;   // its row in Q and O
   std::int32_t limit;   // KV positions from here on come after it, and are unseen
   std::int32_t output;  // its partial slot, or kDirect
+  std::int32_t spare;   // 0, as above
 };
 
 /// What resolve() leaves, device pointers.

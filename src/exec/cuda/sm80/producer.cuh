@@ -74,7 +74,7 @@ class Producer {
     limits_.count = rows.end - rows.begin;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      item_rows_[half] = {0, INT32_MAX, kDirect};
+      item_rows_[half] = {0, INT32_MAX, kDirect, 0};
       const int query = lane_ + 32 * half;
       if (query < limits_.count) load_ahead(item_rows_[half], args_.step.rows + rows.begin + query);
     }

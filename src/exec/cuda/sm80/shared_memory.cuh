@@ -61,8 +61,10 @@ struct Sizes {
   static constexpr int kRowBytes = 2 * kDim;  // of a token's K or V, or a row of Q
   static constexpr int kSlotBytes = kTokens * kRowBytes;
   static constexpr int kSlots = ring_slots(kDim);
-  // A task takes three slots or more (Q, K, V), and its info is read until its last two are released.
+  // A task takes three slots or more (Q, K, V). Its info is read until a consumer warp has released them and merged:
+  // by then the tasks that fill the ring may be announced.
   static constexpr int kTasks = kSlots / 3 + 2;
+  static_assert(kTasks >= 1 + (kSlots + 2) / 3);
   static constexpr int kChunks = kRowBytes / 16;  // 16-byte chunks of a row
 };
 
