@@ -28,8 +28,8 @@ struct Estimate {
 Estimate estimate_policy(Policy policy, const PolicyInput& input, EstimateScratch& scratch);
 
 /// The policies among which `auto` chooses on a device; ties go to `flat`, then to the earlier. `trunk` is one on GPUs
-/// alone: on CPUs, whose kernels compute masked rows too, it was at best 2 % faster than `node` or `profit`, and up to
-/// 1.5 times as slow (bench/results/cpu/policies.jsonl). The others are left out to keep planning short: they group
+/// alone: on CPUs, whose kernels compute masked rows too, it was at best 5 % faster than `node` or `profit`, and up to
+/// 1.7 times as slow (bench/results/cpu/policies.jsonl). The others are left out to keep planning short: they group
 /// much as one of these does, with other weights or more partials.
 std::span<const Policy> auto_candidates(Device device);
 
