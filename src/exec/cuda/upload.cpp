@@ -42,6 +42,23 @@ std::string text_of(const std::vector<TileShape>& tiles) {
   return text.str();
 }
 
+/// kernel_tile of one item after another, most of which have the tile of the one before.
+class TileFinder {
+ public:
+  explicit TileFinder(const std::vector<TileShape>& tiles) : tiles_(tiles) {}
+  int find(TileShape tile) {
+    if (tile == last_) return found_;
+    last_ = tile;
+    found_ = kernel_tile(tiles_, tile);
+    return found_;
+  }
+
+ private:
+  const std::vector<TileShape>& tiles_;
+  TileShape last_;
+  int found_ = -1;
+};
+
 }  // namespace
 
 int kernel_tile(const std::vector<TileShape>& tiles, TileShape tile) {
@@ -55,9 +72,10 @@ int kernel_tile(const std::vector<TileShape>& tiles, TileShape tile) {
 
 std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles) {
   std::uint32_t used = 0;
+  TileFinder finder(tiles);
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
     const WorkItem& item = plan.items[i];
-    const int tile = kernel_tile(tiles, item.tile);
+    const int tile = finder.find(item.tile);
     if (tile < 0) {
       fail(ErrorCode::kUnsupported, "items[", i, "].tile is ", item.tile.m, " x ", item.tile.n,
            "; compiled for head_dim ", plan.shape.head_dim, ": ", text_of(tiles), "; plan with cuda_profile()");
@@ -91,9 +109,10 @@ void write_upload(const Plan& plan, const Batch& batch, const std::vector<TileSh
     spans[i] = {rows.row_of(span, i), span.begin, span.end, span.mask, span.flags};
   }
   const auto items = list_at<WorkItem>(to, layout.items, plan.items.size());
+  TileFinder finder(tiles);
   for (std::size_t i = 0; i < items.size(); ++i) {
     items[i] = plan.items[i];
-    items[i].tile = tiles[static_cast<std::size_t>(kernel_tile(tiles, items[i].tile))];
+    items[i].tile = tiles[static_cast<std::size_t>(finder.find(items[i].tile))];
   }
   std::memset(to + layout.queues, 0, kMaxQueues * sizeof(QueueCounters));
   list_at<PlanCounts>(to, layout.counts, 1)[0] = counts_of(plan);
