@@ -152,6 +152,90 @@ void print_checks(std::ostream& out, const OracleError& tolerance, const std::ve
   }
 }
 
+using Json = nlohmann::ordered_json;
+
+void add_case(const RunSetting& setting, const RunResult& result, Json& row) {
+  const Options& options = setting.options;
+  row["suite"] = result.suite;
+  row["case"] = result.label;
+  row["source"] = result.source;
+  row["heads"] = heads_of(options.shape);
+  row["head_dim"] = options.shape.head_dim;
+  row["dtype"] = name_of(options.shape.dtype);
+  row["page_size"] = options.shape.page_size;
+  row["layout"] = options.layout == CacheLayout::kNhd ? "nhd" : "hnd";
+  row["policy"] = options.policies.empty() ? name_of(options.plan.policy) : "all";
+  row["chosen"] = name_of(result.chosen);
+  row["caches"] = caches_of(options);
+  row["mode"] = nullptr;
+  if (setting.device.mode) row["mode"] = *setting.device.mode;
+  row["merge"] = setting.device.merge;
+}
+
+void add_times(const RunResult& result, Json& row) {
+  row["us"] = result.policy.us;
+  row["us_p10"] = result.policy.us_p10;
+  row["us_p90"] = result.policy.us_p90;
+  row["flat_us"] = result.flat.us;
+  row["flat_us_p10"] = result.flat.us_p10;
+  row["flat_us_p90"] = result.flat.us_p90;
+  row["speed_up"] = result.speed_up();
+  for (const PolicyTime& time : result.times) row["us_by"][name_of(time.policy)] = time.timing.us;
+  if (!result.times.empty()) row["regret"] = result.regret();
+  row["floor_us"] = result.floor_us;
+  row["forest_us"] = result.forest_us;
+  row["plan_us"] = result.plan_us;
+  row["upload_us"] = nullptr;
+  if (result.upload_us) row["upload_us"] = *result.upload_us;
+  row["resolve_us"] = result.resolve_us;
+  row["bubble_share"] = nullptr;
+  if (result.bubble_share) row["bubble_share"] = *result.bubble_share;
+}
+
+void add_plan(const RunResult& result, Json& row) {
+  row["predicted_us"] = result.statistics.predicted_us;
+  row["requests"] = result.requests;
+  row["kv_tokens_total"] = result.statistics.kv_tokens_total;
+  row["kv_tokens_distinct"] = result.statistics.kv_tokens_distinct;
+  row["kv_tokens_read"] = result.statistics.kv_tokens_read;
+  const std::vector<Policy> policies = packing_policies();
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    row["kv_tokens_read_by"][name_of(policies[i])] = result.tokens_read[i];
+  }
+  row["kv_bytes_distinct"] = result.statistics.kv_bytes_distinct;
+  row["partials"] = result.statistics.partials;
+  row["partial_bytes"] = result.statistics.partial_bytes;
+  row["plan_bytes"] = result.plan_bytes;
+  row["workspace_bytes"] = result.workspace_bytes;
+}
+
+void add_check(const RunResult& result, Json& row) {
+  row["max_err"] = nullptr;
+  row["max_lse_err"] = nullptr;
+  row["checked_requests"] = 0;
+  row["passed"] = nullptr;
+  if (result.check) {
+    row["max_err"] = result.check->error.output;
+    row["max_lse_err"] = result.check->error.lse;
+    row["checked_requests"] = result.check->rows;
+    row["passed"] = result.check->passed;
+  }
+}
+
+void add_machine(const RunSetting& setting, const RunResult& result, Json& row) {
+  const Options& options = setting.options;
+  row["repeat"] = options.repeat;
+  row["seed"] = options.seed;
+  row["threads"] = setting.threads;
+  row["isa"] = setting.device.isa;
+  row["machine"] = setting.machine;
+  row["read_bytes_per_us"] = result.rates.read_bytes_per_us;
+  row["flops_per_us"] = result.rates.flops_per_us;
+  row["place"] = setting.device.place;
+  row["device"] = setting.device.name;
+  row["commit"] = commit();
+}
+
 }  // namespace
 
 double RunResult::regret() const {
@@ -173,74 +257,13 @@ void print_run_tables(std::ostream& out, const RunSetting& setting, const std::v
 }
 
 std::string run_to_json(const RunSetting& setting, const RunResult& result) {
-  const Options& options = setting.options;
-  nlohmann::ordered_json row;
-  row["suite"] = result.suite;
-  row["case"] = result.label;
-  row["source"] = result.source;
-  row["heads"] = heads_of(options.shape);
-  row["head_dim"] = options.shape.head_dim;
-  row["dtype"] = name_of(options.shape.dtype);
-  row["page_size"] = options.shape.page_size;
-  row["layout"] = options.layout == CacheLayout::kNhd ? "nhd" : "hnd";
-  row["policy"] = options.policies.empty() ? name_of(options.plan.policy) : "all";
-  row["chosen"] = name_of(result.chosen);
-  row["caches"] = caches_of(options);
-  row["mode"] = nullptr;
-  if (setting.device.mode) row["mode"] = *setting.device.mode;
-  row["merge"] = setting.device.merge;
-  row["us"] = result.policy.us;
-  row["us_p10"] = result.policy.us_p10;
-  row["us_p90"] = result.policy.us_p90;
-  row["flat_us"] = result.flat.us;
-  row["flat_us_p10"] = result.flat.us_p10;
-  row["flat_us_p90"] = result.flat.us_p90;
-  row["speed_up"] = result.speed_up();
-  for (const PolicyTime& time : result.times) row["us_by"][name_of(time.policy)] = time.timing.us;
-  if (!result.times.empty()) row["regret"] = result.regret();
-  row["floor_us"] = result.floor_us;
-  row["forest_us"] = result.forest_us;
-  row["plan_us"] = result.plan_us;
-  row["upload_us"] = nullptr;
-  if (result.upload_us) row["upload_us"] = *result.upload_us;
-  row["resolve_us"] = result.resolve_us;
-  row["bubble_share"] = nullptr;
-  if (result.bubble_share) row["bubble_share"] = *result.bubble_share;
-  row["predicted_us"] = result.statistics.predicted_us;
-  row["requests"] = result.requests;
-  row["kv_tokens_total"] = result.statistics.kv_tokens_total;
-  row["kv_tokens_distinct"] = result.statistics.kv_tokens_distinct;
-  row["kv_tokens_read"] = result.statistics.kv_tokens_read;
-  const std::vector<Policy> policies = packing_policies();
-  for (std::size_t i = 0; i < policies.size(); ++i) {
-    row["kv_tokens_read_by"][name_of(policies[i])] = result.tokens_read[i];
-  }
-  row["kv_bytes_distinct"] = result.statistics.kv_bytes_distinct;
-  row["partials"] = result.statistics.partials;
-  row["partial_bytes"] = result.statistics.partial_bytes;
-  row["plan_bytes"] = result.plan_bytes;
-  row["workspace_bytes"] = result.workspace_bytes;
-  row["max_err"] = nullptr;
-  row["max_lse_err"] = nullptr;
-  row["checked_requests"] = 0;
-  row["passed"] = nullptr;
-  if (result.check) {
-    row["max_err"] = result.check->error.output;
-    row["max_lse_err"] = result.check->error.lse;
-    row["checked_requests"] = result.check->rows;
-    row["passed"] = result.check->passed;
-  }
-  row["repeat"] = options.repeat;
-  row["seed"] = options.seed;
-  row["threads"] = setting.threads;
-  row["isa"] = setting.device.isa;
-  row["machine"] = setting.machine;
-  row["read_bytes_per_us"] = result.rates.read_bytes_per_us;
-  row["flops_per_us"] = result.rates.flops_per_us;
-  row["place"] = setting.device.place;
-  row["device"] = setting.device.name;
-  row["commit"] = commit();
-  return row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  Json row;
+  add_case(setting, result, row);
+  add_times(result, row);
+  add_plan(result, row);
+  add_check(result, row);
+  add_machine(setting, result, row);
+  return row.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace trunkline::cli

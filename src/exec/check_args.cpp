@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/check.hpp"
+#include "exec/check_tensor.hpp"
 
 namespace trunkline {
 namespace {
@@ -69,19 +70,8 @@ void check_disjoint(const char* name, std::int64_t rows, std::int64_t row_stride
        " query tokens and ", heads, " heads of ", inner, " elements, which overlap each other");
 }
 
-void check_pointer(const void* data, const char* name, std::size_t alignment) {
-  if (data == nullptr) fail(ErrorCode::kInvalidArgument, "args.", name, " is null");
-  if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
-    fail(ErrorCode::kInvalidArgument, "args.", name, " is ", data, "; it must be aligned to ", alignment, " bytes");
-  }
-}
-
-void check_stride(std::int64_t stride, const char* name, std::int64_t least) {
-  if (stride < least) fail(ErrorCode::kInvalidArgument, "args.", name, " is ", stride, "; it must be at least ", least);
-}
-
 void check_cache(const CacheView& cache, const char* name, const AttentionShape& shape) {
-  check_pointer(cache.data, name, size_of(shape.dtype));
+  check_pointer("args", name, cache.data, size_of(shape.dtype));
   for (const std::int64_t stride : {cache.page_stride, cache.token_stride, cache.head_stride}) {
     if (stride >= 0 && stride <= kMaxStride) continue;
     fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", cache.page_stride, ", ", cache.token_stride,
@@ -155,18 +145,18 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
     fail(ErrorCode::kInvalidArgument, "args.scale is ", args.scale, "; it must be finite");
   }
   check_enumerators(args);
-  check_pointer(args.q, "q", size_of(shape.dtype));
-  check_pointer(args.out, "out", size_of(args.out_dtype));
+  check_pointer("args", "q", args.q, size_of(shape.dtype));
+  check_pointer("args", "out", args.out, size_of(args.out_dtype));
   check_cache(args.k, "k.data", shape);
   check_cache(args.v, "v.data", shape);
-  check_stride(args.q_token_stride, "q_token_stride", 1);
-  check_stride(args.q_head_stride, "q_head_stride", 1);
-  check_stride(args.out_token_stride, "out_token_stride", 1);
-  check_stride(args.out_head_stride, "out_head_stride", 1);
+  check_stride("args", "q_token_stride", args.q_token_stride);
+  check_stride("args", "q_head_stride", args.q_head_stride);
+  check_stride("args", "out_token_stride", args.out_token_stride);
+  check_stride("args", "out_head_stride", args.out_head_stride);
   if (args.lse != nullptr) {
-    check_pointer(args.lse, "lse", sizeof(float));
-    check_stride(args.lse_token_stride, "lse_token_stride", 1);
-    check_stride(args.lse_head_stride, "lse_head_stride", 1);
+    check_pointer("args", "lse", args.lse, sizeof(float));
+    check_stride("args", "lse_token_stride", args.lse_token_stride);
+    check_stride("args", "lse_head_stride", args.lse_head_stride);
   }
   check_overlaps(args, shape, counts, workspace);
   const std::int64_t queries = counts.queries;

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/check.hpp"
+#include "exec/check_tensor.hpp"
 
 namespace trunkline {
 namespace {
@@ -21,16 +22,6 @@ void check_sizes(const MergeStates& states) {
     fail(ErrorCode::kInvalidArgument, "states.lse_base is number ", static_cast<int>(states.lse_base),
          "; supported: natural, two");
   }
-}
-
-void check_pointer(const void* data, const char* name, std::size_t alignment) {
-  if (data == nullptr) fail(ErrorCode::kInvalidArgument, "states.", name, " is null");
-  if (reinterpret_cast<std::uintptr_t>(data) % alignment == 0) return;
-  fail(ErrorCode::kInvalidArgument, "states.", name, " is ", data, "; it must be aligned to ", alignment, " bytes");
-}
-
-void check_stride(std::int64_t stride, const char* name) {
-  if (stride < 1) fail(ErrorCode::kInvalidArgument, "states.", name, " is ", stride, "; it must be at least 1");
 }
 
 void fill_defaults(MergeStates& states) {
@@ -57,20 +48,20 @@ MergeStates check_merge_states(const MergeStates& given) {
   check_sizes(states);
   fill_defaults(states);
   if (states.rows == 0) return states;
-  check_pointer(states.states, "states", size_of(states.states_dtype));
-  check_pointer(states.state_lse, "state_lse", sizeof(float));
-  check_pointer(states.begin, "begin", sizeof(std::int32_t));
-  check_pointer(states.out, "out", size_of(states.out_dtype));
-  check_stride(states.state_stride, "state_stride");
-  check_stride(states.state_head_stride, "state_head_stride");
-  check_stride(states.state_lse_stride, "state_lse_stride");
-  check_stride(states.state_lse_head_stride, "state_lse_head_stride");
-  check_stride(states.out_row_stride, "out_row_stride");
-  check_stride(states.out_head_stride, "out_head_stride");
+  check_pointer("states", "states", states.states, size_of(states.states_dtype));
+  check_pointer("states", "state_lse", states.state_lse, sizeof(float));
+  check_pointer("states", "begin", states.begin, sizeof(std::int32_t));
+  check_pointer("states", "out", states.out, size_of(states.out_dtype));
+  check_stride("states", "state_stride", states.state_stride);
+  check_stride("states", "state_head_stride", states.state_head_stride);
+  check_stride("states", "state_lse_stride", states.state_lse_stride);
+  check_stride("states", "state_lse_head_stride", states.state_lse_head_stride);
+  check_stride("states", "out_row_stride", states.out_row_stride);
+  check_stride("states", "out_head_stride", states.out_head_stride);
   if (states.lse == nullptr) return states;
-  check_pointer(states.lse, "lse", sizeof(float));
-  check_stride(states.lse_row_stride, "lse_row_stride");
-  check_stride(states.lse_head_stride, "lse_head_stride");
+  check_pointer("states", "lse", states.lse, sizeof(float));
+  check_stride("states", "lse_row_stride", states.lse_row_stride);
+  check_stride("states", "lse_head_stride", states.lse_head_stride);
   return states;
 }
 

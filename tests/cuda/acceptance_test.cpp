@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device_case.hpp"
+#include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "kv/prefix_tree.hpp"
 #include "support/policies.hpp"
@@ -41,55 +42,35 @@ TEST_F(CudaAcceptance, EveryPageSize) {
 }
 
 TEST_F(CudaAcceptance, QueryEndingInsideANode) {
-  // The first request's whole text is the beginning of the others': it ends in the middle of their first node, and
-  // inside a page.
-  const PrefixTree tree{"inner ends", {-1, 0, 1, 1}, {40, 30, 50, 9}, {0, 1, 2, 3}};
-  expect_tree_matches(tree, 4);
-  expect_tree_matches(tree, 4, 1);
+  expect_tree_matches(ends_inside_a_node(), 4);
+  expect_tree_matches(ends_inside_a_node(), 4, 1);
 }
 
 TEST_F(CudaAcceptance, SameLastPageWithDifferentLengths) {
-  const std::vector<std::int32_t> ids{3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 0};
-  const std::vector<std::int32_t> lens{37, 40, 48, 20};
-  Batch batch;
-  batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 4, 3, 16);
-  batch.kv_lens = lens;
-  batch.num_pages = 5;
-  const AttentionCase test(make_shape(2, 4, 64, 16), batch);
+  const SamePages same_pages;
+  const AttentionCase test(make_shape(2, 4, 64, 16), same_pages.view());
   expect_all_policies_match(test, cutting_gpu_profile(kManyWorkers));
 }
 
 TEST_F(CudaAcceptance, UnevenDepthWithKvSplit) {
-  const PrefixTree tree{"uneven", {-1, 0, 1, 2, 0, -1, 3}, {700, 300, 400, 90, 1500, 2000, 16}, {1, 2, 6, 3, 4, 5, 4}};
-  expect_tree_matches(tree, 4);
+  expect_tree_matches(uneven_depths(), 4);
 }
 
 TEST_F(CudaAcceptance, ManyShortRequestsAndOneOf128K) {
-  PrefixTree tree;
-  tree.name = "long tail";
-  for (std::int32_t request = 0; request < 64; ++request) {
-    tree.parent.push_back(-1);
-    tree.tokens.push_back(request == 0 ? 128 << 10 : 100 + request);
-    tree.end_node.push_back(request);
-  }
-  const PagedBatch paged = lay_out_pages(tree, 16, 1);
+  const PagedBatch paged = lay_out_pages(long_tail(), 16, 1);
   const AttentionCase test(make_shape(1, 2, 64, 16), paged.view());
   for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
     const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(kManyWorkers),
                                 options_of(Policy::kAuto, split));
-    std::int32_t most = 0;
-    for (std::size_t i = 0; i + 1 < plan.merge_begin.size(); ++i) {
-      most = std::max(most, plan.merge_begin[i + 1] - plan.merge_begin[i]);
-    }
     if (split == KvSplit::kMean) {
-      EXPECT_GT(most, 32) << "partials of one query: the limit of a published kernel";
+      EXPECT_GT(most_partials(plan), 32) << "partials of one query: the limit of a published kernel";
     }
     EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16))) << name_of(split);
   }
 }
 
 TEST_F(CudaAcceptance, NoSharingWithMixedShortLengths) {
-  expect_tree_matches(PrefixTree{"mixed", {-1, -1, -1, -1}, {60, 100, 200, 1000}, {0, 1, 2, 3}}, 4, 16, 128);
+  expect_tree_matches(lengths_without_sharing(), 4, 16, 128);
 }
 
 TEST_F(CudaAcceptance, OneRequestWithVeryManyPages) {
@@ -101,18 +82,18 @@ TEST_F(CudaAcceptance, ThreeAndMoreSiblings) {
 }
 
 TEST_F(CudaAcceptance, ManyQueriesOnANode) {
-  for (const char* levels : {"1,17/64,20", "1,33/64,20", "1,65/64,20", "1,129/64,20", "1,300/64,3"}) {
+  for (const char* levels : kManyQueriesOnANode) {
     expect_tree_matches(tree_from_levels(levels), 2);
   }
 }
 
 TEST_F(CudaAcceptance, EmptyRequests) {
-  expect_tree_matches(PrefixTree{"empty", {-1, 0}, {30, 20}, {-1, 1, -1, 0, -1}}, 4);
+  expect_tree_matches(empty_requests(), 4);
   expect_tree_matches(PrefixTree{"all empty", {}, {}, {-1, -1}}, 4);
 }
 
 TEST_F(CudaAcceptance, DuplicatesOfOneRequest) {
-  expect_tree_matches(PrefixTree{"duplicates", {-1, 0}, {50, 41}, {1, 1, 1, 0, 0, 1}}, 8);
+  expect_tree_matches(duplicates(), 8);
 }
 
 TEST_F(CudaAcceptance, NoRequestsAtAll) {

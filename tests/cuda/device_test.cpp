@@ -1,15 +1,14 @@
 // What the device and the compiled kernels are, what a run costs the host, and a pool of more than 2^31 elements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 
-#include "base/half.hpp"
 #include "cuda/device_case.hpp"
 #include "exec/cuda/sm80/launch.hpp"
+#include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
 
@@ -101,50 +100,28 @@ TEST_F(CudaDevice, HostTimeOfARun) {
   }
 }
 
-// Both caches are one pool of which two pages are touched: every offset must be 64 bits wide.
 TEST_F(CudaDevice, PoolOfMoreThan31BitsOfElements) {
-  const AttentionShape shape = make_shape(2, 4, 64, 16);
-  constexpr std::int64_t kPageElements = 2 * 64 * 16;
-  constexpr std::int64_t kPages = (std::int64_t{1} << 31) / kPageElements + 8;
-  constexpr auto kBytes = static_cast<std::size_t>(kPages * kPageElements * 2);
-  void* pool = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (pool == MAP_FAILED) GTEST_SKIP() << "no " << kBytes << " bytes of address space";
+  const LargePool pool;
+  if (!pool.reserved()) GTEST_SKIP() << "no " << LargePool::kBytes << " bytes of address space";
   std::size_t free = 0;
   std::size_t total = 0;
   check(cudaMemGetInfo(&free, &total));
-  if (free < kBytes + (std::size_t{1} << 30)) GTEST_SKIP() << "no " << kBytes << " bytes of device memory";
-  auto* cache = static_cast<std::uint16_t*>(pool);
-  constexpr std::int32_t kLast = static_cast<std::int32_t>(kPages) - 1;
-  const std::vector<std::int32_t> ids{kLast, kLast - 1};
-  const std::vector<std::int32_t> lens{20};
-  constexpr std::int64_t kFirstUsed = (kLast - 1) * kPageElements;
-  for (std::int64_t i = kFirstUsed; i < kPages * kPageElements; ++i) {
-    cache[i] = f32_to_f16(static_cast<float>(i % 13) * 0.1F - 0.6F);
+  if (free < LargePool::kBytes + (std::size_t{1} << 30)) {
+    GTEST_SKIP() << "no " << LargePool::kBytes << " bytes of device memory";
   }
-  std::vector<std::uint16_t> q(8 * 64);
-  for (std::size_t i = 0; i < q.size(); ++i) q[i] = f32_to_f16(static_cast<float>(i % 7) * 0.3F - 0.9F);
-  Batch batch;
-  batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 1, 2, 16);
-  batch.kv_lens = lens;
-  batch.num_pages = kPages;
-  std::vector<float> expected(8 * 64);
-  AttentionArgs args;
-  args.q = q.data();
-  args.k = args.v = nhd_cache(cache, shape);
-  args.out = expected.data();
-  args.out_dtype = DType::kF32;
-  reference_attention(shape, batch, args);
-
-  const DeviceMemory device_cache(kBytes, true);
-  check(cudaMemcpy(device_cache.as<std::uint16_t>() + kFirstUsed, cache + kFirstUsed, 4 * kPageElements,
-                   cudaMemcpyHostToDevice));
-  munmap(pool, kBytes);
-  const DeviceMemory device_q(q);
+  const AttentionShape shape = LargePool::shape();
+  const Batch batch = pool.batch();
+  const std::vector<float> expected = pool.expected();
+  const DeviceMemory device_cache(LargePool::kBytes, true);
+  check(cudaMemcpy(device_cache.as<std::uint16_t>() + LargePool::kFirstUsed, pool.elements() + LargePool::kFirstUsed,
+                   4 * LargePool::kPageElements, cudaMemcpyHostToDevice));
+  const DeviceMemory device_q(pool.queries());
   const DeviceMemory out(expected.size() * sizeof(float), true);
   const DeviceBatch on_device(batch);
   const Plan plan = make_plan(build_forest(batch), on_cuda(shape), cutting_gpu_profile(2), {});
   CudaExecutor executor;
   const DeviceMemory workspace(executor.workspace_bytes(plan));
+  AttentionArgs args = pool.args();
   args.q = device_q.data();
   args.k = args.v = nhd_cache(device_cache.data(), shape);
   args.out = out.data();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device_case.hpp"
+#include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
@@ -12,20 +13,6 @@ namespace {
 
 constexpr std::int32_t kPageSizes[] = {1, 5, 16, 24, 32, 64};
 constexpr std::int32_t kHeadDims[] = {64, 64, 128, 128, 256};
-constexpr TableForm kForms[] = {TableForm::kDense, TableForm::kCsr};
-
-RandomBatchOptions random_options(std::mt19937_64& random) {
-  RandomBatchOptions options;
-  options.page_size = kPageSizes[uniform(random, 0, 5)];
-  options.form = options.page_size == 1 ? TableForm::kTokenLevel : kForms[uniform(random, 0, 1)];
-  options.wide_ids = uniform(random, 0, 1) == 1;
-  options.max_rows = uniform(random, 1, 24);
-  options.max_tokens = uniform(random, 1, 400);
-  options.max_queries = uniform(random, 1, 4) == 1 ? 4 : 1;
-  options.trees = uniform(random, 1, 4) == 1;
-  if (options.trees) options.max_queries = 24;
-  return options;
-}
 
 class CudaProperty : public CudaTest {};
 
@@ -34,7 +21,7 @@ TEST_F(CudaProperty, EveryPolicyAndCutMatchesTheOracle) {
     const auto seed = static_cast<std::uint64_t>(round) + 1000;
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    const RandomBatch random_batch = make_random_batch(random, random_options(random));
+    const RandomBatch random_batch = make_random_batch(random, random_executor_options(random, kPageSizes, 24, 400));
     const Batch batch = random_batch.view();
     const DType dtype = uniform(random, 0, 1) == 0 ? DType::kF16 : DType::kBF16;
     const AttentionShape shape = make_shape(uniform(random, 1, 3), uniform(random, 1, 16),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cuda/device_case.hpp"
+#include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
@@ -21,34 +22,18 @@ TEST_F(CudaSteps, AnOldPlanRunsOnALongerBatch) {
   for (int round = 0; round < scaled(60); ++round) {
     const auto seed = static_cast<std::uint64_t>(round) + 5000;
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    RandomBatchOptions options;
-    options.page_size = std::int32_t{1} << uniform(random, 0, 5);
-    options.max_rows = 10;
-    options.max_tokens = 200;
-    options.growth_tokens = 70;
-    options.trees = uniform(random, 0, 1) == 0;
-    options.max_queries = options.trees ? 20 : uniform(random, 1, 2);
-    RandomBatch batch = make_random_batch(random, options);
-    const AttentionShape shape = make_shape(1, uniform(random, 1, 6), 64, options.page_size);
-    const Forest before = build_forest(batch.view());
+    GrowingBatch batch(seed);
     std::vector<Plan> plans;
     for (const Policy policy : packing_policies()) {
-      const KvSplit split = uniform(random, 0, 1) == 0 ? KvSplit::kMean : KvSplit::kNone;
-      plans.push_back(make_plan(before, on_cuda(shape), cutting_gpu_profile(4), options_of(policy, split)));
+      const PlanOptions options = options_of(policy, batch.next_split());
+      plans.push_back(make_plan(batch.before(), on_cuda(batch.shape()), cutting_gpu_profile(4), options));
     }
-    const std::vector<PageCopy> copies = grow(batch, uniform(random, 1, 35));
-    const Batch view = batch.view();
-    SyntheticOptions cache;
-    cache.poison_unused = false;  // copies are made from pages that nobody uses any more
-    AttentionCase test(shape, view, cache);
-    for (const PageCopy& copy : copies) test.copy_page(copy);
-    test.recompute_expected();
-    const DeviceBatch on_device(view);
+    const AttentionCase& test = batch.grow();
+    const DeviceBatch on_device(test.batch());
     DeviceTensors tensors(test);
     for (const Plan& plan : plans) {
       SCOPED_TRACE(name_of(plan.policy));
-      const AttentionOutput output = run_cuda(plan, view, executor_of(RunWay{}), on_device, tensors);
+      const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(RunWay{}), on_device, tensors);
       ASSERT_TRUE(test.matches(output, tolerance_of(DType::kF16)));
     }
   }
@@ -60,12 +45,7 @@ TEST_F(CudaSteps, AnOldPlanRunsOnReorderedRows) {
   const AttentionShape shape = make_shape(2, 4, 64, 16);
   const Plan plan = make_plan(build_forest(random_batch.view()), on_cuda(shape), cutting_gpu_profile(2),
                               options_of(Policy::kNode, KvSplit::kOwn));
-  RandomBatch reversed = random_batch;
-  std::reverse(reversed.row_pages.begin(), reversed.row_pages.end());
-  std::reverse(reversed.kv_lens.begin(), reversed.kv_lens.end());
-  std::reverse(reversed.slots.begin(), reversed.slots.end());
-  std::reverse(reversed.generations.begin(), reversed.generations.end());
-  reversed.lay_out_table();
+  const RandomBatch reversed = with_reversed_rows(random_batch);
   const Batch view = reversed.view();
   const AttentionCase test(shape, view);
   EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16)));

@@ -1,7 +1,7 @@
 // Random forests x policies x cuts x executors against the oracle.
 #include <gtest/gtest.h>
 
-#include "attention_case.hpp"
+#include "exec/executor_cases.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
@@ -10,20 +10,6 @@ namespace trunkline::testing {
 namespace {
 
 constexpr std::int32_t kPageSizes[] = {1, 5, 16, 24, 32};
-constexpr TableForm kForms[] = {TableForm::kDense, TableForm::kCsr};
-
-RandomBatchOptions random_options(std::mt19937_64& random) {
-  RandomBatchOptions options;
-  options.page_size = kPageSizes[uniform(random, 0, 4)];
-  options.form = options.page_size == 1 ? TableForm::kTokenLevel : kForms[uniform(random, 0, 1)];
-  options.wide_ids = uniform(random, 0, 1) == 1;
-  options.max_rows = uniform(random, 1, 16);
-  options.max_tokens = uniform(random, 1, 300);
-  options.max_queries = uniform(random, 1, 4) == 1 ? 4 : 1;
-  options.trees = uniform(random, 1, 4) == 1;
-  if (options.trees) options.max_queries = 24;
-  return options;
-}
 
 // A machine for which cutting pays at every length that a test can afford.
 MachineProfile cutting_profile(std::mt19937_64& random) {
@@ -40,7 +26,7 @@ TEST(ExecutorProperty, EveryPolicyAndCutMatchesTheOracle) {
     const auto seed = static_cast<std::uint64_t>(round) + 1000;
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    const RandomBatch random_batch = make_random_batch(random, random_options(random));
+    const RandomBatch random_batch = make_random_batch(random, random_executor_options(random, kPageSizes, 16, 300));
     const Batch batch = random_batch.view();
     const AttentionShape shape =
         make_shape(uniform(random, 1, 2), uniform(random, 1, 8), 64, random_batch.options.page_size);
