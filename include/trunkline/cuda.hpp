@@ -37,9 +37,23 @@ struct CudaDeviceInfo {
 /// \throws Error(kUnsupported) with cuda_status().reason, Error(kOutOfRange) on a device that is not there.
 CudaDeviceInfo cuda_device_info(std::int32_t device);
 
+/// The families of forward kernels. All give right results for every plan whose tiles they have, but not the same bits.
+enum class CudaKernels : std::uint8_t {
+  kAuto,      ///< kHopper where the device and the shape allow, else kPortable
+  kPortable,  ///< mma.sync: compute capability 8.0 and newer, head sizes 64, 128 and 256, tiles of 16, 32 and 64 rows
+  kHopper,    ///< wgmma: compute capability 9.0, head size 128, tiles of 64 and 128 rows
+};
+const char* name_of(CudaKernels kernels);
+/// \throws Error naming the known ones.
+CudaKernels cuda_kernels_from_name(std::string_view name);
+/// The family that runs a shape on a device: never kAuto. \throws Error(kUnsupported) where `wanted` does not; as
+/// cuda_device_info.
+CudaKernels cuda_kernels(std::int32_t device, const AttentionShape& shape, CudaKernels wanted = CudaKernels::kAuto);
+
 /// A profile for planning: the measured figures of a known device, scaled from those of a similar one otherwise, with
-/// the tiles that this build's kernels have. \throws Error as cuda_device_info.
-MachineProfile cuda_profile(std::int32_t device);
+/// the tiles that this build's kernels for the shape have. \throws Error as cuda_kernels.
+MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape,
+                            CudaKernels wanted = CudaKernels::kAuto);
 
 /// How the items of a plan are launched; all from the same plan.
 enum class ForwardMode : std::uint8_t {
@@ -53,6 +67,7 @@ ForwardMode forward_mode_from_name(std::string_view name);
 
 struct CudaOptions {
   std::int32_t device = 0;
+  CudaKernels kernels = CudaKernels::kAuto;
   ForwardMode forward = ForwardMode::kPersistent;
   /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.2x and 2.2x the
   /// time on the two trees with partials that were measured (docs/results_gpu.md, suite `merge`).

@@ -12,12 +12,12 @@
 #include "exec/check_args.hpp"
 #include "exec/cuda/check_pages.hpp"
 #include "exec/cuda/device.hpp"
+#include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/layer.hpp"
 #include "exec/cuda/merge.hpp"
 #include "exec/cuda/records.hpp"
 #include "exec/cuda/resolve.hpp"
 #include "exec/cuda/side_streams.hpp"
-#include "exec/cuda/sm80/launch.hpp"
 #include "exec/cuda/staging.hpp"
 #include "exec/cuda/upload.hpp"
 #include "exec/cuda/workspace.hpp"
@@ -29,8 +29,6 @@ namespace {
 
 using cuda::check_cuda;
 using cuda::WorkspaceRecord;
-
-constexpr std::int32_t kLeastMajor = 8;  // mma.sync of 16-bit types with cp.async
 
 cuda::DevicePages device_pages(const PageTable& pages) {
   return std::visit(
@@ -61,15 +59,11 @@ bool check_asked_for() {
 struct CudaExecutor::State {
   CudaOptions options;
   std::int32_t sms = 0;
+  std::int32_t major = 0;
   cuda::Staging staging;
   cuda::SideStreams side_streams;
   std::vector<std::int32_t> slot_table;
   cuda::WorkspaceRecords records;
-  std::vector<TileShape> tiles[3];  // for head_dim 64, 128, 256
-
-  const std::vector<TileShape>& tiles_for(std::int32_t head_dim) const {
-    return tiles[head_dim == 64 ? 0 : head_dim == 128 ? 1 : 2];
-  }
 
   bool fused() const { return options.merge == MergeMode::kFused; }
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
@@ -94,14 +88,14 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
       .arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr,
       .times = record.times};
   if (options.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
-  check_cuda(cuda::sm80::launch_persistent(args, record.shape.dtype, record.shape.head_dim, sms, stream),
+  check_cuda(record.family->launch_persistent(args, record.shape.dtype, record.shape.head_dim, sms, stream),
              "launching the forward kernel");
 }
 
 // A captured graph has a launch for every tile, as the plan it replays with may use any.
 void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream,
                                           bool capturing) {
-  const std::vector<TileShape>& shapes = tiles_for(record.shape.head_dim);
+  const std::vector<TileShape> shapes = record.family->tiles(record.shape.head_dim);
   auto* queues = reinterpret_cast<cuda::QueueCounters*>(record.base + record.layout.queues);
   const bool on_streams = options.forward == ForwardMode::kStreams;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -111,7 +105,7 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
     args.done = &queues[i].done;
     args.tile_m = shapes[i].m;
     args.tile_n = shapes[i].n;
-    check_cuda(cuda::sm80::launch_tile(args, record.shape.dtype, record.shape.head_dim, shapes[i], sms, on),
+    check_cuda(record.family->launch_tile(args, record.shape.dtype, record.shape.head_dim, shapes[i], sms, on),
                "launching the forward kernel of one tile");
   }
   for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
@@ -134,18 +128,19 @@ void CudaExecutor::State::check_pages(const WorkspaceRecord& record, const CudaB
 
 CudaExecutor::CudaExecutor(CudaOptions options) : state_(std::make_unique<State>()) {
   const CudaDeviceInfo info = cuda_device_info(options.device);
-  if (info.major < kLeastMajor) {
+  if (info.major < cuda::kLeastMajor) {
     fail(ErrorCode::kUnsupported, "device ", options.device, " (", info.name, ") has compute capability ", info.major,
-         ".", info.minor, "; supported: ", kLeastMajor, ".0 and newer");
+         ".", info.minor, "; supported: ", cuda::kLeastMajor, ".0 and newer");
   }
   state_->options = options;
   state_->options.check_pages = options.check_pages || check_asked_for();
   state_->sms = info.sms;
+  state_->major = info.major;
   std::size_t most_tiles = 0;
-  for (const std::int32_t head_dim : {64, 128, 256}) {
-    std::vector<TileShape> tiles = cuda::sm80::tiles(head_dim);
-    most_tiles = std::max(most_tiles, tiles.size());
-    state_->tiles[head_dim == 64 ? 0 : head_dim == 128 ? 1 : 2] = std::move(tiles);
+  for (const cuda::KernelFamily& family : cuda::kernel_families()) {
+    for (const std::int32_t head_dim : {64, 128, 256}) {
+      most_tiles = std::max(most_tiles, family.tiles(head_dim).size());
+    }
   }
   if (most_tiles > static_cast<std::size_t>(cuda::kMaxQueues)) {
     fail(ErrorCode::kInternal, most_tiles, " tiles are compiled; the workspace has ", cuda::kMaxQueues, " queues");
@@ -179,10 +174,12 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
          "upload() on a stream that is being captured; capture resolve() and run() alone: "
          "replays take what was uploaded last");
   }
-  const std::vector<TileShape>& tiles = state_->tiles_for(plan.shape.head_dim);
+  const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
+  const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim);
   WorkspaceRecord record = state_->records.next(plan, state_->options.merge, workspace, bytes);
   record.bytes = bytes;
-  record.tiles = cuda::used_tiles(plan, tiles);
+  record.family = &family;
+  record.tiles = cuda::used_tiles(plan, tiles, family.half_rows);
   record.counts = tensor_counts(batch);
   record.rows = batch.rows();
   record.tasks = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);

@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/sm80/launch.hpp"
+#include "exec/cuda/kernel_families.hpp"
 #include "known_profiles.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/profile_file.hpp"
@@ -68,33 +68,41 @@ void scale(MachineProfile& profile, const CudaDeviceInfo& info, std::int32_t dev
   profile.llc_bytes = info.l2_bytes;
 }
 
-/// Of the persistent kernel at head size 128.
-std::int32_t ctas_per_sm(std::int32_t device) {
+std::int32_t ctas_per_sm(const cuda::KernelFamily& family, const AttentionShape& shape, std::int32_t device) {
   const cuda::DeviceScope scope(device);
-  const std::vector<cuda::sm80::KernelFacts> facts = cuda::sm80::kernel_facts(DType::kF16, 128);
+  const std::vector<cuda::KernelFacts> facts = family.facts(shape.dtype, shape.head_dim);
   return facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1);
+}
+
+// The figures of an H200's file were measured with the Hopper kernels' tiles, one CTA on an SM.
+void use_portable(std::int32_t ctas, MachineProfile& profile) {
+  profile.row_quantum = 16;
+  profile.flop_efficiency = kFlopEfficiency;
+  profile.memory_overlap = kMemoryOverlap;
+  // Several CTAs share an SM, and what it has.
+  profile.workers *= ctas;
+  profile.worker_read_bytes_per_us = kReadAlone * profile.read_bytes_per_us / profile.workers;
+  profile.partial_us_per_kib *= ctas;
 }
 
 }  // namespace
 
-MachineProfile cuda_profile(std::int32_t device) {
+CudaKernels cuda_kernels(std::int32_t device, const AttentionShape& shape, CudaKernels wanted) {
+  return cuda::family_for(wanted, cuda_device_info(device).major, shape).kernels;
+}
+
+MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape, CudaKernels wanted) {
   const CudaDeviceInfo info = cuda_device_info(device);
+  const cuda::KernelFamily& family = cuda::family_for(wanted, info.major, shape);
   MachineProfile profile = known_profile(nearest_file(info));
   if (!is_known(info, profile)) scale(profile, info, device);
   profile.gpu = info.limits;
-  // What this build's kernels are: tiles of mma.sync, whose rows come by 16, one KV tile for each m. A plan for another
-  // head size than 128 names these tiles too; the executor takes the kernel of the same m.
-  profile.tiles = cuda::sm80::tiles(128);
+  profile.workers = info.sms;
+  // What this build's kernels are: one KV tile for each m.
+  profile.tiles = family.tiles(shape.head_dim);
   profile.tile_steps.clear();
-  profile.row_quantum = 16;
-  profile.half_rows = 0;
-  profile.flop_efficiency = kFlopEfficiency;
-  profile.memory_overlap = kMemoryOverlap;
-  // Several CTAs share an SM, and what it has.
-  const std::int32_t ctas = ctas_per_sm(device);
-  profile.workers = info.sms * ctas;
-  profile.worker_read_bytes_per_us = kReadAlone * profile.read_bytes_per_us / profile.workers;
-  profile.partial_us_per_kib *= ctas;
+  profile.half_rows = family.half_rows;
+  if (family.kernels == CudaKernels::kPortable) use_portable(ctas_per_sm(family, shape, device), profile);
   return profile;
 }
 

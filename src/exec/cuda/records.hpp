@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/check_args.hpp"
+#include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/workspace.hpp"
 
 namespace trunkline::cuda {
@@ -18,6 +19,7 @@ struct WorkspaceRecord {
   WorkspaceLayout layout;
   bool captured = false;  ///< a graph holds its addresses
   // Of the last upload.
+  const KernelFamily* family = nullptr;
   TensorCounts counts;
   std::int32_t rows = 0;
   std::uint32_t tiles = 0;

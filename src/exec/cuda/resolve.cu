@@ -36,6 +36,7 @@ __device__ TaskHeader resolve_task(const ResolveArgs& args, std::int32_t place) 
   task.item = number;
   task.tile_m = item.tile.m;
   task.tile_n = item.tile.n;
+  task.first_half = item.first_half;
   for (std::int32_t i = item.queries.begin; i < item.queries.end && task.has_partials == 0; ++i) {
     task.has_partials = args.plan.item_outputs[i] >= 0 ? 1 : 0;
   }

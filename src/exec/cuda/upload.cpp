@@ -70,7 +70,7 @@ int kernel_tile(const std::vector<TileShape>& tiles, TileShape tile) {
   return found;
 }
 
-std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles) {
+std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles, std::int32_t half_rows) {
   std::uint32_t used = 0;
   TileFinder finder(tiles);
   for (std::size_t i = 0; i < plan.items.size(); ++i) {
@@ -83,6 +83,11 @@ std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles) 
     if (item.queries.size() * plan.shape.group_size() > item.tile.m) {
       fail(ErrorCode::kUnsupported, "items[", i, "] has ", item.queries.size() * plan.shape.group_size(),
            " rows, more than its tile of ", item.tile.m);
+    }
+    const bool halves = half_rows > 0 && item.tile.m == 2 * half_rows;
+    if (halves != (item.first_half > 0) && item.queries.size() > 0) {
+      fail(ErrorCode::kUnsupported, "items[", i, "] of ", item.tile.m, " rows has a first half of ", item.first_half,
+           "; tiles that work as two halves here have ", 2 * half_rows, " rows; plan with cuda_profile()");
     }
     used |= std::uint32_t{1} << tile;
   }

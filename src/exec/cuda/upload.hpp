@@ -15,9 +15,10 @@ namespace trunkline::cuda {
 /// how many tokens are on chip at a time. \return its index in `tiles`, or -1.
 int kernel_tile(const std::vector<TileShape>& tiles, TileShape tile);
 
-/// Checks that the kernels can run a plan. \return bit i set for each tile i that its items use.
+/// Checks that the kernels can run a plan. \param half_rows tiles of twice so many rows work as two halves; 0: none do
+/// \return bit i set for each tile i that its items use.
 /// \throws Error(kUnsupported) naming the item, its tile and those that are compiled.
-std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles);
+std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles, std::int32_t half_rows);
 
 /// Bytes from the workspace's begin that write_upload fills.
 std::size_t upload_bytes(const Plan& plan, const WorkspaceLayout& layout);

@@ -32,7 +32,11 @@ CudaStatus cuda_status() {
 CudaDeviceInfo cuda_device_info(std::int32_t) {
   refuse();
 }
-MachineProfile cuda_profile(std::int32_t) {
+MachineProfile cuda_profile(std::int32_t, const AttentionShape&, CudaKernels) {
+  refuse();
+}
+
+CudaKernels cuda_kernels(std::int32_t, const AttentionShape&, CudaKernels) {
   refuse();
 }
 

@@ -59,7 +59,8 @@ struct alignas(64) TaskHeader {
   std::int32_t tile_m;
   std::int32_t tile_n;
   std::int32_t has_partials;  // of some of its queries
-  std::int32_t spare[2];      // 0: it is read in whole 16-byte words
+  std::int32_t first_half;    // WorkItem::first_half
+  std::int32_t spare;         // 0: it is read in whole 16-byte words
 };
 
 /// A query of an item.

@@ -5,7 +5,7 @@
 
 #include "base/host_device.hpp"
 #include "exec/cuda/common/kernel_args.hpp"
-#include "exec/cuda/sm80/arrivals.cuh"
+#include "exec/cuda/common/arrivals.cuh"
 #include "exec/cuda/sm80/attend.cuh"
 #include "exec/cuda/sm80/epilogue.cuh"
 #include "exec/cuda/sm80/shared_memory.cuh"
@@ -126,7 +126,7 @@ class Consumer {
     release(v_slot);
     if (args_.arrived != nullptr && task.has_partials != 0) {
       named_barrier(kConsumerBarrier, 32 * kConsumerWarps);  // all partials of the task are written
-      merge_arrivals<Element, kDim>(args_, task);
+      merge_arrivals<Element, kDim, kConsumerWarps>(args_, task);
     }
     note_end(task);
   }

@@ -3,12 +3,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "exec/cuda/common/kernel_args.hpp"
-#include "trunkline/machine.hpp"
+#include "exec/cuda/compiled_kernel.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline::cuda::sm80 {
@@ -20,15 +18,6 @@ bool supports(DType dtype, std::int32_t head_dim);
 /// nothing is compiled.
 std::vector<TileShape> tiles(std::int32_t head_dim);
 
-/// What one kernel takes on the present device.
-struct KernelFacts {
-  TileShape tile;  ///< 0 x 0: the persistent kernel, all tiles in one
-  int threads;
-  int registers;
-  std::size_t shared_bytes;  ///< static and dynamic
-  std::size_t local_bytes;   ///< a thread's stack: not 0 where registers spill
-  int ctas_per_sm;
-};
 /// Facts of the persistent kernel and of that of each tile, in the order of tiles(). Empty where nothing is compiled or
 /// the device cannot be used.
 std::vector<KernelFacts> kernel_facts(DType dtype, std::int32_t head_dim);

@@ -7,8 +7,8 @@
 #include "base/host_device.hpp"
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/sm80/shared_memory.cuh"
-#include "exec/cuda/sm80/task_queue.cuh"
-#include "exec/cuda/sm80/token_walk.cuh"
+#include "exec/cuda/common/task_queue.cuh"
+#include "exec/cuda/common/token_walk.cuh"
 #include "exec/cuda/sm80/warp_share.cuh"
 
 namespace trunkline::cuda::sm80 {
@@ -16,6 +16,7 @@ namespace trunkline::cuda::sm80 {
 template <int kDim>
 class Producer {
   using Size = Sizes<kDim>;
+  using Queue = TaskQueue<kProducerWarps>;
   static constexpr int kGroups = Size::kTokens / 32;  // of 32 tokens, one a lane
 
  public:
@@ -23,8 +24,8 @@ class Producer {
       : args_(args), shared_(shared), warp_(warp), lane_(lane), walk_(args, lane) {}
 
   __device__ __forceinline__ void run() {
-    TaskQueue queue(args_, shared_.popped, warp_, lane_);
-    TaskQueue::Task task;
+    Queue queue(args_, shared_.popped, warp_, lane_);
+    typename Queue::Task task;
     int entry = 0;
     for (; queue.pop(task); entry = (entry + 1) % Size::kTasks) {
       read_rows(task.header.rows);
@@ -47,7 +48,7 @@ class Producer {
 
  private:
   struct Stage {
-    LocatedToken tokens[kGroups];
+    LocatedToken<1> tokens[kGroups];
     int number = -1;
     int count;
     bool last;
@@ -87,7 +88,7 @@ class Producer {
   }
 
   // Tells the consumers of a task, with its first Q.
-  __device__ __forceinline__ void announce(const TaskQueue::Task& task, int entry) {
+  __device__ __forceinline__ void announce(const typename Queue::Task& task, int entry) {
     wait_for_slot();
     TaskInfo& info = shared_.tasks[entry];
 #pragma unroll
@@ -103,6 +104,7 @@ class Producer {
       info.head = task.head;
       info.number = task.number;
       info.has_partials = task.header.has_partials;
+      info.queries = limits_.count;
       info.rows = limits_.count * args_.layer.group_size;
       info.row_shift = __ffs(task.header.tile_m / kWarpRows) - 1;
     }
@@ -111,7 +113,7 @@ class Producer {
   }
 
   // Here and not by the consumers, who have no register to spare: at the task's first copy.
-  __device__ __forceinline__ void note_begin(const TaskQueue::Task& task) const {
+  __device__ __forceinline__ void note_begin(const typename Queue::Task& task) const {
     if (args_.times == nullptr) return;
     CudaTaskTime& times = args_.times[task.number];
     times.begin_ns = global_time();
@@ -129,7 +131,7 @@ class Producer {
   }
 
   // The rows of Q that fit one slot; rows after the task's last are zero. The first warp's turn.
-  __device__ __forceinline__ void fill_queries(const TaskQueue::Task& task, int entry, int first) {
+  __device__ __forceinline__ void fill_queries(const typename Queue::Task& task, int entry, int first) {
     if (warp_ != 0) return place_.advance();
     if (first > 0) wait_for_slot();
     const TaskInfo& info = shared_.tasks[entry];
@@ -154,7 +156,7 @@ class Producer {
   }
 
   // At least one stage, also of an item without tokens: consumers need not know of such items.
-  __device__ __forceinline__ void fill_stages(int head, int entry, const TaskQueue& queue) {
+  __device__ __forceinline__ void fill_stages(int head, int entry, const Queue& queue) {
     Stage stage;
     int passed = 0;
     bool prefetched = false;
@@ -206,23 +208,23 @@ class Producer {
     const std::byte* v = static_cast<const std::byte*>(args_.layer.v) + 2 * head * args_.layer.v_strides.head;
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      const LocatedToken& token = stage.tokens[group];
+      const LocatedToken<1>& token = stage.tokens[group];
       const int at = 32 * group + lane_;
-      visible[group] = token.mask & token.reached;
+      visible[group] = token.mask.words[0] & token.reached.words[0];
       const bool seen = visible[group] != 0;
       shared_.k_rows[warp_][at] = seen ? row_address(k, args_.layer.k_strides, token) : k;
       shared_.v_rows[warp_][at] = seen ? row_address(v, args_.layer.v_strides, token) : v;
       info.visible[at] = visible[group];
       present[group] = __ballot_sync(kWholeWarp, seen);
     }
-    const WarpShare share = shares_.of(visible, limits_.all(), stage.number, stage.last);
+    const WarpShare share = shares_.of(visible, limits_.all().words[0], stage.number, stage.last);
     if (lane_ < kConsumerWarps) info.shares[lane_] = share;
     if (lane_ == 0) info.task = entry;
     __syncwarp();
   }
 
   static __device__ __forceinline__ const std::byte* row_address(const std::byte* head, const CacheStrides& strides,
-                                                                 const LocatedToken& token) {
+                                                                 const LocatedToken<1>& token) {
     return head + 2 * (token.page * strides.page + token.place * strides.token);
   }
 
@@ -269,9 +271,9 @@ class Producer {
   SharedMemory<kDim>& shared_;
   int warp_;
   int lane_;
-  TokenWalk walk_;
+  TokenWalk<1> walk_;
   ItemRow item_rows_[2];
-  QueryLimits limits_;
+  QueryLimits<1> limits_;
   WarpShares<Size::kTokens> shares_;
   RingPlace<Size::kSlots> place_;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "exec/cuda/common/ptx.cuh"
+#include "exec/cuda/common/ring.cuh"
 #include "exec/cuda/sm80/config.hpp"
 
 namespace trunkline::cuda::sm80 {
@@ -12,6 +13,7 @@ namespace trunkline::cuda::sm80 {
 /// One (item, KV head), as the consumers see it. They read it again where they need it: registers are short.
 struct TaskInfo {
   std::int32_t head;
+  std::int32_t queries;
   std::int32_t rows;                     // queries * group size; 0: there are no more tasks
   std::int32_t row_shift;                // log2 of the tile's groups of kWarpRows
   std::int32_t number;                   // in the queue
@@ -49,12 +51,6 @@ struct StageInfo {
   std::int32_t task;  // its entry in SharedMemory::tasks; set for a task's first Q, too
 };
 
-/// A row's online softmax: largest logit in base 2, and the sum of 2^(logit - max).
-struct RowState {
-  float max;
-  float sum;
-};
-
 template <int kDim>
 struct Sizes {
   static constexpr int kTokens = stage_tokens(kDim);
@@ -83,20 +79,6 @@ struct SharedMemory {
   RowState states[kConsumerWarps][kWarpRows];
   std::uint64_t full[Size::kSlots];
   std::uint64_t empty[Size::kSlots];
-};
-
-/// A position in the ring, and the parity of the round there. One word: consumers have no register to spare.
-template <int kSlots>
-class RingPlace {
- public:
-  __device__ __forceinline__ int slot() const { return static_cast<int>(bits_ & 0xFF); }
-  __device__ __forceinline__ std::uint32_t parity() const { return bits_ >> 31; }
-  __device__ __forceinline__ int slot_before() const { return slot() == 0 ? kSlots - 1 : slot() - 1; }
-  __device__ __forceinline__ void advance() { bits_ = slot() == kSlots - 1 ? (bits_ & kParity) ^ kParity : bits_ + 1; }
-
- private:
-  static constexpr std::uint32_t kParity = 1u << 31;
-  std::uint32_t bits_ = 0;
 };
 
 /// One thread, before all others use them. Full: each producer lane's copies, and its ordinary writes.

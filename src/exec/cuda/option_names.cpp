@@ -6,9 +6,26 @@
 namespace trunkline {
 namespace {
 
+constexpr CudaKernels kKernels[] = {CudaKernels::kAuto, CudaKernels::kPortable, CudaKernels::kHopper};
 constexpr ForwardMode kModes[] = {ForwardMode::kPersistent, ForwardMode::kStreams, ForwardMode::kSerial};
 
 }  // namespace
+
+const char* name_of(CudaKernels kernels) {
+  switch (kernels) {
+    case CudaKernels::kAuto: return "auto";
+    case CudaKernels::kPortable: return "portable";
+    case CudaKernels::kHopper: return "hopper";
+  }
+  return "unknown";
+}
+
+CudaKernels cuda_kernels_from_name(std::string_view name) {
+  for (const CudaKernels kernels : kKernels) {
+    if (name == name_of(kernels)) return kernels;
+  }
+  fail(ErrorCode::kInvalidArgument, "kernels are \"", name, "\"; known: auto, portable, hopper");
+}
 
 const char* name_of(ForwardMode mode) {
   switch (mode) {

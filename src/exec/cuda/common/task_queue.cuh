@@ -5,12 +5,12 @@
 
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/ptx.cuh"
-#include "exec/cuda/sm80/config.hpp"
 
-namespace trunkline::cuda::sm80 {
+namespace trunkline::cuda {
 
 /// Hands a CTA's producer warps their tasks, the same to all. Task t is KV head t % Hkv of the item at place t / Hkv of
 /// the schedule: the heads of an item run together, so that pages whose heads lie side by side are read as wholes.
+template <int kProducerWarps>
 class TaskQueue {
   static constexpr int kProducerBarrier = 2;
 
@@ -73,4 +73,4 @@ class TaskQueue {
   int turn_ = 0;
 };
 
-}  // namespace trunkline::cuda::sm80
+}  // namespace trunkline::cuda

@@ -6,38 +6,71 @@
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/ptx.cuh"
 
-namespace trunkline::cuda::sm80 {
+namespace trunkline::cuda {
+
+/// Some of an item's queries: bit i of all words together is the i-th.
+template <int kWords>
+struct QuerySet {
+  std::uint64_t words[kWords];
+
+  static __device__ __forceinline__ QuerySet all() {
+    QuerySet set;
+#pragma unroll
+    for (std::uint64_t& word : set.words) word = ~std::uint64_t{0};
+    return set;
+  }
+  static __device__ __forceinline__ QuerySet none() {
+    QuerySet set;
+#pragma unroll
+    for (std::uint64_t& word : set.words) word = 0;
+    return set;
+  }
+  static __device__ __forceinline__ QuerySet first(int count) {
+    QuerySet set;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      const int here = count - 64 * i;
+      set.words[i] = here >= 64 ? ~std::uint64_t{0} : here <= 0 ? 0 : (std::uint64_t{1} << here) - 1;
+    }
+    return set;
+  }
+};
 
 /// A lane's token. The id and the mask are loads that may still be under way: a stage's are begun while the one before
 /// it is handed over.
+template <int kWords>
 struct LocatedToken {
   std::int64_t page = 0;
   std::int32_t place = 0;
-  std::uint64_t mask = 0;     // queries that the span's mask lets see it
-  std::uint64_t reached = 0;  // queries whose limit lies after it
+  QuerySet<kWords> mask = QuerySet<kWords>::none();     // queries that the span's mask lets see it
+  QuerySet<kWords> reached = QuerySet<kWords>::none();  // queries whose limit lies after it
 };
 
-/// The queries of an item: lane i holds the limits of queries i and i + 32.
+/// The queries of an item: lane i holds the limits of queries i, i + 32, ...
+template <int kWords>
 struct QueryLimits {
-  std::int32_t limit[2] = {INT32_MAX, INT32_MAX};
+  std::int32_t limit[2 * kWords];
   std::int32_t least = INT32_MAX;
   std::int32_t count = 0;
 
-  __device__ __forceinline__ std::uint64_t all() const {
-    return count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
-  }
+  __device__ __forceinline__ QuerySet<kWords> all() const { return QuerySet<kWords>::first(count); }
   /// Queries that come after a position, which differs by lane.
-  __device__ __forceinline__ std::uint64_t after(std::int32_t position) const {
-    std::uint64_t reached = all();
+  __device__ __forceinline__ QuerySet<kWords> after(std::int32_t position) const {
+    QuerySet<kWords> reached = all();
     if (__any_sync(kWholeWarp, position >= least) == 0) return reached;
-    for (int query = 0; query < count; ++query) {
-      const std::int32_t bound = __shfl_sync(kWholeWarp, query < 32 ? limit[0] : limit[1], query % 32);
-      if (position >= bound) reached &= ~(std::uint64_t{1} << query);
+#pragma unroll
+    for (int i = 0; i < 2 * kWords; ++i) {
+      for (int query = 32 * i; query < count && query < 32 * i + 32; ++query) {
+        const std::int32_t bound = __shfl_sync(kWholeWarp, limit[i], query % 32);
+        if (position >= bound) reached.words[i / 2] &= ~(std::uint64_t{1} << (query % 64));
+      }
     }
     return reached;
   }
 };
 
+/// \tparam kWords of 64 queries, that an item's masks need
+template <int kWords>
 class TokenWalk {
  public:
   __device__ __forceinline__ TokenWalk(const ForwardArgs& args, int lane) : args_(args), lane_(lane) {
@@ -62,7 +95,7 @@ class TokenWalk {
   }
 
   /// The next up to 32 tokens, one a lane. \return how many there are.
-  __device__ __forceinline__ int next(const QueryLimits& limits, LocatedToken& token) {
+  __device__ __forceinline__ int next(const QueryLimits<kWords>& limits, LocatedToken<kWords>& token) {
     int filled = 0;
     std::int32_t position = -1;
     std::int64_t entry = 0;
@@ -84,6 +117,14 @@ class TokenWalk {
   }
 
  private:
+  // Masks have two words each.
+  __device__ __forceinline__ QuerySet<kWords> load_mask(std::int64_t mask) const {
+    QuerySet<kWords> set;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) set.words[i] = args_.plan.masks[2 * mask + i];
+    return set;
+  }
+
   // Ids of the first two stages; the queries' limits, which come first, take as long.
   __device__ __forceinline__ void prefetch_ids() const {
     const std::int32_t position = present_.begin + 4 * lane_;
@@ -128,16 +169,16 @@ class TokenWalk {
   }
 
   __device__ __forceinline__ void locate(std::int32_t position, std::int64_t entry, std::int64_t mask,
-                                         const QueryLimits& limits, LocatedToken& token) const {
+                                         const QueryLimits<kWords>& limits, LocatedToken<kWords>& token) const {
     token = {};
-    const std::uint64_t reached = limits.after(position);
+    const QuerySet<kWords> reached = limits.after(position);
     if (position < 0) return;
     const std::int32_t page = page_shift_ >= 0 ? position >> page_shift_ : position / args_.pages.page_size;
     entry += page;
     token.place = position - page * args_.pages.page_size;
     token.page = args_.pages.wide_ids != 0 ? static_cast<const std::int64_t*>(args_.pages.ids)[entry]
                                            : static_cast<const std::int32_t*>(args_.pages.ids)[entry];
-    token.mask = mask < 0 ? ~std::uint64_t{0} : args_.plan.masks[2 * mask];  // of two words: 64 queries at most
+    token.mask = mask < 0 ? QuerySet<kWords>::all() : load_mask(mask);
     token.reached = reached;
   }
 
@@ -152,4 +193,4 @@ class TokenWalk {
   std::int32_t used_ = 0;  // tokens of the span that were handed out
 };
 
-}  // namespace trunkline::cuda::sm80
+}  // namespace trunkline::cuda

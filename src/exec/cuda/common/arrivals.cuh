@@ -6,9 +6,8 @@
 
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/merge_row.cuh"
-#include "exec/cuda/sm80/shared_memory.cuh"
 
-namespace trunkline::cuda::sm80 {
+namespace trunkline::cuda {
 
 /// Counts one more partial of a query as arrived, for one KV head, after all of the task's are written.
 /// \return the query's list where it was the last, with its counter back at 0; else one of no states.
@@ -23,8 +22,9 @@ __device__ __forceinline__ StateList count_arrival(const ForwardArgs& args, std:
 }
 
 /// By the consumer warps, together, once a task's partials are written and they have met. Each counts those of every
-/// fourth query, all at once.
-template <class Element, int kDim>
+/// kWarps-th query, all at once.
+/// \param task with `head`, `queries`, and `token` and `output` of each query
+template <class Element, int kDim, int kWarps, class TaskInfo>
 __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, const TaskInfo& task) {
   // Nothing here may be computed before the main loop, whose registers would spill.
   const auto thread = static_cast<int>(opaque(threadIdx.x));
@@ -32,8 +32,8 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, const Ta
   const int lane = thread % 32;
   const auto group_size = static_cast<int>(opaque(static_cast<unsigned>(args.layer.group_size)));
   const auto q_heads = static_cast<std::int32_t>(opaque(static_cast<unsigned>(args.layer.q_heads)));
-  const int mine = warp + kConsumerWarps * lane;
-  const std::int32_t slot = mine * group_size < task.rows ? task.output[mine] : kDirect;
+  const int mine = warp + kWarps * lane;
+  const std::int32_t slot = mine < task.queries ? task.output[mine] : kDirect;
   StateList list{nullptr, 0, 0};
   if (slot >= 0) list = count_arrival(args, slot, task.head);
   __syncwarp();
@@ -45,10 +45,10 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, const Ta
       const std::int32_t head = task.head * group_size + member;
       const PartialStates<kDim> states{args.partials.out + std::int64_t{head} * kDim, args.partials.lse + head,
                                        q_heads};
-      write_merged<Element>(args.layer, task.token[warp + kConsumerWarps * from], head,
+      write_merged<Element>(args.layer, task.token[warp + kWarps * from], head,
                             merge_row<kDim>(states, states_of_query, lane), lane);
     }
   }
 }
 
-}  // namespace trunkline::cuda::sm80
+}  // namespace trunkline::cuda

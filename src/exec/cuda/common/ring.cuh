@@ -1,0 +1,28 @@
+// What rings of tiles in shared memory have in common.
+#pragma once
+
+#include <cstdint>
+
+namespace trunkline::cuda {
+
+/// A row's online softmax: largest logit in base 2, and the sum of 2^(logit - max).
+struct RowState {
+  float max;
+  float sum;
+};
+
+/// A position in the ring, and the parity of the round there. One word: consumers have no register to spare.
+template <int kSlots>
+class RingPlace {
+ public:
+  __device__ __forceinline__ int slot() const { return static_cast<int>(bits_ & 0xFF); }
+  __device__ __forceinline__ std::uint32_t parity() const { return bits_ >> 31; }
+  __device__ __forceinline__ int slot_before() const { return slot() == 0 ? kSlots - 1 : slot() - 1; }
+  __device__ __forceinline__ void advance() { bits_ = slot() == kSlots - 1 ? (bits_ & kParity) ^ kParity : bits_ + 1; }
+
+ private:
+  static constexpr std::uint32_t kParity = 1u << 31;
+  std::uint32_t bits_ = 0;
+};
+
+}  // namespace trunkline::cuda

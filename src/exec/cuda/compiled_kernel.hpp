@@ -1,0 +1,57 @@
+// A forward kernel as the host sees it: what it takes on each device, and its launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "exec/cuda/common/kernel_args.hpp"
+#include "trunkline/types.hpp"
+
+namespace trunkline::cuda {
+
+/// What one kernel takes on the present device.
+struct KernelFacts {
+  TileShape tile;  ///< 0 x 0: a kernel of all tiles in one
+  int threads;
+  int registers;
+  std::size_t shared_bytes;  ///< static and dynamic
+  std::size_t local_bytes;   ///< a thread's stack: not 0 where registers spill
+  int ctas_per_sm;
+};
+
+/// Thread-safe, as all processes' executors use the same.
+class CompiledKernel {
+ public:
+  /// \param shared_bytes dynamic
+  CompiledKernel(const void* function, int threads, std::size_t shared_bytes)
+      : function_(function), threads_(threads), shared_bytes_(shared_bytes) {}
+
+  /// On the present device. \return what CUDA said where it cannot run there.
+  cudaError_t facts(TileShape tile, KernelFacts& facts);
+  /// As many CTAs as the present device, of `sms` multiprocessors, holds at once.
+  cudaError_t launch(ForwardArgs args, std::int32_t sms, cudaStream_t stream);
+
+ private:
+  static constexpr int kMaxDevices = 64;
+
+  /// Found out once, as asking takes longer than launching.
+  struct OnDevice {
+    std::once_flag once;
+    cudaError_t error = cudaSuccess;
+    int ctas_per_sm = 0;
+  };
+
+  cudaError_t prepare(OnDevice& on) const;
+  cudaError_t present_device(OnDevice** on);
+
+  const void* function_;
+  int threads_;
+  std::size_t shared_bytes_;
+  std::array<OnDevice, kMaxDevices> devices_;
+};
+
+}  // namespace trunkline::cuda

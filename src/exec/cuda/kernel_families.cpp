@@ -1,0 +1,42 @@
+#include "exec/cuda/kernel_families.hpp"
+
+#include "base/check.hpp"
+#include "exec/cuda/sm80/launch.hpp"
+#include "exec/cuda/sm90/launch.hpp"
+
+namespace trunkline::cuda {
+namespace {
+
+// sm_90a machine code runs on compute capability 9.0 alone.
+constexpr KernelFamily kFamilies[] = {
+    {CudaKernels::kHopper, 9, 9, 64, sm90::supports, sm90::tiles, sm90::kernel_facts, sm90::launch_persistent,
+     sm90::launch_tile},
+    {CudaKernels::kPortable, kLeastMajor, INT32_MAX, 0, sm80::supports, sm80::tiles, sm80::kernel_facts, sm80::launch_persistent,
+     sm80::launch_tile},
+};
+
+}  // namespace
+
+std::span<const KernelFamily> kernel_families() {
+  return kFamilies;
+}
+
+const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim) {
+  for (const KernelFamily& family : kFamilies) {
+    if (wanted != CudaKernels::kAuto && wanted != family.kernels) continue;
+    if (major < family.least_major || major > family.most_major) continue;
+    if (family.supports(dtype, head_dim)) return &family;
+  }
+  return nullptr;
+}
+
+const KernelFamily& family_for(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
+  const KernelFamily* const family = find_family(wanted, major, shape.dtype, shape.head_dim);
+  if (family == nullptr) {
+    fail(ErrorCode::kUnsupported, "options.kernels is ", name_of(wanted), ", which has none for ", name_of(shape.dtype),
+         " and head_dim ", shape.head_dim, " on compute capability ", major, ".x; supported: auto");
+  }
+  return *family;
+}
+
+}  // namespace trunkline::cuda

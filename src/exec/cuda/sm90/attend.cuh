@@ -1,0 +1,160 @@
+// Matrix products and online softmax of one warpgroup: 64 rows against 64 tokens at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/sm90/wgmma.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+/// What a warpgroup keeps of its rows while tokens pass: fragments of Q, of weights and of the sums of weighted V. A
+/// lane's rows are lane / 4 and lane / 4 + 8 of its warp's 16; its columns 2 (lane % 4) + {0, 1} of each 8. Loops count
+/// by index: arrays that a range-based loop walks stay in memory (nvcc 13.0).
+template <class Element>
+class GroupRows {
+  // Sums are scaled again only once the largest logit has grown by 8, in base 2: weights are then at most 256, far
+  // below fp16's 65504, and the scaling is rare.
+  static constexpr float kLag = 8;
+
+ public:
+  float o[kDim / 8][4];
+  float max[2];  // reference of the sums: at most kLag below the largest logit so far
+  float sum[2];  // this lane's share
+
+  /// \param thread of the warpgroup \param scale of the logits, at least 0
+  __device__ __forceinline__ GroupRows(int thread, float scale) : thread_(thread), scale_(scale) {}
+
+  __device__ __forceinline__ int lane() const { return thread_ % 32; }
+  /// Of the lane's two: the first of the warpgroup's rows; the second is eight further on.
+  __device__ __forceinline__ int row() const { return thread_ / 32 * 16 + lane() / 4; }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < kDim / 8; ++i) o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
+    max[0] = max[1] = -INFINITY;
+    sum[0] = sum[1] = 0;
+  }
+
+  /// The rows of a slot, as fragments; `flip` negates them.
+  __device__ __forceinline__ void load_queries(std::uint32_t slot, bool flip) {
+    const std::uint32_t sign = flip ? 0x80008000u : 0;
+#pragma unroll
+    for (int step = 0; step < kDim / 16; ++step) {
+      load_matrices(q_[step], slot + chunk_offset(thread_ / 32 * 16 + lane() % 16, 2 * step + lane() / 16));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) q_[step][i] ^= sign;
+    }
+  }
+
+  /// Before products, whose registers other instructions wrote.
+  __device__ __forceinline__ void begin_products() {
+    settle(q_);
+    settle(weights_);
+    settle(o);
+    products_begin();
+  }
+
+  /// Begins logits against a stage's K, in base 2 as they are not yet scaled.
+  __device__ __forceinline__ void begin_logits(std::uint32_t slot) {
+#pragma unroll
+    for (int step = 0; step < kDim / 16; ++step)
+      Products<Element>::multiply_keys(s_, q_[step], keys_at(slot, step), step > 0);
+    products_commit();
+  }
+
+  /// Begins to add up a stage's V by the weights.
+  __device__ __forceinline__ void begin_values(std::uint32_t slot) {
+#pragma unroll
+    for (int step = 0; step < kStageTokens / 16; ++step)
+      Products<Element>::multiply_values(o, weights_[step], values_at(slot, step));
+    products_commit();
+  }
+
+  /// Until the logits are there; kProducts groups that were begun after them may still run.
+  template <int kProducts>
+  __device__ __forceinline__ void wait_for_logits() {
+    wait_for_products<kProducts>(s_);
+  }
+  __device__ __forceinline__ void wait_for_values() { wait_for_products<0>(o); }
+
+  /// Sets the logits of tokens that a row does not see to -inf.
+  /// \param visible of the stage's tokens, for the lane's half \param query of the lane's rows, in their half
+  __device__ __forceinline__ void hide(const std::uint64_t* visible, int2 query) {
+#pragma unroll
+    for (int i = 0; i < kStageTokens / 8; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const std::uint64_t word = visible[8 * i + lane() % 4 * 2 + j];
+        if (((word >> query.x) & 1) == 0) s_[i][j] = -INFINITY;
+        if (((word >> query.y) & 1) == 0) s_[i][2 + j] = -INFINITY;
+      }
+    }
+  }
+
+  /// Logits become weights 2^(scale * logit - max), not yet rounded. Sums of V that are under way are at the reference
+  /// before: `rescale` is due once they are there.
+  __device__ __forceinline__ void soften() {
+    float largest[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int i = 0; i < kStageTokens / 8; ++i) {
+      largest[0] = fmaxf(largest[0], fmaxf(s_[i][0], s_[i][1]));
+      largest[1] = fmaxf(largest[1], fmaxf(s_[i][2], s_[i][3]));
+    }
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      largest[row] = fmaxf(largest[row], __shfl_xor_sync(kWholeWarp, largest[row], 1));
+      largest[row] = fmaxf(largest[row], __shfl_xor_sync(kWholeWarp, largest[row], 2)) * scale_;
+    }
+    grown_ = __any_sync(kWholeWarp, largest[0] > max[0] + kLag || largest[1] > max[1] + kLag) != 0;
+    if (grown_) raise(largest);
+    // Rows that have seen nothing yet have only logits of -inf: any finite reference makes their weights 0.
+    const float base[2] = {max[0] == -INFINITY ? 0 : max[0], max[1] == -INFINITY ? 0 : max[1]};
+#pragma unroll
+    for (int i = 0; i < kStageTokens / 8; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) s_[i][j] = exp2_approx(fmaf(s_[i][j], scale_, -base[j / 2]));
+      sum[0] += s_[i][0] + s_[i][1];
+      sum[1] += s_[i][2] + s_[i][3];
+    }
+  }
+
+  /// Brings the sums of V to the reference of the last `soften`.
+  __device__ __forceinline__ void rescale() {
+    if (!grown_) return;
+#pragma unroll
+    for (int i = 0; i < kDim / 8; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) o[i][j] *= factor_[j / 2];
+    }
+  }
+
+  /// Rounds the weights. Products that read those before must be done.
+  __device__ __forceinline__ void keep_weights() {
+#pragma unroll
+    for (int i = 0; i < kStageTokens / 8; ++i) {
+      weights_[i / 2][i % 2 * 2] = Element::round(s_[i][0], s_[i][1]);
+      weights_[i / 2][i % 2 * 2 + 1] = Element::round(s_[i][2], s_[i][3]);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void raise(const float (&largest)[2]) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float reference = fmaxf(max[row], largest[row]);
+      factor_[row] = reference == max[row] ? 1 : exp2_approx(max[row] - reference);
+      max[row] = reference;
+      sum[row] *= factor_[row];
+    }
+  }
+
+  std::uint32_t q_[kDim / 16][4];
+  std::uint32_t weights_[kStageTokens / 16][4];
+  float s_[kStageTokens / 8][4];
+  float factor_[2];
+  bool grown_;
+  int thread_;
+  float scale_;
+};
+
+}  // namespace trunkline::cuda::sm90

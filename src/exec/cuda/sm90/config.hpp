@@ -1,0 +1,38 @@
+// What is compiled for Hopper, and the sizes that host and device agree on.
+#pragma once
+
+#include <cstdint>
+
+/// The one list of compiled element types, all at head dimension 128: one .cu each.
+#define TRUNKLINE_SM90_KERNELS(ENTRY) \
+  ENTRY(kF16)                         \
+  ENTRY(kBF16)
+
+namespace trunkline::cuda::sm90 {
+
+inline constexpr int kDim = 128;
+/// Rows that a consumer warpgroup's matrix instructions compute together.
+inline constexpr int kGroupRows = 64;
+inline constexpr int kGroups = 2;
+inline constexpr int kGroupThreads = 128;
+inline constexpr int kConsumerWarps = kGroups * kGroupThreads / 32;
+inline constexpr int kConsumerThreads = kGroups * kGroupThreads;
+inline constexpr int kProducerWarps = 4;
+inline constexpr int kThreads = kConsumerThreads + 32 * kProducerWarps;
+
+/// Registers of a thread once the roles are known: 2 x 128 x 192 + 128 x 128 are all that an SM has.
+inline constexpr int kConsumerRegisters = 192;
+inline constexpr int kProducerRegisters = 128;
+
+/// Rows of the tiles: both warpgroups hold the same 64 and take stages by turns, or each holds 64 of 128.
+inline constexpr std::int32_t kTileRows[] = {kGroupRows, kGroups * kGroupRows};
+/// An item of the largest tile at group size 1.
+inline constexpr int kMaxTileQueries = kGroups * kGroupRows;
+
+/// KV tokens of a stage, and slots of the ring, each of which holds the K or the V of one, or 64 rows of Q: 192 KiB.
+inline constexpr int kStageTokens = 64;
+inline constexpr int kSlots = 12;
+inline constexpr int kRowBytes = 2 * kDim;
+inline constexpr int kSlotBytes = kStageTokens * kRowBytes;
+
+}  // namespace trunkline::cuda::sm90

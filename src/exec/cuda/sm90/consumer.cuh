@@ -1,0 +1,181 @@
+// A consumer warpgroup: takes tiles from the ring, attends, writes.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/common/arrivals.cuh"
+#include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/sm90/attend.cuh"
+#include "exec/cuda/sm90/epilogue.cuh"
+#include "exec/cuda/sm90/shared_memory.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+template <class Element>
+class Consumer {
+  // Stages of the other warpgroup that are passed while the V of one of its own waits to be added up: two slots each,
+  // of twelve.
+  static constexpr int kPassedAtMost = 3;
+
+ public:
+  __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory& shared, int group, int thread)
+      : args_(args), shared_(shared), group_(group), thread_(thread), rows_(thread, fabsf(args.layer.scale_log2)) {}
+
+  __device__ __forceinline__ void run() {
+    for (;;) {
+      wait_for_slot(place_);
+      const TaskInfo& task = shared_.tasks[shared_.stages[place_.slot()].task];
+      if (task.number < 0) return;
+      begin(task);
+      attend(task);
+      write(task);
+    }
+  }
+
+ private:
+  enum class Found : std::uint8_t { kStage, kFarOff, kEnd };
+
+  __device__ __forceinline__ void wait_for_slot(RingPlace<kSlots> place) const {
+    barrier_wait(shared_address(&shared_.full[place.slot()]), place.parity());
+  }
+  // All lanes arrive, each after its own reads.
+  __device__ __forceinline__ void release(int slot) const { barrier_arrive(shared_address(&shared_.empty[slot])); }
+  __device__ __forceinline__ std::uint32_t slot_address(RingPlace<kSlots> place) const {
+    return shared_address(shared_.slots[place.slot()]);
+  }
+  // The slots of a stage that is the last of rows that both warpgroups have serve them to add up their sums.
+  __device__ __forceinline__ bool keeps_slots(const TaskInfo& task) const {
+    return share_.last() && task.halves == 1;
+  }
+
+  __device__ __forceinline__ void begin(const TaskInfo& task) {
+    const int half = task.halves == 2 ? group_ : 0;
+    for (int i = 0; i < task.halves; ++i) {
+      if (i > 0) wait_for_slot(place_);
+      if (i == half) rows_.load_queries(slot_address(place_), args_.layer.scale_log2 < 0);
+      release(place_.slot());
+      place_.advance();
+    }
+    rows_.clear();
+  }
+
+  // Each stage's softmax runs beside the product of the stage before with its V.
+  __device__ __forceinline__ void attend(const TaskInfo& task) {
+    ended_ = false;
+    while (find_stage(task, INT32_MAX) == Found::kStage) {
+      products_see_copies();
+      rows_.begin_products();
+      rows_.begin_logits(slot_address(place_));
+      rows_.template wait_for_logits<0>();
+      take_logits(task);
+      wait_for_slot(place_);
+      rows_.rescale();
+      take_weights(task);
+      while (find_stage(task, kPassedAtMost) == Found::kStage) overlap(task);
+      add_values();
+    }
+  }
+
+  __device__ __forceinline__ void overlap(const TaskInfo& task) {
+    products_see_copies();
+    rows_.begin_products();
+    rows_.begin_logits(slot_address(place_));
+    rows_.begin_values(slot_address(values_));
+    rows_.template wait_for_logits<1>();
+    take_logits(task);
+    // Here, where its loop keeps what is above apart from what is below: the compiler would wait for the products first.
+    wait_for_slot(place_);
+    rows_.wait_for_values();
+    release(values_.slot());
+    rows_.rescale();
+    take_weights(task);
+  }
+
+  // Walks on to a stage that the warpgroup computes. Each stage is waited for and released by both warpgroups: who
+  // passed one without waiting could come to its slot's next round while this one is still under way, of which a parity
+  // does not tell.
+  __device__ __forceinline__ Found find_stage(const TaskInfo& task, int most_passed) {
+    for (int passed = 0; !ended_; ++passed) {
+      wait_for_slot(place_);
+      share_ = shared_.stages[place_.slot()].shares[group_].of_warp();
+      if (share_.computes()) return Found::kStage;
+      if (passed == most_passed) return Found::kFarOff;
+      for (int i = 0; i < 2; ++i) {
+        if (i > 0) wait_for_slot(place_);
+        if (!keeps_slots(task)) release(place_.slot());
+        place_.advance();
+      }
+      ended_ = share_.last();
+    }
+    return Found::kEnd;
+  }
+
+  // From the stage's K on to its V.
+  __device__ __forceinline__ void take_logits(const TaskInfo& task) {
+    if (share_.masked()) {
+      const int half = task.halves == 2 ? group_ : 0;
+      const std::uint8_t* row_query = task.row_query + kGroupRows * half + rows_.row();
+      const int first = task.first_query[half];
+      rows_.hide(shared_.stages[place_.slot()].visible[half], {row_query[0] - first, row_query[8] - first});
+    }
+    if (!keeps_slots(task)) release(place_.slot());
+    place_.advance();
+    rows_.soften();
+  }
+
+  // From its V, which has come, on to the next stage.
+  __device__ __forceinline__ void take_weights(const TaskInfo& task) {
+    rows_.keep_weights();
+    values_ = place_;
+    keeps_values_ = keeps_slots(task);
+    place_.advance();
+    ended_ = share_.last();
+  }
+
+  // Of the last stage before many of the other warpgroup's, or before the end.
+  __device__ __forceinline__ void add_values() {
+    products_see_copies();
+    rows_.begin_products();
+    rows_.begin_values(slot_address(values_));
+    rows_.wait_for_values();
+    if (!keeps_values_) release(values_.slot());
+  }
+
+  __device__ __forceinline__ void write(const TaskInfo& task) {
+    const Epilogue<Element> epilogue(args_, shared_, task, group_, thread_);
+    if (task.halves == 2) {
+      epilogue.write_own(rows_);
+    } else {
+      const int v_slot = place_.slot_before();
+      const int k_slot = v_slot == 0 ? kSlots - 1 : v_slot - 1;
+      epilogue.write_shared(rows_, k_slot, v_slot);
+      release(k_slot);
+      release(v_slot);
+    }
+    if (args_.arrived != nullptr && task.has_partials != 0) {
+      named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
+      merge_arrivals<Element, kDim, kConsumerWarps>(args_, task);
+    }
+    note_end(task);
+  }
+
+  // The later of the warpgroups'.
+  __device__ __forceinline__ void note_end(const TaskInfo& task) const {
+    if (args_.times == nullptr || thread_ != 0) return;
+    auto* const end = reinterpret_cast<unsigned long long*>(&args_.times[task.number].end_ns);
+    atomicMax(end, static_cast<unsigned long long>(global_time()));
+  }
+
+  const ForwardArgs& args_;
+  SharedMemory& shared_;
+  int group_;
+  int thread_;
+  GroupRows<Element> rows_;
+  RingPlace<kSlots> place_;
+  RingPlace<kSlots> values_;  // of the V that waits to be added up
+  GroupShare share_;
+  bool keeps_values_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace trunkline::cuda::sm90

@@ -1,0 +1,52 @@
+// The forward kernel for Hopper (compute capability 9.0a, head dimension 128): for each (item, KV head), with
+// r = queries x g rows,
+//
+//   O[r, :] = sum over tokens t that row r sees of 2^(s[r, t] - L[r]) V[t, :],   s = scale log2(e) Q K^T,
+//   L[r] = log2 of the sum of 2^s[r, t],
+//
+// with online softmax in fp32 and K and V read once for all r rows.
+//
+// Against the roofline: a token costs 512 bytes and 512 m FLOPs in a tile of m rows. From memory it takes 26 clocks of
+// an SM's share (4.67 TB/s at 1.75 GHz), from L2 14; wgmma 8 clocks for each 64 rows at its peak, and exponentials 4.
+// So a tile of 64 rows is bound by memory or L2, and one of 128 rows, 16 and 8 clocks, is so while its KV comes from
+// memory. Portable tiles of 64 rows take 27: wgmma reads K and V once for 64 rows, mma.sync once for each 16.
+//
+// Twelve warps, one CTA on an SM. Four producers walk the spans and begin the copies (cp.async) of Q, K and V into a
+// ring of 12 slots, taking stages of 64 tokens by turns, ahead of the consumers by the depth of the ring, across tasks.
+// Two consumer warpgroups hold 64 rows each, Q, O and weights in registers. In a tile of 64 rows both hold the same and
+// take stages by turns; at the end each gets half of the columns of both sums through the ring's last two slots. In a
+// tile of 128 rows each has its own half, and passes stages of which its rows see nothing: what both halves share is
+// read once, what one has for itself costs the other no arithmetic. The product of a stage's weights with V runs
+// beside the next stage's softmax.
+//
+// Registers: 168 a thread at launch; then 192 for consumers (64 of O, 32 each of Q and logits, 16 of weights), 128 for
+// producers. Shared memory: sizeof(SharedMemory), 222 KB. Nothing spills.
+#pragma once
+
+#include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/sm90/consumer.cuh"
+#include "exec/cuda/sm90/producer.cuh"
+#include "exec/cuda/sm90/shared_memory.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+/// Dynamic shared memory: sizeof(SharedMemory).
+template <class Element>
+__global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_constant__ ForwardArgs args) {
+  extern __shared__ __align__(1024) std::byte memory[];
+  auto& shared = *reinterpret_cast<SharedMemory*>(memory);
+  if (threadIdx.x == 0) init_barriers(shared);
+  __syncthreads();
+  // From one lane, so that the compiler knows it for the same in all.
+  const int warp = __shfl_sync(kWholeWarp, static_cast<int>(threadIdx.x) / 32, 0);
+  if (warp < kConsumerWarps) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
+    const int group = warp / (kGroupThreads / 32);
+    Consumer<Element>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
+  } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
+    Producer(args, shared, warp - kConsumerWarps, static_cast<int>(threadIdx.x) % 32).run();
+  }
+}
+
+}  // namespace trunkline::cuda::sm90

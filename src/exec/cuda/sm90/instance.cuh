@@ -1,0 +1,14 @@
+// Instantiates the kernel of one element type; included by one .cu for each.
+#pragma once
+
+#include "exec/cuda/sm90/forward_kernel.cuh"
+#include "exec/cuda/sm90/kernel_set.hpp"
+
+namespace trunkline::cuda::sm90 {
+
+template <class Element>
+KernelSet instantiate() {
+  return {reinterpret_cast<const void*>(&forward_kernel<Element>), sizeof(SharedMemory)};
+}
+
+}  // namespace trunkline::cuda::sm90

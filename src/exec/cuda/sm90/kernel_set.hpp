@@ -1,0 +1,19 @@
+// The kernel of one element type, as the host sees it.
+#pragma once
+
+#include <cstddef>
+
+#include "exec/cuda/sm90/config.hpp"
+
+namespace trunkline::cuda::sm90 {
+
+struct KernelSet {
+  const void* kernel;        // of all tiles
+  std::size_t shared_bytes;  // dynamic
+};
+
+#define TRUNKLINE_SM90_DECLARE(dtype) KernelSet kernel_set_##dtype();
+TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_DECLARE)
+#undef TRUNKLINE_SM90_DECLARE
+
+}  // namespace trunkline::cuda::sm90

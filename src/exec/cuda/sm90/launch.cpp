@@ -1,0 +1,63 @@
+#include "exec/cuda/sm90/launch.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "exec/cuda/sm90/kernel_set.hpp"
+
+namespace trunkline::cuda::sm90 {
+namespace {
+
+struct Entry {
+  Entry(DType type, const KernelSet& set) : dtype(type), kernel(set.kernel, kThreads, set.shared_bytes) {}
+
+  DType dtype;
+  CompiledKernel kernel;
+};
+
+CompiledKernel* find_kernel(DType dtype, std::int32_t head_dim) {
+#define TRUNKLINE_SM90_ENTRY(type) {DType::type, kernel_set_##type()},
+  static Entry entries[] = {TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_ENTRY)};
+#undef TRUNKLINE_SM90_ENTRY
+  if (head_dim != kDim) return nullptr;
+  const auto found = std::find_if(std::begin(entries), std::end(entries),
+                                  [&](const Entry& entry) { return entry.dtype == dtype; });
+  return found == std::end(entries) ? nullptr : &found->kernel;
+}
+
+}  // namespace
+
+bool supports(DType dtype, std::int32_t head_dim) {
+  return find_kernel(dtype, head_dim) != nullptr;
+}
+
+std::vector<TileShape> tiles(std::int32_t head_dim) {
+  std::vector<TileShape> tiles;
+  if (!supports(DType::kF16, head_dim)) return tiles;
+  for (const std::int32_t rows : kTileRows) tiles.push_back({rows, kStageTokens});
+  return tiles;
+}
+
+std::vector<KernelFacts> kernel_facts(DType dtype, std::int32_t head_dim) {
+  CompiledKernel* kernel = find_kernel(dtype, head_dim);
+  KernelFacts facts{};
+  if (kernel == nullptr || kernel->facts({}, facts) != cudaSuccess) return {};
+  return {facts};
+}
+
+cudaError_t launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t head_dim, std::int32_t sms,
+                              cudaStream_t stream) {
+  return launch_tile(args, dtype, head_dim, {}, sms, stream);
+}
+
+cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile, std::int32_t sms,
+                        cudaStream_t stream) {
+  CompiledKernel* kernel = find_kernel(dtype, head_dim);
+  if (kernel == nullptr) return cudaErrorNotSupported;
+  ForwardArgs some = args;
+  some.tile_m = tile.m;
+  some.tile_n = tile.n;
+  return kernel->launch(some, sms, stream);
+}
+
+}  // namespace trunkline::cuda::sm90

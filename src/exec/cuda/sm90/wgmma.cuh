@@ -1,0 +1,117 @@
+// Matrix products of a warpgroup (compute capability 9.0a): A from registers, B from a slot of the ring.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "exec/cuda/common/ptx.cuh"
+#include "exec/cuda/sm90/config.hpp"
+
+namespace trunkline::cuda::sm90 {
+
+/// A slot is two panels of 64 elements of each row. A panel's rows of 128 bytes lie one after the other, and 16-byte
+/// chunk c of row r at c ^ (r % 8): the 128-byte swizzle that wgmma reads, in K (rows are columns of S) and in V (rows
+/// are what is summed over) alike.
+inline constexpr int kPanelBytes = kSlotBytes / 2;
+inline constexpr int kPanelRowBytes = 128;
+
+__device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
+  return static_cast<std::uint32_t>(chunk / 8 * kPanelBytes + row * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
+}
+
+/// A matrix in shared memory, for wgmma: address, strides and swizzle in units of 16 bytes.
+/// \param leading from one panel to the next, where the panels are of the dimension that is not summed over
+__device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t leading) {
+  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
+  constexpr std::uint64_t kEightRows = 8 * kPanelRowBytes >> 4;
+  return kSwizzle128 | kEightRows << 32 | std::uint64_t{leading >> 4} << 16 | (address & 0x3FFFF) >> 4;
+}
+
+/// Of 16 elements of all 64 tokens' K: the step-th of a row's eight.
+__device__ __forceinline__ std::uint64_t keys_at(std::uint32_t slot, int step) {
+  return matrix_descriptor(slot + static_cast<std::uint32_t>(step / 4 * kPanelBytes + step % 4 * 32), 0);
+}
+
+/// Of all elements of 16 tokens' V: the step-th of four.
+__device__ __forceinline__ std::uint64_t values_at(std::uint32_t slot, int step) {
+  return matrix_descriptor(slot + static_cast<std::uint32_t>(step * 16 * kPanelRowBytes), kPanelBytes);
+}
+
+/// Values that are computed before here are in their registers here: the compiler knows of no product that runs on.
+template <class T, int kBlocks>
+__device__ __forceinline__ void settle(T (&registers)[kBlocks][4]) {
+#pragma unroll
+  for (int i = 0; i < kBlocks; ++i) {
+    auto& block = registers[i];
+    if constexpr (std::is_same_v<T, float>) {
+      asm volatile("" : "+f"(block[0]), "+f"(block[1]), "+f"(block[2]), "+f"(block[3])::"memory");
+    } else {
+      asm volatile("" : "+r"(block[0]), "+r"(block[1]), "+r"(block[2]), "+r"(block[3])::"memory");
+    }
+  }
+}
+
+/// Before the first product after other instructions wrote its registers, which are to be settled.
+__device__ __forceinline__ void products_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/// Ends a group of products, which wait_for_products counts.
+__device__ __forceinline__ void products_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// Until all groups but the last kGroupsLeft are done; `results` are then valid and may be written.
+template <int kGroupsLeft, int kBlocks>
+__device__ __forceinline__ void wait_for_products(float (&results)[kBlocks][4]) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroupsLeft) : "memory");
+  settle(results);
+}
+
+/// What was written to shared memory by other instructions becomes visible to products.
+__device__ __forceinline__ void products_see_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+#define TRUNKLINE_F4(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define TRUNKLINE_F32(d, i)                                                                                        \
+  TRUNKLINE_F4(d, i), TRUNKLINE_F4(d, i + 1), TRUNKLINE_F4(d, i + 2), TRUNKLINE_F4(d, i + 3), TRUNKLINE_F4(d, i + 4), \
+      TRUNKLINE_F4(d, i + 5), TRUNKLINE_F4(d, i + 6), TRUNKLINE_F4(d, i + 7)
+
+/// S (64 x 64) = Q (64 x 16) K^T, or more where `add`; O (64 x 128) += P (64 x 16) V. Fragments lie as in mma.sync, 16
+/// rows a warp.
+template <class Element>
+struct Products;
+
+#define TRUNKLINE_PRODUCTS(Element, type)                                                                              \
+  template <>                                                                                                          \
+  struct Products<Element> {                                                                                           \
+    static __device__ __forceinline__ void multiply_keys(float (&s)[8][4], const std::uint32_t (&q)[4],                \
+                                                         std::uint64_t keys, bool add) {                               \
+      asm volatile(                                                                                                    \
+          "{ .reg .pred p; setp.ne.b32 p, %37, 0; "                                                                    \
+          "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                                                  \
+          " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "     \
+          "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, 0; }"                \
+          : TRUNKLINE_F32(s, 0)                                                                                        \
+          : "r"(q[0]), "r"(q[1]), "r"(q[2]), "r"(q[3]), "l"(keys), "r"(static_cast<int>(add)));                        \
+    }                                                                                                                  \
+    static __device__ __forceinline__ void multiply_values(float (&o)[16][4], const std::uint32_t (&p)[4],             \
+                                                           std::uint64_t values) {                                     \
+      asm volatile(                                                                                                    \
+          "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                                                 \
+          " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "     \
+          "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "  \
+          "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " \
+          "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"                                                                     \
+          : TRUNKLINE_F32(o, 0), TRUNKLINE_F32(o, 8)                                                                   \
+          : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(values));                                                  \
+    }                                                                                                                  \
+  };
+TRUNKLINE_PRODUCTS(Half, "f16")
+TRUNKLINE_PRODUCTS(Bfloat, "bf16")
+#undef TRUNKLINE_PRODUCTS
+#undef TRUNKLINE_F32
+#undef TRUNKLINE_F4
+
+}  // namespace trunkline::cuda::sm90
