@@ -51,12 +51,18 @@ def split_runs(kernels: list[dict]) -> list[list[dict]]:
     return runs
 
 
+def ran_on(row: dict) -> dict:
+    return {"kernels": row["kernels"]} if "kernels" in row else {}
+
+
 def join(rows: list[dict], kernels: list[dict]) -> list[dict]:
     runs = split_runs(kernels)
     if len(runs) != len(rows):
         raise SystemExit(f"gpu_counters: {len(rows)} runs, but {len(runs)} forward kernels were counted")
     return [
-        {**{name: row[name] for name in PLAN}, **kernel} for row, run in zip(rows, runs, strict=True) for kernel in run
+        {**{name: row[name] for name in PLAN}, **ran_on(row), **kernel}
+        for row, run in zip(rows, runs, strict=True)
+        for kernel in run
     ]
 
 

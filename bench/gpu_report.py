@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
-"""Writes docs/results_gpu.md, and its plot, from the rows in bench/results/h200.
+"""Writes docs/results_gpu.md, and its plots, from the rows in bench/results/h200.
 
-python3 bench/gpu_report.py           # writes both; the plot needs bench/requirements-plots.txt
+python3 bench/gpu_report.py           # writes all; the plots need bench/requirements-plots.txt
 python3 bench/gpu_report.py --check   # fails when they are not what the rows say; needs no package
 """
 
 import json
 import sys
 
+import gpu_growth_plot
+import gpu_pat_plot
 import gpu_plot
+import gpu_suite_tables
 import gpu_tables
 from gpu_rows import COMPARISONS, RESULTS, ROOT, SUITES, changed_sources, load, present_trees
 
 PAGE = ROOT / "docs/results_gpu.md"
+# By the rows that they are drawn of.
+PLOTS = {"pat": gpu_pat_plot.PLOT, "growth": gpu_growth_plot.PLOT}
+# Files whose predicted times are compared with the measured ones.
+PREDICTED = (*SUITES, "ragged", "growth", "policies")
 # Of a line that changes with the checkout, not with the rows.
 SINCE = "Changed since, as of this page's writing: "
 
@@ -43,18 +50,57 @@ def tests_line() -> str:
     return f"Tests on commit {tests['commit'][:12]}{scaled}: {passed} passed; {sanitizers}."
 
 
+def plot_link(name: str) -> str:
+    return str(PLOTS[name].path.relative_to(PAGE.parent))
+
+
+def section(files: dict[str, list[dict]], name: str, title: str, words: str, content) -> str:
+    """Of a file's rows, those of each kind of kernels apart; nothing where it is not here."""
+    if not files.get(name):
+        return ""
+    return f"\n## {title}\n{words}\n\n{gpu_tables.each_kernels(files[name], content)}"
+
+
+def beside_flat(key: str):
+    """A table by a field of the rows, then every case."""
+    return lambda rows: f"{gpu_suite_tables.over_floor_and_flat(rows, key)}\n{gpu_suite_tables.each_beside_flat(rows)}"
+
+
+def choices(files: dict[str, list[dict]]) -> str:
+    """The sections of suites that set `auto` beside other policies."""
+    ragged = section(
+        files,
+        "ragged",
+        "Random forests",
+        "Forests of 1 to 700 requests and 1 to 6 levels, lengths that end anywhere in a page, shuffled pages of 16 or\n"
+        "32, 20 to 300 MB or so of distinct K and V; ragged#17 is of seed 17. `auto`, and `flat` in turn with it.",
+        beside_flat("heads"),
+    )
+    growth = section(
+        files,
+        "growth",
+        "Growth",
+        "One factor at a time, the others fixed; 32/8 but for the group size, page 16. `auto`, and `flat` in turn.\n\n"
+        f"![Time of auto and of flat, and the floor, against each factor]({plot_link('growth')})",
+        beside_flat("factor"),
+    )
+    policies = section(
+        files,
+        "policies",
+        "Policies, and what `auto` misses",
+        "Every policy that packs on PAT's and FastTree's trees, 32/8, in turn. The best of a case is the fastest but\n"
+        "`auto`, whose own mean is its regret. `trunk` has the plan of one of its heights.",
+        gpu_suite_tables.regret,
+    )
+    return ragged + growth + policies
+
+
 def comparisons(files: dict[str, list[dict]]) -> str:
     """The sections of files whose rows are compared with each other."""
-    text = ""
-
-    def section(name: str, title: str, words: str, content) -> None:
-        nonlocal text
-        if files.get(name):
-            text += f"\n## {title}\n{words}\n\n{content(files[name])}"
-
     pat = [row for row in files.get("pat", []) if row["heads"] == "32/8"]
     f16 = files.get("pat", []) + files.get("flat", [])
-    section(
+    text = section(
+        files,
         "ablation",
         "Ablations, 32/8",
         "On PAT's trees and FastTree's. The default is one persistent launch, `auto`, tiles by the selector. PAT here\n"
@@ -62,22 +108,29 @@ def comparisons(files: dict[str, list[dict]]) -> str:
         "Bubbles are the workers' time without a task between the first begin and the last end, in the mean.",
         lambda rows: gpu_tables.ablation(rows, pat),
     )
-    section("merge", "Merging: by the last worker, or by a kernel of its own", "PAT's trees.", gpu_tables.merges)
-    section(
+    text += section(
+        files, "merge", "Merging: by the last worker, or by a kernel of its own", "PAT's trees.", gpu_tables.merges
+    )
+    text += section(
+        files,
         "equivalence",
         "Kernel equivalence",
         "PAT's figures 7c, 7d and 8: nothing shared, 1,024 tokens each, one request an item, every tile forced. PAT's\n"
         "tiles reach 83 to 86 % on an A100 and 92.3 to 94.2 % on an H100, and differ by less than 2 %.",
         gpu_tables.equivalence,
     )
-    section(
+    text += section(
+        files,
         "pages",
         "What looking up pages costs",
         "The same tokens at each page size. A page that holds a whole node is looked up once.",
         gpu_tables.pages,
     )
-    section("bf16", "bf16", "Time over that of f16, 32/8.", lambda rows: gpu_tables.half_types(rows, f16))
-    section(
+    text += section(
+        files, "bf16", "bf16", "Time over that of f16, 32/8.", lambda rows: gpu_tables.half_types(rows, f16)
+    )
+    text += section(
+        files,
         "counters",
         "Bytes by the GPU's counters",
         "Nsight Compute, each kernel alone with cold caches; PAT's trees at 32/8 as in its figure 12b, then cases of\n"
@@ -91,7 +144,7 @@ def cold_caches(files: dict[str, list[dict]]) -> str:
     """How caches were made cold. Rows that name no page order are of the first harness."""
     first = [name for name, rows in files.items() if any("page_order" not in row for row in rows)]
     text = """Theirs and ours: copies of K and V, more than 400 MB together, take turns, so that those are cold while
-page table, plan and Q are not; pages of a node are consecutive."""
+page table, plan and Q are not; pages of a node are consecutive, but for `ragged`."""
     if not first:
         return text
     return f"""{text}
@@ -106,7 +159,6 @@ def page() -> str:
     suites = {name: files[name] for name in SUITES if name in files}
     missing = [f"`{name}`" for name in (*SUITES, *COMPARISONS) if name not in files]
     first = next(iter(files.values()))[0]
-    plot = gpu_plot.PLOT.relative_to(PAGE.parent)
     host = gpu_tables.host_times(files)
     text = f"""# Results on an H200
 
@@ -119,8 +171,8 @@ is 5.8 us + max(distinct K, V, Q and O bytes / 4.67 TB/s, FLOPs / 790 TFLOP/s).
 them are good to some 3 %. {cold_caches(files)}
 
 This page is written by `bench/gpu_report.py` from [bench/results/h200](../bench/results/h200), whose rows come from
-`scripts/gpu_bench.sh` by `bench/gpu_collect.py`. The kernels are the portable ones (`mma.sync`, compute capability 8.0
-and later); [gpu.md](gpu.md) explains them. {tests_line()}
+`scripts/gpu_bench.sh` by `bench/gpu_collect.py`. {gpu_tables.which_kernels(files)}
+[gpu.md](gpu.md) explains them. {tests_line()}
 
 {gpu_tables.summary(suites)}
 Not measured: {", ".join(missing) or "nothing"}.
@@ -128,7 +180,7 @@ Not measured: {", ".join(missing) or "nothing"}.
 {gpu_tables.losses(suites)}
 """
     if "pat" in suites:
-        text += f"""![Time over the floor on PAT's trees, ours and each recorded kernel's]({plot})
+        text += f"""![Time over the floor on PAT's trees, ours and each recorded kernel's]({plot_link("pat")})
 
 Time over the floor on PAT's trees, by head set, as in PAT's figure 10. Lower is better; points that are not joined are
 kernels that no paper on prefix sharing brought.
@@ -136,10 +188,16 @@ kernels that no paper on prefix sharing brought.
 """
     if host:
         text += f"## On the host, outside a graph\nOnce a plan, then once a layer.\n\n{host}\n"
+    predicted = {name: rows for name, rows in files.items() if name in PREDICTED}
+    text += f"""## What the cost model predicts
+Predicted over measured time, case by case.
+
+{gpu_suite_tables.cost_model(predicted)}
+"""
     text += f"## The sources that were measured\n{gpu_tables.provenance(files)}\n{since(files)}"
-    text += comparisons(files)
+    text += choices(files) + comparisons(files)
     for name, rows in suites.items():
-        text += f"\n## Suite `{name}`: {SUITES[name]}\n{gpu_tables.cases(rows)}"
+        text += f"\n## Suite `{name}`: {SUITES[name]}\n{gpu_tables.each_kernels(rows, gpu_tables.cases)}"
     return text
 
 
@@ -147,12 +205,18 @@ def without_since(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith(SINCE)]
 
 
+def stale_plots() -> list[tuple[gpu_plot.Plot, list[dict]]]:
+    """Plots that were not drawn of the rows that are here, with these."""
+    found = [(plot, load(name)) for name, plot in PLOTS.items()]
+    return [(plot, rows) for plot, rows in found if rows and not plot.is_current(rows)]
+
+
 def check() -> None:
     if without_since(PAGE.read_text()) != without_since(page()):
         raise SystemExit("docs/results_gpu.md is not what the rows say; run python3 bench/gpu_report.py")
-    if load("pat") and not gpu_plot.is_current(load("pat")):
+    for plot, _ in stale_plots():
         raise SystemExit(
-            f"{gpu_plot.PLOT.relative_to(ROOT)} is not what the rows say; pip install -r {gpu_plot.REQUIREMENTS} and "
+            f"{plot.path.relative_to(ROOT)} is not what the rows say; pip install -r {gpu_plot.REQUIREMENTS} and "
             "run python3 bench/gpu_report.py"
         )
 
@@ -162,14 +226,13 @@ def main() -> None:
         check()
         return
     PAGE.write_text(page())
-    if not load("pat") or gpu_plot.is_current(load("pat")):
-        return
-    try:
-        gpu_plot.draw(load("pat"))
-    except ImportError:
-        raise SystemExit(
-            f"{gpu_plot.PLOT.relative_to(ROOT)} is not drawn: pip install -r {gpu_plot.REQUIREMENTS}"
-        ) from None
+    for plot, rows in stale_plots():
+        try:
+            plot.draw(rows)
+        except ImportError:
+            raise SystemExit(
+                f"{plot.path.relative_to(ROOT)} is not drawn: pip install -r {gpu_plot.REQUIREMENTS}"
+            ) from None
 
 
 if __name__ == "__main__":

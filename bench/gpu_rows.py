@@ -17,7 +17,16 @@ SUITES = {
     "batches": "two decode batches of each recorded file, page 16",
 }
 # Files whose rows are compared with each other.
-COMPARISONS = ("ablation", "merge", "equivalence", "pages", "bf16", "counters")
+COMPARISONS = (
+    "ragged", "growth", "policies", "ablation", "merge", "equivalence", "pages", "bf16", "counters",
+)  # fmt: skip
+
+
+# Rows that name no kernels are of the portable ones.
+KERNELS = {
+    "portable": "the portable kernels (`mma.sync`, compute capability 8.0 and later)",
+    "hopper": "Hopper's kernels (`wgmma`, compute capability 9.0)",
+}
 
 
 def load(name: str) -> list[dict]:
@@ -26,8 +35,19 @@ def load(name: str) -> list[dict]:
 
 
 def same_case(row: dict) -> tuple:
-    """What is computed, whatever the method and the element type."""
-    return row["case"], row["heads"], row["page_size"]
+    """What is computed and by which kernels, whatever the method and the element type."""
+    return row["case"], row["heads"], row["page_size"], kernels(row)
+
+
+def kernels(row: dict) -> str:
+    return row.get("kernels", "portable")
+
+
+def by(rows: list[dict], key) -> dict:
+    groups = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def method(row: dict) -> str:

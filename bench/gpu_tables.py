@@ -1,6 +1,8 @@
 """The tables of docs/results_gpu.md, each from the rows of a file."""
 
-from gpu_rows import TREES, method, recorded, same_case
+from collections.abc import Callable
+
+from gpu_rows import KERNELS, TREES, by, kernels, method, recorded, same_case
 from report import geometric_mean, table
 
 BANDWIDTH = 4.67e6  # bytes a microsecond: the measured streaming read
@@ -17,11 +19,23 @@ def mean_and_span(values: list[float]) -> list[str]:
     return [f"{geometric_mean(values):.3f}", span(values)] if values else ["", ""]
 
 
-def by(rows: list[dict], key) -> dict:
-    groups = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
+def which_kernels(files: dict[str, list[dict]]) -> str:
+    """A sentence for each kind of kernels that rows ran on."""
+    ran = {}
+    for name, rows in files.items():
+        for kind in by(rows, kernels):
+            ran.setdefault(kind, []).append(f"`{name}`")
+    if len(ran) == 1:
+        return f"All rows ran on {KERNELS.get(*ran, *ran)}."
+    return " ".join(f"On {KERNELS.get(kind, kind)} ran rows of {', '.join(names)}." for kind, names in ran.items())
+
+
+def each_kernels(rows: list[dict], content: Callable[[list[dict]], str]) -> str:
+    """The content of each kind of kernels apart; no word of it where there is one."""
+    groups = by(rows, kernels)
+    if len(groups) == 1:
+        return content(rows)
+    return "\n".join(f"On {KERNELS.get(kind, kind)}:\n\n{content(chosen)}" for kind, chosen in groups.items())
 
 
 def provenance(files: dict[str, list[dict]]) -> str:
@@ -40,35 +54,45 @@ def gains(rows: list[dict], kernel: str | None) -> list[str]:
 def summary(suites: dict[str, list[dict]]) -> str:
     lines = []
     for name, rows in suites.items():
-        for heads, chosen in by(rows, lambda row: row["heads"]).items():
+        for (ran_on, heads), chosen in by(rows, lambda row: (kernels(row), row["heads"])).items():
             floors = [row["x_floor"] for row in chosen]
             lines.append(
-                [name, heads, str(len(chosen)), f"{geometric_mean(floors):.2f}", f"{min(floors):.2f}"]
+                [name, ran_on, heads, str(len(chosen)), f"{geometric_mean(floors):.2f}", f"{min(floors):.2f}"]
                 + [f"{max(floors):.2f}"]
                 + (gains(chosen, name) if name in ("pat", "fasttree") else [""] * 3)
                 + gains(chosen, None)
             )
     header = [
-        "suite", "heads", "cases", "x floor, geometric mean", "best", "worst",
+        "suite", "kernels", "heads", "cases", "x floor, geometric mean", "best", "worst",
         "faster than its paper's kernel", "least", "most", "faster than the best recorded", "least", "most",
     ]  # fmt: skip
     return table(header, lines)
 
 
 def losses(suites: dict[str, list[dict]]) -> str:
-    compared = [(name, row, best) for name, rows in suites.items() for row in rows if (best := recorded(row))]
+    rows = {kind: [] for run in suites.values() for kind in by(run, kernels)}
+    for name, run in suites.items():
+        for row in run:
+            rows[kernels(row)].append((name, row))
+    return "\n".join(losses_of(kind, chosen) for kind, chosen in rows.items())
+
+
+def losses_of(kind: str, rows: list[tuple[str, dict]]) -> str:
+    compared = [(name, row, best) for name, row in rows if (best := recorded(row))]
     behind = [
         f"{name} {row['case']} at {row['heads']}, page {row['page_size']} ({best / row['us']:.2f})"
         for name, row, best in compared
         if best < row["us"]
     ]
     listed = ": " + "; ".join(behind) if behind else ""
-    return f"Slower than the best recorded kernel in {len(behind)} of {len(compared)} cases{listed}.\n"
+    count = f"{len(behind)} of {len(compared)} cases"
+    return f"On the {kind} kernels, slower than the best recorded kernel in {count}{listed}.\n"
 
 
 def host_times(files: dict[str, list[dict]]) -> str:
     lines = []
-    for name, rows in files.items():
+    runs = [(name, kind, run) for name, rows in files.items() for kind, run in by(rows, kernels).items()]
+    for name, ran_on, rows in runs:
         timed = sorted((row for row in rows if "run_us" in row), key=lambda row: row["upload_us"] + row["run_us"])
         if not timed:
             continue
@@ -77,6 +101,7 @@ def host_times(files: dict[str, list[dict]]) -> str:
         lines.append(
             [
                 name,
+                ran_on,
                 str(len(timed)),
                 f"{times[len(times) // 2]:.1f}",
                 f"{times[-1]:.1f}",
@@ -85,7 +110,7 @@ def host_times(files: dict[str, list[dict]]) -> str:
                 str(sum(time <= 15 for time in times)),
             ]
         )
-    header = ["rows of", "number", "upload + run, us: median", "most", "which is", "at most 15 us"]
+    header = ["rows of", "kernels", "number", "upload + run, us: median", "most", "which is", "at most 15 us"]
     return table(header, lines) if lines else ""
 
 

@@ -2,9 +2,9 @@
 # Tests, sanitizers, then the benchmark suites on a machine with a GPU, from binaries that may have been built elsewhere:
 # one command, no network, no compiler. Rows and logs go to OUT; bench/gpu_collect.py files them.
 # Usage: scripts/gpu_bench.sh BUILD OUT [PART ...]
-#   PART  tests, flat, pat, fasttree, codec, trees, batches, ablation, merge, equivalence, pages, bf16, counters; all of
-#         them unless given. Each takes some minutes at most: after TRUNKLINE_BENCH_SECONDS (300) a suite ends with the
-#         case that it is at.
+#   PART  tests, flat, pat, fasttree, codec, trees, batches, ragged, growth, policies, ablation, merge, equivalence,
+#         pages, bf16, counters; all of them unless given. Each takes some minutes at most: after
+#         TRUNKLINE_BENCH_SECONDS (300) a suite ends with the case that it is at.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build="$1"
@@ -32,7 +32,7 @@ suite() {  # part, options: rows go to a file of its name
     --seconds "${TRUNKLINE_BENCH_SECONDS:-300}" "$@" >"$out/$part.jsonl" || { echo "gpu_bench $* failed" >&2; failed=1; }
   echo "$part: $(wc -l <"$out/$part.jsonl") rows ($SECONDS s)"
 }
-for part in flat pat fasttree codec trees batches ablation merge equivalence pages; do
+for part in flat pat fasttree codec trees batches ragged growth policies ablation merge equivalence pages; do
   suite "$part" "$part"
 done
 suite bf16 --dtype bf16 --heads 32/8 flat pat

@@ -1,6 +1,7 @@
 #include "gpu/cases.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -8,6 +9,8 @@
 #include "cli/batch_file.hpp"
 #include "cli/draft_file.hpp"
 #include "codec_shapes.hpp"
+#include "gpu/growth.hpp"
+#include "gpu/ragged.hpp"
 #include "tree_list.hpp"
 
 namespace trunkline::gpu_bench {
@@ -128,6 +131,8 @@ const std::vector<SuiteRow>& suites() {
       {"batches", decode_batches, kLlama3, {16}},
       {"ablation", pat_trees, kLlama3, {32}, MethodSet::kPatAblation},
       {"ablation", fasttree_trees, kLlama3, {16}, MethodSet::kFastTreeAblation},
+      {"policies", pat_trees, kLlama3, {32}, MethodSet::kPolicies},
+      {"policies", fasttree_trees, kLlama3, {16}, MethodSet::kPolicies},
       {"packs", pat_trees, kLlama3, {32}, MethodSet::kPacks},
       {"merge", pat_trees, kPatHeads, {32}, MethodSet::kMerges},
       {"equivalence", equivalence_batches, kLlama3, {32}, MethodSet::kEachTile},
@@ -136,6 +141,14 @@ const std::vector<SuiteRow>& suites() {
   };
   return kSuites;
 }
+
+// Suites whose cases differ in more than the tree.
+struct MadeSuite {
+  const char* name;
+  std::vector<Case> (*cases)(DType dtype);
+};
+
+constexpr std::array kMadeSuites = {MadeSuite{"ragged", ragged_cases}, MadeSuite{"growth", growth_cases}};
 
 // Pages are no longer than the shortest node, as in the recorded runs: of 8 tokens where FastTree's trees have nodes of
 // 8.
@@ -171,6 +184,7 @@ std::string suite_names() {
     if (row.name != last) names += concat(names.empty() ? "" : ", ", row.name);
     last = row.name;
   }
+  for (const MadeSuite& made : kMadeSuites) names += concat(", ", made.name);
   return names;
 }
 
@@ -178,6 +192,9 @@ std::vector<Case> load_suite(const std::string& suite, const Path& data, DType d
   std::vector<Case> cases;
   for (const SuiteRow& row : suites()) {
     if (suite == row.name) add(row, data, dtype, cases);
+  }
+  for (const MadeSuite& made : kMadeSuites) {
+    if (suite == made.name) cases = made.cases(dtype);
   }
   if (cases.empty()) fail(ErrorCode::kInvalidArgument, "suite is '", suite, "'; known are ", suite_names());
   return cases;

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "gpu/methods.hpp"
+#include "kv/paged_batch.hpp"
 #include "kv/prefix_tree.hpp"
 #include "trunkline/types.hpp"
 
@@ -17,6 +19,9 @@ struct Case {
   PrefixTree tree;  ///< its name is the case's
   AttentionShape shape;
   MethodSet methods = MethodSet::kGiven;
+  std::optional<PageOrder> pages = {};  ///< of the case; nothing: the command line's
+  std::string factor = {};              ///< suite `growth`: what varies, ...
+  std::int32_t value = 0;               ///< ... and its value here
 
   /// "32/8"
   std::string heads() const;

@@ -61,7 +61,7 @@ bool too_large(const Case& test) {
 /// \return whether no output was wrong.
 bool run_case(Machine& machine, const Case& test, const Options& options, const Recorded& recorded) {
   bool right = true;
-  CaseRun run(machine, test, options.pages);
+  CaseRun run(machine, test, test.pages.value_or(options.pages));
   const std::vector<Method> methods = methods_of(test.methods, options.method, machine.planner.profile().tiles);
   for (Json& row : options.once ? run.run_once(methods) : run.measure(methods, options.repeat)) {
     if (!recorded.times(test).is_null()) row["recorded_us"] = recorded.times(test);
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   try {
     for (const std::string word : words) {
       if (word != "--help") continue;
-      std::cout << kUsage;
+      std::cout << kUsage << "\nSuites: " << suite_names() << '\n';
       return 0;
     }
     return run_all(parse_options(words));

@@ -1,6 +1,9 @@
 #include "gpu/methods.hpp"
 
+#include <set>
+
 #include "base/check.hpp"
+#include "cli/policies.hpp"
 
 namespace trunkline::gpu_bench {
 namespace {
@@ -74,6 +77,22 @@ std::vector<Method> merges() {
           varied({}, "fused", [](Method& method) { method.merge = MergeMode::kFused; })};
 }
 
+std::vector<Method> against_flat() {
+  return {{}, with_policy("flat", Policy::kFlat)};
+}
+
+std::vector<Method> every_policy(const std::vector<TileShape>& tiles) {
+  std::vector<Method> methods{with_policy("auto", Policy::kAuto)};
+  for (const Policy policy : cli::packing_policies()) methods.push_back(with_policy(name_of(policy), policy));
+  std::set<std::int32_t> heights;
+  for (const TileShape tile : tiles) heights.insert(tile.m);
+  for (const std::int32_t rows : heights) {
+    methods.push_back(varied(with_policy("", Policy::kTrunk), concat("trunk, ", rows, " rows").c_str(),
+                             [&](Method& method) { method.plan.policies.trunk_rows = rows; }));
+  }
+  return methods;
+}
+
 std::vector<Method> each_tile(const std::vector<TileShape>& tiles) {
   std::vector<Method> methods;
   for (const TileShape tile : tiles) {
@@ -94,6 +113,8 @@ std::vector<Method> methods_of(MethodSet set, const Method& given, const std::ve
     case MethodSet::kFastTreeAblation: return fasttree_ablation();
     case MethodSet::kPacks: return packs();
     case MethodSet::kMerges: return merges();
+    case MethodSet::kAgainstFlat: return against_flat();
+    case MethodSet::kPolicies: return every_policy(tiles);
     case MethodSet::kEachTile: return each_tile(tiles);
   }
   return {};

@@ -24,10 +24,12 @@ enum class MethodSet : std::uint8_t {
   kFastTreeAblation,  ///< ours and FastTree's greedy, without its split and phases
   kPacks,             ///< policies whose packs read different bytes: PAT's figure 12b
   kMerges,            ///< ours, with partials merged by a kernel of its own, or by the last worker
+  kAgainstFlat,       ///< ours, and one request an item
+  kPolicies,          ///< `auto`, every policy that packs, and `trunk` with each height of a tile
   kEachTile,          ///< one request an item, every tile forced
 };
 
-/// \param tiles of the machine, for kEachTile
+/// \param tiles of the machine, for kPolicies and kEachTile
 std::vector<Method> methods_of(MethodSet set, const Method& given, const std::vector<TileShape>& tiles);
 
 /// "64x64"; "auto" for 0 x 0.

@@ -18,7 +18,7 @@ JSON object for each case and method, with the floor and the times of published 
   --heads HQ/HKV      only cases of these heads
   --case NAME         only cases of this name; may be given again
   --dtype f16|bf16    of Q, K and V (f16)
-  --pages ORDER       consecutive, as the recorded runs had them (the default), or shuffled
+  --pages ORDER       consecutive, as the recorded runs had them (the default), or shuffled, as ragged always is
   --repeat N          timed replays (25)
   --threads N         for making tensors and checking (8)
   --seconds N         stop after the case during which N seconds have passed

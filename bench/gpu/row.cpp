@@ -40,27 +40,34 @@ const Json& Recorded::times(const Case& test) const {
 
 Json plan_row(const Case& test, const Method& method, const Plan& plan) {
   const PlanStatistics& statistics = plan.statistics;
-  return {{"suite", test.suite},
-          {"case", test.tree.name},
-          {"heads", test.heads()},
-          {"dtype", name_of(test.shape.dtype)},
-          {"page_size", test.shape.page_size},
-          {"method", method.name},
-          {"policy", name_of(method.plan.policy)},
-          {"chosen", name_of(plan.policy)},
-          {"split", name_of(method.plan.split)},
-          {"mode", name_of(method.forward)},
-          {"merge", name_of(method.merge)},
-          {"tile", name_of(method.plan.tile)},
-          {"items", plan.items.size()},
-          {"partials", plan.partials},
-          {"predicted_us", statistics.predicted_us},
-          {"floor_us", floor_us(statistics)},
-          {"kv_bytes_distinct", statistics.kv_bytes_distinct},
-          {"kv_bytes_read", statistics.kv_bytes_read},
-          {"qo_bytes", statistics.qo_bytes},
-          {"partial_bytes", statistics.partial_bytes},
-          {"commit", cli::commit()}};
+  Json row = {{"suite", test.suite},
+              {"case", test.tree.name},
+              {"heads", test.heads()},
+              {"dtype", name_of(test.shape.dtype)},
+              {"page_size", test.shape.page_size},
+              {"requests", test.tree.end_node.size()},
+              {"nodes", test.tree.parent.size()},
+              {"method", method.name},
+              {"policy", name_of(method.plan.policy)},
+              {"chosen", name_of(plan.policy)},
+              {"split", name_of(method.plan.split)},
+              {"mode", name_of(method.forward)},
+              {"merge", name_of(method.merge)},
+              {"tile", name_of(method.plan.tile)},
+              {"items", plan.items.size()},
+              {"partials", plan.partials},
+              {"predicted_us", statistics.predicted_us},
+              {"floor_us", floor_us(statistics)},
+              {"kv_bytes_distinct", statistics.kv_bytes_distinct},
+              {"kv_bytes_read", statistics.kv_bytes_read},
+              {"qo_bytes", statistics.qo_bytes},
+              {"partial_bytes", statistics.partial_bytes},
+              {"commit", cli::commit()}};
+  if (!test.factor.empty()) {
+    row["factor"] = test.factor;
+    row["value"] = test.value;
+  }
+  return row;
 }
 
 }  // namespace trunkline::gpu_bench

@@ -20,6 +20,7 @@
 namespace trunkline::gpu_bench {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
 const std::string kSource = TRUNKLINE_SOURCE;
@@ -59,8 +60,10 @@ TEST(GpuCases, EachIsNamedOnce) {
   }
 }
 
+// Nodes of `ragged` end anywhere.
 TEST(GpuCases, PagesAreNoLongerThanNodes) {
   for (const std::string& suite : all_suites()) {
+    if (suite == "ragged") continue;
     for (const Case& test : load_suite(suite, kData)) {
       for (const std::int32_t tokens : test.tree.tokens) {
         if (tokens > 0) {
@@ -130,8 +133,9 @@ TEST(GpuCases, UnknownSuiteNamesTheKnown) {
 }
 
 TEST(GpuMethods, EachOfASetIsNamedOnceAndAblationsBeginWithTheDefault) {
-  for (const MethodSet set : {MethodSet::kPatAblation, MethodSet::kFastTreeAblation, MethodSet::kPacks,
-                              MethodSet::kMerges, MethodSet::kEachTile}) {
+  for (const MethodSet set :
+       {MethodSet::kPatAblation, MethodSet::kFastTreeAblation, MethodSet::kPacks, MethodSet::kMerges,
+        MethodSet::kAgainstFlat, MethodSet::kPolicies, MethodSet::kEachTile}) {
     const std::vector<Method> methods = methods_of(set, {}, kTiles);
     std::set<std::string> names;
     for (const Method& method : methods) EXPECT_TRUE(names.insert(method.name).second) << method.name;
@@ -143,14 +147,26 @@ TEST(GpuMethods, EachOfASetIsNamedOnceAndAblationsBeginWithTheDefault) {
   }
 }
 
+TEST(GpuMethods, PoliciesAreAllThereAreAndEachHeightOfTrunk) {
+  std::vector<std::string> names;
+  std::set<std::int32_t> heights;
+  for (const Method& method : methods_of(MethodSet::kPolicies, {}, kTiles)) {
+    names.push_back(method.name);
+    if (method.plan.policies.trunk_rows > 0) heights.insert(method.plan.policies.trunk_rows);
+  }
+  EXPECT_THAT(names, ElementsAre("auto", "flat", "cascade", "node", "profit", "greedy", "flatten", "balanced", "trunk",
+                                 "trunk, 16 rows", "trunk, 64 rows"));
+  EXPECT_THAT(heights, ElementsAre(16, 64));
+}
+
 TEST(GpuMethods, EveryPlanCanBeMade) {
   MachineProfile profile = load_profile(kData + "/machines/h200-sxm.json");
   profile.tiles = kTiles;
   Planner planner(profile);
   const Case test = find_case("ablation", "1,2,64/1024,256,256", 32);
   const Forest forest = build_forest(test.tree.view());
-  for (const MethodSet set :
-       {MethodSet::kPatAblation, MethodSet::kFastTreeAblation, MethodSet::kPacks, MethodSet::kEachTile}) {
+  for (const MethodSet set : {MethodSet::kPatAblation, MethodSet::kFastTreeAblation, MethodSet::kPacks,
+                              MethodSet::kAgainstFlat, MethodSet::kPolicies, MethodSet::kEachTile}) {
     for (const Method& method : methods_of(set, {}, kTiles)) {
       SCOPED_TRACE(method.name);
       const Plan& plan = planner.plan(forest, test.shape, method.plan);
