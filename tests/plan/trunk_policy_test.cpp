@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 #include <set>
 #include <utility>
@@ -83,9 +84,29 @@ TEST(TrunkPolicy, SharedAndPrivateSpansAlternate) {
     const KvSpan& span = plan.spans[i];
     first.emplace_back((span.flags & kSpanBothHalves) != 0, span.open_ended() ? 64 : span.end - span.begin);
   }
-  // 1,024 shared tokens beside 32 leaves: 32 a leaf, in pieces of 64.
-  EXPECT_THAT(first, ElementsAre(std::pair{false, 64}, std::pair{true, 64}, std::pair{false, 64}, std::pair{false, 64},
-                                 std::pair{true, 64}, std::pair{false, 64}));
+  // 1,024 shared tokens, in pieces of 64, beside 32 leaves: 32 a leaf. Two leaves of each half at a time.
+  EXPECT_THAT(first, ElementsAre(std::pair{false, 64}, std::pair{false, 64}, std::pair{false, 64}, std::pair{false, 64},
+                                 std::pair{true, 64}, std::pair{true, 64}));
+}
+
+// Each half has work while the other has: their leaves come by turns, long ones in pieces of two KV tiles.
+TEST(TrunkPolicy, LeavesOfBothHalvesAlternate) {
+  constexpr std::int32_t kRoot = 256;
+  constexpr std::int32_t kLeaf = 320;
+  const Plan plan = trunk_plan(testing::star_forest(kRoot, 32 * 132, kLeaf), 32, 8, 128);
+  ASSERT_EQ(plan.items.size(), 132u);
+  const WorkItem& item = plan.items.front();
+  ASSERT_EQ(item.first_half, 16);
+  std::int32_t ahead = 0;  // tokens of the first half's leaves, less those of the second's
+  for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
+    const KvSpan& span = plan.spans[static_cast<std::size_t>(i)];
+    if ((span.flags & kSpanBothHalves) != 0) continue;
+    const QueryMask& mask = plan.masks[static_cast<std::size_t>(span.mask)];
+    const std::int32_t tokens = (span.open_ended() ? kRoot + kLeaf : span.end) - span.begin;
+    ahead += mask.words[0] < (std::uint64_t{1} << item.first_half) ? tokens : -tokens;
+    EXPECT_LE(std::abs(ahead), 128) << "span " << i;
+  }
+  EXPECT_EQ(ahead, 0);
 }
 
 // 24 requests of one tree and 24 of another: a tile that held the end of one and the start of the other would stream

@@ -22,7 +22,9 @@ struct TrunkScratch {
   std::vector<TrunkTile> tiles;
   std::vector<std::int32_t> path;   // nodes of one request, from its end to the root
   std::vector<PackSegment> common;  // segments of one tile that others or both halves stream too
-  std::vector<PackSegment> own;     // its other segments
+  // Its other segments; of a tile that works as two, the first half's, and the second's.
+  std::vector<PackSegment> own;
+  std::vector<PackSegment> own_of_second;
   CostClasses classes;
   TrunkChoice choice;   // that `tiles` hold
   bool chosen = false;  // for the present forest

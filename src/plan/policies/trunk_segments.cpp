@@ -5,8 +5,10 @@
 namespace trunkline {
 namespace {
 
-// Pieces of what is interleaved are a KV tile of most kernels, or more.
-constexpr std::int64_t kPieceTokens = 64;
+// Pieces of what is dealt out: a KV tile of most kernels, or two. What one half has for itself comes in the larger:
+// each change from one half to the other costs it the other's tiles to pass over.
+constexpr std::int64_t kCommonPiece = 64;
+constexpr std::int64_t kOwnPiece = 128;
 
 std::size_t at(std::int32_t index) {
   return static_cast<std::size_t>(index);
@@ -21,47 +23,53 @@ std::int64_t tokens_of(std::span<const PackSegment> segments) {
 /// Hands out the tokens of segments piece by piece.
 class Pieces {
  public:
-  Pieces(std::span<const PackSegment> segments, Packs& packs) : segments_(segments), packs_(packs) {}
+  /// \param piece tokens; 0: a whole segment
+  Pieces(std::span<const PackSegment> segments, std::int64_t piece)
+      : segments_(segments), piece_(piece), total_(tokens_of(segments)) {}
 
-  /// Adds whole pieces until `target` tokens of all segments are added.
-  void add_until(std::int64_t target) {
-    while (next_ < segments_.size() && added_ < target) {
+  bool done() const { return next_ == segments_.size(); }
+  /// Whether less of it than of the other is handed out, in proportion.
+  bool behind(const Pieces& other) const { return added_ * other.total_ < other.added_ * total_; }
+
+  void add_piece(Packs& packs) {
+    const std::int64_t target = added_ + piece_;
+    do {
       PackSegment piece = segments_[next_];
       piece.begin += taken_;
-      const std::int64_t wanted = ceil_div(target - added_, kPieceTokens) * kPieceTokens;
+      const std::int64_t wanted = piece_ == 0 ? piece.tokens() : target - added_;
       if (wanted < piece.tokens()) {
         piece.end = piece.begin + static_cast<std::int32_t>(wanted);
+        piece.open_ended = false;
         taken_ += static_cast<std::int32_t>(wanted);
       } else {
         ++next_;
         taken_ = 0;
       }
       added_ += piece.tokens();
-      packs_.add_segment(piece);
-    }
+      packs.add_segment(piece);
+    } while (!done() && added_ < target);
   }
 
  private:
   std::span<const PackSegment> segments_;
-  Packs& packs_;
+  std::int64_t piece_;
+  std::int64_t total_;
   std::size_t next_ = 0;
   std::int32_t taken_ = 0;  // tokens of the next segment
   std::int64_t added_ = 0;
 };
 
 /// Deals the common segments out between the others in proportion, so that reads from the cache and from memory overlap
-/// in time instead of following each other.
-void add_interleaved(std::span<const PackSegment> common, std::span<const PackSegment> own, Packs& packs) {
-  const std::int64_t common_tokens = tokens_of(common);
-  const std::int64_t own_tokens = std::max<std::int64_t>(tokens_of(own), 1);
-  Pieces pieces(common, packs);
-  std::int64_t done = 0;
-  for (const PackSegment& segment : own) {
-    pieces.add_until(common_tokens * done / own_tokens);
-    packs.add_segment(segment);
-    done += segment.tokens();
+/// in time instead of following each other; and what each half has for itself likewise, so that both have work.
+void deal(std::span<Pieces> lists, Packs& packs) {
+  for (;;) {
+    Pieces* next = nullptr;
+    for (Pieces& list : lists) {
+      if (!list.done() && (next == nullptr || list.behind(*next))) next = &list;
+    }
+    if (next == nullptr) return;
+    next->add_piece(packs);
   }
-  pieces.add_until(common_tokens);
 }
 
 }  // namespace
@@ -76,13 +84,21 @@ void TileSegments::add(const TrunkTile& tile, const TrunkWidth& width, Packs& pa
 
   scratch_.common.clear();
   scratch_.own.clear();
+  scratch_.own_of_second.clear();
   collect_path(members.front());
   const std::span<const ForestNode> nodes = input_.forest.nodes;
   while (next_node_ < nodes.size() && nodes[next_node_].requests.begin <= members_.begin) ++next_node_;
   for (; next_node_ < nodes.size() && nodes[next_node_].requests.begin < members_.end; ++next_node_) {
     collect_node(next_node_);
   }
-  add_interleaved(scratch_.common, scratch_.own, packs);
+  add_dealt(packs);
+}
+
+void TileSegments::add_dealt(Packs& packs) const {
+  // Where the tile works as one, nothing is to be gained by cutting them.
+  const std::int64_t own_piece = middle_ > 0 ? kOwnPiece : 0;
+  Pieces lists[] = {{scratch_.own, own_piece}, {scratch_.own_of_second, own_piece}, {scratch_.common, kCommonPiece}};
+  deal(lists, packs);
 }
 
 void TileSegments::add_queries(std::span<const std::int32_t> members, Packs& packs) const {
@@ -116,16 +132,21 @@ void TileSegments::collect_node(std::size_t index) {
   const Range readers = input_.order.positions(node.requests);
   if (node.requests.size() == 1) {
     const std::int32_t row = forest.order[at(node.requests.begin)];
-    scratch_.own.push_back({row, node.begin, node.end, readers, true});
+    own_of(readers).push_back({row, node.begin, node.end, readers, true});
     return;
   }
-  (in_common(node.requests) ? scratch_.common : scratch_.own).push_back({node.row, node.begin, node.end, readers});
+  (in_common(node.requests) ? scratch_.common : own_of(readers)).push_back({node.row, node.begin, node.end, readers});
   const Range ending = forest.ending_at(static_cast<std::int32_t>(index));
   for (std::int32_t i = std::max(ending.begin, members_.begin); i < std::min(ending.end, members_.end); ++i) {
     const std::int32_t row = forest.order[at(i)];
     const std::int32_t kv_len = forest.requests[at(row)].kv_len;
-    scratch_.own.push_back({row, kv_len, kv_len, input_.order.positions_of(i), true});
+    const Range ending_here = input_.order.positions_of(i);
+    own_of(ending_here).push_back({row, kv_len, kv_len, ending_here, true});
   }
+}
+
+std::vector<PackSegment>& TileSegments::own_of(Range readers) {
+  return middle_ > 0 && readers.begin >= middle_ ? scratch_.own_of_second : scratch_.own;
 }
 
 /// Whether a node's tokens are streamed by both halves, or by other tiles as well, so that they come from the cache.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "plan/policies/policy_table.hpp"
 
@@ -22,7 +23,9 @@ class TileSegments {
   std::int32_t middle_position(std::span<const std::int32_t> members, std::int32_t half_queries) const;
   void collect_path(std::int32_t order_index);
   void collect_node(std::size_t node);
+  std::vector<PackSegment>& own_of(Range readers);
   bool in_common(Range requests) const;
+  void add_dealt(Packs& packs) const;
 
   const PolicyInput& input_;
   TrunkScratch& scratch_;
