@@ -58,8 +58,16 @@ double span_us(const std::vector<CudaTaskTime>& tasks) {
 
 }  // namespace
 
-Machine::Machine(int threads)
-    : workers(threads), device(cuda_device_info(0)), planner(cuda_profile(0)), stream(), timer() {}
+// All suites have this head size, of which alone the choice of kernels and the profile depend.
+constexpr AttentionShape kSuitesShape{32, 8, 128, 16, DType::kF16, Device::kCuda};
+
+Machine::Machine(int threads, CudaKernels wanted)
+    : workers(threads),
+      device(cuda_device_info(0)),
+      planner(cuda_profile(0, kSuitesShape, wanted)),
+      stream(),
+      timer(),
+      kernels(cuda_kernels(0, kSuitesShape, wanted)) {}
 
 CudaExecutor& Machine::executor(ForwardMode forward, MergeMode merge) {
   const auto key = std::pair(forward, merge);
@@ -68,6 +76,7 @@ CudaExecutor& Machine::executor(ForwardMode forward, MergeMode merge) {
   CudaOptions options;
   options.forward = forward;
   options.merge = merge;
+  options.kernels = kernels;
   return executors_.emplace(key, CudaExecutor(options)).first->second;
 }
 
@@ -152,6 +161,7 @@ Json CaseRun::checked_row(const Ready& ready) {
   tensors_.download(cache_.args());
   const cli::OracleError error = oracle_->compare(cache_.args());
   Json row = plan_row(test_, ready.method, ready.plan);
+  row["kernels"] = name_of(machine_.kernels);
   row["max_err"] = error.output;
   row["max_lse_err"] = error.lse;
   row["page_order"] = order_ == PageOrder::kShuffled ? "shuffled" : "consecutive";
@@ -232,6 +242,7 @@ std::vector<Json> CaseRun::run_once(const std::vector<Method>& methods) {
     ready->run_and_wait();
     cli::check_cuda(cudaProfilerStop(), "cudaProfilerStop");
     rows.push_back(plan_row(test_, ready->method, ready->plan));
+    rows.back()["kernels"] = name_of(machine_.kernels);
     rows.back()["device"] = machine_.device.name;
   }
   return rows;

@@ -27,8 +27,9 @@ struct Machine {
   cli::Stream stream;
   cli::ReplayTimer timer;
 
+  CudaKernels kernels;  // never kAuto
   /// \param threads that make tensors and check. \throws Error where CUDA cannot be used.
-  explicit Machine(int threads);
+  Machine(int threads, CudaKernels kernels);
   /// \throws Error(kUnsupported) where the device cannot run them.
   CudaExecutor& executor(ForwardMode forward, MergeMode merge);
 

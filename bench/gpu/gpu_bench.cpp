@@ -79,7 +79,7 @@ int run_all(const Options& options) {
   }
   const auto start = std::chrono::steady_clock::now();
   const Recorded recorded(options.recorded);
-  Machine machine(options.threads);
+  Machine machine(options.threads, options.kernels);
   bool right = true;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (!too_large(cases[i])) right = run_case(machine, cases[i], options, recorded) && right;

@@ -28,6 +28,8 @@ JSON object for each case and method, with the floor and the times of published 
 How to plan and run, for suites that do not bring methods of their own:
   --policy NAME  --split NAME  --tile MxN  --profit-cost memory|compute  --phases on|off
   --mode persistent|streams|serial  --merge separate|fused
+
+--kernels auto|portable|hopper    of all methods (auto)
 )";
 
 namespace {
@@ -127,6 +129,8 @@ void read_value(const std::string& option, const std::string& value, Options& op
     options.threads = parse_count(option, value);
   } else if (option == "--seconds") {
     options.seconds = parse_seconds(option, value);
+  } else if (option == "--kernels") {
+    options.kernels = cuda_kernels_from_name(value);
   } else if (read_method(option, value, options.method)) {
     options.method_given = true;
   } else {

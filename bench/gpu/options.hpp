@@ -21,6 +21,7 @@ struct Options {
   PageOrder pages = PageOrder::kConsecutive;
   Method method;  ///< of suites that bring none of their own
   bool method_given = false;
+  CudaKernels kernels = CudaKernels::kAuto;
   int repeat = 25;     ///< timed replays
   int threads = 8;     ///< that make tensors and check
   double seconds = 0;  ///< stop after the case during which so many have passed; 0: never

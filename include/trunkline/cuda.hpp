@@ -39,7 +39,7 @@ CudaDeviceInfo cuda_device_info(std::int32_t device);
 
 /// The families of forward kernels. All give right results for every plan whose tiles they have, but not the same bits.
 enum class CudaKernels : std::uint8_t {
-  kAuto,      ///< kHopper where the device and the shape allow, else kPortable
+  kAuto,      ///< kPortable, until kHopper is ahead on all that it runs (docs/kernels.md)
   kPortable,  ///< mma.sync: compute capability 8.0 and newer, head sizes 64, 128 and 256, tiles of 16, 32 and 64 rows
   kHopper,    ///< wgmma: compute capability 9.0, head size 128, tiles of 64 and 128 rows
 };
@@ -52,8 +52,7 @@ CudaKernels cuda_kernels(std::int32_t device, const AttentionShape& shape, CudaK
 
 /// A profile for planning: the measured figures of a known device, scaled from those of a similar one otherwise, with
 /// the tiles that this build's kernels for the shape have. \throws Error as cuda_kernels.
-MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape,
-                            CudaKernels wanted = CudaKernels::kAuto);
+MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape, CudaKernels wanted = CudaKernels::kAuto);
 
 /// How the items of a plan are launched; all from the same plan.
 enum class ForwardMode : std::uint8_t {
@@ -67,7 +66,6 @@ ForwardMode forward_mode_from_name(std::string_view name);
 
 struct CudaOptions {
   std::int32_t device = 0;
-  CudaKernels kernels = CudaKernels::kAuto;
   ForwardMode forward = ForwardMode::kPersistent;
   /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.2x and 2.2x the
   /// time on the two trees with partials that were measured (docs/results_gpu.md, suite `merge`).
@@ -75,6 +73,7 @@ struct CudaOptions {
   /// Each resolve() checks in a kernel, and waits for it, that all page ids that the batch's lengths reach are of the
   /// cache. The environment's TRUNKLINE_CHECK=1 turns it on for all executors.
   bool check_pages = false;
+  CudaKernels kernels = CudaKernels::kAuto;
 };
 
 /// What a step's page tables and lengths are on the device.

@@ -119,8 +119,10 @@ void understand_launch(const Words& words, Options& options) {
                                                 {name_of(ForwardMode::kSerial), ForwardMode::kSerial},
                                                 {kOneTile, ForwardMode::kPersistent}});
   }
+  options.cuda.kernels = cuda_kernels_from_name(words.kernels);
   if (options.shape.device == Device::kCuda) return;
-  const char* given = !words.mode.empty()        ? "--mode"
+  const char* given = words.kernels != "auto"    ? "--kernels"
+                      : !words.mode.empty()      ? "--mode"
                       : options.cuda.check_pages ? "--check-pages"
                       : !options.trace.empty()   ? "--trace"
                                                  : nullptr;

@@ -23,6 +23,7 @@ struct Words {
   std::string machine = "measured";
   std::string mode;   // run; empty: not given, as for the next
   std::string merge;  // run
+  std::string kernels = "auto";
 };
 
 /// Completes options, whose command, inputs, counts and flags are known.

@@ -11,7 +11,9 @@ namespace trunkline::cli {
 
 MachineProfile planning_profile(const Options& options, Workers& workers) {
   if (options.profile == ProfileSource::kMeasured) {
-    return options.shape.device == Device::kCuda ? cuda_profile(options.cuda.device) : measure_machine(workers);
+    return options.shape.device == Device::kCuda
+               ? cuda_profile(options.cuda.device, options.shape, options.cuda.kernels)
+               : measure_machine(workers);
   }
   if (options.profile == ProfileSource::kGeneric) return generic_cpu_profile(workers.size());
   MachineProfile profile = load_profile(options.profile_file);

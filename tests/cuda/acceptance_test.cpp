@@ -20,7 +20,7 @@ class CudaAcceptance : public CudaTest {
                                       << head_dim << ", " << name_of(dtype));
     const PagedBatch paged = lay_out_pages(tree, page_size, 7);
     const AttentionCase test(make_shape(2, group, head_dim, page_size, dtype), paged.view());
-    expect_all_policies_match(test, cutting_gpu_profile(kManyWorkers));
+    expect_all_policies_match(test, kManyWorkers);
   }
 };
 
@@ -49,7 +49,7 @@ TEST_F(CudaAcceptance, QueryEndingInsideANode) {
 TEST_F(CudaAcceptance, SameLastPageWithDifferentLengths) {
   const SamePages same_pages;
   const AttentionCase test(make_shape(2, 4, 64, 16), same_pages.view());
-  expect_all_policies_match(test, cutting_gpu_profile(kManyWorkers));
+  expect_all_policies_match(test, kManyWorkers);
 }
 
 TEST_F(CudaAcceptance, UnevenDepthWithKvSplit) {
@@ -100,7 +100,7 @@ TEST_F(CudaAcceptance, NoRequestsAtAll) {
   Batch batch;
   batch.pages = PageTable::dense(std::span<const std::int32_t>(), 0, 0, 16);
   const Plan plan = make_plan(build_forest(batch), on_cuda(make_shape(2, 4, 64, 16)), cutting_gpu_profile(4), {});
-  CudaExecutor executor;
+  CudaExecutor executor(RunWay{}.options());
   const DeviceMemory workspace(executor.workspace_bytes(plan));
   executor.upload(plan, batch, workspace.data(), workspace.size(), nullptr);
   executor.resolve({batch.pages, nullptr}, workspace.data(), nullptr);

@@ -23,7 +23,7 @@ class CudaBadInput : public CudaTest {
   void SetUp() override {
     CudaTest::SetUp();
     if (IsSkipped()) return;
-    executor_ = std::make_unique<CudaExecutor>();
+    executor_ = std::make_unique<CudaExecutor>(RunWay{}.options());
     workspace_ = std::make_unique<DeviceMemory>(executor_->workspace_bytes(plan_));
     on_device_ = std::make_unique<DeviceBatch>(test_.batch());
     tensors_ = std::make_unique<DeviceTensors>(test_);

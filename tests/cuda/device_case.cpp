@@ -1,6 +1,7 @@
 #include "cuda/device_case.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,7 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/half.hpp"
-#include "exec/cuda/sm80/launch.hpp"
+#include "exec/cuda/kernel_families.hpp"
 #include "support/policies.hpp"
 
 namespace trunkline::testing {
@@ -108,11 +109,26 @@ AttentionShape on_cuda(AttentionShape shape) {
   return shape;
 }
 
-MachineProfile cutting_gpu_profile(std::int32_t workers) {
+std::vector<CudaKernels> kernels_for(const AttentionShape& shape) {
+  std::vector<CudaKernels> kernels;
+  const std::int32_t major = cuda_device_info(0).major;
+  for (const cuda::KernelFamily& family : cuda::kernel_families()) {
+    if (cuda::find_family(family.kernels, major, shape.dtype, shape.head_dim) != nullptr) {
+      kernels.push_back(family.kernels);
+    }
+  }
+  return kernels;
+}
+
+MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels) {
   MachineProfile profile = generic_cpu_profile(workers);
   profile.name = "cutting";
   profile.device = Device::kCuda;
-  profile.tiles = cuda::sm80::tiles(128);
+  for (const cuda::KernelFamily& family : cuda::kernel_families()) {
+    if (family.kernels != kernels) continue;
+    profile.tiles = family.tiles(128);
+    profile.half_rows = family.half_rows;
+  }
   profile.tile_steps.clear();
   profile.item_us = 0.001;
   profile.partial_us_per_kib = 0;
@@ -199,36 +215,43 @@ AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, const Cuda
                          const OutputForm& form) {
   const DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test, form);
-  return run_cuda(plan, test.batch(), executor_of(RunWay{options.forward, options.merge}), on_device, tensors);
+  return run_cuda(plan, test.batch(), executor_of(RunWay{options.forward, options.merge, options.kernels}), on_device,
+                  tensors);
 }
 
 std::string text_of(RunWay way) {
-  return std::string(name_of(way.forward)) + (way.merge == MergeMode::kFused ? "Fused" : "Separate");
+  std::string forward = name_of(way.forward);
+  forward[0] = static_cast<char>(std::toupper(forward[0]));
+  return name_of(way.kernels) + forward + (way.merge == MergeMode::kFused ? "Fused" : "Separate");
 }
 
 CudaExecutor& executor_of(RunWay way) {
   static std::map<std::string, CudaExecutor> executors;
-  return executors.try_emplace(text_of(way), CudaOptions{0, way.forward, way.merge}).first->second;
+  return executors.try_emplace(text_of(way), way.options()).first->second;
 }
 
 double tolerance_of(DType dtype, bool narrow) {
   return (dtype == DType::kF16 ? 2e-3 : 1.2e-2) * (narrow ? 2 : 1);
 }
 
-void expect_all_policies_match(const AttentionCase& test, const MachineProfile& profile) {
+void expect_all_policies_match(const AttentionCase& test, std::int32_t workers) {
   const DeviceBatch on_device(test.batch());
   DeviceTensors wide(test);
   DeviceTensors other(test, {.narrow = true, .base_two = true, .heads_first = true});
   std::size_t turn = 0;
-  for (const Policy policy : packing_policies()) {
-    for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
-      SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
-      const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(policy, split));
-      ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);
-      for (const RunWay way : kRunWays) {
-        const bool narrow = turn++ % 4 == 3;
-        const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(way), on_device, narrow ? other : wide);
-        ASSERT_TRUE(test.matches(output, tolerance_of(test.shape().dtype, narrow))) << text_of(way);
+  for (const CudaKernels kernels : kernels_for(test.shape())) {
+    const MachineProfile profile = cutting_gpu_profile(workers, kernels);
+    for (const Policy policy : packing_policies()) {
+      for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
+        SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
+        const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(policy, split));
+        ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);
+        for (const RunWay way : kRunWays) {
+          const bool narrow = turn++ % 4 == 3;
+          const AttentionOutput output =
+              run_cuda(plan, test.batch(), executor_of(way.with(kernels)), on_device, narrow ? other : wide);
+          ASSERT_TRUE(test.matches(output, tolerance_of(test.shape().dtype, narrow))) << text_of(way.with(kernels));
+        }
       }
     }
   }

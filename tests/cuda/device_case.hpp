@@ -71,8 +71,11 @@ class DeviceBatch {
 
 AttentionShape on_cuda(AttentionShape shape);
 
-/// A profile with the tiles of the compiled kernels, on which cutting pays at every length that a test can afford.
-MachineProfile cutting_gpu_profile(std::int32_t workers);
+/// A profile with the tiles of compiled kernels, on which cutting pays at every length that a test can afford.
+MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels = CudaKernels::kPortable);
+
+/// The families of kernels that the device has for a shape.
+std::vector<CudaKernels> kernels_for(const AttentionShape& shape);
 
 /// How outputs are asked for; what a test reads is always O in fp32 and the natural LSE, [T, Hq].
 struct OutputForm {
@@ -103,23 +106,27 @@ class DeviceTensors {
   AttentionArgs args_;
 };
 
-/// Uploads, resolves and runs a plan on memory of its own.
-AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, const CudaOptions& options = {},
-                         const OutputForm& form = {});
+/// Uploads, resolves and runs a plan on memory of its own, by default with the portable kernels.
+AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan,
+                         const CudaOptions& options = {.kernels = CudaKernels::kPortable}, const OutputForm& form = {});
 /// The same on tensors and a table that are there, for many plans of one case.
 AttentionOutput run_cuda(const Plan& plan, const Batch& batch, CudaExecutor& executor, const DeviceBatch& on_device,
                          DeviceTensors& tensors);
 
-/// How a plan is run; all give the same bits.
+/// How a plan is run; all ways of one family of kernels give the same bits.
 struct RunWay {
   ForwardMode forward = ForwardMode::kPersistent;
   MergeMode merge = MergeMode::kSeparate;
+  CudaKernels kernels = CudaKernels::kPortable;
+
+  RunWay with(CudaKernels others) const { return {forward, merge, others}; }
+  CudaOptions options() const { return {.forward = forward, .merge = merge, .kernels = kernels}; }
 };
 inline constexpr RunWay kRunWays[] = {
     {ForwardMode::kPersistent, MergeMode::kSeparate}, {ForwardMode::kPersistent, MergeMode::kFused},
     {ForwardMode::kStreams, MergeMode::kSeparate},    {ForwardMode::kStreams, MergeMode::kFused},
     {ForwardMode::kSerial, MergeMode::kSeparate},     {ForwardMode::kSerial, MergeMode::kFused}};
-/// As in "streamsFused".
+/// As in "portableStreamsFused".
 std::string text_of(RunWay way);
 /// One executor of each way, kept for all tests of the binary.
 CudaExecutor& executor_of(RunWay way);
@@ -128,7 +135,8 @@ CudaExecutor& executor_of(RunWay way);
 /// fp16 and 8 in bf16; a 16-bit O is rounded once more. Elements are normal, sums of them at most about 4.
 double tolerance_of(DType dtype, bool narrow = false);
 
-/// All policies x cuts x ways to run on a case; every fourth run has other output forms.
-void expect_all_policies_match(const AttentionCase& test, const MachineProfile& profile);
+/// All kernels for the case's shape x policies x cuts x ways to run, planned with cutting_gpu_profile(workers); every
+/// fourth run has other output forms.
+void expect_all_policies_match(const AttentionCase& test, std::int32_t workers);
 
 }  // namespace trunkline::testing

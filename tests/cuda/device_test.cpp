@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "cuda/device_case.hpp"
-#include "exec/cuda/sm80/launch.hpp"
+#include "exec/cuda/kernel_families.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
@@ -22,11 +22,18 @@ TEST_F(CudaDevice, InfoAndProfile) {
   EXPECT_GE(info.major, 8);
   EXPECT_GT(info.sms, 0);
   EXPECT_GT(info.limits.shared_bytes_per_cta, 48 << 10);
-  const MachineProfile profile = cuda_profile(0);
-  EXPECT_GE(profile.workers, info.sms);  // CTAs: several may share an SM
-  EXPECT_EQ(profile.workers % info.sms, 0);
-  EXPECT_EQ(profile.gpu.sms, info.sms);
-  EXPECT_EQ(profile.tiles, cuda::sm80::tiles(128));
+  const AttentionShape shape = on_cuda(make_shape(2, 4, 128, 16));
+  for (const CudaKernels kernels : kernels_for(shape)) {
+    const MachineProfile profile = cuda_profile(0, shape, kernels);
+    EXPECT_GE(profile.workers, info.sms);  // CTAs: several may share an SM
+    EXPECT_EQ(profile.workers % info.sms, 0);
+    EXPECT_EQ(profile.gpu.sms, info.sms);
+    EXPECT_EQ(profile.tiles, cuda::family_for(kernels, info.major, shape).tiles(128));
+    EXPECT_EQ(cuda_kernels(0, shape, kernels), kernels);
+  }
+  EXPECT_EQ(cuda_kernels(0, shape), kernels_for(shape).front());
+  EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 64, 16))), CudaKernels::kPortable);
+  const MachineProfile profile = cuda_profile(0, shape);
   EXPECT_GT(profile.read_bytes_per_us, 1e5);
   if (info.name.find("H200") != std::string::npos && info.sms == 132) {
     EXPECT_EQ(profile.read_bytes_per_us, 4'670'000);
@@ -36,15 +43,19 @@ TEST_F(CudaDevice, InfoAndProfile) {
 TEST_F(CudaDevice, KernelsFitAndDoNotSpill) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     for (const std::int32_t head_dim : {64, 128, 256}) {
-      ASSERT_TRUE(cuda::sm80::supports(dtype, head_dim));
-      const std::vector<cuda::sm80::KernelFacts> facts = cuda::sm80::kernel_facts(dtype, head_dim);
-      ASSERT_EQ(facts.size(), cuda::sm80::tiles(head_dim).size() + 1);
-      for (const cuda::sm80::KernelFacts& kernel : facts) {
-        SCOPED_TRACE(::testing::Message()
-                     << name_of(dtype) << " d " << head_dim << " tile " << kernel.tile.m << " x " << kernel.tile.n
-                     << ": " << kernel.registers << " registers, " << kernel.shared_bytes << " bytes shared");
-        EXPECT_EQ(kernel.local_bytes, 0U) << "registers spill";
-        EXPECT_GE(kernel.ctas_per_sm, 1);
+      const AttentionShape shape = on_cuda(make_shape(2, 4, head_dim, 16, dtype));
+      ASSERT_FALSE(kernels_for(shape).empty());
+      for (const CudaKernels kernels : kernels_for(shape)) {
+        const auto facts = cuda::family_for(kernels, cuda_device_info(0).major, shape).facts(dtype, head_dim);
+        ASSERT_FALSE(facts.empty());
+        for (const cuda::KernelFacts& kernel : facts) {
+          SCOPED_TRACE(::testing::Message()
+                       << name_of(kernels) << " " << name_of(dtype) << " d " << head_dim << " tile " << kernel.tile.m
+                       << " x " << kernel.tile.n << ": " << kernel.registers << " registers, " << kernel.shared_bytes
+                       << " bytes shared");
+          EXPECT_EQ(kernel.local_bytes, 0U) << "registers spill";
+          EXPECT_GE(kernel.ctas_per_sm, 1);
+        }
       }
     }
   }
@@ -55,9 +66,9 @@ TEST_F(CudaDevice, ProfilePlansRun) {
   for (const std::int32_t head_dim : {64, 128, 256}) {
     const AttentionCase test(make_shape(2, 4, head_dim, 16), paged.view());
     for (const Policy policy : all_policies()) {
-      const Plan plan =
-          make_plan(test.forest(), on_cuda(test.shape()), cuda_profile(0), options_of(policy, KvSplit::kOwn));
-      EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16))) << name_of(policy);
+      const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cuda_profile(0, test.shape()),
+                                  options_of(policy, KvSplit::kOwn));
+      EXPECT_TRUE(test.matches(run_cuda(test, plan, {}), tolerance_of(DType::kF16))) << name_of(policy);
     }
   }
 }
@@ -119,7 +130,7 @@ TEST_F(CudaDevice, PoolOfMoreThan31BitsOfElements) {
   const DeviceMemory out(expected.size() * sizeof(float), true);
   const DeviceBatch on_device(batch);
   const Plan plan = make_plan(build_forest(batch), on_cuda(shape), cutting_gpu_profile(2), {});
-  CudaExecutor executor;
+  CudaExecutor executor(RunWay{}.options());
   const DeviceMemory workspace(executor.workspace_bytes(plan));
   AttentionArgs args = pool.args();
   args.q = device_q.data();

@@ -28,7 +28,7 @@ TEST(CudaHost, StatusSaysWhy) {
   EXPECT_EQ(status.usable, status.devices > 0);
   if (status.usable) return;
   expect_error(ErrorCode::kUnsupported, status.reason, [] { CudaExecutor executor; });
-  expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_profile(0); });
+  expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_profile(0, {}); });
   EXPECT_THAT(supports(on_cuda(make_shape(8, 4, 128, 16))).reason, ::testing::HasSubstr(status.reason));
 }
 
@@ -118,13 +118,13 @@ TEST(CudaHost, TilesThatAreNotCompiledAreRefused) {
   Plan plan;
   plan.shape = on_cuda(make_shape(1, 4, 64, 16));
   plan.items = {{{0, 4}, {0, 0}, {16, 128}}, {{4, 20}, {0, 0}, {64, 32}}};
-  EXPECT_EQ(cuda::used_tiles(plan, kTiles), 0b101U);
+  EXPECT_EQ(cuda::used_tiles(plan, kTiles, 0), 0b101U);
   plan.items[1].tile.m = 128;
   expect_error(ErrorCode::kUnsupported, "items[1].tile is 128 x 32; compiled for head_dim 64: 16 x 32, 32 x 32",
-               [&] { cuda::used_tiles(plan, kTiles); });
+               [&] { cuda::used_tiles(plan, kTiles, 0); });
   plan.items[1].tile.m = 32;
   expect_error(ErrorCode::kUnsupported, "items[1] has 64 rows, more than its tile of 32",
-               [&] { cuda::used_tiles(plan, kTiles); });
+               [&] { cuda::used_tiles(plan, kTiles, 0); });
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class CudaMerge : public CudaTest {
     args.layer.lse_factor = 1;
     args.layer.q_heads = made.q_heads;
     args.partials = {partial_out.as<float>(), partial_lse.as<float>()};
-    check(cuda::launch_merge(args, DType::kF16, made.head_dim, queries.size(), 4, nullptr));
+    check(cuda::launch_merge(args, DType::kF16, made.head_dim, queries.size(), 4, false, nullptr));
     std::vector<float> got_out(rows * static_cast<std::size_t>(made.head_dim));
     std::vector<float> got_lse(rows);
     out.download(got_out.data());

@@ -16,7 +16,7 @@ class CudaPageCheck : public CudaTest {
  protected:
   // What resolve() says of a batch whose table or lengths changed after the upload.
   static void expect_refused(const Batch& uploaded, const Batch& live, const char* words) {
-    CudaExecutor executor({.check_pages = true});
+    CudaExecutor executor({.check_pages = true, .kernels = CudaKernels::kPortable});
     const Plan plan = make_plan(build_forest(uploaded), on_cuda(make_shape(1, 4, 64, uploaded.pages.page_size())),
                                 cutting_gpu_profile(2), options_of(Policy::kNode, KvSplit::kNone));
     const DeviceMemory workspace(executor.workspace_bytes(plan));
@@ -74,7 +74,7 @@ TEST_F(CudaPageCheck, CapturesAndTheEnvironment) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,4/64,40"), 16, 3);
   const Batch batch = paged.view();
   setenv("TRUNKLINE_CHECK", "1", 1);
-  CudaExecutor executor;
+  CudaExecutor executor(RunWay{}.options());
   unsetenv("TRUNKLINE_CHECK");
   const Plan plan = make_plan(build_forest(batch), on_cuda(make_shape(1, 4, 64, 16)), cutting_gpu_profile(2), {});
   const DeviceMemory workspace(executor.workspace_bytes(plan));

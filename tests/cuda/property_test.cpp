@@ -29,14 +29,16 @@ TEST_F(CudaProperty, EveryPolicyAndCutMatchesTheOracle) {
     SyntheticOptions cache;
     cache.layout = uniform(random, 0, 1) == 0 ? CacheLayout::kNhd : CacheLayout::kHnd;
     const AttentionCase test(shape, batch, cache);
-    const MachineProfile profile = cutting_gpu_profile(uniform(random, 1, 64));
+    const std::vector<CudaKernels> families = kernels_for(on_cuda(shape));
+    const CudaKernels kernels = families[static_cast<std::size_t>(round) % families.size()];
+    const MachineProfile profile = cutting_gpu_profile(uniform(random, 1, 64), kernels);
     const OutputForm form{uniform(random, 0, 1) == 1, uniform(random, 0, 1) == 1, uniform(random, 0, 1) == 1};
     const DeviceBatch on_device(batch);
     DeviceTensors tensors(test, form);
     for (const Policy policy : all_policies()) {
       const KvSplit splits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean};
       const KvSplit split = splits[uniform(random, 0, 2)];
-      const RunWay way = kRunWays[uniform(random, 0, static_cast<std::int32_t>(std::size(kRunWays)) - 1)];
+      const RunWay way = kRunWays[uniform(random, 0, static_cast<std::int32_t>(std::size(kRunWays)) - 1)].with(kernels);
       SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split) << " " << text_of(way));
       const Plan plan = make_plan(test.forest(), on_cuda(shape), profile, options_of(policy, split));
       ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);
@@ -59,11 +61,13 @@ TEST_F(CudaProperty, ManyShortTasksOfEachCta) {
     const PagedBatch paged = lay_out_pages(tree, 16, 1);
     const Batch batch = paged.view();
     const AttentionCase test(make_shape(2, 4, head_dim, 16, DType::kF16), batch);
-    const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64),
-                                options_of(Policy::kFlat, KvSplit::kNone));
-    for (const RunWay way : kRunWays) {
-      SCOPED_TRACE(::testing::Message() << "d " << head_dim << " " << text_of(way));
-      EXPECT_TRUE(test.matches(run_cuda(test, plan, {0, way.forward, way.merge}), tolerance_of(DType::kF16)));
+    for (const CudaKernels kernels : kernels_for(test.shape())) {
+      const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64, kernels),
+                                  options_of(Policy::kFlat, KvSplit::kNone));
+      for (const RunWay way : kRunWays) {
+        SCOPED_TRACE(::testing::Message() << "d " << head_dim << " " << text_of(way.with(kernels)));
+        EXPECT_TRUE(test.matches(run_cuda(test, plan, way.with(kernels).options()), tolerance_of(DType::kF16)));
+      }
     }
   }
 }

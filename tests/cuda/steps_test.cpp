@@ -102,7 +102,7 @@ TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
   const AttentionCase test(shape, paged.view());
   const DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test);
-  CudaExecutor executor({0, GetParam().forward, GetParam().merge});
+  CudaExecutor executor(GetParam().options());
   const OwnStream stream;
 
   Planner planner(cutting_gpu_profile(24));
@@ -155,7 +155,7 @@ TEST_P(CudaGraphs, ReplaysWithChangedLengths) {
       make_plan(first.forest(), on_cuda(shape), cutting_gpu_profile(8), options_of(Policy::kProfit, KvSplit::kMean));
   DeviceBatch on_device(view);
   DeviceTensors tensors(first);
-  CudaExecutor executor({0, GetParam().forward, GetParam().merge});
+  CudaExecutor executor(GetParam().options());
   const OwnStream stream;
   const DeviceMemory workspace(executor.workspace_bytes(plan));
   executor.upload(plan, view, workspace.data(), workspace.size(), stream);
@@ -181,7 +181,7 @@ TEST_P(CudaGraphs, ACapturedWorkspaceKeepsItsLayout) {
   const PagedBatch other = lay_out_pages(tree_from_levels("1,40/64,90"), 16, 5);
   const AttentionShape shape = make_shape(2, 4, 64, 16);
   const AttentionCase test(shape, small.view());
-  CudaExecutor executor({0, GetParam().forward, GetParam().merge});
+  CudaExecutor executor(GetParam().options());
   const OwnStream stream;
   const Plan plan = make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(8), {});
   const Plan larger = make_plan(build_forest(other.view()), on_cuda(shape), cutting_gpu_profile(8), {});
@@ -221,7 +221,7 @@ TEST_F(CudaSteps, TwoStreamsWithTwoWorkspaces) {
     const PagedBatch paged[] = {lay_out_pages(tree_from_levels("1,3,12/600,64,16"), 16, 5),
                                 lay_out_pages(tree_from_levels("2,16/300,40"), 16, 6)};
     const AttentionShape shape = make_shape(2, 4, 128, 16);
-    CudaExecutor executor({0, way.forward, way.merge});
+    CudaExecutor executor(way.options());
     struct Lane {
       Lane(const AttentionShape& shape, const Batch& batch, CudaExecutor& executor)
           : test(shape, batch),
@@ -265,7 +265,7 @@ TEST_F(CudaSteps, SameBitsInEveryRunAndMode) {
   ASSERT_TRUE(test.matches(expected, tolerance_of(DType::kF16)));
   for (int round = 0; round < 20; ++round) {
     for (const RunWay way : kRunWays) {
-      const AttentionOutput output = run_cuda(test, plan, {0, way.forward, way.merge});
+      const AttentionOutput output = run_cuda(test, plan, way.options());
       ASSERT_EQ(output.o, expected.o) << text_of(way);
       ASSERT_EQ(output.lse, expected.lse) << text_of(way);
     }

@@ -66,7 +66,7 @@ TEST_F(CudaTaskTimes, LargerPlansAreRecordedToo) {
   };
   const Plan first = flat_plan(few);
   const Plan second = flat_plan(more);
-  CudaExecutor executor;
+  CudaExecutor executor(RunWay{}.options());
   const DeviceMemory workspace(executor.workspace_bytes(second));
   const DeviceMemory times(second.items.size() * sizeof(CudaTaskTime));
   const DeviceBatch on_device(test.batch());

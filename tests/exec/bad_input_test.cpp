@@ -202,7 +202,7 @@ TEST(Supports, CudaThatCannotBeUsedSaysWhy) {
   EXPECT_EQ(status.devices, 0);
   expect_error(ErrorCode::kUnsupported, status.reason, [] { CudaExecutor executor; });
   expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_device_info(0); });
-  expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_profile(0); });
+  expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_profile(0, {}); });
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ DeviceProbes::Tensors::Tensors(std::int64_t most_of_pages, std::int64_t most_of_
 DeviceProbes::DeviceProbes(std::int32_t device, const MachineProfile& profile, ReplayTimer& timer, const Stream& stream)
     : timer_(timer),
       stream_(stream),
-      executor_(CudaOptions{.device = device}),
+      executor_(CudaOptions{.device = device, .kernels = CudaKernels::kPortable}),
       planner_(profile),
       tensors_(most_pages(profile.workers), most_requests(profile.workers)) {}
 

@@ -2,18 +2,18 @@
 #include "base/check.hpp"
 #include "cli/with_cuda.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/sm80/launch.hpp"
+#include "exec/cuda/kernel_families.hpp"
 
 namespace trunkline::cli {
 namespace {
 
-CudaKernelFacts facts_of(DType dtype, std::int32_t head_dim) {
+CudaKernelFacts facts_of(const cuda::KernelFamily& family, DType dtype, std::int32_t head_dim) {
   CudaKernelFacts result;
-  result.name = concat(name_of(dtype), ", head size ", head_dim);
-  for (const TileShape tile : cuda::sm80::tiles(head_dim)) {
+  result.name = concat(name_of(family.kernels), ", ", name_of(dtype), ", head size ", head_dim);
+  for (const TileShape tile : family.tiles(head_dim)) {
     result.tiles += concat(result.tiles.empty() ? "" : " ", tile.m, "x", tile.n);
   }
-  const auto facts = cuda::sm80::kernel_facts(dtype, head_dim);
+  const auto facts = family.facts(dtype, head_dim);
   if (facts.empty()) return result;
   result.registers = facts.front().registers;  // of the kernel that takes all tiles
   result.shared_bytes = static_cast<std::int64_t>(facts.front().shared_bytes);
@@ -28,9 +28,11 @@ CudaDetails cuda_details(std::int32_t device) {
   const cuda::DeviceScope scope(device);
   CudaDetails details;
   details.runtime = concat(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
+  const std::int32_t major = cuda_device_info(device).major;
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     for (const std::int32_t head_dim : {64, 128, 256}) {
-      if (cuda::sm80::supports(dtype, head_dim)) details.kernels.push_back(facts_of(dtype, head_dim));
+      const cuda::KernelFamily* const family = cuda::find_family(CudaKernels::kAuto, major, dtype, head_dim);
+      if (family != nullptr) details.kernels.push_back(facts_of(*family, dtype, head_dim));
     }
   }
   return details;

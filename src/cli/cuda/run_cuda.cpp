@@ -12,7 +12,7 @@
 #include "cli/run_memory.hpp"
 #include "cli/with_cuda.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/sm80/launch.hpp"
+#include "exec/cuda/kernel_families.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {
@@ -155,23 +155,27 @@ std::vector<CudaTaskTime> CudaRunBatch::record(std::size_t index) {
 }
 
 // Each plan has the tiles of its profile: better refused before the first batch than by some upload.
-void check_tiles(const MachineProfile& profile, const Options& options) {
+void check_tiles(const MachineProfile& profile, const cuda::KernelFamily& family, const Options& options) {
   if (options.profile != ProfileSource::kFile) return;
-  const std::vector<TileShape> compiled = cuda_profile(options.cuda.device).tiles;
+  const std::vector<TileShape> compiled = family.tiles(options.shape.head_dim);
   for (const TileShape tile : profile.tiles) {
     const auto same_rows = [&](TileShape other) { return other.m == tile.m; };
     if (std::any_of(compiled.begin(), compiled.end(), same_rows)) continue;
     std::string rows;
     for (const TileShape other : compiled) rows += concat(rows.empty() ? "" : ", ", other.m);
-    fail(ErrorCode::kUnsupported, "--machine ", options.profile_file, ": tiles has ", tile.m, "x", tile.n,
-         "; this build has tiles of ", rows, " rows");
+    fail(ErrorCode::kUnsupported, "--machine ", options.profile_file, ": tiles has ", tile.m, "x", tile.n, "; the ",
+         name_of(family.kernels), " kernels have tiles of ", rows, " rows; --kernels chooses others");
   }
+}
+
+const cuda::KernelFamily& family_of(const Options& options) {
+  return cuda::family_for(options.cuda.kernels, cuda_device_info(options.cuda.device).major, options.shape);
 }
 
 MachineProfile checked_profile(const Options& options) {
   ThreadPool unused(1);
   MachineProfile profile = planning_profile(options, unused);
-  check_tiles(profile, options);
+  check_tiles(profile, family_of(options), options);
   return profile;
 }
 
@@ -183,14 +187,17 @@ CudaOptions cuda_options(const Options& options) {
 
 RunDevice describe(const Options& options) {
   const CudaDeviceInfo info = cuda_device_info(options.cuda.device);
-  return {concat("cuda:", options.cuda.device),  info.name,
-          concat("sm_", info.major, info.minor), options.one_tile ? "fixed" : name_of(options.cuda.forward),
-          name_of(cuda_options(options).merge),  kCudaTolerance};
+  return {concat("cuda:", options.cuda.device),
+          info.name,
+          concat("sm_", info.major, info.minor, ", ", name_of(family_of(options).kernels)),
+          options.one_tile ? "fixed" : name_of(options.cuda.forward),
+          name_of(cuda_options(options).merge),
+          kCudaTolerance};
 }
 
 // Of the kernel that takes all tiles; 1 an SM where the driver does not say.
 std::int32_t resident_ctas(const Options& options) {
-  const auto facts = cuda::sm80::kernel_facts(options.shape.dtype, options.shape.head_dim);
+  const auto facts = family_of(options).facts(options.shape.dtype, options.shape.head_dim);
   return cuda_device_info(options.cuda.device).sms * (facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1));
 }
 

@@ -29,7 +29,8 @@ Tuned tune_cuda(std::int32_t device) {
   constexpr std::size_t kSteps = 4;
   const CudaDeviceInfo info = cuda_device_info(device);
   const cuda::DeviceScope scope(device);
-  const MachineProfile known = cuda_profile(device);
+  const MachineProfile known =
+      cuda_profile(device, {32, 8, 128, 16, DType::kF16, Device::kCuda}, CudaKernels::kPortable);
   Progress progress(kSteps, std::cerr, stderr_is_terminal());
   const Stream stream;
   ReplayTimer timer;

@@ -4,8 +4,8 @@ namespace trunkline::cuda {
 
 // From then on the kernel may use the shared memory that it needs.
 cudaError_t CompiledKernel::prepare(OnDevice& on) const {
-  const cudaError_t error = cudaFuncSetAttribute(function_, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 static_cast<int>(shared_bytes_));
+  const cudaError_t error =
+      cudaFuncSetAttribute(function_, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes_));
   if (error != cudaSuccess) return error;
   const cudaError_t counted =
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on.ctas_per_sm, function_, threads_, shared_bytes_);
@@ -27,16 +27,19 @@ cudaError_t CompiledKernel::facts(TileShape tile, KernelFacts& facts) {
   if (const cudaError_t error = present_device(&on); error != cudaSuccess) return error;
   cudaFuncAttributes attributes{};
   if (const cudaError_t error = cudaFuncGetAttributes(&attributes, function_); error != cudaSuccess) return error;
-  facts = {tile, threads_, attributes.numRegs, attributes.sharedSizeBytes + shared_bytes_, attributes.localSizeBytes,
+  facts = {tile,
+           threads_,
+           attributes.numRegs,
+           attributes.sharedSizeBytes + shared_bytes_,
+           attributes.localSizeBytes,
            on->ctas_per_sm};
   return cudaSuccess;
 }
 
-cudaError_t CompiledKernel::launch(ForwardArgs args, std::int32_t sms, cudaStream_t stream) {
+cudaError_t CompiledKernel::launch(void** parameters, std::int32_t sms, cudaStream_t stream) {
   OnDevice* on = nullptr;
   if (const cudaError_t error = present_device(&on); error != cudaSuccess) return error;
   const auto ctas = static_cast<unsigned>(sms * on->ctas_per_sm);
-  void* parameters[] = {&args};
   return cudaLaunchKernel(function_, dim3(ctas), dim3(static_cast<unsigned>(threads_)), parameters, shared_bytes_,
                           stream);
 }

@@ -33,7 +33,8 @@ class CompiledKernel {
   /// On the present device. \return what CUDA said where it cannot run there.
   cudaError_t facts(TileShape tile, KernelFacts& facts);
   /// As many CTAs as the present device, of `sms` multiprocessors, holds at once.
-  cudaError_t launch(ForwardArgs args, std::int32_t sms, cudaStream_t stream);
+  /// \param parameters pointers to the kernel's, in order
+  cudaError_t launch(void** parameters, std::int32_t sms, cudaStream_t stream);
 
  private:
   static constexpr int kMaxDevices = 64;

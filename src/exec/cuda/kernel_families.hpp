@@ -30,7 +30,7 @@ struct KernelFamily {
                              std::int32_t sms, cudaStream_t stream);
 };
 
-/// All, those made for less first.
+/// All, in the order in which `auto` takes them.
 std::span<const KernelFamily> kernel_families();
 
 /// Of those that a device of compute capability `major` runs, the first that has kernels for a type and head dimension.

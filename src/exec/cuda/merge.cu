@@ -26,11 +26,20 @@ __device__ __forceinline__ WarpTasks warp_tasks() {
           static_cast<int>(threadIdx.x % 32)};
 }
 
+// What the plan says of a merge comes to L1: the forward kernel did not write it, so that it need not be waited for.
+__device__ __forceinline__ void prefetch_merge(const DevicePlan& plan, std::int64_t merge, int lane) {
+  const std::int32_t begin = plan.merge_begin[merge];
+  if (begin + lane < plan.merge_begin[merge + 1]) load_ahead(plan.merge_slots + begin + lane);
+  load_ahead(&plan.queries[plan.merge_queries[merge]].token);
+}
+
 template <int kDim, class Element>
 __global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce) merge_kernel(const __grid_constant__ MergeArgs args) {
   const WarpTasks warp = warp_tasks();
   const LayerArgs& layer = args.layer;
   const std::int64_t tasks = static_cast<std::int64_t>(args.plan.counts->merges) * layer.q_heads;
+  if (warp.first < tasks) prefetch_merge(args.plan, warp.first / layer.q_heads, warp.lane);
+  wait_for_kernel_before();
   for (std::int64_t task = warp.first; task < tasks; task += warp.stride) {
     const std::int64_t merge = task / layer.q_heads;
     const auto head = static_cast<std::int32_t>(task % layer.q_heads);
@@ -125,13 +134,21 @@ unsigned blocks_for(std::size_t rows, std::int32_t q_heads, std::int32_t sms) {
 }  // namespace
 
 cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t most_merges,
-                         std::int32_t sms, cudaStream_t stream) {
+                         std::int32_t sms, bool early, cudaStream_t stream) {
   const auto kernel = dtype == DType::kF16    ? kernel_for<Half>(head_dim)
                       : dtype == DType::kBF16 ? kernel_for<Bfloat>(head_dim)
                                               : nullptr;
   if (kernel == nullptr) return cudaErrorNotSupported;
-  kernel<<<blocks_for(most_merges, args.layer.q_heads, sms), kWarps * 32, 0, stream>>>(args);
-  return cudaGetLastError();
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks_for(most_merges, args.layer.q_heads, sms));
+  config.blockDim = dim3(kWarps * 32);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = early ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, args);
 }
 
 cudaError_t launch_merge_states(const MergeStatesArgs& args, std::int32_t head_dim, std::int32_t sms,

@@ -125,6 +125,20 @@ __device__ __forceinline__ std::int32_t count_one(std::int32_t* counter) {
   return before;
 }
 
+/// Lets the next kernel's blocks come to SMs as they fall free, where it was launched so.
+__device__ __forceinline__ void let_next_kernel_come() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// Until the kernel before is done and what it wrote can be read, where this one was launched early; at once elsewhere.
+__device__ __forceinline__ void wait_for_kernel_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /// Nanoseconds of the device's clock.
 __device__ __forceinline__ std::uint64_t global_time() {
   std::uint64_t time;

@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(kThreads, target_ctas(kDim))
   auto& shared = *reinterpret_cast<SharedMemory<kDim>*>(memory);
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
+  let_next_kernel_come();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (warp < kConsumerWarps) {

@@ -67,7 +67,8 @@ cudaError_t launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t
   if (entry == nullptr) return cudaErrorNotSupported;
   ForwardArgs all = args;
   all.tile_m = all.tile_n = 0;
-  return entry->kernels[0].launch(all, sms, stream);
+  void* parameters[] = {&all};
+  return entry->kernels[0].launch(parameters, sms, stream);
 }
 
 cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile, std::int32_t sms,
@@ -79,7 +80,8 @@ cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_
   ForwardArgs one = args;
   one.tile_m = tile.m;
   one.tile_n = tile.n;
-  return entry->kernels[1 + (rows - std::begin(kTileRows))].launch(one, sms, stream);
+  void* parameters[] = {&one};
+  return entry->kernels[1 + (rows - std::begin(kTileRows))].launch(parameters, sms, stream);
 }
 
 }  // namespace trunkline::cuda::sm80

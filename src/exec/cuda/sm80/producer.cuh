@@ -6,9 +6,9 @@
 
 #include "base/host_device.hpp"
 #include "exec/cuda/common/kernel_args.hpp"
-#include "exec/cuda/sm80/shared_memory.cuh"
 #include "exec/cuda/common/task_queue.cuh"
-#include "exec/cuda/common/token_walk.cuh"
+#include "exec/cuda/sm80/shared_memory.cuh"
+#include "exec/cuda/sm80/token_walk.cuh"
 #include "exec/cuda/sm80/warp_share.cuh"
 
 namespace trunkline::cuda::sm80 {
@@ -48,7 +48,7 @@ class Producer {
 
  private:
   struct Stage {
-    LocatedToken<1> tokens[kGroups];
+    LocatedToken tokens[kGroups];
     int number = -1;
     int count;
     bool last;
@@ -208,23 +208,23 @@ class Producer {
     const std::byte* v = static_cast<const std::byte*>(args_.layer.v) + 2 * head * args_.layer.v_strides.head;
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      const LocatedToken<1>& token = stage.tokens[group];
+      const LocatedToken& token = stage.tokens[group];
       const int at = 32 * group + lane_;
-      visible[group] = token.mask.words[0] & token.reached.words[0];
+      visible[group] = token.mask & token.reached;
       const bool seen = visible[group] != 0;
       shared_.k_rows[warp_][at] = seen ? row_address(k, args_.layer.k_strides, token) : k;
       shared_.v_rows[warp_][at] = seen ? row_address(v, args_.layer.v_strides, token) : v;
       info.visible[at] = visible[group];
       present[group] = __ballot_sync(kWholeWarp, seen);
     }
-    const WarpShare share = shares_.of(visible, limits_.all().words[0], stage.number, stage.last);
+    const WarpShare share = shares_.of(visible, limits_.all(), stage.number, stage.last);
     if (lane_ < kConsumerWarps) info.shares[lane_] = share;
     if (lane_ == 0) info.task = entry;
     __syncwarp();
   }
 
   static __device__ __forceinline__ const std::byte* row_address(const std::byte* head, const CacheStrides& strides,
-                                                                 const LocatedToken<1>& token) {
+                                                                 const LocatedToken& token) {
     return head + 2 * (token.page * strides.page + token.place * strides.token);
   }
 
@@ -271,9 +271,9 @@ class Producer {
   SharedMemory<kDim>& shared_;
   int warp_;
   int lane_;
-  TokenWalk<1> walk_;
+  TokenWalk walk_;
   ItemRow item_rows_[2];
-  QueryLimits<1> limits_;
+  QueryLimits limits_;
   WarpShares<Size::kTokens> shares_;
   RingPlace<Size::kSlots> place_;
 };

@@ -25,6 +25,8 @@ class GroupRows {
   __device__ __forceinline__ GroupRows(int thread, float scale) : thread_(thread), scale_(scale) {}
 
   __device__ __forceinline__ int lane() const { return thread_ % 32; }
+  /// What follows from the lane is computed anew from here on, and takes no registers before.
+  __device__ __forceinline__ void forget_lane() { thread_ = static_cast<int>(opaque(static_cast<unsigned>(thread_))); }
   /// Of the lane's two: the first of the warpgroup's rows; the second is eight further on.
   __device__ __forceinline__ int row() const { return thread_ / 32 * 16 + lane() / 4; }
 
@@ -75,13 +77,30 @@ class GroupRows {
   __device__ __forceinline__ void wait_for_logits() {
     wait_for_products<kProducts>(s_);
   }
-  __device__ __forceinline__ void wait_for_values() { wait_for_products<0>(o); }
+  __device__ __forceinline__ void wait_for_values() {
+    wait_for_products<0>(o);
+  }
 
-  /// Sets the logits of tokens that a row does not see to -inf.
-  /// \param visible of the stage's tokens, for the lane's half \param query of the lane's rows, in their half
-  __device__ __forceinline__ void hide(const std::uint64_t* visible, int2 query) {
+  /// Sets the logits of what a row does not see of a slice to -inf.
+  /// \param visible the slice's word, for the rows' half \param query of the lane's rows, in their half
+  template <int kSlice>
+  __device__ __forceinline__ void hide_slice(std::uint64_t visible, int2 query) {
+    const bool first = ((visible >> query.x) & 1) != 0;
+    const bool second = ((visible >> query.y) & 1) != 0;
 #pragma unroll
-    for (int i = 0; i < kStageTokens / 8; ++i) {
+    for (int i = 2 * kSlice; i < 2 * kSlice + 2; ++i) {
+      s_[i][0] = first ? s_[i][0] : -INFINITY;
+      s_[i][1] = first ? s_[i][1] : -INFINITY;
+      s_[i][2] = second ? s_[i][2] : -INFINITY;
+      s_[i][3] = second ? s_[i][3] : -INFINITY;
+    }
+  }
+
+  /// The same of a slice whose tokens have a word each. \param visible of the stage's tokens
+  template <int kSlice>
+  __device__ __forceinline__ void hide_tokens(const std::uint64_t* visible, int2 query) {
+#pragma unroll
+    for (int i = 2 * kSlice; i < 2 * kSlice + 2; ++i) {
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const std::uint64_t word = visible[8 * i + lane() % 4 * 2 + j];
@@ -116,6 +135,7 @@ class GroupRows {
       sum[0] += s_[i][0] + s_[i][1];
       sum[1] += s_[i][2] + s_[i][3];
     }
+    keep_above();
   }
 
   /// Brings the sums of V to the reference of the last `soften`.
@@ -138,6 +158,12 @@ class GroupRows {
   }
 
  private:
+  // A branch on all weights, never taken: without it the compiler moves their exponentials behind the next wait for
+  // products, which then do not run beside them.
+  __device__ __forceinline__ void keep_above() const {
+    if (__any_sync(kWholeWarp, sum[0] + sum[1] < 0) != 0) __nanosleep(1);
+  }
+
   __device__ __forceinline__ void raise(const float (&largest)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {

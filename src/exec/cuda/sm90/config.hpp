@@ -20,19 +20,30 @@ inline constexpr int kConsumerThreads = kGroups * kGroupThreads;
 inline constexpr int kProducerWarps = 4;
 inline constexpr int kThreads = kConsumerThreads + 32 * kProducerWarps;
 
-/// Registers of a thread once the roles are known: 2 x 128 x 192 + 128 x 128 are all that an SM has.
+/// Registers of a thread: at launch all have the same; then consumers take what producers leave.
+inline constexpr int kLaunchRegisters = 168;
 inline constexpr int kConsumerRegisters = 192;
-inline constexpr int kProducerRegisters = 128;
+inline constexpr int kProducerRegisters = 120;
+static_assert(kConsumerThreads * kConsumerRegisters + 32 * kProducerWarps * kProducerRegisters <=
+                  kThreads * kLaunchRegisters,
+              "consumers would wait for registers that are never free");
 
 /// Rows of the tiles: both warpgroups hold the same 64 and take stages by turns, or each holds 64 of 128.
-inline constexpr std::int32_t kTileRows[] = {kGroupRows, kGroups * kGroupRows};
+inline constexpr std::int32_t kTileRows[] = {kGroupRows, kGroups* kGroupRows};
 /// An item of the largest tile at group size 1.
 inline constexpr int kMaxTileQueries = kGroups * kGroupRows;
 
 /// KV tokens of a stage, and slots of the ring, each of which holds the K or the V of one, or 64 rows of Q: 192 KiB.
 inline constexpr int kStageTokens = 64;
+/// A stage is four slices: tokens of one page.
+inline constexpr int kSliceTokens = 16;
+inline constexpr int kSlices = kStageTokens / kSliceTokens;
 inline constexpr int kSlots = 12;
 inline constexpr int kRowBytes = 2 * kDim;
 inline constexpr int kSlotBytes = kStageTokens * kRowBytes;
+/// A slot is two panels of 64 elements of each row.
+inline constexpr int kPanelElements = 64;
+inline constexpr int kPanelBytes = kSlotBytes / 2;
+inline constexpr int kPanelRowBytes = 2 * kPanelElements;
 
 }  // namespace trunkline::cuda::sm90

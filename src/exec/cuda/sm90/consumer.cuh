@@ -8,6 +8,7 @@
 #include "exec/cuda/sm90/attend.cuh"
 #include "exec/cuda/sm90/epilogue.cuh"
 #include "exec/cuda/sm90/shared_memory.cuh"
+#include "exec/cuda/sm90/tma.cuh"
 
 namespace trunkline::cuda::sm90 {
 
@@ -38,18 +39,26 @@ class Consumer {
   __device__ __forceinline__ void wait_for_slot(RingPlace<kSlots> place) const {
     barrier_wait(shared_address(&shared_.full[place.slot()]), place.parity());
   }
-  // All lanes arrive, each after its own reads.
-  __device__ __forceinline__ void release(int slot) const { barrier_arrive(shared_address(&shared_.empty[slot])); }
+  // One lane arrives for its warp, after the reads of all.
+  __device__ __forceinline__ void release(int slot) const {
+    __syncwarp();
+    barrier_arrive_once(shared_address(&shared_.empty[slot]));
+  }
   __device__ __forceinline__ std::uint32_t slot_address(RingPlace<kSlots> place) const {
     return shared_address(shared_.slots[place.slot()]);
   }
   // The slots of a stage that is the last of rows that both warpgroups have serve them to add up their sums.
-  __device__ __forceinline__ bool keeps_slots(const TaskInfo& task) const {
-    return share_.last() && task.halves == 1;
+  __device__ __forceinline__ bool keeps_slots(const TaskInfo& task) const { return flags_.last() && task.halves == 1; }
+
+  __device__ __forceinline__ int half_of(const TaskInfo& task) const { return task.halves == 2 ? group_ : 0; }
+  // Rows that both warpgroups have take the stages by turns.
+  __device__ __forceinline__ bool computes(const TaskInfo& task) const {
+    const bool mine = task.halves == 2 || stage_ % kGroups == group_;
+    return mine && flags_.seen_by(half_of(task));
   }
 
   __device__ __forceinline__ void begin(const TaskInfo& task) {
-    const int half = task.halves == 2 ? group_ : 0;
+    const int half = half_of(task);
     for (int i = 0; i < task.halves; ++i) {
       if (i > 0) wait_for_slot(place_);
       if (i == half) rows_.load_queries(slot_address(place_), args_.layer.scale_log2 < 0);
@@ -59,11 +68,13 @@ class Consumer {
     rows_.clear();
   }
 
-  // Each stage's softmax runs beside the product of the stage before with its V.
+  // With rows of its own, a stage's softmax runs beside the product of the stage before with its V. Of rows that both
+  // have, the next stage is the other warpgroup's, whose products run beside it: V is not kept from the producers.
   __device__ __forceinline__ void attend(const TaskInfo& task) {
     ended_ = false;
+    stage_ = 0;
     while (find_stage(task, INT32_MAX) == Found::kStage) {
-      products_see_copies();
+      if (flags_.by_row()) fence_ordinary_writes();
       rows_.begin_products();
       rows_.begin_logits(slot_address(place_));
       rows_.template wait_for_logits<0>();
@@ -71,19 +82,20 @@ class Consumer {
       wait_for_slot(place_);
       rows_.rescale();
       take_weights(task);
-      while (find_stage(task, kPassedAtMost) == Found::kStage) overlap(task);
+      while (task.halves == 2 && find_stage(task, kPassedAtMost) == Found::kStage) overlap(task);
       add_values();
     }
   }
 
   __device__ __forceinline__ void overlap(const TaskInfo& task) {
-    products_see_copies();
+    if (flags_.by_row()) fence_ordinary_writes();
     rows_.begin_products();
     rows_.begin_logits(slot_address(place_));
     rows_.begin_values(slot_address(values_));
     rows_.template wait_for_logits<1>();
     take_logits(task);
-    // Here, where its loop keeps what is above apart from what is below: the compiler would wait for the products first.
+    // Here, where its loop keeps what is above apart from what is below: the compiler would wait for the products
+    // first.
     wait_for_slot(place_);
     rows_.wait_for_values();
     release(values_.slot());
@@ -97,44 +109,63 @@ class Consumer {
   __device__ __forceinline__ Found find_stage(const TaskInfo& task, int most_passed) {
     for (int passed = 0; !ended_; ++passed) {
       wait_for_slot(place_);
-      share_ = shared_.stages[place_.slot()].shares[group_].of_warp();
-      if (share_.computes()) return Found::kStage;
+      flags_ = StageFlags(shared_.stages[place_.slot()].flags);
+      if (computes(task)) return Found::kStage;
       if (passed == most_passed) return Found::kFarOff;
       for (int i = 0; i < 2; ++i) {
         if (i > 0) wait_for_slot(place_);
         if (!keeps_slots(task)) release(place_.slot());
         place_.advance();
       }
-      ended_ = share_.last();
+      ++stage_;
+      ended_ = flags_.last();
     }
     return Found::kEnd;
   }
 
   // From the stage's K on to its V.
   __device__ __forceinline__ void take_logits(const TaskInfo& task) {
-    if (share_.masked()) {
-      const int half = task.halves == 2 ? group_ : 0;
+    rows_.forget_lane();
+    const int half = half_of(task);
+    if (flags_.masked_for(half)) {
       const std::uint8_t* row_query = task.row_query + kGroupRows * half + rows_.row();
       const int first = task.first_query[half];
-      rows_.hide(shared_.stages[place_.slot()].visible[half], {row_query[0] - first, row_query[8] - first});
+      const int2 query{row_query[0] - first, row_query[8] - first};
+      hide<0>(half, query);
+      hide<1>(half, query);
+      hide<2>(half, query);
+      hide<3>(half, query);
     }
     if (!keeps_slots(task)) release(place_.slot());
     place_.advance();
     rows_.soften();
   }
 
+  template <int kSlice>
+  __device__ __forceinline__ void hide(int half, int2 query) {
+    static_assert(kSlices == 4);
+    if (!flags_.masked_for(half, kSlice)) return;
+    const StageInfo& info = shared_.stages[place_.slot()];
+    if (flags_.by_token(kSlice)) {
+      rows_.template hide_tokens<kSlice>(info.of_token[half], query);
+    } else {
+      rows_.template hide_slice<kSlice>(info.of_slice[half][kSlice], query);
+    }
+  }
+
   // From its V, which has come, on to the next stage.
   __device__ __forceinline__ void take_weights(const TaskInfo& task) {
+    if (flags_.by_row()) fence_ordinary_writes();
     rows_.keep_weights();
     values_ = place_;
     keeps_values_ = keeps_slots(task);
     place_.advance();
-    ended_ = share_.last();
+    ++stage_;
+    ended_ = flags_.last();
   }
 
   // Of the last stage before many of the other warpgroup's, or before the end.
   __device__ __forceinline__ void add_values() {
-    products_see_copies();
     rows_.begin_products();
     rows_.begin_values(slot_address(values_));
     rows_.wait_for_values();
@@ -149,6 +180,7 @@ class Consumer {
       const int v_slot = place_.slot_before();
       const int k_slot = v_slot == 0 ? kSlots - 1 : v_slot - 1;
       epilogue.write_shared(rows_, k_slot, v_slot);
+      fence_ordinary_writes();
       release(k_slot);
       release(v_slot);
     }
@@ -173,7 +205,8 @@ class Consumer {
   GroupRows<Element> rows_;
   RingPlace<kSlots> place_;
   RingPlace<kSlots> values_;  // of the V that waits to be added up
-  GroupShare share_;
+  StageFlags flags_;
+  int stage_ = 0;  // of the task, that is at hand
   bool keeps_values_ = false;
   bool ended_ = false;
 };

@@ -104,8 +104,7 @@ class Epilogue {
       const int row = rows.row() + 8 * i;
       if (row >= task_.half_rows[half]) continue;
       const int query = task_.row_query[kGroupRows * half + row];
-      const int q_head =
-          task_.head * layer.group_size + row - (query - task_.first_query[half]) * layer.group_size;
+      const int q_head = task_.head * layer.group_size + row - (query - task_.first_query[half]) * layer.group_size;
       const float inverse = states[i].sum == 0 ? 0 : 1 / states[i].sum;  // nothing seen: O = 0. A NaN stays one
       const float lse = states[i].sum == 0 ? -INFINITY : states[i].max + __log2f(states[i].sum);
       const bool tells = kFirst == 0 && thread_ % 4 == 0;

@@ -19,11 +19,12 @@
 // read once, what one has for itself costs the other no arithmetic. The product of a stage's weights with V runs
 // beside the next stage's softmax.
 //
-// Registers: 168 a thread at launch; then 192 for consumers (64 of O, 32 each of Q and logits, 16 of weights), 128 for
+// Registers: 168 a thread at launch; then 192 for consumers (64 of O, 32 each of Q and logits, 16 of weights), 120 for
 // producers. Shared memory: sizeof(SharedMemory), 222 KB. Nothing spills.
 #pragma once
 
 #include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/sm90/cache_maps.hpp"
 #include "exec/cuda/sm90/consumer.cuh"
 #include "exec/cuda/sm90/producer.cuh"
 #include "exec/cuda/sm90/shared_memory.cuh"
@@ -32,11 +33,13 @@ namespace trunkline::cuda::sm90 {
 
 /// Dynamic shared memory: sizeof(SharedMemory).
 template <class Element>
-__global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_constant__ ForwardArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory*>(memory);
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
+  let_next_kernel_come();
   // From one lane, so that the compiler knows it for the same in all.
   const int warp = __shfl_sync(kWholeWarp, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp < kConsumerWarps) {
@@ -45,7 +48,7 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_const
     Consumer<Element>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
-    Producer(args, shared, warp - kConsumerWarps, static_cast<int>(threadIdx.x) % 32).run();
+    Producer(args, maps, shared, warp - kConsumerWarps, static_cast<int>(threadIdx.x) % 32).run();
   }
 }
 

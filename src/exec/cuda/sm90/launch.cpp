@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "exec/cuda/sm90/cache_maps.hpp"
 #include "exec/cuda/sm90/kernel_set.hpp"
 
 namespace trunkline::cuda::sm90 {
@@ -20,8 +21,8 @@ CompiledKernel* find_kernel(DType dtype, std::int32_t head_dim) {
   static Entry entries[] = {TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_ENTRY)};
 #undef TRUNKLINE_SM90_ENTRY
   if (head_dim != kDim) return nullptr;
-  const auto found = std::find_if(std::begin(entries), std::end(entries),
-                                  [&](const Entry& entry) { return entry.dtype == dtype; });
+  const auto found =
+      std::find_if(std::begin(entries), std::end(entries), [&](const Entry& entry) { return entry.dtype == dtype; });
   return found == std::end(entries) ? nullptr : &found->kernel;
 }
 
@@ -57,7 +58,9 @@ cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_
   ForwardArgs some = args;
   some.tile_m = tile.m;
   some.tile_n = tile.n;
-  return kernel->launch(some, sms, stream);
+  CacheMaps maps = make_cache_maps(args, dtype);
+  void* parameters[] = {&some, &maps};
+  return kernel->launch(parameters, sms, stream);
 }
 
 }  // namespace trunkline::cuda::sm90

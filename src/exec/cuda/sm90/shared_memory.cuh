@@ -24,37 +24,40 @@ struct TaskInfo {
   std::int32_t output[kMaxTileQueries];     // its partial slot, or kDirect
 };
 
-/// What a warpgroup does with a stage. One word, as each reads it at the start of each stage.
-class GroupShare {
+/// What the four slices of a stage are, a byte each, as a word: each warpgroup reads it at the start of each stage.
+class StageFlags {
  public:
-  GroupShare() = default;
-  __device__ __forceinline__ GroupShare(bool computes, bool masked, bool last)
-      : bits_((computes ? kComputes : 0) | (masked ? kMasked : 0) | (last ? kLast : 0)) {}
+  // Of a slice.
+  static constexpr std::uint32_t kSeen = 1;      // << half: some of the half's queries see some of it
+  static constexpr std::uint32_t kMasked = 4;    // << half: some do not
+  static constexpr std::uint32_t kByToken = 16;  // who sees it differs by token
+  static constexpr std::uint32_t kLast = 32;     // the stage is the task's last
+  static constexpr std::uint32_t kByRow = 64;    // copied by ordinary instructions
 
-  /// The same, from one lane, so that the compiler knows it for the same in all: products must not diverge.
-  __device__ __forceinline__ GroupShare of_warp() const {
-    GroupShare share;
-    share.bits_ = __shfl_sync(kWholeWarp, bits_, 0);
-    return share;
+  StageFlags() = default;
+  /// From one lane, so that the compiler knows it for the same in all: products must not diverge.
+  __device__ __forceinline__ explicit StageFlags(const std::uint8_t (&flags)[kSlices])
+      : word_(__shfl_sync(kWholeWarp, *reinterpret_cast<const std::uint32_t*>(flags), 0)) {}
+
+  __device__ __forceinline__ bool seen_by(int half) const { return (word_ & kAnySlice * (kSeen << half)) != 0; }
+  __device__ __forceinline__ bool masked_for(int half) const { return (word_ & kAnySlice * (kMasked << half)) != 0; }
+  __device__ __forceinline__ bool masked_for(int half, int slice) const {
+    return (word_ >> (8 * slice) & kMasked << half) != 0;
   }
-
-  __device__ __forceinline__ bool computes() const { return (bits_ & kComputes) != 0; }
-  /// Whether some of its rows do not see some of the tokens.
-  __device__ __forceinline__ bool masked() const { return (bits_ & kMasked) != 0; }
-  /// Whether the stage is the last of its task.
-  __device__ __forceinline__ bool last() const { return (bits_ & kLast) != 0; }
+  __device__ __forceinline__ bool by_token(int slice) const { return (word_ >> (8 * slice) & kByToken) != 0; }
+  __device__ __forceinline__ bool by_row() const { return (word_ & kAnySlice * kByRow) != 0; }
+  __device__ __forceinline__ bool last() const { return (word_ & kLast) != 0; }
 
  private:
-  static constexpr std::uint32_t kComputes = 1;
-  static constexpr std::uint32_t kMasked = 2;
-  static constexpr std::uint32_t kLast = 4;
-  std::uint32_t bits_;
+  static constexpr std::uint32_t kAnySlice = 0x01010101;
+  std::uint32_t word_;
 };
 
-/// Written with a stage's K. Bit i of `visible` of a half: its i-th query sees the token.
+/// Written with a stage's K. Bit i of a half's word: its i-th query sees the slice, or the token.
 struct StageInfo {
-  std::uint64_t visible[kGroups][kStageTokens];
-  GroupShare shares[kGroups];
+  std::uint64_t of_slice[kGroups][kSlices];
+  std::uint64_t of_token[kGroups][kStageTokens];
+  alignas(4) std::uint8_t flags[kSlices];
   std::int32_t task;  // its entry in SharedMemory::tasks; set for a task's first Q, too
 };
 
@@ -66,20 +69,17 @@ struct SharedMemory {
   alignas(1024) std::byte slots[kSlots][kSlotBytes];
   StageInfo stages[kSlots];  // by the slot of the stage's K
   TaskInfo tasks[kTasks];
-  // Of each producer warp: where its next slots' rows come from.
-  const std::byte* k_rows[kProducerWarps][kStageTokens];
-  const std::byte* v_rows[kProducerWarps][kStageTokens];
   std::int32_t popped[2];  // the tasks that the producer warps are at, and come to next
   RowState states[kGroups][kGroupRows];
   std::uint64_t full[kSlots];
   std::uint64_t empty[kSlots];
 };
 
-/// One thread, before all others use them. Full: each producer lane's copies, and its ordinary writes.
+/// One thread, before all others use them. Full: the slot's producer warp, and the bytes and copies that it announced.
 inline __device__ void init_barriers(SharedMemory& shared) {
   for (int slot = 0; slot < kSlots; ++slot) {
-    barrier_init(shared_address(&shared.full[slot]), 32 + 1);
-    barrier_init(shared_address(&shared.empty[slot]), kConsumerThreads);
+    barrier_init(shared_address(&shared.full[slot]), 1);
+    barrier_init(shared_address(&shared.empty[slot]), kConsumerWarps);
   }
 }
 

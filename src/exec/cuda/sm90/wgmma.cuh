@@ -9,12 +9,9 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// A slot is two panels of 64 elements of each row. A panel's rows of 128 bytes lie one after the other, and 16-byte
-/// chunk c of row r at c ^ (r % 8): the 128-byte swizzle that wgmma reads, in K (rows are columns of S) and in V (rows
+/// Where 16-byte chunk c of a slot's row r lies: a panel's rows of 128 bytes one after the other, its chunks at
+/// c ^ (r % 8). It is the 128-byte swizzle that wgmma reads and TMA writes, of K (rows are columns of S) and V (rows
 /// are what is summed over) alike.
-inline constexpr int kPanelBytes = kSlotBytes / 2;
-inline constexpr int kPanelRowBytes = 128;
-
 __device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
   return static_cast<std::uint32_t>(chunk / 8 * kPanelBytes + row * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
 }
@@ -68,13 +65,8 @@ __device__ __forceinline__ void wait_for_products(float (&results)[kBlocks][4]) 
   settle(results);
 }
 
-/// What was written to shared memory by other instructions becomes visible to products.
-__device__ __forceinline__ void products_see_copies() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 #define TRUNKLINE_F4(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
-#define TRUNKLINE_F32(d, i)                                                                                        \
+#define TRUNKLINE_F32(d, i)                                                                                           \
   TRUNKLINE_F4(d, i), TRUNKLINE_F4(d, i + 1), TRUNKLINE_F4(d, i + 2), TRUNKLINE_F4(d, i + 3), TRUNKLINE_F4(d, i + 4), \
       TRUNKLINE_F4(d, i + 5), TRUNKLINE_F4(d, i + 6), TRUNKLINE_F4(d, i + 7)
 

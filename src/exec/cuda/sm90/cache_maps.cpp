@@ -1,0 +1,49 @@
+#include "exec/cuda/sm90/cache_maps.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include "exec/cuda/sm90/config.hpp"
+
+namespace trunkline::cuda::sm90 {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+// By the runtime, which loads the driver: nothing is linked against it.
+Encode find_encode() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+  return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
+}
+
+bool encode(Encode function, const void* base, const CacheStrides& strides, const ForwardArgs& args, DType dtype,
+            CUtensorMap& map) {
+  constexpr cuuint64_t kPages = cuuint64_t{1} << 31;  // ids are the caller's contract; coordinates have 32 bits
+  const auto bytes = [](std::int64_t elements) { return static_cast<cuuint64_t>(2 * elements); };
+  const cuuint64_t sizes[] = {kDim, static_cast<cuuint64_t>(args.pages.page_size),
+                              static_cast<cuuint64_t>(args.layer.kv_heads), kPages};
+  const cuuint64_t steps[] = {bytes(strides.token), bytes(strides.head), bytes(strides.page)};
+  const cuuint32_t box[] = {kPanelElements, kSliceTokens, 1, 1};
+  const cuuint32_t every[] = {1, 1, 1, 1};
+  return function(&map, dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4,
+                  const_cast<void*>(base), sizes, steps, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype) {
+  static const Encode function = find_encode();
+  CacheMaps maps{};
+  if (function == nullptr || args.pages.page_size % kSliceTokens != 0) return maps;
+  const LayerArgs& layer = args.layer;
+  const bool both = encode(function, layer.k, layer.k_strides, args, dtype, maps.k) &&
+                    encode(function, layer.v, layer.v_strides, args, dtype, maps.v);
+  maps.usable = both ? 1 : 0;
+  return maps;
+}
+
+}  // namespace trunkline::cuda::sm90
