@@ -57,6 +57,8 @@ TEST(GpuOptions, FaultsAreNamed) {
   refuses({"--tile", "64", "pat"}, "--tile is '64'; rows x tokens are needed");
   refuses({"--tile", "64x", "pat"}, "--tile is '64x'");
   refuses({"--dtype", "f32", "pat"}, "--dtype is 'f32'; known are f16, bf16");
+  EXPECT_EQ(parse({"--kernels", "hopper", "pat"}).kernels, CudaKernels::kHopper);
+  refuses({"--kernels", "ampere", "pat"}, "kernels are \"ampere\"; known: auto, portable, hopper");
   refuses({"--merge", "late", "pat"}, "merge mode is \"late\"; known: fused, separate");
   refuses({"--pages", "sorted", "pat"}, "--pages is 'sorted'; known are consecutive, shuffled");
   refuses({"--phases", "1", "pat"}, "--phases is '1'; known are on, off");

@@ -159,7 +159,8 @@ Support CudaExecutor::supports(const AttentionShape& shape) const {
   if (shape.device != Device::kCuda) {
     return {false, concat("shape.device is ", name_of(shape.device), "; this executor runs plans for cuda")};
   }
-  return trunkline::supports(shape);
+  const Support support = trunkline::supports(shape);
+  return support ? cuda::supports_family(state_->options.kernels, state_->major, shape) : support;
 }
 
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {

@@ -31,13 +31,16 @@ const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dt
   return nullptr;
 }
 
+Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
+  if (find_family(wanted, major, shape.dtype, shape.head_dim) != nullptr) return {true, {}};
+  return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.dtype),
+                        " and head_dim ", shape.head_dim, " on compute capability ", major, ".x; supported: auto")};
+}
+
 const KernelFamily& family_for(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
-  const KernelFamily* const family = find_family(wanted, major, shape.dtype, shape.head_dim);
-  if (family == nullptr) {
-    fail(ErrorCode::kUnsupported, "options.kernels is ", name_of(wanted), ", which has none for ", name_of(shape.dtype),
-         " and head_dim ", shape.head_dim, " on compute capability ", major, ".x; supported: auto");
-  }
-  return *family;
+  const Support support = supports_family(wanted, major, shape);
+  if (!support) fail(ErrorCode::kUnsupported, support.reason);
+  return *find_family(wanted, major, shape.dtype, shape.head_dim);
 }
 
 }  // namespace trunkline::cuda

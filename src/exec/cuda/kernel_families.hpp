@@ -37,6 +37,9 @@ std::span<const KernelFamily> kernel_families();
 /// \param wanted one family alone, or kAuto \return null where there is none
 const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim);
 
+/// Whether there is one for a shape, with the reason why not.
+Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape);
+
 /// find_family() of a shape. \throws Error(kUnsupported) where there is none.
 const KernelFamily& family_for(CudaKernels wanted, std::int32_t major, const AttentionShape& shape);
 

@@ -94,8 +94,6 @@ class Consumer {
     rows_.begin_values(slot_address(values_));
     rows_.template wait_for_logits<1>();
     take_logits(task);
-    // Here, where its loop keeps what is above apart from what is below: the compiler would wait for the products
-    // first.
     wait_for_slot(place_);
     rows_.wait_for_values();
     release(values_.slot());
@@ -153,7 +151,7 @@ class Consumer {
     }
   }
 
-  // From its V, which has come, on to the next stage.
+  // From its V, which has come and which the next products take, on to the next stage.
   __device__ __forceinline__ void take_weights(const TaskInfo& task) {
     if (flags_.by_row()) fence_ordinary_writes();
     rows_.keep_weights();
