@@ -35,5 +35,5 @@ if(trunkline_cuda)
   # The static runtime loads the driver when first used, so that binaries start on machines without one. It is linked
   # by name, since consumers of the installed library have no CUDA language that would bring it.
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)
-  find_package(CUDAToolkit REQUIRED)
+  find_package(CUDAToolkit 12.5 REQUIRED)  # cudaGetDriverEntryPointByVersion
 endif()

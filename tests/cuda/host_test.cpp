@@ -127,5 +127,18 @@ TEST(CudaHost, TilesThatAreNotCompiledAreRefused) {
                [&] { cuda::used_tiles(plan, kTiles, 0); });
 }
 
+TEST(CudaHost, HalvesThatTheKernelsDoNotHaveAreRefused) {
+  const std::vector<TileShape> tiles{{64, 64}, {128, 64}};
+  Plan plan;
+  plan.shape = on_cuda(make_shape(1, 4, 128, 16));
+  plan.items = {{{0, 20}, {0, 0}, {128, 64}, 16}};
+  EXPECT_EQ(cuda::used_tiles(plan, tiles, 64), 0b10U);
+  expect_error(ErrorCode::kUnsupported, "no halves in such a tile", [&] { cuda::used_tiles(plan, tiles, 0); });
+  plan.items[0].first_half = 0;
+  expect_error(ErrorCode::kUnsupported, "two halves in such a tile", [&] { cuda::used_tiles(plan, tiles, 64); });
+  plan.items[0].first_half = 3;  // 17 queries, 68 rows, in the second
+  expect_error(ErrorCode::kUnsupported, "a first half of 3 queries", [&] { cuda::used_tiles(plan, tiles, 64); });
+}
+
 }  // namespace
 }  // namespace trunkline::testing

@@ -160,7 +160,8 @@ void check_tiles(const MachineProfile& profile, const cuda::KernelFamily& family
   const std::vector<TileShape> compiled = family.tiles(options.shape.head_dim);
   for (const TileShape tile : profile.tiles) {
     const auto same_rows = [&](TileShape other) { return other.m == tile.m; };
-    if (std::any_of(compiled.begin(), compiled.end(), same_rows)) continue;
+    const bool same_halves = tile.m != 2 * family.half_rows || profile.half_rows == family.half_rows;
+    if (same_halves && std::any_of(compiled.begin(), compiled.end(), same_rows)) continue;
     std::string rows;
     for (const TileShape other : compiled) rows += concat(rows.empty() ? "" : ", ", other.m);
     fail(ErrorCode::kUnsupported, "--machine ", options.profile_file, ": tiles has ", tile.m, "x", tile.n, "; the ",

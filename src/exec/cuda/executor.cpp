@@ -30,8 +30,6 @@ namespace {
 using cuda::check_cuda;
 using cuda::WorkspaceRecord;
 
-constexpr std::int32_t kLeastMajorForEarly = 9;  // programmatic dependent launches
-
 cuda::DevicePages device_pages(const PageTable& pages) {
   return std::visit(
       [&](auto ids) {
@@ -244,7 +242,7 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   record.captured = record.captured || capturing;
   state_->forward(record, layer, on, capturing);
   if (state_->fused() || record.room.partials == 0) return;
-  const bool early_merge = state_->options.forward == ForwardMode::kPersistent && state_->major >= kLeastMajorForEarly;
+  const bool early_merge = state_->options.forward == ForwardMode::kPersistent;
   const cuda::MergeArgs merge{cuda::device_plan(record.base, record.layout), layer,
                               cuda::device_partials(record.base, record.layout)};
   check_cuda(cuda::launch_merge(merge, record.shape.dtype, record.shape.head_dim, record.room.merges, state_->sms,

@@ -7,8 +7,8 @@
 namespace trunkline::cuda {
 namespace {
 
-// The portable ones first: of six trees at four head sets, the Hopper kernels were ahead on 7 of 24, by 1.27 at most,
-// and behind by up to 0.64 (docs/kernels.md). sm_90a machine code runs on compute capability 9.0 alone.
+// The portable ones first: the Hopper kernels are ahead on some trees, and behind on more (docs/kernels.md). sm_90a
+// machine code runs on compute capability 9.0 alone.
 constexpr KernelFamily kFamilies[] = {
     {CudaKernels::kPortable, kLeastMajor, INT32_MAX, 0, sm80::supports, sm80::tiles, sm80::kernel_facts,
      sm80::launch_persistent, sm80::launch_tile},

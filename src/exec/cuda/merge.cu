@@ -1,6 +1,7 @@
 #include "exec/cuda/merge.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "exec/cuda/common/merge_row.cuh"
 
@@ -131,6 +132,21 @@ unsigned blocks_for(std::size_t rows, std::int32_t q_heads, std::int32_t sms) {
       std::clamp<std::size_t>(needed, 1, static_cast<std::size_t>(std::max(sms, 1)) * kBlocksPerSm));
 }
 
+// Code that was compiled for less than 9.0 does not wait for the kernel before, also on devices that could.
+bool waits_for_kernel_before(const void* kernel) {
+  constexpr int kDevices = 64;
+  constexpr int kFirstVersion = 90;
+  static std::atomic<int> known[kDevices];  // 0: not asked yet; 1: no; 2: yes. The same of all kernels here
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= kDevices) return false;
+  if (known[device].load() == 0) {
+    cudaFuncAttributes attributes{};
+    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return false;
+    known[device].store(attributes.ptxVersion >= kFirstVersion ? 2 : 1);
+  }
+  return known[device].load() == 2;
+}
+
 }  // namespace
 
 cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t most_merges,
@@ -147,7 +163,7 @@ cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_d
   config.blockDim = dim3(kWarps * 32);
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
+  config.numAttrs = early && waits_for_kernel_before(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, args);
 }
 

@@ -15,9 +15,9 @@ namespace trunkline::cuda {
 /// After the forward kernel on the same stream.
 /// \param dtype of O where it is not fp32
 /// \param early whether its blocks may come to SMs that the forward kernel has left, and wait there for the others
-/// (programmatic dependent launch: compute capability 9.0 and newer). Not where several kernels precede it.
-/// \param most_merges that any plan uploaded to this workspace can have: a captured launch serves all.
-/// \return cudaErrorNotSupported where nothing is compiled, else what the launch returned.
+/// (programmatic dependent launch), where it was compiled for compute capability 9.0 or newer. Not where several
+/// kernels precede it. \param most_merges that any plan uploaded to this workspace can have: a captured launch serves
+/// all. \return cudaErrorNotSupported where nothing is compiled, else what the launch returned.
 cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t most_merges,
                          std::int32_t sms, bool early, cudaStream_t stream);
 

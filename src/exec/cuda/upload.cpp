@@ -59,6 +59,19 @@ class TileFinder {
   int found_ = -1;
 };
 
+// Tiles of twice `half_rows` rows work as two halves, and no others.
+void check_halves(const Plan& plan, std::size_t index, std::int32_t half_rows) {
+  const WorkItem& item = plan.items[index];
+  if (item.queries.size() == 0) return;
+  const bool halves = half_rows > 0 && item.tile.m == 2 * half_rows;
+  const std::int32_t larger = std::max(item.first_half, item.queries.size() - item.first_half);
+  if (halves == (item.first_half > 0) && (!halves || larger * plan.shape.group_size() <= half_rows)) return;
+  fail(ErrorCode::kUnsupported, "items[", index, "] of ", item.queries.size(), " queries has a tile of ", item.tile.m,
+       " rows and a first half of ", item.first_half, " queries; the kernels have ",
+       halves ? "two halves in such a tile, of " : "no halves in such a tile, of ", halves ? half_rows : item.tile.m,
+       " rows; plan with cuda_profile()");
+}
+
 }  // namespace
 
 int kernel_tile(const std::vector<TileShape>& tiles, TileShape tile) {
@@ -84,11 +97,7 @@ std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles, 
       fail(ErrorCode::kUnsupported, "items[", i, "] has ", item.queries.size() * plan.shape.group_size(),
            " rows, more than its tile of ", item.tile.m);
     }
-    const bool halves = half_rows > 0 && item.tile.m == 2 * half_rows;
-    if (halves != (item.first_half > 0) && item.queries.size() > 0) {
-      fail(ErrorCode::kUnsupported, "items[", i, "] of ", item.tile.m, " rows has a first half of ", item.first_half,
-           "; tiles that work as two halves here have ", 2 * half_rows, " rows; plan with cuda_profile()");
-    }
+    check_halves(plan, i, half_rows);
     used |= std::uint32_t{1} << tile;
   }
   return used;

@@ -14,9 +14,10 @@ namespace trunkline::cuda::sm90 {
 
 template <class Element>
 class Consumer {
-  // Stages of the other warpgroup that are passed while the V of one of its own waits to be added up: two slots each,
-  // of twelve.
-  static constexpr int kPassedAtMost = 3;
+  // Stages of the other warpgroup that are passed while the V of one of its own waits to be added up. With more, slots
+  // are released so far ahead of that V that a producer, who waits only for the slots that it fills, could take the
+  // parity of its slot's round before for the present one's.
+  static constexpr int kPassedAtMost = 1;
 
  public:
   __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory& shared, int group, int thread)
@@ -62,6 +63,7 @@ class Consumer {
     for (int i = 0; i < task.halves; ++i) {
       if (i > 0) wait_for_slot(place_);
       if (i == half) rows_.load_queries(slot_address(place_), args_.layer.scale_log2 < 0);
+      fence_ordinary_writes();  // Q came by rows, and a box may come next
       release(place_.slot());
       place_.advance();
     }
@@ -112,6 +114,7 @@ class Consumer {
       if (passed == most_passed) return Found::kFarOff;
       for (int i = 0; i < 2; ++i) {
         if (i > 0) wait_for_slot(place_);
+        if (flags_.by_row()) fence_ordinary_writes();
         if (!keeps_slots(task)) release(place_.slot());
         place_.advance();
       }

@@ -26,6 +26,19 @@ CompiledKernel* find_kernel(DType dtype, std::int32_t head_dim) {
   return found == std::end(entries) ? nullptr : &found->kernel;
 }
 
+// \param tile 0 x 0: items of all tiles
+cudaError_t launch(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile, std::int32_t sms,
+                   cudaStream_t stream) {
+  CompiledKernel* kernel = find_kernel(dtype, head_dim);
+  if (kernel == nullptr) return cudaErrorNotSupported;
+  ForwardArgs some = args;
+  some.tile_m = tile.m;
+  some.tile_n = tile.n;
+  CacheMaps maps = make_cache_maps(args, dtype);
+  void* parameters[] = {&some, &maps};
+  return kernel->launch(parameters, sms, stream);
+}
+
 }  // namespace
 
 bool supports(DType dtype, std::int32_t head_dim) {
@@ -48,19 +61,14 @@ std::vector<KernelFacts> kernel_facts(DType dtype, std::int32_t head_dim) {
 
 cudaError_t launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t head_dim, std::int32_t sms,
                               cudaStream_t stream) {
-  return launch_tile(args, dtype, head_dim, {}, sms, stream);
+  return launch(args, dtype, head_dim, {}, sms, stream);
 }
 
 cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile, std::int32_t sms,
                         cudaStream_t stream) {
-  CompiledKernel* kernel = find_kernel(dtype, head_dim);
-  if (kernel == nullptr) return cudaErrorNotSupported;
-  ForwardArgs some = args;
-  some.tile_m = tile.m;
-  some.tile_n = tile.n;
-  CacheMaps maps = make_cache_maps(args, dtype);
-  void* parameters[] = {&some, &maps};
-  return kernel->launch(parameters, sms, stream);
+  const std::vector<TileShape> compiled = tiles(head_dim);
+  if (std::find(compiled.begin(), compiled.end(), tile) == compiled.end()) return cudaErrorInvalidValue;
+  return launch(args, dtype, head_dim, tile, sms, stream);
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -81,6 +81,7 @@ inline __device__ void init_barriers(SharedMemory& shared) {
     barrier_init(shared_address(&shared.full[slot]), 1);
     barrier_init(shared_address(&shared.empty[slot]), kConsumerWarps);
   }
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // box copies see them initialised
 }
 
 }  // namespace trunkline::cuda::sm90
