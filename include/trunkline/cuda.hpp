@@ -67,8 +67,8 @@ ForwardMode forward_mode_from_name(std::string_view name);
 struct CudaOptions {
   std::int32_t device = 0;
   ForwardMode forward = ForwardMode::kPersistent;
-  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.2x and 2.2x the
-  /// time on the two trees with partials that were measured (docs/results_gpu.md, suite `merge`).
+  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.04x to
+  /// 1.75x the time on the six trees with partials that were measured (docs/results_gpu.md, suite `merge`).
   MergeMode merge = MergeMode::kSeparate;
   /// Each resolve() checks in a kernel, and waits for it, that all page ids that the batch's lengths reach are of the
   /// cache. The environment's TRUNKLINE_CHECK=1 turns it on for all executors.
