@@ -171,7 +171,8 @@ is 5.8 us + max(distinct K, V, Q and O bytes / 4.67 TB/s, FLOPs / 790 TFLOP/s).
 them are good to some 3 %. {cold_caches(files)}
 
 This page is written by `bench/gpu_report.py` from [bench/results/h200](../bench/results/h200), whose rows come from
-`scripts/gpu_bench.sh` by `bench/gpu_collect.py`. {gpu_tables.which_kernels(files)}
+`scripts/gpu_bench.sh`, or its program by hand, by `bench/gpu_collect.py`; each names its command.
+{gpu_tables.which_kernels(files)}
 [gpu.md](gpu.md) explains them. {tests_line()}
 
 {gpu_tables.summary(suites)}

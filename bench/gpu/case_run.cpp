@@ -20,6 +20,9 @@ constexpr int kPlanRepeats = 15;
 constexpr int kHostWarmUps = 3;
 constexpr int kRecordedReplays = 5;
 
+// All suites have this head size, on which alone the choice of kernels and the profile depend.
+constexpr AttentionShape kSuitesShape{32, 8, 128, 16, DType::kF16, Device::kCuda};
+
 // P is rounded to the element type before it meets V: 2^-12 (f16) or 2^-9 (bf16) of outputs that are seldom above 4.
 cli::OracleError tolerance_of(DType dtype) {
   return {dtype == DType::kF16 ? 5e-3 : 2e-2, 1e-3};
@@ -57,9 +60,6 @@ double span_us(const std::vector<CudaTaskTime>& tasks) {
 }
 
 }  // namespace
-
-// All suites have this head size, of which alone the choice of kernels and the profile depend.
-constexpr AttentionShape kSuitesShape{32, 8, 128, 16, DType::kF16, Device::kCuda};
 
 Machine::Machine(int threads, CudaKernels wanted)
     : workers(threads),

@@ -21,9 +21,9 @@ struct Words {
   std::string tile = "auto";
   std::string layout = "nhd";
   std::string machine = "measured";
-  std::string mode;   // run; empty: not given, as for the next
-  std::string merge;  // run
-  std::string kernels = "auto";
+  std::string mode;              // run; empty: not given, as for the next
+  std::string merge;             // run
+  std::string kernels = "auto";  // run
 };
 
 /// Completes options, whose command, inputs, counts and flags are known.

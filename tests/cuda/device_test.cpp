@@ -48,6 +48,10 @@ TEST_F(CudaDevice, KernelsFitAndDoNotSpill) {
       for (const CudaKernels kernels : kernels_for(shape)) {
         const auto facts = cuda::family_for(kernels, cuda_device_info(0).major, shape).facts(dtype, head_dim);
         ASSERT_FALSE(facts.empty());
+        // One kernel of all tiles, and one of each.
+        if (kernels == CudaKernels::kPortable) {
+          ASSERT_EQ(facts.size(), cuda_profile(0, shape, kernels).tiles.size() + 1);
+        }
         for (const cuda::KernelFacts& kernel : facts) {
           SCOPED_TRACE(::testing::Message()
                        << name_of(kernels) << " " << name_of(dtype) << " d " << head_dim << " tile " << kernel.tile.m
