@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "exec/cuda/check_pages.hpp"
+#include "exec/cuda/common/page_places.cuh"
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/live_row.cuh"
 
@@ -16,11 +17,6 @@ constexpr std::uint64_t kNoFault = ~std::uint64_t{0};
 // Faults by row, and in a row by entry: the least is the first. 0 in place of the entry + 1: the row itself.
 __host__ __device__ std::uint64_t fault_at(std::int32_t row, std::int64_t entry_plus_one) {
   return static_cast<std::uint64_t>(row) << 32 | static_cast<std::uint64_t>(entry_plus_one);
-}
-
-__device__ std::int64_t page_id(const DevicePages& pages, std::int64_t at) {
-  return pages.wide_ids != 0 ? static_cast<const std::int64_t*>(pages.ids)[at]
-                             : std::int64_t{static_cast<const std::int32_t*>(pages.ids)[at]};
 }
 
 // A warp a row.

@@ -4,16 +4,15 @@
 #include <cstdint>
 
 #include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/common/page_places.cuh"
 #include "exec/cuda/common/ptx.cuh"
 
 namespace trunkline::cuda {
 
 class SpanWalk {
  public:
-  __device__ __forceinline__ SpanWalk(const ForwardArgs& args, int lane) : args_(args), lane_(lane) {
-    const std::int32_t page_size = args.pages.page_size;
-    page_shift_ = (page_size & (page_size - 1)) == 0 ? __ffs(page_size) - 1 : -1;
-  }
+  __device__ __forceinline__ SpanWalk(const ForwardArgs& args, int lane)
+      : args_(args), lane_(lane), places_(args.pages.page_size) {}
 
   __device__ __forceinline__ void begin(const TaskHeader& task) {
     span_ = task.spans.begin;
@@ -46,9 +45,7 @@ class SpanWalk {
   }
 
   /// The page of a position, counted from its request's first.
-  __device__ __forceinline__ std::int32_t page_of(std::int32_t position) const {
-    return page_shift_ >= 0 ? position >> page_shift_ : position / args_.pages.page_size;
-  }
+  __device__ __forceinline__ std::int32_t page_of(std::int32_t position) const { return places_.page_of(position); }
 
  private:
   // Ids of the first two stages; the queries' limits, which come first, take as long.
@@ -86,7 +83,7 @@ class SpanWalk {
 
   const ForwardArgs& args_;
   int lane_;
-  int page_shift_;  // log2 of the page size; -1 where it is no power of two. A division takes 100 clocks
+  PagePlaces places_;
   ResolvedSpan window_{};
   ResolvedSpan present_{};
   std::int32_t window_begin_ = 0;
@@ -94,11 +91,5 @@ class SpanWalk {
   std::int32_t end_ = 0;
   std::int32_t used_ = 0;
 };
-
-/// The id of a page table's entry.
-__device__ __forceinline__ std::int64_t page_id(const DevicePages& pages, std::int64_t entry) {
-  return pages.wide_ids != 0 ? static_cast<const std::int64_t*>(pages.ids)[entry]
-                             : static_cast<const std::int32_t*>(pages.ids)[entry];
-}
 
 }  // namespace trunkline::cuda

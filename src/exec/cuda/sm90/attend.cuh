@@ -25,8 +25,6 @@ class GroupRows {
   __device__ __forceinline__ GroupRows(int thread, float scale) : thread_(thread), scale_(scale) {}
 
   __device__ __forceinline__ int lane() const { return thread_ % 32; }
-  /// What follows from the lane is computed anew from here on, and takes no registers before.
-  __device__ __forceinline__ void forget_lane() { thread_ = static_cast<int>(opaque(static_cast<unsigned>(thread_))); }
   /// Of the lane's two: the first of the warpgroup's rows; the second is eight further on.
   __device__ __forceinline__ int row() const { return thread_ / 32 * 16 + lane() / 4; }
 
@@ -35,6 +33,15 @@ class GroupRows {
     for (int i = 0; i < kDim / 8; ++i) o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
     max[0] = max[1] = -INFINITY;
     sum[0] = sum[1] = 0;
+  }
+
+  /// \param queries of the lane's rows, in their half: fewer than 64
+  __device__ __forceinline__ void set_queries(int2 queries) {
+    queries_ = static_cast<std::uint32_t>(queries.x | queries.y << 8);
+  }
+  /// Which word of StageRecord::visible has them: the same for both, whatever the group size.
+  __device__ __forceinline__ int word_of_queries() const {
+    return static_cast<int>(queries_ >> 5 & 1);
   }
 
   /// The rows of a slot, as fragments; `flip` negates them.
@@ -81,24 +88,31 @@ class GroupRows {
     wait_for_products<0>(o);
   }
 
-  /// Sets the logits of what a row does not see of a slice to -inf.
-  /// \param visible the slice's word, for the rows' half \param query of the lane's rows, in their half
-  template <int kSlice>
-  __device__ __forceinline__ void hide_slice(std::uint64_t visible, int2 query) {
-    const bool first = ((visible >> query.x) & 1) != 0;
-    const bool second = ((visible >> query.y) & 1) != 0;
+  /// Sets the logits of slices that a row does not see to -inf: by selecting, as NaN must not spread.
+  /// \param visible of each slice, the word that has the rows' queries
+  __device__ __forceinline__ void hide_slices(uint4 visible) {
+    const std::uint32_t words[kSlices] = {visible.x, visible.y, visible.z, visible.w};
+    const int2 query = queries();
+    const std::uint32_t bits[2] = {1u << (query.x % 32), 1u << (query.y % 32)};
 #pragma unroll
-    for (int i = 2 * kSlice; i < 2 * kSlice + 2; ++i) {
-      s_[i][0] = first ? s_[i][0] : -INFINITY;
-      s_[i][1] = first ? s_[i][1] : -INFINITY;
-      s_[i][2] = second ? s_[i][2] : -INFINITY;
-      s_[i][3] = second ? s_[i][3] : -INFINITY;
+    for (int slice = 0; slice < kSlices; ++slice) {
+      const bool first = (words[slice] & bits[0]) != 0;
+      const bool second = (words[slice] & bits[1]) != 0;
+#pragma unroll
+      for (int i = 2 * slice; i < 2 * slice + 2; ++i) {
+        s_[i][0] = first ? s_[i][0] : -INFINITY;
+        s_[i][1] = first ? s_[i][1] : -INFINITY;
+        s_[i][2] = second ? s_[i][2] : -INFINITY;
+        s_[i][3] = second ? s_[i][3] : -INFINITY;
+      }
     }
   }
 
-  /// The same of a slice whose tokens have a word each. \param visible of the stage's tokens
+  /// Sets the logits of what a row does not see of a slice to -inf, where its tokens have a word each.
+  /// \param visible of the stage's tokens, for the rows' half
   template <int kSlice>
-  __device__ __forceinline__ void hide_tokens(const std::uint64_t* visible, int2 query) {
+  __device__ __forceinline__ void hide_tokens(const std::uint64_t* visible) {
+    const int2 query = queries();
 #pragma unroll
     for (int i = 2 * kSlice; i < 2 * kSlice + 2; ++i) {
 #pragma unroll
@@ -158,6 +172,10 @@ class GroupRows {
   }
 
  private:
+  __device__ __forceinline__ int2 queries() const {
+    return {static_cast<int>(queries_ & 0xFF), static_cast<int>(queries_ >> 8)};
+  }
+
   // A branch on all weights, never taken: without it the compiler moves their exponentials behind the next wait for
   // products, which then do not run beside them.
   __device__ __forceinline__ void keep_above() const {
@@ -179,6 +197,7 @@ class GroupRows {
   float s_[kStageTokens / 8][4];
   float factor_[2];
   bool grown_;
+  std::uint32_t queries_ = 0;  // of the lane's two rows, a byte each
   int thread_;
   float scale_;
 };

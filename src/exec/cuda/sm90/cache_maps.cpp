@@ -18,16 +18,21 @@ Encode find_encode() {
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
 }
 
-bool encode(Encode function, const void* base, const CacheStrides& strides, const ForwardArgs& args, DType dtype,
-            CUtensorMap& map) {
-  constexpr cuuint64_t kPages = cuuint64_t{1} << 31;  // ids are the caller's contract; coordinates have 32 bits
+// Octets of all pages are one dimension: a page is so many of them further on, whatever lies between.
+bool encode(Encode function, const void* base, const CacheStrides& strides, std::int32_t kv_heads, DType dtype,
+            CacheMap& map) {
+  constexpr cuuint64_t kOctets = cuuint64_t{1} << 31;  // ids are the caller's contract; coordinates have 32 bits
+  const std::int64_t octet = kOctetRows * strides.token;
+  if (octet <= 0 || strides.page % octet != 0) return false;
+  map.page_octets = strides.page / octet;
   const auto bytes = [](std::int64_t elements) { return static_cast<cuuint64_t>(2 * elements); };
-  const cuuint64_t sizes[] = {kDim, static_cast<cuuint64_t>(args.pages.page_size),
-                              static_cast<cuuint64_t>(args.layer.kv_heads), kPages};
-  const cuuint64_t steps[] = {bytes(strides.token), bytes(strides.head), bytes(strides.page)};
-  const cuuint32_t box[] = {kPanelElements, kSliceTokens, 1, 1};
-  const cuuint32_t every[] = {1, 1, 1, 1};
-  return function(&map, dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4,
+  const cuuint64_t sizes[] = {kPanelElements, kOctetRows, kDim / kPanelElements, static_cast<cuuint64_t>(kv_heads),
+                              kOctets};
+  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements), bytes(strides.head), bytes(octet)};
+  const cuuint32_t box[] = {kPanelElements, kOctetRows, kDim / kPanelElements, 1, kSliceTokens / kOctetRows};
+  const cuuint32_t every[] = {1, 1, 1, 1, 1};
+  return function(&map.tensor,
+                  dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
                   const_cast<void*>(base), sizes, steps, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
@@ -40,8 +45,8 @@ CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype) {
   CacheMaps maps{};
   if (function == nullptr || args.pages.page_size % kSliceTokens != 0) return maps;
   const LayerArgs& layer = args.layer;
-  const bool both = encode(function, layer.k, layer.k_strides, args, dtype, maps.k) &&
-                    encode(function, layer.v, layer.v_strides, args, dtype, maps.v);
+  const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, maps.k) &&
+                    encode(function, layer.v, layer.v_strides, layer.kv_heads, dtype, maps.v);
   maps.usable = both ? 1 : 0;
   return maps;
 }

@@ -10,12 +10,19 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// As the kernel takes them. Coordinates: element, place in the page, KV head, page; boxes of 64 elements of 16 tokens,
-/// with the swizzle that wgmma reads.
+/// Coordinates: element of a panel, place in the octet, panel, KV head, octet of 8 tokens in the cache. A box is a
+/// slice: two octets, as slots hold them, with the swizzle that wgmma reads.
+struct CacheMap {
+  CUtensorMap tensor;
+  std::int64_t page_octets;  ///< from a page to the next
+};
+
+/// As the kernel takes them.
 struct CacheMaps {
-  CUtensorMap k;
-  CUtensorMap v;
-  std::int32_t usable;  ///< 0: pages are no multiple of 16 tokens, or the driver refused; rows are copied one by one
+  CacheMap k;
+  CacheMap v;
+  std::int32_t usable;  ///< 0: pages are no multiple of 16 tokens or no multiple of 8 tokens apart, or the driver
+                        ///< refused; rows are copied one by one
 };
 
 /// On the host, at each launch.

@@ -17,13 +17,15 @@ inline constexpr int kGroups = 2;
 inline constexpr int kGroupThreads = 128;
 inline constexpr int kConsumerWarps = kGroups * kGroupThreads / 32;
 inline constexpr int kConsumerThreads = kGroups * kGroupThreads;
+/// A warp that walks tasks, one that begins box copies, two that copy by rows.
 inline constexpr int kProducerWarps = 4;
+inline constexpr int kRowCopiers = 2;
 inline constexpr int kThreads = kConsumerThreads + 32 * kProducerWarps;
 
 /// Registers of a thread: at launch all have the same; then consumers take what producers leave.
 inline constexpr int kLaunchRegisters = 168;
-inline constexpr int kConsumerRegisters = 192;
-inline constexpr int kProducerRegisters = 120;
+inline constexpr int kConsumerRegisters = 216;
+inline constexpr int kProducerRegisters = 72;
 static_assert(kConsumerThreads * kConsumerRegisters + 32 * kProducerWarps * kProducerRegisters <=
                   kThreads * kLaunchRegisters,
               "consumers would wait for registers that are never free");
@@ -41,9 +43,17 @@ inline constexpr int kSlices = kStageTokens / kSliceTokens;
 inline constexpr int kSlots = 12;
 inline constexpr int kRowBytes = 2 * kDim;
 inline constexpr int kSlotBytes = kStageTokens * kRowBytes;
-/// A slot is two panels of 64 elements of each row.
+/// A slot is octets of rows; an octet is two panels, each of 64 elements of its eight rows. So a slice is contiguous,
+/// and one box of a tensor map.
+inline constexpr int kOctetRows = 8;
+inline constexpr int kOctetBytes = kOctetRows * kRowBytes;
+inline constexpr int kSliceBytes = kSliceTokens * kRowBytes;
 inline constexpr int kPanelElements = 64;
-inline constexpr int kPanelBytes = kSlotBytes / 2;
 inline constexpr int kPanelRowBytes = 2 * kPanelElements;
+inline constexpr int kPanelBytes = kOctetRows * kPanelRowBytes;
+
+/// What is known of stages before they are copied: batches of up to eight, a lane of the walking warp for each slice.
+inline constexpr int kBatchStages = 32 / kSlices;
+inline constexpr int kBatches = 4;
 
 }  // namespace trunkline::cuda::sm90

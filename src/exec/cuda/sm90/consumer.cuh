@@ -26,8 +26,8 @@ class Consumer {
   __device__ __forceinline__ void run() {
     for (;;) {
       wait_for_slot(place_);
-      const TaskInfo& task = shared_.tasks[shared_.stages[place_.slot()].task];
-      if (task.number < 0) return;
+      if (record().kind == StageRecord::kEnd) return;
+      const TaskInfo& task = shared_.tasks[record().task];
       begin(task);
       attend(task);
       write(task);
@@ -39,6 +39,10 @@ class Consumer {
 
   __device__ __forceinline__ void wait_for_slot(RingPlace<kSlots> place) const {
     barrier_wait(shared_address(&shared_.full[place.slot()]), place.parity());
+  }
+  // Of the Q or the stage at hand, whose first slot is full: it was written before.
+  __device__ __forceinline__ const StageRecord& record() const {
+    return shared_.records[record_.batch()][record_.number()];
   }
   // One lane arrives for its warp, after the reads of all.
   __device__ __forceinline__ void release(int slot) const {
@@ -67,6 +71,9 @@ class Consumer {
       release(place_.slot());
       place_.advance();
     }
+    record_.advance(false);
+    const std::uint8_t* row_query = task.row_query + kGroupRows * half + rows_.row();
+    rows_.set_queries({row_query[0] - task.first_query[half], row_query[8] - task.first_query[half]});
     rows_.clear();
   }
 
@@ -109,7 +116,7 @@ class Consumer {
   __device__ __forceinline__ Found find_stage(const TaskInfo& task, int most_passed) {
     for (int passed = 0; !ended_; ++passed) {
       wait_for_slot(place_);
-      flags_ = StageFlags(shared_.stages[place_.slot()].flags);
+      flags_ = StageFlags(record().flags);
       if (computes(task)) return Found::kStage;
       if (passed == most_passed) return Found::kFarOff;
       for (int i = 0; i < 2; ++i) {
@@ -118,40 +125,42 @@ class Consumer {
         if (!keeps_slots(task)) release(place_.slot());
         place_.advance();
       }
-      ++stage_;
-      ended_ = flags_.last();
+      pass_record();
     }
     return Found::kEnd;
   }
 
+  // After the last look at the stage's record.
+  __device__ __forceinline__ void pass_record() {
+    if (flags_.batch_end()) {
+      __syncwarp();
+      barrier_arrive_once(shared_address(&shared_.batch_empty[record_.batch()]));
+    }
+    record_.advance(flags_.batch_end());
+    ++stage_;
+    ended_ = flags_.last();
+  }
+
   // From the stage's K on to its V.
   __device__ __forceinline__ void take_logits(const TaskInfo& task) {
-    rows_.forget_lane();
     const int half = half_of(task);
     if (flags_.masked_for(half)) {
-      const std::uint8_t* row_query = task.row_query + kGroupRows * half + rows_.row();
-      const int first = task.first_query[half];
-      const int2 query{row_query[0] - first, row_query[8] - first};
-      hide<0>(half, query);
-      hide<1>(half, query);
-      hide<2>(half, query);
-      hide<3>(half, query);
+      const auto* visible = record().visible[half][rows_.word_of_queries()];
+      rows_.hide_slices(*reinterpret_cast<const uint4*>(visible));
+      if (flags_.by_token()) hide_tokens(half);
     }
     if (!keeps_slots(task)) release(place_.slot());
     place_.advance();
     rows_.soften();
   }
 
-  template <int kSlice>
-  __device__ __forceinline__ void hide(int half, int2 query) {
+  __device__ __forceinline__ void hide_tokens(int half) {
     static_assert(kSlices == 4);
-    if (!flags_.masked_for(half, kSlice)) return;
-    const StageInfo& info = shared_.stages[place_.slot()];
-    if (flags_.by_token(kSlice)) {
-      rows_.template hide_tokens<kSlice>(info.of_token[half], query);
-    } else {
-      rows_.template hide_slice<kSlice>(info.of_slice[half][kSlice], query);
-    }
+    const std::uint64_t* visible = shared_.tokens[place_.slot()].visible[half];
+    if (flags_.by_token(0)) rows_.template hide_tokens<0>(visible);
+    if (flags_.by_token(1)) rows_.template hide_tokens<1>(visible);
+    if (flags_.by_token(2)) rows_.template hide_tokens<2>(visible);
+    if (flags_.by_token(3)) rows_.template hide_tokens<3>(visible);
   }
 
   // From its V, which has come and which the next products take, on to the next stage.
@@ -161,8 +170,7 @@ class Consumer {
     values_ = place_;
     keeps_values_ = keeps_slots(task);
     place_.advance();
-    ++stage_;
-    ended_ = flags_.last();
+    pass_record();
   }
 
   // Of the last stage before many of the other warpgroup's, or before the end.
@@ -205,6 +213,7 @@ class Consumer {
   int thread_;
   GroupRows<Element> rows_;
   RingPlace<kSlots> place_;
+  RecordPlace record_;
   RingPlace<kSlots> values_;  // of the V that waits to be added up
   StageFlags flags_;
   int stage_ = 0;  // of the task, that is at hand

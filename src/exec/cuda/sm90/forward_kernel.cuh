@@ -25,10 +25,12 @@
 #pragma once
 
 #include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/sm90/box_copier.cuh"
 #include "exec/cuda/sm90/cache_maps.hpp"
 #include "exec/cuda/sm90/consumer.cuh"
-#include "exec/cuda/sm90/producer.cuh"
+#include "exec/cuda/sm90/row_copier.cuh"
 #include "exec/cuda/sm90/shared_memory.cuh"
+#include "exec/cuda/sm90/task_walker.cuh"
 
 namespace trunkline::cuda::sm90 {
 
@@ -49,7 +51,15 @@ __global__ void __launch_bounds__(kThreads, 1)
     Consumer<Element>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
-    Producer(args, maps, shared, warp - kConsumerWarps, static_cast<int>(threadIdx.x) % 32).run();
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int producer = warp - kConsumerWarps;
+    if (producer == 0) {
+      TaskWalker(args, shared, maps.usable != 0, lane).run();
+    } else if (producer == 1) {
+      BoxCopier(maps, shared, lane).run();
+    } else {
+      RowCopier(args, shared, producer - 2, lane).run();
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// What the warps of a CTA share: the ring of tiles, what belongs to them, and the barriers that hand them over.
+// What the warps of a CTA share: the ring of tiles, what is known of them, and the barriers that hand them over.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,14 @@
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/common/ring.cuh"
 #include "exec/cuda/sm90/config.hpp"
+#include "exec/cuda/sm90/stage_record.cuh"
 
 namespace trunkline::cuda::sm90 {
 
-/// One (item, KV head), as the consumers see it.
+/// One (item, KV head), as all warps but the walking one see it.
 struct TaskInfo {
-  std::int32_t number;  // in the queue; -1: there are no more tasks
+  std::int32_t number;  // in the queue
+  std::int32_t item;
   std::int32_t head;
   std::int32_t queries;
   std::int32_t halves;                // 2: each warpgroup has rows of its own; 1: both have those of the first half
@@ -20,66 +22,47 @@ struct TaskInfo {
   std::int32_t first_query[kGroups];  // of each
   std::int32_t has_partials;          // of some of its queries
   std::uint8_t row_query[kMaxTileQueries];  // of the item; the second half's rows are from 64 on
+  std::int32_t limit[kMaxTileQueries];      // KV positions from here on come after the query
   std::int32_t token[kMaxTileQueries];      // row in Q and O of each query
   std::int32_t output[kMaxTileQueries];     // its partial slot, or kDirect
 };
 
-/// What the four slices of a stage are, a byte each, as a word: each warpgroup reads it at the start of each stage.
-class StageFlags {
- public:
-  // Of a slice.
-  static constexpr std::uint32_t kSeen = 1;      // << half: some of the half's queries see some of it
-  static constexpr std::uint32_t kMasked = 4;    // << half: some do not
-  static constexpr std::uint32_t kByToken = 16;  // who sees it differs by token
-  static constexpr std::uint32_t kLast = 32;     // the stage is the task's last
-  static constexpr std::uint32_t kByRow = 64;    // copied by ordinary instructions
-
-  StageFlags() = default;
-  /// From one lane, so that the compiler knows it for the same in all: products must not diverge.
-  __device__ __forceinline__ explicit StageFlags(const std::uint8_t (&flags)[kSlices])
-      : word_(__shfl_sync(kWholeWarp, *reinterpret_cast<const std::uint32_t*>(flags), 0)) {}
-
-  __device__ __forceinline__ bool seen_by(int half) const { return (word_ & kAnySlice * (kSeen << half)) != 0; }
-  __device__ __forceinline__ bool masked_for(int half) const { return (word_ & kAnySlice * (kMasked << half)) != 0; }
-  __device__ __forceinline__ bool masked_for(int half, int slice) const {
-    return (word_ >> (8 * slice) & kMasked << half) != 0;
-  }
-  __device__ __forceinline__ bool by_token(int slice) const { return (word_ >> (8 * slice) & kByToken) != 0; }
-  __device__ __forceinline__ bool by_row() const { return (word_ & kAnySlice * kByRow) != 0; }
-  __device__ __forceinline__ bool last() const { return (word_ & kLast) != 0; }
-
- private:
-  static constexpr std::uint32_t kAnySlice = 0x01010101;
-  std::uint32_t word_;
+/// Bit i of a half's word: its i-th query sees the token. Written with the stage's K, where slices are by token.
+struct TokenMasks {
+  std::uint64_t visible[kGroups][kStageTokens];
 };
 
-/// Written with a stage's K. Bit i of a half's word: its i-th query sees the slice, or the token.
-struct StageInfo {
-  std::uint64_t of_slice[kGroups][kSlices];
-  std::uint64_t of_token[kGroups][kStageTokens];
-  alignas(4) std::uint8_t flags[kSlices];
-  std::int32_t task;  // its entry in SharedMemory::tasks; set for a task's first Q, too
-};
-
-// A task takes three slots or more (Q, K, V). Its info is read until the consumers have released them and merged: by
-// then the tasks that fill the ring may be announced.
-inline constexpr int kTasks = kSlots / 3 + 2;
+// A task is a batch of records or more. Its info is read until the consumers have merged its partials: they may be at
+// it while the next four tasks wait in batches and another is announced.
+inline constexpr int kTasks = kBatches + 2;
 
 struct SharedMemory {
   alignas(1024) std::byte slots[kSlots][kSlotBytes];
-  StageInfo stages[kSlots];  // by the slot of the stage's K
+  TokenMasks tokens[kSlots];  // by the slot of the stage's K
+  StageRecord records[kBatches][kBatchStages];
   TaskInfo tasks[kTasks];
-  std::int32_t popped[2];  // the tasks that the producer warps are at, and come to next
+  std::int32_t popped[2];
   RowState states[kGroups][kGroupRows];
   std::uint64_t full[kSlots];
   std::uint64_t empty[kSlots];
+  std::uint64_t batch_full[kBatches];
+  std::uint64_t batch_empty[kBatches];
 };
 
-/// One thread, before all others use them. Full: the slot's producer warp, and the bytes and copies that it announced.
+/// Arrivals that make a slot full: the box warp's, each lane's of a row copier once its copies are there, and the
+/// copier's of what it wrote besides. The box warp makes those of the copier where there is nothing for it to do.
+inline constexpr int kCopierArrivals = 32 + 1;
+inline constexpr int kFullArrivals = 1 + kCopierArrivals;
+
+/// One thread, before all others use them.
 inline __device__ void init_barriers(SharedMemory& shared) {
   for (int slot = 0; slot < kSlots; ++slot) {
-    barrier_init(shared_address(&shared.full[slot]), 1);
+    barrier_init(shared_address(&shared.full[slot]), kFullArrivals);
     barrier_init(shared_address(&shared.empty[slot]), kConsumerWarps);
+  }
+  for (int batch = 0; batch < kBatches; ++batch) {
+    barrier_init(shared_address(&shared.batch_full[batch]), 1);
+    barrier_init(shared_address(&shared.batch_empty[batch]), kConsumerWarps + 1 + kRowCopiers);
   }
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // box copies see them initialised
 }

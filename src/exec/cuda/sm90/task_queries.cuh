@@ -1,9 +1,8 @@
-// The queries of a task: their halves, and which of them see a token.
+// The queries of a task: how the two halves of its rows share them, and which of them a token comes before.
 #pragma once
 
 #include <cstdint>
 
-#include "base/host_device.hpp"
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/sm90/config.hpp"
@@ -20,81 +19,76 @@ struct QuerySet {
   __device__ __forceinline__ bool empty() const { return (words[0] | words[1]) == 0; }
 };
 
-/// Lane i knows the limits of queries i, i + 32, ...
-class TaskQueries {
-  static constexpr int kOfLane = kMaxTileQueries / 32;
+inline constexpr QuerySet kAllQueries{{~std::uint64_t{0}, ~std::uint64_t{0}}};
 
+/// The set that a mask of the plan is; all where there is none.
+__device__ __forceinline__ QuerySet mask_at(const DevicePlan& plan, std::int64_t mask) {
+  if (mask < 0) return kAllQueries;
+  const auto words = *reinterpret_cast<const ulonglong2*>(plan.masks + 2 * mask);
+  return {{words.x, words.y}};
+}
+
+/// Halves of an item's queries, in their order.
+class QueryHalves {
  public:
-  /// \param first_half queries of the first half; 0 where both warpgroups have all of them
-  __device__ __forceinline__ void begin(const ItemRow* rows, int queries, int first_half, int lane) {
-    count_ = queries;
-    first_half_ = first_half == 0 ? queries : first_half;
-    halves_ = first_half == 0 ? 1 : 2;
-#pragma unroll
-    for (int i = 0; i < kOfLane; ++i) {
-      limit_[i] = INT32_MAX;
-      if (lane + 32 * i < queries) limit_[i] = load_ahead(&rows[lane + 32 * i].limit);
-    }
-  }
-  /// Once what else the task begins with is asked for.
-  __device__ __forceinline__ void take_limits() {
-    std::int32_t least_of_lane = limit_[0];
-#pragma unroll
-    for (int i = 1; i < kOfLane; ++i) least_of_lane = least(least_of_lane, limit_[i]);
-    least_ = __reduce_min_sync(kWholeWarp, least_of_lane);
-  }
+  QueryHalves() = default;
+  /// \param first queries of the first half; 0 where both warpgroups have all of them
+  __device__ __forceinline__ QueryHalves(int queries, int first)
+      : count_(queries), first_(first == 0 ? queries : first), halves_(first == 0 ? 1 : 2) {}
 
-  __device__ __forceinline__ int count() const {
-    return count_;
-  }
-  __device__ __forceinline__ int halves() const {
-    return halves_;
-  }
-  __device__ __forceinline__ int first_of(int half) const {
-    return half == 0 ? 0 : first_half_;
-  }
-  __device__ __forceinline__ int count_of(int half) const {
-    return half == 0 ? first_half_ : count_ - first_half_;
-  }
+  __device__ __forceinline__ int count() const { return count_; }
+  __device__ __forceinline__ int halves() const { return halves_; }
+  __device__ __forceinline__ int first_of(int half) const { return half == 0 ? 0 : first_; }
+  __device__ __forceinline__ int count_of(int half) const { return half == 0 ? first_ : count_ - first_; }
 
-  /// Whether all come after a position.
-  __device__ __forceinline__ bool all_after(std::int32_t position) const {
-    return position < least_;
+  /// Those that the item has.
+  __device__ __forceinline__ QuerySet within(const QuerySet& set) const {
+    QuerySet some{{set.words[0] & first_of_word(count_), 0}};
+    if (count_ > 64) some.words[1] = set.words[1] & first_of_word(count_ - 64);
+    return some;
   }
-  /// Those that come after a position, which differs by lane.
-  __device__ __forceinline__ QuerySet after(std::int32_t position) const {
-    QuerySet reached{{~std::uint64_t{0}, ~std::uint64_t{0}}};
-    if (__any_sync(kWholeWarp, position >= least_) == 0) return reached;
-#pragma unroll
-    for (int i = 0; i < kOfLane; ++i) {
-      for (int query = 32 * i; query < count_ && query < 32 * i + 32; ++query) {
-        const std::int32_t bound = __shfl_sync(kWholeWarp, limit_[i], query % 32);
-        if (position >= bound) reached.words[i / 2] &= ~(std::uint64_t{1} << (query % 64));
-      }
-    }
-    return reached;
-  }
-
   /// A word for each half, of which bit i is the half's i-th query.
   __device__ __forceinline__ QuerySet by_half(const QuerySet& set) const {
     if (halves_ == 1) return {{set.words[0] & every(0), 0}};
-    const std::uint64_t second = first_half_ == kGroupRows
-                                     ? set.words[1]
-                                     : set.words[0] >> first_half_ | set.words[1] << (kGroupRows - first_half_);
+    const std::uint64_t second =
+        first_ == kGroupRows ? set.words[1] : set.words[0] >> first_ | set.words[1] << (kGroupRows - first_);
     return {{set.words[0] & every(0), second & every(1)}};
   }
   /// All queries of a half.
-  __device__ __forceinline__ std::uint64_t every(int half) const {
-    const int count = count_of(half);
-    return count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
-  }
+  __device__ __forceinline__ std::uint64_t every(int half) const { return first_of_word(count_of(half)); }
 
  private:
-  int count_;
-  int first_half_;
-  int halves_;
-  std::int32_t least_;
-  std::int32_t limit_[kOfLane];
+  static __device__ __forceinline__ std::uint64_t first_of_word(int count) {
+    return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+  }
+
+  int count_ = 0;
+  int first_ = 0;
+  int halves_ = 1;
 };
+
+/// KV positions from a query's limit on come after it. \return the least limit of a set's queries
+__device__ __forceinline__ std::int32_t least_limit(const QuerySet& set, const std::int32_t* limits) {
+  std::int32_t least_of_set = INT32_MAX;
+#pragma unroll
+  for (int word = 0; word < 2; ++word) {
+    for (std::uint64_t rest = set.words[word]; rest != 0; rest &= rest - 1)
+      least_of_set = min(least_of_set, limits[64 * word + __ffsll(static_cast<long long>(rest)) - 1]);
+  }
+  return least_of_set;
+}
+
+/// Those of a set that come after a position.
+__device__ __forceinline__ QuerySet after(const QuerySet& set, std::int32_t position, const std::int32_t* limits) {
+  QuerySet reached = set;
+#pragma unroll
+  for (int word = 0; word < 2; ++word) {
+    for (std::uint64_t rest = set.words[word]; rest != 0; rest &= rest - 1) {
+      const std::uint64_t query = rest & (~rest + 1);
+      if (position >= limits[64 * word + __ffsll(static_cast<long long>(rest)) - 1]) reached.words[word] &= ~query;
+    }
+  }
+  return reached;
+}
 
 }  // namespace trunkline::cuda::sm90

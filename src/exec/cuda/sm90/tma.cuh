@@ -10,8 +10,13 @@
 namespace trunkline::cuda::sm90 {
 
 /// By one lane. Its phase then also waits for so many bytes of box copies.
-__device__ __forceinline__ void barrier_arrive_expecting(std::uint32_t barrier, std::uint32_t bytes) {
-  asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(barrier), "r"(bytes)
+__device__ __forceinline__ void barrier_expect(std::uint32_t barrier, std::uint32_t bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+/// By one lane, for so many arrivals.
+__device__ __forceinline__ void barrier_arrive_times(std::uint32_t barrier, std::uint32_t arrivals) {
+  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0], %1; }" ::"r"(barrier), "r"(arrivals)
                : "memory");
 }
 
@@ -23,18 +28,13 @@ __device__ __forceinline__ void barrier_arrive_once(std::uint32_t barrier) {
       : "memory");
 }
 
-/// The barrier's phase also waits for the copies that this thread has begun; another arrival of the warp is still due.
-__device__ __forceinline__ void barrier_await_copies(std::uint32_t barrier) {
-  asm volatile("cp.async.mbarrier.arrive.shared.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
-/// By one lane: a box of a map, whose bytes the barrier was told of.
-__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int element, int place, int head,
-                                         int page, std::uint32_t barrier) {
+/// By one lane: a slice, whose bytes the barrier was told of. \param octet of the map, the slice's first
+__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int head, int octet,
+                                         std::uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
-      "[%6];" ::"r"(to),
-      "l"(&map), "r"(element), "r"(place), "r"(head), "r"(page), "r"(barrier)
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %2, %2, %3, "
+      "%4}], [%5];" ::"r"(to),
+      "l"(&map), "r"(0), "r"(head), "r"(octet), "r"(barrier)
       : "memory");
 }
 

@@ -9,18 +9,19 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Where 16-byte chunk c of a slot's row r lies: a panel's rows of 128 bytes one after the other, its chunks at
-/// c ^ (r % 8). It is the 128-byte swizzle that wgmma reads and TMA writes, of K (rows are columns of S) and V (rows
-/// are what is summed over) alike.
+/// Where 16-byte chunk c of a slot's row r lies: in its octet's panel c / 8, whose rows of 128 bytes lie one after the
+/// other, at c ^ (r % 8). It is the 128-byte swizzle that wgmma reads and TMA writes, of K (rows are columns of S) and
+/// V (rows are what is summed over) alike.
 __device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
-  return static_cast<std::uint32_t>(chunk / 8 * kPanelBytes + row * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
+  return static_cast<std::uint32_t>(row / kOctetRows * kOctetBytes + chunk / 8 * kPanelBytes +
+                                    row % kOctetRows * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
 }
 
 /// A matrix in shared memory, for wgmma: address, strides and swizzle in units of 16 bytes.
 /// \param leading from one panel to the next, where the panels are of the dimension that is not summed over
 __device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t leading) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
-  constexpr std::uint64_t kEightRows = 8 * kPanelRowBytes >> 4;
+  constexpr std::uint64_t kEightRows = kOctetBytes >> 4;
   return kSwizzle128 | kEightRows << 32 | std::uint64_t{leading >> 4} << 16 | (address & 0x3FFFF) >> 4;
 }
 
@@ -31,7 +32,7 @@ __device__ __forceinline__ std::uint64_t keys_at(std::uint32_t slot, int step) {
 
 /// Of all elements of 16 tokens' V: the step-th of four.
 __device__ __forceinline__ std::uint64_t values_at(std::uint32_t slot, int step) {
-  return matrix_descriptor(slot + static_cast<std::uint32_t>(step * 16 * kPanelRowBytes), kPanelBytes);
+  return matrix_descriptor(slot + static_cast<std::uint32_t>(step * 16 * kRowBytes), kPanelBytes);
 }
 
 /// Values that are computed before here are in their registers here: the compiler knows of no product that runs on.

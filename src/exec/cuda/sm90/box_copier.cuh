@@ -1,0 +1,61 @@
+// The warp that begins box copies: of each stage's K, then V, a lane for each whole slice.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/sm90/cache_maps.hpp"
+#include "exec/cuda/sm90/record_reader.cuh"
+#include "exec/cuda/sm90/shared_memory.cuh"
+#include "exec/cuda/sm90/tma.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+class BoxCopier {
+ public:
+  __device__ __forceinline__ BoxCopier(const CacheMaps& maps, SharedMemory& shared, int lane)
+      : maps_(maps), shared_(shared), lane_(lane), records_(shared, lane) {}
+
+  __device__ __forceinline__ void run() {
+    for (;;) {
+      const StageRecord& record = records_.next();
+      if (record.kind == StageRecord::kEnd) return;
+      const TaskInfo& task = shared_.tasks[record.task];
+      if (record.kind == StageRecord::kQueries) {
+        for (int half = 0; half < task.halves; ++half) place_.advance();
+        records_.pass(false);
+        continue;
+      }
+      const StageFlags flags(record.flags);
+      const bool mine = lane_ < kSlices && !flags.by_row(lane_);
+      const SliceRecord& slice = record.slices[lane_ % kSlices];
+      fill(maps_.k, flags, mine, task.head, slice);
+      fill(maps_.v, flags, mine, task.head, slice);
+      records_.pass(flags.batch_end());
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void fill(const CacheMap& map, StageFlags flags, bool mine, int head,
+                                       const SliceRecord& slice) {
+    const auto octet = static_cast<int>(slice.page * map.page_octets + slice.place / kOctetRows);
+    const std::uint32_t full = shared_address(&shared_.full[place_.slot()]);
+    barrier_wait(shared_address(&shared_.empty[place_.slot()]), place_.parity() ^ 1);
+    if (lane_ == 0) {
+      barrier_expect(full, static_cast<std::uint32_t>(flags.boxes() * kSliceBytes));
+      barrier_arrive_times(full, flags.by_row() ? 1 : kFullArrivals);
+    }
+    __syncwarp();
+    const std::uint32_t to =
+        shared_address(shared_.slots[place_.slot()]) + static_cast<std::uint32_t>(lane_ * kSliceBytes);
+    if (mine) copy_box(to, map.tensor, head, octet, full);
+    place_.advance();
+  }
+
+  const CacheMaps& maps_;
+  SharedMemory& shared_;
+  int lane_;
+  RecordReader records_;
+  RingPlace<kSlots> place_;
+};
+
+}  // namespace trunkline::cuda::sm90

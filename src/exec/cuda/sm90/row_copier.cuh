@@ -1,0 +1,176 @@
+// The warps that copy by rows what boxes cannot bring: Q, small pages, slices of which some tokens must not be read.
+// One does Q of the first half and K, and says who sees which token; the other does Q of the second half and V.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/common/page_places.cuh"
+#include "exec/cuda/common/ptx.cuh"
+#include "exec/cuda/sm90/record_reader.cuh"
+#include "exec/cuda/sm90/shared_memory.cuh"
+#include "exec/cuda/sm90/task_queries.cuh"
+#include "exec/cuda/sm90/tma.cuh"
+#include "exec/cuda/sm90/wgmma.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+class RowCopier {
+  static constexpr int kRowsAtOnce = 2;  // 16 lanes each
+  static constexpr int kLanesOfRow = 32 / kRowsAtOnce;
+
+ public:
+  /// \param copier 0 or 1
+  __device__ __forceinline__ RowCopier(const ForwardArgs& args, SharedMemory& shared, int copier, int lane)
+      : args_(args),
+        shared_(shared),
+        copier_(copier),
+        lane_(lane),
+        records_(shared, lane),
+        places_(args.pages.page_size) {}
+
+  __device__ __forceinline__ void run() {
+    for (;;) {
+      const StageRecord& record = records_.next();
+      if (record.kind == StageRecord::kEnd) return end();
+      const TaskInfo& task = shared_.tasks[record.task];
+      if (record.kind == StageRecord::kQueries) {
+        for (int half = 0; half < task.halves; ++half, place_.advance()) {
+          wait_for_slot();
+          if (half == copier_) fill_queries(task, half);
+        }
+        records_.pass(false);
+        continue;
+      }
+      const StageFlags flags(record.flags);
+      for (int tensor = 0; tensor < 2; ++tensor, place_.advance()) {
+        wait_for_slot();
+        if (tensor == copier_ && flags.by_row()) fill_stage(record, flags, task);
+      }
+      records_.pass(flags.batch_end());
+    }
+  }
+
+ private:
+  __device__ __forceinline__ std::uint32_t slot_address() const { return shared_address(shared_.slots[place_.slot()]); }
+  // Also where it is another warp's to fill: records are known rounds of the ring ahead, of which a parity does not
+  // tell.
+  __device__ __forceinline__ void wait_for_slot() const {
+    barrier_wait(shared_address(&shared_.empty[place_.slot()]), place_.parity() ^ 1);
+  }
+  // The copies begun, and all that was written to shared memory before. \param arrivals besides the copies'
+  __device__ __forceinline__ void hand_over(std::uint32_t arrivals) const {
+    const std::uint32_t full = shared_address(&shared_.full[place_.slot()]);
+    barrier_arrive_after_copies(full);
+    __syncwarp();
+    if (lane_ == 0) barrier_arrive_times(full, arrivals);
+  }
+
+  // Wakes the consumers once more.
+  __device__ __forceinline__ void end() const {
+    if (copier_ != 0) return;
+    wait_for_slot();
+    if (lane_ == 0) barrier_arrive_times(shared_address(&shared_.full[place_.slot()]), kFullArrivals);
+  }
+
+  // A half's rows of Q; those after its last are zero.
+  __device__ __forceinline__ void fill_queries(const TaskInfo& task, int half) const {
+    if (half == 0) note_begin(task);
+    const int group_size = args_.layer.group_size;
+#pragma unroll 1
+    for (int first = 0; first < kGroupRows; first += kSliceTokens) {
+      const int row = first + lane_;
+      const bool live = lane_ < kSliceTokens && row < task.half_rows[half];
+      const std::byte* from = static_cast<const std::byte*>(args_.layer.q);
+      if (live) {
+        const int in_half = row / group_size;
+        const std::int64_t token = task.token[task.first_query[half] + in_half];
+        const int q_head = task.head * group_size + row - in_half * group_size;
+        from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
+      }
+      copy(from, __ballot_sync(kWholeWarp, live), slot_address() + static_cast<std::uint32_t>(first * kRowBytes));
+    }
+    hand_over(2);  // and for the box warp, which has none of it
+  }
+
+  // At the task's first copy.
+  __device__ __forceinline__ void note_begin(const TaskInfo& task) const {
+    if (args_.times == nullptr || lane_ != 0) return;
+    CudaTaskTime& times = args_.times[task.number];
+    times.begin_ns = global_time();
+    times.item = task.item;
+    times.head = task.head;
+    times.sm = sm_number();
+    times.worker = static_cast<std::int32_t>(blockIdx.x);
+  }
+
+  // The stage's slices that boxes do not bring. Tokens that no query sees are not read: what lies there may be NaN,
+  // which a weight of zero does not hide.
+  __device__ __forceinline__ void fill_stage(const StageRecord& record, StageFlags flags, const TaskInfo& task) const {
+#pragma unroll 1
+    for (int i = 0; i < kSlices; ++i) {
+      if (!flags.by_row(i)) continue;
+      const SliceRecord& slice = record.slices[i];
+      std::uint32_t seen = slice.count > 0 && flags.seen(i) ? 0xFFFF : 0;
+      if (flags.by_token(i)) seen = see_tokens(slice, task, i);
+      copy(row_address(slice, task.head, seen), seen, slot_address() + static_cast<std::uint32_t>(i * kSliceBytes));
+    }
+    hand_over(1);
+  }
+
+  // Lane i has token i of the slice. \return bit i: some query sees token i
+  __device__ __forceinline__ std::uint32_t see_tokens(const SliceRecord& slice, const TaskInfo& task,
+                                                      int number) const {
+    const QueryHalves halves(task.queries, task.halves == 2 ? task.first_query[1] : 0);
+    QuerySet visible{{0, 0}};
+    if (lane_ < slice.count) {
+      visible = mask_at(args_.plan, slice.mask < 0 ? -1 : slice.mask + std::int64_t{slice.mask_stride} * lane_);
+      visible = halves.within(visible);
+      if (slice.limited != 0) visible = after(visible, slice.position + lane_, task.limit);
+    }
+    if (copier_ == 0 && lane_ < kSliceTokens) {
+      const QuerySet by_half = halves.by_half(visible);
+      TokenMasks& masks = shared_.tokens[place_.slot()];
+#pragma unroll
+      for (int half = 0; half < kGroups; ++half)
+        masks.visible[half][kSliceTokens * number + lane_] = by_half.words[half];
+    }
+    return __ballot_sync(kWholeWarp, !visible.empty());
+  }
+
+  // Of the slice's lane-th token; the cache's first where it is not to be read.
+  __device__ __forceinline__ const std::byte* row_address(const SliceRecord& slice, int head,
+                                                          std::uint32_t seen) const {
+    const CacheStrides& strides = copier_ == 0 ? args_.layer.k_strides : args_.layer.v_strides;
+    const auto* row = static_cast<const std::byte*>(copier_ == 0 ? args_.layer.k : args_.layer.v);
+    if ((seen >> lane_ & 1) == 0) return row;
+    const std::int32_t position = slice.position + lane_;
+    std::int64_t page = slice.page;
+    if (args_.pages.page_size % kSliceTokens != 0) page = page_id(args_.pages, page + places_.page_of(position));
+    return row + 2 * (head * strides.head + page * strides.page + places_.place_of(position) * strides.token);
+  }
+
+  // 16 rows of 256 bytes. \param row of lane i < 16: the i-th's address \param seen bit i: row i is to be read; else it
+  // is zero \param to where the first goes in its slot
+  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, std::uint32_t to) const {
+    const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
+    const int chunk = lane_ % kLanesOfRow;
+#pragma unroll 4
+    for (int i = 0; i < kSliceTokens; i += kRowsAtOnce) {
+      const int from = i + lane_ / kLanesOfRow;
+      const auto* at = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
+      copy_async_or_zero(to + chunk_offset(from, chunk), at, (seen >> from & 1) != 0);
+    }
+  }
+
+  const ForwardArgs& args_;
+  SharedMemory& shared_;
+  int copier_;
+  int lane_;
+  RecordReader records_;
+  PagePlaces places_;
+  RingPlace<kSlots> place_;
+};
+
+}  // namespace trunkline::cuda::sm90

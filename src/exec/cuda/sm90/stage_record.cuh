@@ -1,0 +1,84 @@
+// What is known of a stage before it is copied: by it, the other warps copy, hide and pass without a look at the plan.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/common/ptx.cuh"
+#include "exec/cuda/sm90/config.hpp"
+
+namespace trunkline::cuda::sm90 {
+
+/// Tokens of one span, up to 16. Where pages hold whole slices it lies in one page.
+struct SliceRecord {
+  std::int64_t page;      // its id; elsewhere the entry in the table's ids of its request's first page
+  std::int32_t position;  // of the first token, in its request
+  std::int32_t place;     // in the page, where pages hold whole slices
+  std::int32_t mask;      // index of the first token's; -1: none
+  std::int16_t mask_stride;
+  std::int8_t count;    // of tokens
+  std::int8_t limited;  // some of it may come after a query that the mask shows it to
+};
+
+struct StageRecord {
+  enum Kind : std::int32_t { kEnd, kQueries, kStage };
+
+  Kind kind;
+  std::int32_t task;                       // its entry in SharedMemory::tasks
+  alignas(4) std::uint8_t flags[kSlices];  // StageFlags
+  // Bit i of a half's two words for a slice: its i-th query, or (32 + i)-th, sees it. By words: a warp's rows are of
+  // queries that one word has, and it reads that of all slices at once.
+  alignas(16) std::uint32_t visible[kGroups][2][kSlices];
+  SliceRecord slices[kSlices];
+};
+
+/// What the four slices of a stage are, a byte each, as a word: each warp reads it at the start of each stage.
+class StageFlags {
+ public:
+  // Of a slice.
+  static constexpr std::uint32_t kSeen = 1;        // << half: some of the half's queries may see some of it
+  static constexpr std::uint32_t kMasked = 4;      // << half: some may not
+  static constexpr std::uint32_t kByToken = 16;    // who sees it differs by token
+  static constexpr std::uint32_t kLast = 32;       // the stage is the task's last
+  static constexpr std::uint32_t kByRow = 64;      // copied by ordinary instructions
+  static constexpr std::uint32_t kBatchEnd = 128;  // the stage is its batch's last
+
+  StageFlags() = default;
+  /// From one lane, so that the compiler knows it for the same in all: products must not diverge.
+  __device__ __forceinline__ explicit StageFlags(const std::uint8_t (&flags)[kSlices])
+      : word_(__shfl_sync(kWholeWarp, *reinterpret_cast<const std::uint32_t*>(flags), 0)) {}
+
+  __device__ __forceinline__ bool seen_by(int half) const { return (word_ & kAnySlice * (kSeen << half)) != 0; }
+  __device__ __forceinline__ bool masked_for(int half) const { return (word_ & kAnySlice * (kMasked << half)) != 0; }
+  __device__ __forceinline__ bool seen(int slice) const { return (word_ >> (8 * slice) & (kSeen | kSeen << 1)) != 0; }
+  __device__ __forceinline__ bool by_token() const { return (word_ & kAnySlice * kByToken) != 0; }
+  __device__ __forceinline__ bool by_token(int slice) const { return (word_ >> (8 * slice) & kByToken) != 0; }
+  __device__ __forceinline__ bool by_row() const { return (word_ & kAnySlice * kByRow) != 0; }
+  __device__ __forceinline__ bool by_row(int slice) const { return (word_ >> (8 * slice) & kByRow) != 0; }
+  /// How many slices come as boxes.
+  __device__ __forceinline__ int boxes() const { return kSlices - __popc(word_ & kAnySlice * kByRow); }
+  __device__ __forceinline__ bool last() const { return (word_ & kLast) != 0; }
+  __device__ __forceinline__ bool batch_end() const { return (word_ & kBatchEnd) != 0; }
+
+ private:
+  static constexpr std::uint32_t kAnySlice = 0x01010101;
+  std::uint32_t word_;
+};
+
+/// Of the batches' records, one after the other, and the parity of the round there.
+class RecordPlace {
+  static constexpr unsigned kRound = kBatches * kBatchStages;
+
+ public:
+  __device__ __forceinline__ int batch() const { return static_cast<int>(place_ % kRound / kBatchStages); }
+  __device__ __forceinline__ int number() const { return static_cast<int>(place_ % kBatchStages); }
+  __device__ __forceinline__ std::uint32_t parity() const { return place_ / kRound % 2; }
+  /// \param batch_end whether the record was its batch's last
+  __device__ __forceinline__ void advance(bool batch_end) {
+    place_ = batch_end ? place_ / kBatchStages * kBatchStages + kBatchStages : place_ + 1;
+  }
+
+ private:
+  unsigned place_ = 0;
+};
+
+}  // namespace trunkline::cuda::sm90
