@@ -16,6 +16,8 @@ class BoxCopier {
       : maps_(maps), shared_(shared), lane_(lane), records_(shared, lane) {}
 
   __device__ __forceinline__ void run() {
+    prefetch_map(maps_.k.tensor);
+    prefetch_map(maps_.v.tensor);
     for (;;) {
       const StageRecord& record = records_.next();
       if (record.kind == StageRecord::kEnd) return;

@@ -45,9 +45,9 @@ class Consumer {
     return shared_.records[record_.batch()][record_.number()];
   }
   // One lane arrives for its warp, after the reads of all.
-  __device__ __forceinline__ void release(int slot) const {
+  __device__ __forceinline__ void release(int slot, int arrivals) const {
     __syncwarp();
-    barrier_arrive_once(shared_address(&shared_.empty[slot]));
+    barrier_arrive_elected(shared_address(&shared_.empty[slot]), static_cast<std::uint32_t>(arrivals));
   }
   __device__ __forceinline__ std::uint32_t slot_address(RingPlace<kSlots> place) const {
     return shared_address(shared_.slots[place.slot()]);
@@ -58,8 +58,15 @@ class Consumer {
   __device__ __forceinline__ int half_of(const TaskInfo& task) const { return task.halves == 2 ? group_ : 0; }
   // Rows that both warpgroups have take the stages by turns.
   __device__ __forceinline__ bool computes(const TaskInfo& task) const {
-    const bool mine = task.halves == 2 || stage_ % kGroups == group_;
-    return mine && flags_.seen_by(half_of(task));
+    return task.halves == 2 ? flags_.seen_by(group_) : owns_stage() && flags_.seen_by(0);
+  }
+  __device__ __forceinline__ bool owns_stage() const { return stage_ % kGroups == group_; }
+  // Of each warp of this warpgroup, when it is done with a slot of the stage: also for the other warpgroup's where that
+  // one need not look at it.
+  __device__ __forceinline__ int arrivals(const TaskInfo& task) const {
+    if (task.halves == 1) return owns_stage() ? kGroups : 0;
+    if (flags_.seen_by(group_)) return flags_.seen_by(1 - group_) ? 1 : kGroups;
+    return flags_.seen_by(1 - group_) ? 0 : 1;
   }
 
   __device__ __forceinline__ void begin(const TaskInfo& task) {
@@ -68,7 +75,7 @@ class Consumer {
       if (i > 0) wait_for_slot(place_);
       if (i == half) rows_.load_queries(slot_address(place_), args_.layer.scale_log2 < 0);
       fence_ordinary_writes();  // Q came by rows, and a box may come next
-      release(place_.slot());
+      release(place_.slot(), 1);
       place_.advance();
     }
     record_.advance(false);
@@ -77,8 +84,7 @@ class Consumer {
     rows_.clear();
   }
 
-  // With rows of its own, a stage's softmax runs beside the product of the stage before with its V. Of rows that both
-  // have, the next stage is the other warpgroup's, whose products run beside it: V is not kept from the producers.
+  // A stage's softmax runs beside the product of the warpgroup's stage before with its V.
   __device__ __forceinline__ void attend(const TaskInfo& task) {
     ended_ = false;
     stage_ = 0;
@@ -91,7 +97,7 @@ class Consumer {
       wait_for_slot(place_);
       rows_.rescale();
       take_weights(task);
-      while (task.halves == 2 && find_stage(task, kPassedAtMost) == Found::kStage) overlap(task);
+      while (find_stage(task, kPassedAtMost) == Found::kStage) overlap(task);
       add_values();
     }
   }
@@ -105,36 +111,48 @@ class Consumer {
     take_logits(task);
     wait_for_slot(place_);
     rows_.wait_for_values();
-    release(values_.slot());
+    release_values();
     rows_.rescale();
     take_weights(task);
   }
 
-  // Walks on to a stage that the warpgroup computes. Each stage is waited for and released by both warpgroups: who
-  // passed one without waiting could come to its slot's next round while this one is still under way, of which a parity
-  // does not tell.
+  // Walks on to a stage that the warpgroup computes.
   __device__ __forceinline__ Found find_stage(const TaskInfo& task, int most_passed) {
     for (int passed = 0; !ended_; ++passed) {
-      wait_for_slot(place_);
+      if (record_.number() == 0) barrier_wait(shared_address(&shared_.batch_full[record_.batch()]), record_.parity());
       flags_ = StageFlags(record().flags);
-      if (computes(task)) return Found::kStage;
-      if (passed == most_passed) return Found::kFarOff;
-      for (int i = 0; i < 2; ++i) {
-        if (i > 0) wait_for_slot(place_);
-        if (flags_.by_row()) fence_ordinary_writes();
-        if (!keeps_slots(task)) release(place_.slot());
-        place_.advance();
+      if (computes(task)) {
+        wait_for_slot(place_);
+        return Found::kStage;
       }
-      pass_record();
+      if (passed == most_passed) return Found::kFarOff;
+      pass_stage(task);
     }
     return Found::kEnd;
+  }
+
+  // Who passed a stage without waiting could come to its slot's next round while this one is still under way, of which
+  // a parity does not tell. Not so where stages are taken by turns: the slot's next one is this warpgroup's own again
+  // (the ring holds an even number of stages), or of a task that begins after both have met.
+  __device__ __forceinline__ void pass_stage(const TaskInfo& task) {
+    static_assert(kSlots % (2 * kGroups) == 0);
+    const int due = keeps_slots(task) ? 0 : arrivals(task);
+    for (int i = 0; i < 2; ++i) {
+      if (task.halves == 2 || owns_stage()) wait_for_slot(place_);
+      if (due > 0) {
+        if (flags_.by_row()) fence_ordinary_writes();
+        release(place_.slot(), due);
+      }
+      place_.advance();
+    }
+    pass_record();
   }
 
   // After the last look at the stage's record.
   __device__ __forceinline__ void pass_record() {
     if (flags_.batch_end()) {
       __syncwarp();
-      barrier_arrive_once(shared_address(&shared_.batch_empty[record_.batch()]));
+      barrier_arrive_elected(shared_address(&shared_.batch_empty[record_.batch()]), 1);
     }
     record_.advance(flags_.batch_end());
     ++stage_;
@@ -149,7 +167,7 @@ class Consumer {
       rows_.hide_slices(*reinterpret_cast<const uint4*>(visible));
       if (flags_.by_token()) hide_tokens(half);
     }
-    if (!keeps_slots(task)) release(place_.slot());
+    if (!keeps_slots(task)) release(place_.slot(), arrivals(task));
     place_.advance();
     rows_.soften();
   }
@@ -168,7 +186,7 @@ class Consumer {
     if (flags_.by_row()) fence_ordinary_writes();
     rows_.keep_weights();
     values_ = place_;
-    keeps_values_ = keeps_slots(task);
+    values_arrivals_ = keeps_slots(task) ? 0 : arrivals(task);
     place_.advance();
     pass_record();
   }
@@ -178,7 +196,11 @@ class Consumer {
     rows_.begin_products();
     rows_.begin_values(slot_address(values_));
     rows_.wait_for_values();
-    if (!keeps_values_) release(values_.slot());
+    release_values();
+  }
+
+  __device__ __forceinline__ void release_values() const {
+    if (values_arrivals_ > 0) release(values_.slot(), values_arrivals_);
   }
 
   __device__ __forceinline__ void write(const TaskInfo& task) {
@@ -190,8 +212,8 @@ class Consumer {
       const int k_slot = v_slot == 0 ? kSlots - 1 : v_slot - 1;
       epilogue.write_shared(rows_, k_slot, v_slot);
       fence_ordinary_writes();
-      release(k_slot);
-      release(v_slot);
+      release(k_slot, 1);
+      release(v_slot, 1);
     }
     if (args_.arrived != nullptr && task.has_partials != 0) {
       named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
@@ -216,8 +238,8 @@ class Consumer {
   RecordPlace record_;
   RingPlace<kSlots> values_;  // of the V that waits to be added up
   StageFlags flags_;
-  int stage_ = 0;  // of the task, that is at hand
-  bool keeps_values_ = false;
+  int stage_ = 0;            // of the task, that is at hand
+  int values_arrivals_ = 0;  // due when that V is added up
   bool ended_ = false;
 };
 

@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory*>(memory);
   if (threadIdx.x == 0) init_barriers(shared);
+  if (threadIdx.x == kConsumerThreads) TaskQueue<1>::prefetch_first(args);
   __syncthreads();
   let_next_kernel_come();
   // From one lane, so that the compiler knows it for the same in all.

@@ -17,7 +17,8 @@
 namespace trunkline::cuda::sm90 {
 
 class RowCopier {
-  static constexpr int kRowsAtOnce = 2;  // 16 lanes each
+  static constexpr int kRowsAtOnce = 2;   // 16 lanes each
+  static constexpr int kRowsOfCopy = 32;  // a lane knows the address of one
   static constexpr int kLanesOfRow = 32 / kRowsAtOnce;
 
  public:
@@ -78,18 +79,19 @@ class RowCopier {
   __device__ __forceinline__ void fill_queries(const TaskInfo& task, int half) const {
     if (half == 0) note_begin(task);
     const int group_size = args_.layer.group_size;
-#pragma unroll 1
-    for (int first = 0; first < kGroupRows; first += kSliceTokens) {
+#pragma unroll
+    for (int first = 0; first < kGroupRows; first += kRowsOfCopy) {
       const int row = first + lane_;
-      const bool live = lane_ < kSliceTokens && row < task.half_rows[half];
-      const std::byte* from = static_cast<const std::byte*>(args_.layer.q);
+      const bool live = row < task.half_rows[half];
+      const auto* from = static_cast<const std::byte*>(args_.layer.q);
       if (live) {
         const int in_half = row / group_size;
         const std::int64_t token = task.token[task.first_query[half] + in_half];
         const int q_head = task.head * group_size + row - in_half * group_size;
         from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
       }
-      copy(from, __ballot_sync(kWholeWarp, live), slot_address() + static_cast<std::uint32_t>(first * kRowBytes));
+      const std::uint32_t rows = __ballot_sync(kWholeWarp, live);
+      copy<kRowsOfCopy>(from, rows, slot_address() + static_cast<std::uint32_t>(first * kRowBytes));
     }
     hand_over(2);  // and for the box warp, which has none of it
   }
@@ -114,7 +116,8 @@ class RowCopier {
       const SliceRecord& slice = record.slices[i];
       std::uint32_t seen = slice.count > 0 && flags.seen(i) ? 0xFFFF : 0;
       if (flags.by_token(i)) seen = see_tokens(slice, task, i);
-      copy(row_address(slice, task.head, seen), seen, slot_address() + static_cast<std::uint32_t>(i * kSliceBytes));
+      copy<kSliceTokens>(row_address(slice, task.head, seen), seen,
+                         slot_address() + static_cast<std::uint32_t>(i * kSliceBytes));
     }
     hand_over(1);
   }
@@ -151,13 +154,14 @@ class RowCopier {
     return row + 2 * (head * strides.head + page * strides.page + places_.place_of(position) * strides.token);
   }
 
-  // 16 rows of 256 bytes. \param row of lane i < 16: the i-th's address \param seen bit i: row i is to be read; else it
-  // is zero \param to where the first goes in its slot
+  // Rows of 256 bytes. \param row of lane i: the i-th's address \param seen bit i: row i is to be read; else it is zero
+  // \param to where the first goes in its slot
+  template <int kRows>
   __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, std::uint32_t to) const {
     const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
     const int chunk = lane_ % kLanesOfRow;
 #pragma unroll 4
-    for (int i = 0; i < kSliceTokens; i += kRowsAtOnce) {
+    for (int i = 0; i < kRows; i += kRowsAtOnce) {
       const int from = i + lane_ / kLanesOfRow;
       const auto* at = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
       copy_async_or_zero(to + chunk_offset(from, chunk), at, (seen >> from & 1) != 0);

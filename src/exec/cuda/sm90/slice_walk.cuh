@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
-#include "exec/cuda/common/span_walk.cuh"
+#include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/common/page_places.cuh"
+#include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/sm90/config.hpp"
 #include "exec/cuda/sm90/task_queries.cuh"
 
@@ -26,7 +28,23 @@ class SliceWalk {
 
  public:
   __device__ __forceinline__ SliceWalk(const ForwardArgs& args, int lane)
-      : args_(args), lane_(lane), whole_slices_(args.pages.page_size % kSliceTokens == 0) {}
+      : args_(args),
+        lane_(lane),
+        places_(args.pages.page_size),
+        whole_slices_(args.pages.page_size % kSliceTokens == 0) {}
+
+  /// What a task begins with comes from memory side by side.
+  __device__ __forceinline__ void prefetch(const TaskHeader& task) const {
+    if (task.spans.begin + lane_ < task.spans.end) prefetch_to_cache(args_.step.spans + task.spans.begin + lane_);
+    const std::int32_t position = task.first.begin + kSliceTokens * lane_;
+    if (position >= task.first.end) return;
+    const std::int64_t entry = task.first.ids_begin + places_.page_of(position);
+    if (args_.pages.wide_ids != 0) {
+      prefetch_to_cache(static_cast<const std::int64_t*>(args_.pages.ids) + entry);
+    } else {
+      prefetch_to_cache(static_cast<const std::int32_t*>(args_.pages.ids) + entry);
+    }
+  }
 
   /// \param limits of the item's queries, in shared memory \param least of them
   __device__ __forceinline__ void begin(const TaskHeader& task, const QueryHalves& halves, const std::int32_t* limits,
@@ -141,6 +159,7 @@ class SliceWalk {
 
   const ForwardArgs& args_;
   int lane_;
+  PagePlaces places_;
   bool whole_slices_;
   QueryHalves halves_;
   const std::int32_t* limits_ = nullptr;

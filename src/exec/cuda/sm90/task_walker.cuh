@@ -54,6 +54,7 @@ class TaskWalker {
     const TaskHeader& header = task.header;
     const ItemRow* const rows = args_.step.rows + header.rows.begin;
     halves_ = QueryHalves(header.rows.end - header.rows.begin, header.tile_m > kGroupRows ? header.first_half : 0);
+    slices_.prefetch(header);
     ItemRow of_lane[kQueriesOfLane];
 #pragma unroll
     for (int i = 0; i < kQueriesOfLane; ++i) {

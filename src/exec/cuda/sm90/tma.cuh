@@ -20,12 +20,18 @@ __device__ __forceinline__ void barrier_arrive_times(std::uint32_t barrier, std:
                : "memory");
 }
 
-/// By a whole warp: one lane arrives for it.
-__device__ __forceinline__ void barrier_arrive_once(std::uint32_t barrier) {
+/// By a whole warp: one lane makes so many arrivals for it.
+__device__ __forceinline__ void barrier_arrive_elected(std::uint32_t barrier, std::uint32_t arrivals) {
   asm volatile(
-      "{ .reg .pred p; .reg .b64 state; elect.sync _|p, 0xFFFFFFFF; @p mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(
-          barrier)
+      "{ .reg .pred p; .reg .b64 state; elect.sync _|p, 0xFFFFFFFF; @p mbarrier.arrive.shared.b64 state, [%0], %1; }" ::
+          "r"(barrier),
+      "r"(arrivals)
       : "memory");
+}
+
+/// A map's first use then need not wait for it.
+__device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
 /// By one lane: a slice, whose bytes the barrier was told of. \param octet of the map, the slice's first
