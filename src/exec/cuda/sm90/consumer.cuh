@@ -61,12 +61,11 @@ class Consumer {
     return task.halves == 2 ? flags_.seen_by(group_) : owns_stage() && flags_.seen_by(0);
   }
   __device__ __forceinline__ bool owns_stage() const { return stage_ % kGroups == group_; }
-  // Of each warp of this warpgroup, when it is done with a slot of the stage: also for the other warpgroup's where that
-  // one need not look at it.
+  // Of each warp of this warpgroup, when it is done with a slot of the stage. Who does not release a slot may be lapped
+  // by its rounds, so all do that wait for it: where stages are taken by turns, only the one whose turn it is, for
+  // both.
   __device__ __forceinline__ int arrivals(const TaskInfo& task) const {
-    if (task.halves == 1) return owns_stage() ? kGroups : 0;
-    if (flags_.seen_by(group_)) return flags_.seen_by(1 - group_) ? 1 : kGroups;
-    return flags_.seen_by(1 - group_) ? 0 : 1;
+    return task.halves == 2 ? 1 : owns_stage() ? kGroups : 0;
   }
 
   __device__ __forceinline__ void begin(const TaskInfo& task) {
@@ -136,12 +135,12 @@ class Consumer {
   // (the ring holds an even number of stages), or of a task that begins after both have met.
   __device__ __forceinline__ void pass_stage(const TaskInfo& task) {
     static_assert(kSlots % (2 * kGroups) == 0);
-    const int due = keeps_slots(task) ? 0 : arrivals(task);
+    const int due = arrivals(task);
     for (int i = 0; i < 2; ++i) {
-      if (task.halves == 2 || owns_stage()) wait_for_slot(place_);
       if (due > 0) {
+        wait_for_slot(place_);
         if (flags_.by_row()) fence_ordinary_writes();
-        release(place_.slot(), due);
+        if (!keeps_slots(task)) release(place_.slot(), due);
       }
       place_.advance();
     }
