@@ -20,10 +20,10 @@ class BoxCopier {
     prefetch_map(maps_.v.tensor);
     for (;;) {
       const StageRecord& record = records_.next();
-      if (record.kind == StageRecord::kEnd) return;
+      if (record.kind == StageRecord::kEnd) return pass_slots(1);
       const TaskInfo& task = shared_.tasks[record.task];
       if (record.kind == StageRecord::kQueries) {
-        for (int half = 0; half < task.halves; ++half) place_.advance();
+        pass_slots(task.halves);
         records_.pass(false);
         continue;
       }
@@ -37,27 +37,29 @@ class BoxCopier {
   }
 
  private:
+  __device__ __forceinline__ void pass_slots(int slots) {
+    for (int i = 0; i < slots; ++i) {
+      records_.wait_for_slot();
+      records_.pass_slot(1);
+    }
+  }
+
   __device__ __forceinline__ void fill(const CacheMap& map, StageFlags flags, bool mine, int head,
                                        const SliceRecord& slice) {
     const auto octet = static_cast<int>(slice.page * map.page_octets + slice.place / kOctetRows);
-    const std::uint32_t full = shared_address(&shared_.full[place_.slot()]);
-    barrier_wait(shared_address(&shared_.empty[place_.slot()]), place_.parity() ^ 1);
-    if (lane_ == 0) {
-      barrier_expect(full, static_cast<std::uint32_t>(flags.boxes() * kSliceBytes));
-      barrier_arrive_times(full, flags.by_row() ? 1 : kFullArrivals);
-    }
+    const std::uint32_t full = records_.full();
+    const std::uint32_t to = shared_address(records_.slot()) + static_cast<std::uint32_t>(lane_ * kSliceBytes);
+    records_.wait_for_slot();
+    if (lane_ == 0) barrier_expect(full, static_cast<std::uint32_t>(flags.boxes() * kSliceBytes));
     __syncwarp();
-    const std::uint32_t to =
-        shared_address(shared_.slots[place_.slot()]) + static_cast<std::uint32_t>(lane_ * kSliceBytes);
     if (mine) copy_box(to, map.tensor, head, octet, full);
-    place_.advance();
+    records_.pass_slot(1);
   }
 
   const CacheMaps& maps_;
   SharedMemory& shared_;
   int lane_;
   RecordReader records_;
-  RingPlace<kSlots> place_;
 };
 
 }  // namespace trunkline::cuda::sm90

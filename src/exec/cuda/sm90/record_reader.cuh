@@ -1,10 +1,12 @@
-// What the warps that copy have in common: they go through all records, and know the ring's slots by them.
+// What the warps that copy have in common: they go through all records and, in the same order, all slots of the ring.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "exec/cuda/sm90/shared_memory.cuh"
 #include "exec/cuda/sm90/stage_record.cuh"
+#include "exec/cuda/sm90/tma.cuh"
 
 namespace trunkline::cuda::sm90 {
 
@@ -12,7 +14,21 @@ class RecordReader {
  public:
   __device__ __forceinline__ RecordReader(SharedMemory& shared, int lane) : shared_(shared), lane_(lane) {}
 
-  /// The next one, once it is written. It is read until `pass`.
+  __device__ __forceinline__ std::byte* slot() const { return shared_.slots[place_.slot()]; }
+  __device__ __forceinline__ int slot_number() const { return place_.slot(); }
+  __device__ __forceinline__ std::uint32_t full() const { return shared_address(&shared_.full[place_.slot()]); }
+  /// Until the consumers have released the slot.
+  __device__ __forceinline__ void wait_for_slot() const {
+    barrier_wait(shared_address(&shared_.empty[place_.slot()]), place_.parity() ^ 1);
+  }
+  /// \param arrivals for the slot at hand; of lane 0, after what all wrote
+  __device__ __forceinline__ void pass_slot(int arrivals) {
+    __syncwarp();
+    if (lane_ == 0) barrier_arrive_times(full(), static_cast<std::uint32_t>(arrivals));
+    place_.advance();
+  }
+
+  /// The next record, once it is written. It is read until `pass`.
   __device__ __forceinline__ const StageRecord& next() const {
     if (at_.number() == 0) barrier_wait(shared_address(&shared_.batch_full[at_.batch()]), at_.parity());
     return shared_.records[at_.batch()][at_.number()];
@@ -29,6 +45,7 @@ class RecordReader {
   SharedMemory& shared_;
   int lane_;
   RecordPlace at_;
+  RingPlace<kSlots> place_;
 };
 
 }  // namespace trunkline::cuda::sm90

@@ -34,45 +34,38 @@ class RowCopier {
   __device__ __forceinline__ void run() {
     for (;;) {
       const StageRecord& record = records_.next();
-      if (record.kind == StageRecord::kEnd) return end();
+      if (record.kind == StageRecord::kEnd) return take_slot(0, [] { return false; });
       const TaskInfo& task = shared_.tasks[record.task];
       if (record.kind == StageRecord::kQueries) {
-        for (int half = 0; half < task.halves; ++half, place_.advance()) {
-          wait_for_slot();
-          if (half == copier_) fill_queries(task, half);
+        for (int half = 0; half < task.halves; ++half) {
+          take_slot(half, [&] {
+            fill_queries(task, half);
+            return true;
+          });
         }
         records_.pass(false);
         continue;
       }
       const StageFlags flags(record.flags);
-      for (int tensor = 0; tensor < 2; ++tensor, place_.advance()) {
-        wait_for_slot();
-        if (tensor == copier_ && flags.by_row()) fill_stage(record, flags, task);
+      for (int tensor = 0; tensor < 2; ++tensor) {
+        take_slot(tensor, [&] {
+          if (flags.by_row()) fill_stage(record, flags, task);
+          return flags.by_row();
+        });
       }
       records_.pass(flags.batch_end());
     }
   }
 
  private:
-  __device__ __forceinline__ std::uint32_t slot_address() const { return shared_address(shared_.slots[place_.slot()]); }
-  // Also where it is another warp's to fill: records are known rounds of the ring ahead, of which a parity does not
-  // tell.
-  __device__ __forceinline__ void wait_for_slot() const {
-    barrier_wait(shared_address(&shared_.empty[place_.slot()]), place_.parity() ^ 1);
-  }
-  // The copies begun, and all that was written to shared memory before. \param arrivals besides the copies'
-  __device__ __forceinline__ void hand_over(std::uint32_t arrivals) const {
-    const std::uint32_t full = shared_address(&shared_.full[place_.slot()]);
-    barrier_arrive_after_copies(full);
-    __syncwarp();
-    if (lane_ == 0) barrier_arrive_times(full, arrivals);
-  }
-
-  // Wakes the consumers once more.
-  __device__ __forceinline__ void end() const {
-    if (copier_ != 0) return;
-    wait_for_slot();
-    if (lane_ == 0) barrier_arrive_times(shared_address(&shared_.full[place_.slot()]), kFullArrivals);
+  // \param copier whose slot it is \param fill begins its copies, and tells whether there are some
+  template <class Fill>
+  __device__ __forceinline__ void take_slot(int copier, Fill fill) {
+    records_.wait_for_slot();
+    if (copier != copier_) return records_.pass_slot(1);
+    if (!fill()) return records_.pass_slot(kCopierArrivals);
+    barrier_arrive_after_copies(records_.full());
+    records_.pass_slot(1);
   }
 
   // A half's rows of Q; those after its last are zero.
@@ -91,9 +84,8 @@ class RowCopier {
         from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
       }
       const std::uint32_t rows = __ballot_sync(kWholeWarp, live);
-      copy<kRowsOfCopy>(from, rows, slot_address() + static_cast<std::uint32_t>(first * kRowBytes));
+      copy<kRowsOfCopy>(from, rows, shared_address(records_.slot()) + static_cast<std::uint32_t>(first * kRowBytes));
     }
-    hand_over(2);  // and for the box warp, which has none of it
   }
 
   // At the task's first copy.
@@ -117,9 +109,8 @@ class RowCopier {
       std::uint32_t seen = slice.count > 0 && flags.seen(i) ? 0xFFFF : 0;
       if (flags.by_token(i)) seen = see_tokens(slice, task, i);
       copy<kSliceTokens>(row_address(slice, task.head, seen), seen,
-                         slot_address() + static_cast<std::uint32_t>(i * kSliceBytes));
+                         shared_address(records_.slot()) + static_cast<std::uint32_t>(i * kSliceBytes));
     }
-    hand_over(1);
   }
 
   // Lane i has token i of the slice. \return bit i: some query sees token i
@@ -134,7 +125,7 @@ class RowCopier {
     }
     if (copier_ == 0 && lane_ < kSliceTokens) {
       const QuerySet by_half = halves.by_half(visible);
-      TokenMasks& masks = shared_.tokens[place_.slot()];
+      TokenMasks& masks = shared_.tokens[records_.slot_number()];
 #pragma unroll
       for (int half = 0; half < kGroups; ++half)
         masks.visible[half][kSliceTokens * number + lane_] = by_half.words[half];
@@ -174,7 +165,6 @@ class RowCopier {
   int lane_;
   RecordReader records_;
   PagePlaces places_;
-  RingPlace<kSlots> place_;
 };
 
 }  // namespace trunkline::cuda::sm90
