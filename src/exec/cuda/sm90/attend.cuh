@@ -21,10 +21,15 @@ class GroupRows {
   float max[2];  // reference of the sums: at most kLag below the largest logit so far
   float sum[2];  // this lane's share
 
-  /// \param thread of the warpgroup \param scale of the logits, at least 0
-  __device__ __forceinline__ GroupRows(int thread, float scale) : thread_(thread), scale_(scale) {}
+  /// \param slots where the ring begins in shared memory \param thread of the warpgroup \param scale of the logits, at
+  /// least 0
+  __device__ __forceinline__ GroupRows(std::uint32_t slots, int thread, float scale)
+      : slots_(slots), thread_(thread), scale_(scale) {}
 
   __device__ __forceinline__ int lane() const { return thread_ % 32; }
+  /// What follows from the lane is computed anew from here on, and takes no registers before.
+  __device__ __forceinline__ void forget_lane() { thread_ = static_cast<int>(opaque(static_cast<unsigned>(thread_))); }
+  __device__ __forceinline__ int thread() const { return thread_; }
   /// Of the lane's two: the first of the warpgroup's rows; the second is eight further on.
   __device__ __forceinline__ int row() const { return thread_ / 32 * 16 + lane() / 4; }
 
@@ -55,28 +60,26 @@ class GroupRows {
     }
   }
 
-  /// Before products, whose registers other instructions wrote.
-  __device__ __forceinline__ void begin_products() {
-    settle(q_);
-    settle(weights_);
-    settle(o);
-    products_begin();
-  }
-
   /// Begins logits against a stage's K, in base 2 as they are not yet scaled.
-  __device__ __forceinline__ void begin_logits(std::uint32_t slot) {
+  __device__ __forceinline__ void begin_logits(int slot) {
+    settle(q_);
+    settle(s_);
+    products_begin();
+    const std::uint64_t keys = keys_of(slots_, slot);
 #pragma unroll
     for (int step = 0; step < kDim / 16; ++step)
-      Products<Element>::multiply_keys(s_, q_[step], keys_at(slot, step), step > 0);
-    products_commit();
+      Products<Element>::multiply_keys(s_, q_[step], keys + step_of_keys(step), step > 0);
   }
 
   /// Begins to add up a stage's V by the weights.
-  __device__ __forceinline__ void begin_values(std::uint32_t slot) {
+  __device__ __forceinline__ void begin_values(int slot) {
+    settle(weights_);
+    settle(o);
+    products_begin();
+    const std::uint64_t values = values_of(slots_, slot);
 #pragma unroll
     for (int step = 0; step < kStageTokens / 16; ++step)
-      Products<Element>::multiply_values(o, weights_[step], values_at(slot, step));
-    products_commit();
+      Products<Element>::multiply_values(o, weights_[step], values + step_of_values(step));
   }
 
   /// Until the logits are there; kProducts groups that were begun after them may still run.
@@ -84,6 +87,7 @@ class GroupRows {
   __device__ __forceinline__ void wait_for_logits() {
     wait_for_products<kProducts>(s_);
   }
+  /// Until all products are done.
   __device__ __forceinline__ void wait_for_values() {
     wait_for_products<0>(o);
   }
@@ -124,35 +128,19 @@ class GroupRows {
     }
   }
 
-  /// Logits become weights 2^(scale * logit - max), not yet rounded. Sums of V that are under way are at the reference
-  /// before: `rescale` is due once they are there.
-  __device__ __forceinline__ void soften() {
-    float largest[2] = {-INFINITY, -INFINITY};
+  /// Takes the largest logits into account: where they have grown, sums of V are due to be scaled by `rescale`.
+  __device__ __forceinline__ void find_largest() {
+    float largest[2] = {-INFINITY, -INFINITY};  // of this lane's share
 #pragma unroll
     for (int i = 0; i < kStageTokens / 8; ++i) {
       largest[0] = fmaxf(largest[0], fmaxf(s_[i][0], s_[i][1]));
       largest[1] = fmaxf(largest[1], fmaxf(s_[i][2], s_[i][3]));
     }
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      largest[row] = fmaxf(largest[row], __shfl_xor_sync(kWholeWarp, largest[row], 1));
-      largest[row] = fmaxf(largest[row], __shfl_xor_sync(kWholeWarp, largest[row], 2)) * scale_;
-    }
-    grown_ = __any_sync(kWholeWarp, largest[0] > max[0] + kLag || largest[1] > max[1] + kLag) != 0;
+    grown_ = __any_sync(kWholeWarp, largest[0] * scale_ > max[0] + kLag || largest[1] * scale_ > max[1] + kLag) != 0;
     if (grown_) raise(largest);
-    // Rows that have seen nothing yet have only logits of -inf: any finite reference makes their weights 0.
-    const float base[2] = {max[0] == -INFINITY ? 0 : max[0], max[1] == -INFINITY ? 0 : max[1]};
-#pragma unroll
-    for (int i = 0; i < kStageTokens / 8; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) s_[i][j] = exp2_approx(fmaf(s_[i][j], scale_, -base[j / 2]));
-      sum[0] += s_[i][0] + s_[i][1];
-      sum[1] += s_[i][2] + s_[i][3];
-    }
-    keep_above();
   }
 
-  /// Brings the sums of V to the reference of the last `soften`.
+  /// Brings the sums of V to the reference of the last `find_largest`.
   __device__ __forceinline__ void rescale() {
     if (!grown_) return;
 #pragma unroll
@@ -162,12 +150,19 @@ class GroupRows {
     }
   }
 
-  /// Rounds the weights. Products that read those before must be done.
-  __device__ __forceinline__ void keep_weights() {
+  /// Logits become weights 2^(scale * logit - max), rounded. Products that read those before must be done.
+  __device__ __forceinline__ void soften() {
+    // Rows that have seen nothing yet have only logits of -inf: any finite reference makes their weights 0.
+    const float base[2] = {max[0] == -INFINITY ? 0 : max[0], max[1] == -INFINITY ? 0 : max[1]};
 #pragma unroll
     for (int i = 0; i < kStageTokens / 8; ++i) {
-      weights_[i / 2][i % 2 * 2] = Element::round(s_[i][0], s_[i][1]);
-      weights_[i / 2][i % 2 * 2 + 1] = Element::round(s_[i][2], s_[i][3]);
+      float weights[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) weights[j] = exp2_approx(fmaf(s_[i][j], scale_, -base[j / 2]));
+      sum[0] += weights[0] + weights[1];
+      sum[1] += weights[2] + weights[3];
+      weights_[i / 2][i % 2 * 2] = Element::round(weights[0], weights[1]);
+      weights_[i / 2][i % 2 * 2 + 1] = Element::round(weights[2], weights[3]);
     }
   }
 
@@ -176,16 +171,13 @@ class GroupRows {
     return {static_cast<int>(queries_ & 0xFF), static_cast<int>(queries_ >> 8)};
   }
 
-  // A branch on all weights, never taken: without it the compiler moves their exponentials behind the next wait for
-  // products, which then do not run beside them.
-  __device__ __forceinline__ void keep_above() const {
-    if (__any_sync(kWholeWarp, sum[0] + sum[1] < 0) != 0) __nanosleep(1);
-  }
-
+  // A row's logits are spread over four lanes.
   __device__ __forceinline__ void raise(const float (&largest)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      const float reference = fmaxf(max[row], largest[row]);
+      float reference = fmaxf(largest[row], __shfl_xor_sync(kWholeWarp, largest[row], 1));
+      reference = fmaxf(reference, __shfl_xor_sync(kWholeWarp, reference, 2)) * scale_;
+      reference = fmaxf(max[row], reference);
       factor_[row] = reference == max[row] ? 1 : exp2_approx(max[row] - reference);
       max[row] = reference;
       sum[row] *= factor_[row];
@@ -198,6 +190,7 @@ class GroupRows {
   float factor_[2];
   bool grown_;
   std::uint32_t queries_ = 0;  // of the lane's two rows, a byte each
+  std::uint32_t slots_;
   int thread_;
   float scale_;
 };

@@ -24,8 +24,8 @@ inline constexpr int kThreads = kConsumerThreads + 32 * kProducerWarps;
 
 /// Registers of a thread: at launch all have the same; then consumers take what producers leave.
 inline constexpr int kLaunchRegisters = 168;
-inline constexpr int kConsumerRegisters = 216;
-inline constexpr int kProducerRegisters = 72;
+inline constexpr int kConsumerRegisters = 208;
+inline constexpr int kProducerRegisters = 88;
 static_assert(kConsumerThreads * kConsumerRegisters + 32 * kProducerWarps * kProducerRegisters <=
                   kThreads * kLaunchRegisters,
               "consumers would wait for registers that are never free");

@@ -17,7 +17,6 @@ namespace trunkline::cuda::sm90 {
 
 class TaskWalker {
   using Queue = TaskQueue<1>;
-  static constexpr int kQueriesOfLane = kMaxTileQueries / 32;
 
  public:
   /// \param boxes whether whole slices may come as boxes
@@ -55,22 +54,17 @@ class TaskWalker {
     const ItemRow* const rows = args_.step.rows + header.rows.begin;
     halves_ = QueryHalves(header.rows.end - header.rows.begin, header.tile_m > kGroupRows ? header.first_half : 0);
     slices_.prefetch(header);
-    ItemRow of_lane[kQueriesOfLane];
-#pragma unroll
-    for (int i = 0; i < kQueriesOfLane; ++i) {
-      if (lane_ + 32 * i < halves_.count()) load_ahead(of_lane[i], rows + lane_ + 32 * i);
-    }
     wait_for_batch();  // its task's entry is free, too
     TaskInfo& info = shared_.tasks[entry_];
     std::int32_t least_of_lane = INT32_MAX;
-#pragma unroll
-    for (int i = 0; i < kQueriesOfLane; ++i) {
-      const int query = lane_ + 32 * i;
-      if (query >= halves_.count()) continue;
-      info.token[query] = of_lane[i].token;
-      info.output[query] = of_lane[i].output;
-      info.limit[query] = of_lane[i].limit;
-      least_of_lane = least(least_of_lane, of_lane[i].limit);
+#pragma unroll 1
+    for (int query = lane_; query < halves_.count(); query += 32) {
+      ItemRow row;
+      load_ahead(row, rows + query);
+      info.token[query] = row.token;
+      info.output[query] = row.output;
+      info.limit[query] = row.limit;
+      least_of_lane = least(least_of_lane, row.limit);
     }
     announce(task, info);
     const std::int32_t least_limit = __reduce_min_sync(kWholeWarp, least_of_lane);

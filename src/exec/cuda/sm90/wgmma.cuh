@@ -17,22 +17,30 @@ __device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
                                     row % kOctetRows * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
 }
 
-/// A matrix in shared memory, for wgmma: address, strides and swizzle in units of 16 bytes.
-/// \param leading from one panel to the next, where the panels are of the dimension that is not summed over
-__device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t leading) {
+/// Descriptors of matrices in shared memory, for wgmma: address, strides and swizzle in units of 16 bytes. They are
+/// made once for a slot; products of its parts add to the address. \param slots where the ring begins \param leading
+/// from one panel to the next, where the panels are of the dimension that is not summed over
+__device__ __forceinline__ std::uint64_t slot_descriptor(std::uint32_t slots, int slot, std::uint32_t leading) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   constexpr std::uint64_t kEightRows = kOctetBytes >> 4;
-  return kSwizzle128 | kEightRows << 32 | std::uint64_t{leading >> 4} << 16 | (address & 0x3FFFF) >> 4;
+  const std::uint32_t low = (slots >> 4 | leading >> 4 << 16) + static_cast<std::uint32_t>(slot * (kSlotBytes >> 4));
+  return kSwizzle128 | kEightRows << 32 | low;
 }
 
-/// Of 16 elements of all 64 tokens' K: the step-th of a row's eight.
-__device__ __forceinline__ std::uint64_t keys_at(std::uint32_t slot, int step) {
-  return matrix_descriptor(slot + static_cast<std::uint32_t>(step / 4 * kPanelBytes + step % 4 * 32), 0);
+__device__ __forceinline__ std::uint64_t keys_of(std::uint32_t slots, int slot) {
+  return slot_descriptor(slots, slot, 0);
+}
+/// To 16 elements of all 64 tokens' K: the step-th of a row's eight.
+__device__ __forceinline__ constexpr std::uint64_t step_of_keys(int step) {
+  return static_cast<std::uint64_t>((step / 4 * kPanelBytes + step % 4 * 32) >> 4);
 }
 
-/// Of all elements of 16 tokens' V: the step-th of four.
-__device__ __forceinline__ std::uint64_t values_at(std::uint32_t slot, int step) {
-  return matrix_descriptor(slot + static_cast<std::uint32_t>(step * 16 * kRowBytes), kPanelBytes);
+__device__ __forceinline__ std::uint64_t values_of(std::uint32_t slots, int slot) {
+  return slot_descriptor(slots, slot, kPanelBytes);
+}
+/// To all elements of 16 tokens' V: the step-th of four.
+__device__ __forceinline__ constexpr std::uint64_t step_of_values(int step) {
+  return static_cast<std::uint64_t>(step * 16 * kRowBytes >> 4);
 }
 
 /// Values that are computed before here are in their registers here: the compiler knows of no product that runs on.
