@@ -72,6 +72,43 @@ TEST_F(CudaProperty, ManyShortTasksOfEachCta) {
   }
 }
 
+// Tiles of two halves whose requests have stages of their own by turns, over many tasks of a CTA: warps of one half
+// look ahead past stages of the other, whose place in the ring and whose masks must not be taken for later ones.
+// Between them, tiles of few rows, which both halves take by turns.
+TEST_F(CudaProperty, HalvesPassEachOthersStages) {
+  std::mt19937_64 random(4);
+  std::uniform_int_distribution<std::int32_t> tokens(0, 600);
+  PrefixTree tree{"halves", {-1}, {200}, {}};
+  for (std::int32_t group = 0; group < 24; ++group) {
+    const auto prefix = static_cast<std::int32_t>(tree.parent.size());
+    tree.parent.push_back(0);
+    tree.tokens.push_back(tokens(random) + 32);
+    const std::int32_t requests = group % 3 == 0 ? 5 : 28;
+    for (std::int32_t request = 0; request < requests; ++request) {
+      tree.end_node.push_back(static_cast<std::int32_t>(tree.parent.size()));
+      tree.parent.push_back(prefix);
+      tree.tokens.push_back(tokens(random));
+    }
+  }
+  for (const std::int32_t page_size : {16, 32, 24}) {
+    const PagedBatch paged = lay_out_pages(tree, page_size, 1);
+    const Batch batch = paged.view();
+    const AttentionCase test(make_shape(2, 8, 128, page_size, DType::kF16), batch);
+    for (const CudaKernels kernels : kernels_for(test.shape())) {
+      for (const Policy policy : {Policy::kTrunk, Policy::kFlatten}) {
+        const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16, kernels),
+                                    options_of(policy, KvSplit::kNone));
+        SCOPED_TRACE(::testing::Message()
+                     << "pages of " << page_size << ", " << name_of(policy) << ", " << name_of(kernels));
+        for (int run = 0; run < 3; ++run) {
+          const RunWay way = kRunWays.front();
+          EXPECT_TRUE(test.matches(run_cuda(test, plan, way.with(kernels).options()), tolerance_of(DType::kF16)));
+        }
+      }
+    }
+  }
+}
+
 // If the comparison could not fail, nothing above would mean anything.
 TEST_F(CudaProperty, ADroppedNodeShows) {
   std::mt19937_64 random(77);

@@ -65,7 +65,7 @@ class GroupRows {
     settle(q_);
     settle(s_);
     products_begin();
-    const std::uint64_t keys = keys_of(slots_, slot);
+    const std::uint32_t keys = slot_word(slots_, slot);
 #pragma unroll
     for (int step = 0; step < kDim / 16; ++step)
       Products<Element>::multiply_keys(s_, q_[step], keys + step_of_keys(step), step > 0);
@@ -76,7 +76,7 @@ class GroupRows {
     settle(weights_);
     settle(o);
     products_begin();
-    const std::uint64_t values = values_of(slots_, slot);
+    const std::uint32_t values = slot_word(slots_, slot) | kPanelStride;
 #pragma unroll
     for (int step = 0; step < kStageTokens / 16; ++step)
       Products<Element>::multiply_values(o, weights_[step], values + step_of_values(step));

@@ -63,7 +63,7 @@ class Consumer {
   __device__ __forceinline__ bool keeps_slots(StageFlags flags) const { return by_turns_ && flags.last(); }
 
   // Rows that both warpgroups have take the stages by turns.
-  __device__ __forceinline__ bool owns_stage() const { return !by_turns_ || stage_ % kGroups == group_; }
+  __device__ __forceinline__ bool owns_stage() const { return !by_turns_ || (stage_ ^ group_) % kGroups == 0; }
   __device__ __forceinline__ int half() const { return by_turns_ ? 0 : group_; }
 
   __device__ __forceinline__ void begin(const TaskInfo& task) {
@@ -98,10 +98,11 @@ class Consumer {
       adds_values_ = false;
       for (;;) {
         const Stage stage = next_;
+        const uint4 visible = take_record(stage);
         // Voted, so that the compiler knows it for the same in all lanes: products must not diverge.
         const bool more = __any_sync(kWholeWarp, find_stage(kPassedAtMost) == Found::kStage) != 0;
         rows_.template wait_for_logits<1>();
-        soften(stage);
+        soften(stage, visible);
         if (!more) {
           add_last_values(stage);
           break;
@@ -137,8 +138,8 @@ class Consumer {
   }
 
   // Logits, which are there, become weights; the V of the stage before is added up.
-  __device__ __forceinline__ void soften(const Stage& stage) {
-    hide(stage);
+  __device__ __forceinline__ void soften(const Stage& stage, uint4 visible) {
+    hide(stage, visible);
     if (!keeps_slots(stage.flags)) release(stage.keys.slot());
     rows_.find_largest();
     rows_.wait_for_values();
@@ -147,21 +148,28 @@ class Consumer {
     rows_.soften();
   }
 
-  // Hides what rows do not see, and has done with the stage's record.
-  __device__ __forceinline__ void hide(const Stage& stage) {
-    static_assert(kSlices == 4);
+  // Has done with the stage's record: stages after it may be the last of its batch.
+  // \return of each slice, the word that has the lane's rows' queries
+  __device__ __forceinline__ uint4 take_record(const Stage& stage) const {
+    uint4 visible{};
     if (stage.flags.masked_for(half())) {
       const auto* words = record(stage.record).visible[half()][rows_.word_of_queries()];
-      rows_.hide_slices(*reinterpret_cast<const uint4*>(words));
-      if (stage.flags.by_token()) {
-        const std::uint64_t* visible = shared_.tokens[stage.keys.slot()].visible[half()];
-        if (stage.flags.by_token(0)) rows_.template hide_tokens<0>(visible);
-        if (stage.flags.by_token(1)) rows_.template hide_tokens<1>(visible);
-        if (stage.flags.by_token(2)) rows_.template hide_tokens<2>(visible);
-        if (stage.flags.by_token(3)) rows_.template hide_tokens<3>(visible);
-      }
+      visible = *reinterpret_cast<const uint4*>(words);
     }
     release_record(stage.flags, stage.record);
+    return visible;
+  }
+
+  __device__ __forceinline__ void hide(const Stage& stage, uint4 visible) {
+    static_assert(kSlices == 4);
+    if (!stage.flags.masked_for(half())) return;
+    rows_.hide_slices(visible);
+    if (!stage.flags.by_token()) return;
+    const std::uint64_t* of_token = shared_.tokens[stage.keys.slot()].visible[half()];
+    if (stage.flags.by_token(0)) rows_.template hide_tokens<0>(of_token);
+    if (stage.flags.by_token(1)) rows_.template hide_tokens<1>(of_token);
+    if (stage.flags.by_token(2)) rows_.template hide_tokens<2>(of_token);
+    if (stage.flags.by_token(3)) rows_.template hide_tokens<3>(of_token);
   }
 
   __device__ __forceinline__ void release_record(StageFlags flags, RecordPlace place) const {
@@ -175,12 +183,13 @@ class Consumer {
     for (int passed = 0; !ended_; ++passed) {
       if (record_.number() == 0) barrier_wait(shared_address(&shared_.batch_full[record_.batch()]), record_.parity());
       const StageFlags flags(record(record_).flags);
-      const bool computes = owns_stage() && flags.seen_by(half());
+      const bool owns = owns_stage();
+      const bool computes = owns && flags.seen_by(half());
       if (!computes && passed == most_passed) return Found::kFarOff;
       if (computes) {
         next_ = {flags, record_, place_};
       } else {
-        pass_slots(flags);
+        if (owns) pass_slots(flags);
         release_record(flags, record_);
       }
       place_.advance();
@@ -198,7 +207,6 @@ class Consumer {
   // (the ring holds an even number of stages), or of a task that begins after both have met.
   __device__ __forceinline__ void pass_slots(StageFlags flags) const {
     static_assert(kSlots % (2 * kGroups) == 0);
-    if (!owns_stage()) return;
     RingPlace<kSlots> place = place_;
     for (int i = 0; i < 2; ++i, place.advance()) {
       wait_for_slot(place);
@@ -237,13 +245,13 @@ class Consumer {
 
   const ForwardArgs& args_;
   SharedMemory& shared_;
-  int group_;
+  unsigned group_;
   GroupRows<Element> rows_;
   RingPlace<kSlots> place_;
   RecordPlace record_;
   Stage next_;                // found, its logits begun
   RingPlace<kSlots> values_;  // of the V that is added up
-  int stage_ = 0;             // of the task
+  unsigned stage_ = 0;        // of the task
   bool by_turns_ = false;     // both warpgroups have the same rows
   bool adds_values_ = false;
   bool ended_ = false;

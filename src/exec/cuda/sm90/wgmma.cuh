@@ -17,30 +17,23 @@ __device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
                                     row % kOctetRows * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
 }
 
-/// Descriptors of matrices in shared memory, for wgmma: address, strides and swizzle in units of 16 bytes. They are
-/// made once for a slot; products of its parts add to the address. \param slots where the ring begins \param leading
-/// from one panel to the next, where the panels are of the dimension that is not summed over
-__device__ __forceinline__ std::uint64_t slot_descriptor(std::uint32_t slots, int slot, std::uint32_t leading) {
-  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
-  constexpr std::uint64_t kEightRows = kOctetBytes >> 4;
-  const std::uint32_t low = (slots >> 4 | leading >> 4 << 16) + static_cast<std::uint32_t>(slot * (kSlotBytes >> 4));
-  return kSwizzle128 | kEightRows << 32 | low;
-}
+/// Descriptors of matrices in shared memory, for wgmma: in units of 16 bytes, the address and the stride from a panel
+/// to the next where panels are of the dimension that is not summed over (the low word), the stride from an octet to
+/// the next, and the swizzle of 128 bytes (the high one). The low word is made once for a slot; its parts add to it.
+inline constexpr std::uint32_t kHighWord = 1u << 30 | kOctetBytes >> 4;
+inline constexpr std::uint32_t kPanelStride = static_cast<std::uint32_t>(kPanelBytes >> 4) << 16;
 
-__device__ __forceinline__ std::uint64_t keys_of(std::uint32_t slots, int slot) {
-  return slot_descriptor(slots, slot, 0);
+/// \param slots where the ring begins
+__device__ __forceinline__ std::uint32_t slot_word(std::uint32_t slots, int slot) {
+  return (slots >> 4) + static_cast<std::uint32_t>(slot * (kSlotBytes >> 4));
 }
 /// To 16 elements of all 64 tokens' K: the step-th of a row's eight.
-__device__ __forceinline__ constexpr std::uint64_t step_of_keys(int step) {
-  return static_cast<std::uint64_t>((step / 4 * kPanelBytes + step % 4 * 32) >> 4);
-}
-
-__device__ __forceinline__ std::uint64_t values_of(std::uint32_t slots, int slot) {
-  return slot_descriptor(slots, slot, kPanelBytes);
+__device__ __forceinline__ constexpr std::uint32_t step_of_keys(int step) {
+  return static_cast<std::uint32_t>((step / 4 * kPanelBytes + step % 4 * 32) >> 4);
 }
 /// To all elements of 16 tokens' V: the step-th of four.
-__device__ __forceinline__ constexpr std::uint64_t step_of_values(int step) {
-  return static_cast<std::uint64_t>(step * 16 * kRowBytes >> 4);
+__device__ __forceinline__ constexpr std::uint32_t step_of_values(int step) {
+  return static_cast<std::uint32_t>(step * 16 * kRowBytes >> 4);
 }
 
 /// Values that are computed before here are in their registers here: the compiler knows of no product that runs on.
@@ -88,25 +81,26 @@ struct Products;
   template <>                                                                                                          \
   struct Products<Element> {                                                                                           \
     static __device__ __forceinline__ void multiply_keys(float (&s)[8][4], const std::uint32_t (&q)[4],                \
-                                                         std::uint64_t keys, bool add) {                               \
+                                                         std::uint32_t keys, bool add) {                               \
       asm volatile(                                                                                                    \
-          "{ .reg .pred p; setp.ne.b32 p, %37, 0; "                                                                    \
+          "{ .reg .pred p; .reg .b64 keys; setp.ne.b32 p, %37, 0; mov.b64 keys, {%36, %38}; "                          \
           "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                                                  \
           " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "     \
-          "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, 0; }"                \
+          "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, keys, p, 1, 1, 0; }"               \
           : TRUNKLINE_F32(s, 0)                                                                                        \
-          : "r"(q[0]), "r"(q[1]), "r"(q[2]), "r"(q[3]), "l"(keys), "r"(static_cast<int>(add)));                        \
+          : "r"(q[0]), "r"(q[1]), "r"(q[2]), "r"(q[3]), "r"(keys), "r"(static_cast<int>(add)), "r"(kHighWord));        \
     }                                                                                                                  \
     static __device__ __forceinline__ void multiply_values(float (&o)[16][4], const std::uint32_t (&p)[4],             \
-                                                           std::uint64_t values) {                                     \
+                                                           std::uint32_t values) {                                     \
       asm volatile(                                                                                                    \
+          "{ .reg .b64 values; mov.b64 values, {%68, %69}; "                                                           \
           "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                                                 \
           " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "     \
           "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "  \
           "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " \
-          "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"                                                                     \
+          "{%64, %65, %66, %67}, values, 1, 1, 1, 1; }"                                                                \
           : TRUNKLINE_F32(o, 0), TRUNKLINE_F32(o, 8)                                                                   \
-          : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(values));                                                  \
+          : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "r"(values), "r"(kHighWord));                                  \
     }                                                                                                                  \
   };
 TRUNKLINE_PRODUCTS(Half, "f16")
