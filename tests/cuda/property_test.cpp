@@ -101,7 +101,7 @@ TEST_F(CudaProperty, HalvesPassEachOthersStages) {
         SCOPED_TRACE(::testing::Message()
                      << "pages of " << page_size << ", " << name_of(policy) << ", " << name_of(kernels));
         for (int run = 0; run < 3; ++run) {
-          const RunWay way = kRunWays.front();
+          const RunWay way = kRunWays[0];
           EXPECT_TRUE(test.matches(run_cuda(test, plan, way.with(kernels).options()), tolerance_of(DType::kF16)));
         }
       }
