@@ -30,22 +30,24 @@ class RecordReader {
 
   /// The next record, once it is written. It is read until `pass`.
   __device__ __forceinline__ const StageRecord& next() const {
-    if (at_.number() == 0) barrier_wait(shared_address(&shared_.batch_full[at_.batch()]), at_.parity());
-    return shared_.records[at_.batch()][at_.number()];
+    if (number_ == 0) barrier_wait(shared_address(&shared_.batch_full[batch_.slot()]), batch_.parity());
+    return shared_.records[batch_.slot()][number_];
   }
   __device__ __forceinline__ void pass(bool batch_end) {
-    if (batch_end) {
-      __syncwarp();  // after the reads of all
-      if (lane_ == 0) barrier_arrive(shared_address(&shared_.batch_empty[at_.batch()]));
-    }
-    at_.advance(batch_end);
+    ++number_;
+    if (!batch_end) return;
+    __syncwarp();  // after the reads of all
+    if (lane_ == 0) barrier_arrive(shared_address(&shared_.batch_empty[batch_.slot()]));
+    batch_.advance();
+    number_ = 0;
   }
 
  private:
   SharedMemory& shared_;
   int lane_;
-  RecordPlace at_;
+  RingPlace<kBatches> batch_;
   RingPlace<kSlots> place_;
+  int number_ = 0;  // of the record in its batch
 };
 
 }  // namespace trunkline::cuda::sm90

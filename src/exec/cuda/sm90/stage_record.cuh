@@ -31,7 +31,7 @@ struct StageRecord {
   SliceRecord slices[kSlices];
 };
 
-/// What the four slices of a stage are, a byte each, as a word: each warp reads it at the start of each stage.
+/// What the four slices of a stage are, a byte each, as a word.
 class StageFlags {
  public:
   // Of a slice.
@@ -43,9 +43,8 @@ class StageFlags {
   static constexpr std::uint32_t kBatchEnd = 128;  // the stage is its batch's last
 
   StageFlags() = default;
-  /// From one lane, so that the compiler knows it for the same in all: products must not diverge.
   __device__ __forceinline__ explicit StageFlags(const std::uint8_t (&flags)[kSlices])
-      : word_(__shfl_sync(kWholeWarp, *reinterpret_cast<const std::uint32_t*>(flags), 0)) {}
+      : word_(*reinterpret_cast<const std::uint32_t*>(flags)) {}
 
   __device__ __forceinline__ bool seen_by(int half) const { return (word_ & kAnySlice * (kSeen << half)) != 0; }
   __device__ __forceinline__ bool masked_for(int half) const { return (word_ & kAnySlice * (kMasked << half)) != 0; }
@@ -62,23 +61,6 @@ class StageFlags {
  private:
   static constexpr std::uint32_t kAnySlice = 0x01010101;
   std::uint32_t word_;
-};
-
-/// Of the batches' records, one after the other, and the parity of the round there.
-class RecordPlace {
-  static constexpr unsigned kRound = kBatches * kBatchStages;
-
- public:
-  __device__ __forceinline__ int batch() const { return static_cast<int>(place_ % kRound / kBatchStages); }
-  __device__ __forceinline__ int number() const { return static_cast<int>(place_ % kBatchStages); }
-  __device__ __forceinline__ std::uint32_t parity() const { return place_ / kRound % 2; }
-  /// \param batch_end whether the record was its batch's last
-  __device__ __forceinline__ void advance(bool batch_end) {
-    place_ = batch_end ? place_ / kBatchStages * kBatchStages + kBatchStages : place_ + 1;
-  }
-
- private:
-  unsigned place_ = 0;
 };
 
 }  // namespace trunkline::cuda::sm90

@@ -1,0 +1,197 @@
+// Finds the stages of a task that a consumer warpgroup has to do with. What a batch's records say is read once, a lane
+// for each: a stage then takes a few instructions, and no look at memory.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/common/ptx.cuh"
+#include "exec/cuda/common/ring.cuh"
+#include "exec/cuda/sm90/shared_memory.cuh"
+#include "exec/cuda/sm90/stage_record.cuh"
+#include "exec/cuda/sm90/tma.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+/// One that the warpgroup computes.
+class Stage {
+ public:
+  static constexpr std::uint32_t kMasked = 1;
+  static constexpr std::uint32_t kByRow = 2;
+  static constexpr std::uint32_t kByToken = 4;
+  static constexpr std::uint32_t kLast = 8;
+
+  Stage() = default;
+  __device__ __forceinline__ Stage(RingPlace<kSlots> keys, std::uint32_t traits) : keys_(keys), traits_(traits) {}
+
+  __device__ __forceinline__ RingPlace<kSlots> keys() const { return keys_; }
+  __device__ __forceinline__ RingPlace<kSlots> values() const {
+    RingPlace<kSlots> place = keys_;
+    place.advance();
+    return place;
+  }
+  /// Some row does not see some slice.
+  __device__ __forceinline__ bool masked() const { return (traits_ & kMasked) != 0; }
+  /// Some slice was copied by ordinary instructions.
+  __device__ __forceinline__ bool by_row() const { return (traits_ & kByRow) != 0; }
+  __device__ __forceinline__ bool by_token() const { return (traits_ & kByToken) != 0; }
+  /// Of its task.
+  __device__ __forceinline__ bool last() const { return (traits_ & kLast) != 0; }
+
+ private:
+  RingPlace<kSlots> keys_;
+  std::uint32_t traits_;
+};
+
+class StageWalk {
+ public:
+  enum class Found : std::uint8_t { kStage, kFarOff, kEnd };
+
+  /// \param group the warpgroup
+  __device__ __forceinline__ StageWalk(SharedMemory& shared, unsigned group) : shared_(shared), group_(group) {}
+
+  /// Once the slot at hand, of Q, is full. \return the record, of Q or of the end
+  __device__ __forceinline__ const StageRecord& first_record() const { return shared_.records[batch_.slot()][0]; }
+  /// The ring's slot at hand.
+  __device__ __forceinline__ RingPlace<kSlots> place() const { return place_; }
+  __device__ __forceinline__ bool by_turns() const { return by_turns_; }
+  /// Whose rows the warpgroup has.
+  __device__ __forceinline__ int half() const { return by_turns_ ? 0 : static_cast<int>(group_); }
+
+  __device__ __forceinline__ void wait_for(RingPlace<kSlots> place) const {
+    barrier_wait(shared_address(&shared_.full[place.slot()]), place.parity());
+  }
+  /// One lane arrives for its warp, after the reads of all. Who does not release a slot may be lapped by its rounds, so
+  /// all do that wait for it: where stages are taken by turns, only the one whose turn it is, for both.
+  __device__ __forceinline__ void release(RingPlace<kSlots> place) const {
+    __syncwarp();
+    barrier_arrive_elected(shared_address(&shared_.empty[place.slot()]), by_turns_ ? kGroups : 1);
+  }
+  /// Of Q, or of a task's last stage where both warpgroups used its slots: each for itself.
+  __device__ __forceinline__ void release_shared(int slot) const {
+    __syncwarp();
+    barrier_arrive_elected(shared_address(&shared_.empty[slot]), 1);
+  }
+
+  /// \param halves of the task: 1: both warpgroups have the same rows, and take stages by turns
+  __device__ __forceinline__ void begin(int halves) { by_turns_ = halves == 1; }
+  /// Past a slot of Q.
+  __device__ __forceinline__ void pass_queries() { place_.advance(); }
+  /// Once all of Q is passed.
+  __device__ __forceinline__ void begin_stages() {
+    stage_ = 0;
+    done_ = false;
+    view_batch(1);
+  }
+
+  /// Walks on to a stage that the warpgroup computes, and past it. \return kFarOff: more stages are to be passed
+  __device__ __forceinline__ Found find(int most_passed) {
+    while (!done_) {
+      const int skipped = computed_ == 0 ? end_ - number_ : __ffs(static_cast<int>(computed_)) - 1;
+      if (skipped > most_passed) {
+        pass(most_passed);
+        return Found::kFarOff;
+      }
+      pass(skipped);
+      most_passed -= skipped;
+      if (number_ < end_) return take_stage();
+      leave_batch();
+      done_ = ends_task_;
+      if (done_) break;
+      barrier_wait(shared_address(&shared_.batch_full[batch_.slot()]), batch_.parity());
+      view_batch(0);
+    }
+    return Found::kEnd;
+  }
+  /// What the last `find` came to.
+  __device__ __forceinline__ const Stage& found() const { return found_; }
+  /// Its record, until the next `find`.
+  __device__ __forceinline__ const StageRecord& record() const { return shared_.records[batch_.slot()][number_ - 1]; }
+
+  /// The slots of a stage that is the last of rows that both warpgroups have serve them to add up their sums.
+  __device__ __forceinline__ bool keeps_slots(const Stage& stage) const { return by_turns_ && stage.last(); }
+
+ private:
+  __device__ __forceinline__ bool owns_stage() const { return !by_turns_ || ((stage_ ^ group_) & 1) == 0; }
+
+  // The stage at hand is one that the warpgroup computes.
+  __device__ __forceinline__ Found take_stage() {
+    std::uint32_t traits = (masked_ & 1) | (by_row_ & 1) << 1 | (by_token_ & 1) << 2;
+    if (number_ + 1 == end_ && ends_task_) traits |= Stage::kLast;
+    found_ = Stage(place_, traits);
+    step();
+    return Found::kStage;
+  }
+
+  // \param first record that is a stage's
+  __device__ __forceinline__ void view_batch(int first) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const StageFlags flags(shared_.records[batch_.slot()][lane % kBatchStages].flags);
+    const unsigned from = ~0u << first & (1u << kBatchStages) - 1;
+    const unsigned ends = __ballot_sync(kWholeWarp, flags.batch_end()) & from;
+    end_ = __ffs(static_cast<int>(ends));
+    const unsigned stages = from & ((1u << end_) - 1);
+    const bool owned = !by_turns_ || ((stage_ + lane - first ^ group_) & 1) == 0;
+    number_ = first;
+    computed_ = (__ballot_sync(kWholeWarp, owned && flags.seen_by(half())) & stages) >> first;
+    masked_ = __ballot_sync(kWholeWarp, flags.masked_for(half())) >> first;
+    by_row_ = __ballot_sync(kWholeWarp, flags.by_row()) >> first;
+    by_token_ = __ballot_sync(kWholeWarp, flags.by_token()) >> first;
+    ends_task_ = (__ballot_sync(kWholeWarp, flags.last()) >> (end_ - 1) & 1) != 0;
+  }
+
+  __device__ __forceinline__ void leave_batch() {
+    __syncwarp();
+    barrier_arrive_elected(shared_address(&shared_.batch_empty[batch_.slot()]), 1);
+    batch_.advance();
+  }
+
+  __device__ __forceinline__ void step() {
+    place_.advance();
+    place_.advance();
+    ++stage_;
+    ++number_;
+    computed_ >>= 1;
+    masked_ >>= 1;
+    by_row_ >>= 1;
+    by_token_ >>= 1;
+  }
+
+  __device__ __forceinline__ void pass(int stages) {
+    for (; stages > 0; --stages) {
+      if (owns_stage()) pass_slots();
+      step();
+    }
+  }
+
+  // Who passed a stage without waiting could come to its slot's next round while this one is still under way, of which
+  // a parity does not tell. Not so where stages are taken by turns: the slot's next one is this warpgroup's own again
+  // (the ring holds an even number of stages), or of a task that begins after both have met.
+  __device__ __forceinline__ void pass_slots() const {
+    static_assert(kSlots % (2 * kGroups) == 0);
+    const bool kept = by_turns_ && ends_task_ && number_ + 1 == end_;
+    RingPlace<kSlots> place = place_;
+    for (int i = 0; i < 2; ++i, place.advance()) {
+      wait_for(place);
+      if ((by_row_ & 1) != 0) fence_ordinary_writes();
+      if (!kept) release(place);
+    }
+  }
+
+  SharedMemory& shared_;
+  unsigned group_;
+  RingPlace<kSlots> place_;
+  RingPlace<kBatches> batch_;
+  Stage found_;
+  unsigned stage_ = 0;     // of the task
+  int number_ = 0;         // the record at hand, in its batch
+  int end_ = 0;            // of the batch's records
+  unsigned computed_ = 0;  // bit i: the i-th record from the one at hand; the same below
+  unsigned masked_ = 0;
+  unsigned by_row_ = 0;
+  unsigned by_token_ = 0;
+  bool ends_task_ = false;  // the batch does
+  bool done_ = false;
+  bool by_turns_ = false;
+};
+
+}  // namespace trunkline::cuda::sm90
