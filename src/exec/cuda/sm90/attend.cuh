@@ -130,12 +130,23 @@ class GroupRows {
 
   /// Takes the largest logits into account: where they have grown, sums of V are due to be scaled by `rescale`.
   __device__ __forceinline__ void find_largest() {
-    float largest[2] = {-INFINITY, -INFINITY};  // of this lane's share
+    // As trees: a chain would wait for each of its links.
+    constexpr int kBlocks = kStageTokens / 8;
+    float of_block[kBlocks][2];
 #pragma unroll
-    for (int i = 0; i < kStageTokens / 8; ++i) {
-      largest[0] = fmaxf(largest[0], fmaxf(s_[i][0], s_[i][1]));
-      largest[1] = fmaxf(largest[1], fmaxf(s_[i][2], s_[i][3]));
+    for (int i = 0; i < kBlocks; ++i) {
+      of_block[i][0] = fmaxf(s_[i][0], s_[i][1]);
+      of_block[i][1] = fmaxf(s_[i][2], s_[i][3]);
     }
+#pragma unroll
+    for (int half = kBlocks / 2; half > 0; half /= 2) {
+#pragma unroll
+      for (int i = 0; i < half; ++i) {
+        of_block[i][0] = fmaxf(of_block[i][0], of_block[i + half][0]);
+        of_block[i][1] = fmaxf(of_block[i][1], of_block[i + half][1]);
+      }
+    }
+    const float largest[2] = {of_block[0][0], of_block[0][1]};  // of this lane's share
     grown_ = __any_sync(kWholeWarp, largest[0] * scale_ > max[0] + kLag || largest[1] * scale_ > max[1] + kLag) != 0;
     if (grown_) raise(largest);
   }

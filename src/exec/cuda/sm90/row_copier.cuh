@@ -34,63 +34,51 @@ class RowCopier {
   __device__ __forceinline__ void run() {
     for (;;) {
       const StageRecord& record = records_.next();
-      if (record.kind == StageRecord::kEnd) return take_slot(0, [] { return false; });
+      if (record.kind == StageRecord::kEnd) return take_slot([] { return false; });
       const TaskInfo& task = shared_.tasks[record.task];
       if (record.kind == StageRecord::kQueries) {
-        for (int half = 0; half < task.halves; ++half) {
-          take_slot(half, [&] {
-            fill_queries(task, half);
-            return true;
-          });
-        }
+        for (int half = 0; half < task.halves; ++half) take_slot([&] { return fill_queries(task, half); });
         records_.pass(false);
         continue;
       }
       const StageFlags flags(record.flags);
-      for (int tensor = 0; tensor < 2; ++tensor) {
-        take_slot(tensor, [&] {
-          if (flags.by_row()) fill_stage(record, flags, task);
-          return flags.by_row();
-        });
-      }
+      for (int tensor = 0; tensor < 2; ++tensor)
+        take_slot([&] { return tensor == copier_ && fill_stage(record, flags, task); });
       records_.pass(flags.batch_end());
     }
   }
 
  private:
-  // \param copier whose slot it is \param fill begins its copies, and tells whether there are some
+  // \param fill begins the copier's copies to the slot, and tells whether there are some
   template <class Fill>
-  __device__ __forceinline__ void take_slot(int copier, Fill fill) {
+  __device__ __forceinline__ void take_slot(Fill fill) {
     records_.wait_for_slot();
-    if (copier != copier_) return records_.pass_slot(1);
     if (!fill()) return records_.pass_slot(kCopierArrivals);
     barrier_arrive_after_copies(records_.full());
     records_.pass_slot(1);
   }
 
-  // A half's rows of Q; those after its last are zero.
-  __device__ __forceinline__ void fill_queries(const TaskInfo& task, int half) const {
+  // Each copier's part of a half's rows of Q; those after its last are zero.
+  __device__ __forceinline__ bool fill_queries(const TaskInfo& task, int half) const {
+    static_assert(kRowsOfCopy * kRowCopiers == kGroupRows);
     if (half == 0) note_begin(task);
-    const int group_size = args_.layer.group_size;
-#pragma unroll
-    for (int first = 0; first < kGroupRows; first += kRowsOfCopy) {
-      const int row = first + lane_;
-      const bool live = row < task.half_rows[half];
-      const auto* from = static_cast<const std::byte*>(args_.layer.q);
-      if (live) {
-        const int in_half = row / group_size;
-        const std::int64_t token = task.token[task.first_query[half] + in_half];
-        const int q_head = task.head * group_size + row - in_half * group_size;
-        from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
-      }
-      const std::uint32_t rows = __ballot_sync(kWholeWarp, live);
-      copy<kRowsOfCopy>(from, rows, shared_address(records_.slot()) + static_cast<std::uint32_t>(first * kRowBytes));
+    const int row = kRowsOfCopy * copier_ + lane_;
+    const bool live = row < task.half_rows[half];
+    const auto* from = static_cast<const std::byte*>(args_.layer.q);
+    if (live) {
+      const int in_half = row / args_.layer.group_size;
+      const std::int64_t token = task.token[task.first_query[half] + in_half];
+      const int q_head = task.head * args_.layer.group_size + row - in_half * args_.layer.group_size;
+      from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
     }
+    const std::uint32_t first = kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(copier_);
+    copy<kRowsOfCopy>(from, __ballot_sync(kWholeWarp, live), shared_address(records_.slot()) + first);
+    return true;
   }
 
   // At the task's first copy.
   __device__ __forceinline__ void note_begin(const TaskInfo& task) const {
-    if (args_.times == nullptr || lane_ != 0) return;
+    if (args_.times == nullptr || lane_ != 0 || copier_ != 0) return;
     CudaTaskTime& times = args_.times[task.number];
     times.begin_ns = global_time();
     times.item = task.item;
@@ -101,7 +89,8 @@ class RowCopier {
 
   // The stage's slices that boxes do not bring. Tokens that no query sees are not read: what lies there may be NaN,
   // which a weight of zero does not hide.
-  __device__ __forceinline__ void fill_stage(const StageRecord& record, StageFlags flags, const TaskInfo& task) const {
+  __device__ __forceinline__ bool fill_stage(const StageRecord& record, StageFlags flags, const TaskInfo& task) const {
+    if (!flags.by_row()) return false;
 #pragma unroll 1
     for (int i = 0; i < kSlices; ++i) {
       if (!flags.by_row(i)) continue;
@@ -111,6 +100,7 @@ class RowCopier {
       copy<kSliceTokens>(row_address(slice, task.head, seen), seen,
                          shared_address(records_.slot()) + static_cast<std::uint32_t>(i * kSliceBytes));
     }
+    return true;
   }
 
   // Lane i has token i of the slice. \return bit i: some query sees token i

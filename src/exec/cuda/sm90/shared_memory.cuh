@@ -49,12 +49,11 @@ struct SharedMemory {
   std::uint64_t batch_empty[kBatches];
 };
 
-/// Arrivals that make a slot full: the box warp's; of the row copier whose slot it is, those of its lanes once their
-/// copies are there and one of what it wrote besides; the other row copier's. All arrive, whether they have something
-/// to do or not: who waits for a slot without holding it up may be lapped by its rounds, of which a parity does not
-/// tell.
+/// Arrivals that make a slot full: the box warp's, and of each row copier those of its lanes, once their copies are
+/// there, and one of what it wrote besides. All arrive, whether they have something to do or not: who waits for a slot
+/// without holding it up may be lapped by its rounds, of which a parity does not tell.
 inline constexpr int kCopierArrivals = 32 + 1;
-inline constexpr int kFullArrivals = 1 + kCopierArrivals + 1;
+inline constexpr int kFullArrivals = 1 + kRowCopiers * kCopierArrivals;
 
 /// One thread, before all others use them.
 inline __device__ void init_barriers(SharedMemory& shared) {

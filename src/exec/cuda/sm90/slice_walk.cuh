@@ -52,45 +52,48 @@ class SliceWalk {
     halves_ = halves;
     limits_ = limits;
     least_ = least;
+    first_ = task.first;
     span_ = task.spans.begin;
+    begin_ = span_;
     end_ = task.spans.end;
     slices_ = 0;
     used_ = 0;
-    // The first batch need not wait for spans that it does not come to.
-    const bool fills_batch = task.first.end - task.first.begin >= kBatchStages * kStageTokens;
-    if (span_ < end_ && (fills_batch || end_ - span_ == 1)) {
-      ResolvedSpan span{};
-      if (lane_ == 0) span = task.first;
-      accept(span, 1);
-    }
-    find_slices();
   }
 
+  /// After a `take`: whether there are no more.
   __device__ __forceinline__ bool done() const { return used_ == slices_; }
 
   /// Gives lanes from `first` on the next slices, as far as they go. \return the lane after the last
   __device__ __forceinline__ int take(int first, Slice& slice) {
     int filled = first;
-    while (filled < 32 && !done()) {
+    for (;;) {
+      if (used_ == slices_) {
+        if (span_ == end_) return filled;
+        accept_window();
+        continue;
+      }
+      if (filled == 32) return filled;
       const int taken = least(32 - filled, slices_ - used_);
       const bool mine = lane_ >= filled && lane_ < filled + taken;
       locate(mine ? used_ + lane_ - filled : used_, mine, slice);
       filled += taken;
       used_ += taken;
-      find_slices();
     }
-    return filled;
   }
 
  private:
-  // The next window that has some.
-  __device__ __forceinline__ void find_slices() {
-    while (used_ == slices_ && span_ < end_) {
-      const int spans = least(end_ - span_, kWindow);
-      ResolvedSpan span{};
+  // The first batch need not wait for spans that it does not come to: the header has the first one.
+  __device__ __forceinline__ void accept_window() {
+    const bool fills_batch = first_.end - first_.begin >= kBatchStages * kStageTokens;
+    ResolvedSpan span{};
+    int spans = 1;
+    if (span_ == begin_ && (fills_batch || end_ - span_ == 1)) {
+      if (lane_ == 0) span = first_;
+    } else {
+      spans = least(end_ - span_, kWindow);
       if (lane_ < spans) span = args_.step.spans[span_ + lane_];
-      accept(span, spans);
     }
+    accept(span, spans);
   }
 
   // A window of spans, of which each lane knows its own; an empty one past the last.
@@ -164,7 +167,9 @@ class SliceWalk {
   QueryHalves halves_;
   const std::int32_t* limits_ = nullptr;
   std::int32_t least_ = 0;
-  std::int32_t span_ = 0;  // after the window
+  ResolvedSpan first_{};
+  std::int32_t begin_ = 0;  // of the task's spans
+  std::int32_t span_ = 0;   // after the window
   std::int32_t end_ = 0;
   ResolvedSpan window_{};
   QuerySet visible_{};

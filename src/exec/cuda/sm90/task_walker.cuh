@@ -54,19 +54,21 @@ class TaskWalker {
     const ItemRow* const rows = args_.step.rows + header.rows.begin;
     halves_ = QueryHalves(header.rows.end - header.rows.begin, header.tile_m > kGroupRows ? header.first_half : 0);
     slices_.prefetch(header);
+    // What follows until they are used hides their latency.
+    const bool some = lane_ < halves_.count();
+    ItemRow row{};
+    if (some) load_ahead(row, rows + lane_);
     wait_for_batch();  // its task's entry is free, too
     TaskInfo& info = shared_.tasks[entry_];
+    announce(task, info);
     std::int32_t least_of_lane = INT32_MAX;
-#pragma unroll 1
     for (int query = lane_; query < halves_.count(); query += 32) {
-      ItemRow row;
-      load_ahead(row, rows + query);
+      if (query != lane_) load_ahead(row, rows + query);
       info.token[query] = row.token;
       info.output[query] = row.output;
       info.limit[query] = row.limit;
       least_of_lane = least(least_of_lane, row.limit);
     }
-    announce(task, info);
     const std::int32_t least_limit = __reduce_min_sync(kWholeWarp, least_of_lane);
     __syncwarp();  // limits are written
     slices_.begin(header, halves_, info.limit, least_limit);
