@@ -124,7 +124,7 @@ void understand_launch(const Words& words, Options& options) {
   const char* given = words.kernels != "auto"    ? "--kernels"
                       : !words.mode.empty()      ? "--mode"
                       : options.cuda.check_pages ? "--check-pages"
-                      : !options.trace.empty()   ? "--trace"
+                      : !options.trace.empty() && options.command == Command::kRun ? "--trace"
                                                  : nullptr;
   if (given == nullptr) return;
   fail(ErrorCode::kUnsupported, given, " needs --device cuda, and this runs on cpu; supported there: --merge");
