@@ -44,7 +44,7 @@ void fold_to(Timeline& timeline, std::size_t most_blocks) {
   const std::vector<std::vector<TaskBlock>> all = std::move(timeline.workers);
   const Nanoseconds span = timeline.end - timeline.begin;
   timeline.resolution = std::max<Nanoseconds>(span / kSteps, 1);
-  for (;; timeline.resolution *= 2) {
+  for (;; timeline.resolution += timeline.resolution / 4 + 1) {
     timeline.workers.clear();
     for (const std::vector<TaskBlock>& worker : all) timeline.workers.push_back(fold(worker, timeline.resolution));
     if (blocks_of(timeline.workers) <= limit || timeline.resolution > span) return;

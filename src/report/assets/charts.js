@@ -39,6 +39,8 @@ const format = {
     const [value, unit] = us < 1000 ? [us, "µs"] : us < 1e6 ? [us / 1e3, "ms"] : [us / 1e6, "s"];
     return `${format.fixed(value, value < 10 ? 2 : 1)} ${unit}`;
   },
+  // The unit of an axis that ends at so many microseconds: its name, and microseconds in it.
+  timeUnit: (us) => (us < 1e4 ? ["µs", 1] : us < 1e7 ? ["ms", 1e3] : ["s", 1e6]),
   // For axes: 65000 -> "65K".
   short(value) {
     if (value >= 1e6) return `${+(value / 1e6).toFixed(2)}M`;
@@ -109,7 +111,7 @@ class Surface {
     this.marks.push({ x, y, width, height, tell });
   }
   // Ticks along the bottom at `y`, from `x` on.
-  axis(x, y, width, end, show, title) {
+  axis(x, y, width, end, show, title = "") {
     this.path("axis", `M${x} ${y + 0.5}h${width}`);
     const room = Math.max(Math.floor(width / 90), 2);
     const last = x + width;
@@ -119,7 +121,7 @@ class Surface {
       const anchor = at - x < 14 ? "start" : last - at < 14 ? "end" : "middle";
       this.text("tick", at, y + 16, show(value), anchor);
     }
-    this.text("tick", last, y + 30, title, "end");
+    if (title) this.text("tick", last, y + 30, title, "end");
   }
   svg() {
     const made = svgElement("svg", { viewBox: `0 0 ${this.width} ${Math.ceil(this.height)}`, "aria-hidden": "true" });
@@ -131,6 +133,8 @@ class Surface {
 
 // Width of a label of the charts' size, with some room to spare.
 const textWidth = (text) => 6.6 * text.length + 4;
+
+const howToRead = "Point at it, tap it, or step through its parts with the arrow keys.";
 
 const tip = element("div", { id: "tip", hidden: "" });
 
@@ -150,7 +154,7 @@ class Chart {
     this.draw = draw;
     this.at = -1;
     this.box = element("div", { class: "chart", tabindex: "0", role: "group", "aria-roledescription": "chart", "aria-label": `${label}. Arrow keys step through its parts.` });
-    this.reading = element("div", { class: "reading", "aria-live": "polite" });
+    this.reading = element("div", { class: "reading", "aria-live": "polite" }, element("span", { class: "soft" }, howToRead));
     this.box.addEventListener("pointermove", (event) => this.point(event));
     this.box.addEventListener("pointerdown", (event) => this.point(event));
     this.box.addEventListener("pointerleave", () => this.leave());
@@ -213,7 +217,7 @@ class Chart {
     this.at = -1;
     tip.hidden = true;
     if (this.frame) this.frame.remove();
-    this.reading.replaceChildren();
+    this.reading.replaceChildren(element("span", { class: "soft" }, howToRead));
   }
 }
 

@@ -39,17 +39,17 @@ function drawForest(surface, counts) {
     const gap = (size) => (size > 4 ? 1 : 0);
     surface.rectangle(`s${shade}`, x, y, Math.max(w - gap(w), 0.3), Math.max(h - gap(h), 0.3));
     surface.mark(x, y, w, h, () => tellNode(node));
-    const label = h > 30 ? tokensText(node.tokens) : `${format.count(node.tokens)} × ${node.requests}`;
+    const label = h > 34 ? tokensText(node.tokens) : `${format.count(node.tokens)} × ${node.requests}`;
     if (h < 14 || w < textWidth(label) + 6) continue;
-    surface.text(`on${shade}`, x + 6, y + (h > 30 ? h / 2 - 2 : h / 2 + 4), label);
-    if (h > 30 && w > textWidth(requestsText(node.requests)) + 6) surface.text(`on${shade}`, x + 6, y + h / 2 + 12, requestsText(node.requests));
+    surface.text(`on${shade}`, x + 6, y + (h > 34 ? h / 2 - 2 : h / 2 + 4), label);
+    if (h > 34 && w > textWidth(requestsText(node.requests)) + 6) surface.text(`on${shade}`, x + 6, y + h / 2 + 12, requestsText(node.requests));
   }
   for (const value of ticks(forest.requests, height / 60).filter(Number.isInteger)) {
     surface.path("axis", `M${left - 4} ${(value * down + 0.5).toFixed(1)}h4`);
     surface.text("tick", left - 7, Math.min(Math.max(value * down + 4, 9), height), format.short(value), "end");
   }
   surface.axis(left, height, width, longest, format.short, "token position");
-  surface.text("tick", 0, height + 30, "↑ requests, neighbours share most");
+  surface.text("tick", 0, height + 30, "↓ requests");
   surface.height = height + 36;
   counts.nodes = nodes.length;
   counts.requests = forest.requests;
@@ -128,41 +128,59 @@ function drawShape(surface, shape, x, y, across, down) {
   });
 }
 
-function drawItems(surface, counts) {
-  const shapes = shown.shapes.drawn.map(shapeOf);
-  const margin = 4;
-  const width = surface.width - 2 * margin;
-  const rowsOf = (shape) => shape.rows * bandsOf(shape).length;
-  const longest = shapes.reduce((most, shape) => Math.max(most, shape.tokens), 1);
-  const tallest = shapes.reduce((most, shape) => Math.max(most, rowsOf(shape)), 1);
-  const times = (shape) => (shape.items > 1 ? `×${format.count(shape.items)}` : "");
-  const labels = shapes.reduce((most, shape) => Math.max(most, shape.tokens > longest / 2 && shape.items > 1 ? textWidth(times(shape)) + 4 : 0), 0);
-  const across = (width - labels) / longest;
-  const down = Math.min((surface.width < 600 ? 64 : 96) / tallest, 4);
-  let [x, y, shelf, items] = [margin, 3, 0, 0];
+const rowsOf = (shape) => shape.rows * bandsOf(shape).length;
+const timesText = (shape) => (shape.items > 1 ? `×${format.count(shape.items)}` : "");
+
+// Places shapes on shelves, from left to right and down, with how often each is there behind it.
+function placeShapes(shapes, width, across, down) {
+  const placed = [];
+  let [x, y, shelf] = [0, 3, 0];
   for (const shape of shapes) {
-    const label = times(shape);
+    const label = timesText(shape);
     const w = Math.max(shape.tokens * across, 1);
     const h = Math.max(rowsOf(shape) * down, 1);
     const room = w + (label ? textWidth(label) + 4 : 0);
-    if (x > margin && x + room > margin + width + 0.5) {
+    if (x > 0 && x + room > width + 0.5) {
       y += shelf + 8;
-      [x, shelf] = [margin, 0];
+      [x, shelf] = [0, 0];
     }
-    drawShape(surface, shape, x, y, across, down);
-    surface.rectangle("outline", x, y, w, h);
-    surface.mark(x, y, w, h, () => tellShape(shape));
-    if (label) surface.text("", x + w + 4, y + Math.min(h / 2 + 4, h + 2) , label);
+    placed.push({ shape, label, x, y, w, h });
     x += room + 5;
     shelf = Math.max(shelf, h, label ? 12 : 0);
-    items += shape.items;
   }
-  y += shelf + 10;
-  surface.axis(margin, y, longest * across, longest, format.short, "tokens of an item");
-  surface.text("tick", margin, y + 30, `↕ rows, at most ${tallest}`);
-  surface.height = y + 36;
-  counts.items = items;
-  counts.shapes = shapes.length;
+  return { placed, height: y + shelf + 10 };
+}
+
+// As large as lets all of them be seen without much scrolling.
+function layOutShapes(shapes, width, narrow) {
+  const most = (value) => shapes.reduce((largest, shape) => Math.max(largest, value(shape)), 1);
+  const [longest, tallest] = [most((shape) => shape.tokens), most(rowsOf)];
+  const label = most((shape) => (shape.tokens > longest / 2 && shape.items > 1 ? textWidth(timesText(shape)) + 4 : 0));
+  const full = { across: (width - label) / longest, down: Math.min((narrow ? 64 : 96) / tallest, 4) };
+  let layout;
+  for (const [wide, high] of [[1, 1], [1 / 2, 1], [1 / 2, 1 / 2], [1 / 4, 1 / 2], [1 / 4, 1 / 4], [1 / 8, 1 / 4], [1 / 16, 1 / 4], [1 / 32, 1 / 8]]) {
+    const [across, down] = [full.across * wide, full.down * high];
+    layout = { ...placeShapes(shapes, width, across, down), across, down, longest, tallest };
+    if (layout.height <= 1100) break;
+  }
+  return layout;
+}
+
+function drawItems(surface, counts) {
+  const margin = 4;
+  const shapes = shown.shapes.drawn.map(shapeOf);
+  const layout = layOutShapes(shapes, surface.width - 2 * margin, surface.width < 600);
+  for (const { shape, label, x, y, w, h } of layout.placed) {
+    drawShape(surface, shape, margin + x, y, layout.across, layout.down);
+    surface.rectangle("outline", margin + x, y, w, h);
+    surface.mark(margin + x, y, w, h, () => tellShape(shape));
+    if (label) surface.text("", margin + x + w + 4, y + Math.min(h / 2 + 4, h + 2), label);
+  }
+  surface.axis(margin, layout.height, layout.longest * layout.across, layout.longest, format.short);
+  surface.text("tick", margin, layout.height + 30, `→ tokens of an item   ↓ rows, at most ${layout.tallest}`);
+  surface.height = layout.height + 36;
+  counts.items = shapes.reduce((sum, shape) => sum + shape.items, 0);
+  counts.shapes = layout.placed.length;
 }
 
 // Both timelines of a policy have one scale.
@@ -190,19 +208,21 @@ function drawTimeline(timeline, isPrediction) {
         const [begin, length, folded, item, queries] = blocks.slice(i, i + 5);
         const [x, w] = [at(begin), length * scale];
         const gap = w > 3 ? 0.7 : 0;
-        surface.rectangle(`s${sharing.of(queries)}`, x, y, Math.max(w - gap, 0.2), row > 4 ? row - 1 : row);
+        const seam = row > 4 ? 1 : row > 2.4 ? 0.5 : 0;
+        surface.rectangle(`s${sharing.of(queries)}`, x, y, Math.max(w - gap, 0.2), row - seam);
         surface.mark(x, y, w, row, () => [
           folded === 1 ? `worker ${worker}: item ${item}, ${format.plural(queries, "query", "queries")}` : `worker ${worker}: ${folded} tasks, the longest of item ${item}`,
           `${fromNs(begin + shift)} to ${fromNs(begin + shift + length)}, ${fromNs(length)} long`]);
         tasks += folded;
       }
     });
-    for (const value of ticks(workers, height / 60).filter(Number.isInteger)) {
+    for (const value of ticks(workers - 1, height / 60).filter(Number.isInteger)) {
       surface.text("tick", left - 5, Math.min(top + value * row + 9, top + height), format.short(value), "end");
     }
     if (isPrediction) drawLimits(surface, left, top, height, scale, width);
-    surface.axis(left, top + height, width, timelineEnd() / 1e3, format.short, "µs since the launch");
-    surface.text("tick", 0, top + height + 30, "↑ workers");
+    const [unit, us] = format.timeUnit(timelineEnd() / 1e3);
+    surface.axis(left, top + height, width, timelineEnd() / 1e3 / us, format.short, `${unit} since the launch`);
+    surface.text("tick", 0, top + height + 30, "↓ workers");
     surface.height = top + height + 36;
     counts.workers = workers;
     counts.tasks = tasks;
@@ -216,7 +236,7 @@ function drawLimits(surface, left, top, height, scale, width) {
     const label = `${name} ${format.time(us)}`;
     surface.path(name, `M${x.toFixed(1)} ${y - 9}V${top + height}`);
     const fits = x + textWidth(label) < left + width;
-    surface.text(`is-${name}`, fits ? x + 4 : x - 4, y, label, fits ? "start" : "end");
+    surface.text(`halo is-${name}`, fits ? x + 4 : x - 4, y, label, fits ? "start" : "end");
   }
 }
 
@@ -235,14 +255,18 @@ const columns = [
 const ratio = (part, whole) => (whole === 0 ? 1 : part / whole);
 
 function policyTable(select) {
-  const least = columns.map(([, value]) => Math.min(...data.policies.map(value)));
+  // What looks alike is alike, and where all do, none stands out.
+  const least = columns.map(([, value, show]) => {
+    const texts = new Set(data.policies.map((policy) => show(value(policy))));
+    return texts.size > 1 ? show(Math.min(...data.policies.map(value))) : null;
+  });
   const slowest = Math.max(...data.policies.map((policy) => policy.statistics.predicted_us));
   const head = element("tr", {}, element("th", { scope: "col" }, "policy"), ...columns.map(([name]) => element("th", { scope: "col" }, name)));
   const rows = data.policies.map((policy) => {
     const button = element("button", { class: "pick", type: "button" }, policy.name);
     button.addEventListener("click", () => select(policy.name));
     const cells = columns.map(([name, value, show], index) => {
-      const best = value(policy) === least[index] && name !== "bound";
+      const best = show(value(policy)) === least[index];
       const cell = element("td", best ? { class: "least" } : {}, show(value(policy)));
       if (name === "predicted") cell.append(element("span", { class: "bar", style: `width:${(100 * policy.statistics.predicted_us) / slowest}%` }));
       return cell;
@@ -282,7 +306,8 @@ function itemsText() {
 // What is shown of one policy; made anew when another is chosen.
 function planSection() {
   const parts = [element("h3", {}, "Items")];
-  const useless = legend([["masked", "computed, seen by none of these rows (masked)"], ["padding", "rows padded to the tile"]]);
+  const useless = legend([["masked", "computed, but masked: these rows do not see the tokens"], ["padding", "rows without a query, up to the tile"]]);
+  if (shown.shapes.drawn.some((shape) => shapeOf(shape).firstHalf > 0)) useless.append(...legend([["skipped", "not computed: one half of the tile needs the tokens, not this one"]]).children);
   const colours = [...new Set(shown.shapes.drawn.map(shapeOf).flatMap((shape) => shape.spans.map((span) => {
     let readers = 0;
     for (let i = 0; i < span.readers.length; i += 2) readers += span.readers[i + 1] - span.readers[i];
