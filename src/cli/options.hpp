@@ -42,7 +42,7 @@ struct Options {
   bool warm = false;  ///< leave the caches as the run before left them
   bool check = false;
   bool json = false;
-  bool all = false;  ///< plan: print every node and item
+  bool all = false;        ///< plan: print every node and item
   std::int32_t batch = 0;  ///< plan: the only one to take, counted from 1 over all inputs; 0: all
   std::string html;        ///< plan: the page to write; empty: none
 };

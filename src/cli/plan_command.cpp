@@ -95,8 +95,17 @@ std::vector<DecodeBatch> chosen_batches(const Options& options) {
 
 void write_page(const Options& options, const DecodeBatch& batch, const Forest& forest, const MachineProfile& profile,
                 const std::vector<Plan>& plans, Policy chosen) {
-  report::PlanPage page{batch.tree.name, batch.source, version(), commit(), forest, profile, options.plan, plans,
-                        chosen, options.plan.policy == Policy::kAuto, {}};
+  report::PlanPage page{batch.tree.name,
+                        batch.source,
+                        version(),
+                        commit(),
+                        forest,
+                        profile,
+                        options.plan,
+                        plans,
+                        chosen,
+                        options.plan.policy == Policy::kAuto,
+                        {}};
   if (!options.trace.empty()) {
     const std::string name = batch.suite + ":" + batch.label;
     const std::vector<TracedTask> tasks = parse_task_trace(read_text_file(options.trace), options.trace, name);

@@ -71,7 +71,8 @@ class Event {
 std::vector<Event> events_of(const Json& content, const std::string& name) {
   const auto found = content.is_object() ? content.find("traceEvents") : content.end();
   if (!content.is_object() || found == content.end() || !found->is_array()) {
-    fail(ErrorCode::kParse, name, ": has no array \"traceEvents\"; a trace that `trunkline run --trace` wrote is needed");
+    fail(ErrorCode::kParse, name,
+         ": has no array \"traceEvents\"; a trace that `trunkline run --trace` wrote is needed");
   }
   std::vector<Event> events;
   for (std::size_t i = 0; i < found->size(); ++i) events.emplace_back((*found)[i], name, i);
@@ -90,7 +91,9 @@ std::string batch_of(const Event& event) {
 std::int64_t find_batch(const std::vector<Event>& events, const std::string& name, const std::string& batch) {
   std::map<std::int64_t, std::string> batches;
   for (const Event& event : events) {
-    if (event.is("M")) batches.emplace(event.integer("pid") / kTraceIdsOfBatch, batch_of(event));
+    if (!event.is("M") || event.text("name") != "process_name") continue;
+    const std::int64_t index = event.integer("pid") / kTraceIdsOfBatch;
+    batches.emplace(index, batch_of(event));
   }
   std::string known;
   for (const auto& [index, found] : batches) {
@@ -127,7 +130,8 @@ TracedTask read_task(const Event& event) {
   return task;
 }
 
-std::int64_t tokens_of(const Plan& plan, const WorkItem& item, const std::unordered_map<std::int32_t, std::int32_t>& lengths) {
+std::int64_t tokens_of(const Plan& plan, const WorkItem& item,
+                       const std::unordered_map<std::int32_t, std::int32_t>& lengths) {
   std::int64_t tokens = 0;
   for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
     const KvSpan& span = plan.spans[static_cast<std::size_t>(i)];
@@ -193,8 +197,8 @@ report::MeasuredRun match_trace(const std::vector<TracedTask>& tasks, const std:
     }
     if (misfit.empty()) misfit = *found;
   }
-  fail(ErrorCode::kInvalidArgument, "--trace ", name, " is not of a plan that is made here: ", misfit,
-       " (policy ", name_of(chosen), "); give the options and the machine of the run");
+  fail(ErrorCode::kInvalidArgument, "--trace ", name, " is not of a plan that is made here: ", misfit, " (policy ",
+       name_of(chosen), "); give the options and the machine of the run");
 }
 
 }  // namespace trunkline::cli

@@ -18,8 +18,8 @@ struct TracedTask {
   std::int32_t head = 0;
   std::int64_t rows = 0;
   std::int64_t tokens = 0;
-  std::string tile;        ///< as 64x128
-  std::size_t event = 0;   ///< index into traceEvents, for messages
+  std::string tile;       ///< as 64x128
+  std::size_t event = 0;  ///< index into traceEvents, for messages
 };
 
 /// The tasks of one batch of a trace; of the first, where several have the name.

@@ -43,8 +43,11 @@ struct Slot {
 std::string html_page(const PageParts& parts) {
   const std::string title = text_in_html(parts.title);
   const std::string json = json_in_html(parts.json);
-  const Slot slots[] = {{"{{title}}", title},       {"{{style}}", kPageCss},       {"{{data}}", json},
-                        {"{{charts}}", kChartsJs}, {"{{script}}", parts.script}};
+  const Slot slots[] = {{"{{title}}", title},
+                        {"{{style}}", kPageCss},
+                        {"{{data}}", json},
+                        {"{{charts}}", kChartsJs},
+                        {"{{script}}", parts.script}};
   // In the template's order and never looked at again, so that a value may hold what looks like a slot.
   std::string page;
   std::string_view rest = kPageHtml;

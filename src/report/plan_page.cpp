@@ -23,8 +23,7 @@ std::vector<std::int32_t> nodes_to_draw(const Forest& forest) {
     const ForestNode& node = forest.nodes[static_cast<std::size_t>(index)];
     return std::int64_t{node.tokens()} * node.requests.size();
   };
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [&area](std::int32_t a, std::int32_t b) { return area(a) > area(b); });
+  std::stable_sort(nodes.begin(), nodes.end(), [&area](std::int32_t a, std::int32_t b) { return area(a) > area(b); });
   nodes.resize(kDrawnNodes);
   std::sort(nodes.begin(), nodes.end());
   return nodes;
@@ -40,13 +39,14 @@ Json forest_to_json(const Forest& forest) {
     nodes.push_back({index, node.parent, node.begin, node.end, node.requests.begin, node.requests.end,
                      forest.ending_at(index).size()});
   }
-  return {{"requests", forest.requests.size()},
-          {"total_tokens", forest.total_tokens},
-          {"distinct_tokens", forest.distinct_tokens},
-          {"nodes", forest.nodes.size()},
-          {"order", forest.order},
-          {"not_drawn", {{"nodes", forest.nodes.size() - drawn.size()}, {"tokens", forest.distinct_tokens - drawn_tokens}}},
-          {"drawn", std::move(nodes)}};
+  return {
+      {"requests", forest.requests.size()},
+      {"total_tokens", forest.total_tokens},
+      {"distinct_tokens", forest.distinct_tokens},
+      {"nodes", forest.nodes.size()},
+      {"order", forest.order},
+      {"not_drawn", {{"nodes", forest.nodes.size() - drawn.size()}, {"tokens", forest.distinct_tokens - drawn_tokens}}},
+      {"drawn", std::move(nodes)}};
 }
 
 Json timeline_to_json(const Timeline& timeline, const Plan& plan) {
@@ -79,12 +79,12 @@ Json shapes_to_json(const ItemShapes& shapes) {
   for (const ItemShape& shape : shapes.shapes) {
     Json spans = Json::array();
     for (const ShapeSpan& span : shape.spans) spans.push_back(span_to_json(span, shape.queries));
-    drawn.push_back({shape.items, shape.item, shape.queries, shape.partials, shape.first_half, shape.rows,
-                     shape.tile.m, shape.tile.n, shape.tokens, shape.cost, std::move(spans)});
+    drawn.push_back({shape.items, shape.item, shape.queries, shape.partials, shape.first_half, shape.rows, shape.tile.m,
+                     shape.tile.n, shape.tokens, shape.cost, std::move(spans)});
   }
-  return {{"drawn", std::move(drawn)},
-          {"not_drawn",
-           {{"items", shapes.other_items}, {"tokens", shapes.other_tokens}, {"cost_ns", shapes.other_cost}}}};
+  return {
+      {"drawn", std::move(drawn)},
+      {"not_drawn", {{"items", shapes.other_items}, {"tokens", shapes.other_tokens}, {"cost_ns", shapes.other_cost}}}};
 }
 
 /// What each item costs, and the model that says so: as the planner that made the plan had it.

@@ -14,9 +14,9 @@ namespace trunkline::report {
 
 /// When each task of a run began and ended.
 struct MeasuredRun {
-  std::string source;                       ///< where the times come from, for people
-  Policy policy = Policy::kFlat;            ///< whose plan ran
-  std::vector<WorkerTask> tasks;            ///< of that plan
+  std::string source;             ///< where the times come from, for people
+  Policy policy = Policy::kFlat;  ///< whose plan ran
+  std::vector<WorkerTask> tasks;  ///< of that plan
 };
 
 struct PlanPage {

@@ -156,7 +156,13 @@ class Browser:
         self.frame()
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         kind = pathlib.Path(path).suffix[1:]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(height or size["height"], size["height"]), "scale": 1}
+        clip = {
+            "x": 0,
+            "y": 0,
+            "width": size["width"],
+            "height": min(height or size["height"], size["height"]),
+            "scale": 1,
+        }
         quality = {"quality": 70} if kind == "webp" else {}
         image = self.call("Page.captureScreenshot", format=kind, clip=clip, captureBeyondViewport=True, **quality)
         pathlib.Path(path).write_bytes(base64.b64decode(image["data"]))

@@ -40,8 +40,7 @@ ItemShapes shapes_of(const Pictured& pictured, const Forest& forest) {
 
 TEST(ItemShapes, AreOneForItemsThatLookAlike) {
   const Forest forest = testing::star_forest(100, 6, 20);
-  const Pictured pictured =
-      picture(forest, testing::cpu_like_profile(1), testing::shape_of(8, 2), Policy::kNode);
+  const Pictured pictured = picture(forest, testing::cpu_like_profile(1), testing::shape_of(8, 2), Policy::kNode);
   const ItemShapes shapes = shapes_of(pictured, forest);
   ASSERT_EQ(shapes.shapes.size(), 2U);
   const ItemShape& root = shapes.shapes[0];
@@ -64,7 +63,8 @@ TEST(ItemShapes, SayWhichQueriesSeeWhatATileStreams) {
   std::vector<std::int64_t> seen(3, 0);
   for (const ShapeSpan& span : shapes.shapes[0].spans) {
     for (const Range run : span.readers) {
-      for (std::int32_t query = run.begin; query < run.end; ++query) seen[static_cast<std::size_t>(query)] += span.tokens;
+      for (std::int32_t query = run.begin; query < run.end; ++query)
+        seen[static_cast<std::size_t>(query)] += span.tokens;
     }
   }
   EXPECT_EQ(seen, (std::vector<std::int64_t>{80, 80, 80}));
@@ -107,8 +107,7 @@ TEST(ItemShapes, AddUpToThePlansStatistics) {
     batch.max_rows = 40;
     const Forest forest = build_forest(testing::make_random_batch(random, batch).view());
     const AttentionShape shape = testing::shape_of(8, 2);
-    const MachineProfile profile =
-        seed % 2 == 0 ? testing::hopper_like_profile(16) : testing::cpu_like_profile(4);
+    const MachineProfile profile = seed % 2 == 0 ? testing::hopper_like_profile(16) : testing::cpu_like_profile(4);
     for (const Policy policy : testing::packing_policies()) {
       SCOPED_TRACE(concat("seed ", seed, ", ", name_of(policy)));
       const Pictured pictured = picture(forest, profile, shape, policy);

@@ -14,6 +14,7 @@ import unittest
 
 import browser
 
+HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ["TRUNKLINE_PROGRAM"]
 DATA = pathlib.Path(os.environ["TRUNKLINE_DATA"])
 H200 = ["--machine", str(DATA / "machines" / "h200-sxm.json")]
@@ -253,7 +254,14 @@ class BadInputTest(PageTest):
         def refused(words, **changes):
             trace = json.loads(json.dumps(good))
             trace["traceEvents"][7].update(changes)
-            self.refused(["trace.json", *words], *tree, "--html", self.folder / "p.html", "--trace", self.file(json.dumps(trace), "trace.json"))
+            self.refused(
+                ["trace.json", *words],
+                *tree,
+                "--html",
+                self.folder / "p.html",
+                "--trace",
+                self.file(json.dumps(trace), "trace.json"),
+            )
 
         refused(["traceEvents[7].ts", '"soon"', "microseconds"], ts="soon")
         refused(["traceEvents[7].dur", "-1"], dur=-1)
@@ -262,10 +270,19 @@ class BadInputTest(PageTest):
         refused(["traceEvents[7].args.tokens", "null"], args={"rows": 4, "tile": "16x16"})
         refused(["traceEvents[7], item 77", "not among"], name="item 77 head 0")
         refused(["traceEvents[7]", "5 rows", "the plan's has"], args={"rows": 5, "tokens": 16, "tile": "16x16"})
-        refused(["traceEvents", "is there twice"], name=good["traceEvents"][6]["name"], args=good["traceEvents"][6]["args"])
+        refused(
+            ["traceEvents", "is there twice"], name=good["traceEvents"][6]["name"], args=good["traceEvents"][6]["args"]
+        )
         refused(["tasks of the batch; the plan has"], ph="i")
         other = json.dumps(good).replace("tree:1,4/64,16", "demo:1")
-        self.refused(['no batch "tree:1,4/64,16"; it has demo:1'], *tree, "--html", self.folder / "p.html", "--trace", self.file(other))
+        self.refused(
+            ['no batch "tree:1,4/64,16"; it has demo:1'],
+            *tree,
+            "--html",
+            self.folder / "p.html",
+            "--trace",
+            self.file(other),
+        )
         for text in ("[]", "{}", '{"traceEvents": 3}', '{"traceEvents": [3]}', "nonsense"):
             self.refused(["input.jsonl"], *tree, "--html", self.folder / "p.html", "--trace", self.file(text))
 
@@ -279,9 +296,12 @@ class BrowserTest(PageTest):
 
     def drawn(self, selector):
         """The counts that a chart notes while it draws."""
-        return self.browser.evaluate(
-            f"[...document.querySelectorAll('{selector}')].map((chart) => Object.fromEntries(Object.entries(chart.dataset).map(([name, value]) => [name, Number(value)])))"
-        )
+        return [
+            {name: int(value) for name, value in counts.items()}
+            for counts in self.browser.evaluate(
+                f"[...document.querySelectorAll('{selector}')].map((chart) => ({{ ...chart.dataset }}))"
+            )
+        ]
 
     def check_clean(self, path):
         self.assertEqual(self.browser.faults, [])
@@ -326,6 +346,7 @@ class BrowserTest(PageTest):
         self.assertIn("A recorded run is there for node", self.browser.evaluate("document.body.innerText"))
 
     def test_readable_wide_narrow_dark_and_printed(self):
+        checks = (HERE / "page_checks.js").read_text()
         path, data, _ = self.page(DATA / "demo.jsonl", "--batch", 1, *H200)
         for width, dark, media in (
             (1400, False, "screen"),
@@ -340,19 +361,21 @@ class BrowserTest(PageTest):
                     self.browser.open(path, policy["name"])
                     self.check_clean(path)
                     self.assertLessEqual(self.browser.evaluate("document.scrollingElement.scrollWidth"), width)
-                    self.assertEqual(self.browser.evaluate(OVERLAPS), [])
-                    self.assertEqual(self.browser.evaluate(CONTRASTS), [])
+                    self.assertEqual(self.browser.evaluate(checks + "overlaps()"), [])
+                    self.assertEqual(self.browser.evaluate(checks + "weakContrasts()"), [])
 
     def test_pointer_and_keyboard_read_the_charts(self):
         path, _, _ = self.page(*TREE, *H200)
         self.browser.show(1100)
         self.browser.open(path)
         x, y = self.browser.evaluate(
-            "(() => { const box = document.querySelector('.chart').getBoundingClientRect(); return [box.x + 44, box.y + 40]; })()"
+            "((box) => [box.x + 44, box.y + 40])(document.querySelector('.chart').getBoundingClientRect())"
         )
         self.browser.point(x, y)
         self.assertIn("32 tokens × 64 requests", self.browser.evaluate("document.getElementById('tip').innerText"))
         self.assertFalse(self.browser.evaluate("document.getElementById('tip').hidden"))
+        self.browser.point(1, 1)
+        self.assertTrue(self.browser.evaluate("document.getElementById('tip').hidden"))
         self.browser.press("Tab")
         reading = "document.querySelector('.reading').innerText"
         for key, words in (
@@ -374,43 +397,15 @@ class BrowserTest(PageTest):
         self.browser.evaluate("document.querySelector('tr[data-policy=node] button').click()")
         self.assertEqual(self.browser.evaluate(chosen), "node")
         self.browser.evaluate(
-            "(() => { const list = document.getElementById('policy'); list.value = 'flatten'; list.dispatchEvent(new Event('change')); })()"
+            "((list) => { list.value = 'flatten'; list.dispatchEvent(new Event('change')); })(policy)"
         )
         self.assertEqual(self.browser.evaluate(chosen), "flatten")
-        self.assertEqual(self.browser.evaluate("document.querySelector('tr[aria-current=true]').dataset.policy"), "flatten")
+        self.assertEqual(
+            self.browser.evaluate("document.querySelector('tr[aria-current=true]').dataset.policy"), "flatten"
+        )
         self.browser.open(path, "nonsense")
         self.assertEqual(self.browser.evaluate(chosen), data["chosen"])
         self.assertEqual(self.browser.faults, [])
-
-
-# Pairs of labels of one chart that touch, and labels that leave it.
-OVERLAPS = """
-[...document.querySelectorAll(".chart svg")].flatMap((svg) => {
-  const frame = svg.getBoundingClientRect();
-  const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
-  const found = boxes.filter(([, a]) => a.left < frame.left - 1 || a.right > frame.right + 1 || a.bottom > frame.bottom + 1).map(([name]) => name);
-  boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
-    const apart = a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 2 || b.bottom <= a.top + 2;
-    if (!apart) found.push(`${name} / ${other}`);
-  }));
-  return found;
-})"""
-
-# Colours that do not stand out as WCAG 2 asks for: 4.5 for text, 3 for what is drawn.
-CONTRASTS = """
-(() => {
-  const style = getComputedStyle(document.documentElement);
-  const light = (name) => {
-    const hex = style.getPropertyValue(name).trim();
-    const [r, g, b] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
-  const pairs = [["--ink", "--paper", 4.5], ["--soft", "--paper", 4.5], ["--soft", "--panel", 4.5], ["--ink", "--panel", 4.5],
-    ["--bound", "--paper", 4.5], ["--predicted", "--paper", 4.5], ["--focus", "--paper", 3]];
-  for (let i = 0; i < 8; ++i) pairs.push([`--on${i}`, `--s${i}`, 4.5], [`--s${i}`, "--paper", 3], [`--s${i}`, "--panel", 2.8]);
-  return pairs.filter(([a, b, least]) => !(contrast(a, b) >= least)).map(([a, b]) => `${a} on ${b}: ${contrast(a, b).toFixed(2)}`);
-})()"""
 
 
 if __name__ == "__main__":

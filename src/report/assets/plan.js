@@ -208,8 +208,7 @@ function drawTimeline(timeline, isPrediction) {
         const [begin, length, folded, item, queries] = blocks.slice(i, i + 5);
         const [x, w] = [at(begin), length * scale];
         const gap = w > 3 ? 0.7 : 0;
-        const seam = row > 4 ? 1 : row > 2.4 ? 0.5 : 0;
-        surface.rectangle(`s${sharing.of(queries)}`, x, y, Math.max(w - gap, 0.2), row - seam);
+        surface.rectangle(`s${sharing.of(queries)}`, x, y, Math.max(w - gap, 0.2), row > 4 ? row - 1 : row);
         surface.mark(x, y, w, row, () => [
           folded === 1 ? `worker ${worker}: item ${item}, ${format.plural(queries, "query", "queries")}` : `worker ${worker}: ${folded} tasks, the longest of item ${item}`,
           `${fromNs(begin + shift)} to ${fromNs(begin + shift + length)}, ${fromNs(length)} long`]);
