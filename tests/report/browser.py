@@ -151,18 +151,16 @@ class Browser:
     def point(self, x, y):
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
-    def picture(self, path, height=None):
-        """The page as an image, from its top; in full without a height."""
+    def picture(self, path, selector="body"):
+        """An element as an image, as its file's ending says."""
         self.frame()
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        area = self.evaluate(
+            f"((box) => ({{ x: box.x, y: box.y + scrollY, width: box.width, height: box.height }}))"
+            f"(document.querySelector('{selector}').getBoundingClientRect())"
+        )
         kind = pathlib.Path(path).suffix[1:]
-        clip = {
-            "x": 0,
-            "y": 0,
-            "width": size["width"],
-            "height": min(height or size["height"], size["height"]),
-            "scale": 1,
-        }
-        quality = {"quality": 70} if kind == "webp" else {}
-        image = self.call("Page.captureScreenshot", format=kind, clip=clip, captureBeyondViewport=True, **quality)
+        quality = {"quality": 62} if kind == "webp" else {}
+        image = self.call(
+            "Page.captureScreenshot", format=kind, clip={**area, "scale": 1}, captureBeyondViewport=True, **quality
+        )
         pathlib.Path(path).write_bytes(base64.b64decode(image["data"]))

@@ -8,11 +8,11 @@ import tempfile
 
 from browser import Browser
 
-# Name, policy, width, height in pixels (None: all of it), dark
+# Name, policy, width in pixels, dark, what of the page
 PICTURES = (
-    ("seeing.webp", "trunk", 1040, None, False),
-    ("seeing-dark.webp", "node", 1040, None, True),
-    ("seeing-phone.webp", "node", 390, None, False),
+    ("seeing.webp", "node", 1000, False, "body"),
+    ("seeing-trunk.webp", "trunk", 1000, True, "#plan"),
+    ("seeing-phone.webp", "node", 390, False, "body"),
 )
 
 
@@ -22,10 +22,10 @@ def main():
         page = pathlib.Path(scratch) / "page.html"
         command = [program.resolve(), "plan", "demo.jsonl", "--batch", "1", "--machine", "machines/h200-sxm.json"]
         subprocess.run([*command, "--html", page], cwd=data, check=True, stdout=subprocess.DEVNULL)
-        for name, policy, width, height, dark in PICTURES:
+        for name, policy, width, dark, part in PICTURES:
             browser.show(width, dark)
             browser.open(page, policy)
-            browser.picture(folder / name, height)
+            browser.picture(folder / name, part)
         if browser.faults:
             sys.exit(f"the page has faults: {browser.faults}")
 

@@ -134,7 +134,7 @@ class Surface {
 // Width of a label of the charts' size, with some room to spare.
 const textWidth = (text) => 6.6 * text.length + 4;
 
-const howToRead = "Point at it, tap it, or step through its parts with the arrow keys.";
+const howToRead = "To read a part: point, tap, or use the arrow keys.";
 
 const tip = element("div", { id: "tip", hidden: "" });
 

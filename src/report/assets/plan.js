@@ -99,7 +99,7 @@ function tellShape(shape) {
   const bands = bandsOf(shape).length;
   const lines = [`${format.plural(shape.queries, "query", "queries")} × ${tokensText(shape.tokens)}`];
   lines.push(shape.items === 1 ? `item ${shape.item}` : `${format.count(shape.items)} items look like this one, the first is item ${shape.item}`);
-  lines.push(`${format.count(shape.queries * groupSize)} rows in use of ${bands === 2 ? `2 × ${shape.rows}` : shape.rows} computed, tile ${shape.m} × ${shape.n}`);
+  lines.push(`${format.count(shape.queries * groupSize)} rows in use of ${bands === 2 ? `2 × ${shape.rows}` : shape.rows} computed, tile ${shape.m}×${shape.n}`);
   if (computed > 0) lines.push(`${format.percent(1 - seen / computed)} of its computed pairs are padding or masked`);
   lines.push(shape.partials === 0 ? "writes outputs" : `leaves ${format.plural(shape.partials, "partial")}`);
   lines.push(`predicted: ${fromNs(shape.cost)} in one KV head`);
