@@ -25,11 +25,11 @@ struct PlanPage {
   std::string version;  ///< of the program
   std::string commit;
   const Forest& forest;
-  const MachineProfile& profile;  ///< that the plans were made with
-  PlanOptions options;            ///< that the plans were made with, but for the policy
-  std::vector<Plan> plans;        ///< of all policies, for one shape
-  Policy chosen = Policy::kFlat;  ///< shown first
-  bool by_auto = false;           ///< `auto` chose it
+  const MachineProfile& profile;   ///< that the plans were made with
+  PlanOptions options;             ///< that the plans were made with, but for the policy
+  const std::vector<Plan>& plans;  ///< of all policies, for one shape
+  Policy chosen = Policy::kFlat;   ///< shown first
+  bool by_auto = false;            ///< `auto` chose it
   std::optional<MeasuredRun> measured;
 };
 

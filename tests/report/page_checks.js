@@ -17,6 +17,14 @@ function overlaps() {
   });
 }
 
+// Rectangles of each chart: those that have a colour of sharing, and outlines.
+function rectangles() {
+  const count = (chart, selector) =>
+    [...chart.querySelectorAll(selector)].reduce((sum, path) => sum + path.getAttribute("d").split("M").length - 1, 0);
+  const shared = [0, 1, 2, 3, 4, 5, 6, 7].map((shade) => `path.s${shade}`).join(",");
+  return [...document.querySelectorAll(".chart")].map((chart) => [count(chart, shared), count(chart, "path.outline")]);
+}
+
 // Relative luminance of a colour of the page's style, as WCAG 2 defines it.
 function luminance(name) {
   const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -13,19 +13,24 @@ namespace {
 
 using Json = nlohmann::json;
 
-PlanPage page_of(const Forest& forest, const MachineProfile& profile) {
+std::vector<Plan> plans_of(const Forest& forest, const MachineProfile& profile) {
   std::vector<Plan> plans;
   for (const Policy policy : testing::packing_policies()) {
     plans.push_back(make_plan(forest, testing::shape_of(8, 2), profile, testing::options_of(policy, KvSplit::kOwn)));
   }
-  return {"title", "source", "1", "abc", forest, profile, {}, std::move(plans), Policy::kNode, false, {}};
+  return plans;
+}
+
+PlanPage page_of(const Forest& forest, const MachineProfile& profile, const std::vector<Plan>& plans) {
+  return {"title", "source", "1", "abc", forest, profile, {}, plans, Policy::kNode, false, {}};
 }
 
 TEST(PlanPage, DrawsTheLargestNodesOfAHugeForest) {
   const auto leaves = static_cast<std::int32_t>(kDrawnNodes) + 5;
   const Forest forest = testing::star_forest(40, leaves, 3);
   const MachineProfile profile = testing::cpu_like_profile(2);
-  PlanPage page = page_of(forest, profile);
+  const std::vector<Plan> plans = plans_of(forest, profile);
+  const PlanPage page = page_of(forest, profile, plans);
   const Json drawn = Json::parse(plan_page_json(page)).at("forest");
   EXPECT_EQ(drawn.at("nodes"), leaves + 1);
   EXPECT_EQ(drawn.at("drawn").size(), kDrawnNodes);
@@ -37,7 +42,8 @@ TEST(PlanPage, DrawsTheLargestNodesOfAHugeForest) {
 TEST(PlanPage, HasARecordedRunWithItsPolicyAlone) {
   const Forest forest = testing::star_forest(64, 4, 16);
   const MachineProfile profile = testing::cpu_like_profile(3);
-  PlanPage page = page_of(forest, profile);
+  const std::vector<Plan> plans = plans_of(forest, profile);
+  PlanPage page = page_of(forest, profile, plans);
   page.measured = MeasuredRun{"run.json", Policy::kFlat, {{9, 0, 100, 400}, {9, 1, 400, 500}, {7, 2, 0, 500}}};
   for (const Json& policy : Json::parse(plan_page_json(page)).at("policies")) {
     ASSERT_EQ(policy.contains("measured"), policy.at("name") == "flat");
@@ -52,7 +58,8 @@ TEST(PlanPage, HasARecordedRunWithItsPolicyAlone) {
 TEST(PlanPage, SaysWhatWasPlannedAndForWhat) {
   const Forest forest = testing::star_forest(64, 4, 16);
   const MachineProfile profile = testing::cpu_like_profile(3);
-  const Json json = Json::parse(plan_page_json(page_of(forest, profile)));
+  const std::vector<Plan> plans = plans_of(forest, profile);
+  const Json json = Json::parse(plan_page_json(page_of(forest, profile, plans)));
   EXPECT_EQ(json.at("kind"), "plan");
   EXPECT_EQ(json.at("machine").at("workers"), 3);
   EXPECT_EQ(json.at("shape").at("kv_heads"), 2);

@@ -14,7 +14,7 @@ import unittest
 
 import browser
 
-HERE = pathlib.Path(__file__).resolve().parent
+CHECKS = (pathlib.Path(__file__).resolve().parent / "page_checks.js").read_text()
 PROGRAM = os.environ["TRUNKLINE_PROGRAM"]
 DATA = pathlib.Path(os.environ["TRUNKLINE_DATA"])
 H200 = ["--machine", str(DATA / "machines" / "h200-sxm.json")]
@@ -317,6 +317,11 @@ class BrowserTest(PageTest):
         self.assertEqual(forest["requests"], data["forest"]["requests"])
         self.assertEqual(items["items"] + policy["shapes"]["not_drawn"]["items"], policy["items"])
         self.assertEqual(len(timelines), 2 if "measured" in policy else 1)
+        in_forest, in_items, *in_timelines = self.browser.evaluate(CHECKS + "rectangles()")
+        self.assertEqual(in_forest, [data["forest"]["nodes"], 0])
+        self.assertEqual(in_items[1], len(policy["shapes"]["drawn"]))
+        blocks = sum(len(worker) // 5 for worker in policy["predicted"]["workers"])
+        self.assertEqual(in_timelines[0], [blocks, 0])
         for timeline in timelines:
             self.assertEqual(timeline["workers"], data["machine"]["workers"])
             self.assertEqual(timeline["tasks"], policy["items"] * data["shape"]["kv_heads"])
@@ -346,7 +351,6 @@ class BrowserTest(PageTest):
         self.assertIn("A recorded run is there for node", self.browser.evaluate("document.body.innerText"))
 
     def test_readable_wide_narrow_dark_and_printed(self):
-        checks = (HERE / "page_checks.js").read_text()
         path, data, _ = self.page(DATA / "demo.jsonl", "--batch", 1, *H200)
         for width, dark, media in (
             (1400, False, "screen"),
@@ -361,8 +365,8 @@ class BrowserTest(PageTest):
                     self.browser.open(path, policy["name"])
                     self.check_clean(path)
                     self.assertLessEqual(self.browser.evaluate("document.scrollingElement.scrollWidth"), width)
-                    self.assertEqual(self.browser.evaluate(checks + "overlaps()"), [])
-                    self.assertEqual(self.browser.evaluate(checks + "weakContrasts()"), [])
+                    self.assertEqual(self.browser.evaluate(CHECKS + "overlaps()"), [])
+                    self.assertEqual(self.browser.evaluate(CHECKS + "weakContrasts()"), [])
 
     def test_pointer_and_keyboard_read_the_charts(self):
         path, _, _ = self.page(*TREE, *H200)
