@@ -45,7 +45,8 @@ TEST(PlanPage, HasARecordedRunWithItsPolicyAlone) {
   const std::vector<Plan> plans = plans_of(forest, profile);
   PlanPage page = page_of(forest, profile, plans);
   page.measured = MeasuredRun{"run.json", Policy::kFlat, {{9, 0, 100, 400}, {9, 1, 400, 500}, {7, 2, 0, 500}}};
-  for (const Json& policy : Json::parse(plan_page_json(page)).at("policies")) {
+  const Json json = Json::parse(plan_page_json(page));
+  for (const Json& policy : json.at("policies")) {
     ASSERT_EQ(policy.contains("measured"), policy.at("name") == "flat");
     if (!policy.contains("measured")) continue;
     const Json& measured = policy.at("measured");
