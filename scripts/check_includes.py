@@ -15,8 +15,9 @@ ALLOWED = {
     "plan": {"base", "machine", "forest"},
     "exec": {"base", "machine", "forest", "plan"},
     "kv": {"base", "machine", "forest", "plan", "exec"},
+    "report": {"base", "machine", "forest", "plan"},
     "capi": {"base", "machine", "forest", "plan", "exec"},
-    "cli": {"base", "machine", "forest", "plan", "exec", "kv"},
+    "cli": {"base", "machine", "forest", "plan", "exec", "kv", "report"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEVICE = re.compile(r"^(cuda|cub/|thrust/|nvtx|torch/|ATen/|c10/)")

@@ -121,11 +121,11 @@ void understand_launch(const Words& words, Options& options) {
   }
   options.cuda.kernels = cuda_kernels_from_name(words.kernels);
   if (options.shape.device == Device::kCuda) return;
-  const char* given = words.kernels != "auto"    ? "--kernels"
-                      : !words.mode.empty()      ? "--mode"
-                      : options.cuda.check_pages ? "--check-pages"
-                      : !options.trace.empty()   ? "--trace"
-                                                 : nullptr;
+  const char* given = words.kernels != "auto"                                      ? "--kernels"
+                      : !words.mode.empty()                                        ? "--mode"
+                      : options.cuda.check_pages                                   ? "--check-pages"
+                      : !options.trace.empty() && options.command == Command::kRun ? "--trace"
+                                                                                   : nullptr;
   if (given == nullptr) return;
   fail(ErrorCode::kUnsupported, given, " needs --device cuda, and this runs on cpu; supported there: --merge");
 }

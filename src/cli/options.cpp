@@ -121,6 +121,18 @@ void add_run_options(CLI::App& app, Options& options, Words& words) {
       ->type_name("FILE");
 }
 
+void add_plan_options(CLI::App& app, Options& options) {
+  app.add_flag("--all", options.all, "Print every node and item, however many");
+  app.add_option("--batch", options.batch, "Take only this batch, counted from 1 over all inputs")
+      ->check(CLI::Range(1, INT32_MAX))
+      ->type_name("N");
+  CLI::Option* html =
+      app.add_option("--html", options.html, "Write a page that shows the batch and its plans")->type_name("FILE");
+  app.add_option("--trace", options.trace, "A file of `run --trace`: the page shows the run beside the prediction")
+      ->needs(html)
+      ->type_name("FILE");
+}
+
 void add_tune_options(CLI::App& app, Options& options) {
   CLI::Option* out = app.add_option("--out", options.out, "Write the profile to this file")->type_name("FILE");
   app.add_option("--tiles", options.tiles,
@@ -151,7 +163,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   add_device_option(*tune, words);
   add_tune_options(*tune, options);
   add_run_options(*run, options, words);
-  plan->add_flag("--all", options.all, "Print every node and item, however many");
+  add_plan_options(*plan, options);
 
   try {
     app.parse(argc, argv);

@@ -28,7 +28,7 @@ struct Options {
   CudaOptions cuda;                ///< of shape.device cuda, but for `merge`
   std::optional<MergeMode> merge;  ///< run; nothing: the device's default
   bool one_tile = false;           ///< run on cuda, PAT's ablation: all items get the profile's tallest tile
-  std::string trace;               ///< run on cuda: the file to write when each task ran to
+  std::string trace;               ///< run on cuda: the file to write when each task ran to; plan: such a file to show
   PlanOptions plan;
   std::vector<Policy> policies;  ///< compare; run, where it is asked for several: all that are planned, never kAuto
   ProfileSource profile = ProfileSource::kMeasured;
@@ -42,7 +42,9 @@ struct Options {
   bool warm = false;  ///< leave the caches as the run before left them
   bool check = false;
   bool json = false;
-  bool all = false;  ///< plan: print every node and item
+  bool all = false;        ///< plan: print every node and item
+  std::int32_t batch = 0;  ///< plan: the only one to take, counted from 1 over all inputs; 0: all
+  std::string html;        ///< plan: the page to write; empty: none
 };
 
 /// \return the options, or nothing when help or the version was asked for and printed.

@@ -1,16 +1,21 @@
 // `trunkline plan`: what a batch shares, and what each policy makes of it. Allocates no KV cache.
+#include <fstream>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/check.hpp"
+#include "base/text_file.hpp"
 #include "cli/explain.hpp"
 #include "cli/plan_inputs.hpp"
 #include "cli/policies.hpp"
 #include "cli/program.hpp"
 #include "cli/text.hpp"
+#include "cli/trace_file.hpp"
 #include "cli/version.hpp"
 #include "kv/paged_batch.hpp"
+#include "report/plan_page.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {
@@ -72,10 +77,50 @@ void print_text(const DecodeBatch& batch, const Options& options, const Forest& 
   print_items(std::cout, chosen, limit);
 }
 
+std::vector<DecodeBatch> chosen_batches(const Options& options) {
+  std::vector<DecodeBatch> batches = load_inputs(options);
+  if (options.batch > 0) {
+    const auto index = static_cast<std::size_t>(options.batch) - 1;
+    if (index >= batches.size()) {
+      fail(ErrorCode::kInvalidArgument, "--batch is ", options.batch, "; the input has batches 1 to ", batches.size());
+    }
+    batches = {std::move(batches[index])};
+  }
+  if (!options.html.empty() && batches.size() > 1) {
+    fail(ErrorCode::kInvalidArgument, "--html shows one batch, and the input has ", batches.size(),
+         "; choose one with --batch 1 to ", batches.size());
+  }
+  return batches;
+}
+
+void write_page(const Options& options, const DecodeBatch& batch, const Forest& forest, const MachineProfile& profile,
+                const std::vector<Plan>& plans, Policy chosen) {
+  report::PlanPage page{batch.tree.name,
+                        batch.source,
+                        version(),
+                        commit(),
+                        forest,
+                        profile,
+                        options.plan,
+                        plans,
+                        chosen,
+                        options.plan.policy == Policy::kAuto,
+                        {}};
+  if (!options.trace.empty()) {
+    const std::string name = batch.suite + ":" + batch.label;
+    const std::vector<TracedTask> tasks = parse_task_trace(read_text_file(options.trace), options.trace, name);
+    page.measured = match_trace(tasks, options.trace, forest, plans, chosen);
+  }
+  const std::string html = plan_page_html(page);
+  std::ofstream file(options.html, std::ios::binary);
+  file << html << std::flush;
+  if (!file) fail(ErrorCode::kIo, "--html ", options.html, ": cannot be written");
+}
+
 }  // namespace
 
 int plan_command(const Options& options) {
-  const std::vector<DecodeBatch> batches = load_inputs(options);
+  const std::vector<DecodeBatch> batches = chosen_batches(options);
   check_table_memory(batches, options);
   ThreadPool workers(options.threads);
   Planner planner(planning_profile(options, workers));
@@ -87,6 +132,7 @@ int plan_command(const Options& options) {
     std::vector<Plan> plans;
     for (const Policy policy : packing_policies()) plans.push_back(plan_of(planner, forest, options, policy));
     const Plan chosen = plan_of(planner, forest, options, options.plan.policy);
+    if (!options.html.empty()) write_page(options, input, forest, planner.profile(), plans, chosen.policy);
     if (options.json) {
       print_json(input, forest, plans, chosen);
     } else {

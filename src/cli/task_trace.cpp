@@ -13,7 +13,6 @@
 namespace trunkline::cli {
 namespace {
 
-constexpr std::int32_t kIdsOfBatch = 1000;  // more than any GPU has SMs
 constexpr std::int32_t kIdsOfLaunch = 1000;
 
 using Json = nlohmann::ordered_json;
@@ -84,7 +83,7 @@ void ChromeTrace::event(const std::string& json) {
 }
 
 void ChromeTrace::add(const TracedRun& run) {
-  const std::int32_t first_pid = kIdsOfBatch * batches_++;
+  const std::int32_t first_pid = kTraceIdsOfBatch * batches_++;
   std::set<std::int32_t> sms;
   for (const CudaTaskTime& task : run.tasks) sms.insert(task.sm);
   for (const std::int32_t sm : sms) {

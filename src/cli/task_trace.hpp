@@ -13,6 +13,9 @@
 
 namespace trunkline::cli {
 
+/// Process ids of a trace that belong to one batch: more than any GPU has SMs.
+inline constexpr std::int32_t kTraceIdsOfBatch = 1000;
+
 /// One recorded run.
 struct TracedRun {
   std::string batch;                      ///< its name
