@@ -13,10 +13,11 @@ ALLOWED = {
     "machine": {"base"},
     "forest": {"base"},
     "plan": {"base", "machine", "forest"},
-    "exec": {"base", "machine", "forest", "plan"},
-    "kv": {"base", "machine", "forest", "plan", "exec"},
-    "capi": {"base", "machine", "forest", "plan", "exec"},
-    "cli": {"base", "machine", "forest", "plan", "exec", "kv"},
+    "live": {"base", "machine", "forest", "plan"},
+    "exec": {"base", "machine", "forest", "plan", "live"},
+    "kv": {"base", "machine", "forest", "plan", "live", "exec"},
+    "capi": {"base", "machine", "forest", "plan", "live", "exec"},
+    "cli": {"base", "machine", "forest", "plan", "live", "exec", "kv"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEVICE = re.compile(r"^(cuda|cub/|thrust/|nvtx|torch/|ATen/|c10/)")

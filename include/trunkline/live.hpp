@@ -13,6 +13,8 @@
 
 namespace trunkline {
 
+struct LiveBatchState;
+
 /// A request of a LiveBatch: its slot, and the generation that tells it from those that had the slot before.
 struct RequestId {
   std::int32_t slot = -1;
@@ -106,10 +108,8 @@ class LiveBatch {
   std::uint64_t sharing_revision() const;
 
  private:
-  friend class LivePlanner;
-  friend class AsyncPlanner;
-  struct State;
-  std::unique_ptr<State> state_;
+  friend const LiveBatchState& state_of(const LiveBatch& batch);  // for the planners
+  std::unique_ptr<LiveBatchState> state_;
 };
 
 struct LivePlanOptions {
@@ -153,7 +153,7 @@ class LivePlanner {
 
   /// A plan that is valid for the batch as it is. Call once a step, after its events. The reference is good until the
   /// next call. \param batch always the same one
-  /// \throws Error as Planner::plan; the last plan is then kept, and is tried again.
+  /// \throws Error as Planner::plan, or when batch and shape differ in page size; the next call tries again.
   const Plan& plan(LiveBatch& batch);
   /// Of the last plan().
   PlanSource source() const;
