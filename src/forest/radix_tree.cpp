@@ -139,8 +139,11 @@ bool RadixTree::keeps_form(const SlotRows& rows, std::int32_t slot, std::int32_t
   const Node& own = node(last);
   if (own.members > 1 || length <= own.begin) return false;
   const std::int32_t drafts = rows.drafts[slot];
-  if (drafts == 0 || is_null(rows, first_page(rows, own))) return true;
-  return own.keyed == (length - drafts > own.begin);
+  if (drafts == 0) return true;
+  // A node that is found has a token that is no draft; one of drafts alone begins with the first of them.
+  const std::int32_t past = length - drafts;
+  if (is_null(rows, first_page(rows, own))) return past >= own.begin;
+  return own.keyed ? past > own.begin : past == own.begin;
 }
 
 std::int32_t RadixTree::shared_tokens(std::int32_t slot) const {
