@@ -41,6 +41,11 @@ class RadixTree {
   void insert(const SlotRows& rows, std::int32_t slot);
   /// \param rows still has the table with which the slot came
   void remove(const SlotRows& rows, std::int32_t slot);
+  /// Whether the slot has tokens that no other slot has: growth then keeps the form, but where it has drafts.
+  bool has_own_node(std::int32_t slot) const {
+    const std::int32_t last = end(slot).node;
+    return last != kNone && node(last).members == 1;
+  }
   /// Whether with `length` tokens instead of those it has, nothing changes but where the slot's own node ends.
   bool keeps_form(const SlotRows& rows, std::int32_t slot, std::int32_t length) const;
   /// After the growth of a slot without drafts that does not keep its form.

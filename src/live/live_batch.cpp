@@ -27,6 +27,25 @@ void append(PageMirror& mirror, std::int32_t slot, const PageIds& ids, std::int3
   std::visit([&](auto span) { mirror.append(slot, span.subspan(at(begin), at(end - begin))); }, ids);
 }
 
+/// \return whether a row shares other tokens than before
+template <class Id>
+bool lengthen_rows(LiveBatchState& state, std::span<const std::int32_t> kv_lens, std::span<const std::int32_t> indptr,
+                   std::span<const Id> ids) {
+  bool shares_others = false;
+  for (std::size_t row = 0; row < kv_lens.size(); ++row) {
+    if (kv_lens[row] == state.kv_lens[row]) continue;
+    const std::int32_t slot = state.slots[row];
+    if (!ids.empty()) state.pages.append(slot, ids.subspan(at(indptr[row]), at(indptr[row + 1] - indptr[row])));
+    if (state.drafts[at(slot)] == 0 && state.tree.has_own_node(slot)) {  // as in most steps all rows
+      state.kv_lens[row] = state.lengths[at(slot)] = kv_lens[row];
+    } else if (state.lengthen(slot, kv_lens[row])) {
+      shares_others = true;
+    }
+  }
+  state.lengths_stale = true;
+  return shares_others;
+}
+
 }  // namespace
 
 LiveBatch::LiveBatch(const LiveBatchOptions& options) : state_(std::make_unique<LiveBatchState>(checked(options))) {}
@@ -38,13 +57,8 @@ void LiveBatch::advance(std::span<const std::int32_t> kv_lens, const NewPages& p
   LiveBatchState& state = *state_;
   const std::int64_t most_pages = check_advance(state, kv_lens, pages);
   if (most_pages > state.pages.width()) state.make_room(state.rows(), most_pages);
-  bool shares_others = false;
-  for (std::size_t row = 0; row < kv_lens.size(); ++row) {
-    if (kv_lens[row] == state.kv_lens[row]) continue;
-    const std::int32_t slot = state.slots[row];
-    if (!pages.indptr.empty()) append(state.pages, slot, pages.ids, pages.indptr[row], pages.indptr[row + 1]);
-    if (state.lengthen(slot, kv_lens[row])) shares_others = true;
-  }
+  const bool shares_others =
+      std::visit([&](auto ids) { return lengthen_rows(state, kv_lens, pages.indptr, ids); }, pages.ids);
   if (shares_others) ++state.sharing;
 }
 

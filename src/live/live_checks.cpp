@@ -45,8 +45,8 @@ void check_new_pages(const NewPages& pages, std::size_t rows) {
   }
 }
 
-/// \return the pages that the row has afterwards
-std::int64_t check_row(const LiveBatchState& state, std::size_t row, std::int32_t kv_len, std::int64_t given) {
+/// Says what is wrong with a row, if anything is.
+void check_row(const LiveBatchState& state, std::size_t row, std::int32_t kv_len, std::int64_t given) {
   const std::int32_t slot = state.slots[row];
   const std::int32_t before = state.kv_lens[row];
   if (kv_len < before) {
@@ -64,7 +64,6 @@ std::int64_t check_row(const LiveBatchState& state, std::size_t row, std::int32_
     fail(ErrorCode::kInvalidArgument, "pages has ", given, " for row ", row, ", which has ", held, " and needs ",
          needed, " of ", state.options.page_size, " tokens for kv_lens[", row, "], ", kv_len);
   }
-  return needed;
 }
 
 void check_parents(std::span<const std::int32_t> parents) {
@@ -125,7 +124,8 @@ std::int64_t check_advance(const LiveBatchState& state, std::span<const std::int
   }
   check_new_pages(pages, rows);
   const std::int32_t* const indptr = pages.indptr.empty() ? nullptr : pages.indptr.data();
-  std::int64_t most = 0;
+  const std::int32_t page_size = state.options.page_size;
+  std::int64_t most_places = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     const std::int64_t given = indptr == nullptr ? 0 : std::int64_t{indptr[row + 1]} - indptr[row];
     if (given < 0) {
@@ -133,13 +133,14 @@ std::int64_t check_advance(const LiveBatchState& state, std::span<const std::int
            "; it must not decrease");
     }
     const std::int32_t before = state.kv_lens[row];
-    // Most rows get a token or none in a page that they have.
-    const bool fits = kv_lens[row] <= state.pages.places(state.slots[row]);
-    if (before > 0 && kv_lens[row] >= before && fits && given == 0) continue;
-    most = std::max(most, check_row(state, row, kv_lens[row], given));
+    const std::int64_t places = state.pages.places(state.slots[row]) + given * page_size;
+    most_places = std::max(most_places, places);
+    // Without the division that tells how many pages are needed; requests without tokens are seldom.
+    const bool right = kv_lens[row] >= before && kv_lens[row] <= places && kv_lens[row] > places - page_size;
+    if (!right || before == 0) check_row(state, row, kv_lens[row], given);
   }
-  if (most > 0) check_pages("pages.ids", pages.ids, 0, size_of(pages.ids), state.options.num_pages);
-  return most;
+  check_pages("pages.ids", pages.ids, 0, size_of(pages.ids), state.options.num_pages);
+  return most_places / page_size;
 }
 
 void check_page(std::int64_t page, std::int64_t num_pages) {

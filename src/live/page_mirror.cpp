@@ -26,14 +26,4 @@ void PageMirror::reserve(std::int32_t slots, std::int64_t pages) {
   counts_.resize(rows);
 }
 
-template <class Id>
-void PageMirror::append_any(std::int32_t slot, std::span<const Id> pages) {
-  std::int32_t* const end = ids_.data() + at(slot) * width_ + at(count(slot));
-  std::transform(pages.begin(), pages.end(), end, [](Id id) { return static_cast<std::int32_t>(id); });
-  counts_[at(slot)] += static_cast<std::int32_t>(pages.size());
-}
-
-template void PageMirror::append_any(std::int32_t, std::span<const std::int32_t>);
-template void PageMirror::append_any(std::int32_t, std::span<const std::int64_t>);
-
 }  // namespace trunkline

@@ -17,8 +17,12 @@ class PageMirror {
   /// Makes room, at least for as much as asked, so that append() takes no memory.
   void reserve(std::int32_t slots, std::int64_t pages);
 
-  void append(std::int32_t slot, std::span<const std::int32_t> pages) { append_any(slot, pages); }
-  void append(std::int32_t slot, std::span<const std::int64_t> pages) { append_any(slot, pages); }
+  template <class Id>
+  void append(std::int32_t slot, std::span<const Id> pages) {
+    std::int32_t* const end = ids_.data() + at(slot) * width_ + at(count(slot));
+    for (std::size_t i = 0; i < pages.size(); ++i) end[i] = static_cast<std::int32_t>(pages[i]);
+    counts_[at(slot)] += static_cast<std::int32_t>(pages.size());
+  }
   void shorten(std::int32_t slot, std::int32_t pages) { counts_[at(slot)] = pages; }
   void replace(std::int32_t slot, std::int32_t index, std::int32_t page) { ids_[at(slot) * width_ + at(index)] = page; }
 
@@ -34,8 +38,6 @@ class PageMirror {
 
  private:
   static std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-  template <class Id>
-  void append_any(std::int32_t slot, std::span<const Id> pages);
 
   std::vector<std::int32_t> ids_;     // [slots, width]
   std::vector<std::int32_t> counts_;  // [slots]
