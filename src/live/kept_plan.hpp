@@ -13,9 +13,10 @@ namespace trunkline {
 struct PlanOrigin {
   std::uint64_t sharing = 0;
   std::uint64_t truncations = 0;
+  std::uint64_t changes = 0;
 };
 inline PlanOrigin origin_of(const LiveBatchState& batch) {
-  return {batch.sharing, batch.truncations};
+  return {batch.sharing, batch.truncations, batch.changes};
 }
 
 /// Whether every request still has all tokens that a plan reads of it by position. Of requests that have a plan's

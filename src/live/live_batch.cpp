@@ -109,7 +109,7 @@ void LiveBatch::replace_page(RequestId request, std::int32_t index, std::int64_t
   if (index > shared / state.options.page_size) return replace();
   state.relocate(slot, replace);
   const std::int64_t begin = std::int64_t{index} * state.options.page_size;
-  if (begin < shared || begin < state.tree.shared_tokens(slot)) ++state.sharing;
+  if (begin < shared || begin < state.tree.shared_tokens(slot)) state.mark_changed(slot);
 }
 
 void LiveBatch::truncate(RequestId request, std::int32_t kv_len) {
@@ -137,7 +137,7 @@ void LiveBatch::truncate(RequestId request, std::int32_t kv_len) {
   if (state.tree.keeps_form(state.table(), slot, kv_len)) {
     shorten();
   } else if (state.relocate(slot, shorten)) {
-    ++state.sharing;
+    state.mark_changed(slot);
   }
   ++state.truncations;
 }
@@ -154,7 +154,7 @@ void LiveBatch::set_queries(RequestId request, std::int32_t queries, std::span<c
   state.make_query_room(slot, tokens);
   state.relocate(slot, [&] { state.set_query_tokens(slot, tokens); });
   state.list_queries();
-  ++state.sharing;
+  state.mark_changed(slot);
 }
 
 void LiveBatch::reorder(std::span<const std::int32_t> rows) {

@@ -67,6 +67,7 @@ void LiveBatchState::make_room(std::int32_t row_count, std::int64_t page_count) 
     queries.resize(room);
     drafts.resize(room);
     parents.resize(room);
+    changed_at.resize(room);
   }
   pages.reserve(static_cast<std::int32_t>(row_of.size()), page_count);
 }
@@ -155,13 +156,17 @@ void LiveBatchState::list_queries() {
   }
 }
 
-/// \return whether the slot shares other tokens than before
+/// \return whether growth has made the slot share more tokens, which spoils no plan
 bool LiveBatchState::lengthen(std::int32_t slot, std::int32_t kv_len) {
   if (tree.keeps_form(table(), slot, kv_len)) {
     set_length(slot, kv_len);
     return false;
   }
-  if (drafts[at(slot)] > 0) return relocate(slot, [&] { set_length(slot, kv_len); });
+  if (drafts[at(slot)] > 0) {
+    // Drafts may have come to lie on what was shared, or no longer do.
+    if (relocate(slot, [&] { set_length(slot, kv_len); })) mark_changed(slot);
+    return false;
+  }
   const std::int32_t before = tree.shared_tokens(slot);
   set_length(slot, kv_len);
   tree.grow(table(), slot);

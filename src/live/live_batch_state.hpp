@@ -39,6 +39,11 @@ struct LiveBatchState {
   /// Edits a slot so that the tree may have to find it anew. \return whether it shares other tokens than before
   template <class Edit>
   bool relocate(std::int32_t slot, Edit edit);
+  /// Other tokens are shared through no growth, or other queries are brought.
+  void mark_changed(std::int32_t slot) {
+    ++sharing;
+    changed_at[static_cast<std::size_t>(slot)] = ++changes;
+  }
   bool lengthen(std::int32_t slot, std::int32_t kv_len);
   const Forest& present_forest();
   void stretch_forest();
@@ -54,6 +59,8 @@ struct LiveBatchState {
   std::vector<std::int32_t> queries;
   std::vector<std::int32_t> drafts;                // as queries in requests with a draft tree, 0 in others
   std::vector<std::vector<std::int32_t>> parents;  // of draft trees
+  // The value of `changes` when the request last stopped sharing what it did, or brought other queries.
+  std::vector<std::uint64_t> changed_at;
   std::vector<std::int32_t> free_slots;
   std::int32_t used_slots = 0;
 
@@ -73,6 +80,7 @@ struct LiveBatchState {
   bool lengths_stale = true;
   std::uint64_t sharing = 0;
   std::uint64_t truncations = 0;
+  std::uint64_t changes = 0;
 };
 
 template <class Edit>

@@ -7,6 +7,7 @@
 
 #include "exec/attention_case.hpp"
 #include "live/event_player.hpp"
+#include "live/plan_editor.hpp"
 #include "plan/plan_oracle.hpp"
 #include "support/brute_forest.hpp"
 #include "support/policies.hpp"
@@ -108,6 +109,52 @@ TEST(LiveProperty, ForestFollowsItsDefinition) {
       ASSERT_EQ(to_text(player.live().forest()), to_text(brute_forest(model.view()))) << "seed " << seed;
     }
   }
+}
+
+// Edits pile up, as while new plans stay late.
+TEST(LiveProperty, EditedPlansAreValid) {
+  std::int64_t edited = 0;
+  std::int64_t refused = 0;
+  std::int64_t left_partials = 0;
+  for (int round = 0; round < scaled(2500); ++round) {
+    const auto seed = static_cast<std::uint64_t>(round) + 300'000;
+    std::mt19937_64 random(seed);
+    const EventOptions options = random_options(random);
+    EventPlayer player(seed, options);
+    MachineProfile profile = small_profile(random);
+    if (uniform(random, 0, 1) == 0) {
+      profile.tiles = {{16, 16}, {32, 16}};
+      profile.half_rows = 16;
+    }
+    const PlanOptions plan_options = random_plan_options(random).plan;
+    const AttentionShape shape = make_shape(2, uniform(random, 1, 5), 64, options.page_size);
+    PlanEditor editor(profile, plan_options);
+    std::string story;
+    for (int start = 0; start < 4; ++start) {
+      for (int event = 0; event < 12; ++event) story += player.play() + "\n";
+      const auto trace = [&] { return ::testing::Message() << "seed " << seed << ", events\n" << story; };
+      Plan plan = make_plan(player.live().forest(), shape, profile, plan_options);
+      PlanOrigin origin = origin_of(state_of(player.live()));
+      story += std::string("new plan: ") + name_of(plan.policy) + "\n";
+      for (int edits = 0; edits < 4; ++edits) {
+        for (int event = uniform(random, 1, 4); event > 0; --event) story += player.play() + "\n";
+        Plan result;
+        if (!editor.edit(plan, origin, state_of(player.live()), result)) {
+          ++refused;
+          break;
+        }
+        story += "edited plan\n";
+        const auto fault = plan_fault(player, result);
+        ASSERT_EQ(fault, std::nullopt) << trace();
+        ++edited;
+        left_partials += result.partials;
+        plan = std::move(result);
+        origin = origin_of(state_of(player.live()));
+      }
+    }
+  }
+  EXPECT_GT(edited, refused);
+  EXPECT_GT(left_partials, 0);
 }
 
 TEST(LiveProperty, OutputsMatchTheOracle) {

@@ -1,0 +1,255 @@
+#include "live/plan_editor.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "plan/cut_choice.hpp"
+#include "plan/plan_checks.hpp"
+
+namespace trunkline {
+namespace {
+
+constexpr std::int32_t kGone = -1;
+// Below this, an item of a new request is not cut: the longest of the old plan may be short.
+constexpr std::int64_t kLeastPart = 1024;
+
+std::size_t at(std::int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+bool moves(const KvSpan& span) {
+  return (span.flags & (kSpanBeginFromEnd | kSpanEndFromEnd)) != 0;
+}
+
+std::int32_t masks_of(const KvSpan& span) {
+  if (span.mask < 0) return 0;
+  return (span.flags & kSpanTokenMask) != 0 ? span.end - span.begin : 1;
+}
+
+std::int32_t next(const std::vector<WorkItem>& list) {
+  return static_cast<std::int32_t>(list.size());
+}
+
+}  // namespace
+
+bool PlanEditor::edit(const Plan& plan, const PlanOrigin& origin, const LiveBatchState& batch, Plan& result) {
+  tiles_.reset(*profile_, plan.shape.group_size(), options_->tile);
+  find_survivors(plan, origin, batch);
+  result.shape = plan.shape;
+  result.policy = plan.policy;
+  result.epoch = plan.epoch;
+  result.capacity = plan.capacity;
+  result.statistics = plan.statistics;
+  copy_items(plan, result);
+  copy_merges(plan, result);
+  copy_schedule(plan, result);
+  if (!add_requests(batch, result) || !has_tokens_of(batch, result) || exceeds_capacity(result)) return false;
+  result.statistics.partials = result.partials;
+  result.statistics.partial_bytes =
+      std::int64_t{2} * 4 * result.partials * plan.shape.q_heads * (plan.shape.head_dim + 1);
+  return true;
+}
+
+/// Requests of the plan that stay, and the new numbers of their queries.
+void PlanEditor::find_survivors(const Plan& plan, const PlanOrigin& origin, const LiveBatchState& batch) {
+  generations_ = batch.generation_of.data();
+  live_.assign(batch.row_of.size(), 0);
+  new_query_.resize(plan.queries.size());
+  std::int32_t kept = 0;
+  changes_ = 0;
+  for (std::size_t id = 0; id < plan.queries.size(); ++id) {
+    const Query& query = plan.queries[id];
+    const std::size_t slot = at(query.slot);
+    const bool live = batch.row_of[slot] >= 0 && batch.generation_of[slot] == query.generation &&
+                      batch.changed_at[slot] <= origin.changes;
+    if (live) live_[slot] = 1;
+    new_query_[id] = live ? kept++ : kGone;
+    changes_ += !live && query.token == 0 ? 1 : 0;
+  }
+}
+
+void PlanEditor::copy_items(const Plan& plan, Plan& result) {
+  result.queries.clear();
+  for (std::size_t id = 0; id < plan.queries.size(); ++id) {
+    if (new_query_[id] != kGone) result.queries.push_back(plan.queries[id]);
+  }
+  result.items.clear();
+  result.item_queries.clear();
+  result.item_outputs.clear();
+  result.spans.clear();
+  result.masks = plan.masks;
+  result.partials = 0;
+  new_partial_.assign(at(plan.partials), kGone);
+  new_item_.assign(plan.items.size(), kGone);
+  longest_ = 0;
+  for (std::size_t index = 0; index < plan.items.size(); ++index) {
+    const auto before = next(result.items);
+    copy_item(plan, plan.items[index], result);
+    if (next(result.items) > before) new_item_[index] = before;
+  }
+}
+
+void PlanEditor::copy_item(const Plan& plan, const WorkItem& item, Plan& result) {
+  WorkItem copy = item;
+  copy.queries.begin = static_cast<std::int32_t>(result.item_queries.size());
+  copy.spans.begin = static_cast<std::int32_t>(result.spans.size());
+  copy.first_half = 0;
+  for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
+    const std::int32_t query = new_query_[at(plan.item_queries[at(i)])];
+    if (query == kGone) continue;
+    const std::int32_t partial = plan.item_outputs[at(i)];
+    if (partial != kDirect) new_partial_[at(partial)] = result.partials++;
+    result.item_queries.push_back(query);
+    result.item_outputs.push_back(partial == kDirect ? kDirect : new_partial_[at(partial)]);
+    copy.first_half += i - item.queries.begin < item.first_half ? 1 : 0;
+  }
+  copy.queries.end = static_cast<std::int32_t>(result.item_queries.size());
+  if (copy.queries.size() == 0) return;
+  result.items.push_back(copy);
+  const bool all_live = copy.queries.size() == item.queries.size();
+  std::int64_t tokens = 0;
+  for (std::int32_t s = item.spans.begin; s < item.spans.end; ++s) {
+    copy_span(plan, item, plan.spans[at(s)], all_live, result);
+    tokens += plan.spans[at(s)].open_ended() ? 0 : plan.spans[at(s)].end - plan.spans[at(s)].begin;
+  }
+  result.items.back().spans.end = static_cast<std::int32_t>(result.spans.size());
+  longest_ = std::max(longest_, tokens);
+}
+
+/// Adds what is left of a span to the item that is copied last.
+void PlanEditor::copy_span(const Plan& plan, const WorkItem& item, KvSpan span, bool all_live, Plan& result) {
+  if (!is_live(span.slot, span.generation)) {
+    // What moves with a request is its own. All readers share the rest, so any other's table will do.
+    const std::int32_t reader = moves(span) ? kGone : live_reader(plan, item, span);
+    if (reader == kGone) return;
+    const Query& query = plan.queries[at(reader)];
+    span.slot = query.slot;
+    span.generation = query.generation;
+  }
+  if (!all_live) {
+    if (live_reader(plan, item, span) == kGone) return;
+    compress_masks(plan, item, span, result);
+  }
+  result.spans.push_back(span);
+}
+
+/// A query of the old plan that sees a span and stays.
+std::int32_t PlanEditor::live_reader(const Plan& plan, const WorkItem& item, const KvSpan& span) const {
+  for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
+    const std::int32_t query = plan.item_queries[at(i)];
+    if (new_query_[at(query)] == kGone) continue;
+    if (span.mask < 0) return query;
+    for (std::int32_t m = 0; m < masks_of(span); ++m) {
+      if (plan.masks[at(span.mask + m)].test(i - item.queries.begin)) return query;
+    }
+  }
+  return kGone;
+}
+
+/// Gives a span masks over the queries that stay, and marks whether both halves see it.
+void PlanEditor::compress_masks(const Plan& plan, const WorkItem& item, KvSpan& span, Plan& result) {
+  const WorkItem& copy = result.items.back();
+  const std::int32_t count = masks_of(span);
+  const auto first = static_cast<std::int32_t>(result.masks.size());
+  bool halves[2] = {count == 0 && copy.first_half > 0, count == 0 && copy.first_half < copy.queries.size()};
+  for (std::int32_t m = 0; m < count; ++m) {
+    const QueryMask mask = plan.masks[at(span.mask + m)];
+    QueryMask compressed;
+    std::int32_t bit = 0;
+    for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
+      if (new_query_[at(plan.item_queries[at(i)])] == kGone) continue;
+      if (mask.test(i - item.queries.begin)) {
+        compressed.set(bit);
+        halves[bit < copy.first_half ? 0 : 1] = true;
+      }
+      ++bit;
+    }
+    result.masks.push_back(compressed);
+  }
+  if (count > 0) span.mask = first;
+  span.flags &= ~std::uint32_t{kSpanBothHalves};
+  if (copy.first_half > 0 && halves[0] && halves[1]) span.flags |= kSpanBothHalves;
+}
+
+void PlanEditor::copy_merges(const Plan& plan, Plan& result) {
+  result.merge_queries.clear();
+  result.merge_begin.assign(1, 0);
+  result.merge_slots.clear();
+  for (std::size_t i = 0; i < plan.merge_queries.size(); ++i) {
+    const std::int32_t query = new_query_[at(plan.merge_queries[i])];
+    if (query == kGone) continue;
+    for (std::int32_t j = plan.merge_begin[i]; j < plan.merge_begin[i + 1]; ++j) {
+      result.merge_slots.push_back(new_partial_[at(plan.merge_slots[at(j)])]);
+    }
+    result.merge_queries.push_back(query);
+    result.merge_begin.push_back(static_cast<std::int32_t>(result.merge_slots.size()));
+  }
+}
+
+void PlanEditor::copy_schedule(const Plan& plan, Plan& result) {
+  result.schedule.clear();
+  for (const std::int32_t item : plan.schedule) {
+    if (new_item_[at(item)] != kGone) result.schedule.push_back(new_item_[at(item)]);
+  }
+}
+
+/// \return false when one has a draft tree, whose windows are PlanEmitter's to lay out
+bool PlanEditor::add_requests(const LiveBatchState& batch, Plan& result) {
+  const std::int32_t first = next(result.items);
+  for (const std::int32_t slot : batch.slots) {
+    if (live_[at(slot)] != 0) continue;
+    if (batch.drafts[at(slot)] > 0) return false;
+    add_request(batch, slot, result);
+    ++changes_;
+  }
+  // They may be the longest, and those come first.
+  const std::int32_t added = next(result.items) - first;
+  result.schedule.resize(result.items.size());
+  std::move_backward(result.schedule.begin(), result.schedule.end() - added, result.schedule.end());
+  for (std::int32_t i = 0; i < added; ++i) result.schedule[at(i)] = first + i;
+  return true;
+}
+
+/// Items of one request, cut so that none is longer than the longest of the old plan.
+void PlanEditor::add_request(const LiveBatchState& batch, std::int32_t slot, Plan& result) {
+  const std::int32_t length = batch.lengths[at(slot)];
+  const std::uint32_t generation = batch.generation_of[at(slot)];
+  const std::int32_t count = batch.queries[at(slot)];
+  const std::int64_t part_tokens = std::max(longest_, kLeastPart);
+  const auto parts = static_cast<std::int32_t>(std::max<std::int64_t>(1, ceil_div<std::int64_t>(length, part_tokens)));
+  const auto first_query = static_cast<std::int32_t>(result.queries.size());
+  for (std::int32_t token = 0; token < count; ++token) {
+    result.queries.push_back({slot, generation, token, count - 1 - token, token - 1});
+    if (parts == 1) continue;
+    result.merge_queries.push_back(first_query + token);
+    for (std::int32_t part = 0; part < parts; ++part) {
+      result.merge_slots.push_back(result.partials + token * parts + part);
+    }
+    result.merge_begin.push_back(static_cast<std::int32_t>(result.merge_slots.size()));
+  }
+  for (std::int32_t begin = 0; begin < count; begin += tiles_.max_queries()) {
+    const std::int32_t held = std::min(count - begin, tiles_.max_queries());
+    for (std::int32_t part = 0; part < parts; ++part) {
+      const auto from = static_cast<std::int32_t>(part * part_tokens);
+      const bool last = part == parts - 1;
+      const auto to = static_cast<std::int32_t>(last ? 0 : (part + 1) * part_tokens);
+      WorkItem& item = result.items.emplace_back();
+      item.tile = tiles_.tile(held, last ? length - from : part_tokens, 0);
+      item.first_half = tiles_.first_half(item.tile.m, held);
+      item.queries.begin = static_cast<std::int32_t>(result.item_queries.size());
+      for (std::int32_t token = begin; token < begin + held; ++token) {
+        result.item_queries.push_back(first_query + token);
+        result.item_outputs.push_back(parts == 1 ? kDirect : result.partials + token * parts + part);
+      }
+      item.queries.end = static_cast<std::int32_t>(result.item_queries.size());
+      item.spans.begin = static_cast<std::int32_t>(result.spans.size());
+      std::uint32_t flags = last ? kSpanEndFromEnd : kSpanAbsolute;
+      if (item.first_half > 0 && item.first_half < held) flags |= kSpanBothHalves;
+      result.spans.push_back({slot, generation, from, to, -1, flags});
+      item.spans.end = static_cast<std::int32_t>(result.spans.size());
+    }
+  }
+  result.partials += parts == 1 ? 0 : count * parts;
+}
+
+}  // namespace trunkline
