@@ -113,10 +113,14 @@ class LiveBatch {
 };
 
 struct LivePlanOptions {
-  PlanOptions plan;
+  PlanOptions plan = {};
   /// A kept plan is made anew when its longest worker, at live lengths and by the cost model, has grown past so many
   /// times the mean; where it was past the mean already when the plan was made, past so many times of that.
   double growth_limit = 1.1;
+  /// LivePlanner edits its plan for requests that have left and joined, instead of making a new one, until they are
+  /// more than this share of the plan's requests. Edits cost a fraction of a plan; a request that was added reads all
+  /// of its tokens by itself. 0: never.
+  double edit_share = 0;
 };
 
 /// Where the plan of a step came from.
@@ -125,8 +129,8 @@ enum class PlanSource : std::uint8_t {
   kMembership,  ///< made anew: requests joined, left or forked, other tokens are shared, or queries have changed
   kTruncated,   ///< made anew: a request has become too short for the old one
   kGrowth,      ///< made anew: workers have grown apart
-  kEdited,      ///< AsyncPlanner: the new plan is late; the old one, edited for those who left and joined
-  kFlat,        ///< AsyncPlanner: the new plan is late, the old one invalid; a plan without sharing
+  kEdited,      ///< the old one, edited for those who left and joined; its statistics are still the old one's
+  kFlat,        ///< AsyncPlanner: the new plan is late, and the old one can not be edited; a plan without sharing
 };
 const char* name_of(PlanSource source);
 

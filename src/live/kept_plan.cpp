@@ -36,6 +36,9 @@ void check_live_options(const LivePlanOptions& options) {
   if (!(options.growth_limit >= 1)) {
     fail(ErrorCode::kInvalidArgument, "options.growth_limit is ", options.growth_limit, "; it must be >= 1");
   }
+  if (!(options.edit_share >= 0)) {
+    fail(ErrorCode::kInvalidArgument, "options.edit_share is ", options.edit_share, "; it must be >= 0");
+  }
 }
 
 void check_page_size(const LiveBatchState& batch, const AttentionShape& shape) {

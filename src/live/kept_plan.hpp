@@ -27,7 +27,7 @@ bool has_tokens_of(const LiveBatchState& batch, const Plan& plan);
 /// these did no harm.
 bool is_valid(const LiveBatchState& batch, const Plan& plan, PlanOrigin& origin);
 
-/// \throws Error(kInvalidArgument) unless growth_limit is at least 1.
+/// \throws Error(kInvalidArgument) unless growth_limit is at least 1 and edit_share at least 0.
 void check_live_options(const LivePlanOptions& options);
 /// \throws Error(kInvalidArgument) when shape and batch differ in page size.
 void check_page_size(const LiveBatchState& batch, const AttentionShape& shape);

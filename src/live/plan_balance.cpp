@@ -17,9 +17,18 @@ void PlanBalance::reset(const Plan& plan, const Forest& forest) {
   for (const ForestRequest& request : forest.requests) slots = std::max(slots, request.slot + 1);
   planned_.resize(std::max(planned_.size(), at(slots)));
   for (const ForestRequest& request : forest.requests) planned_[at(request.slot)] = request.kv_len;
-  std::int64_t hot_tokens = 0;
-  for (const ForestNode& node : forest.nodes) hot_tokens += node.requests.size() > 1 ? node.tokens() : 0;
-  costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), hot_tokens);
+  hot_tokens_ = 0;
+  for (const ForestNode& node : forest.nodes) hot_tokens_ += node.requests.size() > 1 ? node.tokens() : 0;
+  load(plan);
+}
+
+void PlanBalance::reset_edited(const Plan& plan, std::span<const std::int32_t> lengths) {
+  planned_.assign(lengths.begin(), lengths.end());
+  load(plan);
+}
+
+void PlanBalance::load(const Plan& plan) {
+  costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), hot_tokens_);
   distinct_tokens_ = plan.statistics.kv_tokens_distinct;
   read_tokens_ = plan.statistics.kv_tokens_read;
   loads_.clear();

@@ -23,6 +23,8 @@ class PlanBalance {
 
   /// A new plan, made for this forest. Both may go away before the next call.
   void reset(const Plan& plan, const Forest& forest);
+  /// The plan was edited, at these lengths.
+  void reset_edited(const Plan& plan, std::span<const std::int32_t> lengths);
   /// Whether the longest worker has grown past `limit` times the mean, or where that was more when the plan was new,
   /// past `limit` times of that.
   /// \param lengths live, by slot; of the plan's slots
@@ -37,12 +39,14 @@ class PlanBalance {
     bool both_halves = false;
   };
 
+  void load(const Plan& plan);
   void add_item(const Plan& plan, const WorkItem& item);
   void weigh(std::span<const std::int32_t> lengths);
   std::int32_t harmless_growth(double limit) const;
 
   const MachineProfile* profile_;
   CostModel costs_;
+  std::int64_t hot_tokens_ = 0;
   std::int64_t distinct_tokens_ = 0;
   std::int64_t read_tokens_ = 0;
   std::vector<TaskLoad> loads_;  // [items] when the plan was made
