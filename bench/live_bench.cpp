@@ -2,12 +2,12 @@
 // beside them, in the same run, forest and plan built anew. Prints one JSON object a case.
 //
 //     live_bench [data folder] > bench/results/cpu/live.jsonl
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -76,7 +76,7 @@ class Serving {
     const PagedBatchSize size = paged_batch_size(tree, page_size);
     LiveBatchOptions options;
     options.page_size = page_size;
-    options.num_pages = size.num_pages + size.rows * (2 + kSteps) + 2 * kEvents;
+    options.num_pages = size.num_pages + size.rows * (2 + kSteps) + 10 * kEvents;
     options.expected_requests = static_cast<std::int32_t>(size.rows) + 1;
     options.expected_pages = static_cast<std::int32_t>(size.width) + 2 + kSteps / page_size;
     return options;
@@ -154,6 +154,61 @@ void measure_events(Serving& serving, LivePlanner& planner, nlohmann::ordered_js
   add_timing(row, "fork", fork);
 }
 
+/// The same events, when the plan is edited for them.
+void measure_edits(Serving& serving, const AttentionShape& shape, const MachineProfile& profile,
+                   nlohmann::ordered_json& row) {
+  LivePlanOptions options;
+  options.edit_share = 2.0 / serving.live().rows();  // a join and a leave; then a new plan
+  LivePlanner planner(profile, shape, options);
+  LiveBatch& live = serving.live();
+  std::vector<double> join, leave;
+  for (int i = 0; i < kEvents; ++i) {
+    planner.plan(live);
+    const NewRequest request = serving.relative_of(i % live.rows());
+    RequestId joined;
+    const auto timed = [&](auto&& event, std::vector<double>& samples) {
+      const double us = cli::time_us([&] {
+        event();
+        planner.plan(live);
+      });
+      if (planner.source() == PlanSource::kEdited) samples.push_back(us);
+      validate_plan(planner.plan(live), live.forest());
+    };
+    timed([&] { joined = live.join(request); }, join);
+    timed([&] { live.leave(joined); }, leave);
+    live.leave(live.fork(live.request(0)));  // so that the next plan is a new one
+  }
+  add_timing(row, "edited_join", join);
+  add_timing(row, "edited_leave", leave);
+}
+
+/// What the thread that runs the steps pays when another one plans.
+void measure_async(Serving& serving, const AttentionShape& shape, const MachineProfile& profile,
+                   nlohmann::ordered_json& row) {
+  AsyncPlanner planner(profile, shape);
+  LiveBatch& live = serving.live();
+  std::vector<double> submit, take, late;
+  const auto submit_and_wait = [&] {
+    submit.push_back(cli::time_us([&] { planner.submit(live); }));
+    while (!planner.poll()) std::this_thread::yield();
+  };
+  submit_and_wait();
+  planner.take(live);
+  for (int i = 0; i < kEvents; ++i) {
+    const RequestId joined = live.join(serving.relative_of(i % live.rows()));
+    submit_and_wait();
+    take.push_back(cli::time_us([&] { planner.take(live); }));
+    live.leave(joined);
+    late.push_back(cli::time_us([&] { planner.take(live); }));
+    validate_plan(planner.take(live), live.forest());
+    submit_and_wait();
+    planner.take(live);
+  }
+  add_timing(row, "submit", submit);
+  add_timing(row, "take", take);
+  add_timing(row, "late_take", late);
+}
+
 void measure_rebuild(Serving& serving, const AttentionShape& shape, const MachineProfile& profile,
                      nlohmann::ordered_json& row) {
   const Batch batch = serving.live().batch();
@@ -186,6 +241,8 @@ nlohmann::ordered_json measure(const PlannerCase& input, std::int32_t page_size,
   row["nodes"] = serving.live().forest().nodes.size();
   row["items"] = plan.items.size();
   measure_events(serving, planner, row);
+  measure_edits(serving, shape, profile, row);
+  measure_async(serving, shape, profile, row);
   measure_rebuild(serving, shape, profile, row);
   measure_steps(serving, planner, row);
   row["device"] = cpu_info().model;
