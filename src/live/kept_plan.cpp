@@ -8,11 +8,11 @@
 namespace trunkline {
 namespace {
 
-/// The length that a request needs for a span. Drafts do not count as what is read by position.
-std::int64_t needed_length(const LiveBatchState& batch, const KvSpan& span) {
+/// The length that a request needs for a span. Where its drafts begin matters to the open-ended one alone: it follows
+/// on all that are read by position.
+std::int64_t needed_length(const KvSpan& span) {
   if ((span.flags & kSpanBeginFromEnd) != 0) return 0;
-  if (span.open_ended()) return std::int64_t{span.begin} - span.end;
-  return std::int64_t{span.end} + batch.drafts[static_cast<std::size_t>(span.slot)];
+  return span.open_ended() ? std::int64_t{span.begin} - span.end : span.end;
 }
 
 }  // namespace
@@ -20,7 +20,7 @@ std::int64_t needed_length(const LiveBatchState& batch, const KvSpan& span) {
 bool has_tokens_of(const LiveBatchState& batch, const Plan& plan) {
   return std::all_of(plan.spans.begin(), plan.spans.end(), [&](const KvSpan& span) {
     const std::int32_t length = batch.lengths[static_cast<std::size_t>(span.slot)];
-    return needed_length(batch, span) <= length;
+    return needed_length(span) <= length;
   });
 }
 
