@@ -26,7 +26,7 @@ constexpr int kEvents = 60;
 /// A batch that is served: requests grow by a token a step, with pages as they need them.
 class Serving {
  public:
-  Serving(const PrefixTree& tree, std::int32_t page_size) : live_(options_for(tree, page_size)) {
+  Serving(const PrefixTree& tree, std::int32_t page_size) : live_(options_for(tree, page_size)), page_size_(page_size) {
     const PagedBatch paged = lay_out_pages(tree, page_size, 1);
     next_page_ = static_cast<std::int32_t>(paged.num_pages);
     const Batch batch = paged.view();
@@ -49,7 +49,7 @@ class Serving {
     pages_.clear();
     for (std::size_t row = 0; row < lengths_.size(); ++row) {
       indptr_[row] = static_cast<std::int32_t>(pages_.size());
-      if (lengths_[row] % live_page_size() == 0) pages_.push_back(next_page_++);
+      if (lengths_[row] % page_size_ == 0) pages_.push_back(next_page_++);
       ++lengths_[row];
     }
     indptr_[lengths_.size()] = static_cast<std::int32_t>(pages_.size());
@@ -62,11 +62,11 @@ class Serving {
   NewRequest relative_of(std::int32_t row) {
     const RequestId other = live_.request(row);
     const std::span<const std::int32_t> pages = live_.request_pages(other);
-    const auto full = static_cast<std::size_t>(live_.kv_len(other) / live_page_size());
+    const auto full = static_cast<std::size_t>(live_.kv_len(other) / page_size_);
     request_pages_.assign(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(full));
     request_pages_.push_back(next_page_++);
     NewRequest request;
-    request.kv_len = static_cast<std::int32_t>(full) * live_page_size() + 1;
+    request.kv_len = static_cast<std::int32_t>(full) * page_size_ + 1;
     request.pages = std::span<const std::int32_t>(request_pages_);
     return request;
   }
@@ -81,12 +81,12 @@ class Serving {
     options.expected_pages = static_cast<std::int32_t>(size.width) + 2 + kSteps / page_size;
     return options;
   }
-  std::int32_t live_page_size() const { return live_.batch().pages.page_size(); }
   std::size_t pages_for(std::int32_t tokens) const {
-    return static_cast<std::size_t>((tokens + live_page_size() - 1) / live_page_size());
+    return static_cast<std::size_t>((tokens + page_size_ - 1) / page_size_);
   }
 
   LiveBatch live_;
+  std::int32_t page_size_;
   std::int32_t next_page_ = 0;
   std::vector<std::int32_t> lengths_;
   std::vector<std::int32_t> indptr_;

@@ -40,8 +40,9 @@ bool PlanEditor::edit(const Plan& plan, const PlanOrigin& origin, const LiveBatc
   result.epoch = plan.epoch;
   result.capacity = plan.capacity;
   result.statistics = plan.statistics;
-  copy_items(plan, result);
+  copy_queries(plan, result);
   copy_merges(plan, result);
+  copy_items(plan, result);
   copy_schedule(plan, result);
   if (!add_requests(batch, result) || !has_tokens_of(batch, result) || exceeds_capacity(result)) return false;
   result.statistics.partials = result.partials;
@@ -68,52 +69,94 @@ void PlanEditor::find_survivors(const Plan& plan, const PlanOrigin& origin, cons
   }
 }
 
-void PlanEditor::copy_items(const Plan& plan, Plan& result) {
+void PlanEditor::copy_queries(const Plan& plan, Plan& result) {
   result.queries.clear();
   for (std::size_t id = 0; id < plan.queries.size(); ++id) {
     if (new_query_[id] != kGone) result.queries.push_back(plan.queries[id]);
   }
-  result.items.clear();
-  result.item_queries.clear();
-  result.item_outputs.clear();
-  result.spans.clear();
-  result.masks = plan.masks;
+}
+
+/// Numbers what is left of the partials, query by query.
+void PlanEditor::copy_merges(const Plan& plan, Plan& result) {
+  result.merge_queries.clear();
+  result.merge_begin.assign(1, 0);
+  result.merge_slots.clear();
   result.partials = 0;
-  new_partial_.assign(at(plan.partials), kGone);
-  new_item_.assign(plan.items.size(), kGone);
-  longest_ = 0;
-  for (std::size_t index = 0; index < plan.items.size(); ++index) {
-    const auto before = next(result.items);
-    copy_item(plan, plan.items[index], result);
-    if (next(result.items) > before) new_item_[index] = before;
+  new_partial_.resize(at(plan.partials));
+  for (std::size_t i = 0; i < plan.merge_queries.size(); ++i) {
+    const std::int32_t query = new_query_[at(plan.merge_queries[i])];
+    if (query == kGone) continue;
+    for (std::int32_t j = plan.merge_begin[i]; j < plan.merge_begin[i + 1]; ++j) {
+      new_partial_[at(plan.merge_slots[at(j)])] = result.partials;
+      result.merge_slots.push_back(result.partials++);
+    }
+    result.merge_queries.push_back(query);
+    result.merge_begin.push_back(result.partials);
   }
 }
 
-void PlanEditor::copy_item(const Plan& plan, const WorkItem& item, Plan& result) {
-  WorkItem copy = item;
-  copy.queries.begin = static_cast<std::int32_t>(result.item_queries.size());
-  copy.spans.begin = static_cast<std::int32_t>(result.spans.size());
-  copy.first_half = 0;
+/// Lists get their old lengths first, and are cut to what is left of them.
+void PlanEditor::copy_items(const Plan& plan, Plan& result) {
+  result.items.clear();
+  result.item_queries.resize(plan.item_queries.size());
+  result.item_outputs.resize(plan.item_queries.size());
+  result.spans.clear();
+  result.masks = plan.masks;
+  new_item_.resize(plan.items.size());
+  longest_ = 0;
+  std::int32_t entries = 0;
+  for (std::size_t index = 0; index < plan.items.size(); ++index) {
+    const WorkItem& item = plan.items[index];
+    const Range queries = copy_item_queries(plan, item, entries, result);
+    new_item_[index] = queries.size() == 0 ? kGone : next(result.items);
+    if (queries.size() == 0) continue;
+    copy_item(plan, item, queries, result);
+    entries = queries.end;
+  }
+  result.item_queries.resize(at(entries));
+  result.item_outputs.resize(at(entries));
+}
+
+/// \return where they are, from `begin` on
+Range PlanEditor::copy_item_queries(const Plan& plan, const WorkItem& item, std::int32_t begin, Plan& result) const {
+  std::int32_t* const queries = result.item_queries.data();
+  std::int32_t* const outputs = result.item_outputs.data();
+  std::int32_t end = begin;
   for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
     const std::int32_t query = new_query_[at(plan.item_queries[at(i)])];
     if (query == kGone) continue;
     const std::int32_t partial = plan.item_outputs[at(i)];
-    if (partial != kDirect) new_partial_[at(partial)] = result.partials++;
-    result.item_queries.push_back(query);
-    result.item_outputs.push_back(partial == kDirect ? kDirect : new_partial_[at(partial)]);
-    copy.first_half += i - item.queries.begin < item.first_half ? 1 : 0;
+    queries[end] = query;
+    outputs[end] = partial == kDirect ? kDirect : new_partial_[at(partial)];
+    ++end;
   }
-  copy.queries.end = static_cast<std::int32_t>(result.item_queries.size());
-  if (copy.queries.size() == 0) return;
-  result.items.push_back(copy);
-  const bool all_live = copy.queries.size() == item.queries.size();
+  return {begin, end};
+}
+
+/// Adds what is left of an item. \param queries some, in their new place
+void PlanEditor::copy_item(const Plan& plan, const WorkItem& item, Range queries, Plan& result) {
+  const bool all_live = queries.size() == item.queries.size();
+  WorkItem& copy = result.items.emplace_back(item);
+  copy.queries = queries;
+  copy.spans.begin = static_cast<std::int32_t>(result.spans.size());
+  if (!all_live && item.first_half > 0) copy.first_half = live_queries(plan, item, item.first_half);
   std::int64_t tokens = 0;
   for (std::int32_t s = item.spans.begin; s < item.spans.end; ++s) {
-    copy_span(plan, item, plan.spans[at(s)], all_live, result);
-    tokens += plan.spans[at(s)].open_ended() ? 0 : plan.spans[at(s)].end - plan.spans[at(s)].begin;
+    const KvSpan& span = plan.spans[at(s)];
+    copy_span(plan, item, span, all_live, result);
+    tokens += span.open_ended() ? 0 : span.end - span.begin;
   }
-  result.items.back().spans.end = static_cast<std::int32_t>(result.spans.size());
+  copy.spans.end = static_cast<std::int32_t>(result.spans.size());
   longest_ = std::max(longest_, tokens);
+}
+
+/// Of the first queries of an item, how many stay.
+std::int32_t PlanEditor::live_queries(const Plan& plan, const WorkItem& item, std::int32_t first) const {
+  std::int32_t count = 0;
+  for (std::int32_t i = item.queries.begin; i < item.queries.begin + first; ++i) {
+    count += new_query_[at(plan.item_queries[at(i)])] != kGone ? 1 : 0;
+  }
+  return count;
 }
 
 /// Adds what is left of a span to the item that is copied last.
@@ -169,21 +212,6 @@ void PlanEditor::compress_masks(const Plan& plan, const WorkItem& item, KvSpan& 
   if (count > 0) span.mask = first;
   span.flags &= ~std::uint32_t{kSpanBothHalves};
   if (copy.first_half > 0 && halves[0] && halves[1]) span.flags |= kSpanBothHalves;
-}
-
-void PlanEditor::copy_merges(const Plan& plan, Plan& result) {
-  result.merge_queries.clear();
-  result.merge_begin.assign(1, 0);
-  result.merge_slots.clear();
-  for (std::size_t i = 0; i < plan.merge_queries.size(); ++i) {
-    const std::int32_t query = new_query_[at(plan.merge_queries[i])];
-    if (query == kGone) continue;
-    for (std::int32_t j = plan.merge_begin[i]; j < plan.merge_begin[i + 1]; ++j) {
-      result.merge_slots.push_back(new_partial_[at(plan.merge_slots[at(j)])]);
-    }
-    result.merge_queries.push_back(query);
-    result.merge_begin.push_back(static_cast<std::int32_t>(result.merge_slots.size()));
-  }
 }
 
 void PlanEditor::copy_schedule(const Plan& plan, Plan& result) {

@@ -32,12 +32,15 @@ class PlanEditor {
 
  private:
   void find_survivors(const Plan& plan, const PlanOrigin& origin, const LiveBatchState& batch);
+  void copy_queries(const Plan& plan, Plan& result);
+  void copy_merges(const Plan& plan, Plan& result);
   void copy_items(const Plan& plan, Plan& result);
-  void copy_item(const Plan& plan, const WorkItem& item, Plan& result);
+  Range copy_item_queries(const Plan& plan, const WorkItem& item, std::int32_t begin, Plan& result) const;
+  void copy_item(const Plan& plan, const WorkItem& item, Range queries, Plan& result);
+  std::int32_t live_queries(const Plan& plan, const WorkItem& item, std::int32_t first) const;
   void copy_span(const Plan& plan, const WorkItem& item, KvSpan span, bool all_live, Plan& result);
   void compress_masks(const Plan& plan, const WorkItem& item, KvSpan& span, Plan& result);
   std::int32_t live_reader(const Plan& plan, const WorkItem& item, const KvSpan& span) const;
-  void copy_merges(const Plan& plan, Plan& result);
   void copy_schedule(const Plan& plan, Plan& result);
   bool add_requests(const LiveBatchState& batch, Plan& result);
   void add_request(const LiveBatchState& batch, std::int32_t slot, Plan& result);
@@ -52,10 +55,9 @@ class PlanEditor {
   std::vector<std::uint8_t> live_;              // by slot: its request is in the plan, and stays
   const std::uint32_t* generations_ = nullptr;  // by slot
   std::vector<std::int32_t> new_query_;         // by query of the old plan; -1: gone
-  std::vector<std::int32_t> new_partial_;       // by partial slot of the old plan; -1: gone
+  std::vector<std::int32_t> new_partial_;       // by partial slot of the old plan, of those that stay
   std::vector<std::int32_t> new_item_;          // by item of the old plan; -1: gone
   std::int64_t longest_ = 0;                    // tokens of an item
-  std::int32_t added_items_ = 0;
   std::int32_t changes_ = 0;
 };
 
