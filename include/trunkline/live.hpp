@@ -36,8 +36,8 @@ struct NewRequest {
   std::int32_t kv_len = 0;   ///< tokens in the cache, those of the next step's queries included
   PageIds pages = {};        ///< exactly the pages that hold them: kv_len / page_size, rounded up
   std::int32_t queries = 1;  ///< query tokens of each step, >= 1, and at most kv_len unless that is 0
-  std::span<const std::int32_t> query_parents =
-      {};  ///< [queries] as Batch::query_parents, for a draft tree; empty: a chain
+  /// [queries] as Batch::query_parents, for a draft tree; empty: a chain.
+  std::span<const std::int32_t> query_parents = {};
 };
 
 /// The pages that the rows of a batch get in one step, in the order of the rows.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #include "plan/cut_choice.hpp"
 #include "plan/plan_checks.hpp"
@@ -12,6 +13,7 @@ namespace {
 constexpr std::int32_t kGone = -1;
 // Below this, an item of a new request is not cut: the longest of the old plan may be short.
 constexpr std::int64_t kLeastPart = 1024;
+constexpr std::int64_t kMaxLength = std::numeric_limits<std::int32_t>::max();
 
 std::size_t at(std::int32_t index) {
   return static_cast<std::size_t>(index);
@@ -240,44 +242,53 @@ bool PlanEditor::add_requests(const LiveBatchState& batch, Plan& result) {
 
 /// Items of one request, cut so that none is longer than the longest of the old plan.
 void PlanEditor::add_request(const LiveBatchState& batch, std::int32_t slot, Plan& result) {
-  const std::int32_t length = batch.lengths[at(slot)];
-  const std::uint32_t generation = batch.generation_of[at(slot)];
-  const std::int32_t count = batch.queries[at(slot)];
   const std::int64_t part_tokens = std::max(longest_, kLeastPart);
-  const auto parts = static_cast<std::int32_t>(std::max<std::int64_t>(1, ceil_div<std::int64_t>(length, part_tokens)));
-  const auto first_query = static_cast<std::int32_t>(result.queries.size());
-  for (std::int32_t token = 0; token < count; ++token) {
-    result.queries.push_back({slot, generation, token, count - 1 - token, token - 1});
-    if (parts == 1) continue;
-    result.merge_queries.push_back(first_query + token);
-    for (std::int32_t part = 0; part < parts; ++part) {
-      result.merge_slots.push_back(result.partials + token * parts + part);
-    }
+  NewRequestParts request;
+  request.slot = slot;
+  request.generation = batch.generation_of[at(slot)];
+  request.length = batch.lengths[at(slot)];
+  request.queries = batch.queries[at(slot)];
+  request.first_query = static_cast<std::int32_t>(result.queries.size());
+  request.first_partial = result.partials;
+  request.part_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(part_tokens, kMaxLength));
+  request.parts = std::max(1, ceil_div(request.length, request.part_tokens));
+  add_queries(request, result);
+  for (std::int32_t token = 0; token < request.queries; token += tiles_.max_queries()) {
+    const Range tokens = {token, std::min(request.queries, token + tiles_.max_queries())};
+    for (std::int32_t part = 0; part < request.parts; ++part) add_item(request, tokens, part, result);
+  }
+}
+
+void PlanEditor::add_queries(const NewRequestParts& request, Plan& result) {
+  for (std::int32_t token = 0; token < request.queries; ++token) {
+    result.queries.push_back({request.slot, request.generation, token, request.queries - 1 - token, token - 1});
+    if (request.parts == 1) continue;
+    result.merge_queries.push_back(request.first_query + token);
+    for (std::int32_t part = 0; part < request.parts; ++part)
+      result.merge_slots.push_back(request.partial(token, part));
     result.merge_begin.push_back(static_cast<std::int32_t>(result.merge_slots.size()));
   }
-  for (std::int32_t begin = 0; begin < count; begin += tiles_.max_queries()) {
-    const std::int32_t held = std::min(count - begin, tiles_.max_queries());
-    for (std::int32_t part = 0; part < parts; ++part) {
-      const auto from = static_cast<std::int32_t>(part * part_tokens);
-      const bool last = part == parts - 1;
-      const auto to = static_cast<std::int32_t>(last ? 0 : (part + 1) * part_tokens);
-      WorkItem& item = result.items.emplace_back();
-      item.tile = tiles_.tile(held, last ? length - from : part_tokens, 0);
-      item.first_half = tiles_.first_half(item.tile.m, held);
-      item.queries.begin = static_cast<std::int32_t>(result.item_queries.size());
-      for (std::int32_t token = begin; token < begin + held; ++token) {
-        result.item_queries.push_back(first_query + token);
-        result.item_outputs.push_back(parts == 1 ? kDirect : result.partials + token * parts + part);
-      }
-      item.queries.end = static_cast<std::int32_t>(result.item_queries.size());
-      item.spans.begin = static_cast<std::int32_t>(result.spans.size());
-      std::uint32_t flags = last ? kSpanEndFromEnd : kSpanAbsolute;
-      if (item.first_half > 0 && item.first_half < held) flags |= kSpanBothHalves;
-      result.spans.push_back({slot, generation, from, to, -1, flags});
-      item.spans.end = static_cast<std::int32_t>(result.spans.size());
-    }
+  result.partials += request.parts == 1 ? 0 : request.queries * request.parts;
+}
+
+/// The attention of some of a request's query tokens over a part of its tokens.
+void PlanEditor::add_item(const NewRequestParts& request, Range tokens, std::int32_t part, Plan& result) const {
+  const bool last = part == request.parts - 1;
+  const std::int32_t begin = part * request.part_tokens;
+  WorkItem& item = result.items.emplace_back();
+  item.tile = tiles_.tile(tokens.size(), last ? request.length - begin : request.part_tokens, 0);
+  item.first_half = tiles_.first_half(item.tile.m, tokens.size());
+  item.queries.begin = static_cast<std::int32_t>(result.item_queries.size());
+  for (std::int32_t token = tokens.begin; token < tokens.end; ++token) {
+    result.item_queries.push_back(request.first_query + token);
+    result.item_outputs.push_back(request.parts == 1 ? kDirect : request.partial(token, part));
   }
-  result.partials += parts == 1 ? 0 : count * parts;
+  item.queries.end = static_cast<std::int32_t>(result.item_queries.size());
+  item.spans.begin = static_cast<std::int32_t>(result.spans.size());
+  std::uint32_t flags = last ? kSpanEndFromEnd : kSpanAbsolute;
+  if (item.first_half > 0 && item.first_half < tokens.size()) flags |= kSpanBothHalves;
+  result.spans.push_back({request.slot, request.generation, begin, last ? 0 : begin + request.part_tokens, -1, flags});
+  item.spans.end = static_cast<std::int32_t>(result.spans.size());
 }
 
 }  // namespace trunkline

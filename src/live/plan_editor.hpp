@@ -31,6 +31,20 @@ class PlanEditor {
   std::int32_t changes() const { return changes_; }
 
  private:
+  /// A request that gets queries and items, cut into parts of part_tokens.
+  struct NewRequestParts {
+    std::int32_t slot = 0;
+    std::uint32_t generation = 0;
+    std::int32_t length = 0;
+    std::int32_t queries = 0;
+    std::int32_t first_query = 0;
+    std::int32_t first_partial = 0;
+    std::int32_t part_tokens = 1;
+    std::int32_t parts = 1;
+
+    std::int32_t partial(std::int32_t token, std::int32_t part) const { return first_partial + token * parts + part; }
+  };
+
   void find_survivors(const Plan& plan, const PlanOrigin& origin, const LiveBatchState& batch);
   void copy_queries(const Plan& plan, Plan& result);
   void copy_merges(const Plan& plan, Plan& result);
@@ -44,6 +58,8 @@ class PlanEditor {
   void copy_schedule(const Plan& plan, Plan& result);
   bool add_requests(const LiveBatchState& batch, Plan& result);
   void add_request(const LiveBatchState& batch, std::int32_t slot, Plan& result);
+  static void add_queries(const NewRequestParts& request, Plan& result);
+  void add_item(const NewRequestParts& request, Range tokens, std::int32_t part, Plan& result) const;
   bool is_live(std::int32_t slot, std::uint32_t generation) const {
     const auto index = static_cast<std::size_t>(slot);
     return live_[index] != 0 && generations_[index] == generation;
