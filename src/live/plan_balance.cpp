@@ -84,7 +84,7 @@ void PlanBalance::weigh(std::span<const std::int32_t> lengths) {
   live_ = loads_;
   std::int64_t grown = 0;
   for (const Tail& tail : tails_) {
-    const std::int32_t growth = lengths[at(tail.slot)] - tail.planned;
+    const std::int64_t growth = lengths[at(tail.slot)] - tail.planned;
     TaskLoad& load = live_[at(tail.item)];
     load.tokens += growth;
     load.matrix_tokens += tail.both_halves ? 2 * growth : growth;
