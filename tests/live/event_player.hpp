@@ -27,6 +27,9 @@ struct EventOptions {
 /// Pages go back to the pool when their last request leaves, and are the next to be taken.
 class EventPlayer {
  public:
+  static constexpr std::int64_t kPoolPages = 400;
+  static constexpr std::int64_t kNullPage = 7;
+
   EventPlayer(std::uint64_t seed, const EventOptions& options);
 
   /// One random event, as "fork slot 3". Every sixth is one that must be refused.
