@@ -35,7 +35,7 @@ struct LiveBatchOptions {
 /// A request that joins.
 struct NewRequest {
   std::int32_t kv_len = 0;   ///< tokens in the cache, those of the next step's queries included
-  PageIds pages = {};        ///< exactly the pages that hold them: kv_len / page_size, rounded up
+  PageIds pages = {};        ///< exactly the pages that hold them, ceil(kv_len / page_size); no view of a LiveBatch
   std::int32_t queries = 1;  ///< query tokens of each step, >= 1, and at most kv_len unless that is 0
   /// [queries] as Batch::query_parents, for a draft tree; empty: a chain.
   std::span<const std::int32_t> query_parents = {};
