@@ -26,6 +26,7 @@ bench:
 	cmake --build $(BUILD) -j $(JOBS)
 	python3 bench/run.py --program $(BUILD)/src/cli/trunkline
 	$(BUILD)/bench/planner_bench data > bench/results/cpu/planner.jsonl
+	$(BUILD)/bench/live_bench data > bench/results/cpu/live.jsonl
 	python3 bench/report.py
 
 # The papers' traffic figures: plans alone, some seconds.

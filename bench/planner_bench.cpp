@@ -2,60 +2,21 @@
 // decode batch, at page sizes 16 and 1. Prints one JSON object a case.
 //
 //     planner_bench [data folder] > bench/results/cpu/planner.jsonl
-#include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "cli/batch_file.hpp"
 #include "cli/measure.hpp"
 #include "cli/version.hpp"
 #include "kv/paged_batch.hpp"
-#include "kv/prefix_tree.hpp"
-#include "tree_list.hpp"
+#include "planner_cases.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline {
 namespace {
 
-struct Case {
-  std::string suite;
-  PrefixTree tree;
-};
-
-std::vector<Case> load_cases(const std::filesystem::path& data) {
-  std::vector<Case> cases;
-  for (const char* name : {"pat_kernel_trees", "fasttree_kernel_trees"}) {
-    for (PrefixTree& tree : load_tree_list((data / "synthetic" / (std::string(name) + ".json")).string()))
-      cases.push_back({name, std::move(tree)});
-  }
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(data / "decode_batches")) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  for (const auto& path : files) {
-    for (auto& batch : cli::load_decode_batches(path.string())) cases.push_back({batch.suite, std::move(batch.tree)});
-  }
-  return cases;
-}
-
-// Repeats until 20 ms have passed or 400 repetitions.
-template <class Work>
-cli::Timing repeat(Work&& work, double& fastest) {
-  std::vector<double> samples;
-  double total = 0;
-  while (samples.size() < 5 || (total < 20e3 && samples.size() < 400)) {
-    samples.push_back(cli::time_us(work));
-    total += samples.back();
-  }
-  fastest = *std::min_element(samples.begin(), samples.end());
-  return cli::summarize(std::move(samples));
-}
-
-nlohmann::ordered_json measure(const Case& input, std::int32_t page_size, const MachineProfile& profile) {
+nlohmann::ordered_json measure(const PlannerCase& input, std::int32_t page_size, const MachineProfile& profile) {
   AttentionShape shape{32, 8, 128, page_size, DType::kF16, Device::kCpu};
   const PagedBatch paged = lay_out_pages(input.tree, page_size, 1);
   const Batch batch = paged.view();
@@ -105,7 +66,7 @@ int main(int argc, char** argv) {
   try {
     const std::filesystem::path data = argc > 1 ? argv[1] : "data";
     const trunkline::MachineProfile profile = trunkline::generic_cpu_profile(2);
-    for (const auto& input : trunkline::load_cases(data)) {
+    for (const auto& input : trunkline::load_planner_cases(data)) {
       for (const std::int32_t page_size : {16, 1})
         std::cout << trunkline::measure(input, page_size, profile) << std::endl;
     }

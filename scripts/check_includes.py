@@ -13,11 +13,12 @@ ALLOWED = {
     "machine": {"base"},
     "forest": {"base"},
     "plan": {"base", "machine", "forest"},
-    "exec": {"base", "machine", "forest", "plan"},
-    "kv": {"base", "machine", "forest", "plan", "exec"},
+    "live": {"base", "machine", "forest", "plan"},
+    "exec": {"base", "machine", "forest", "plan", "live"},
+    "kv": {"base", "machine", "forest", "plan", "live", "exec"},
     "report": {"base", "machine", "forest", "plan"},
-    "capi": {"base", "machine", "forest", "plan", "exec"},
-    "cli": {"base", "machine", "forest", "plan", "exec", "kv", "report"},
+    "capi": {"base", "machine", "forest", "plan", "live", "exec"},
+    "cli": {"base", "machine", "forest", "plan", "live", "exec", "kv", "report"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEVICE = re.compile(r"^(cuda|cub/|thrust/|nvtx|torch/|ATen/|c10/)")

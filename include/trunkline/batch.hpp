@@ -17,7 +17,7 @@ using PageIds = std::variant<std::span<const std::int32_t>, std::span<const std:
 /// Token `t` of a row lives in page `ids[t / page_size]`, place `t % page_size`.
 /// A view: the caller keeps the memory alive. Entries past a row's length are never read.
 ///
-/// The three forms that engines use differ only in where a row begins, so they are one type here.
+/// The forms that engines use differ only in where a row begins, so they are one type here.
 class PageTable {
  public:
   PageTable() = default;
@@ -28,6 +28,8 @@ class PageTable {
   static PageTable csr(std::span<const std::int32_t> indptr, PageIds indices, std::int32_t page_size);
   /// SGLang: `req_to_token [pool_rows, width]`, one id a token (page size 1); batch row r is pool row `rows[r]`.
   static PageTable token_level(PageIds req_to_token, std::int64_t width, std::span<const std::int32_t> rows);
+  /// A pool of rows, `ids [pool_rows, width]`; batch row r is pool row `rows[r]`, which need not move when rows do.
+  static PageTable pooled(PageIds ids, std::int64_t width, std::span<const std::int32_t> rows, std::int32_t page_size);
   /// csr and token_level in device memory, of which the host checks sizes alone; kernels keep to the ids' extent. A
   /// dense table in device memory is made by dense().
   static PageTable csr_on_device(std::span<const std::int32_t> indptr, PageIds indices, std::int32_t page_size);
@@ -45,7 +47,8 @@ class PageTable {
     return indptr_ != nullptr ? std::int64_t{indptr_[row + 1]} - indptr_[row] : width_;
   }
   const PageIds& ids() const { return ids_; }
-  /// What tells the forms apart, for code that finds rows elsewhere: null but for CSR, null but for token-level.
+  /// What tells the forms apart, for code that finds rows elsewhere: null but for CSR, null but for token-level and
+  /// pooled.
   const std::int32_t* indptr() const { return indptr_; }
   const std::int32_t* row_map() const { return row_map_; }
   std::int64_t width() const { return width_; }
@@ -56,10 +59,12 @@ class PageTable {
   }
 
  private:
+  static PageTable mapped(PageIds ids, const char* name, std::int64_t width, std::span<const std::int32_t> rows);
+
   PageIds ids_;
   const std::int32_t* indptr_ = nullptr;   // CSR only, [rows + 1]
-  const std::int32_t* row_map_ = nullptr;  // token-level only, [rows]
-  std::int64_t width_ = 0;                 // dense and token-level
+  const std::int32_t* row_map_ = nullptr;  // token-level and pooled, [rows]
+  std::int64_t width_ = 0;                 // all but CSR
   std::int32_t rows_ = 0;
   std::int32_t page_size_ = 0;
 };

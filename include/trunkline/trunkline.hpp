@@ -7,6 +7,7 @@
 #include "trunkline/cuda.hpp"
 #include "trunkline/error.hpp"         // IWYU pragma: export
 #include "trunkline/forest.hpp"        // IWYU pragma: export
+#include "trunkline/live.hpp"          // IWYU pragma: export
 #include "trunkline/machine.hpp"       // IWYU pragma: export
 #include "trunkline/plan.hpp"          // IWYU pragma: export
 #include "trunkline/profile_file.hpp"  // IWYU pragma: export

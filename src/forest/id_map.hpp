@@ -19,6 +19,25 @@ class IdMap {
     shift_ = 64 - std::countr_zero(cells_.size());
   }
 
+  /// The number of (scope, id); -1 when there is none.
+  std::int32_t find(std::int32_t scope, std::int64_t id) const { return cells_[place_of(scope, id)].value; }
+
+  /// Forgets (scope, id), if there is such an entry.
+  void erase(std::int32_t scope, std::int64_t id) {
+    const std::size_t mask = cells_.size() - 1;
+    std::size_t hole = place_of(scope, id);
+    // Entries behind the hole move up where their probes began at it or before, so that probes need no marks of what
+    // was erased.
+    for (std::size_t at = (hole + 1) & mask; cells_[hole].value != kEmpty && cells_[at].value != kEmpty;
+         at = (at + 1) & mask) {
+      const std::size_t home = hash(cells_[at].scope, cells_[at].id) >> shift_;
+      if (((at - home) & mask) < ((at - hole) & mask)) continue;
+      cells_[hole] = cells_[at];
+      hole = at;
+    }
+    cells_[hole] = Cell{};
+  }
+
   /// The number of (scope, id), which is set to `fresh` if there was none. The reference lives until reset().
   std::int32_t& find_or_add(std::int32_t scope, std::int64_t id, std::int32_t fresh) {
     const std::size_t mask = cells_.size() - 1;
@@ -42,6 +61,14 @@ class IdMap {
   static std::uint64_t hash(std::int32_t scope, std::int64_t id) {
     const auto mixed = static_cast<std::uint64_t>(id) ^ (std::uint64_t{static_cast<std::uint32_t>(scope)} << 32);
     return (mixed ^ (mixed >> 29)) * 0x9E3779B97F4A7C15u;
+  }
+
+  /// Where the entry is, or would be.
+  std::size_t place_of(std::int32_t scope, std::int64_t id) const {
+    const std::size_t mask = cells_.size() - 1;
+    std::size_t at = hash(scope, id) >> shift_;
+    while (cells_[at].value != kEmpty && (cells_[at].id != id || cells_[at].scope != scope)) at = (at + 1) & mask;
+    return at;
   }
 
   std::vector<Cell> cells_;

@@ -1,4 +1,4 @@
-// The three forms of a page table, checked when they are made: whoever holds a table may read any row up to its
+// The forms of a page table, checked when they are made: whoever holds a table may read any row up to its
 // capacity.
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +59,15 @@ std::int32_t checked_csr_rows(std::span<const std::int32_t> indptr) {
   return rows;
 }
 
+void check_row_map(std::span<const std::int32_t> rows, const PageIds& ids, const char* name, std::int64_t width) {
+  const std::int64_t pool_rows = width > 0 ? checked_size(ids, name) / width : 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r] < 0 || rows[r] >= pool_rows) {
+      fail(ErrorCode::kOutOfRange, "rows[", r, "] is ", rows[r], "; ", name, " has ", pool_rows, " rows");
+    }
+  }
+}
+
 }  // namespace
 
 PageTable PageTable::dense(PageIds ids, std::int32_t rows, std::int64_t width, std::int32_t page_size) {
@@ -101,19 +110,29 @@ PageTable PageTable::csr_on_device(std::span<const std::int32_t> indptr, PageIds
 
 PageTable PageTable::token_level(PageIds req_to_token, std::int64_t width, std::span<const std::int32_t> rows) {
   const PageTable table = token_level_on_device(req_to_token, width, rows);
-  const std::int64_t pool_rows = width > 0 ? checked_size(req_to_token, "req_to_token") / width : 0;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r] < 0 || rows[r] >= pool_rows) {
-      fail(ErrorCode::kOutOfRange, "rows[", r, "] is ", rows[r], "; req_to_token has ", pool_rows, " rows");
-    }
-  }
+  check_row_map(rows, req_to_token, "req_to_token", width);
+  return table;
+}
+
+PageTable PageTable::pooled(PageIds ids, std::int64_t width, std::span<const std::int32_t> rows,
+                            std::int32_t page_size) {
+  check_page_size(page_size);
+  PageTable table = mapped(ids, "ids", width, rows);
+  check_row_map(rows, ids, "ids", width);
+  table.page_size_ = page_size;
   return table;
 }
 
 PageTable PageTable::token_level_on_device(PageIds req_to_token, std::int64_t width,
                                            std::span<const std::int32_t> rows) {
+  PageTable table = mapped(req_to_token, "req_to_token", width, rows);
+  table.page_size_ = 1;
+  return table;
+}
+
+PageTable PageTable::mapped(PageIds ids, const char* name, std::int64_t width, std::span<const std::int32_t> rows) {
   check_width(width);
-  const std::int64_t size = checked_size(req_to_token, "req_to_token");
+  const std::int64_t size = checked_size(ids, name);
   if (rows.data() == nullptr && !rows.empty()) {
     fail(ErrorCode::kInvalidArgument, "rows is null but has ", rows.size(), " entries");
   }
@@ -121,15 +140,13 @@ PageTable PageTable::token_level_on_device(PageIds req_to_token, std::int64_t wi
     fail(ErrorCode::kInvalidArgument, "rows has ", rows.size(), " entries; at most ", kMaxLength);
   }
   if ((width > 0 ? size / width * width : 0) != size) {
-    fail(ErrorCode::kInvalidArgument, "req_to_token has ", size, " entries; not a whole number of rows of width ",
-         width);
+    fail(ErrorCode::kInvalidArgument, name, " has ", size, " entries; not a whole number of rows of width ", width);
   }
   PageTable table;
-  table.ids_ = req_to_token;
+  table.ids_ = ids;
   table.row_map_ = rows.data();
   table.width_ = width;
   table.rows_ = static_cast<std::int32_t>(rows.size());
-  table.page_size_ = 1;
   return table;
 }
 

@@ -52,6 +52,23 @@ TEST(PageTable, TokenLevelRowsAreLookedUp) {
   EXPECT_EQ(table.id(2, 0), 5);
 }
 
+TEST(PageTable, PooledRowsAreLookedUpAndHavePages) {
+  const Ids ids = {1, 2, 3, 4, 5, 6};
+  const Ids rows = {2, 0};
+  const PageTable table = PageTable::pooled(view(ids), 2, rows, 16);
+  EXPECT_EQ(table.rows(), 2);
+  EXPECT_EQ(table.page_size(), 16);
+  EXPECT_EQ(table.row_capacity(0), 2);
+  EXPECT_EQ(table.id(0, 1), 6);
+  EXPECT_EQ(table.id(1, 0), 1);
+  expect_error(ErrorCode::kInvalidArgument, "page_size is 0", [&] { PageTable::pooled(view(ids), 2, rows, 0); });
+  expect_error(ErrorCode::kInvalidArgument, "ids has 6 entries; not a whole number of rows of width 4",
+               [&] { PageTable::pooled(view(ids), 4, rows, 16); });
+  const Ids outside = {0, 3};
+  expect_error(ErrorCode::kOutOfRange, "rows[1] is 3; ids has 3 rows",
+               [&] { PageTable::pooled(view(ids), 2, outside, 16); });
+}
+
 TEST(PageTable, RefusesBadDenseTables) {
   const Ids ids(10);
   const auto code = ErrorCode::kInvalidArgument;

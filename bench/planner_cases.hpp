@@ -1,0 +1,37 @@
+// What planning is timed on.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/measure.hpp"
+#include "kv/prefix_tree.hpp"
+
+namespace trunkline {
+
+struct PlannerCase {
+  std::string suite;
+  PrefixTree tree;
+};
+
+/// The 20 trees of PAT's benchmark, the 15 of FastTree's, and every decode batch.
+/// \param data the data folder
+std::vector<PlannerCase> load_planner_cases(const std::filesystem::path& data);
+
+/// Times that host work takes, in microseconds: repeats it until 20 ms have passed or 400 repetitions.
+template <class Work>
+cli::Timing repeat(Work&& work, double& fastest) {
+  std::vector<double> samples;
+  double total = 0;
+  while (samples.size() < 5 || (total < 20e3 && samples.size() < 400)) {
+    samples.push_back(cli::time_us(work));
+    total += samples.back();
+  }
+  fastest = *std::min_element(samples.begin(), samples.end());
+  return cli::summarize(std::move(samples));
+}
+
+}  // namespace trunkline

@@ -1,0 +1,152 @@
+#include <utility>
+
+#include "live/plan_editor.hpp"
+#include "live/plan_worker.hpp"
+#include "plan/plan_checks.hpp"
+#include "trunkline/live.hpp"
+
+namespace trunkline {
+namespace {
+
+PlanOptions flat_options(const PlanOptions& options) {
+  PlanOptions flat;
+  flat.policy = Policy::kFlat;
+  flat.capacity = options.capacity;
+  flat.policies = options.policies;
+  flat.tile = options.tile;
+  return flat;
+}
+
+}  // namespace
+
+struct AsyncPlanner::State {
+  State(MachineProfile profile, const AttentionShape& given, const LivePlanOptions& chosen)
+      : shape(given),
+        options(chosen),
+        flat_planner(profile),
+        worker(std::move(profile), given, chosen.plan),
+        editor(flat_planner.profile(), options.plan),
+        current(std::make_unique<MadePlan>(flat_planner.profile())),
+        edited(std::make_unique<MadePlan>(flat_planner.profile())) {}
+
+  bool is_current_valid(const LiveBatchState& batch) {
+    return has_plan && is_valid(batch, current->plan, current->origin);
+  }
+  PlanSource judge(const LiveBatchState& batch);
+  void accept_newest(const LiveBatchState& batch, PlanSource& source);
+  bool edit(const LiveBatchState& batch);
+  void make_flat(LiveBatch& batch);
+
+  AttentionShape shape;
+  LivePlanOptions options;
+  Planner flat_planner;
+  PlanWorker worker;
+  PlanEditor editor;
+  std::unique_ptr<MadePlan> current;
+  std::unique_ptr<MadePlan> edited;  // the next edited plan
+  bool has_plan = false;             // current is one
+  bool provisional = false;          // current was edited, or is flat for want of another
+  std::uint64_t asked_sharing = 0;   // of the last job
+  std::uint64_t taken = 0;           // the last job whose plan was taken
+  PlanSource source = PlanSource::kKept;
+  PlanCounts counts;
+};
+
+/// Whether the present plan will do for the next step, or why not.
+PlanSource AsyncPlanner::State::judge(const LiveBatchState& batch) {
+  if (!has_plan || provisional || current->origin.sharing != batch.sharing) return PlanSource::kMembership;
+  if (!is_current_valid(batch)) return PlanSource::kTruncated;
+  return current->balance.outgrown(batch.lengths, options.growth_limit) ? PlanSource::kGrowth : PlanSource::kKept;
+}
+
+/// Takes the newest plan, where it is valid, or where the present one is not either: then it is the better one to edit.
+void AsyncPlanner::State::accept_newest(const LiveBatchState& batch, PlanSource& from) {
+  std::unique_ptr<MadePlan>* const newest = worker.take();
+  if (newest == nullptr) return;
+  MadePlan& made = **newest;
+  taken = made.number;
+  if (made.error) {
+    if (made.origin.sharing == batch.sharing) throw Error(*made.error);
+    return;
+  }
+  const bool valid = is_valid(batch, made.plan, made.origin);
+  if (!valid && is_current_valid(batch)) return;
+  std::swap(current, *newest);
+  has_plan = true;
+  provisional = !valid;
+  if (valid) from = current->reason;
+}
+
+bool AsyncPlanner::State::edit(const LiveBatchState& batch) {
+  if (!has_plan || !editor.edit(current->plan, current->origin, batch, edited->plan)) return false;
+  edited->origin = origin_of(batch);
+  std::swap(current, edited);
+  provisional = true;
+  return true;
+}
+
+void AsyncPlanner::State::make_flat(LiveBatch& batch) {
+  has_plan = false;
+  current->plan = flat_planner.plan(batch.forest(), shape, flat_options(options.plan));
+  current->origin = origin_of(state_of(batch));
+  has_plan = true;
+  provisional = true;
+}
+
+AsyncPlanner::AsyncPlanner(MachineProfile profile, const AttentionShape& shape, const LivePlanOptions& options) {
+  check_shape(shape);
+  check_options(options.plan);
+  check_live_options(options);
+  state_ = std::make_unique<State>(std::move(profile), shape, options);
+}
+
+AsyncPlanner::~AsyncPlanner() = default;
+
+bool AsyncPlanner::submit(LiveBatch& batch) {
+  State& state = *state_;
+  const LiveBatchState& live = state_of(batch);
+  check_page_size(live, state.shape);
+  const PlanSource reason = state.judge(live);
+  if (reason == PlanSource::kKept) return false;
+  const bool underway = state.taken < state.worker.submitted();
+  if (underway && state.asked_sharing == live.sharing) return false;
+  PlanJob& job = state.worker.draft();
+  job.reason = reason;
+  job.origin = origin_of(live);
+  job.forest = batch.forest();
+  state.asked_sharing = live.sharing;
+  state.worker.submit();
+  return true;
+}
+
+bool AsyncPlanner::poll() const {
+  return state_->worker.idle();
+}
+
+const Plan& AsyncPlanner::take(LiveBatch& batch) {
+  State& state = *state_;
+  const LiveBatchState& live = state_of(batch);
+  check_page_size(live, state.shape);
+  PlanSource source = PlanSource::kKept;
+  state.accept_newest(live, source);
+  if (!state.is_current_valid(live)) {
+    source = PlanSource::kEdited;
+    if (!state.edit(live)) {
+      source = PlanSource::kFlat;
+      state.make_flat(batch);
+    }
+  }
+  state.source = source;
+  count(source, state.counts);
+  return state.current->plan;
+}
+
+PlanSource AsyncPlanner::source() const {
+  return state_->source;
+}
+
+const PlanCounts& AsyncPlanner::counts() const {
+  return state_->counts;
+}
+
+}  // namespace trunkline
