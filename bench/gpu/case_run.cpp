@@ -20,7 +20,7 @@ constexpr int kPlanRepeats = 15;
 constexpr int kHostWarmUps = 3;
 constexpr int kRecordedReplays = 5;
 
-// All suites have this head size, on which alone the choice of kernels and the profile depend.
+// All suites have this head size, on which alone a kind of kernels' profile depends.
 constexpr AttentionShape kSuitesShape{32, 8, 128, 16, DType::kF16, Device::kCuda};
 
 // P is rounded to the element type before it meets V: 2^-12 (f16) or 2^-9 (bf16) of outputs that are seldom above 4.
@@ -61,13 +61,13 @@ double span_us(const std::vector<CudaTaskTime>& tasks) {
 
 }  // namespace
 
-Machine::Machine(int threads, CudaKernels wanted)
+Machine::Machine(int threads, CudaKernels of)
     : workers(threads),
       device(cuda_device_info(0)),
-      planner(cuda_profile(0, kSuitesShape, wanted)),
+      planner(cuda_profile(0, kSuitesShape, of)),
       stream(),
       timer(),
-      kernels(cuda_kernels(0, kSuitesShape, wanted)) {}
+      kernels(of) {}
 
 CudaExecutor& Machine::executor(ForwardMode forward, MergeMode merge) {
   const auto key = std::pair(forward, merge);

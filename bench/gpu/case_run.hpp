@@ -28,7 +28,8 @@ struct Machine {
   cli::ReplayTimer timer;
 
   CudaKernels kernels;  // never kAuto
-  /// \param threads that make tensors and check. \throws Error where CUDA cannot be used.
+  /// \param threads that make tensors and check \param kernels of all runs, not kAuto
+  /// \throws Error where CUDA cannot be used, or the device cannot run them.
   Machine(int threads, CudaKernels kernels);
   /// \throws Error(kUnsupported) where the device cannot run them.
   CudaExecutor& executor(ForwardMode forward, MergeMode merge);

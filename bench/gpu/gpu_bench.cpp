@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <iostream>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -79,10 +80,14 @@ int run_all(const Options& options) {
   }
   const auto start = std::chrono::steady_clock::now();
   const Recorded recorded(options.recorded);
-  Machine machine(options.threads, options.kernels);
+  std::map<CudaKernels, Machine> machines;  // of each kind of kernels that cases take
   bool right = true;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (!too_large(cases[i])) right = run_case(machine, cases[i], options, recorded) && right;
+    if (!too_large(cases[i])) {
+      const CudaKernels kernels = cuda_kernels(0, cases[i].shape, options.kernels);
+      Machine& machine = machines.try_emplace(kernels, options.threads, kernels).first->second;
+      right = run_case(machine, cases[i], options, recorded) && right;
+    }
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     if (options.seconds > 0 && passed.count() > options.seconds && i + 1 < cases.size()) {
       std::cerr << "gpu_bench: " << options.seconds << " seconds have passed; " << cases.size() - i - 1 << " of "

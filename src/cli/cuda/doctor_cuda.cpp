@@ -31,8 +31,10 @@ CudaDetails cuda_details(std::int32_t device) {
   const std::int32_t major = cuda_device_info(device).major;
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     for (const std::int32_t head_dim : {64, 128, 256}) {
-      const cuda::KernelFamily* const family = cuda::find_family(CudaKernels::kAuto, major, dtype, head_dim);
-      if (family != nullptr) details.kernels.push_back(facts_of(*family, dtype, head_dim));
+      for (const cuda::KernelFamily& family : cuda::kernel_families()) {
+        const bool runs = cuda::find_family(family.kernels, major, dtype, head_dim, 1) != nullptr;
+        if (runs) details.kernels.push_back(facts_of(family, dtype, head_dim));
+      }
     }
   }
   return details;

@@ -20,7 +20,8 @@ struct KernelFamily {
   CudaKernels kernels;
   std::int32_t least_major;  ///< compute capability
   std::int32_t most_major;
-  std::int32_t half_rows;  ///< MachineProfile::half_rows of its tiles
+  std::int32_t half_rows;     ///< MachineProfile::half_rows of its tiles
+  std::int32_t page_quantum;  ///< `auto` takes it where pages are a multiple of so many tokens
   bool (*supports)(DType dtype, std::int32_t head_dim);
   std::vector<TileShape> (*tiles)(std::int32_t head_dim);
   std::vector<KernelFacts> (*facts)(DType dtype, std::int32_t head_dim);
@@ -34,8 +35,9 @@ struct KernelFamily {
 std::span<const KernelFamily> kernel_families();
 
 /// Of those that a device of compute capability `major` runs, the first that has kernels for a type and head dimension.
-/// \param wanted one family alone, or kAuto \return null where there is none
-const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim);
+/// \param wanted one family, whatever the page size, or kAuto \return null where there is none
+const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim,
+                                std::int32_t page_size);
 
 /// Whether there is one for a shape, with the reason why not.
 Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape);

@@ -96,7 +96,7 @@ namespace cuda {
 
 Support supports_shape(const AttentionShape& shape) {
   if (shape.dtype == DType::kF32) return {false, "dtype is f32; supported on cuda: f16, bf16"};
-  if (find_family(CudaKernels::kPortable, kLeastMajor, shape.dtype, shape.head_dim) == nullptr) {
+  if (find_family(CudaKernels::kPortable, kLeastMajor, shape.dtype, shape.head_dim, shape.page_size) == nullptr) {
     return {false, concat("no CUDA kernel is compiled for ", name_of(shape.dtype), " and head_dim ", shape.head_dim)};
   }
   const CudaStatus status = cuda_status();

@@ -87,62 +87,78 @@ class RowCopier {
     times.worker = static_cast<std::int32_t>(blockIdx.x);
   }
 
-  // The stage's slices that boxes do not bring. Tokens that no query sees are not read: what lies there may be NaN,
-  // which a weight of zero does not hide.
+  // The stage's slices that boxes do not bring; of all at once, a lane for each token of two. Tokens that no query sees
+  // are not read: what lies there may be NaN, which a weight of zero does not hide.
   __device__ __forceinline__ bool fill_stage(const StageRecord& record, StageFlags flags, const TaskInfo& task) const {
     if (!flags.by_row()) return false;
 #pragma unroll 1
-    for (int i = 0; i < kSlices; ++i) {
-      if (!flags.by_row(i)) continue;
-      const SliceRecord& slice = record.slices[i];
-      std::uint32_t seen = slice.count > 0 && flags.seen(i) ? 0xFFFF : 0;
-      if (flags.by_token(i)) seen = see_tokens(slice, task, i);
-      copy<kSliceTokens>(row_address(slice, task.head, seen), seen,
-                         shared_address(records_.slot()) + static_cast<std::uint32_t>(i * kSliceBytes));
+    for (int first = 0; first < kStageTokens; first += kRowsOfCopy) {
+      const int number = (first + lane_) / kSliceTokens;
+      const int token = lane_ % kSliceTokens;
+      const SliceRecord& slice = record.slices[number];
+      bool seen = false;
+      if (flags.by_token(number)) {
+        seen = see_token(record, number, token, task);
+      } else if (flags.by_row(number)) {
+        seen = slice.count > 0 && flags.seen(number);
+      }
+      const std::byte* const row = seen ? row_address(slice, task.head, token) : cache();
+      copy<kRowsOfCopy>(row, __ballot_sync(kWholeWarp, seen),
+                        shared_address(records_.slot()) + static_cast<std::uint32_t>(first * kRowBytes),
+                        __ballot_sync(kWholeWarp, flags.by_row(number)));
     }
     return true;
   }
 
-  // Lane i has token i of the slice. \return bit i: some query sees token i
-  __device__ __forceinline__ std::uint32_t see_tokens(const SliceRecord& slice, const TaskInfo& task,
-                                                      int number) const {
+  // A token of a slice of which queries see some only. \return whether some query sees it
+  __device__ __forceinline__ bool see_token(const StageRecord& record, int number, int token,
+                                            const TaskInfo& task) const {
+    const SliceRecord& slice = record.slices[number];
     const QueryHalves halves(task.queries, task.halves == 2 ? task.first_query[1] : 0);
-    QuerySet visible{{0, 0}};
-    if (lane_ < slice.count) {
-      visible = mask_at(args_.plan, slice.mask < 0 ? -1 : slice.mask + std::int64_t{slice.mask_stride} * lane_);
-      visible = halves.within(visible);
-      if (slice.limited != 0) visible = after(visible, slice.position + lane_, task.limit);
+    QuerySet visible{{0, 0}};  // by half
+    if (token < slice.count) {
+      if (slice.mask_stride != 0) {
+        visible = halves.by_half(mask_at(args_.plan, slice.mask + std::int64_t{slice.mask_stride} * token));
+      } else {
+#pragma unroll
+        for (int half = 0; half < kGroups; ++half) {
+          const auto& words = record.visible[half];
+          visible.words[half] = words[0][number] | std::uint64_t{words[1][number]} << 32;
+        }
+      }
+      if (slice.limited != 0) visible = after(visible, slice.position + token, halves, task.limit);
     }
-    if (copier_ == 0 && lane_ < kSliceTokens) {
-      const QuerySet by_half = halves.by_half(visible);
+    if (copier_ == 0) {
       TokenMasks& masks = shared_.tokens[records_.slot_number()];
 #pragma unroll
       for (int half = 0; half < kGroups; ++half)
-        masks.visible[half][kSliceTokens * number + lane_] = by_half.words[half];
+        masks.visible[half][kSliceTokens * number + token] = visible.words[half];
     }
-    return __ballot_sync(kWholeWarp, !visible.empty());
+    return !visible.empty();
   }
 
-  // Of the slice's lane-th token; the cache's first where it is not to be read.
-  __device__ __forceinline__ const std::byte* row_address(const SliceRecord& slice, int head,
-                                                          std::uint32_t seen) const {
+  // The copier's.
+  __device__ __forceinline__ const std::byte* cache() const {
+    return static_cast<const std::byte*>(copier_ == 0 ? args_.layer.k : args_.layer.v);
+  }
+  __device__ __forceinline__ const std::byte* row_address(const SliceRecord& slice, int head, int token) const {
     const CacheStrides& strides = copier_ == 0 ? args_.layer.k_strides : args_.layer.v_strides;
-    const auto* row = static_cast<const std::byte*>(copier_ == 0 ? args_.layer.k : args_.layer.v);
-    if ((seen >> lane_ & 1) == 0) return row;
-    const std::int32_t position = slice.position + lane_;
+    const std::int32_t position = slice.position + token;
     std::int64_t page = slice.page;
     if (args_.pages.page_size % kSliceTokens != 0) page = page_id(args_.pages, page + places_.page_of(position));
-    return row + 2 * (head * strides.head + page * strides.page + places_.place_of(position) * strides.token);
+    return cache() + 2 * (head * strides.head + page * strides.page + places_.place_of(position) * strides.token);
   }
 
   // Rows of 256 bytes. \param row of lane i: the i-th's address \param seen bit i: row i is to be read; else it is zero
-  // \param to where the first goes in its slot
+  // \param to where the first goes in its slot \param written bit i: row i is to be written at all, as is its neighbour
   template <int kRows>
-  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, std::uint32_t to) const {
+  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, std::uint32_t to,
+                                       std::uint32_t written = ~0u) const {
     const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
     const int chunk = lane_ % kLanesOfRow;
 #pragma unroll 4
     for (int i = 0; i < kRows; i += kRowsAtOnce) {
+      if ((written >> i & 1) == 0) continue;
       const int from = i + lane_ / kLanesOfRow;
       const auto* at = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
       copy_async_or_zero(to + chunk_offset(from, chunk), at, (seen >> from & 1) != 0);

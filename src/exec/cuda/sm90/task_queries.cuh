@@ -78,14 +78,16 @@ __device__ __forceinline__ std::int32_t least_limit(const QuerySet& set, const s
   return least_of_set;
 }
 
-/// Those of a set that come after a position.
-__device__ __forceinline__ QuerySet after(const QuerySet& set, std::int32_t position, const std::int32_t* limits) {
+/// Those of a set, by half, that come after a position.
+__device__ __forceinline__ QuerySet after(const QuerySet& set, std::int32_t position, const QueryHalves& halves,
+                                          const std::int32_t* limits) {
   QuerySet reached = set;
 #pragma unroll
-  for (int word = 0; word < 2; ++word) {
-    for (std::uint64_t rest = set.words[word]; rest != 0; rest &= rest - 1) {
+  for (int half = 0; half < kGroups; ++half) {
+    const std::int32_t* of_half = limits + halves.first_of(half);
+    for (std::uint64_t rest = set.words[half]; rest != 0; rest &= rest - 1) {
       const std::uint64_t query = rest & (~rest + 1);
-      if (position >= limits[64 * word + __ffsll(static_cast<long long>(rest)) - 1]) reached.words[word] &= ~query;
+      if (position >= of_half[__ffsll(static_cast<long long>(rest)) - 1]) reached.words[half] &= ~query;
     }
   }
   return reached;
