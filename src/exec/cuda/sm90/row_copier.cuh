@@ -87,38 +87,36 @@ class RowCopier {
     times.worker = static_cast<std::int32_t>(blockIdx.x);
   }
 
-  // The stage's slices that boxes do not bring; of all at once, a lane for each token of two. Tokens that no query sees
-  // are not read: what lies there may be NaN, which a weight of zero does not hide.
+  // The stage's slices that boxes do not bring. Tokens that no query sees are not read: what lies there may be NaN,
+  // which a weight of zero does not hide.
   __device__ __forceinline__ bool fill_stage(const StageRecord& record, StageFlags flags, const TaskInfo& task) const {
     if (!flags.by_row()) return false;
+    const bool strided = args_.pages.page_size % kSliceTokens == 0;  // a slice's tokens lie in one page
 #pragma unroll 1
-    for (int first = 0; first < kStageTokens; first += kRowsOfCopy) {
-      const int number = (first + lane_) / kSliceTokens;
-      const int token = lane_ % kSliceTokens;
-      const SliceRecord& slice = record.slices[number];
-      bool seen = false;
-      if (flags.by_token(number)) {
-        seen = see_token(record, number, token, task);
-      } else if (flags.by_row(number)) {
-        seen = slice.count > 0 && flags.seen(number);
+    for (int i = 0; i < kSlices; ++i) {
+      if (!flags.by_row(i)) continue;
+      const SliceRecord& slice = record.slices[i];
+      std::uint32_t seen = slice.count > 0 && flags.seen(i) ? 0xFFFF : 0;
+      if (flags.by_token(i)) seen = see_tokens(record, i, task);
+      const std::uint32_t to = shared_address(records_.slot()) + static_cast<std::uint32_t>(i * kSliceBytes);
+      if (strided) {
+        copy_slice(row_address(slice, task.head, 0), seen, to);
+      } else {
+        copy<kSliceTokens>((seen >> lane_ & 1) != 0 ? row_address(slice, task.head, lane_) : cache(), seen, to);
       }
-      const std::byte* const row = seen ? row_address(slice, task.head, token) : cache();
-      copy<kRowsOfCopy>(row, __ballot_sync(kWholeWarp, seen),
-                        shared_address(records_.slot()) + static_cast<std::uint32_t>(first * kRowBytes),
-                        __ballot_sync(kWholeWarp, flags.by_row(number)));
     }
     return true;
   }
 
-  // A token of a slice of which queries see some only. \return whether some query sees it
-  __device__ __forceinline__ bool see_token(const StageRecord& record, int number, int token,
-                                            const TaskInfo& task) const {
+  // Lane i has token i of a slice of which queries see some only. \return bit i: some query sees token i
+  __device__ __forceinline__ std::uint32_t see_tokens(const StageRecord& record, int number,
+                                                      const TaskInfo& task) const {
     const SliceRecord& slice = record.slices[number];
     const QueryHalves halves(task.queries, task.halves == 2 ? task.first_query[1] : 0);
     QuerySet visible{{0, 0}};  // by half
-    if (token < slice.count) {
+    if (lane_ < slice.count) {
       if (slice.mask_stride != 0) {
-        visible = halves.by_half(mask_at(args_.plan, slice.mask + std::int64_t{slice.mask_stride} * token));
+        visible = halves.by_half(mask_at(args_.plan, slice.mask + std::int64_t{slice.mask_stride} * lane_));
       } else {
 #pragma unroll
         for (int half = 0; half < kGroups; ++half) {
@@ -126,15 +124,15 @@ class RowCopier {
           visible.words[half] = words[0][number] | std::uint64_t{words[1][number]} << 32;
         }
       }
-      if (slice.limited != 0) visible = after(visible, slice.position + token, halves, task.limit);
+      if (slice.limited != 0) visible = after(visible, slice.position + lane_, halves, task.limit);
     }
-    if (copier_ == 0) {
+    if (copier_ == 0 && lane_ < kSliceTokens) {
       TokenMasks& masks = shared_.tokens[records_.slot_number()];
 #pragma unroll
       for (int half = 0; half < kGroups; ++half)
-        masks.visible[half][kSliceTokens * number + token] = visible.words[half];
+        masks.visible[half][kSliceTokens * number + lane_] = visible.words[half];
     }
-    return !visible.empty();
+    return __ballot_sync(kWholeWarp, !visible.empty());
   }
 
   // The copier's.
@@ -150,18 +148,29 @@ class RowCopier {
   }
 
   // Rows of 256 bytes. \param row of lane i: the i-th's address \param seen bit i: row i is to be read; else it is zero
-  // \param to where the first goes in its slot \param written bit i: row i is to be written at all, as is its neighbour
+  // \param to where the first goes in its slot
   template <int kRows>
-  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, std::uint32_t to,
-                                       std::uint32_t written = ~0u) const {
+  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, std::uint32_t to) const {
     const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
     const int chunk = lane_ % kLanesOfRow;
 #pragma unroll 4
     for (int i = 0; i < kRows; i += kRowsAtOnce) {
-      if ((written >> i & 1) == 0) continue;
       const int from = i + lane_ / kLanesOfRow;
       const auto* at = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
       copy_async_or_zero(to + chunk_offset(from, chunk), at, (seen >> from & 1) != 0);
+    }
+  }
+
+  // The same of a slice whose rows lie a token's stride apart. \param first row's address
+  __device__ __forceinline__ void copy_slice(const std::byte* first, std::uint32_t seen, std::uint32_t to) const {
+    const std::int64_t stride = 2 * (copier_ == 0 ? args_.layer.k_strides : args_.layer.v_strides).token;
+    const int chunk = lane_ % kLanesOfRow;
+    const std::byte* at = first + lane_ / kLanesOfRow * stride + 16 * chunk;
+#pragma unroll
+    for (int i = 0; i < kSliceTokens; i += kRowsAtOnce) {
+      const int row = i + lane_ / kLanesOfRow;
+      copy_async_or_zero(to + chunk_offset(row, chunk), at, (seen >> row & 1) != 0);
+      at += kRowsAtOnce * stride;
     }
   }
 
