@@ -33,7 +33,7 @@ class CutChoice {
   /// What gains less than 1/32 of the time is not worth partials or more planning.
   static constexpr Nanoseconds kWorthwhileShare = 32;
 
-  /// \param few_partials no choice lets the partials of cut items take more than a tenth of the KV bytes of all.
+  /// \param few_partials no choice lets the partials of cut items take more than a fifth of the KV bytes of all.
   TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
       : costs_(costs), classes_(classes), few_partials_(few_partials) {}
 
@@ -76,7 +76,7 @@ class CutChoice {
   // Parts have at least 256 tokens, below which an item's fixed cost outweighs what it streams.
   static constexpr std::int64_t kMinTokens = 256;
   static constexpr std::int64_t kMaxParts = std::int64_t{1} << 20;
-  static constexpr std::int64_t kPartialShare = 10;
+  static constexpr std::int64_t kPartialShare = 5;
   static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
 
   TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load, const Pieces& pieces) const {

@@ -120,6 +120,19 @@ std::vector<CudaKernels> kernels_for(const AttentionShape& shape) {
   return kernels;
 }
 
+std::vector<RunWay> run_ways_of_all_kernels() {
+  std::vector<RunWay> ways;
+  for (const cuda::KernelFamily& family : cuda::kernel_families()) {
+    for (const RunWay way : kRunWays) ways.push_back(way.with(family.kernels));
+  }
+  return ways;
+}
+
+bool runs_here(RunWay way, const AttentionShape& shape) {
+  const std::vector<CudaKernels> kernels = kernels_for(shape);
+  return std::find(kernels.begin(), kernels.end(), way.kernels) != kernels.end();
+}
+
 MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels) {
   MachineProfile profile = generic_cpu_profile(workers);
   profile.name = "cutting";

@@ -126,6 +126,9 @@ inline constexpr RunWay kRunWays[] = {
     {ForwardMode::kPersistent, MergeMode::kSeparate}, {ForwardMode::kPersistent, MergeMode::kFused},
     {ForwardMode::kStreams, MergeMode::kSeparate},    {ForwardMode::kStreams, MergeMode::kFused},
     {ForwardMode::kSerial, MergeMode::kSeparate},     {ForwardMode::kSerial, MergeMode::kFused}};
+/// The same of all kernels: those that a device lacks are to be skipped, by runs_here().
+std::vector<RunWay> run_ways_of_all_kernels();
+bool runs_here(RunWay way, const AttentionShape& shape);
 /// As in "portableStreamsFused".
 std::string text_of(RunWay way);
 /// One executor of each way, kept for all tests of the binary.

@@ -11,16 +11,21 @@
 namespace trunkline::testing {
 namespace {
 
+constexpr std::int32_t kDim = 128;  // of all kernels
+
 class CudaLogits : public CudaTest {
  protected:
   static void expect_policies_match(const AttentionCase& test, double tolerance) {
     const DeviceBatch on_device(test.batch());
     DeviceTensors tensors(test);
-    for (const Policy policy : packing_policies()) {
-      const Plan plan =
-          make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16), options_of(policy, KvSplit::kMean));
-      const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(RunWay{}), on_device, tensors);
-      EXPECT_TRUE(test.matches(output, tolerance)) << name_of(policy);
+    for (const CudaKernels kernels : kernels_for(test.shape())) {
+      for (const Policy policy : packing_policies()) {
+        const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16, kernels),
+                                    options_of(policy, KvSplit::kMean));
+        const RunWay way = RunWay{}.with(kernels);
+        const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(way), on_device, tensors);
+        EXPECT_TRUE(test.matches(output, tolerance)) << name_of(kernels) << ", " << name_of(policy);
+      }
     }
   }
 
@@ -41,7 +46,7 @@ TEST_F(CudaLogits, ExtremeScales) {
     SyntheticOptions options;
     options.logit_scale = logit_scale;
     options.planted_keys = false;
-    const AttentionCase test(make_shape(2, 4, 64, 16), batch, options);
+    const AttentionCase test(make_shape(2, 4, kDim, 16), batch, options);
     // An fp32 logit of 4,000 is known to 0.0005, and weights may differ by as much.
     expect_policies_match(test, logit_scale > 100 ? 1e-2 : tolerance_of(DType::kF16));
   }
@@ -51,10 +56,10 @@ TEST_F(CudaLogits, ExtremeScales) {
 TEST_F(CudaLogits, AllVeryNegative) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,12/300,40"), 16, 3);
   const Batch batch = paged.view();
-  AttentionCase test(make_shape(1, 4, 64, 16), batch);
+  AttentionCase test(make_shape(1, 4, kDim, 16), batch);
   const std::int64_t key_elements = batch.num_pages * test.args().k.page_stride;
-  for (std::int64_t i = 0; i < key_elements; i += 64) keys_of(test)[i] = f32_to_f16(-1000);
-  for (std::int64_t i = 0; i < std::int64_t{batch.total_queries()} * 4 * 64; i += 64) {
+  for (std::int64_t i = 0; i < key_elements; i += kDim) keys_of(test)[i] = f32_to_f16(-1000);
+  for (std::int64_t i = 0; i < std::int64_t{batch.total_queries()} * 4 * kDim; i += kDim) {
     queries_of(test)[i] = f32_to_f16(100);
   }
   test.recompute_expected();
@@ -69,12 +74,12 @@ TEST_F(CudaLogits, NanIsNeitherSwallowedNorSpread) {
   const std::uint16_t nan = f32_to_f16(std::numeric_limits<float>::quiet_NaN());
   for (const bool in_query : {true, false}) {
     SCOPED_TRACE(in_query ? "in a query row" : "in a key that one request sees");
-    AttentionCase test(make_shape(1, 4, 64, 16), batch);
+    AttentionCase test(make_shape(1, 4, kDim, 16), batch);
     const std::int32_t last = batch.rows() - 1;
     const std::int32_t position = batch.kv_lens[static_cast<std::size_t>(last)] - 1;
     const std::int64_t page = batch.pages.id(last, position / 16);
-    (in_query ? queries_of(test)[5 * 4 * 64] : keys_of(test)[page * test.args().k.page_stride + position % 16 * 64]) =
-        nan;
+    (in_query ? queries_of(test)[5 * 4 * kDim]
+              : keys_of(test)[page * test.args().k.page_stride + position % 16 * kDim]) = nan;
     test.recompute_expected();
     expect_policies_match(test, tolerance_of(DType::kF16));
   }

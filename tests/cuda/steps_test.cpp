@@ -93,20 +93,27 @@ class OwnStream {
   cudaStream_t stream_ = nullptr;
 };
 
-class CudaGraphs : public CudaTest, public ::testing::WithParamInterface<RunWay> {};
+class CudaGraphs : public CudaTest, public ::testing::WithParamInterface<RunWay> {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (!IsSkipped() && !runs_here(GetParam(), shape())) GTEST_SKIP() << "no such kernels on this device";
+  }
+  static AttentionShape shape() { return make_shape(2, 4, GetParam().kernels == CudaKernels::kHopper ? 128 : 64, 16); }
+  static MachineProfile profile(std::int32_t workers) { return cutting_gpu_profile(workers, GetParam().kernels); }
+};
 
 // One capture serves every plan of the same capacity, whatever its tiles and partials.
 TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
-  const AttentionShape shape = make_shape(2, 4, 64, 16);
   const PagedBatch paged = twelve_requests();
-  const AttentionCase test(shape, paged.view());
+  const AttentionCase test(shape(), paged.view());
   const DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test);
   CudaExecutor executor(GetParam().options());
   const OwnStream stream;
 
-  Planner planner(cutting_gpu_profile(24));
-  const Plan& first = planner.plan(test.forest(), on_cuda(shape), with_capacity(Policy::kNode, KvSplit::kMean));
+  Planner planner(profile(24));
+  const Plan& first = planner.plan(test.forest(), on_cuda(shape()), with_capacity(Policy::kNode, KvSplit::kMean));
   ASSERT_GT(first.partials, 0);
   const DeviceMemory workspace(executor.workspace_bytes(first));
   executor.upload(first, test.batch(), workspace.data(), workspace.size(), stream);
@@ -127,7 +134,7 @@ TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
   for (const Policy policy : packing_policies()) {
     for (const KvSplit split : {KvSplit::kNone, KvSplit::kMean}) {
       SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
-      const Plan& plan = planner.plan(test.forest(), on_cuda(shape), with_capacity(policy, split));
+      const Plan& plan = planner.plan(test.forest(), on_cuda(shape()), with_capacity(policy, split));
       executor.upload(plan, test.batch(), workspace.data(), workspace.size(), stream);
       ASSERT_TRUE(replay_matches()) << "another plan";
     }
@@ -136,7 +143,6 @@ TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
 
 // One capture, one upload: requests grow from half of their final length, through the same table.
 TEST_P(CudaGraphs, ReplaysWithChangedLengths) {
-  const AttentionShape shape = make_shape(2, 4, 64, 16);
   std::mt19937_64 random(3);
   RandomBatchOptions options;
   options.max_rows = 10;
@@ -150,9 +156,9 @@ TEST_P(CudaGraphs, ReplaysWithChangedLengths) {
   std::vector<std::int32_t> lens = at_step(0);
   Batch view = grown.view();
   view.kv_lens = lens;
-  const AttentionCase first(shape, view);
+  const AttentionCase first(shape(), view);
   const Plan plan =
-      make_plan(first.forest(), on_cuda(shape), cutting_gpu_profile(8), options_of(Policy::kProfit, KvSplit::kMean));
+      make_plan(first.forest(), on_cuda(shape()), profile(8), options_of(Policy::kProfit, KvSplit::kMean));
   DeviceBatch on_device(view);
   DeviceTensors tensors(first);
   CudaExecutor executor(GetParam().options());
@@ -166,7 +172,7 @@ TEST_P(CudaGraphs, ReplaysWithChangedLengths) {
   });
   for (std::int32_t step = 0; step <= 4; ++step) {
     std::ranges::copy(at_step(step), lens.begin());
-    const AttentionCase now(shape, view);
+    const AttentionCase now(shape(), view);
     tensors.copy_inputs(now);
     tensors.poison();
     on_device.overwrite(view);
@@ -179,12 +185,11 @@ TEST_P(CudaGraphs, ReplaysWithChangedLengths) {
 TEST_P(CudaGraphs, ACapturedWorkspaceKeepsItsLayout) {
   const PagedBatch small = twelve_requests();
   const PagedBatch other = lay_out_pages(tree_from_levels("1,40/64,90"), 16, 5);
-  const AttentionShape shape = make_shape(2, 4, 64, 16);
-  const AttentionCase test(shape, small.view());
+  const AttentionCase test(shape(), small.view());
   CudaExecutor executor(GetParam().options());
   const OwnStream stream;
-  const Plan plan = make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(8), {});
-  const Plan larger = make_plan(build_forest(other.view()), on_cuda(shape), cutting_gpu_profile(8), {});
+  const Plan plan = make_plan(test.forest(), on_cuda(shape()), profile(8), {});
+  const Plan larger = make_plan(build_forest(other.view()), on_cuda(shape()), profile(8), {});
   const DeviceMemory workspace(std::max(executor.workspace_bytes(plan), executor.workspace_bytes(larger)));
   const DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test);
@@ -211,21 +216,22 @@ TEST_P(CudaGraphs, ACapturedWorkspaceKeepsItsLayout) {
   check(cudaStreamSynchronize(stream));
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, CudaGraphs, ::testing::ValuesIn(kRunWays),
+INSTANTIATE_TEST_SUITE_P(Modes, CudaGraphs, ::testing::ValuesIn(run_ways_of_all_kernels()),
                          [](const auto& way) { return text_of(way.param); });
 
 // Two batches in flight at once on streams of their own, each with a workspace, through one executor.
 TEST_F(CudaSteps, TwoStreamsWithTwoWorkspaces) {
-  for (const RunWay way : kRunWays) {
+  for (const RunWay way : run_ways_of_all_kernels()) {
     SCOPED_TRACE(text_of(way));
     const PagedBatch paged[] = {lay_out_pages(tree_from_levels("1,3,12/600,64,16"), 16, 5),
                                 lay_out_pages(tree_from_levels("2,16/300,40"), 16, 6)};
     const AttentionShape shape = make_shape(2, 4, 128, 16);
+    if (!runs_here(way, shape)) continue;
     CudaExecutor executor(way.options());
     struct Lane {
-      Lane(const AttentionShape& shape, const Batch& batch, CudaExecutor& executor)
+      Lane(const AttentionShape& shape, const Batch& batch, CudaExecutor& executor, CudaKernels kernels)
           : test(shape, batch),
-            plan(make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(32),
+            plan(make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(32, kernels),
                            options_of(Policy::kNode, KvSplit::kMean))),
             on_device(test.batch()),
             tensors(test),
@@ -238,8 +244,8 @@ TEST_F(CudaSteps, TwoStreamsWithTwoWorkspaces) {
       OwnStream stream;
     };
     const Batch views[] = {paged[0].view(), paged[1].view()};
-    Lane first(shape, views[0], executor);
-    Lane second(shape, views[1], executor);
+    Lane first(shape, views[0], executor, way.kernels);
+    Lane second(shape, views[1], executor, way.kernels);
     check(cudaDeviceSynchronize());
     for (int round = 0; round < 20; ++round) {
       for (Lane* lane : {&first, &second}) {
@@ -258,16 +264,18 @@ TEST_F(CudaSteps, TwoStreamsWithTwoWorkspaces) {
 TEST_F(CudaSteps, SameBitsInEveryRunAndMode) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("2,4,24/300,100,40"), 16, 3);
   const AttentionCase test(make_shape(4, 4, 128, 16), paged.view());
-  const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64),
-                              options_of(Policy::kNode, KvSplit::kMean));
-  ASSERT_GT(plan.partials, 0);
-  const AttentionOutput expected = run_cuda(test, plan);
-  ASSERT_TRUE(test.matches(expected, tolerance_of(DType::kF16)));
-  for (int round = 0; round < 20; ++round) {
-    for (const RunWay way : kRunWays) {
-      const AttentionOutput output = run_cuda(test, plan, way.options());
-      ASSERT_EQ(output.o, expected.o) << text_of(way);
-      ASSERT_EQ(output.lse, expected.lse) << text_of(way);
+  for (const CudaKernels kernels : kernels_for(test.shape())) {
+    const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64, kernels),
+                                options_of(Policy::kNode, KvSplit::kMean));
+    ASSERT_GT(plan.partials, 0);
+    const AttentionOutput expected = run_cuda(test, plan, {.kernels = kernels});
+    ASSERT_TRUE(test.matches(expected, tolerance_of(DType::kF16)));
+    for (int round = 0; round < 20; ++round) {
+      for (const RunWay way : kRunWays) {
+        const AttentionOutput output = run_cuda(test, plan, way.with(kernels).options());
+        ASSERT_EQ(output.o, expected.o) << text_of(way.with(kernels));
+        ASSERT_EQ(output.lse, expected.lse) << text_of(way.with(kernels));
+      }
     }
   }
 }

@@ -79,8 +79,8 @@ std::int32_t ctas_per_sm(const cuda::KernelFamily& family, const AttentionShape&
 }
 
 // The figures of an H200's file are of kernels with the Hopper kernels' tiles, one CTA on an SM. Of these themselves:
-// 2,200 clocks for a stage of 64 tokens and two warpgroups of 64 rows; beside memory, a task's start and end cost what
-// keeps 256 x 1,024 tokens 13 us from the memory's rate in 15.5 tasks for each SM, and 0.9 more.
+// 2,200 clocks for a stage of 64 tokens and two warpgroups of 64 rows; and a task costs 0.9 us more than the file says,
+// which is what keeps 256 x 1,024 tokens 13 us from the memory's rate, in 15.5 tasks for each SM.
 void use_hopper(MachineProfile& profile) {
   profile.flop_efficiency = kHopperFlopEfficiency;
   profile.item_us = kHopperItemUs;

@@ -65,7 +65,9 @@ void check_halves(const Plan& plan, std::size_t index, std::int32_t half_rows) {
   if (item.queries.size() == 0) return;
   const bool halves = half_rows > 0 && item.tile.m == 2 * half_rows;
   const std::int32_t larger = std::max(item.first_half, item.queries.size() - item.first_half);
-  if (halves == (item.first_half > 0) && (!halves || larger * plan.shape.group_size() <= half_rows)) return;
+  const bool fits =
+      item.first_half <= item.queries.size() && std::int64_t{larger} * plan.shape.group_size() <= half_rows;
+  if (halves == (item.first_half > 0) && (!halves || fits)) return;
   fail(ErrorCode::kUnsupported, "items[", index, "] of ", item.queries.size(), " queries has a tile of ", item.tile.m,
        " rows and a first half of ", item.first_half, " queries; the kernels have ",
        halves ? "two halves in such a tile, of " : "no halves in such a tile, of ", halves ? half_rows : item.tile.m,

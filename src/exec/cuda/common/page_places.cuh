@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "exec/cuda/common/kernel_args.hpp"
+#include "exec/cuda/common/ptx.cuh"
 
 namespace trunkline::cuda {
 
@@ -31,6 +32,15 @@ class PagePlaces {
 __device__ __forceinline__ std::int64_t page_id(const DevicePages& pages, std::int64_t entry) {
   return pages.wide_ids != 0 ? static_cast<const std::int64_t*>(pages.ids)[entry]
                              : static_cast<const std::int32_t*>(pages.ids)[entry];
+}
+
+/// Brings it to L2, without waiting for it.
+__device__ __forceinline__ void prefetch_page_id(const DevicePages& pages, std::int64_t entry) {
+  if (pages.wide_ids != 0) {
+    prefetch_to_cache(static_cast<const std::int64_t*>(pages.ids) + entry);
+  } else {
+    prefetch_to_cache(static_cast<const std::int32_t*>(pages.ids) + entry);
+  }
 }
 
 }  // namespace trunkline::cuda

@@ -52,12 +52,7 @@ class SpanWalk {
   __device__ __forceinline__ void prefetch_ids() const {
     const std::int32_t position = present_.begin + 4 * lane_;
     if (position >= present_.end) return;
-    const std::int64_t entry = present_.ids_begin + page_of(position);
-    if (args_.pages.wide_ids != 0) {
-      prefetch_to_cache(static_cast<const std::int64_t*>(args_.pages.ids) + entry);
-    } else {
-      prefetch_to_cache(static_cast<const std::int32_t*>(args_.pages.ids) + entry);
-    }
+    prefetch_page_id(args_.pages, present_.ids_begin + page_of(position));
   }
 
   // Lane i holds span window_begin_ + i.

@@ -28,7 +28,8 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
   const auto bytes = [](std::int64_t elements) { return static_cast<cuuint64_t>(2 * elements); };
   const cuuint64_t sizes[] = {kPanelElements, kOctetRows, kDim / kPanelElements, static_cast<cuuint64_t>(kv_heads),
                               kOctets};
-  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements), bytes(strides.head), bytes(octet)};
+  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements), bytes(kv_heads > 1 ? strides.head : kDim),
+                              bytes(octet)};
   const cuuint32_t box[] = {kPanelElements, kOctetRows, kDim / kPanelElements, 1, kSliceTokens / kOctetRows};
   const cuuint32_t every[] = {1, 1, 1, 1, 1};
   return function(&map.tensor,
@@ -43,7 +44,7 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
 CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype) {
   static const Encode function = find_encode();
   CacheMaps maps{};
-  if (function == nullptr || args.pages.page_size % kSliceTokens != 0) return maps;
+  if (function == nullptr || !holds_whole_slices(args.pages.page_size)) return maps;
   const LayerArgs& layer = args.layer;
   const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, maps.k) &&
                     encode(function, layer.v, layer.v_strides, layer.kv_heads, dtype, maps.v);

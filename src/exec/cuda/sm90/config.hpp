@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/host_device.hpp"
+
 /// The one list of compiled element types, all at head dimension 128: one .cu each.
 #define TRUNKLINE_SM90_KERNELS(ENTRY) \
   ENTRY(kF16)                         \
@@ -40,6 +42,10 @@ inline constexpr int kStageTokens = 64;
 /// A stage is four slices: tokens of one page.
 inline constexpr int kSliceTokens = 16;
 inline constexpr int kSlices = kStageTokens / kSliceTokens;
+/// Whether each slice lies in one page.
+TRUNKLINE_HOST_DEVICE constexpr bool holds_whole_slices(std::int32_t page_size) {
+  return page_size % kSliceTokens == 0;
+}
 inline constexpr int kSlots = 12;
 inline constexpr int kRowBytes = 2 * kDim;
 inline constexpr int kSlotBytes = kStageTokens * kRowBytes;

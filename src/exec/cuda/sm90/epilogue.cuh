@@ -127,12 +127,17 @@ class Epilogue {
     }
   }
 
+  // A row that sees nothing is 0, whatever others saw: a NaN in V may have come to its sums.
+  static __device__ __forceinline__ float scaled(float value, float factor) {
+    return factor == 0 ? 0 : value * factor;
+  }
+
   template <int kFirst, int kCount>
   static __device__ __forceinline__ void store(const GroupRows<Element>& rows, int row, float factor, float* to) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const float* o = rows.o[kFirst + i] + 2 * row;
-      *reinterpret_cast<float2*>(to + 8 * i) = make_float2(o[0] * factor, o[1] * factor);
+      *reinterpret_cast<float2*>(to + 8 * i) = make_float2(scaled(o[0], factor), scaled(o[1], factor));
     }
   }
 
@@ -142,7 +147,7 @@ class Epilogue {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const float* o = rows.o[kFirst + i] + 2 * row;
-      *reinterpret_cast<std::uint32_t*>(to + 8 * i) = Element::round(o[0] * factor, o[1] * factor);
+      *reinterpret_cast<std::uint32_t*>(to + 8 * i) = Element::round(scaled(o[0], factor), scaled(o[1], factor));
     }
   }
 

@@ -11,17 +11,18 @@
 // So a tile of 64 rows is bound by memory or L2, and one of 128 rows, 16 and 8 clocks, is so while its KV comes from
 // memory. Portable tiles of 64 rows take 27: wgmma reads K and V once for 64 rows, mma.sync once for each 16.
 //
-// Twelve warps, one CTA on an SM. Four producers walk the spans and begin the copies of Q, K and V into a
-// ring of 12 slots, taking stages of 64 tokens by turns, ahead of the consumers by the depth of the ring, across tasks.
-// Two consumer warpgroups hold 64 rows each, Q, O and weights in registers. In a tile of 64 rows both hold the same and
-// take stages by turns; at the end each gets half of the columns of both sums through the ring's last two slots. In a
-// tile of 128 rows each has its own half, and passes stages of which its rows see nothing: what both halves share is
-// read once, what one has for itself costs the other no arithmetic, and the product of a stage's weights with V runs
-// beside the next stage's softmax. Slices of 16 tokens come as boxes (TMA); Q, small pages and slices that are seen in
-// part by rows (cp.async).
+// Twelve warps, one CTA on an SM. One producer walks tasks and cuts their tokens into stages of 64, of four slices of
+// 16 tokens of a page, a lane for each slice; it writes what the others need to know of them to records, up to 32
+// stages ahead. One begins box copies (TMA) of whole slices into a ring of 12 slots; two bring row by row (cp.async) Q,
+// and slices that are ragged, differ by token or lie in small pages. Two consumer warpgroups hold 64 rows each, Q, O
+// and weights in registers. In a tile of 64 rows both hold the same and take stages by turns; at the end each gets half
+// of the columns of both sums through the ring's last two slots. In a tile of 128 rows each has its own half, and
+// passes stages of which its rows see nothing: what both halves share is read once, and what one has for itself costs
+// the other no arithmetic. A stage's logits come while the next stage is looked for, and the product of its weights
+// with V beside the next one's logits and their largest.
 //
-// Registers: 168 a thread at launch; then 192 for consumers (64 of O, 32 each of Q and logits, 16 of weights), 120 for
-// producers. Shared memory: sizeof(SharedMemory), 213 KiB. Nothing spills.
+// Registers: 168 a thread at launch; then 208 for consumers (64 of O, 32 each of Q and logits, 16 of weights), 88 for
+// producers. Shared memory: sizeof(SharedMemory), 219 KiB. Nothing spills.
 #pragma once
 
 #include "exec/cuda/common/kernel_args.hpp"

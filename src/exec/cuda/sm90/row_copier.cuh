@@ -1,5 +1,5 @@
-// The warps that copy by rows what boxes cannot bring: Q, small pages, slices of which some tokens must not be read.
-// One does Q of the first half and K, and says who sees which token; the other does Q of the second half and V.
+// The warps that copy by rows what boxes cannot bring: Q, small pages, slices of which some tokens must not be read. Of
+// Q, each brings 32 rows of a slot; of stages, one brings K and says who sees which token, the other V.
 #pragma once
 
 #include <cstddef>
@@ -81,6 +81,7 @@ class RowCopier {
     if (args_.times == nullptr || lane_ != 0 || copier_ != 0) return;
     CudaTaskTime& times = args_.times[task.number];
     times.begin_ns = global_time();
+    times.end_ns = 0;  // both warpgroups raise it
     times.item = task.item;
     times.head = task.head;
     times.sm = sm_number();
@@ -88,10 +89,11 @@ class RowCopier {
   }
 
   // The stage's slices that boxes do not bring. Tokens that no query sees are not read: what lies there may be NaN,
-  // which a weight of zero does not hide.
+  // which a weight of zero does not hide. What some see and others do not is read: a NaN in V then reaches all rows of
+  // the warpgroup.
   __device__ __forceinline__ bool fill_stage(const StageRecord& record, StageFlags flags, const TaskInfo& task) const {
     if (!flags.by_row()) return false;
-    const bool strided = args_.pages.page_size % kSliceTokens == 0;  // a slice's tokens lie in one page
+    const bool strided = holds_whole_slices(args_.pages.page_size);
 #pragma unroll 1
     for (int i = 0; i < kSlices; ++i) {
       if (!flags.by_row(i)) continue;
@@ -143,7 +145,7 @@ class RowCopier {
     const CacheStrides& strides = copier_ == 0 ? args_.layer.k_strides : args_.layer.v_strides;
     const std::int32_t position = slice.position + token;
     std::int64_t page = slice.page;
-    if (args_.pages.page_size % kSliceTokens != 0) page = page_id(args_.pages, page + places_.page_of(position));
+    if (!holds_whole_slices(args_.pages.page_size)) page = page_id(args_.pages, page + places_.page_of(position));
     return cache() + 2 * (head * strides.head + page * strides.page + places_.place_of(position) * strides.token);
   }
 

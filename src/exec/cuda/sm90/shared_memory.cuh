@@ -32,9 +32,9 @@ struct TokenMasks {
   std::uint64_t visible[kGroups][kStageTokens];
 };
 
-// A task is a batch of records or more. Its info is read until the consumers have merged its partials: they may be at
-// it while the next four tasks wait in batches and another is announced.
-inline constexpr int kTasks = kBatches + 2;
+// A task is a batch of records or more, and is announced with its first. Its info is read until the consumers have
+// merged its partials: they may be at it while the next tasks' batches wait.
+inline constexpr int kTasks = kBatches + 1;
 
 struct SharedMemory {
   alignas(1024) std::byte slots[kSlots][kSlotBytes];

@@ -31,27 +31,22 @@ class SliceWalk {
       : args_(args),
         lane_(lane),
         places_(args.pages.page_size),
-        whole_slices_(args.pages.page_size % kSliceTokens == 0) {}
+        whole_slices_(holds_whole_slices(args.pages.page_size)) {}
 
   /// What a task begins with comes from memory side by side.
   __device__ __forceinline__ void prefetch(const TaskHeader& task) const {
     if (task.spans.begin + lane_ < task.spans.end) prefetch_to_cache(args_.step.spans + task.spans.begin + lane_);
     const std::int32_t position = task.first.begin + kSliceTokens * lane_;
     if (position >= task.first.end) return;
-    const std::int64_t entry = task.first.ids_begin + places_.page_of(position);
-    if (args_.pages.wide_ids != 0) {
-      prefetch_to_cache(static_cast<const std::int64_t*>(args_.pages.ids) + entry);
-    } else {
-      prefetch_to_cache(static_cast<const std::int32_t*>(args_.pages.ids) + entry);
-    }
+    prefetch_page_id(args_.pages, task.first.ids_begin + places_.page_of(position));
   }
 
-  /// \param limits of the item's queries, in shared memory \param least of them
+  /// \param limits of the item's queries, in shared memory \param least_of_all of them
   __device__ __forceinline__ void begin(const TaskHeader& task, const QueryHalves& halves, const std::int32_t* limits,
-                                        std::int32_t least) {
+                                        std::int32_t least_of_all) {
     halves_ = halves;
     limits_ = limits;
-    least_ = least;
+    least_ = least_of_all;
     first_ = task.first;
     span_ = task.spans.begin;
     begin_ = span_;

@@ -111,7 +111,7 @@ class StageWalk {
   __device__ __forceinline__ bool keeps_slots(const Stage& stage) const { return by_turns_ && stage.last(); }
 
  private:
-  __device__ __forceinline__ bool owns_stage() const { return !by_turns_ || ((stage_ ^ group_) & 1) == 0; }
+  __device__ __forceinline__ bool owns(unsigned stage) const { return !by_turns_ || ((stage ^ group_) & 1) == 0; }
 
   // The stage at hand is one that the warpgroup computes.
   __device__ __forceinline__ Found take_stage() {
@@ -125,14 +125,14 @@ class StageWalk {
   // \param first record that is a stage's
   __device__ __forceinline__ void view_batch(int first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    const unsigned stage_of_lane = stage_ + static_cast<unsigned>(lane - first);
     const StageFlags flags(shared_.records[batch_.slot()][lane % kBatchStages].flags);
     const unsigned from = ~0u << first & (1u << kBatchStages) - 1;
     const unsigned ends = __ballot_sync(kWholeWarp, flags.batch_end()) & from;
     end_ = __ffs(static_cast<int>(ends));
     const unsigned stages = from & ((1u << end_) - 1);
-    const bool owned = !by_turns_ || ((stage_ + lane - first ^ group_) & 1) == 0;
     number_ = first;
-    computed_ = (__ballot_sync(kWholeWarp, owned && flags.seen_by(half())) & stages) >> first;
+    computed_ = (__ballot_sync(kWholeWarp, owns(stage_of_lane) && flags.seen_by(half())) & stages) >> first;
     masked_ = __ballot_sync(kWholeWarp, flags.masked_for(half())) >> first;
     by_row_ = __ballot_sync(kWholeWarp, flags.by_row()) >> first;
     by_token_ = __ballot_sync(kWholeWarp, flags.by_token()) >> first;
@@ -158,14 +158,14 @@ class StageWalk {
 
   __device__ __forceinline__ void pass(int stages) {
     for (; stages > 0; --stages) {
-      if (owns_stage()) pass_slots();
+      if (owns(stage_)) pass_slots();
       step();
     }
   }
 
   // Who passed a stage without waiting could come to its slot's next round while this one is still under way, of which
   // a parity does not tell. Not so where stages are taken by turns: the slot's next one is this warpgroup's own again
-  // (the ring holds an even number of stages), or of a task that begins after both have met.
+  // (the ring holds an even number of stages), Q, for which both wait, or of a task that begins after both have met.
   __device__ __forceinline__ void pass_slots() const {
     static_assert(kSlots % (2 * kGroups) == 0);
     const bool kept = by_turns_ && ends_task_ && number_ + 1 == end_;

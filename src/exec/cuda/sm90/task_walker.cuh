@@ -69,9 +69,9 @@ class TaskWalker {
       info.limit[query] = row.limit;
       least_of_lane = least(least_of_lane, row.limit);
     }
-    const std::int32_t least_limit = __reduce_min_sync(kWholeWarp, least_of_lane);
+    const std::int32_t least_of_all = __reduce_min_sync(kWholeWarp, least_of_lane);
     __syncwarp();  // limits are written
-    slices_.begin(header, halves_, info.limit, least_limit);
+    slices_.begin(header, halves_, info.limit, least_of_all);
   }
 
   __device__ __forceinline__ void announce(const Queue::Task& task, TaskInfo& info) const {
@@ -129,7 +129,7 @@ class TaskWalker {
     const bool by_token = slice.count > 0 && (limited || slice.count < kSliceTokens);
     SliceRecord& written = record.slices[number];
     written.page = slice.ids_begin;
-    if (places_whole() && slice.count > 0) {
+    if (holds_whole_slices(args_.pages.page_size) && slice.count > 0) {
       written.page = page_id(args_.pages, slice.ids_begin + places_.page_of(slice.position));
       written.place = places_.place_of(slice.position);
     }
@@ -151,10 +151,6 @@ class TaskWalker {
       if (by_token || visible != halves_.every(half)) flags |= StageFlags::kMasked << half;
     }
     return flags;
-  }
-
-  __device__ __forceinline__ bool places_whole() const {
-    return args_.pages.page_size % kSliceTokens == 0;
   }
 
   const ForwardArgs& args_;
