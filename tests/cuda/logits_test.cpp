@@ -63,8 +63,8 @@ TEST_F(CudaLogits, AllVeryNegative) {
     queries_of(test)[i] = f32_to_f16(100);
   }
   test.recompute_expected();
-  ASSERT_LT(test.expected().lse[0], -10000.0F);
-  expect_policies_match(test, 3e-2);  // logits of 12,500 are sums near 100,000, known to 0.008 / 8
+  ASSERT_LT(test.expected().lse[0], -8000.0F);
+  expect_policies_match(test, 3e-2);  // logits of 8,800 are sums near 100,000, known to 0.008 / 11
 }
 
 // A NaN that comes in must go out, to the queries that see it and to no other.
