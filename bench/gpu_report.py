@@ -13,7 +13,7 @@ import gpu_pat_plot
 import gpu_plot
 import gpu_suite_tables
 import gpu_tables
-from gpu_rows import COMPARISONS, RESULTS, ROOT, SUITES, changed_sources, load, present_trees
+from gpu_rows import COMPARISONS, RESULTS, ROOT, SUITES, by, changed_sources, kernels, load, present_trees
 
 PAGE = ROOT / "docs/results_gpu.md"
 # By the rows that they are drawn of.
@@ -30,11 +30,12 @@ def since(files: dict[str, list[dict]]) -> str:
         return SINCE + "unknown, this is no git checkout.\n"
     changed = {}
     for name, rows in files.items():
-        for folder in changed_sources(rows, present):
-            changed.setdefault(folder, []).append(f"`{name}`")
+        for kind, run in by(rows, kernels).items():
+            for folder in changed_sources(run, present):
+                changed.setdefault(folder, []).append(f"`{name}`, {kind}")
     if not changed:
         return SINCE + "nothing.\n"
-    return SINCE + "; ".join(f"`{folder}` (**{', '.join(names)}**)" for folder, names in changed.items()) + ".\n"
+    return SINCE + "; ".join(f"`{folder}` (**{'; '.join(names)}**)" for folder, names in changed.items()) + ".\n"
 
 
 def tests_line() -> str:

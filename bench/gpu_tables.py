@@ -40,10 +40,11 @@ def each_kernels(rows: list[dict], content: Callable[[list[dict]], str]) -> str:
 
 def provenance(files: dict[str, list[dict]]) -> str:
     lines = [
-        [name, str(len(rows)), *(", ".join(sorted({row[key][:12] for row in rows})) for key in ("commit", *TREES))]
+        [name, kind, str(len(run)), *(", ".join(sorted({row[key][:12] for row in run})) for key in ("commit", *TREES))]
         for name, rows in files.items()
+        for kind, run in by(rows, kernels).items()
     ]
-    return table(["rows of", "number", "commit", *(f"`{folder}`" for folder in TREES.values())], lines)
+    return table(["rows of", "kernels", "number", "commit", *(f"`{folder}`" for folder in TREES.values())], lines)
 
 
 def gains(rows: list[dict], kernel: str | None) -> list[str]:

@@ -113,7 +113,7 @@ void add_run_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--merge", words.merge,
                  "How partials become outputs: fused (unless given, on the CPU), separate (unless given, on cuda)")
       ->type_name("NAME");
-  app.add_option("--kernels", words.kernels, "cuda: auto (portable, for now), portable (mma.sync), hopper (wgmma)")
+  app.add_option("--kernels", words.kernels, "cuda: auto (hopper where it runs), portable (mma.sync), hopper (wgmma)")
       ->capture_default_str()
       ->type_name("NAME");
   app.add_flag("--check-pages", options.cuda.check_pages, "cuda: check all page ids on the device at each resolve");
