@@ -20,4 +20,22 @@ std::vector<PlannerCase> load_planner_cases(const std::filesystem::path& data) {
   return cases;
 }
 
+nlohmann::ordered_json row_of(const std::string& suite, const PlannerCase& input, std::int32_t page_size,
+                              const Forest& forest, const Plan& plan) {
+  nlohmann::ordered_json row;
+  row["suite"] = suite;
+  row["input"] = input.suite;
+  row["case"] = input.tree.name;
+  row["heads"] = "32/8";
+  row["dtype"] = "f16";
+  row["mode"] = "host";
+  row["page_size"] = page_size;
+  row["policy"] = "auto";
+  row["chosen"] = name_of(plan.policy);
+  row["requests"] = forest.requests.size();
+  row["nodes"] = forest.nodes.size();
+  row["items"] = plan.items.size();
+  return row;
+}
+
 }  // namespace trunkline
