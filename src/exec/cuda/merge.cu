@@ -10,8 +10,12 @@ namespace {
 
 // One warp merges one (row, head): all elements of O, so that a state is read in one piece.
 constexpr int kWarps = 4;
-constexpr int kBlocksAtOnce = 8;  // on an SM, by registers
+constexpr int kBlocksAtOnce = 6;  // on an SM, by registers
 constexpr std::size_t kBlocksPerSm = 12;
+
+// As many states on their way as 80 registers hold.
+template <int kDim, class States>
+using WarpMerge = RowMerge<kDim, 32, (kDim > 128 ? 4 : 8), States>;
 
 // The warps of a launch take (row, head) tasks in turns.
 struct WarpTasks {
@@ -49,32 +53,33 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce) merge_kernel(const
     const PartialStates<kDim> states{args.partials.out + std::int64_t{head} * kDim, args.partials.lse + head,
                                      layer.q_heads};
     const std::int64_t token = args.plan.queries[args.plan.merge_queries[merge]].token;
-    write_merged<Element>(layer, token, head, merge_row<kDim>(states, list, warp.lane), warp.lane);
+    const auto merged = WarpMerge<kDim, PartialStates<kDim>>(states, list, warp.lane).run();
+    write_merged<Element>(layer, token, head, merged, warp.lane);
   }
 }
 
 // A caller's states of one head, in its type.
 template <int kDim>
 struct GivenStates {
-  static constexpr int kElements = kDim / 32;
   const MergeStatesArgs& args;
   std::int64_t head;
 
   __device__ __forceinline__ float lse_of(std::int32_t slot) const {
     return args.lse[slot * args.lse_stride + head * args.lse_head_stride] * args.to_base_two;
   }
-  __device__ __forceinline__ void load(std::int32_t slot, int column, float (&to)[kElements]) const {
+  template <int kCount>
+  __device__ __forceinline__ void load(std::int32_t slot, int column, float* to) const {
     const std::int64_t at = slot * args.state_stride + head * args.state_head_stride + column;
     if (args.states_dtype == DType::kF32) {
-      const auto from = *reinterpret_cast<const Chunk<float, kElements>*>(static_cast<const float*>(args.states) + at);
+      const auto from = *reinterpret_cast<const Chunk<float, kCount>*>(static_cast<const float*>(args.states) + at);
 #pragma unroll
-      for (int i = 0; i < kElements; ++i) to[i] = from.element[i];
+      for (int i = 0; i < kCount; ++i) to[i] = from.element[i];
       return;
     }
     const auto from =
-        *reinterpret_cast<const Chunk<std::uint16_t, kElements>*>(static_cast<const std::uint16_t*>(args.states) + at);
+        *reinterpret_cast<const Chunk<std::uint16_t, kCount>*>(static_cast<const std::uint16_t*>(args.states) + at);
 #pragma unroll
-    for (int i = 0; i < kElements; ++i) {
+    for (int i = 0; i < kCount; ++i) {
       to[i] = args.states_dtype == DType::kF16 ? __half2float(__ushort_as_half(from.element[i]))
                                                : __bfloat162float(__ushort_as_bfloat16(from.element[i]));
     }
@@ -91,15 +96,12 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce)
     const std::int64_t head = task % args.q_heads;
     const std::int32_t begin = args.begin[row];
     const StateList list{args.slots == nullptr ? nullptr : args.slots + begin, begin, args.begin[row + 1] - begin};
-    const MergedRow<kDim> merged = merge_row<kDim>(GivenStates<kDim>{args, head}, list, warp.lane);
-    const std::int64_t at =
-        row * args.out_row_stride + head * args.out_head_stride + warp.lane * MergedRow<kDim>::kElements;
-    if (args.out_dtype == DType::kF32) {
-      store_floats(static_cast<float*>(args.out) + at, merged.o);
-    } else if (args.out_dtype == DType::kF16) {
-      store_rounded<Half>(static_cast<std::uint16_t*>(args.out) + at, merged.o);
+    const auto merged = WarpMerge<kDim, GivenStates<kDim>>({args, head}, list, warp.lane).run();
+    const std::int64_t at = row * args.out_row_stride + head * args.out_head_stride;
+    if (args.out_dtype == DType::kBF16) {
+      store_row<Bfloat>(args.out, false, at, merged, warp.lane);
     } else {
-      store_rounded<Bfloat>(static_cast<std::uint16_t*>(args.out) + at, merged.o);
+      store_row<Half>(args.out, args.out_dtype == DType::kF32, at, merged, warp.lane);
     }
     if (args.out_lse != nullptr && warp.lane == 0) {
       args.out_lse[row * args.out_lse_row_stride + head * args.out_lse_head_stride] = merged.lse * args.from_base_two;

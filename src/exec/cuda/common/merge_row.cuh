@@ -1,4 +1,4 @@
-// Merging a row's attention states by online softmax, by one warp: the same bits whichever kernel does it.
+// Merging a row's attention states by online softmax, by some lanes of a warp: the same bits whichever kernel does it.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,21 @@ struct StateList {
   __device__ __forceinline__ std::int32_t slot(std::int32_t i) const { return slots != nullptr ? slots[i] : first + i; }
 };
 
-/// A lane's part: kDim / 32 neighbouring elements.
-template <int kDim>
+/// A row's columns among the kLanes lanes that merge it: each has chunks of neighbours, kLanes chunks apart, so that
+/// the lanes together read a state in whole lines.
+template <int kDim, int kLanes>
+struct RowShare {
+  static constexpr int kElements = kDim / kLanes;
+  static constexpr int kChunk = kElements < 4 ? kElements : 4;
+  static constexpr int kChunks = kElements / kChunk;
+
+  static __device__ __forceinline__ int column(int lane, int chunk) { return (lane + kLanes * chunk) * kChunk; }
+};
+
+/// A lane's part.
+template <int kDim, int kLanes>
 struct MergedRow {
-  static constexpr int kElements = kDim / 32;
-  float o[kElements];
+  float o[RowShare<kDim, kLanes>::kElements];
   float lse;  // base 2, the same in all lanes
 };
 
@@ -42,71 +52,124 @@ struct PartialStates {
   __device__ __forceinline__ float lse_of(std::int32_t slot) const {
     return __ldcg(lse + std::int64_t{slot} * q_heads);
   }
-  __device__ __forceinline__ void load(std::int32_t slot, int column, float (&to)[kDim / 32]) const {
+  template <int kCount>
+  __device__ __forceinline__ void load(std::int32_t slot, int column, float* to) const {
     const float* from = out + std::int64_t{slot} * q_heads * kDim + column;
-    if constexpr (kDim == 64) {
+    if constexpr (kCount == 2) {
       const float2 pair = __ldcg(reinterpret_cast<const float2*>(from));
       to[0] = pair.x;
       to[1] = pair.y;
     } else {
-#pragma unroll
-      for (int i = 0; i < kDim / 32; i += 4) {
-        const float4 four = __ldcg(reinterpret_cast<const float4*>(from + i));
-        to[i] = four.x;
-        to[i + 1] = four.y;
-        to[i + 2] = four.z;
-        to[i + 3] = four.w;
-      }
+      static_assert(kCount == 4);
+      const float4 four = __ldcg(reinterpret_cast<const float4*>(from));
+      to[0] = four.x;
+      to[1] = four.y;
+      to[2] = four.z;
+      to[3] = four.w;
     }
   }
 };
 
 /// O = sum over the list of 2^(lse_i - lse) O_i. The maximum first, as it depends on no order; then the sums, in order.
-/// What states over no token (LSE of -inf) hold changes nothing, NaN neither.
-template <int kDim, class States>
-__device__ __forceinline__ MergedRow<kDim> merge_row(const States& states, const StateList& list, int lane) {
-  constexpr int kElements = MergedRow<kDim>::kElements;
-  // The same in all lanes, in a register that says so: else each shuffle in a loop is a call.
-  const std::int32_t count = __reduce_max_sync(kWholeWarp, list.count);
-  float maximum = -INFINITY;
-  for (std::int32_t i = lane; i < count; i += 32) maximum = fmaxf(maximum, states.lse_of(list.slot(i)));
+/// What states over no token (LSE of -inf) hold changes nothing, NaN neither. By a whole warp, of which each kLanes
+/// lanes have a row, with `lane` from 0 to kLanes - 1; up to kAhead states are on their way at a time. Where one row
+/// has states there is a state 0, which those without read.
+template <int kDim, int kLanes, int kAhead, class States>
+class RowMerge {
+  using Share = RowShare<kDim, kLanes>;
+  using Merged = MergedRow<kDim, kLanes>;
+  static_assert(kLanes % kAhead == 0);
+
+ public:
+  __device__ __forceinline__ RowMerge(const States& states, const StateList& list, int lane)
+      : states_(states), list_(list), lane_(lane) {}
+
+  __device__ __forceinline__ Merged run() {
+    // Of the longest list, and the same in all lanes, in a register that says so: else each shuffle in a loop is a
+    // call.
+    count_ = __reduce_max_sync(kWholeWarp, list_.count);
+#pragma unroll 1
+    for (std::int32_t i = 0; i < count_;) i += take_some<kAhead>(i);
+    const float inverse = sum_ == 0 ? 0 : 1 / sum_;  // nothing seen: O = 0. A NaN stays one
 #pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) {
-    maximum = fmaxf(maximum, __shfl_xor_sync(kWholeWarp, maximum, distance));
+    for (float& element : merged_.o) element *= inverse;
+    merged_.lse = sum_ == 0 ? -INFINITY : maximum_ + log2f(sum_);
+    return merged_;
   }
-  MergedRow<kDim> merged{};
-  float sum = 0;
-  for (std::int32_t first = 0; first < count; first += 32) {
-    const std::int32_t here = min(32, count - first);
-    std::int32_t slot = 0;
-    float weight = 0;
-    if (lane < here) {
-      slot = list.slot(first + lane);
-      const float lse = states.lse_of(slot);
-      weight = lse == -INFINITY ? 0 : exp2f(lse - maximum);
+
+ private:
+  // From the i-th state on, as many at once as are left, but for less than twice as many reads. \return how many
+  template <int kCount>
+  __device__ __forceinline__ std::int32_t take_some(std::int32_t i) {
+    if constexpr (kCount > 2) {
+      if (count_ - i <= kCount / 2) return take_some<kCount / 2>(i);
     }
-#pragma unroll 4
-    for (std::int32_t i = 0; i < here; ++i) {
-      const float factor = __shfl_sync(kWholeWarp, weight, i);
-      const std::int32_t from = __shfl_sync(kWholeWarp, slot, i);
-      float part[kElements];
-      states.load(from, lane * kElements, part);
-      sum += factor;
+    if (i % kLanes == 0) take_list(i);
+    float parts[kCount][Share::kElements];
+    load_states<kCount>(i % kLanes, parts);
+    if (i == 0) find_maximum();  // beside the first states
+    add<kCount>(lse_ == -INFINITY ? 0 : exp2f(lse_ - maximum_), i % kLanes, parts);
+    return kCount;
+  }
+
+  // Each lane has one of kLanes states of the list, from the first on; the last where there is none, with no weight:
+  // all loads are of all lanes, as one whose destination depends on a condition waits for those before.
+  __device__ __forceinline__ void take_list(std::int32_t first) {
+    const std::int32_t last = list_.count - 1;
+    slot_ = last < 0 ? 0 : list_.slot(min(first + lane_, last));
+    const float lse = states_.lse_of(slot_);
+    lse_ = first + lane_ > last ? -INFINITY : lse;
+  }
+
+  // Of those, from the i-th on.
+  template <int kCount>
+  __device__ __forceinline__ void load_states(std::int32_t i, float (&parts)[kCount][Share::kElements]) const {
 #pragma unroll
-      for (int element = 0; element < kElements; ++element)
-        merged.o[element] += factor == 0 ? 0 : factor * part[element];
+    for (int j = 0; j < kCount; ++j) {
+      const std::int32_t slot = __shfl_sync(kWholeWarp, slot_, i + j, kLanes);
+#pragma unroll
+      for (int chunk = 0; chunk < Share::kChunks; ++chunk)
+        states_.template load<Share::kChunk>(slot, Share::column(lane_, chunk), parts[j] + chunk * Share::kChunk);
     }
   }
-  const float inverse = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
+
+  __device__ __forceinline__ void find_maximum() {
+    maximum_ = lse_;
+#pragma unroll 1
+    for (std::int32_t i = kLanes + lane_; i < list_.count; i += kLanes)
+      maximum_ = fmaxf(maximum_, states_.lse_of(list_.slot(i)));
+    __syncwarp();
 #pragma unroll
-  for (float& element : merged.o) element *= inverse;
-  merged.lse = sum == 0 ? -INFINITY : maximum + log2f(sum);
-  return merged;
-}
+    for (int distance = kLanes / 2; distance > 0; distance /= 2)
+      maximum_ = fmaxf(maximum_, __shfl_xor_sync(kWholeWarp, maximum_, distance));
+  }
+
+  template <int kCount>
+  __device__ __forceinline__ void add(float weight, std::int32_t i, const float (&parts)[kCount][Share::kElements]) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const float factor = __shfl_sync(kWholeWarp, weight, i + j, kLanes);
+      sum_ += factor;
+#pragma unroll
+      for (int element = 0; element < Share::kElements; ++element)
+        merged_.o[element] += factor == 0 ? 0 : factor * parts[j][element];
+    }
+  }
+
+  const States& states_;
+  const StateList list_;
+  int lane_;
+  std::int32_t count_ = 0;
+  std::int32_t slot_ = 0;
+  float lse_ = -INFINITY;
+  float maximum_ = -INFINITY;
+  float sum_ = 0;
+  Merged merged_{};
+};
 
 /// Writes neighbours of a row in another type; `to` is aligned to their size up to 16 bytes.
 template <class Element, int kCount>
-__device__ __forceinline__ void store_rounded(std::uint16_t* to, const float (&from)[kCount]) {
+__device__ __forceinline__ void store_rounded(std::uint16_t* to, const float* from) {
   static_assert(kCount % 2 == 0);
   Chunk<std::uint32_t, kCount / 2> chunk;
 #pragma unroll
@@ -115,26 +178,37 @@ __device__ __forceinline__ void store_rounded(std::uint16_t* to, const float (&f
 }
 
 template <int kCount>
-__device__ __forceinline__ void store_floats(float* to, const float (&from)[kCount]) {
+__device__ __forceinline__ void store_floats(float* to, const float* from) {
   Chunk<float, kCount> chunk;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) chunk.element[i] = from[i];
   *reinterpret_cast<Chunk<float, kCount>*>(to) = chunk;
 }
 
+/// Writes a lane's part of a merged row that begins `at` elements into an output, in fp32 or rounded.
+template <class Element, int kDim, int kLanes>
+__device__ __forceinline__ void store_row(void* out, bool in_f32, std::int64_t at,
+                                          const MergedRow<kDim, kLanes>& merged, int lane) {
+  using Share = RowShare<kDim, kLanes>;
+#pragma unroll
+  for (int chunk = 0; chunk < Share::kChunks; ++chunk) {
+    const std::int64_t column = at + Share::column(lane, chunk);
+    const float* from = merged.o + chunk * Share::kChunk;
+    if (in_f32) {
+      store_floats<Share::kChunk>(static_cast<float*>(out) + column, from);
+    } else {
+      store_rounded<Element, Share::kChunk>(static_cast<std::uint16_t*>(out) + column, from);
+    }
+  }
+}
+
 /// Writes one merged (query, head) where a layer's O and LSE are.
-template <class Element, int kDim>
+template <class Element, int kDim, int kLanes>
 __device__ __forceinline__ void write_merged(const LayerArgs& layer, std::int64_t token, std::int32_t head,
-                                             const MergedRow<kDim>& merged, int lane) {
-  const std::int64_t at = token * layer.out_token + head * layer.out_head + lane * MergedRow<kDim>::kElements;
-  if (layer.out_f32 != 0) {
-    store_floats(static_cast<float*>(layer.out) + at, merged.o);
-  } else {
-    store_rounded<Element>(static_cast<std::uint16_t*>(layer.out) + at, merged.o);
-  }
-  if (layer.lse != nullptr && lane == 0) {
+                                             const MergedRow<kDim, kLanes>& merged, int lane) {
+  store_row<Element>(layer.out, layer.out_f32 != 0, token * layer.out_token + head * layer.out_head, merged, lane);
+  if (layer.lse != nullptr && lane == 0)
     layer.lse[token * layer.lse_token + head * layer.lse_head] = merged.lse * layer.lse_factor;
-  }
 }
 
 }  // namespace trunkline::cuda

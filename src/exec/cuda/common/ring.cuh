@@ -15,6 +15,13 @@ struct RowState {
 template <int kSlots>
 class RingPlace {
  public:
+  /// No position.
+  static __device__ __forceinline__ RingPlace none() {
+    RingPlace place;
+    place.bits_ = kNone;
+    return place;
+  }
+  __device__ __forceinline__ bool is_none() const { return bits_ == kNone; }
   __device__ __forceinline__ int slot() const { return static_cast<int>(bits_ & 0xFF); }
   __device__ __forceinline__ std::uint32_t parity() const { return bits_ >> 31; }
   __device__ __forceinline__ int slot_before() const { return slot() == 0 ? kSlots - 1 : slot() - 1; }
@@ -22,6 +29,7 @@ class RingPlace {
 
  private:
   static constexpr std::uint32_t kParity = 1u << 31;
+  static constexpr std::uint32_t kNone = ~0u;
   std::uint32_t bits_ = 0;
 };
 

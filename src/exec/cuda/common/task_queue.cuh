@@ -35,9 +35,9 @@ class TaskQueue {
     prefetch_to_cache(&args.plan.counts->items);
   }
 
-  /// \return false when there are no more.
+  /// After the first, a task that was claimed. \return false when there are no more.
   __device__ __forceinline__ bool pop(Task& task) {
-    for (;;) {
+    for (;; claim()) {
       // Two places by turns: who waits here for the second has read the first.
       turn_ ^= 1;
       if (first_lane_) popped_[turn_] = next_;
@@ -50,13 +50,17 @@ class TaskQueue {
       const std::int32_t items = load_ahead(&args_.plan.counts->items);
       load_ahead(task.header, args_.step.tasks + place);
       if (place >= items) return false;
-      // Asked for now and needed after this task: its latency is hidden.
-      if (first_lane_) next_ = static_cast<std::int32_t>(gridDim.x) + atomicAdd(args_.next_task, 1);
       if (args_.tile_m == 0 || (task.header.tile_m == args_.tile_m && task.header.tile_n == args_.tile_n)) return true;
     }
   }
 
-  /// Once the task's first stages are under way: the next one's header comes to L2 meanwhile.
+  /// Once between two pops: takes the next task from the queue. As soon before that as hides the latency: a CTA that
+  /// claims a task while it has much else to do keeps it from those that have nothing.
+  __device__ __forceinline__ void claim() {
+    if (first_lane_) next_ = static_cast<std::int32_t>(gridDim.x) + atomicAdd(args_.next_task, 1);
+  }
+
+  /// Some time after a claim: the task's header comes to L2 meanwhile.
   __device__ __forceinline__ void prefetch_next() const {
     if (!first_lane_) return;
     const std::int32_t place = next_ / args_.layer.kv_heads;

@@ -120,13 +120,13 @@ class Consumer {
   // task after the next two is: until this warp has taken some.
   __device__ __forceinline__ void write(int v_slot) {
     const int k_slot = v_slot == 0 ? Size::kSlots - 1 : v_slot - 1;
-    const TaskInfo& task = shared_.tasks[shared_.stages[k_slot].task];
+    TaskInfo& task = shared_.tasks[shared_.stages[k_slot].task];
     Epilogue<Element, kDim>(args_, shared_, task, k_slot, v_slot, rows_.thread).run(rows_);
     release(k_slot);
     release(v_slot);
     if (args_.arrived != nullptr && task.has_partials != 0) {
       named_barrier(kConsumerBarrier, 32 * kConsumerWarps);  // all partials of the task are written
-      merge_arrivals<Element, kDim, kConsumerWarps>(args_, task);
+      merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
     }
     note_end(task);
   }

@@ -156,10 +156,10 @@ class Producer {
   }
 
   // At least one stage, also of an item without tokens: consumers need not know of such items.
-  __device__ __forceinline__ void fill_stages(int head, int entry, const Queue& queue) {
+  __device__ __forceinline__ void fill_stages(int head, int entry, Queue& queue) {
     Stage stage;
     int passed = 0;
-    bool prefetched = false;
+    bool claimed = false;
     bool more = locate(stage, passed);
     while (more) {
       pass(passed);
@@ -168,14 +168,17 @@ class Producer {
       publish(stage, head, entry, present);
       const int rows = stage.rows();
       more = locate(stage, passed);  // its page ids arrive while this stage's copies are begun
+      const bool claims = !claimed && (!more || stage.last);
+      if (claims) queue.claim();
       fetch(shared_.k_rows[warp_], present, rows);
       hand_over();
       wait_for_slot();
       fetch(shared_.v_rows[warp_], present, rows);
       hand_over();
-      if (!prefetched) queue.prefetch_next();
-      prefetched = true;
+      if (claims) queue.prefetch_next();
+      claimed = claimed || claims;
     }
+    if (!claimed) queue.claim();
     pass(passed);
   }
 

@@ -35,7 +35,7 @@ class Consumer {
       walk_.wait_for(walk_.place());
       const StageRecord& first = walk_.first_record();
       if (first.kind == StageRecord::kEnd) return;
-      const TaskInfo& task = shared_.tasks[first.task];
+      TaskInfo& task = shared_.tasks[first.task];
       begin(task);
       attend();
       write(task);
@@ -76,7 +76,7 @@ class Consumer {
       begin_logits();
       products_commit();
       products_commit();  // of no V yet
-      adds_values_ = false;
+      values_ = RingPlace<kSlots>::none();
       for (;;) {
         const Stage stage = walk_.found();
         const Hidden hidden = take_record(stage);
@@ -104,7 +104,6 @@ class Consumer {
   }
   __device__ __forceinline__ void begin_values(const Stage& stage) {
     values_ = stage.values();
-    adds_values_ = true;
     walk_.wait_for(values_);
     if (stage.by_row()) fence_ordinary_writes();
     rows_.begin_values(values_.slot());
@@ -123,7 +122,7 @@ class Consumer {
     if (!walk_.keeps_slots(stage)) walk_.release(stage.keys());
     rows_.find_largest();
     rows_.wait_for_values();
-    if (adds_values_) walk_.release(values_);
+    if (!values_.is_none()) walk_.release(values_);
     rows_.rescale();
     rows_.soften();
   }
@@ -151,7 +150,7 @@ class Consumer {
     if (hidden.flags.by_token(3)) rows_.template hide_tokens<3>(of_token);
   }
 
-  __device__ __forceinline__ void write(const TaskInfo& task) {
+  __device__ __forceinline__ void write(TaskInfo& task) {
     rows_.forget_lane();
     const Epilogue<Element> epilogue(args_, shared_, task, group_, rows_.thread());
     if (task.halves == 2) {
@@ -166,7 +165,7 @@ class Consumer {
     }
     if (args_.arrived != nullptr && task.has_partials != 0) {
       named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
-      merge_arrivals<Element, kDim, kConsumerWarps>(args_, task);
+      merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
     }
     note_end(task);
   }
@@ -183,8 +182,7 @@ class Consumer {
   StageWalk walk_;
   int group_;
   GroupRows<Element> rows_;
-  RingPlace<kSlots> values_;  // of the V that is added up
-  bool adds_values_ = false;
+  RingPlace<kSlots> values_;  // of the V that is added up, if any
 };
 
 }  // namespace trunkline::cuda::sm90

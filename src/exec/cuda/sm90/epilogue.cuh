@@ -15,6 +15,7 @@ inline constexpr int kConsumerBarrier = 1;
 template <class Element>
 class Epilogue {
   static constexpr int kBlocks = kDim / 8;  // of a row's columns
+  static constexpr int kHalf = kBlocks / 2;
 
  public:
   /// \param thread of the warpgroup
@@ -39,9 +40,15 @@ class Epilogue {
       shared_.states[group_][rows.row() + 8] = {rows.max[1], rows.sum[1]};
     }
     if (group_ == 0) {
-      exchange<0>(rows, v_slot, k_slot);
+      leave<kHalf>(rows, v_slot);
     } else {
-      exchange<kBlocks / 2>(rows, k_slot, v_slot);
+      leave<0>(rows, k_slot);
+    }
+    named_barrier(kConsumerBarrier, kConsumerThreads);
+    if (group_ == 0) {
+      take<0>(rows, k_slot);
+    } else {
+      take<kHalf>(rows, v_slot);
     }
   }
 
@@ -58,17 +65,20 @@ class Epilogue {
     return reinterpret_cast<float4*>(shared_.slots[slot]) + block * kGroupThreads + thread_;
   }
 
-  // Keeps the columns of the blocks from kFirst on, and gives the other warpgroup the others: each lane finds what its
-  // counterpart, which has the same rows and columns, left.
+  // For the other warpgroup, whose columns are the half of the blocks from kFirst on.
   template <int kFirst>
-  __device__ __forceinline__ void exchange(GroupRows<Element>& rows, int give, int take) const {
-    constexpr int kHalf = kBlocks / 2;
+  __device__ __forceinline__ void leave(const GroupRows<Element>& rows, int slot) const {
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
-      const float* o = rows.o[kHalf - kFirst + i];
-      *fragments(give, i) = make_float4(o[0], o[1], o[2], o[3]);
+      const float* o = rows.o[kFirst + i];
+      *fragments(slot, i) = make_float4(o[0], o[1], o[2], o[3]);
     }
-    named_barrier(kConsumerBarrier, kConsumerThreads);
+  }
+
+  // Adds to its columns, the half of the blocks from kFirst on, what the other warpgroup left: each lane finds its
+  // counterpart's, which has the same rows and columns.
+  template <int kFirst>
+  __device__ __forceinline__ void take(GroupRows<Element>& rows, int slot) const {
     RowState states[2];
     float own[2];
     float other[2];
@@ -85,7 +95,7 @@ class Epilogue {
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
       float* o = rows.o[kFirst + i];
-      const float4 theirs = *fragments(take, i);
+      const float4 theirs = *fragments(slot, i);
       o[0] = own[0] * o[0] + other[0] * theirs.x;
       o[1] = own[0] * o[1] + other[0] * theirs.y;
       o[2] = own[1] * o[2] + other[1] * theirs.z;

@@ -27,9 +27,11 @@ class TaskWalker {
     Queue queue(args_, shared_.popped, 0, lane_);
     Queue::Task task;
     for (; queue.pop(task); entry_ = (entry_ + 1) % kTasks) {
+      const bool ends_soon = fills_no_batch(task.header);
+      if (ends_soon) queue.claim();
       begin(task);
-      queue.prefetch_next();
-      write_stages();
+      if (ends_soon) queue.prefetch_next();
+      write_stages(queue, ends_soon);
     }
     queue.leave();
     wait_for_batch();
@@ -102,13 +104,21 @@ class TaskWalker {
     }
   }
 
-  // At least one stage, also of an item without tokens: consumers need not know of such items.
-  __device__ __forceinline__ void write_stages() {
+  // For certain.
+  static __device__ __forceinline__ bool fills_no_batch(const TaskHeader& header) {
+    return header.spans.end - header.spans.begin <= 1 &&
+           header.first.end - header.first.begin < kBatchStages * kStageTokens;
+  }
+
+  // At least one stage, also of an item without tokens: consumers need not know of such items. The next task is claimed
+  // with the last batch, unless it is already.
+  __device__ __forceinline__ void write_stages(Queue& queue, bool claimed) {
     int first = kSlices;
     do {
       if (first == 0) wait_for_batch();
       Slice slice;
       const int filled = slices_.take(first, slice);
+      if (!claimed && slices_.done()) queue.claim();
       const int records = most((filled + kSlices - 1) / kSlices, first / kSlices + 1);
       if (lane_ >= first && lane_ < kSlices * records) {
         std::uint32_t flags = write_slice(slice, batch()[lane_ / kSlices], lane_ % kSlices);
