@@ -102,7 +102,8 @@ class CutChoice {
     }
     const bool many = partials * costs_.partial_bytes > tokens * costs_.token_bytes / kPartialShare;
     if (few_partials_ && pieces.cost > 0 && many) return kNever;
-    return most(classes_.bound(costs_.workers, costs_.kv_heads), costs_.memory_time);
+    return costs_.finish(classes_.bound(costs_.workers, costs_.kv_heads),
+                         classes_.ideal(costs_.workers, costs_.kv_heads));
   }
 
   const TaskCosts& costs_;

@@ -1,6 +1,10 @@
 #include "plan/proposer.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <span>
+
+#include "plan/cut_choice.hpp"
 
 namespace trunkline {
 
@@ -30,8 +34,7 @@ const Proposal& Proposer::propose(Policy policy, KvSplit split) {
 }
 
 Policy Proposer::choose(std::int64_t longest) {
-  // Where nothing is shared all policies group alike, and `flat` is the one that costs least to make.
-  if (forest_->distinct_tokens == forest_->total_tokens) return Policy::kFlat;
+  if (forest_->distinct_tokens == forest_->total_tokens) return choose_unshared(longest);
   Policy best = Policy::kFlat;
   Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
   for (const Policy policy : auto_candidates(profile_->device)) {
@@ -47,6 +50,20 @@ Policy Proposer::choose(std::int64_t longest) {
   if (costs.least_time(forest_->total_tokens) > least) return best;
   const Estimate flat = estimate(Policy::kFlat);
   return flat.time <= least && flat.entries <= longest ? Policy::kFlat : best;
+}
+
+// Where nothing is shared all policies group alike but `trunk`, whose tiles hold several requests: one item streams
+// what would be an item for each. `flat` costs least to make, and is taken where that hardly matters.
+Policy Proposer::choose_unshared(std::int64_t longest) {
+  const std::span<const Policy> candidates = auto_candidates(profile_->device);
+  if (std::find(candidates.begin(), candidates.end(), Policy::kTrunk) == candidates.end()) return Policy::kFlat;
+  const auto worthwhile = [](Nanoseconds time) { return time - time / CutChoice::kWorthwhileShare; };
+  const Estimate flat = estimate(Policy::kFlat);
+  CostModel costs = costs_;
+  costs.set_rereads(forest_->distinct_tokens, forest_->total_tokens);
+  if (worthwhile(flat.time) <= costs.launch() + costs.tasks().memory_time) return Policy::kFlat;
+  const Estimate trunk = estimate(Policy::kTrunk);
+  return trunk.time < worthwhile(flat.time) && trunk.entries <= longest ? Policy::kTrunk : Policy::kFlat;
 }
 
 Estimate Proposer::estimate(Policy policy) {

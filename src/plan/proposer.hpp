@@ -34,7 +34,7 @@ class Proposer {
   /// \param policy flat, node, profit or trunk.
   Estimate estimate(Policy policy);
   /// `auto`: the candidate with the least estimate; ties go to the earlier, so to `flat`, which also takes forests that
-  /// share nothing.
+  /// share nothing, unless `trunk` gains by holding several requests in a tile.
   /// \param longest list that a plan may have: candidates with longer ones are passed over, and `flat` is what is left.
   Policy choose(std::int64_t longest = kMaxListLength);
   /// Valid until the next call. \param policy other than kAuto.
@@ -46,6 +46,8 @@ class Proposer {
   PolicyInput input() {
     return {*forest_, *shape_, *profile_, order_, tiles_, costs_, options_->policies, policy_scratch_};
   }
+
+  Policy choose_unshared(std::int64_t longest);
 
   const Forest* forest_ = nullptr;
   const AttentionShape* shape_ = nullptr;

@@ -29,7 +29,7 @@ void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split,
   classes_.clear();
   visit_item_costs(packs, costs, [this](Nanoseconds cost) { classes_.add(cost); });
   const Nanoseconds makespan = classes_.makespan(costs.workers(), costs.kv_heads(), worker_loads_);
-  predicted_ = std::max(makespan, costs.tasks().memory_time) + costs.launch();
+  predicted_ = costs.tasks().finish(makespan, classes_.ideal(costs.workers(), costs.kv_heads())) + costs.launch();
 }
 
 void Division::item_costs(const Packs& packs, const CostModel& costs, std::vector<Nanoseconds>& result) const {

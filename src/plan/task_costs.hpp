@@ -61,6 +61,13 @@ struct TaskCosts {
     memory_per_token = reread_per_token + ((saved * share(distinct_tokens, read_tokens)) >> kFractionBits);
   }
 
+  /// When all is done: memory holds up all workers alike for as long as all are at work, and those that end later than
+  /// the mean go on for that much longer.
+  /// \param longest worker's tasks \param mean of all workers'
+  TRUNKLINE_HOST_DEVICE Nanoseconds finish(Nanoseconds longest, Nanoseconds mean) const {
+    return most(longest, memory_time + longest - mean);
+  }
+
   /// Rows that a kernel computes for each matrix token of an item.
   TRUNKLINE_HOST_DEVICE std::int32_t rows(std::int32_t queries, std::int32_t tile_rows, bool halves) const {
     if (whole_tiles) return halves ? half_rows : tile_rows;
