@@ -26,6 +26,10 @@ class RingPlace {
   __device__ __forceinline__ std::uint32_t parity() const { return bits_ >> 31; }
   __device__ __forceinline__ int slot_before() const { return slot() == 0 ? kSlots - 1 : slot() - 1; }
   __device__ __forceinline__ void advance() { bits_ = slot() == kSlots - 1 ? (bits_ & kParity) ^ kParity : bits_ + 1; }
+  __device__ __forceinline__ void advance_by_two() {
+    const std::uint32_t bits = bits_ + 2;
+    bits_ = slot() >= kSlots - 2 ? (bits ^ kParity) - kSlots : bits;
+  }
 
  private:
   static constexpr std::uint32_t kParity = 1u << 31;

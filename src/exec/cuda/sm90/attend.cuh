@@ -161,19 +161,26 @@ class GroupRows {
     }
   }
 
-  /// Logits become weights 2^(scale * logit - max), rounded. Products that read those before must be done.
+  /// Logits become weights 2^(scale * logit - max), which are added up. Products with those before may still run.
   __device__ __forceinline__ void soften() {
     // Rows that have seen nothing yet have only logits of -inf: any finite reference makes their weights 0.
     const float base[2] = {max[0] == -INFINITY ? 0 : max[0], max[1] == -INFINITY ? 0 : max[1]};
 #pragma unroll
     for (int i = 0; i < kStageTokens / 8; ++i) {
-      float weights[4];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) weights[j] = exp2_approx(fmaf(s_[i][j], scale_, -base[j / 2]));
-      sum[0] += weights[0] + weights[1];
-      sum[1] += weights[2] + weights[3];
-      weights_[i / 2][i % 2 * 2] = Element::round(weights[0], weights[1]);
-      weights_[i / 2][i % 2 * 2 + 1] = Element::round(weights[2], weights[3]);
+      for (int j = 0; j < 4; ++j) s_[i][j] = exp2_approx(fmaf(s_[i][j], scale_, -base[j / 2]));
+      sum[0] += s_[i][0] + s_[i][1];
+      sum[1] += s_[i][2] + s_[i][3];
+    }
+    settle(s_);  // here, while products run
+  }
+
+  /// Weights become factors of the next products. Products that read those before must be done.
+  __device__ __forceinline__ void round_weights() {
+#pragma unroll
+    for (int i = 0; i < kStageTokens / 8; ++i) {
+      weights_[i / 2][i % 2 * 2] = Element::round(s_[i][0], s_[i][1]);
+      weights_[i / 2][i % 2 * 2 + 1] = Element::round(s_[i][2], s_[i][3]);
     }
   }
 

@@ -85,9 +85,11 @@ class Consumer {
         rows_.template wait_for_logits<1>();
         soften(stage, hidden);
         if (!more) {
+          settle_weights();
           add_last_values(stage);
           break;
         }
+        settle_weights();
         begin_logits();
         products_commit();
         begin_values(stage);
@@ -121,10 +123,14 @@ class Consumer {
     hide(stage, hidden);
     if (!walk_.keeps_slots(stage)) walk_.release(stage.keys());
     rows_.find_largest();
+    rows_.soften();
+  }
+
+  __device__ __forceinline__ void settle_weights() {
     rows_.wait_for_values();
     if (!values_.is_none()) walk_.release(values_);
     rows_.rescale();
-    rows_.soften();
+    rows_.round_weights();
   }
 
   // Of the stage that was found last, while its record is there.

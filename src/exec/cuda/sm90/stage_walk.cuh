@@ -146,8 +146,7 @@ class StageWalk {
   }
 
   __device__ __forceinline__ void step() {
-    place_.advance();
-    place_.advance();
+    place_.advance_by_two();
     ++stage_;
     ++number_;
     computed_ >>= 1;
