@@ -92,7 +92,7 @@ void PlanBalance::weigh(std::span<const std::int32_t> lengths) {
   }
   costs_.set_rereads(distinct_tokens_ + grown, read_tokens_ + grown);
   classes_.clear();
-  for (const TaskLoad& load : live_) classes_.add(load.cost(costs_.tasks(), 1));
+  for (const TaskLoad& load : live_) classes_.add(load.uncut_cost(costs_.tasks()));
   const Nanoseconds memory = costs_.tasks().memory_time;
   longest_ = std::max({classes_.bound(costs_.workers(), costs_.kv_heads()), memory, Nanoseconds{1}});
   mean_ = std::max({classes_.ideal(costs_.workers(), costs_.kv_heads()), memory, Nanoseconds{1}});

@@ -9,17 +9,21 @@
 
 namespace trunkline {
 
-/// What decides an item's cost.
+/// What decides an item's cost, and that cost.
 struct TaskLoad {
   std::int64_t tokens = 0;
   std::int64_t matrix_tokens = 0;
   std::int32_t rows = 0;  ///< computed for each matrix token
   std::int32_t queries = 0;
   std::int32_t merged = 0;  ///< queries that have partials in other items too
+  Nanoseconds whole = 0;    ///< cost uncut, by the costs of the last price()
 
+  TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs) const {
+    return costs.task(tokens, matrix_tokens, rows, merged);
+  }
+  TRUNKLINE_HOST_DEVICE void price(const TaskCosts& costs) { whole = uncut_cost(costs); }
   /// Of one of so many equal parts. What the halves of a tile have in common is taken to lie evenly in the item.
-  TRUNKLINE_HOST_DEVICE Nanoseconds cost(const TaskCosts& costs, std::int32_t parts) const {
-    if (parts == 1) return costs.task(tokens, matrix_tokens, rows, merged);
+  TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts) const {
     return costs.task(ceil_div<std::int64_t>(tokens, parts), ceil_div<std::int64_t>(matrix_tokens, parts), rows,
                       queries);
   }
@@ -37,7 +41,7 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
       : costs_(costs), classes_(classes), few_partials_(few_partials) {}
 
-  /// Tries ever smaller pieces. \param load_at gives item i's load. \return the plan's time without launch: the bound
+  /// Tries ever smaller pieces. \param load_at gives item i's load, priced by the same costs. \return the plan's time without launch: the bound
   /// of CostClasses, or what memory takes.
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds choose(std::int32_t count, const LoadAt& load_at) {
@@ -79,12 +83,10 @@ class CutChoice {
   static constexpr std::int64_t kPartialShare = 5;
   static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
 
-  TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load, const Pieces& pieces) const {
-    if (pieces.cost == 0) return 1;
-    const Nanoseconds whole = load.cost(costs_, 1);
-    if (whole <= pieces.cost) return 1;
+  TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
+    if (pieces.cost == 0 || load.whole <= pieces.cost) return 1;
     const std::int64_t limit = least(most<std::int64_t>(load.tokens / kMinTokens, 1), kMaxParts);
-    const std::int64_t wanted = pieces.longer ? whole / pieces.cost : ceil_div(whole, pieces.cost);
+    const std::int64_t wanted = pieces.longer ? load.whole / pieces.cost : ceil_div(load.whole, pieces.cost);
     return static_cast<std::int32_t>(least(wanted, limit));
   }
 
@@ -94,9 +96,9 @@ class CutChoice {
     std::int64_t tokens = 0;
     std::int64_t partials = 0;
     for (std::int32_t i = 0; i < count; ++i) {
-      const TaskLoad load = load_at(i);
+      const TaskLoad& load = load_at(i);
       const std::int32_t count_of = parts(load, pieces);
-      classes_.add(load.cost(costs_, count_of), count_of);
+      classes_.add(count_of == 1 ? load.whole : load.part_cost(costs_, count_of), count_of);
       tokens += load.tokens;
       partials += count_of > 1 ? std::int64_t{count_of} * load.queries : 0;
     }

@@ -44,9 +44,11 @@ class Loads {
 
   Estimate finish(bool few_partials = false) {
     TaskCosts costs = input_.costs.tasks();
-    costs.set_rereads(needed_tokens(input_.forest, input_.order), estimate_.tokens_read);
+    costs.set_rereads(input_.order.needed_tokens(), estimate_.tokens_read);
+    for (TaskLoad& load : scratch_.loads) load.price(costs);
     CutChoice cut(costs, scratch_.classes, few_partials);
-    const auto load_at = [this](std::int32_t i) { return scratch_.loads[static_cast<std::size_t>(i)]; };
+    const TaskLoad* const loads = scratch_.loads.data();
+    const auto load_at = [loads](std::int32_t i) -> const TaskLoad& { return loads[i]; };
     estimate_.time = cut.choose(static_cast<std::int32_t>(scratch_.loads.size()), load_at) + costs.launch;
     return estimate_;
   }

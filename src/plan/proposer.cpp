@@ -23,7 +23,7 @@ const Proposal& Proposer::propose(Policy policy, KvSplit split) {
   proposal_.packs.reset(order_, tiles_);
   row.function(input(), proposal_.packs);
   proposal_.costs = costs_;
-  proposal_.costs.set_rereads(needed_tokens(*forest_, order_), proposal_.packs.total_tokens());
+  proposal_.costs.set_rereads(order_.needed_tokens(), proposal_.packs.total_tokens());
   proposal_.division.divide(proposal_.packs, proposal_.costs, split == KvSplit::kOwn ? row.split : split,
                             row.few_partials);
   return proposal_;

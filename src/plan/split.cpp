@@ -26,15 +26,8 @@ void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split,
   load_packs(packs, costs);
   decide_parts(packs, costs, split, few_partials);
   count_cut_lists(packs);
-  classes_.clear();
-  visit_item_costs(packs, costs, [this](Nanoseconds cost) { classes_.add(cost); });
-  const Nanoseconds makespan = classes_.makespan(costs.workers(), costs.kv_heads(), worker_loads_);
-  predicted_ = std::max(makespan, costs.tasks().memory_time) + costs.launch();
-}
-
-void Division::item_costs(const Packs& packs, const CostModel& costs, std::vector<Nanoseconds>& result) const {
-  result.clear();
-  visit_item_costs(packs, costs, [&result](Nanoseconds cost) { result.push_back(cost); });
+  cost_items(packs, costs);
+  predicted_ = std::max(makespan(costs), costs.tasks().memory_time) + costs.launch();
 }
 
 // Every query is in some pack, so as many entries as queries means one pack each, and none to merge.
@@ -52,6 +45,7 @@ void Division::load_packs(const Packs& packs, const CostModel& costs) {
       }
     }
     loads_.push_back({pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged});
+    loads_.back().price(costs.tasks());
   }
 }
 
@@ -141,26 +135,33 @@ void Division::cut_as_asked(const Packs& packs) {
 void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
   CutChoice cut(costs.tasks(), classes_, few_partials);
   cut.choose(static_cast<std::int32_t>(loads_.size()),
-             [this](std::int32_t i) { return loads_[static_cast<std::size_t>(i)]; });
+             [this](std::int32_t i) -> const TaskLoad& { return loads_[static_cast<std::size_t>(i)]; });
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cut.parts(loads_[i]);
 }
 
 // All queries of a pack that is cut need a merge.
-template <class Visit>
-void Division::visit_item_costs(const Packs& packs, const CostModel& costs, Visit visit) const {
+void Division::cost_items(const Packs& packs, const CostModel& costs) {
+  item_costs_.clear();
+  item_costs_.reserve(static_cast<std::size_t>(lengths_.items));
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const TaskLoad& whole = loads_[i];
     if (parts_[i] == 1) {
-      visit(whole.cost(costs.tasks(), 1));
+      item_costs_.push_back(whole.whole);
       continue;
     }
     const Pack& pack = packs.packs()[i];
     for (std::int32_t part = 0; part < parts_[i]; ++part) {
       const std::int64_t tokens = part_begin(pack, parts_[i], part + 1) - part_begin(pack, parts_[i], part);
       const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
-      visit(costs.task(tokens, matrix_tokens, whole.rows, whole.queries));
+      item_costs_.push_back(costs.task(tokens, matrix_tokens, whole.rows, whole.queries));
     }
   }
+}
+
+Nanoseconds Division::makespan(const CostModel& costs) {
+  classes_.clear();
+  for (const Nanoseconds cost : item_costs_) classes_.add(cost);
+  return classes_.makespan(costs.workers(), costs.kv_heads(), worker_loads_);
 }
 
 }  // namespace trunkline

@@ -82,12 +82,13 @@ struct TaskCosts {
   }
 
  private:
-  /// A count times a figure with fraction, at most kMaxTask.
+  /// A count times a figure with fraction, which is at most kMaxPerToken; at most kMaxTask.
   TRUNKLINE_HOST_DEVICE static Nanoseconds scaled(std::int64_t count, std::int64_t figure) {
-    count = least(count, kMaxTokens);
     // As long as no bit is lost: most counts. Others are so large that 2^16 ns less do not matter.
-    const bool small = count < std::int64_t{1} << 26;
-    return least(small ? (count * figure) >> kFractionBits : (count >> kFractionBits) * figure, kMaxTask);
+    constexpr std::int64_t kSmall = std::int64_t{1} << 26;
+    static_assert(kMaxTask == kSmall * kMaxPerToken >> kFractionBits, "small counts reach no limit");
+    if (count < kSmall) return (count * figure) >> kFractionBits;
+    return least((least(count, kMaxTokens) >> kFractionBits) * figure, kMaxTask);
   }
   /// part / whole, with fraction.
   TRUNKLINE_HOST_DEVICE static std::int64_t share(std::int64_t part, std::int64_t whole) {

@@ -75,7 +75,7 @@ Nanoseconds Divisions::estimate(const NodeTasks& tasks, std::int32_t parts) cons
   const MeasuredCosts& measured = input_.scratch.measured;
   if (!measured.empty()) return measured.task(tasks.queries * input_.shape.group_size(), tokens);
   return load_of(tokens, tasks.queries, tasks.queries, input_.tiles, input_.costs.tasks())
-      .cost(input_.costs.tasks(), 1);
+      .uncut_cost(input_.costs.tasks());
 }
 
 // The estimate does not rise with the number of parts.
