@@ -25,23 +25,30 @@ bool read_by_all(std::span<const Range> runs, Range readers) {
   return readers.begin <= runs.front().begin && runs.back().end <= readers.end;
 }
 
+/// A word whose first bits are set: none for a negative count, all for one above 64.
+std::uint64_t first_bits(std::int32_t count) {
+  if (count <= 0) return 0;
+  return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+}
+
+void set_queries(Range queries, QueryMask& mask) {
+  for (std::int32_t word = 0; word < 2; ++word) {
+    mask.words[static_cast<std::size_t>(word)] |=
+        first_bits(queries.end - 64 * word) & ~first_bits(queries.begin - 64 * word);
+  }
+}
+
 /// Index into Plan::masks of a pack's queries at some positions.
 std::int32_t emit_mask(std::span<const Range> runs, Range readers, Plan& plan) {
   QueryMask mask;
   std::int32_t before = 0;  // queries of earlier runs
   for (const Range run : runs) {
-    const std::int32_t end = std::min(run.end, readers.end);
-    for (std::int32_t p = std::max(run.begin, readers.begin); p < end; ++p) mask.set(before + p - run.begin);
+    const Range common = {std::max(run.begin, readers.begin), std::min(run.end, readers.end)};
+    if (common.size() > 0) set_queries({before + common.begin - run.begin, before + common.end - run.begin}, mask);
     before += run.size();
   }
   plan.masks.push_back(mask);
   return static_cast<std::int32_t>(plan.masks.size()) - 1;
-}
-
-bool read_by_both_halves(std::span<const Range> runs, const Pack& pack, Range readers) {
-  if (pack.first_half == 0) return false;
-  const HalfReaders halves = half_readers(runs, pack.first_half, readers);
-  return halves.first && halves.second;
 }
 
 /// Adds the span of a segment's tokens from `begin` to `end`, which is from the live end where the span is open-ended.
@@ -52,7 +59,7 @@ inline void emit_span(const Forest& forest, const Packs& packs, const Pack& pack
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
   const std::int32_t mask = read_by_all(runs, segment.readers) ? -1 : emit_mask(runs, segment.readers, plan);
   std::uint32_t flags = open ? kSpanEndFromEnd : kSpanAbsolute;
-  if (read_by_both_halves(runs, pack, segment.readers)) flags |= kSpanBothHalves;
+  if (segment.both_halves) flags |= kSpanBothHalves;
   plan.spans.push_back({request.slot, request.generation, begin, end, mask, flags});
 }
 

@@ -12,7 +12,15 @@ void refuse_list(const char* name, std::int64_t length) {
        kMaxListLength);
 }
 
-HalfReaders half_readers(std::span<const Range> runs, std::int32_t first_half, Range readers) {
+namespace {
+
+/// Which halves of a pack's queries some readers are among.
+struct HalfReaders {
+  bool first = false;
+  bool second = false;
+};
+
+inline HalfReaders half_readers(std::span<const Range> runs, std::int32_t first_half, Range readers) {
   HalfReaders result;
   std::int32_t before = 0;  // queries of earlier runs
   for (const Range run : runs) {
@@ -24,6 +32,8 @@ HalfReaders half_readers(std::span<const Range> runs, std::int32_t first_half, R
   }
   return result;
 }
+
+}  // namespace
 
 void Packs::reset(const QueryOrder& order, const TileTable& tiles) {
   order_ = &order;
@@ -83,12 +93,14 @@ std::int32_t Packs::chunk_end(Range run, std::int32_t wanted) const {
   return std::min({order_->request_end(run.begin), run.end, run.begin + max_queries_});
 }
 
-std::int64_t Packs::matrix_tokens(std::int32_t first_half) const {
+/// Marks the segments of the open pack that both halves see. \return the tokens that are multiplied
+std::int64_t Packs::mark_halves(std::int32_t first_half) {
   const std::span<const Range> runs(runs_.begin() + open_runs_, runs_.end());
   std::int64_t tokens = 0;
-  for (std::size_t i = static_cast<std::size_t>(open_segments_); i < segments_.size(); ++i) {
-    const HalfReaders halves = half_readers(runs, first_half, segments_[i].readers);
-    tokens += std::int64_t{segments_[i].tokens()} * ((halves.first ? 1 : 0) + (halves.second ? 1 : 0));
+  for (auto segment = segments_.begin() + open_segments_; segment != segments_.end(); ++segment) {
+    const HalfReaders halves = half_readers(runs, first_half, segment->readers);
+    segment->both_halves = halves.first && halves.second;
+    tokens += std::int64_t{segment->tokens()} * ((halves.first ? 1 : 0) + (halves.second ? 1 : 0));
   }
   return tokens;
 }
