@@ -43,7 +43,7 @@ Nanoseconds CostClasses::makespan(std::int32_t workers, std::int32_t copies, std
         continue;
       }
       if (++placed > kExactTasks) {
-        const Nanoseconds mean = product(total_, copies) / workers;
+        const Nanoseconds mean = product(total(), copies) / workers;
         return std::max(rounds + longest, mean + cost - cost / workers);
       }
       longest = std::max(longest, add_to_least(loads, cost));

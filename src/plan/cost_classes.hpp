@@ -26,28 +26,28 @@ class CostClasses {
   TRUNKLINE_HOST_DEVICE void clear() {
     for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) classes_[i] = {};
     for (std::uint64_t& word : occupied_) word = 0;
-    total_ = 0;
   }
-  TRUNKLINE_HOST_DEVICE void add(Nanoseconds cost, std::int32_t times = 1) {
-    const std::size_t index = class_of(cost);
-    const Nanoseconds sum = product(cost, times);
-    Class& to = classes_[index];
-    if (to.tasks == 0) occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
-    to.tasks += times;
-    to.sum = least(to.sum + sum, kMaxSum);
-    total_ = least(total_ + sum, kMaxSum);
+  TRUNKLINE_HOST_DEVICE void add(Nanoseconds cost) { add(class_of(cost), 1, cost); }
+  TRUNKLINE_HOST_DEVICE void add(Nanoseconds cost, std::int32_t times) {
+    add(class_of(cost), times, product(cost, times));
   }
   /// Of the added costs.
-  TRUNKLINE_HOST_DEVICE Nanoseconds total() const { return total_; }
+  TRUNKLINE_HOST_DEVICE Nanoseconds total() const {
+    Nanoseconds total = 0;
+    for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {
+      total = least(total + classes_[i].sum, kMaxSum);
+    }
+    return total;
+  }
 
   /// When workers are done with `copies` tasks of every added cost, were all of them busy to the end.
   TRUNKLINE_HOST_DEVICE Nanoseconds ideal(std::int32_t workers, std::int32_t copies) const {
-    return product(total_, copies) / workers;
+    return product(total(), copies) / workers;
   }
   /// No order of `copies` tasks of every added cost takes less: of any k * workers + 1 tasks some worker has k + 1.
   /// Longest-first order is seldom more than some percent above it.
   TRUNKLINE_HOST_DEVICE Nanoseconds bound(std::int32_t workers, std::int32_t copies) const {
-    Nanoseconds bound = ceil_div<Nanoseconds>(product(total_, copies), workers);
+    Nanoseconds bound = ceil_div<Nanoseconds>(product(total(), copies), workers);
     std::int64_t tasks = 0;
     for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {
       tasks += classes_[i].tasks * copies;
@@ -71,6 +71,12 @@ class CostClasses {
     TRUNKLINE_HOST_DEVICE Nanoseconds mean() const { return sum / tasks; }
   };
 
+  TRUNKLINE_HOST_DEVICE void add(std::size_t index, std::int32_t tasks, Nanoseconds sum) {
+    Class& to = classes_[index];
+    if (to.tasks == 0) occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
+    to.tasks += tasks;
+    to.sum = least(to.sum + sum, kMaxSum);
+  }
   TRUNKLINE_HOST_DEVICE static Nanoseconds product(Nanoseconds a, Nanoseconds b) {
     const bool small = a < Nanoseconds{1} << 29 && b < Nanoseconds{1} << 29;  // as most: divisions are slow
     return small || a == 0 || b <= kMaxSum / a ? a * b : kMaxSum;
@@ -100,7 +106,6 @@ class CostClasses {
 
   Class classes_[kClasses] = {};
   std::uint64_t occupied_[kClasses / 64 + 1] = {};  // bit by class: whether it has tasks, since few have
-  Nanoseconds total_ = 0;
 };
 
 }  // namespace trunkline

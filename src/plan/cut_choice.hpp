@@ -16,7 +16,7 @@ struct TaskLoad {
   std::int32_t rows = 0;  ///< computed for each matrix token
   std::int32_t queries = 0;
   std::int32_t merged = 0;  ///< queries that have partials in other items too
-  Nanoseconds whole = 0;    ///< cost uncut, by the costs of the last price()
+  Nanoseconds whole = 0;    ///< cost uncut, once priced
 
   TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs) const {
     return costs.task(tokens, matrix_tokens, rows, merged);
@@ -41,12 +41,12 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
       : costs_(costs), classes_(classes), few_partials_(few_partials) {}
 
-  /// Tries ever smaller pieces. \param load_at gives item i's load, priced by the same costs. \return the plan's time without launch: the bound
+  /// Prices the loads, and tries ever smaller pieces. \param load_at gives item i's load, to be changed. \return the plan's time without launch: the bound
   /// of CostClasses, or what memory takes.
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds choose(std::int32_t count, const LoadAt& load_at) {
     chosen_ = {};
-    Nanoseconds best = time_of(count, load_at, chosen_);
+    Nanoseconds best = uncut_time(count, load_at);
     work_ = classes_.total();
     ideal_ = most(classes_.ideal(costs_.workers, costs_.kv_heads), costs_.memory_time);
     for (std::int32_t round = 0; round < kRounds && best - ideal_ > ideal_ / kWorthwhileShare; ++round) {
@@ -69,9 +69,9 @@ class CutChoice {
 
  private:
   // How an item is cut: into pieces that cost at most so much, or at least where that makes one piece fewer, as where 8
-  // heads of 17 pieces would be a round and a bit on 132 workers. Zero is no cut.
+  // heads of 17 pieces would be a round and a bit on 132 workers.
   struct Pieces {
-    Nanoseconds cost = 0;
+    Nanoseconds cost = TaskCosts::kMaxTask;  // no task costs more: no cut
     bool longer = false;
   };
 
@@ -84,12 +84,23 @@ class CutChoice {
   static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
 
   TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
-    if (pieces.cost == 0 || load.whole <= pieces.cost) return 1;
+    if (load.whole <= pieces.cost) return 1;
     const std::int64_t limit = least(most<std::int64_t>(load.tokens / kMinTokens, 1), kMaxParts);
     const std::int64_t wanted = pieces.longer ? load.whole / pieces.cost : ceil_div(load.whole, pieces.cost);
     return static_cast<std::int32_t>(least(wanted, limit));
   }
 
+  template <class LoadAt>
+  TRUNKLINE_HOST_DEVICE Nanoseconds uncut_time(std::int32_t count, const LoadAt& load_at) {
+    classes_.clear();
+    const TaskCosts costs = costs_;  // a copy is in registers: no store to the loads can change it
+    for (std::int32_t i = 0; i < count; ++i) {
+      TaskLoad& load = load_at(i);
+      load.price(costs);
+      classes_.add(load.whole);
+    }
+    return time_of_classes();
+  }
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds time_of(std::int32_t count, const LoadAt& load_at, const Pieces& pieces) {
     classes_.clear();
@@ -103,7 +114,9 @@ class CutChoice {
       partials += count_of > 1 ? std::int64_t{count_of} * load.queries : 0;
     }
     const bool many = partials * costs_.partial_bytes > tokens * costs_.token_bytes / kPartialShare;
-    if (few_partials_ && pieces.cost > 0 && many) return kNever;
+    return few_partials_ && many ? kNever : time_of_classes();
+  }
+  TRUNKLINE_HOST_DEVICE Nanoseconds time_of_classes() const {
     return most(classes_.bound(costs_.workers, costs_.kv_heads), costs_.memory_time);
   }
 

@@ -45,10 +45,9 @@ class Loads {
   Estimate finish(bool few_partials = false) {
     TaskCosts costs = input_.costs.tasks();
     costs.set_rereads(input_.order.needed_tokens(), estimate_.tokens_read);
-    for (TaskLoad& load : scratch_.loads) load.price(costs);
     CutChoice cut(costs, scratch_.classes, few_partials);
-    const TaskLoad* const loads = scratch_.loads.data();
-    const auto load_at = [loads](std::int32_t i) -> const TaskLoad& { return loads[i]; };
+    TaskLoad* const loads = scratch_.loads.data();
+    const auto load_at = [loads](std::int32_t i) -> TaskLoad& { return loads[i]; };
     estimate_.time = cut.choose(static_cast<std::int32_t>(scratch_.loads.size()), load_at) + costs.launch;
     return estimate_;
   }

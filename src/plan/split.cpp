@@ -45,7 +45,6 @@ void Division::load_packs(const Packs& packs, const CostModel& costs) {
       }
     }
     loads_.push_back({pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged});
-    loads_.back().price(costs.tasks());
   }
 }
 
@@ -67,11 +66,13 @@ void Division::count_merged_queries(const Packs& packs) {
 }
 
 void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
+  if (split == KvSplit::kBalance) return cut_for_balance(costs, few_partials);
+  for (TaskLoad& load : loads_) load.price(costs.tasks());
   switch (split) {
     case KvSplit::kOwn: return cut_as_asked(packs);
-    case KvSplit::kBalance: return cut_for_balance(costs, few_partials);
     case KvSplit::kMean: return cut_to_mean(packs);
     case KvSplit::kLong: return cut_long(packs, costs);
+    case KvSplit::kBalance:
     case KvSplit::kNone: return;
   }
 }
@@ -135,7 +136,7 @@ void Division::cut_as_asked(const Packs& packs) {
 void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
   CutChoice cut(costs.tasks(), classes_, few_partials);
   cut.choose(static_cast<std::int32_t>(loads_.size()),
-             [this](std::int32_t i) -> const TaskLoad& { return loads_[static_cast<std::size_t>(i)]; });
+             [this](std::int32_t i) -> TaskLoad& { return loads_[static_cast<std::size_t>(i)]; });
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cut.parts(loads_[i]);
 }
 

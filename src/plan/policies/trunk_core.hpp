@@ -96,7 +96,7 @@ class TrunkCore {
   TRUNKLINE_HOST_DEVICE TrunkChoice predict(const TrunkWidth* widths, std::int32_t width, Nanoseconds cap) {
     fill(widths, width, cap);
     CutChoice cut(costs_, classes_, true);
-    const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) -> const TaskLoad& { return tiles_[i].load; });
+    const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) -> TaskLoad& { return tiles_[i].load; });
     filled_ = {width, count_, time, cut.work(), cut.ideal(), cap};
     return filled_;
   }
@@ -114,7 +114,6 @@ class TrunkCore {
       begin = end;
     }
     costs_.set_rereads(requests_.distinct_tokens, read);
-    for (std::int32_t i = 0; i < count_; ++i) tiles_[i].load.price(costs_);
   }
 
   /// The last place up to `high` at which the requests from `begin` on bring no more than so many queries.
