@@ -19,22 +19,16 @@ class Loads {
  public:
   Loads(const PolicyInput& input, EstimateScratch& scratch) : input_(input), scratch_(scratch) {
     scratch_.loads.clear();
+    scratch_.loads.reserve(input.forest.nodes.size());
   }
 
   /// A pack, spread as evenly as queries allow where it is wider than an item.
   /// \param merged how many of its queries other packs hold too
   void add(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
     estimate_.entries += queries;
-    if (queries <= input_.tiles.max_queries()) {  // as most: divisions are slow
-      estimate_.tokens_read += tokens;
-      add_item(tokens, queries, merged);
-      return;
-    }
-    const std::int32_t packs = ceil_div(queries, input_.tiles.max_queries());
-    const std::int32_t even = queries / packs;
-    const std::int32_t fuller = queries % packs;
-    for (std::int32_t pack = 0; pack < packs; ++pack) add_item(tokens, even + (pack < fuller ? 1 : 0), merged / packs);
-    estimate_.tokens_read += tokens * packs;
+    if (queries > max_queries_) return spread(tokens, queries, merged);
+    estimate_.tokens_read += tokens;
+    add_item(tokens, queries, merged);
   }
   void add(const TaskLoad& load) {
     scratch_.loads.push_back(load);
@@ -53,12 +47,22 @@ class Loads {
   }
 
  private:
+  void spread(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
+    const std::int32_t packs = ceil_div(queries, input_.tiles.max_queries());
+    const std::int32_t even = queries / packs;
+    const std::int32_t fuller = queries % packs;
+    for (std::int32_t pack = 0; pack < packs; ++pack) add_item(tokens, even + (pack < fuller ? 1 : 0), merged / packs);
+    estimate_.tokens_read += tokens * packs;
+  }
   void add_item(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
-    scratch_.loads.push_back(load_of(tokens, queries, merged, input_.tiles, input_.costs.tasks()));
+    if (queries != last_.queries) last_ = item_rows(queries, input_.tiles, input_.costs.tasks());
+    scratch_.loads.push_back(last_.load(tokens, merged));
   }
 
   const PolicyInput& input_;
   EstimateScratch& scratch_;
+  const std::int32_t max_queries_ = input_.tiles.max_queries();
+  ItemRows last_;  // most items have as many queries as the one before
   Estimate estimate_;
 };
 
@@ -80,8 +84,8 @@ Estimate estimate_node(const PolicyInput& input, EstimateScratch& scratch) {
   for (std::size_t i = 0; i < input.forest.nodes.size(); ++i) {
     const ForestNode& node = input.forest.nodes[i];
     const std::int32_t queries = input.order.positions(node.requests).size();
-    const bool root = node.parent < 0;
     if (queries == 0) continue;
+    const bool root = node.parent < 0;
     loads.add(node.tokens(), queries, root ? queries - ending_queries(input, static_cast<std::int32_t>(i)) : queries);
   }
   return loads.finish();

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "plan/policies/chain_packs.hpp"
+
 namespace trunkline {
 
 void Proposer::reset(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
@@ -16,6 +18,7 @@ void Proposer::reset(const Forest& forest, const AttentionShape& shape, const Ma
   for (const ForestNode& node : forest.nodes) hot_tokens += node.requests.size() > 1 ? node.tokens() : 0;
   costs_.reset(profile, shape, order_.size(), hot_tokens);
   policy_scratch_.trunk.chosen = false;
+  policy_scratch_.has_profit_chains = false;
 }
 
 const Proposal& Proposer::propose(Policy policy, KvSplit split) {
@@ -36,6 +39,7 @@ Policy Proposer::choose(std::int64_t longest) {
   Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
   for (const Policy policy : auto_candidates(profile_->device)) {
     if (policy == Policy::kFlat) continue;
+    if (policy == Policy::kProfit && profit_is_node(input())) continue;
     const Estimate estimate = this->estimate(policy);
     if (estimate.time >= least || estimate.entries > longest) continue;
     least = estimate.time;
