@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "base/inline.hpp"
 #include "plan/load.hpp"
 #include "plan/policies/chain_packs.hpp"
 #include "plan/policies/trunk.hpp"
@@ -47,15 +48,18 @@ class Loads {
   }
 
  private:
-  void spread(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
+  TRUNKLINE_NOINLINE void spread(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
     const std::int32_t packs = ceil_div(queries, input_.tiles.max_queries());
     const std::int32_t even = queries / packs;
     const std::int32_t fuller = queries % packs;
     for (std::int32_t pack = 0; pack < packs; ++pack) add_item(tokens, even + (pack < fuller ? 1 : 0), merged / packs);
     estimate_.tokens_read += tokens * packs;
   }
+  TRUNKLINE_NOINLINE void look_up(std::int32_t queries) {
+    last_ = item_rows(queries, input_.tiles, input_.costs.tasks());
+  }
   void add_item(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
-    if (queries != last_.queries) last_ = item_rows(queries, input_.tiles, input_.costs.tasks());
+    if (queries != last_.queries) look_up(queries);
     scratch_.loads.push_back(last_.load(tokens, merged));
   }
 
