@@ -26,17 +26,15 @@ bool read_by_all(std::span<const Range> runs, Range readers) {
   return readers.begin <= runs.front().begin && runs.back().end <= readers.end;
 }
 
-/// A word whose first bits are set: none for a negative count, all for one above 64.
-std::uint64_t first_bits(std::int32_t count) {
-  if (count <= 0) return 0;
-  return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+/// A word whose bits from `begin` to `end` are set, of which there are some.
+std::uint64_t bits(std::int32_t begin, std::int32_t end) {
+  return ~std::uint64_t{0} >> (64 - (end - begin)) << begin;
 }
 
+/// \param queries not empty
 void set_queries(Range queries, QueryMask& mask) {
-  for (std::int32_t word = 0; word < 2; ++word) {
-    mask.words[static_cast<std::size_t>(word)] |=
-        first_bits(queries.end - 64 * word) & ~first_bits(queries.begin - 64 * word);
-  }
+  if (queries.begin < 64) mask.words[0] |= bits(queries.begin, std::min(queries.end, 64));
+  if (queries.end > 64) mask.words[1] |= bits(std::max(queries.begin, 64) - 64, queries.end - 64);
 }
 
 /// Index into Plan::masks of a pack's queries at some positions.
