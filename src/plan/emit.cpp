@@ -38,7 +38,7 @@ void set_queries(Range queries, QueryMask& mask) {
 }
 
 /// Index into Plan::masks of a pack's queries at some positions.
-std::int32_t emit_mask(std::span<const Range> runs, Range readers, Plan& plan) {
+inline std::int32_t emit_mask(std::span<const Range> runs, Range readers, Plan& plan) {
   QueryMask mask;
   std::int32_t before = 0;  // queries of earlier runs
   for (const Range run : runs) {

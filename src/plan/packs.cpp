@@ -15,10 +15,11 @@ void refuse_list(const char* name, std::int64_t length) {
 namespace {
 
 /// Whether some positions touch a run; those of a request without queries do inside it.
-bool touch(std::span<const Range> runs, Range positions) {
-  return std::any_of(runs.begin(), runs.end(), [positions](Range run) {
-    return positions.begin < run.end && run.begin < positions.end;
-  });
+inline bool touch(std::span<const Range> runs, Range positions) {
+  for (const Range run : runs) {
+    if (positions.begin < run.end && run.begin < positions.end) return true;
+  }
+  return false;
 }
 
 /// Position of the `index`-th query of runs; the end where they have no more.
