@@ -121,7 +121,48 @@ Estimate estimate_trunk(const PolicyInput& input, EstimateScratch& scratch) {
   return loads.finish(true);
 }
 
+/// `flat` reads all tokens of all requests: where they share much, that alone takes longer than another policy's plan.
+Nanoseconds least_flat(const PolicyInput& input) {
+  CostModel costs = input.costs;
+  costs.set_rereads(input.forest.distinct_tokens, input.forest.total_tokens);
+  return costs.least_time(input.forest.total_tokens);
+}
+
+/// `node` has an item for each node, with partials for all but the roots.
+Nanoseconds least_node(const PolicyInput& input) {
+  const Forest& forest = input.forest;
+  if (input.order.needed_tokens() < forest.distinct_tokens) return input.costs.launch();  // some have no queries
+  std::int64_t roots = 0;
+  for (std::size_t i = 0; i < forest.nodes.size(); i = static_cast<std::size_t>(forest.nodes[i].last)) ++roots;
+  const auto nodes = static_cast<std::int64_t>(forest.nodes.size());
+  return input.costs.least_time(forest.distinct_tokens, nodes, nodes - roots);
+}
+
+/// `profit` has one for each chain that has kept queries, with partials where it does not read whole paths.
+Nanoseconds least_profit(const PolicyInput& input) {
+  const std::span<const ChainPack> chains = assign_profit(input);
+  std::int64_t tokens = 0;
+  std::int64_t items = 0;
+  std::int64_t merged_items = 0;
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    if (chains[i].queries == 0) continue;
+    tokens += input.forest.nodes[i].end - chains[i].begin;
+    ++items;
+    merged_items += chains[i].begin > 0 ? 1 : 0;
+  }
+  return input.costs.least_time(tokens, items, merged_items);
+}
+
 }  // namespace
+
+Nanoseconds least_estimate(Policy policy, const PolicyInput& input) {
+  switch (policy) {
+    case Policy::kFlat: return least_flat(input);
+    case Policy::kNode: return least_node(input);
+    case Policy::kProfit: return least_profit(input);
+    default: return input.costs.launch();
+  }
+}
 
 std::span<const Policy> auto_candidates(Device device) {
   return std::span(kCandidates).first(device == Device::kCuda ? kCandidates.size() : kCandidates.size() - 1);

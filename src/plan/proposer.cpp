@@ -1,6 +1,7 @@
 #include "plan/proposer.hpp"
 
 #include <limits>
+#include <span>
 
 #include "plan/policies/chain_packs.hpp"
 
@@ -37,20 +38,17 @@ Policy Proposer::choose(std::int64_t longest) {
   if (forest_->distinct_tokens == forest_->total_tokens) return Policy::kFlat;
   Policy best = Policy::kFlat;
   Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
-  for (const Policy policy : auto_candidates(profile_->device)) {
-    if (policy == Policy::kFlat) continue;
-    if (policy == Policy::kProfit && profit_is_node(input())) continue;
-    const Estimate estimate = this->estimate(policy);
-    if (estimate.time >= least || estimate.entries > longest) continue;
+  // From the last candidate on, as it is most often the best where it is one: counts then rule out most others.
+  const std::span<const Policy> candidates = auto_candidates(profile_->device);
+  for (auto policy = candidates.rbegin(); policy != candidates.rend(); ++policy) {
+    if (*policy == Policy::kProfit && profit_is_node(input())) continue;
+    if (least_estimate(*policy, input()) > least) continue;
+    const Estimate estimate = this->estimate(*policy);
+    if (estimate.time > least || estimate.entries > longest) continue;
     least = estimate.time;
-    best = policy;
+    best = *policy;
   }
-  // `flat` reads all tokens of all requests: where they share much, that alone takes longer than another policy's plan.
-  CostModel costs = costs_;
-  costs.set_rereads(forest_->distinct_tokens, forest_->total_tokens);
-  if (costs.least_time(forest_->total_tokens) > least) return best;
-  const Estimate flat = estimate(Policy::kFlat);
-  return flat.time <= least && flat.entries <= longest ? Policy::kFlat : best;
+  return best;
 }
 
 Estimate Proposer::estimate(Policy policy) {
