@@ -34,8 +34,8 @@ void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split,
 void Division::load_packs(const Packs& packs, const CostModel& costs) {
   const bool merges = packs.total_queries() > packs.order().size();
   if (merges) count_merged_queries(packs);
-  loads_.clear();
-  loads_.reserve(parts_.size());
+  loads_.resize(parts_.size());
+  TaskLoad* load = loads_.data();
   for (const Pack& pack : packs.packs()) {
     std::int32_t merged = 0;
     if (merges) {
@@ -44,7 +44,7 @@ void Division::load_packs(const Packs& packs, const CostModel& costs) {
             merged_before_[static_cast<std::size_t>(run.end)] - merged_before_[static_cast<std::size_t>(run.begin)];
       }
     }
-    loads_.push_back({pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged});
+    *load++ = {pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged};
   }
 }
 
@@ -142,19 +142,19 @@ void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
 
 // All queries of a pack that is cut need a merge.
 void Division::cost_items(const Packs& packs, const CostModel& costs) {
-  item_costs_.clear();
-  item_costs_.reserve(static_cast<std::size_t>(lengths_.items));
+  item_costs_.resize(static_cast<std::size_t>(lengths_.items));
+  Nanoseconds* cost = item_costs_.data();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const TaskLoad& whole = loads_[i];
     if (parts_[i] == 1) {
-      item_costs_.push_back(whole.whole);
+      *cost++ = whole.whole;
       continue;
     }
     const Pack& pack = packs.packs()[i];
     for (std::int32_t part = 0; part < parts_[i]; ++part) {
       const std::int64_t tokens = part_begin(pack, parts_[i], part + 1) - part_begin(pack, parts_[i], part);
       const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
-      item_costs_.push_back(costs.task(tokens, matrix_tokens, whole.rows, whole.queries));
+      *cost++ = costs.task(tokens, matrix_tokens, whole.rows, whole.queries);
     }
   }
 }
