@@ -155,7 +155,7 @@ Nanoseconds least_profit(const PolicyInput& input) {
 
 }  // namespace
 
-Nanoseconds least_estimate(Policy policy, const PolicyInput& input) {
+Nanoseconds least_time_of(Policy policy, const PolicyInput& input) {
   switch (policy) {
     case Policy::kFlat: return least_flat(input);
     case Policy::kNode: return least_node(input);

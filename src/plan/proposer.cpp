@@ -42,13 +42,17 @@ Policy Proposer::choose(std::int64_t longest) {
   const std::span<const Policy> candidates = auto_candidates(profile_->device);
   for (auto policy = candidates.rbegin(); policy != candidates.rend(); ++policy) {
     if (*policy == Policy::kProfit && profit_is_node(input())) continue;
-    if (least_estimate(*policy, input()) > least) continue;
+    if (least_estimate(*policy) > least) continue;
     const Estimate estimate = this->estimate(*policy);
     if (estimate.time > least || estimate.entries > longest) continue;
     least = estimate.time;
     best = *policy;
   }
   return best;
+}
+
+Nanoseconds Proposer::least_estimate(Policy policy) {
+  return least_time_of(policy, input());
 }
 
 Estimate Proposer::estimate(Policy policy) {
