@@ -41,8 +41,8 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
       : costs_(costs), classes_(classes), few_partials_(few_partials) {}
 
-  /// Prices the loads, and tries ever smaller pieces. \param load_at gives item i's load, to be changed. \return the plan's time without launch: the bound
-  /// of CostClasses, or what memory takes.
+  /// Prices the loads, and tries ever smaller pieces. \param load_at gives item i's load, to be changed. \return the
+  /// plan's time without launch: the bound of CostClasses, or what memory takes.
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds choose(std::int32_t count, const LoadAt& load_at) {
     chosen_ = {};

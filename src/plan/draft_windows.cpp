@@ -38,7 +38,8 @@ std::optional<KvSpan> DraftWindows::window(const Forest& forest, const Packs& pa
   std::uint32_t flags = kSpanBeginFromEnd | kSpanEndFromEnd | kSpanTokenMask;
   const std::span<const QueryMask> masks(plan.masks.data() + mask, static_cast<std::size_t>(seen.size()));
   if (pack.first_half > 0 && seen_by_both_halves(masks, pack.first_half)) flags |= kSpanBothHalves;
-  return KvSpan{request.slot, request.generation, seen.begin - request.queries, seen.end - request.queries, mask, flags};
+  return KvSpan{request.slot, request.generation, seen.begin - request.queries, seen.end - request.queries, mask,
+                flags};
 }
 
 // Sets the masks of the drafts, and returns from the first to the last of them that some query sees.

@@ -47,7 +47,7 @@ class PlanEmitter {
   void emit_item_queries(const Packs& packs, const Pack& pack, std::int32_t begin, Plan& plan);
 
   std::vector<std::int32_t> items_at_;  // [positions + 1] items that hold the query at a position
-  std::int32_t spans_ = 0;               // made so far
+  std::int32_t spans_ = 0;              // made so far
   DraftWindows windows_;
   std::vector<std::int32_t> next_slot_;  // [queries] the query's next free partial slot, or kDirect
 };

@@ -72,9 +72,9 @@ class TileTable {
   }
   void add_height(const MachineProfile& profile, std::int32_t m, std::int32_t group_size);
 
-  std::vector<TileShape> tiles_;  // by rising m, then n
-  std::vector<Height> heights_;   // by rising m
-  std::vector<std::int32_t> row_choices_;  // m of each height
+  std::vector<TileShape> tiles_;                          // by rising m, then n
+  std::vector<Height> heights_;                           // by rising m
+  std::vector<std::int32_t> row_choices_;                 // m of each height
   std::array<std::size_t, kMaxItemQueries + 1> first_{};  // by queries: the smallest height that holds them
   std::int32_t max_queries_ = 0;
   std::int32_t half_rows_ = 0;

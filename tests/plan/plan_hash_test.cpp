@@ -1,5 +1,6 @@
-// Plans are what they have been: a hash of each policy's plans on three machines. A change that is meant to make planning
-// faster, or the code clearer, leaves all of them; one that changes a policy replaces its row, by what the test prints.
+// Plans are what they have been: a hash of each policy's plans on three machines. A change that is meant to make
+// planning faster, or the code clearer, leaves all of them; one that changes a policy replaces its row, by what the
+// test prints.
 #include <gtest/gtest.h>
 
 #include <cmath>
