@@ -49,8 +49,8 @@ class CutChoice {
     Nanoseconds best = uncut_time(count, load_at);
     work_ = classes_.total();
     ideal_ = most(classes_.ideal(costs_.workers, costs_.kv_heads), costs_.memory_time);
-    for (std::int32_t round = 0; round < kRounds && best - ideal_ > ideal_ / kWorthwhileShare; ++round) {
-      const Pieces pieces{most<Nanoseconds>(ideal_ >> (round / 2), 1), round % 2 != 0};
+    for (rounds_ = 0; rounds_ < kRounds && best - ideal_ > ideal_ / kWorthwhileShare; ++rounds_) {
+      const Pieces pieces{most<Nanoseconds>(ideal_ >> (rounds_ / 2), 1), rounds_ % 2 != 0};
       const Nanoseconds time = time_of(count, load_at, pieces);
       if (time >= best) continue;
       best = time;
@@ -62,6 +62,8 @@ class CutChoice {
 
   /// The plan's time without cuts, were all workers busy to the end.
   TRUNKLINE_HOST_DEVICE Nanoseconds ideal() const { return ideal_; }
+  /// Whether the last choice is no cut, and the classes still hold what all items cost.
+  TRUNKLINE_HOST_DEVICE bool classes_are_uncut() const { return rounds_ == 0; }
   /// Of all tasks of one KV head, by the last choice.
   TRUNKLINE_HOST_DEVICE Nanoseconds work() const { return work_; }
   /// Parts of an item by the last choice.
@@ -124,6 +126,7 @@ class CutChoice {
   CostClasses& classes_;
   bool few_partials_;
   Pieces chosen_;
+  std::int32_t rounds_ = 0;  // tried
   Nanoseconds work_ = 0;
   Nanoseconds ideal_ = 0;
 };

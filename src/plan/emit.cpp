@@ -108,8 +108,9 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
   if (trees) windows_.reset(division.lengths().spans);
   std::int32_t entries = 0;
   WorkItem* item = plan.items.data();
-  for (std::size_t i = 0; i < packs.packs().size(); ++i) {
-    const Pack& pack = packs.packs()[i];
+  const std::span<const Pack> all = packs.packs();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Pack& pack = all[i];
     const std::int32_t parts = division.parts(i);
     for (std::int32_t part = 0; part < parts; ++part, ++item) {
       emit_item_queries(packs, pack, entries, plan);
@@ -183,9 +184,10 @@ void PlanEmitter::make_room(const Packs& packs, const Division& division, Plan& 
   check_list_lengths(lengths);
   items_at_.assign(static_cast<std::size_t>(packs.order().size()) + 1, 0);
   std::int32_t* const counts = items_at_.data();
-  for (std::size_t i = 0; i < packs.packs().size(); ++i) {
+  const std::span<const Pack> all = packs.packs();
+  for (std::size_t i = 0; i < all.size(); ++i) {
     const std::int32_t parts = division.parts(i);
-    for (const Range run : packs.runs(packs.packs()[i])) {
+    for (const Range run : packs.runs(all[i])) {
       counts[run.begin] += parts;
       counts[run.end] -= parts;
     }

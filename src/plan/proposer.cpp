@@ -37,12 +37,13 @@ Policy Proposer::choose(std::int64_t longest) {
   // Where nothing is shared all policies group alike, and `flat` is the one that costs least to make.
   if (forest_->distinct_tokens == forest_->total_tokens) return Policy::kFlat;
   Policy best = Policy::kFlat;
-  Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
+  constexpr Nanoseconds kNone = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds least = kNone;
   // From the last candidate on, as it is most often the best where it is one: counts then rule out most others.
   const std::span<const Policy> candidates = auto_candidates(profile_->device);
   for (auto policy = candidates.rbegin(); policy != candidates.rend(); ++policy) {
     if (*policy == Policy::kProfit && profit_is_node(input())) continue;
-    if (least_estimate(*policy) > least) continue;
+    if (least < kNone && least_estimate(*policy) > least) continue;
     const Estimate estimate = this->estimate(*policy);
     if (estimate.time > least || estimate.entries > longest) continue;
     least = estimate.time;

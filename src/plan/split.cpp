@@ -27,7 +27,9 @@ void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split,
   decide_parts(packs, costs, split, few_partials);
   count_cut_lists(packs);
   cost_items(packs, costs);
-  predicted_ = std::max(makespan(costs), costs.tasks().memory_time) + costs.launch();
+  if (!classes_hold_items_) classify_items();
+  const Nanoseconds makespan = classes_.makespan(costs.workers(), costs.kv_heads(), worker_loads_);
+  predicted_ = std::max(makespan, costs.tasks().memory_time) + costs.launch();
 }
 
 // Every query is in some pack, so as many entries as queries means one pack each, and none to merge.
@@ -66,6 +68,7 @@ void Division::count_merged_queries(const Packs& packs) {
 }
 
 void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
+  classes_hold_items_ = false;
   if (split == KvSplit::kBalance) return cut_for_balance(costs, few_partials);
   for (TaskLoad& load : loads_) load.price(costs.tasks());
   switch (split) {
@@ -137,6 +140,8 @@ void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
   CutChoice cut(costs.tasks(), classes_, few_partials);
   cut.choose(static_cast<std::int32_t>(loads_.size()),
              [this](std::int32_t i) -> TaskLoad& { return loads_[static_cast<std::size_t>(i)]; });
+  classes_hold_items_ = cut.classes_are_uncut();
+  if (classes_hold_items_) return;
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cut.parts(loads_[i]);
 }
 
@@ -159,10 +164,9 @@ void Division::cost_items(const Packs& packs, const CostModel& costs) {
   }
 }
 
-Nanoseconds Division::makespan(const CostModel& costs) {
+void Division::classify_items() {
   classes_.clear();
   for (const Nanoseconds cost : item_costs_) classes_.add(cost);
-  return classes_.makespan(costs.workers(), costs.kv_heads(), worker_loads_);
 }
 
 }  // namespace trunkline

@@ -56,7 +56,7 @@ class Division {
   void cut_for_balance(const CostModel& costs, bool few_partials);
   void count_cut_lists(const Packs& packs);
   void cost_items(const Packs& packs, const CostModel& costs);
-  Nanoseconds makespan(const CostModel& costs);
+  void classify_items();
 
   std::int64_t granule_ = 1;         // cuts are at multiples of it
   std::vector<std::int32_t> parts_;  // [packs]
@@ -65,6 +65,7 @@ class Division {
   ListLengths lengths_;
   Nanoseconds predicted_ = 0;
   CostClasses classes_;
+  bool classes_hold_items_ = false;  // their costs
   std::vector<Nanoseconds> worker_loads_;    // scratch of the makespan
   std::vector<std::int32_t> merged_before_;  // [positions + 1] queries before a position that several packs hold
 };
