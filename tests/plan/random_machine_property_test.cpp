@@ -164,7 +164,8 @@ TEST(RandomMachine, CountsBoundEstimates) {
     for (const Policy policy : auto_candidates(profile.device)) {
       const Nanoseconds least = proposer.least_estimate(policy);
       EXPECT_LE(least, proposer.estimate(policy).time) << name_of(policy);
-      bounds += policy != Policy::kFlat && least > 1000 * (profile.launch_us + profile.fill_us) + 1 ? 1 : 0;
+      const auto launch = static_cast<Nanoseconds>(1000 * (profile.launch_us + profile.fill_us)) + 1;
+      bounds += policy != Policy::kFlat && least > launch ? 1 : 0;
     }
   }
   EXPECT_GT(bounds, testing::scaled(300));
