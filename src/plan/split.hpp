@@ -65,7 +65,7 @@ class Division {
   ListLengths lengths_;
   Nanoseconds predicted_ = 0;
   CostClasses classes_;
-  bool classes_hold_items_ = false;  // their costs
+  bool classes_hold_items_ = false;          // their costs
   std::vector<Nanoseconds> worker_loads_;    // scratch of the makespan
   std::vector<std::int32_t> merged_before_;  // [positions + 1] queries before a position that several packs hold
 };
