@@ -20,6 +20,7 @@ void ForestOrder::link(std::span<const LooseNode> nodes, std::span<const std::in
   links_.assign(nodes.size(), Links{});
   next_row_.resize(end_node.size());
   first_root_ = -1;
+  linked_ = 0;
   // The nodes whose first member is some row are the lowest of that row's path. So a walk up from the ends of the rows,
   // last row first, meets the children of each node by falling first row, and no sorting is needed.
   for (auto row = static_cast<std::int32_t>(end_node.size()) - 1; row >= 0; --row) {
@@ -31,6 +32,7 @@ void ForestOrder::link(std::span<const LooseNode> nodes, std::span<const std::in
       const std::int32_t parent = nodes[at(node)].parent;
       std::int32_t& first = parent < 0 ? first_root_ : links_[at(parent)].first_child;
       links_[at(node)].next_sibling = first;
+      ++linked_;
       first = node;
       node = parent;
     }
@@ -40,36 +42,31 @@ void ForestOrder::link(std::span<const LooseNode> nodes, std::span<const std::in
 void ForestOrder::open(std::span<const LooseNode> nodes, std::int32_t node, Forest& forest) {
   const LooseNode& from = nodes[at(node)];
   Links& links = links_[at(node)];
-  links.index = static_cast<std::int32_t>(forest.nodes.size());
-  ForestNode& to = forest.nodes.emplace_back();
-  to.begin = from.begin;
-  to.end = from.end;
-  to.row = from.row;
-  if (from.parent >= 0) {
-    to.parent = links_[at(from.parent)].index;
-    to.depth = forest.nodes[at(to.parent)].depth + 1;
-  }
-  to.requests.begin = static_cast<std::int32_t>(forest.order.size());
+  links.index = opened_++;
+  const std::int32_t parent = from.parent < 0 ? -1 : links_[at(from.parent)].index;
+  const std::int32_t depth = parent < 0 ? 0 : forest.nodes[at(parent)].depth + 1;
+  forest.nodes[at(links.index)] = {parent, from.begin, from.end, from.row, {ordered_, 0}, 0, depth};
   for (std::int32_t row = links.first_row; row >= 0; row = next_row_[at(row)]) {
-    forest.order.push_back(row);
+    forest.order[at(ordered_++)] = row;
     forest.requests[at(row)].node = links.index;
   }
-  forest.distinct_tokens += to.tokens();
+  forest.distinct_tokens += from.end - from.begin;
 }
 
 void ForestOrder::close(std::int32_t node, Forest& forest) const {
   ForestNode& to = forest.nodes[at(links_[at(node)].index)];
-  to.requests.end = static_cast<std::int32_t>(forest.order.size());
-  to.last = static_cast<std::int32_t>(forest.nodes.size());
+  to.requests.end = ordered_;
+  to.last = opened_;
 }
 
 void ForestOrder::emit(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node, Forest& forest) {
   link(nodes, end_node);
-  forest.nodes.clear();
   forest.nodes.reserve(2 * end_node.size());
-  forest.order.clear();
-  forest.order.reserve(end_node.size());
+  forest.nodes.resize(linked_);
+  forest.order.resize(end_node.size());
   forest.distinct_tokens = 0;
+  opened_ = 0;
+  ordered_ = 0;
   std::int32_t node = first_root_;
   while (node >= 0) {
     open(nodes, node, forest);
@@ -84,7 +81,7 @@ void ForestOrder::emit(std::span<const LooseNode> nodes, std::span<const std::in
   }
   for (std::size_t row = 0; row < end_node.size(); ++row) {
     if (end_node[row] < 0) {
-      forest.order.push_back(static_cast<std::int32_t>(row));
+      forest.order[at(ordered_++)] = static_cast<std::int32_t>(row);
       forest.requests[row].node = -1;
     }
   }

@@ -41,6 +41,9 @@ class ForestOrder {
   std::vector<Links> links_;            // beside the given nodes
   std::vector<std::int32_t> next_row_;  // [B] the next row that ends in the same node
   std::int32_t first_root_ = -1;
+  std::size_t linked_ = 0;    // nodes that rows end in or below
+  std::int32_t opened_ = 0;   // of these, laid out so far
+  std::int32_t ordered_ = 0;  // rows laid out so far
 };
 
 }  // namespace trunkline

@@ -27,24 +27,10 @@ void PlanBalance::reset_edited(const Plan& plan, std::span<const std::int32_t> l
   load(plan);
 }
 
-void PlanBalance::load(const Plan& plan) {
-  costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), hot_tokens_);
-  distinct_tokens_ = plan.statistics.kv_tokens_distinct;
-  read_tokens_ = plan.statistics.kv_tokens_read;
-  loads_.clear();
-  loads_.reserve(plan.items.size());
-  live_.reserve(plan.items.size());
-  tails_.clear();
-  tails_.reserve(plan.queries.size());
-  token_cost_ = 0;
-  for (const WorkItem& item : plan.items) add_item(plan, item);
-  reference_ = 0;
-  harmless_ = 0;
-}
-
-void PlanBalance::add_item(const Plan& plan, const WorkItem& item) {
+/// An item's load, and its tails.
+inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
+  const WorkItem& item = plan.items[at(index)];
   TaskLoad load;
-  const auto index = static_cast<std::int32_t>(loads_.size());
   std::int64_t most_per_token = 0;
   for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
     const KvSpan& span = plan.spans[at(i)];
@@ -62,9 +48,23 @@ void PlanBalance::add_item(const Plan& plan, const WorkItem& item) {
   for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
     load.merged += plan.item_outputs[at(i)] != kDirect ? 1 : 0;
   }
-  loads_.push_back(load);
   const TaskCosts& costs = costs_.tasks();
   token_cost_ = std::max(token_cost_, most_per_token * (costs.memory_per_token + costs.compute_per_row * load.rows));
+  return load;
+}
+
+void PlanBalance::load(const Plan& plan) {
+  costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), hot_tokens_);
+  distinct_tokens_ = plan.statistics.kv_tokens_distinct;
+  read_tokens_ = plan.statistics.kv_tokens_read;
+  loads_.resize(plan.items.size());
+  live_.reserve(plan.items.size());
+  tails_.clear();
+  tails_.reserve(plan.queries.size());
+  token_cost_ = 0;
+  for (std::size_t i = 0; i < loads_.size(); ++i) loads_[i] = load_item(plan, static_cast<std::int32_t>(i));
+  reference_ = 0;
+  harmless_ = 0;
 }
 
 bool PlanBalance::outgrown(std::span<const std::int32_t> lengths, double limit) {
@@ -92,7 +92,7 @@ void PlanBalance::weigh(std::span<const std::int32_t> lengths) {
   }
   costs_.set_rereads(distinct_tokens_ + grown, read_tokens_ + grown);
   classes_.clear();
-  for (const TaskLoad& load : live_) classes_.add(load.cost(costs_.tasks(), 1));
+  for (const TaskLoad& load : live_) classes_.add(load.uncut_cost(costs_.tasks()));
   const Nanoseconds memory = costs_.tasks().memory_time;
   longest_ = std::max({classes_.bound(costs_.workers(), costs_.kv_heads()), memory, Nanoseconds{1}});
   mean_ = std::max({classes_.ideal(costs_.workers(), costs_.kv_heads()), memory, Nanoseconds{1}});

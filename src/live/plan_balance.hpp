@@ -40,7 +40,7 @@ class PlanBalance {
   };
 
   void load(const Plan& plan);
-  void add_item(const Plan& plan, const WorkItem& item);
+  TaskLoad load_item(const Plan& plan, std::int32_t index);
   void weigh(std::span<const std::int32_t> lengths);
   std::int32_t harmless_growth(double limit) const;
 

@@ -33,10 +33,9 @@ Nanoseconds CostClasses::makespan(std::int32_t workers, std::int32_t copies, std
   Nanoseconds rounds = 0;   // load that all workers have alike
   Nanoseconds longest = 0;  // load beyond that
   std::int64_t placed = 0;
-  for (std::size_t index = highest_ + 1; index-- > 0;) {
-    if (counts_[index] == 0) continue;
-    const Nanoseconds cost = sums_[index] / counts_[index];
-    std::int64_t tasks = counts_[index] * copies;
+  for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {
+    const Nanoseconds cost = classes_[i].mean();
+    std::int64_t tasks = classes_[i].tasks * copies;
     while (tasks > 0) {
       if (tasks >= workers && longest - loads.front() <= cost) {
         rounds = std::min(rounds + product(tasks / workers, cost), kMaxSum);
@@ -44,7 +43,7 @@ Nanoseconds CostClasses::makespan(std::int32_t workers, std::int32_t copies, std
         continue;
       }
       if (++placed > kExactTasks) {
-        const Nanoseconds mean = product(total_, copies) / workers;
+        const Nanoseconds mean = product(total(), copies) / workers;
         return std::max(rounds + longest, mean + cost - cost / workers);
       }
       longest = std::max(longest, add_to_least(loads, cost));

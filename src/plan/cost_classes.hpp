@@ -24,35 +24,34 @@ class CostClasses {
   }
 
   TRUNKLINE_HOST_DEVICE void clear() {
-    for (std::size_t i = 0; i <= highest_; ++i) counts_[i] = 0;
-    for (std::size_t i = 0; i <= highest_; ++i) sums_[i] = 0;
-    total_ = 0;
-    highest_ = 0;
+    for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) classes_[i] = {};
+    for (std::uint64_t& word : occupied_) word = 0;
   }
-  TRUNKLINE_HOST_DEVICE void add(Nanoseconds cost, std::int32_t times = 1) {
-    const std::size_t index = class_of(cost);
-    const Nanoseconds sum = product(cost, times);
-    counts_[index] += times;
-    sums_[index] = least(sums_[index] + sum, kMaxSum);
-    total_ = least(total_ + sum, kMaxSum);
-    if (index > highest_) highest_ = index;
+  TRUNKLINE_HOST_DEVICE void add(Nanoseconds cost) { add(class_of(cost), 1, cost); }
+  TRUNKLINE_HOST_DEVICE void add(Nanoseconds cost, std::int32_t times) {
+    add(class_of(cost), times, product(cost, times));
   }
   /// Of the added costs.
-  TRUNKLINE_HOST_DEVICE Nanoseconds total() const { return total_; }
+  TRUNKLINE_HOST_DEVICE Nanoseconds total() const {
+    Nanoseconds total = 0;
+    for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {
+      total = least(total + classes_[i].sum, kMaxSum);
+    }
+    return total;
+  }
 
   /// When workers are done with `copies` tasks of every added cost, were all of them busy to the end.
   TRUNKLINE_HOST_DEVICE Nanoseconds ideal(std::int32_t workers, std::int32_t copies) const {
-    return product(total_, copies) / workers;
+    return product(total(), copies) / workers;
   }
   /// No order of `copies` tasks of every added cost takes less: of any k * workers + 1 tasks some worker has k + 1.
   /// Longest-first order is seldom more than some percent above it.
   TRUNKLINE_HOST_DEVICE Nanoseconds bound(std::int32_t workers, std::int32_t copies) const {
-    Nanoseconds bound = ceil_div<Nanoseconds>(product(total_, copies), workers);
+    Nanoseconds bound = ceil_div<Nanoseconds>(product(total(), copies), workers);
     std::int64_t tasks = 0;
-    for (std::size_t index = highest_ + 1; index-- > 0;) {
-      if (counts_[index] == 0) continue;
-      tasks += counts_[index] * copies;
-      bound = most(bound, product((tasks - 1) / workers + 1, sums_[index] / counts_[index]));
+    for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {
+      tasks += classes_[i].tasks * copies;
+      bound = most(bound, product((tasks - 1) / workers + 1, classes_[i].mean()));
     }
     return bound;
   }
@@ -63,7 +62,21 @@ class CostClasses {
  private:
   // Sums stay at this, 18 years, so that they overflow for no batch.
   static constexpr Nanoseconds kMaxSum = Nanoseconds{1} << 59;
+  static constexpr std::size_t kNone = kClasses;
 
+  struct Class {
+    std::int64_t tasks = 0;
+    Nanoseconds sum = 0;
+
+    TRUNKLINE_HOST_DEVICE Nanoseconds mean() const { return sum / tasks; }
+  };
+
+  TRUNKLINE_HOST_DEVICE void add(std::size_t index, std::int32_t tasks, Nanoseconds sum) {
+    Class& to = classes_[index];
+    if (to.tasks == 0) occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
+    to.tasks += tasks;
+    to.sum = least(to.sum + sum, kMaxSum);
+  }
   TRUNKLINE_HOST_DEVICE static Nanoseconds product(Nanoseconds a, Nanoseconds b) {
     const bool small = a < Nanoseconds{1} << 29 && b < Nanoseconds{1} << 29;  // as most: divisions are slow
     return small || a == 0 || b <= kMaxSum / a ? a * b : kMaxSum;
@@ -76,10 +89,23 @@ class CostClasses {
 #endif
   }
 
-  std::int64_t counts_[kClasses] = {};
-  Nanoseconds sums_[kClasses] = {};
-  Nanoseconds total_ = 0;
-  std::size_t highest_ = 0;
+  /// The highest class below this one that has tasks; kNone where none has.
+  TRUNKLINE_HOST_DEVICE std::size_t next_below(std::size_t index) const {
+    if (index % 64 != 0) {
+      const std::uint64_t rest = occupied_[index / 64] & ((std::uint64_t{1} << (index % 64)) - 1);
+      if (rest != 0) return last_of(index / 64, rest);
+    }
+    for (std::size_t word = index / 64; word-- > 0;) {
+      if (occupied_[word] != 0) return last_of(word, occupied_[word]);
+    }
+    return kNone;
+  }
+  TRUNKLINE_HOST_DEVICE static std::size_t last_of(std::size_t word, std::uint64_t bits) {
+    return word * 64 + static_cast<std::size_t>(bit_width(bits)) - 1;
+  }
+
+  Class classes_[kClasses] = {};
+  std::uint64_t occupied_[kClasses / 64 + 1] = {};  // bit by class: whether it has tasks, since few have
 };
 
 }  // namespace trunkline

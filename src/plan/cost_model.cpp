@@ -58,4 +58,13 @@ Nanoseconds CostModel::least_time(std::int64_t tokens) const {
   return tasks_.launch + (task(tokens, 0, 0, 0) - tasks_.item) * tasks_.kv_heads / tasks_.workers;
 }
 
+// The same rounding counts here. What a token costs is known where it does not depend on what a plan reads, and adds up
+// where no product is rounded more coarsely.
+Nanoseconds CostModel::least_time(std::int64_t tokens, std::int64_t items, std::int64_t merged_items) const {
+  if (tasks_.item < 2 || tasks_.alone_per_token == 0 || tokens >= TaskCosts::kExactTokens) return tasks_.launch;
+  const Nanoseconds reading = task(tokens, 0, 0, 0) - tasks_.item;
+  const Nanoseconds work = reading + items * (tasks_.item - 2) + merged_items * tasks_.cut;
+  return tasks_.launch + std::min(work, TaskCosts::kMaxTask) * tasks_.kv_heads / tasks_.workers;
+}
+
 }  // namespace trunkline

@@ -9,17 +9,21 @@
 
 namespace trunkline {
 
-/// What decides an item's cost.
+/// What decides an item's cost, and that cost.
 struct TaskLoad {
   std::int64_t tokens = 0;
   std::int64_t matrix_tokens = 0;
   std::int32_t rows = 0;  ///< computed for each matrix token
   std::int32_t queries = 0;
   std::int32_t merged = 0;  ///< queries that have partials in other items too
+  Nanoseconds whole = 0;    ///< cost uncut, once priced
 
+  TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs) const {
+    return costs.task(tokens, matrix_tokens, rows, merged);
+  }
+  TRUNKLINE_HOST_DEVICE void price(const TaskCosts& costs) { whole = uncut_cost(costs); }
   /// Of one of so many equal parts. What the halves of a tile have in common is taken to lie evenly in the item.
-  TRUNKLINE_HOST_DEVICE Nanoseconds cost(const TaskCosts& costs, std::int32_t parts) const {
-    if (parts == 1) return costs.task(tokens, matrix_tokens, rows, merged);
+  TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts) const {
     return costs.task(ceil_div<std::int64_t>(tokens, parts), ceil_div<std::int64_t>(matrix_tokens, parts), rows,
                       queries);
   }
@@ -37,16 +41,16 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
       : costs_(costs), classes_(classes), few_partials_(few_partials) {}
 
-  /// Tries ever smaller pieces. \param load_at gives item i's load. \return the plan's time without launch: the bound
-  /// of CostClasses, or what memory takes.
+  /// Prices the loads, and tries ever smaller pieces. \param load_at gives item i's load, to be changed. \return the
+  /// plan's time without launch: the bound of CostClasses, or what memory takes.
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds choose(std::int32_t count, const LoadAt& load_at) {
     chosen_ = {};
-    Nanoseconds best = time_of(count, load_at, chosen_);
+    Nanoseconds best = uncut_time(count, load_at);
     work_ = classes_.total();
     ideal_ = most(classes_.ideal(costs_.workers, costs_.kv_heads), costs_.memory_time);
-    for (std::int32_t round = 0; round < kRounds && best - ideal_ > ideal_ / kWorthwhileShare; ++round) {
-      const Pieces pieces{most<Nanoseconds>(ideal_ >> (round / 2), 1), round % 2 != 0};
+    for (rounds_ = 0; rounds_ < kRounds && best - ideal_ > ideal_ / kWorthwhileShare; ++rounds_) {
+      const Pieces pieces{most<Nanoseconds>(ideal_ >> (rounds_ / 2), 1), rounds_ % 2 != 0};
       const Nanoseconds time = time_of(count, load_at, pieces);
       if (time >= best) continue;
       best = time;
@@ -56,8 +60,22 @@ class CutChoice {
     return best;
   }
 
+  /// Puts the tasks of the last choice into the classes. \return how many there are for each KV head
+  template <class LoadAt>
+  TRUNKLINE_HOST_DEVICE std::int64_t classify(std::int32_t count, const LoadAt& load_at) {
+    classes_.clear();
+    std::int64_t tasks = 0;
+    for (std::int32_t i = 0; i < count; ++i) {
+      const TaskLoad& load = load_at(i);
+      tasks += classify(load, parts(load));
+    }
+    return tasks;
+  }
+
   /// The plan's time without cuts, were all workers busy to the end.
   TRUNKLINE_HOST_DEVICE Nanoseconds ideal() const { return ideal_; }
+  /// Whether the last choice is no cut, and the classes still hold what all items cost.
+  TRUNKLINE_HOST_DEVICE bool classes_are_uncut() const { return rounds_ == 0; }
   /// Of all tasks of one KV head, by the last choice.
   TRUNKLINE_HOST_DEVICE Nanoseconds work() const { return work_; }
   /// Parts of an item by the last choice.
@@ -65,9 +83,9 @@ class CutChoice {
 
  private:
   // How an item is cut: into pieces that cost at most so much, or at least where that makes one piece fewer, as where 8
-  // heads of 17 pieces would be a round and a bit on 132 workers. Zero is no cut.
+  // heads of 17 pieces would be a round and a bit on 132 workers.
   struct Pieces {
-    Nanoseconds cost = 0;
+    Nanoseconds cost = TaskCosts::kMaxTask;  // no task costs more: no cut
     bool longer = false;
   };
 
@@ -79,29 +97,44 @@ class CutChoice {
   static constexpr std::int64_t kPartialShare = 5;
   static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
 
-  TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load, const Pieces& pieces) const {
-    if (pieces.cost == 0) return 1;
-    const Nanoseconds whole = load.cost(costs_, 1);
-    if (whole <= pieces.cost) return 1;
+  TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
+    if (load.whole <= pieces.cost) return 1;
     const std::int64_t limit = least(most<std::int64_t>(load.tokens / kMinTokens, 1), kMaxParts);
-    const std::int64_t wanted = pieces.longer ? whole / pieces.cost : ceil_div(whole, pieces.cost);
+    const std::int64_t wanted = pieces.longer ? load.whole / pieces.cost : ceil_div(load.whole, pieces.cost);
     return static_cast<std::int32_t>(least(wanted, limit));
   }
 
+  TRUNKLINE_HOST_DEVICE std::int32_t classify(const TaskLoad& load, std::int32_t parts) {
+    classes_.add(parts == 1 ? load.whole : load.part_cost(costs_, parts), parts);
+    return parts;
+  }
+
+  template <class LoadAt>
+  TRUNKLINE_HOST_DEVICE Nanoseconds uncut_time(std::int32_t count, const LoadAt& load_at) {
+    classes_.clear();
+    const TaskCosts costs = costs_;  // a copy is in registers: no store to the loads can change it
+    for (std::int32_t i = 0; i < count; ++i) {
+      TaskLoad& load = load_at(i);
+      load.price(costs);
+      classes_.add(load.whole);
+    }
+    return time_of_classes();
+  }
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds time_of(std::int32_t count, const LoadAt& load_at, const Pieces& pieces) {
     classes_.clear();
     std::int64_t tokens = 0;
     std::int64_t partials = 0;
     for (std::int32_t i = 0; i < count; ++i) {
-      const TaskLoad load = load_at(i);
-      const std::int32_t count_of = parts(load, pieces);
-      classes_.add(load.cost(costs_, count_of), count_of);
+      const TaskLoad& load = load_at(i);
+      const std::int32_t count_of = classify(load, parts(load, pieces));
       tokens += load.tokens;
       partials += count_of > 1 ? std::int64_t{count_of} * load.queries : 0;
     }
     const bool many = partials * costs_.partial_bytes > tokens * costs_.token_bytes / kPartialShare;
-    if (few_partials_ && pieces.cost > 0 && many) return kNever;
+    return few_partials_ && many ? kNever : time_of_classes();
+  }
+  TRUNKLINE_HOST_DEVICE Nanoseconds time_of_classes() const {
     return costs_.finish(classes_.bound(costs_.workers, costs_.kv_heads),
                          classes_.ideal(costs_.workers, costs_.kv_heads));
   }
@@ -110,6 +143,7 @@ class CutChoice {
   CostClasses& classes_;
   bool few_partials_;
   Pieces chosen_;
+  std::int32_t rounds_ = 0;  // tried
   Nanoseconds work_ = 0;
   Nanoseconds ideal_ = 0;
 };

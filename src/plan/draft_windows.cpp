@@ -29,17 +29,17 @@ bool seen_by_both_halves(std::span<const QueryMask> masks, std::int32_t first_ha
 
 }  // namespace
 
-void DraftWindows::emit(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
-                        Range drafts, Plan& plan) {
+std::optional<KvSpan> DraftWindows::window(const Forest& forest, const Packs& packs, const Pack& pack,
+                                           const PackSegment& segment, Range drafts, Plan& plan) {
   const Range seen = fill_masks(forest, packs, pack, segment, drafts);
-  if (seen.size() <= 0) return;
+  if (seen.size() <= 0) return std::nullopt;
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
   const std::int32_t mask = emit_masks({seen.begin - drafts.begin, seen.end - drafts.begin}, plan);
   std::uint32_t flags = kSpanBeginFromEnd | kSpanEndFromEnd | kSpanTokenMask;
   const std::span<const QueryMask> masks(plan.masks.data() + mask, static_cast<std::size_t>(seen.size()));
   if (pack.first_half > 0 && seen_by_both_halves(masks, pack.first_half)) flags |= kSpanBothHalves;
-  plan.spans.push_back(
-      {request.slot, request.generation, seen.begin - request.queries, seen.end - request.queries, mask, flags});
+  return KvSpan{request.slot, request.generation, seen.begin - request.queries, seen.end - request.queries, mask,
+                flags};
 }
 
 // Sets the masks of the drafts, and returns from the first to the last of them that some query sees.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "forest/id_map.hpp"
@@ -18,11 +19,11 @@ class DraftWindows {
   /// \param windows that the next plan has at most
   void reset(std::int64_t windows) { lists_.reset(static_cast<std::size_t>(windows)); }
 
-  /// Adds the window of a segment's row to a plan, cut down to the tokens that some query of the pack sees; nothing
-  /// where none does.
+  /// The window of a segment's row, cut down to the tokens that some query of the pack sees; nothing where none does.
+  /// Adds its masks to the plan.
   /// \param drafts tokens, counted from the tree's root
-  void emit(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment, Range drafts,
-            Plan& plan);
+  std::optional<KvSpan> window(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
+                               Range drafts, Plan& plan);
 
  private:
   Range fill_masks(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/check.hpp"
 
@@ -25,44 +26,40 @@ bool read_by_all(std::span<const Range> runs, Range readers) {
   return readers.begin <= runs.front().begin && runs.back().end <= readers.end;
 }
 
+/// A word whose bits from `begin` to `end` are set, of which there are some.
+std::uint64_t bits(std::int32_t begin, std::int32_t end) {
+  return ~std::uint64_t{0} >> (64 - (end - begin)) << begin;
+}
+
+/// \param queries not empty
+void set_queries(Range queries, QueryMask& mask) {
+  if (queries.begin < 64) mask.words[0] |= bits(queries.begin, std::min(queries.end, 64));
+  if (queries.end > 64) mask.words[1] |= bits(std::max(queries.begin, 64) - 64, queries.end - 64);
+}
+
 /// Index into Plan::masks of a pack's queries at some positions.
-std::int32_t emit_mask(std::span<const Range> runs, Range readers, Plan& plan) {
+inline std::int32_t emit_mask(std::span<const Range> runs, Range readers, Plan& plan) {
   QueryMask mask;
   std::int32_t before = 0;  // queries of earlier runs
   for (const Range run : runs) {
-    const std::int32_t end = std::min(run.end, readers.end);
-    for (std::int32_t p = std::max(run.begin, readers.begin); p < end; ++p) mask.set(before + p - run.begin);
+    const Range common = {std::max(run.begin, readers.begin), std::min(run.end, readers.end)};
+    if (common.size() > 0) set_queries({before + common.begin - run.begin, before + common.end - run.begin}, mask);
     before += run.size();
   }
   plan.masks.push_back(mask);
   return static_cast<std::int32_t>(plan.masks.size()) - 1;
 }
 
-bool read_by_both_halves(std::span<const Range> runs, const Pack& pack, Range readers) {
-  if (pack.first_half == 0) return false;
-  const HalfReaders halves = half_readers(runs, pack.first_half, readers);
-  return halves.first && halves.second;
-}
-
-/// Adds the span of a segment's tokens from `begin` to `end`, which is from the live end where the span is open-ended.
+/// The span of a segment's tokens from `begin` to `end`, which is from the live end where the span is open-ended.
 /// Inline, because most plans take most of their time here.
-inline void emit_span(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
-                      std::int32_t begin, std::int32_t end, bool open, Plan& plan) {
+inline KvSpan make_span(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
+                        std::int32_t begin, std::int32_t end, bool open, Plan& plan) {
   const std::span<const Range> runs = packs.runs(pack);
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
   const std::int32_t mask = read_by_all(runs, segment.readers) ? -1 : emit_mask(runs, segment.readers, plan);
   std::uint32_t flags = open ? kSpanEndFromEnd : kSpanAbsolute;
-  if (read_by_both_halves(runs, pack, segment.readers)) flags |= kSpanBothHalves;
-  plan.spans.push_back({request.slot, request.generation, begin, end, mask, flags});
-}
-
-/// The spans of a pack that is not cut.
-void emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan& plan) {
-  for (const PackSegment& segment : packs.segments(pack)) {
-    if (!segment.open_ended && segment.tokens() == 0) continue;
-    emit_span(forest, packs, pack, segment, segment.begin, segment.open_ended ? 0 : segment.end, segment.open_ended,
-              plan);
-  }
+  if (segment.both_halves) flags |= kSpanBothHalves;
+  return {request.slot, request.generation, begin, end, mask, flags};
 }
 
 }  // namespace
@@ -74,6 +71,34 @@ void check_list_lengths(const ListLengths& lengths) {
        kMaxListLength, " of each");
 }
 
+inline void PlanEmitter::add_span(const KvSpan& span, Plan& plan) {
+  plan.spans[static_cast<std::size_t>(spans_++)] = span;
+}
+
+/// The spans of a pack that is not cut.
+inline void PlanEmitter::emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan& plan) {
+  for (const PackSegment& segment : packs.segments(pack)) {
+    if (!segment.open_ended && segment.tokens() == 0) continue;
+    const std::int32_t end = segment.open_ended ? 0 : segment.end;
+    add_span(make_span(forest, packs, pack, segment, segment.begin, end, segment.open_ended, plan), plan);
+  }
+}
+
+// A query's slots come in the order of its items.
+inline void PlanEmitter::emit_item_queries(const Packs& packs, const Pack& pack, std::int32_t begin, Plan& plan) {
+  std::int32_t* query_out = plan.item_queries.data() + begin;
+  std::int32_t* output = plan.item_outputs.data() + begin;
+  std::int32_t* const next_slot = next_slot_.data();
+  for (const Range run : packs.runs(pack)) {
+    for (const std::int32_t query : packs.order().queries_at(run)) {
+      const std::int32_t slot = next_slot[query];
+      *query_out++ = query;
+      *output++ = slot;
+      next_slot[query] = slot + 1;  // never read after kDirect, which is for queries of one item
+    }
+  }
+}
+
 void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division& division, const TileTable& tiles,
                        Plan& plan) {
   emit_queries(forest, packs.order().size(), plan);
@@ -83,27 +108,29 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
   if (trees) windows_.reset(division.lengths().spans);
   std::int32_t entries = 0;
   WorkItem* item = plan.items.data();
-  for (std::size_t i = 0; i < packs.packs().size(); ++i) {
-    const Pack& pack = packs.packs()[i];
+  const std::span<const Pack> all = packs.packs();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Pack& pack = all[i];
     const std::int32_t parts = division.parts(i);
     for (std::int32_t part = 0; part < parts; ++part, ++item) {
       emit_item_queries(packs, pack, entries, plan);
       item->queries = {entries, entries + pack.queries};
       entries = item->queries.end;
       item->first_half = pack.first_half;
-      item->spans.begin = static_cast<std::int32_t>(plan.spans.size());
+      item->spans.begin = spans_;
       if (parts == 1 && !trees) {
         emit_whole(forest, packs, pack, plan);
-        item->tile = tiles.tile(pack.queries, pack.tokens, pack.tile_rows);
+        item->tile = tiles.tile_of_rows(pack.tile_rows, pack.tokens);
       } else {
         const std::int64_t first = division.part_begin(pack, parts, part);
         const std::int64_t last = division.part_begin(pack, parts, part + 1);
         emit_part(forest, packs, pack, {first, last, part == 0}, plan);
-        item->tile = tiles.tile(pack.queries, last - first, pack.tile_rows);
+        item->tile = tiles.tile_of_rows(pack.tile_rows, last - first);
       }
-      item->spans.end = static_cast<std::int32_t>(plan.spans.size());
+      item->spans.end = spans_;
     }
   }
+  plan.spans.resize(static_cast<std::size_t>(spans_));
 }
 
 // An open end belongs to the part that holds the segment's last token, so an empty tail behind all tokens to the last
@@ -122,7 +149,7 @@ void PlanEmitter::emit_part(const Forest& forest, const Packs& packs, const Pack
       if (packs.order().drafts(segment.row) > 0) {
         emit_drafts(forest, packs, pack, segment, piece, plan);
       } else {
-        emit_span(forest, packs, pack, segment, piece.begin, open ? 0 : piece.end, open, plan);
+        add_span(make_span(forest, packs, pack, segment, piece.begin, open ? 0 : piece.end, open, plan), plan);
       }
     }
     begin = end;
@@ -140,12 +167,14 @@ void PlanEmitter::emit_drafts(const Forest& forest, const Packs& packs, const Pa
   // The piece that reads the last token before the drafts stretches with the past.
   const std::int32_t last_of_past = std::max(past - 1, segment_begin);
   if (segment.open_ended && begin <= last_of_past && last_of_past < piece.end) {
-    emit_span(forest, packs, pack, segment, std::max(begin, 0), -request.queries, true, plan);
+    add_span(make_span(forest, packs, pack, segment, std::max(begin, 0), -request.queries, true, plan), plan);
   } else if (begin < std::min(piece.end, past)) {
-    emit_span(forest, packs, pack, segment, begin, std::min(piece.end, past), false, plan);
+    add_span(make_span(forest, packs, pack, segment, begin, std::min(piece.end, past), false, plan), plan);
   }
   if (!segment.open_ended || piece.end <= past) return;
-  windows_.emit(forest, packs, pack, segment, {std::max(begin, past) - past, piece.end - past}, plan);
+  const Range drafts = {std::max(begin, past) - past, piece.end - past};
+  const std::optional<KvSpan> window = windows_.window(forest, packs, pack, segment, drafts, plan);
+  if (window) add_span(*window, plan);
 }
 
 // Lists whose lengths are known are sized at once, since growing them element by element costs more than filling them.
@@ -155,9 +184,10 @@ void PlanEmitter::make_room(const Packs& packs, const Division& division, Plan& 
   check_list_lengths(lengths);
   items_at_.assign(static_cast<std::size_t>(packs.order().size()) + 1, 0);
   std::int32_t* const counts = items_at_.data();
-  for (std::size_t i = 0; i < packs.packs().size(); ++i) {
+  const std::span<const Pack> all = packs.packs();
+  for (std::size_t i = 0; i < all.size(); ++i) {
     const std::int32_t parts = division.parts(i);
-    for (const Range run : packs.runs(packs.packs()[i])) {
+    for (const Range run : packs.runs(all[i])) {
       counts[run.begin] += parts;
       counts[run.end] -= parts;
     }
@@ -166,7 +196,8 @@ void PlanEmitter::make_room(const Packs& packs, const Division& division, Plan& 
   plan.items.resize(static_cast<std::size_t>(lengths.items));
   plan.item_queries.resize(static_cast<std::size_t>(lengths.entries));
   plan.item_outputs.resize(static_cast<std::size_t>(lengths.entries));
-  plan.spans.clear();
+  plan.spans.resize(static_cast<std::size_t>(lengths.spans));  // cut to what there is when they are made
+  spans_ = 0;
   plan.masks.clear();
 }
 
@@ -194,21 +225,6 @@ void PlanEmitter::emit_merge_lists(const QueryOrder& order, Plan& plan) {
   plan.merge_slots.resize(static_cast<std::size_t>(slots));
   std::iota(plan.merge_slots.begin(), plan.merge_slots.end(), 0);
   plan.partials = slots;
-}
-
-// A query's slots come in the order of its items.
-void PlanEmitter::emit_item_queries(const Packs& packs, const Pack& pack, std::int32_t begin, Plan& plan) {
-  std::int32_t* query_out = plan.item_queries.data() + begin;
-  std::int32_t* output = plan.item_outputs.data() + begin;
-  std::int32_t* const next_slot = next_slot_.data();
-  for (const Range run : packs.runs(pack)) {
-    for (const std::int32_t query : packs.order().queries_at(run)) {
-      const std::int32_t slot = next_slot[query];
-      *query_out++ = query;
-      *output++ = slot;
-      next_slot[query] = slot + 1;  // never read after kDirect, which is for queries of one item
-    }
-  }
 }
 
 }  // namespace trunkline

@@ -39,12 +39,15 @@ class PlanEmitter {
 
   void make_room(const Packs& packs, const Division& division, Plan& plan);
   void emit_merge_lists(const QueryOrder& order, Plan& plan);
+  void add_span(const KvSpan& span, Plan& plan);
+  void emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan& plan);
   void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, const Part& part, Plan& plan);
   void emit_drafts(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
                    const Piece& piece, Plan& plan);
   void emit_item_queries(const Packs& packs, const Pack& pack, std::int32_t begin, Plan& plan);
 
   std::vector<std::int32_t> items_at_;  // [positions + 1] items that hold the query at a position
+  std::int32_t spans_ = 0;              // made so far
   DraftWindows windows_;
   std::vector<std::int32_t> next_slot_;  // [queries] the query's next free partial slot, or kDirect
 };

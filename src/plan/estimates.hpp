@@ -15,6 +15,7 @@ namespace trunkline {
 struct EstimateScratch {
   std::vector<TaskLoad> loads;
   CostClasses classes;
+  std::vector<Nanoseconds> worker_loads;
 };
 
 /// What `auto` knows of one candidate.
@@ -26,6 +27,9 @@ struct Estimate {
 
 /// \param policy flat, node, profit or trunk. In time linear in nodes and requests.
 Estimate estimate_policy(Policy policy, const PolicyInput& input, EstimateScratch& scratch);
+
+/// No estimate of the policy has less time than this.
+Nanoseconds least_time_of(Policy policy, const PolicyInput& input);
 
 /// The policies among which `auto` chooses on a device; ties go to `flat`, then to the earlier. `trunk` is one on GPUs
 /// alone: on CPUs, whose kernels compute masked rows too, it was at best 5 % faster than `node` or `profit`, and up to

@@ -12,18 +12,26 @@ void refuse_list(const char* name, std::int64_t length) {
        kMaxListLength);
 }
 
-HalfReaders half_readers(std::span<const Range> runs, std::int32_t first_half, Range readers) {
-  HalfReaders result;
-  std::int32_t before = 0;  // queries of earlier runs
+namespace {
+
+/// Whether some positions touch a run; those of a request without queries do inside it.
+inline bool touch(std::span<const Range> runs, Range positions) {
   for (const Range run : runs) {
-    const std::int32_t begin = before + std::max(run.begin, readers.begin) - run.begin;
-    const std::int32_t end = before + std::min(run.end, readers.end) - run.begin;
-    result.first = result.first || (begin < end && begin < first_half);
-    result.second = result.second || (begin < end && end > first_half);
-    before += run.size();
+    if (positions.begin < run.end && run.begin < positions.end) return true;
   }
-  return result;
+  return false;
 }
+
+/// Position of the `index`-th query of runs; the end where they have no more.
+std::int32_t position_of(std::span<const Range> runs, std::int32_t index) {
+  for (const Range run : runs) {
+    if (index < run.size()) return run.begin + index;
+    index -= run.size();
+  }
+  return runs.back().end;
+}
+
+}  // namespace
 
 void Packs::reset(const QueryOrder& order, const TileTable& tiles) {
   order_ = &order;
@@ -83,20 +91,24 @@ std::int32_t Packs::chunk_end(Range run, std::int32_t wanted) const {
   return std::min({order_->request_end(run.begin), run.end, run.begin + max_queries_});
 }
 
-std::int64_t Packs::matrix_tokens(std::int32_t first_half) const {
+/// Marks the segments of the open pack that both halves see. \return the tokens that are multiplied
+std::int64_t Packs::mark_halves(std::int32_t first_half) {
   const std::span<const Range> runs(runs_.begin() + open_runs_, runs_.end());
+  const std::int32_t middle = position_of(runs, first_half);
   std::int64_t tokens = 0;
-  for (std::size_t i = static_cast<std::size_t>(open_segments_); i < segments_.size(); ++i) {
-    const HalfReaders halves = half_readers(runs, first_half, segments_[i].readers);
-    tokens += std::int64_t{segments_[i].tokens()} * ((halves.first ? 1 : 0) + (halves.second ? 1 : 0));
+  for (auto segment = segments_.begin() + open_segments_; segment != segments_.end(); ++segment) {
+    const Range of_first = {segment->readers.begin, std::min(segment->readers.end, middle)};
+    const Range of_second = {std::max(segment->readers.begin, middle), segment->readers.end};
+    const bool first = of_first.size() > 0 && touch(runs, of_first);
+    const bool second = of_second.size() > 0 && touch(runs, of_second);
+    segment->both_halves = first && second;
+    tokens += std::int64_t{segment->tokens()} * ((first ? 1 : 0) + (second ? 1 : 0));
   }
   return tokens;
 }
 
 bool Packs::open_pack_reads(const PackSegment& segment) const {
-  return std::any_of(runs_.begin() + open_runs_, runs_.end(), [&segment](Range run) {
-    return segment.readers.begin < run.end && run.begin < segment.readers.end;
-  });
+  return touch(std::span(runs_).subspan(static_cast<std::size_t>(open_runs_)), segment.readers);
 }
 
 }  // namespace trunkline

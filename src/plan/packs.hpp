@@ -37,16 +37,10 @@ struct PackSegment {
   std::int32_t end = 0;         ///< the row's kv_len when open-ended
   Range readers = kAllReaders;  ///< positions; those of the pack's queries among them see the segment
   bool open_ended = false;      ///< stays at the row's live end; then all readers are queries of that row
+  bool both_halves = false;     ///< Packs says, of a closed pack: queries of both halves of its tile see the segment
 
   std::int32_t tokens() const { return end - begin; }
 };
-
-/// Whether queries of a pack before or from its `index`-th on are among some readers.
-struct HalfReaders {
-  bool first = false;
-  bool second = false;
-};
-HalfReaders half_readers(std::span<const Range> runs, std::int32_t first_half, Range readers);
 
 /// Queries that read segments together. At most as many queries as one item holds.
 struct Pack {
@@ -155,7 +149,7 @@ class Packs {
                       half,
                       open_parts_,
                       open_tokens_,
-                      half == 0 ? open_tokens_ : matrix_tokens(half)});
+                      half == 0 ? open_tokens_ : mark_halves(half)});
     open_runs_ = runs;
     open_segments_ = segments;
     open_queries_ = 0;
@@ -164,7 +158,7 @@ class Packs {
   void close_misfit();
   std::int32_t chunk_end(Range run, std::int32_t wanted) const;
   bool open_pack_reads(const PackSegment& segment) const;
-  std::int64_t matrix_tokens(std::int32_t first_half) const;
+  std::int64_t mark_halves(std::int32_t first_half);
 
   const QueryOrder* order_ = nullptr;
   const TileTable* tiles_ = nullptr;

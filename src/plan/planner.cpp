@@ -18,7 +18,6 @@ struct Planner::State {
   PlanOptions fallback;
   PlanEmitter emitter;
   Scheduler scheduler;
-  std::vector<Nanoseconds> item_costs;
   Plan plan;
 
   void lay_out(const Forest& forest, Policy policy, KvSplit split);
@@ -28,8 +27,7 @@ void Planner::State::lay_out(const Forest& forest, Policy policy, KvSplit split)
   const Proposal& proposal = proposer.propose(policy, split);
   plan.policy = policy;
   emitter.emit(forest, proposal.packs, proposal.division, proposer.tiles(), plan);
-  proposal.division.item_costs(proposal.packs, proposal.costs, item_costs);
-  scheduler.schedule(item_costs, plan.schedule);
+  scheduler.schedule(proposal.division.item_costs(), plan.schedule);
   plan.statistics =
       make_statistics(forest, plan, proposal.packs, proposal.costs, profile, proposal.division.predicted());
 }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "plan/cut_choice.hpp"
+#include "plan/policies/chain_packs.hpp"
 
 namespace trunkline {
 
@@ -20,6 +21,7 @@ void Proposer::reset(const Forest& forest, const AttentionShape& shape, const Ma
   for (const ForestNode& node : forest.nodes) hot_tokens += node.requests.size() > 1 ? node.tokens() : 0;
   costs_.reset(profile, shape, order_.size(), hot_tokens);
   policy_scratch_.trunk.chosen = false;
+  policy_scratch_.has_profit_chains = false;
 }
 
 const Proposal& Proposer::propose(Policy policy, KvSplit split) {
@@ -27,7 +29,7 @@ const Proposal& Proposer::propose(Policy policy, KvSplit split) {
   proposal_.packs.reset(order_, tiles_);
   row.function(input(), proposal_.packs);
   proposal_.costs = costs_;
-  proposal_.costs.set_rereads(needed_tokens(*forest_, order_), proposal_.packs.total_tokens());
+  proposal_.costs.set_rereads(order_.needed_tokens(), proposal_.packs.total_tokens());
   proposal_.division.divide(proposal_.packs, proposal_.costs, split == KvSplit::kOwn ? row.split : split,
                             row.few_partials);
   return proposal_;
@@ -36,20 +38,23 @@ const Proposal& Proposer::propose(Policy policy, KvSplit split) {
 Policy Proposer::choose(std::int64_t longest) {
   if (forest_->distinct_tokens == forest_->total_tokens) return choose_unshared(longest);
   Policy best = Policy::kFlat;
-  Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
-  for (const Policy policy : auto_candidates(profile_->device)) {
-    if (policy == Policy::kFlat) continue;
-    const Estimate estimate = this->estimate(policy);
-    if (estimate.time >= least || estimate.entries > longest) continue;
+  constexpr Nanoseconds kNone = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds least = kNone;
+  // From the last candidate on, as it is most often the best where it is one: counts then rule out most others.
+  const std::span<const Policy> candidates = auto_candidates(profile_->device);
+  for (auto policy = candidates.rbegin(); policy != candidates.rend(); ++policy) {
+    if (*policy == Policy::kProfit && profit_is_node(input())) continue;
+    if (least < kNone && least_estimate(*policy) > least) continue;
+    const Estimate estimate = this->estimate(*policy);
+    if (estimate.time > least || estimate.entries > longest) continue;
     least = estimate.time;
-    best = policy;
+    best = *policy;
   }
-  // `flat` reads all tokens of all requests: where they share much, that alone takes longer than another policy's plan.
-  CostModel costs = costs_;
-  costs.set_rereads(forest_->distinct_tokens, forest_->total_tokens);
-  if (costs.least_time(forest_->total_tokens) > least) return best;
-  const Estimate flat = estimate(Policy::kFlat);
-  return flat.time <= least && flat.entries <= longest ? Policy::kFlat : best;
+  return best;
+}
+
+Nanoseconds Proposer::least_estimate(Policy policy) {
+  return least_time_of(policy, input());
 }
 
 // Where nothing is shared all policies group alike but `trunk`, whose tiles hold several requests: one item streams

@@ -33,6 +33,8 @@ class Proposer {
 
   /// \param policy flat, node, profit or trunk.
   Estimate estimate(Policy policy);
+  /// No more than that estimate's time, from counts alone. Takes a fraction of an estimate.
+  Nanoseconds least_estimate(Policy policy);
   /// `auto`: the candidate with the least estimate; ties go to the earlier, so to `flat`, which also takes forests that
   /// share nothing, unless `trunk` gains by holding several requests in a tile.
   /// \param longest list that a plan may have: candidates with longer ones are passed over, and `flat` is what is left.

@@ -18,6 +18,7 @@ void QueryOrder::reset(const Forest& forest) {
     const ForestRequest& request = forest.requests[static_cast<std::size_t>(row)];
     for (std::int32_t token = 0; token < request.queries; ++token) *next++ = request.query_begin + token;
   }
+  needed_tokens_ = count_needed_tokens(forest);
   drafts_.clear();
   if (forest.query_parents.empty()) return;
   for (const ForestRequest& request : forest.requests) drafts_.push_back(request.tree ? request.queries : 0);
@@ -31,9 +32,11 @@ std::int32_t QueryOrder::request_end(std::int32_t position) const {
   return *std::upper_bound(begin_.begin(), begin_.end(), position);
 }
 
-std::int64_t needed_tokens(const Forest& forest, const QueryOrder& order) {
+std::int64_t QueryOrder::count_needed_tokens(const Forest& forest) const {
+  const auto idle = [](const ForestRequest& request) { return request.queries == 0; };
+  if (std::none_of(forest.requests.begin(), forest.requests.end(), idle)) return forest.distinct_tokens;
   std::int64_t tokens = 0;
-  for (const ForestNode& node : forest.nodes) tokens += order.positions(node.requests).size() > 0 ? node.tokens() : 0;
+  for (const ForestNode& node : forest.nodes) tokens += positions(node.requests).size() > 0 ? node.tokens() : 0;
   return tokens;
 }
 

@@ -28,20 +28,21 @@ class QueryOrder {
   /// First position of the request that holds a position, and one past its last.
   std::int32_t request_begin(std::int32_t position) const;
   std::int32_t request_end(std::int32_t position) const;
+  /// Tokens of the nodes that some query reads: requests may bring none.
+  std::int64_t needed_tokens() const { return needed_tokens_; }
   /// Whether any row has a draft tree.
   bool has_trees() const { return !drafts_.empty(); }
   /// Tokens of a row's draft tree; 0 where it has none.
   std::int32_t drafts(std::int32_t row) const { return has_trees() ? drafts_[static_cast<std::size_t>(row)] : 0; }
 
  private:
+  std::int64_t count_needed_tokens(const Forest& forest) const;
   std::int32_t begin(std::int32_t index) const { return begin_[static_cast<std::size_t>(index)]; }
 
   std::vector<std::int32_t> begin_;     // [B + 1] first position of each request of Forest::order
   std::vector<std::int32_t> query_at_;  // [T]
   std::vector<std::int32_t> drafts_;    // [B] by row; empty without trees
+  std::int64_t needed_tokens_ = 0;
 };
-
-/// Tokens of the nodes that some query reads: requests may bring none.
-std::int64_t needed_tokens(const Forest& forest, const QueryOrder& order);
 
 }  // namespace trunkline

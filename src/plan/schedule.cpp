@@ -4,7 +4,7 @@ namespace trunkline {
 
 // Longest first, to within a cost class (3 %), and by index within one: a counting sort takes linear time, and costs
 // are predictions, so their exact order is worth no more.
-void Scheduler::schedule(const std::vector<Nanoseconds>& item_costs, std::vector<std::int32_t>& order) {
+void Scheduler::schedule(std::span<const Nanoseconds> item_costs, std::vector<std::int32_t>& order) {
   next_.assign(CostClasses::kClasses, 0);
   classes_.resize(item_costs.size());
   for (std::size_t item = 0; item < item_costs.size(); ++item) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/cost_classes.hpp"
@@ -11,7 +12,7 @@ namespace trunkline {
 /// Orders items by falling predicted cost.
 class Scheduler {
  public:
-  void schedule(const std::vector<Nanoseconds>& item_costs, std::vector<std::int32_t>& order);
+  void schedule(std::span<const Nanoseconds> item_costs, std::vector<std::int32_t>& order);
 
  private:
   std::vector<std::int32_t> next_;      // by cost class: place of its next item

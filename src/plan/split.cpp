@@ -26,23 +26,18 @@ void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split,
   load_packs(packs, costs);
   decide_parts(packs, costs, split, few_partials);
   count_cut_lists(packs);
-  classes_.clear();
-  visit_item_costs(packs, costs, [this](Nanoseconds cost) { classes_.add(cost); });
+  cost_items(packs, costs);
+  if (!classes_hold_items_) classify_items();
   const Nanoseconds makespan = classes_.makespan(costs.workers(), costs.kv_heads(), worker_loads_);
   predicted_ = costs.tasks().finish(makespan, classes_.ideal(costs.workers(), costs.kv_heads())) + costs.launch();
-}
-
-void Division::item_costs(const Packs& packs, const CostModel& costs, std::vector<Nanoseconds>& result) const {
-  result.clear();
-  visit_item_costs(packs, costs, [&result](Nanoseconds cost) { result.push_back(cost); });
 }
 
 // Every query is in some pack, so as many entries as queries means one pack each, and none to merge.
 void Division::load_packs(const Packs& packs, const CostModel& costs) {
   const bool merges = packs.total_queries() > packs.order().size();
   if (merges) count_merged_queries(packs);
-  loads_.clear();
-  loads_.reserve(parts_.size());
+  loads_.resize(parts_.size());
+  TaskLoad* load = loads_.data();
   for (const Pack& pack : packs.packs()) {
     std::int32_t merged = 0;
     if (merges) {
@@ -51,7 +46,7 @@ void Division::load_packs(const Packs& packs, const CostModel& costs) {
             merged_before_[static_cast<std::size_t>(run.end)] - merged_before_[static_cast<std::size_t>(run.begin)];
       }
     }
-    loads_.push_back({pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged});
+    *load++ = {pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged};
   }
 }
 
@@ -73,11 +68,14 @@ void Division::count_merged_queries(const Packs& packs) {
 }
 
 void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
+  classes_hold_items_ = false;
+  if (split == KvSplit::kBalance) return cut_for_balance(costs, few_partials);
+  for (TaskLoad& load : loads_) load.price(costs.tasks());
   switch (split) {
     case KvSplit::kOwn: return cut_as_asked(packs);
-    case KvSplit::kBalance: return cut_for_balance(costs, few_partials);
     case KvSplit::kMean: return cut_to_mean(packs);
     case KvSplit::kLong: return cut_long(packs, costs);
+    case KvSplit::kBalance:
     case KvSplit::kNone: return;
   }
 }
@@ -141,26 +139,34 @@ void Division::cut_as_asked(const Packs& packs) {
 void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
   CutChoice cut(costs.tasks(), classes_, few_partials);
   cut.choose(static_cast<std::int32_t>(loads_.size()),
-             [this](std::int32_t i) { return loads_[static_cast<std::size_t>(i)]; });
+             [this](std::int32_t i) -> TaskLoad& { return loads_[static_cast<std::size_t>(i)]; });
+  classes_hold_items_ = cut.classes_are_uncut();
+  if (classes_hold_items_) return;
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cut.parts(loads_[i]);
 }
 
 // All queries of a pack that is cut need a merge.
-template <class Visit>
-void Division::visit_item_costs(const Packs& packs, const CostModel& costs, Visit visit) const {
+void Division::cost_items(const Packs& packs, const CostModel& costs) {
+  item_costs_.resize(static_cast<std::size_t>(lengths_.items));
+  Nanoseconds* cost = item_costs_.data();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const TaskLoad& whole = loads_[i];
     if (parts_[i] == 1) {
-      visit(whole.cost(costs.tasks(), 1));
+      *cost++ = whole.whole;
       continue;
     }
     const Pack& pack = packs.packs()[i];
     for (std::int32_t part = 0; part < parts_[i]; ++part) {
       const std::int64_t tokens = part_begin(pack, parts_[i], part + 1) - part_begin(pack, parts_[i], part);
       const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
-      visit(costs.task(tokens, matrix_tokens, whole.rows, whole.queries));
+      *cost++ = costs.task(tokens, matrix_tokens, whole.rows, whole.queries);
     }
   }
+}
+
+void Division::classify_items() {
+  classes_.clear();
+  for (const Nanoseconds cost : item_costs_) classes_.add(cost);
 }
 
 }  // namespace trunkline

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/cost_classes.hpp"
@@ -40,7 +41,7 @@ class Division {
   }
   const ListLengths& lengths() const { return lengths_; }
   /// Predicted cost of each item in one KV head, pack by pack, part by part.
-  void item_costs(const Packs& packs, const CostModel& costs, std::vector<Nanoseconds>& result) const;
+  std::span<const Nanoseconds> item_costs() const { return item_costs_; }
   /// Launch, and all tasks on all workers.
   Nanoseconds predicted() const { return predicted_; }
 
@@ -54,15 +55,17 @@ class Division {
   void cut_as_asked(const Packs& packs);
   void cut_for_balance(const CostModel& costs, bool few_partials);
   void count_cut_lists(const Packs& packs);
-  template <class Visit>
-  void visit_item_costs(const Packs& packs, const CostModel& costs, Visit visit) const;
+  void cost_items(const Packs& packs, const CostModel& costs);
+  void classify_items();
 
   std::int64_t granule_ = 1;         // cuts are at multiples of it
   std::vector<std::int32_t> parts_;  // [packs]
-  std::vector<TaskLoad> loads_;      // [packs] uncut
+  std::vector<TaskLoad> loads_;      // [packs]
+  std::vector<Nanoseconds> item_costs_;
   ListLengths lengths_;
   Nanoseconds predicted_ = 0;
   CostClasses classes_;
+  bool classes_hold_items_ = false;          // their costs
   std::vector<Nanoseconds> worker_loads_;    // scratch of the makespan
   std::vector<std::int32_t> merged_before_;  // [positions + 1] queries before a position that several packs hold
 };

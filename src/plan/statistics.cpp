@@ -48,7 +48,7 @@ PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Pac
 
   PlanStatistics result;
   result.kv_tokens_total = forest.total_tokens;
-  result.kv_tokens_distinct = needed_tokens(forest, packs.order());
+  result.kv_tokens_distinct = packs.order().needed_tokens();
   result.kv_tokens_read = packs.total_tokens();
   result.kv_tokens_grouped = packs.grouped_tokens();
   result.kv_bytes_distinct = result.kv_tokens_distinct * token_bytes;

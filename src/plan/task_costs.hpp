@@ -22,6 +22,9 @@ struct TaskCosts {
   static constexpr std::int64_t kMaxTokens = std::int64_t{1} << 42;
   static constexpr std::int64_t kMaxPerToken = std::int64_t{1} << (20 + kFractionBits);
   static constexpr Nanoseconds kMaxTask = Nanoseconds{1} << 46;
+  // Below, products are rounded to nanoseconds, and reach no limit; above, to what 2^16 tokens cost.
+  static constexpr std::int64_t kExactTokens = std::int64_t{1} << 26;
+  static_assert(kMaxTask == kExactTokens * kMaxPerToken >> kFractionBits);
 
   std::int64_t memory_per_token = 0;      ///< with fraction: for one worker, of the mix of first reads and re-reads
   std::int64_t first_read_per_token = 0;  ///< with fraction: from memory, with all workers reading
@@ -89,12 +92,10 @@ struct TaskCosts {
   }
 
  private:
-  /// A count times a figure with fraction, at most kMaxTask.
+  /// A count times a figure with fraction, which is at most kMaxPerToken; at most kMaxTask.
   TRUNKLINE_HOST_DEVICE static Nanoseconds scaled(std::int64_t count, std::int64_t figure) {
-    count = least(count, kMaxTokens);
-    // As long as no bit is lost: most counts. Others are so large that 2^16 ns less do not matter.
-    const bool small = count < std::int64_t{1} << 26;
-    return least(small ? (count * figure) >> kFractionBits : (count >> kFractionBits) * figure, kMaxTask);
+    if (count < kExactTokens) return (count * figure) >> kFractionBits;  // as most
+    return least((least(count, kMaxTokens) >> kFractionBits) * figure, kMaxTask);
   }
   /// part / whole, with fraction.
   TRUNKLINE_HOST_DEVICE static std::int64_t share(std::int64_t part, std::int64_t whole) {

@@ -81,10 +81,4 @@ std::int32_t max_item_queries(const MachineProfile& profile, std::int32_t group_
   return tiles.max_queries();
 }
 
-std::size_t TileTable::height_of(std::int32_t m) const {
-  std::size_t height = 0;
-  while (height + 1 < heights_.size() && heights_[height].m < m) ++height;
-  return height;
-}
-
 }  // namespace trunkline

@@ -29,11 +29,10 @@ class TileTable {
   std::int32_t rows(std::int32_t queries, std::int32_t m) const { return heights_[height(queries, m)].m; }
   /// The tile of an item: of the kernels with its rows, the n that its tokens call for.
   TileShape tile(std::int32_t queries, std::int64_t tokens, std::int32_t m) const {
-    const auto length = std::bit_width(static_cast<std::uint64_t>(tokens));
-    const auto step = static_cast<std::size_t>(length < kLengths ? length : kLengths - 1);
-    const Height& at = heights_[height(queries, m)];
-    return {at.m, at.n[step]};
+    return tile_at(height(queries, m), tokens);
   }
+  /// The same of a pack whose tile has m rows.
+  TileShape tile_of_rows(std::int32_t m, std::int64_t tokens) const { return tile_at(height_of(m), tokens); }
   /// Queries of the first half of a tile of `rows` rows that works as two; 0 where it works as one.
   std::int32_t first_half(std::int32_t rows, std::int32_t queries) const {
     if (half_rows_ == 0 || rows != 2 * half_rows_) return 0;
@@ -54,7 +53,17 @@ class TileTable {
     std::array<std::int32_t, kLengths> n{};
   };
 
-  std::size_t height_of(std::int32_t m) const;
+  /// The smallest height of no less than m rows, or the largest: profiles have few.
+  std::size_t height_of(std::int32_t m) const {
+    std::size_t height = 0;
+    while (height + 1 < row_choices_.size() && row_choices_[height] < m) ++height;
+    return height;
+  }
+  TileShape tile_at(std::size_t height, std::int64_t tokens) const {
+    const auto length = std::bit_width(static_cast<std::uint64_t>(tokens));
+    const auto step = static_cast<std::size_t>(length < kLengths ? length : kLengths - 1);
+    return {heights_[height].m, heights_[height].n[step]};
+  }
   std::size_t height(std::int32_t queries, std::int32_t m) const {
     const std::size_t least = first_[static_cast<std::size_t>(queries)];
     if (m == 0) return least;
@@ -63,9 +72,9 @@ class TileTable {
   }
   void add_height(const MachineProfile& profile, std::int32_t m, std::int32_t group_size);
 
-  std::vector<TileShape> tiles_;  // by rising m, then n
-  std::vector<Height> heights_;   // by rising m
-  std::vector<std::int32_t> row_choices_;
+  std::vector<TileShape> tiles_;                          // by rising m, then n
+  std::vector<Height> heights_;                           // by rising m
+  std::vector<std::int32_t> row_choices_;                 // m of each height
   std::array<std::size_t, kMaxItemQueries + 1> first_{};  // by queries: the smallest height that holds them
   std::int32_t max_queries_ = 0;
   std::int32_t half_rows_ = 0;

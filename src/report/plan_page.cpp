@@ -93,11 +93,7 @@ class ItemCosts {
   ItemCosts(const PlanPage& page, const AttentionShape& shape) : split_(page.options.split), options_(page.options) {
     proposer_.reset(page.forest, shape, page.profile, options_);
   }
-  const CostModel& of(const Plan& plan, std::vector<Nanoseconds>& costs) {
-    const Proposal& proposal = proposer_.propose(plan.policy, split_);
-    proposal.division.item_costs(proposal.packs, proposal.costs, costs);
-    return proposal.costs;
-  }
+  const Proposal& of(const Plan& plan) { return proposer_.propose(plan.policy, split_); }
 
  private:
   KvSplit split_;
@@ -106,8 +102,9 @@ class ItemCosts {
 };
 
 Json policy_to_json(const PlanPage& page, const Plan& plan, ItemCosts& item_costs) {
-  std::vector<Nanoseconds> costs;
-  const CostModel& model = item_costs.of(plan, costs);
+  const Proposal& proposal = item_costs.of(plan);
+  const std::span<const Nanoseconds> costs = proposal.division.item_costs();
+  const CostModel& model = proposal.costs;
   const Timeline predicted = predicted_timeline(plan, costs, model.workers(), model.launch());
   Json policy = {{"name", name_of(plan.policy)},
                  {"items", plan.items.size()},

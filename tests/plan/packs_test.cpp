@@ -49,9 +49,7 @@ class MaskedPackTest : public ::testing::Test {
     Plan plan;
     plan.shape = shape;
     PlanEmitter().emit(forest_, packs_, division, tiles, plan);
-    std::vector<Nanoseconds> item_costs;
-    division.item_costs(packs_, costs, item_costs);
-    Scheduler().schedule(item_costs, plan.schedule);
+    Scheduler().schedule(division.item_costs(), plan.schedule);
     EXPECT_EQ(find_plan_violation(plan, forest_), std::nullopt);
     return plan;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "plan/proposer.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
@@ -141,6 +142,36 @@ TEST(RandomMachine, PlansAreSound) {
     }
   }
   EXPECT_GT(planned, testing::scaled(300));
+}
+
+// What `auto` passes over without an estimate would not have been chosen.
+TEST(RandomMachine, CountsBoundEstimates) {
+  int bounds = 0;  // that say more than the launch
+  for (int seed = 0; seed < testing::scaled(3000); ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 7'000'000);
+    const Forest forest = random_forest(random);
+    const MachineProfile profile = random_machine(random);
+    const std::int32_t kv_heads = uniform(random, 1, 8);
+    const AttentionShape shape{uniform(random, 1, 16) * kv_heads, kv_heads, 128, 16, DType::kF16, profile.device};
+    const PlanOptions options = random_options(random, profile);
+    SCOPED_TRACE(concat("seed ", seed));
+    Proposer proposer;
+    try {
+      proposer.reset(forest, shape, profile, options);
+    } catch (const Error& error) {  // no tile holds one query, or not the one that is asked for
+      continue;
+    }
+    const bool all_ask = std::all_of(forest.requests.begin(), forest.requests.end(),
+                                     [](const ForestRequest& request) { return request.queries > 0; });
+    for (const Policy policy : auto_candidates(profile.device)) {
+      if (policy == Policy::kFlat && !all_ask) continue;  // its bound counts the tokens of requests without queries too
+      const Nanoseconds least = proposer.least_estimate(policy);
+      EXPECT_LE(least, proposer.estimate(policy).time) << name_of(policy);
+      const auto launch = static_cast<Nanoseconds>(1000 * (profile.launch_us + profile.fill_us)) + 1;
+      bounds += policy != Policy::kFlat && least > launch ? 1 : 0;
+    }
+  }
+  EXPECT_GT(bounds, testing::scaled(300));
 }
 
 // 100,000 requests of 2 G tokens, and a machine on which every figure is extreme.

@@ -29,7 +29,8 @@ Pictured picture(const Forest& forest, const MachineProfile& profile, const Atte
   Proposer proposer;
   proposer.reset(forest, shape, profile, options);
   const Proposal& proposal = proposer.propose(policy, options.split);
-  proposal.division.item_costs(proposal.packs, proposal.costs, result.costs);
+  const std::span<const Nanoseconds> costs = proposal.division.item_costs();
+  result.costs.assign(costs.begin(), costs.end());
   result.model = proposal.costs.tasks();
   return result;
 }

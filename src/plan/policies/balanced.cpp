@@ -74,8 +74,8 @@ Nanoseconds Divisions::estimate(const NodeTasks& tasks, std::int32_t parts) cons
   const std::int32_t tokens = tasks.part_tokens(parts);
   const MeasuredCosts& measured = input_.scratch.measured;
   if (!measured.empty()) return measured.task(tasks.queries * input_.shape.group_size(), tokens);
-  return load_of(tokens, tasks.queries, tasks.queries, input_.tiles, input_.costs.tasks())
-      .cost(input_.costs.tasks(), 1);
+  const TaskCosts& costs = input_.costs.tasks();
+  return item_rows(tasks.queries, input_.tiles, costs).load(tokens, tasks.queries).uncut_cost(costs);
 }
 
 // The estimate does not rise with the number of parts.

@@ -23,13 +23,14 @@ struct ChainEdge {
 /// in pre-order, where the papers go breadth first; an edge's decision depends on those above it and on those to its
 /// elder siblings alone, so the order of cousins does not matter.
 /// \param merges (const ChainEdge&) -> bool: whether the child leaves the parent's pack
-/// \return of input.scratch, by node
+/// \param chains by node
 template <class Merges>
-std::span<const ChainPack> assign_chains(const PolicyInput& input, Merges merges) {
+void assign_chains(const PolicyInput& input, Merges merges, std::vector<ChainPack>& chains) {
   const std::span<const ForestNode> nodes = input.forest.nodes;
-  std::vector<ChainPack>& chains = input.scratch.chains;
-  chains.clear();
-  for (const ForestNode& node : nodes) chains.push_back({node.begin, input.order.positions(node.requests).size()});
+  chains.resize(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    chains[i] = {nodes[i].begin, input.order.positions(nodes[i].requests).size()};
+  }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     ChainPack& parent = chains[i];
     const std::int64_t parent_tokens = nodes[i].end - parent.begin;
@@ -41,7 +42,6 @@ std::span<const ChainPack> assign_chains(const PolicyInput& input, Merges merges
       parent.queries -= child.queries;
     }
   }
-  return chains;
 }
 
 /// Makes the packs of decided edges, and those of empty requests.
@@ -69,7 +69,9 @@ void pack_chains(const PolicyInput& input, std::span<const ChainPack> chains, Le
   add_empty_requests(input, packs);
 }
 
-/// The chains of `profit`.
+/// The chains of `profit`, by node. Kept in input.scratch, which says whether it has them for this forest.
 std::span<const ChainPack> assign_profit(const PolicyInput& input);
+/// Whether no chain of `profit` carries tokens along, so that its packs are those of `node`.
+bool profit_is_node(const PolicyInput& input);
 
 }  // namespace trunkline

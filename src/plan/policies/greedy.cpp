@@ -15,7 +15,9 @@ constexpr RowTiles kSmallTile = {16, 16};
 constexpr RowTiles kLargeTile = {64, 64};
 
 std::span<const ChainPack> assign(const PolicyInput& input, const PaddingCost& costs) {
-  return assign_chains(input, [&costs](const ChainEdge& edge) { return costs.merges(edge); });
+  assign_chains(
+      input, [&costs](const ChainEdge& edge) { return costs.merges(edge); }, input.scratch.chains);
+  return input.scratch.chains;
 }
 
 /// Both tiles where the packs of each fill the machine, or where one alone is used; otherwise the tile that remains.

@@ -22,7 +22,9 @@ struct ChainPack {
 
 /// Memory that outlives a policy's call; its contents do not.
 struct PolicyScratch {
-  std::vector<ChainPack> chains;   // by node
+  std::vector<ChainPack> chains;  // by node
+  std::vector<ChainPack> profit_chains;
+  bool has_profit_chains = false;  // of the present forest
   std::vector<Nanoseconds> costs;  // by node
   MeasuredCosts measured;
   TrunkScratch trunk;

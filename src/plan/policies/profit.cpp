@@ -1,6 +1,7 @@
 // `profit`: PAT's pack scheduler (PAT, section 5.1, algorithm 1), and its ablation PAT-compute (section 8.5).
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "plan/policies/chain_packs.hpp"
 #include "plan/policies/padding_cost.hpp"
@@ -17,12 +18,29 @@ bool saves_memory(const ChainEdge& edge) {
   return kPartialTokensPerQuery * edge.child_queries >= edge.parent_tokens;
 }
 
+void assign(const PolicyInput& input, std::vector<ChainPack>& chains) {
+  if (input.options.profit_cost == ProfitCost::kMemory) return assign_chains(input, saves_memory, chains);
+  const PaddingCost costs(input.profile.padding, input.shape.group_size(), RowTiles{});
+  assign_chains(
+      input, [&costs](const ChainEdge& edge) { return costs.merges(edge); }, chains);
+}
+
 }  // namespace
 
 std::span<const ChainPack> assign_profit(const PolicyInput& input) {
-  if (input.options.profit_cost == ProfitCost::kMemory) return assign_chains(input, saves_memory);
-  const PaddingCost costs(input.profile.padding, input.shape.group_size(), RowTiles{});
-  return assign_chains(input, [&costs](const ChainEdge& edge) { return costs.merges(edge); });
+  PolicyScratch& scratch = input.scratch;
+  if (!scratch.has_profit_chains) assign(input, scratch.profit_chains);
+  scratch.has_profit_chains = true;
+  return scratch.profit_chains;
+}
+
+bool profit_is_node(const PolicyInput& input) {
+  const std::span<const ChainPack> chains = assign_profit(input);
+  const std::span<const ForestNode> nodes = input.forest.nodes;
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    if (chains[i].begin != nodes[i].begin) return false;
+  }
+  return true;
 }
 
 void pack_profit(const PolicyInput& input, Packs& packs) {

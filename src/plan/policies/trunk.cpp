@@ -49,29 +49,27 @@ std::int32_t tokens_in_common(const Forest& forest, const TrunkScratch& scratch,
 TrunkRequests list_requests(const PolicyInput& input) {
   const Forest& forest = input.forest;
   TrunkScratch& scratch = input.scratch.trunk;
-  scratch.order_index.clear();
-  scratch.tokens.clear();
-  scratch.shared.clear();
-  scratch.fresh_before.assign(1, 0);
-  scratch.query_begin.assign(1, 0);
+  scratch.resize(forest.order.size());
+  std::size_t count = 0;
   for (std::size_t i = 0; i < forest.order.size(); ++i) {
     const ForestRequest& request = forest.requests[at(forest.order[i])];
     if (request.node < 0 || request.queries == 0 || scratch.streams[at(request.node)] == 0) continue;
     const std::int32_t tokens = scratch.path_tokens[at(request.node)];
     const std::int32_t shared =
-        scratch.order_index.empty() ? 0 : tokens_in_common(forest, scratch, request.node, scratch.order_index.back());
-    scratch.order_index.push_back(static_cast<std::int32_t>(i));
-    scratch.tokens.push_back(tokens);
-    scratch.shared.push_back(shared);
-    scratch.fresh_before.push_back(scratch.fresh_before.back() + tokens - shared);
-    scratch.query_begin.push_back(scratch.query_begin.back() + request.queries);
+        count == 0 ? 0 : tokens_in_common(forest, scratch, request.node, scratch.order_index[count - 1]);
+    scratch.order_index[count] = static_cast<std::int32_t>(i);
+    scratch.tokens[count] = tokens;
+    scratch.shared[count] = shared;
+    scratch.fresh_before[count + 1] = scratch.fresh_before[count] + tokens - shared;
+    scratch.query_begin[count + 1] = scratch.query_begin[count] + request.queries;
+    ++count;
   }
-  scratch.tiles.resize(scratch.order_index.size());
+  scratch.resize(count);
   return {scratch.tokens.data(),
           scratch.shared.data(),
           scratch.fresh_before.data(),
           scratch.query_begin.data(),
-          static_cast<std::int32_t>(scratch.order_index.size()),
+          static_cast<std::int32_t>(count),
           scratch.fresh_before.back(),
           std::find(scratch.hoisted.begin(), scratch.hoisted.end(), 1) != scratch.hoisted.end()};
 }

@@ -96,7 +96,7 @@ class TrunkCore {
   TRUNKLINE_HOST_DEVICE TrunkChoice predict(const TrunkWidth* widths, std::int32_t width, Nanoseconds cap) {
     fill(widths, width, cap);
     CutChoice cut(costs_, classes_, true);
-    const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) { return tiles_[i].load; });
+    const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) -> TaskLoad& { return tiles_[i].load; });
     filled_ = {width, count_, time, cut.work(), cut.ideal(), cap};
     return filled_;
   }
@@ -154,7 +154,7 @@ class TrunkCore {
     std::int32_t high = full;
     while (low < high) {
       const std::int32_t middle = low + (high - low + 1) / 2;
-      if (load(width, begin, middle).cost(costs_, 1) <= cap) {
+      if (load(width, begin, middle).uncut_cost(costs_) <= cap) {
         low = middle;
       } else {
         high = middle - 1;

@@ -30,7 +30,7 @@ Nanoseconds cost_alone(const PolicyInput& input, const ForestNode& node, std::in
   const TaskCosts& costs = input.costs.tasks();
   const std::int32_t packs = queries <= input.tiles.max_queries() ? 1 : ceil_div(queries, input.tiles.max_queries());
   const std::int32_t held = packs == 1 ? queries : ceil_div(queries, packs);
-  return packs * load_of(node.tokens(), held, held, input.tiles, costs).cost(costs, 1);
+  return packs * item_rows(held, input.tiles, costs).load(node.tokens(), held).uncut_cost(costs);
 }
 
 }  // namespace

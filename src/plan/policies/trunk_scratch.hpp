@@ -1,6 +1,7 @@
 // What `trunk` keeps in memory between plans.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,16 @@ struct TrunkScratch {
   CostClasses classes;
   TrunkChoice choice;   // that `tiles` hold
   bool chosen = false;  // for the present forest
+
+  /// Lists of requests, and tiles, get room for so many requests.
+  void resize(std::size_t requests) {
+    order_index.resize(requests);
+    tokens.resize(requests);
+    shared.resize(requests);
+    fresh_before.resize(requests + 1);
+    query_begin.resize(requests + 1);
+    tiles.resize(requests);
+  }
 };
 
 }  // namespace trunkline
