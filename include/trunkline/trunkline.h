@@ -639,9 +639,9 @@ TRUNKLINE_API trunkline_status trunkline_cpu_create(trunkline_workers* workers, 
 // flight have several workspaces, and several executors and workers.
 TRUNKLINE_API trunkline_status trunkline_cpu_workspace_bytes(const trunkline_cpu* cpu, const trunkline_plan* plan,
                                                              int32_t rows, size_t* bytes);
-// Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made. Its page ids are
-// read during runs, so they must stay; the structs need not. Writes only the workspace. STALE when a slot of the plan
-// is missing or has another generation.
+// Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made. Its ids and
+// query_start are read during runs, so they must stay; structs and other arrays need not. Writes only the workspace.
+// STALE when a slot of the plan is missing or has another generation.
 TRUNKLINE_API trunkline_status trunkline_cpu_resolve(const trunkline_cpu* cpu, const trunkline_plan* plan,
                                                      const trunkline_batch* batch, void* workspace, size_t bytes);
 // Once a layer, with the plan of resolve: BAD_HANDLE when it has been closed or replaced since. No allocation.
