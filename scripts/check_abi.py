@@ -111,7 +111,9 @@ def main():
         return
     committed = LIST.read_text(encoding="utf-8")
     if text != committed:
-        changes = difflib.unified_diff(committed.splitlines(), text.splitlines(), "committed", "built", lineterm="", n=0)
+        changes = difflib.unified_diff(
+            committed.splitlines(), text.splitlines(), "committed", "built", lineterm="", n=0
+        )
         print("\n".join(changes), file=sys.stderr)
         print("check_abi: the interface differs from src/capi/abi.txt; see this script's head", file=sys.stderr)
         sys.exit(1)

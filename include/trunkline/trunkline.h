@@ -96,7 +96,7 @@ TRUNKLINE_API trunkline_status trunkline_text_destroy(trunkline_text* text);
 typedef int32_t trunkline_dtype;
 enum { TRUNKLINE_F32 = 1, TRUNKLINE_F16 = 2, TRUNKLINE_BF16 = 3, TRUNKLINE_I32 = 4, TRUNKLINE_I64 = 5 };
 
-// DLPack's numbers. 0 where a field allows it: CPU.
+// DLPack's numbers. 0 is the CPU, too.
 typedef int32_t trunkline_device;
 enum { TRUNKLINE_CPU = 1, TRUNKLINE_CUDA = 2 };
 
