@@ -44,9 +44,8 @@ def listing_program(header):
     for name, body in STRUCT.findall(header):
         lines.append(f'printf("struct {name} %zu\\n", sizeof({name}));')
         for field in fields_of(body):
-            lines.append(
-                f'printf("  {name}.{field} at %zu, %zu bytes\\n", offsetof({name}, {field}), sizeof((({name}*)0)->{field}));'
-            )
+            place = f"offsetof({name}, {field}), sizeof((({name}*)0)->{field})"
+            lines.append(f'printf("  {name}.{field} at %zu, %zu bytes\\n", {place});')
     for body in ENUM.findall(header):
         for entry in body.split(","):
             constant = entry.split("=")[0].strip()

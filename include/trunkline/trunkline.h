@@ -723,7 +723,7 @@ TRUNKLINE_API trunkline_status trunkline_merge_states(const trunkline_merge* mer
 // On a device; capturable. Lists are not checked; states and outputs are aligned to 16 bytes, strides too.
 TRUNKLINE_API trunkline_status trunkline_cuda_merge_states(const trunkline_merge* merge, int32_t device, void* stream);
 
-// -------- Right answers, slowly, in fp64 on the CPU
+// -------- Right answers, slowly, in fp64 on the CPU: of tensors there, whatever device shape or plan are for
 
 // Plain attention, request by request, without a plan.
 TRUNKLINE_API trunkline_status trunkline_reference_attention(const trunkline_shape* shape, const trunkline_batch* batch,

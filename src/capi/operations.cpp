@@ -11,9 +11,8 @@ using namespace trunkline::capi;
 
 namespace {
 
-/// The reference runs on the CPU, also plans that were made for another device.
 AttentionArgs reference_args(const trunkline_attention* layer, AttentionShape shape, const Batch& batch) {
-  shape.device = Device::kCpu;
+  shape.device = Device::kCpu;  // where the reference runs, whatever the plan was made for
   return attention_args(layer, {.shape = shape, .queries = batch.total_queries(), .num_pages = batch.num_pages});
 }
 
@@ -30,7 +29,8 @@ trunkline_status trunkline_cuda_merge_states(const trunkline_merge* merge, int32
 trunkline_status trunkline_reference_attention(const trunkline_shape* shape, const trunkline_batch* batch,
                                                const trunkline_attention* layer) {
   return guard([&] {
-    const AttentionShape of = shape_of(shape);
+    AttentionShape of = shape_of(shape);
+    of.device = Device::kCpu;
     const Batch now = batch_of(batch);
     reference_attention(of, now, reference_args(layer, of, now));
   });

@@ -76,7 +76,7 @@ Strides strides_of(const Named& named) {
   std::int64_t compact = 1;
   for (auto i = static_cast<std::size_t>(named.tensor.ndim); i-- > 0;) {
     strides[i] = named.tensor.strides != nullptr ? named.tensor.strides[i] : compact;
-    compact *= named.tensor.shape[i];
+    if (i > 0) compact *= named.tensor.shape[i];  // all but the first are checked
   }
   return strides;
 }
@@ -101,24 +101,24 @@ std::int64_t step_of(const Named& named, const Strides& strides, std::size_t dim
   return strides[dimension];
 }
 
-/// Of [rows, heads, d] tensors.
-RowStrides row_strides(const Named& named) {
+/// Of a [rows, heads, d] tensor of any type that is where it should be.
+RowStrides checked_rows(const Named& named, std::initializer_list<std::int64_t> shape, const char* form, Device device,
+                        std::int32_t device_index) {
+  check_shape(named, shape, form);
+  check_device(named, device, device_index);
   const Strides strides = strides_of(named);
   check_unit_stride(named, strides, 2);
   return {step_of(named, strides, 0, 0), step_of(named, strides, 1, 0)};
 }
 
-/// Of [rows, heads] tensors.
-RowStrides lse_strides(const Named& named) {
-  const Strides strides = strides_of(named);
-  return {step_of(named, strides, 0, 1), step_of(named, strides, 1, 1)};
-}
-
-void check_lse(const Named& lse, std::int64_t rows, std::int64_t heads, const char* form, Device device,
-               std::int32_t device_index) {
+/// Of a [rows, heads] tensor of log-sum-exps.
+RowStrides checked_lse(const Named& lse, std::int64_t rows, std::int64_t heads, const char* form, Device device,
+                       std::int32_t device_index) {
   check_shape(lse, {rows, heads}, form);
   check_dtype(lse, DType::kF32);
   check_device(lse, device, device_index);
+  const Strides strides = strides_of(lse);
+  return {step_of(lse, strides, 0, 1), step_of(lse, strides, 1, 1)};
 }
 
 CacheView cache_view(const Named& cache, std::int32_t layout, const LayerPlace& place) {
@@ -149,11 +149,11 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
   check_reserved(layer.reserved, "layer.reserved");
   AttentionArgs args;
 
+  constexpr const char* kRows = "[query tokens, q_heads, head_dim]";
+  const auto rows = {place.queries, std::int64_t{shape.q_heads}, std::int64_t{shape.head_dim}};
   const Named q{layer.q, "layer.q"};
-  check_shape(q, {place.queries, shape.q_heads, shape.head_dim}, "[query tokens, q_heads, head_dim]");
+  const RowStrides of_q = checked_rows(q, rows, kRows, shape.device, place.device_index);
   check_dtype(q, shape.dtype);
-  check_device(q, shape.device, place.device_index);
-  const RowStrides of_q = row_strides(q);
   args.q = layer.q.data;
   args.q_token_stride = of_q.row;
   args.q_head_stride = of_q.head;
@@ -161,19 +161,15 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
   args.k = cache_view({layer.k, "layer.k"}, layer.kv_layout, place);
   args.v = cache_view({layer.v, "layer.v"}, layer.kv_layout, place);
 
-  const Named out{layer.out, "layer.out"};
-  check_shape(out, {place.queries, shape.q_heads, shape.head_dim}, "[query tokens, q_heads, head_dim]");
-  args.out_dtype = float_type(layer.out.dtype, "layer.out.dtype");
-  check_device(out, shape.device, place.device_index);
-  const RowStrides of_out = row_strides(out);
+  const RowStrides of_out = checked_rows({layer.out, "layer.out"}, rows, kRows, shape.device, place.device_index);
   args.out = layer.out.data;
+  args.out_dtype = float_type(layer.out.dtype, "layer.out.dtype");
   args.out_token_stride = of_out.row;
   args.out_head_stride = of_out.head;
 
   if (layer.lse.data != nullptr) {
-    const Named lse{layer.lse, "layer.lse"};
-    check_lse(lse, place.queries, shape.q_heads, "[query tokens, q_heads]", shape.device, place.device_index);
-    const RowStrides of_lse = lse_strides(lse);
+    const RowStrides of_lse = checked_lse({layer.lse, "layer.lse"}, place.queries, shape.q_heads,
+                                          "[query tokens, q_heads]", shape.device, place.device_index);
     args.lse = static_cast<float*>(layer.lse.data);
     args.lse_token_stride = of_lse.row;
     args.lse_head_stride = of_lse.head;
@@ -184,6 +180,15 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
 }
 
 namespace {
+
+/// One that fits 32 bits, and two of which can be multiplied.
+std::int64_t checked_size(const Named& named, std::size_t dimension) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const std::int64_t size = named.size(dimension);
+  if (size >= 0 && size <= kMost) return size;
+  fail(ErrorCode::kInvalidArgument, named.name, ".shape[", dimension, "] is ", size, "; it must be in [0, ", kMost,
+       "]");
+}
 
 /// On the CPU the lists are read, so that no state beyond the tensor is.
 void check_states(const MergeStates& states, std::int64_t count) {
@@ -210,45 +215,37 @@ MergeStates merge_args(const trunkline_merge* given, Device device, std::int32_t
 
   const Named states{merge.states, "merge.states"};
   check_dimensions(states, 3, "[states, q_heads, head_dim]");
-  const std::int64_t heads = states.size(1);
-  const std::int64_t head_dim = states.size(2);
-  check_shape(states, {states.size(0), heads, head_dim}, "[states, q_heads, head_dim]");
-  args.states_dtype = float_type(merge.states.dtype, "merge.states.dtype");
-  check_device(states, device, device_index);
-  const RowStrides of_states = row_strides(states);
+  const std::int64_t heads = checked_size(states, 1);
+  const std::int64_t head_dim = checked_size(states, 2);
+  const RowStrides of_states =
+      checked_rows(states, {states.size(0), heads, head_dim}, "[states, q_heads, head_dim]", device, device_index);
   args.states = merge.states.data;
+  args.states_dtype = float_type(merge.states.dtype, "merge.states.dtype");
   args.state_stride = of_states.row;
   args.state_head_stride = of_states.head;
 
-  const Named state_lse{merge.state_lse, "merge.state_lse"};
-  check_lse(state_lse, states.size(0), heads, "[states, q_heads]", device, device_index);
-  const RowStrides of_state_lse = lse_strides(state_lse);
+  const RowStrides of_state_lse = checked_lse({merge.state_lse, "merge.state_lse"}, states.size(0), heads,
+                                              "[states, q_heads]", device, device_index);
   args.state_lse = static_cast<const float*>(merge.state_lse.data);
   args.state_lse_stride = of_state_lse.row;
   args.state_lse_head_stride = of_state_lse.head;
 
   const Named out{merge.out, "merge.out"};
   check_dimensions(out, 3, "[rows, q_heads, head_dim]");
-  const std::int64_t rows = out.size(0);
-  check_shape(out, {rows, heads, head_dim}, "[rows, q_heads, head_dim]");
-  args.out_dtype = float_type(merge.out.dtype, "merge.out.dtype");
-  check_device(out, device, device_index);
-  const RowStrides of_out = row_strides(out);
+  const std::int64_t rows = checked_size(out, 0);
+  const RowStrides of_out =
+      checked_rows(out, {rows, heads, head_dim}, "[rows, q_heads, head_dim]", device, device_index);
   args.out = merge.out.data;
+  args.out_dtype = float_type(merge.out.dtype, "merge.out.dtype");
   args.out_row_stride = of_out.row;
   args.out_head_stride = of_out.head;
 
   if (merge.lse.data != nullptr) {
-    const Named lse{merge.lse, "merge.lse"};
-    check_lse(lse, rows, heads, "[rows, q_heads]", device, device_index);
-    const RowStrides of_lse = lse_strides(lse);
+    const RowStrides of_lse =
+        checked_lse({merge.lse, "merge.lse"}, rows, heads, "[rows, q_heads]", device, device_index);
     args.lse = static_cast<float*>(merge.lse.data);
     args.lse_row_stride = of_lse.row;
     args.lse_head_stride = of_lse.head;
-  }
-  constexpr std::int64_t kMost = 1U << 30;  // of rows, heads and head size: beyond any memory
-  if (rows < 0 || rows > kMost || heads < 0 || heads > kMost || head_dim < 0 || head_dim > kMost) {
-    fail(ErrorCode::kInvalidArgument, "merge.out has shape ", listed(merge.out.shape, 3), "; sizes are 0 to ", kMost);
   }
   args.rows = static_cast<std::int32_t>(rows);
   args.q_heads = static_cast<std::int32_t>(heads);

@@ -154,8 +154,10 @@ TEST_F(CMerge, BadInput) {
   using M = trunkline_merge;
   static constexpr std::int64_t kTwoHeads[] = {5, 2, 64};
   static constexpr std::int64_t kFewStates[] = {20, 3, 64};
+  static constexpr std::int64_t kHuge[] = {48, std::int64_t{1} << 40, std::int64_t{1} << 40};
   refused([](M& m) { m.struct_size = 3; }, TRUNKLINE_INVALID_ARGUMENT, "merge.struct_size is 3");
   refused([](M& m) { m.states.ndim = 2; }, TRUNKLINE_INVALID_ARGUMENT, "merge.states has 2 dimensions");
+  refused([](M& m) { m.states.shape = kHuge; }, TRUNKLINE_INVALID_ARGUMENT, "merge.states.shape[1] is 1099511627776");
   refused([](M& m) { m.states.data = nullptr; }, TRUNKLINE_INVALID_ARGUMENT, "states.states is null");
   refused([](M& m) { m.state_lse.dtype = TRUNKLINE_F16; }, TRUNKLINE_INVALID_ARGUMENT, "merge.state_lse has dtype f16");
   refused([](M& m) { m.out.shape = kTwoHeads; }, TRUNKLINE_INVALID_ARGUMENT, "merge.out has shape [5, 2, 64]");
