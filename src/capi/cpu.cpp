@@ -60,6 +60,12 @@ std::span<std::byte> checked_workspace(void* workspace, std::size_t bytes) {
   return {static_cast<std::byte*>(workspace), bytes};
 }
 
+// Its tensors would be the device's.
+void check_device(const Plan& plan) {
+  if (plan.shape.device == Device::kCpu) return;
+  fail(ErrorCode::kUnsupported, "plan is for ", name_of(plan.shape.device), "; this executor runs plans for cpu");
+}
+
 CpuIsa isa_of(trunkline_isa isa) {
   check_choice(isa, TRUNKLINE_ISA_BEST, TRUNKLINE_ISA_AVX512, "options.isa");
   return isa == TRUNKLINE_ISA_BEST ? CpuIsa::kAvx512 : static_cast<CpuIsa>(isa - TRUNKLINE_ISA_PORTABLE);
@@ -118,6 +124,7 @@ trunkline_status trunkline_cpu_workspace_bytes(const trunkline_cpu* cpu, const t
     const auto held = shared<CpuObject>(cpu);
     const auto of = shared<PlanObject>(plan);
     if (rows < 0) fail(ErrorCode::kInvalidArgument, "rows is ", rows, "; it must be >= 0");
+    check_device(of->plan());
     *bytes = kFrontBytes + held->executor.workspace_bytes(of->plan(), rows);
   });
 }
@@ -127,6 +134,7 @@ trunkline_status trunkline_cpu_resolve(const trunkline_cpu* cpu, const trunkline
   return guard([&] {
     const auto held = shared<CpuObject>(cpu);
     const auto of = shared<PlanObject>(plan);
+    check_device(of->plan());
     const Batch now = batch_of(batch);
     const std::span<std::byte> memory = checked_workspace(workspace, bytes);
     std::memset(memory.data(), 0, kFrontBytes);  // not usable if resolving fails

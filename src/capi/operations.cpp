@@ -42,6 +42,8 @@ trunkline_status trunkline_reference_run_plan(const trunkline_plan* plan, const 
     const auto held = shared<PlanObject>(plan);
     const Batch now = batch_of(batch);
     check_batch(now, IdCheck::kAllPages);
-    reference_run_plan(held->plan(), now, reference_args(layer, held->plan().shape, now));
+    Plan on_cpu = held->plan();
+    on_cpu.shape.device = Device::kCpu;
+    reference_run_plan(on_cpu, now, reference_args(layer, on_cpu.shape, now));
   });
 }

@@ -82,6 +82,34 @@ TEST(CProperty, TheReferenceIsTheOracle) {
   EXPECT_TRUE(test.matches(by_plan, 1e-6));
 }
 
+// What a plan for a GPU computes can be seen without one.
+TEST(CProperty, TheReferenceRunsPlansForAGpu) {
+  std::mt19937_64 random(8);
+  const RandomBatch random_batch = make_random_batch(random, {});
+  const AttentionCase test(make_shape(2, 4, 128, 16), random_batch.view());
+  const CBatch batch(test.batch());
+  CServing serving(&batch.batch);
+  CProfile profile;
+  CPlanner planner;
+  ASSERT_OK(trunkline_profile_named("h200-sxm", profile.out()));
+  ASSERT_OK(trunkline_planner_create(profile, planner.out()));
+  trunkline_shape shape = c_shape(test.shape());
+  shape.device = TRUNKLINE_CUDA;
+  const trunkline_plan* plan = nullptr;
+  ASSERT_OK(trunkline_planner_plan(planner, serving.forest, &shape, nullptr, &plan));
+  const auto output = test.collect([&](const AttentionArgs& args) {
+    const CLayer layer(test.shape(), test.batch(), args);
+    EXPECT_OK(trunkline_reference_run_plan(plan, &batch.batch, &layer.layer));
+  });
+  EXPECT_TRUE(test.matches(output, 1e-6));
+  std::size_t bytes = 1 << 20;
+  AlignedWorkspace workspace(bytes);
+  expect_failure(trunkline_cpu_resolve(serving.cpu, plan, &batch.batch, workspace.bytes().data(), bytes),
+                 TRUNKLINE_UNSUPPORTED, "plan is for cuda; this executor runs plans for cpu");
+  expect_failure(trunkline_cpu_workspace_bytes(serving.cpu, plan, 3, &bytes), TRUNKLINE_UNSUPPORTED,
+                 "plan is for cuda");
+}
+
 // Strides of every kind: HND as a layout, [Hq, T] for the LSE, base 2, 16-bit outputs with gaps.
 TEST(CProperty, LayoutsOfTensors) {
   std::mt19937_64 random(6);
