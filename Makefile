@@ -12,7 +12,7 @@ demo: build
 build:
 	$(INSTALL) build
 	$(CONFIGURE)
-	cmake --build $(BUILD) -j $(JOBS) --target trunkline_program
+	cmake --build $(BUILD) -j $(JOBS) --target trunkline_program trunkline_c
 
 test:
 	$(INSTALL) build test

@@ -33,7 +33,7 @@ struct ForestObject final : Object {
   static constexpr Kind kKind = Kind::kForest;
   const Forest& forest() const { return *current; }
 
-  const Forest empty;
+  const Forest empty{};
   const Forest* current = &empty;  // of these, or a live batch's
   ForestBuilder builder;
   Forest from_tree;
