@@ -12,7 +12,7 @@ demo: build
 build:
 	$(INSTALL) build
 	$(CONFIGURE)
-	cmake --build $(BUILD) -j $(JOBS) --target trunkline_program
+	cmake --build $(BUILD) -j $(JOBS) --target trunkline_program trunkline_c
 
 test:
 	$(INSTALL) build test
@@ -27,6 +27,7 @@ bench:
 	python3 bench/run.py --program $(BUILD)/src/cli/trunkline
 	$(BUILD)/bench/planner_bench data > bench/results/cpu/planner.jsonl
 	$(BUILD)/bench/live_bench data > bench/results/cpu/live.jsonl
+	$(BUILD)/bench/capi_bench > bench/results/cpu/capi.jsonl
 	python3 bench/report.py
 
 # The papers' traffic figures: plans alone, some seconds.

@@ -18,6 +18,12 @@ failed=0
 echo "== all tests ($SECONDS s)"
 "$tests" --gtest_brief=1 || failed=1
 
+c_tests="$build/tests/capi/capi_cuda_test"
+if [ -x "$c_tests" ]; then
+  echo "== the C interface ($SECONDS s)"
+  LD_LIBRARY_PATH="$build/src/capi" "$c_tests" --gtest_brief=1 || failed=1
+fi
+
 program="$build/src/cli/trunkline"
 if [ -x "$program" ]; then
   echo "== the program: every launch and merge, checked and traced ($SECONDS s)"

@@ -8,7 +8,8 @@ set -euo pipefail
 build=("make make" "g++ g++" "cmake cmake" "ninja-build ninja" "python3 python3"
   "libcli11-dev /usr/include/CLI/CLI.hpp" "nlohmann-json3-dev /usr/include/nlohmann/json.hpp")
 test=("libgtest-dev /usr/include/gtest/gtest.h" "libgmock-dev /usr/include/gmock/gmock.h")
-ci=("clang-14 clang-14" "libclang-rt-14-dev -" "python3-venv -" "git git" "chromium chromium")
+ci=("clang-14 clang-14" "libclang-rt-14-dev -" "python3-venv -" "git git" "chromium chromium"
+  "pkg-config pkg-config")
 
 present() {
   case "$2" in

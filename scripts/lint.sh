@@ -7,7 +7,7 @@ python3 -m venv .venv
 .venv/bin/pip install --quiet --disable-pip-version-check -r scripts/requirements-lint.txt
 
 # Through a variable, because a failure inside <( ) would be overlooked.
-list="$(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' '*.cu' '*.cuh')"
+list="$(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' '*.cu' '*.cuh' '*.c' '*.h')"
 if [ -z "$list" ]; then
   echo "lint: git lists no C++ files; run this in a git checkout" >&2
   exit 1

@@ -7,7 +7,7 @@
 #include "base/check.hpp"
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/kernel_families.hpp"
-#include "known_profiles.hpp"
+#include "machine/known_profiles.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/profile_file.hpp"
 
@@ -31,18 +31,18 @@ constexpr double kReadAlone = 1.35;
 // Share of the memory's nominal rate that attention kernels read with: 92.3 to 94.2 % on an H100 (PAT, figure 8a).
 constexpr double kReadShare = 0.93;
 
-MachineProfile known_profile(std::string_view file) {
-  for (const cuda::KnownProfile& known : cuda::kKnownProfiles) {
-    if (known.file == file) return parse_profile(known.text, std::string(file));
+MachineProfile known_profile(std::string_view name) {
+  for (const KnownProfile& known : known_profiles()) {
+    if (known.name == name) return parse_profile(known.text, std::string(name));
   }
-  fail(ErrorCode::kInternal, "no profile ", file, " is compiled in");
+  fail(ErrorCode::kInternal, "no profile ", name, " is compiled in");
 }
 
-// The file of the same processor, or of the most similar one: tensor cores and L2 changed with compute capability 9.
-std::string_view nearest_file(const CudaDeviceInfo& info) {
-  if (info.name.find("H200") != std::string::npos) return "h200-sxm.json";
-  if (info.major >= 9) return "h100-sxm.json";
-  return "a100-80gb.json";
+// The profile of the same processor, or of the most similar one: tensor cores and L2 changed with compute capability 9.
+std::string_view nearest_profile(const CudaDeviceInfo& info) {
+  if (info.name.find("H200") != std::string::npos) return "h200-sxm";
+  if (info.major >= 9) return "h100-sxm";
+  return "a100-80gb";
 }
 
 bool is_known(const CudaDeviceInfo& info, const MachineProfile& profile) {
@@ -108,7 +108,7 @@ CudaKernels cuda_kernels(std::int32_t device, const AttentionShape& shape, CudaK
 MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape, CudaKernels wanted) {
   const CudaDeviceInfo info = cuda_device_info(device);
   const cuda::KernelFamily& family = cuda::family_for(wanted, info.major, shape);
-  MachineProfile profile = known_profile(nearest_file(info));
+  MachineProfile profile = known_profile(nearest_profile(info));
   if (!is_known(info, profile)) scale(profile, info, device);
   profile.gpu = info.limits;
   profile.workers = info.sms;

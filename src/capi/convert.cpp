@@ -1,0 +1,156 @@
+#include "capi/convert.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "base/check.hpp"
+#include "capi/structs.hpp"
+
+namespace trunkline::capi {
+namespace {
+
+// The numbers of the C interface are fixed. These say what they have in common with the enumerators of today.
+constexpr std::int32_t kFirstPolicy = TRUNKLINE_POLICY_FLAT;
+static_assert(static_cast<int>(Policy::kFlat) == 0);
+static_assert(static_cast<int>(Policy::kTrunk) == TRUNKLINE_POLICY_TRUNK - kFirstPolicy);
+static_assert(static_cast<int>(Policy::kAuto) == TRUNKLINE_POLICY_TRUNK);
+static_assert(static_cast<int>(KvSplit::kOwn) == TRUNKLINE_SPLIT_OWN);
+static_assert(static_cast<int>(KvSplit::kBalance) == TRUNKLINE_SPLIT_BALANCE);
+static_assert(static_cast<int>(KvSplit::kMean) == TRUNKLINE_SPLIT_MEAN);
+static_assert(static_cast<int>(KvSplit::kLong) == TRUNKLINE_SPLIT_LONG);
+static_assert(static_cast<int>(KvSplit::kNone) == TRUNKLINE_SPLIT_NONE);
+static_assert(static_cast<int>(ProfitCost::kCompute) == TRUNKLINE_PROFIT_COMPUTE);
+static_assert(static_cast<int>(TrunkHoist::kByCost) == TRUNKLINE_HOIST_BY_COST);
+static_assert(static_cast<int>(TrunkHoist::kNever) == TRUNKLINE_HOIST_NEVER);
+static_assert(static_cast<int>(PlanSource::kKept) == TRUNKLINE_PLAN_KEPT);
+static_assert(static_cast<int>(PlanSource::kMembership) == TRUNKLINE_PLAN_MEMBERSHIP);
+static_assert(static_cast<int>(PlanSource::kTruncated) == TRUNKLINE_PLAN_TRUNCATED);
+static_assert(static_cast<int>(PlanSource::kGrowth) == TRUNKLINE_PLAN_GROWTH);
+static_assert(static_cast<int>(PlanSource::kEdited) == TRUNKLINE_PLAN_EDITED);
+static_assert(static_cast<int>(PlanSource::kFlat) == TRUNKLINE_PLAN_FLAT);
+static_assert(static_cast<int>(CudaKernels::kPortable) == TRUNKLINE_KERNELS_PORTABLE);
+static_assert(static_cast<int>(CudaKernels::kHopper) == TRUNKLINE_KERNELS_HOPPER);
+static_assert(static_cast<int>(ForwardMode::kStreams) == TRUNKLINE_FORWARD_STREAMS);
+static_assert(static_cast<int>(ForwardMode::kSerial) == TRUNKLINE_FORWARD_SERIAL);
+
+template <class Enum>
+Enum choice(std::int32_t value, std::int32_t last, const char* name) {
+  check_choice(value, 0, last, name);
+  return static_cast<Enum>(value);
+}
+
+}  // namespace
+
+void check_choice(std::int32_t value, std::int32_t first, std::int32_t last, const char* name) {
+  if (value >= first && value <= last) return;
+  fail(ErrorCode::kInvalidArgument, name, " is ", value, "; known: ", first, " to ", last);
+}
+
+DType float_type(trunkline_dtype dtype, const char* name) {
+  switch (dtype) {
+    case TRUNKLINE_F32: return DType::kF32;
+    case TRUNKLINE_F16: return DType::kF16;
+    case TRUNKLINE_BF16: return DType::kBF16;
+    default:
+      fail(ErrorCode::kInvalidArgument, name, " is ", dtype,
+           "; supported: TRUNKLINE_F32 (1), TRUNKLINE_F16 (2), TRUNKLINE_BF16 (3)");
+  }
+}
+
+trunkline_dtype number_of(DType dtype) {
+  if (dtype == DType::kF32) return TRUNKLINE_F32;
+  return dtype == DType::kF16 ? TRUNKLINE_F16 : TRUNKLINE_BF16;
+}
+
+Device device_kind(trunkline_device device, const char* name) {
+  if (device == 0 || device == TRUNKLINE_CPU) return Device::kCpu;
+  if (device == TRUNKLINE_CUDA) return Device::kCuda;
+  fail(ErrorCode::kInvalidArgument, name, " is ", device, "; supported: TRUNKLINE_CPU (1), TRUNKLINE_CUDA (2)");
+}
+
+trunkline_device number_of(Device device) {
+  return device == Device::kCuda ? TRUNKLINE_CUDA : TRUNKLINE_CPU;
+}
+
+Policy policy_of(trunkline_policy policy, const char* name) {
+  check_choice(policy, TRUNKLINE_POLICY_AUTO, TRUNKLINE_POLICY_TRUNK, name);
+  return policy == TRUNKLINE_POLICY_AUTO ? Policy::kAuto : static_cast<Policy>(policy - kFirstPolicy);
+}
+
+trunkline_policy number_of(Policy policy) {
+  return policy == Policy::kAuto ? TRUNKLINE_POLICY_AUTO : static_cast<trunkline_policy>(policy) + kFirstPolicy;
+}
+
+trunkline_plan_source number_of(PlanSource source) {
+  return static_cast<trunkline_plan_source>(source);
+}
+
+LseBase lse_base(std::int32_t base, const char* name) {
+  check_choice(base, TRUNKLINE_LSE_NATURAL, TRUNKLINE_LSE_TWO, name);
+  return base == TRUNKLINE_LSE_TWO ? LseBase::kTwo : LseBase::kNatural;
+}
+
+CudaKernels kernels_of(trunkline_kernels kernels, const char* name) {
+  return choice<CudaKernels>(kernels, TRUNKLINE_KERNELS_HOPPER, name);
+}
+
+MergeMode merge_mode(std::int32_t merge, MergeMode by_default, const char* name) {
+  check_choice(merge, TRUNKLINE_MERGE_DEFAULT, TRUNKLINE_MERGE_SEPARATE, name);
+  if (merge == TRUNKLINE_MERGE_DEFAULT) return by_default;
+  return merge == TRUNKLINE_MERGE_FUSED ? MergeMode::kFused : MergeMode::kSeparate;
+}
+
+bool truth(std::int32_t value, const char* name) {
+  check_choice(value, 0, 1, name);
+  return value == 1;
+}
+
+AttentionShape shape_of(const trunkline_shape* given) {
+  const trunkline_shape shape = read_struct(given, "shape");
+  return {.q_heads = shape.q_heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .page_size = shape.page_size,
+          .dtype = float_type(shape.dtype, "shape.dtype"),
+          .device = device_kind(shape.device, "shape.device")};
+}
+
+PlanOptions plan_options(const trunkline_plan_options* given) {
+  const trunkline_plan_options from = read_options(given, "options");
+  PlanOptions options;
+  options.policy = policy_of(from.policy, "options.policy");
+  options.split = choice<KvSplit>(from.split, TRUNKLINE_SPLIT_NONE, "options.split");
+  options.capacity = {from.capacity_queries, from.capacity_items, from.capacity_spans, from.capacity_partials};
+  options.tile = {from.tile_m, from.tile_n};
+  options.policies.node_chunk = from.node_chunk;
+  options.policies.profit_cost = choice<ProfitCost>(from.profit_cost, TRUNKLINE_PROFIT_COMPUTE, "options.profit_cost");
+  options.policies.greedy_phases = !truth(from.greedy_single_phase, "options.greedy_single_phase");
+  if (from.flatten_block != 0) options.policies.flatten_block = from.flatten_block;
+  options.policies.trunk_rows = from.trunk_rows;
+  options.policies.trunk_hoist = choice<TrunkHoist>(from.trunk_hoist, TRUNKLINE_HOIST_NEVER, "options.trunk_hoist");
+  return options;
+}
+
+LivePlanOptions live_plan_options(const trunkline_live_plan_options* given) {
+  const trunkline_live_plan_options from = read_options(given, "options");
+  LivePlanOptions options;
+  options.plan = plan_options(from.plan);
+  if (from.growth_limit != 0) options.growth_limit = from.growth_limit;
+  options.edit_share = from.edit_share;
+  if (std::isnan(options.growth_limit) || std::isnan(options.edit_share)) {
+    fail(ErrorCode::kInvalidArgument, "options.growth_limit or options.edit_share is not a number");
+  }
+  return options;
+}
+
+PageIds page_ids(const void* ids, trunkline_dtype dtype, std::int64_t count, const char* name) {
+  if (count < 0) fail(ErrorCode::kInvalidArgument, name, " has ", count, " entries; it must have >= 0");
+  if (count > 0) need(ids, name);
+  const auto size = static_cast<std::size_t>(count);
+  if (dtype == TRUNKLINE_I32) return std::span(static_cast<const std::int32_t*>(ids), size);
+  if (dtype == TRUNKLINE_I64) return std::span(static_cast<const std::int64_t*>(ids), size);
+  fail(ErrorCode::kInvalidArgument, name, " have type ", dtype, "; supported: TRUNKLINE_I32 (4), TRUNKLINE_I64 (5)");
+}
+
+}  // namespace trunkline::capi

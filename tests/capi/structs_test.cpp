@@ -1,0 +1,68 @@
+// Structs of callers that were compiled with an older or a newer header.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "c_case.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+template <class Struct>
+struct Newer {
+  Struct known;
+  std::int64_t later[2];
+};
+
+trunkline_shape small_shape() {
+  auto shape = c_struct<trunkline_shape>();
+  shape.q_heads = 8;
+  shape.kv_heads = 2;
+  shape.head_dim = 64;
+  shape.page_size = 16;
+  shape.dtype = TRUNKLINE_F32;
+  return shape;
+}
+
+TEST(CStructs, ANewerCallersZerosAreTaken) {
+  Newer<trunkline_shape> shape{small_shape(), {0, 0}};
+  shape.known.struct_size = sizeof(shape);
+  EXPECT_OK(trunkline_supports(&shape.known));
+  shape.later[1] = 1;
+  expect_failure(trunkline_supports(&shape.known), TRUNKLINE_UNSUPPORTED, "shape has byte 40 set");
+}
+
+TEST(CStructs, ANewerCallersOutputIsZeroedPastWhatIsKnown) {
+  Newer<trunkline_forest_info> info;
+  std::memset(&info, 0xAB, sizeof(info));
+  info.known.struct_size = sizeof(info);
+  CForest forest;
+  ASSERT_OK(trunkline_forest_create(forest.out()));
+  ASSERT_OK(trunkline_forest_get_info(forest, &info.known));
+  EXPECT_EQ(info.known.struct_size, sizeof(info));
+  EXPECT_EQ(info.known.rows, 0);
+  EXPECT_EQ(info.known.total_tokens, 0);
+  EXPECT_EQ(info.later[0], 0);
+  EXPECT_EQ(info.later[1], 0);
+}
+
+TEST(CStructs, ASizeThatWasNeverSetIsRefused) {
+  trunkline_shape shape = small_shape();
+  shape.struct_size = 0;
+  expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.struct_size is 0");
+  expect_failure(trunkline_supports(nullptr), TRUNKLINE_INVALID_ARGUMENT, "shape is NULL");
+  trunkline_forest_info info{};
+  CForest forest;
+  ASSERT_OK(trunkline_forest_create(forest.out()));
+  expect_failure(trunkline_forest_get_info(forest, &info), TRUNKLINE_INVALID_ARGUMENT, "info.struct_size is 0");
+}
+
+TEST(CStructs, TheLibraryIsTheHeaders) {
+  EXPECT_EQ(trunkline_abi_version(), TRUNKLINE_ABI_VERSION);
+  EXPECT_STRNE(trunkline_version(), "");
+  EXPECT_STRNE(trunkline_commit(), "");
+}
+
+}  // namespace
+}  // namespace trunkline::testing
