@@ -44,6 +44,12 @@ class CostClasses {
   TRUNKLINE_HOST_DEVICE Nanoseconds ideal(std::int32_t workers, std::int32_t copies) const {
     return product(total(), copies) / workers;
   }
+  /// The same, of the workers that have a task.
+  TRUNKLINE_HOST_DEVICE Nanoseconds ideal_of_busy(std::int32_t workers, std::int32_t copies) const {
+    std::int64_t tasks = 0;
+    for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) tasks += classes_[i].tasks * copies;
+    return product(total(), copies) / most<std::int64_t>(least<std::int64_t>(workers, tasks), 1);
+  }
   /// No order of `copies` tasks of every added cost takes less: of any k * workers + 1 tasks some worker has k + 1.
   /// Longest-first order is seldom more than some percent above it.
   TRUNKLINE_HOST_DEVICE Nanoseconds bound(std::int32_t workers, std::int32_t copies) const {

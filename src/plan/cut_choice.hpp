@@ -136,7 +136,7 @@ class CutChoice {
   }
   TRUNKLINE_HOST_DEVICE Nanoseconds time_of_classes() const {
     return costs_.finish(classes_.bound(costs_.workers, costs_.kv_heads),
-                         classes_.ideal(costs_.workers, costs_.kv_heads));
+                         classes_.ideal_of_busy(costs_.workers, costs_.kv_heads));
   }
 
   const TaskCosts& costs_;

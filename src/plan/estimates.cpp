@@ -45,7 +45,8 @@ class Loads {
     const auto load_at = [loads](std::int32_t i) -> TaskLoad& { return loads[i]; };
     const auto count = static_cast<std::int32_t>(scratch_.loads.size());
     Nanoseconds time = cut.choose(count, load_at);
-    // A GPU's few long tasks leave workers idle of which the bound knows nothing: agentic_weka's 46 items took 11 % more.
+    // A GPU's few long tasks leave workers idle of which the bound knows nothing: agentic_weka's 46 items took 11 %
+    // more.
     if (input_.profile.device == Device::kCuda && cut.classify(count, load_at) * costs.kv_heads <= kFewTasks)
       time = std::max(time, placed_time(costs));
     estimate_.time = time + costs.launch;
@@ -54,11 +55,11 @@ class Loads {
 
  private:
   // Placing more one by one takes longer than planning may.
-  static constexpr std::int64_t kFewTasks = 512;
+  static constexpr std::int64_t kFewTasks = 1024;
 
   Nanoseconds placed_time(const TaskCosts& costs) const {
     const Nanoseconds makespan = scratch_.classes.makespan(costs.workers, costs.kv_heads, scratch_.worker_loads);
-    return costs.finish(makespan, scratch_.classes.ideal(costs.workers, costs.kv_heads));
+    return costs.finish(makespan, scratch_.classes.ideal_of_busy(costs.workers, costs.kv_heads));
   }
 
   TRUNKLINE_NOINLINE void spread(std::int64_t tokens, std::int32_t queries, std::int32_t merged) {
@@ -134,12 +135,14 @@ Estimate estimate_trunk(const PolicyInput& input, EstimateScratch& scratch) {
   return loads.finish(true);
 }
 
-/// `flat` reads all tokens of all requests: where they share much, that alone takes longer than another policy's plan.
+/// `flat` reads all tokens of all requests that have queries: where they share much, that alone takes longer than
+/// another policy's plan.
 Nanoseconds least_flat(const PolicyInput& input) {
-  if (input.order.needed_tokens() < input.forest.distinct_tokens) return input.costs.launch();  // some have no queries
+  std::int64_t tokens = 0;
+  for (const ForestRequest& request : input.forest.requests) tokens += request.queries > 0 ? request.kv_len : 0;
   CostModel costs = input.costs;
-  costs.set_rereads(input.forest.distinct_tokens, input.forest.total_tokens);
-  return costs.least_time(input.forest.total_tokens);
+  costs.set_rereads(input.order.needed_tokens(), tokens);
+  return costs.least_time(tokens);
 }
 
 /// `node` has an item for each node, with partials for all but the roots.

@@ -29,7 +29,8 @@ void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split,
   cost_items(packs, costs);
   if (!classes_hold_items_) classify_items();
   const Nanoseconds makespan = classes_.makespan(costs.workers(), costs.kv_heads(), worker_loads_);
-  predicted_ = costs.tasks().finish(makespan, classes_.ideal(costs.workers(), costs.kv_heads())) + costs.launch();
+  predicted_ =
+      costs.tasks().finish(makespan, classes_.ideal_of_busy(costs.workers(), costs.kv_heads())) + costs.launch();
 }
 
 // Every query is in some pack, so as many entries as queries means one pack each, and none to merge.

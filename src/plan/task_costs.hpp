@@ -64,11 +64,11 @@ struct TaskCosts {
     memory_per_token = reread_per_token + ((saved * share(distinct_tokens, read_tokens)) >> kFractionBits);
   }
 
-  /// When all is done: memory holds up all workers alike for as long as all are at work, and those that end later than
-  /// the mean go on for that much longer.
-  /// \param longest worker's tasks \param mean of all workers'
+  /// When all is done. Where a worker alone reads faster, memory holds up all alike for as long as all are at work, and
+  /// those that end later than the mean go on for that much longer; else tasks count what memory takes already.
+  /// \param longest worker's tasks \param mean of the workers that have some
   TRUNKLINE_HOST_DEVICE Nanoseconds finish(Nanoseconds longest, Nanoseconds mean) const {
-    return most(longest, memory_time + longest - mean);
+    return alone_per_token > 0 ? most(longest, memory_time + longest - mean) : most(longest, memory_time);
   }
 
   /// Rows that a kernel computes for each matrix token of an item.
