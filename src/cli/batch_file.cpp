@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/text_file.hpp"
-#include "cli/json_lines.hpp"
 
 namespace trunkline::cli {
 namespace {
