@@ -92,10 +92,12 @@ class StepSinks {
     shown.kept = step.source == PlanSource::kKept;
     shown.exposed_us = step.exposed_us;
     shown.hidden_us = step.hidden_us;
-    for (const replay::PolicyPrice& price : step.prices) {
+    const auto show = [&](const replay::PolicyPrice& price) {
       shown.predicted_us.push_back(price.predicted_us);
       shown.kv_bytes.push_back(static_cast<double>(price.kv_bytes));
-    }
+    };
+    for (const replay::PolicyPrice& price : step.prices) show(price);
+    show(step.price);
     return shown;
   }
 
@@ -132,6 +134,7 @@ report::ReplayPage page_of(const Options& options, const replay::Trace& trace, c
   page.machine = machine;
   page.layers = options.replay.loop.layers;
   for (const Policy policy : options.replay.loop.policies) page.policies.emplace_back(name_of(policy));
+  page.policies.push_back(concat("planned: ", name_of(options.plan.policy)));
   return page;
 }
 

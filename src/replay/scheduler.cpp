@@ -143,7 +143,7 @@ std::unique_ptr<Scheduler::Job> Scheduler::make_job(std::int32_t index) {
   const TraceRequest& request = trace_->requests[static_cast<std::size_t>(index)];
   job->prompt_tokens = request.input_tokens;
   job->kept_tokens = request.input_tokens;
-  job->end_tokens = request.input_tokens + request.output_tokens - 1;
+  job->end_tokens = request.input_tokens + std::max(request.output_tokens - 1, 0);
   job->page_bound = batch_.pages_for(std::int64_t{job->end_tokens} + options_.drafts);
   return job;
 }
@@ -226,7 +226,9 @@ std::int32_t Scheduler::compute_prompt(Job& job, std::int32_t most) {
     batch_.cache().insert(std::span(job.keys).first(keyed), job.cached_pages, prompt.pages);
     job.cached_pages = keyed;
   }
-  if (job.computed) counts_.output_tokens += job.search ? 0 : 1;
+  const bool has_output =
+      !job.search && trace_->requests[static_cast<std::size_t>(job.index)].output_tokens > 0;
+  if (job.computed && has_output) ++counts_.output_tokens;
   return tokens;
 }
 

@@ -21,7 +21,7 @@ struct TraceRequest {
   double arrival_s = 0;     ///< since the begin of the trace, or of the request's session
   std::int32_t after = -1;  ///< an earlier request of the session that must have ended, as the turn before; -1: none
   std::int32_t input_tokens = 0;
-  std::int32_t output_tokens = 0;  ///< >= 1; the first of them comes from the prompt's last chunk
+  std::int32_t output_tokens = 0;  ///< the first of them comes from the prompt's last chunk
   std::vector<BlockRun> blocks;    ///< of the prompt's first tokens; what they do not cover is nobody else's
 };
 

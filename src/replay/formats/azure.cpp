@@ -59,23 +59,24 @@ std::optional<double> seconds_of(std::string_view text) {
 
 std::array<std::string_view, 3> split(std::string_view line, const LinePlace& place) {
   std::array<std::string_view, 3> columns;
+  std::string_view rest = line;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const std::size_t comma = line.find(',');
+    const std::size_t comma = rest.find(',');
     const bool last = i + 1 == columns.size();
     if (last != (comma == std::string_view::npos)) {
       fail_at(place, "the line is \"", line.substr(0, 60), "\"; three columns are needed, ", kHeader);
     }
-    columns[i] = line.substr(0, comma);
-    line.remove_prefix(last ? line.size() : comma + 1);
+    columns[i] = rest.substr(0, comma);
+    rest.remove_prefix(last ? rest.size() : comma + 1);
   }
   return columns;
 }
 
-std::int32_t tokens_of(std::string_view text, const char* column, const LinePlace& place) {
+std::int32_t tokens_of(std::string_view text, std::int64_t least, const char* column, const LinePlace& place) {
   std::int64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size() || value < 1 || value > kMostTokens) {
-    fail_at(place, "column ", column, " is \"", text.substr(0, 40), "\"; ", kTokensMeaning);
+  if (error != std::errc() || stop != text.data() + text.size() || value < least || value > kMostTokens) {
+    fail_at(place, "column ", column, " is \"", text.substr(0, 40), "\"; ", least == 0 ? kOutputMeaning : kInputMeaning);
   }
   return static_cast<std::int32_t>(value);
 }
@@ -107,8 +108,8 @@ Trace read_azure(std::string_view text, const std::string& name, std::size_t lim
     check_order(before, *time - first, place, "column TIMESTAMP, in seconds since the first,");
     before = *time - first;
     request.arrival_s = before;
-    request.input_tokens = tokens_of(columns[1], "ContextTokens", place);
-    request.output_tokens = tokens_of(columns[2], "GeneratedTokens", place);
+    request.input_tokens = tokens_of(columns[1], 1, "ContextTokens", place);
+    request.output_tokens = tokens_of(columns[2], 0, "GeneratedTokens", place);
     return request;
   };
   const std::size_t lines = limit == kAllLines ? limit : limit + 1;

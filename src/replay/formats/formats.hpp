@@ -40,7 +40,8 @@ Trace read_reasoning(std::string_view text, const std::string& name, std::size_t
 
 /// A request may be so long: lengths of 2^31 - 1 tokens are for nobody to serve, and sums of two still fit.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-inline constexpr const char* kTokensMeaning = "an integer from 1 to 2^30 is needed";
+inline constexpr const char* kInputMeaning = "an integer from 1 to 2^30 is needed";
+inline constexpr const char* kOutputMeaning = "an integer from 0 to 2^30 is needed";
 
 /// `[[first id, count], ...]`, added to the runs of a request. \return the blocks that they have
 std::int64_t read_runs(const nlohmann::json& runs, std::uint64_t space, const LinePlace& place, const std::string& what,

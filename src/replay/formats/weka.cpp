@@ -50,12 +50,10 @@ TraceRequest read_request(const nlohmann::json& row, std::size_t index, const Li
   TraceRequest request;
   request.arrival_s = amount_in(
       row[0], place, [&] { return named(0); }, "seconds from 0 to 1e12 are needed");
-  const auto tokens = [&](std::size_t column) {
-    return integer_in(
-        row[column], 1, kMostTokens, place, [&] { return named(column); }, kTokensMeaning);
-  };
-  request.input_tokens = tokens(1);
-  request.output_tokens = tokens(2);
+  request.input_tokens = integer_in(
+      row[1], 1, kMostTokens, place, [&] { return named(1); }, kInputMeaning);
+  request.output_tokens = integer_in(
+      row[2], 0, kMostTokens, place, [&] { return named(2); }, kOutputMeaning);
   check_blocks(read_runs(row[5], space, place, named(5), request.blocks), kBlockTokens, request.input_tokens, place,
                named(5));
   return request;
@@ -82,7 +80,7 @@ Session read_session(std::string_view line, const LinePlace& place) {
   const nlohmann::json object = parse_object(line, place);
   Session session;
   const auto tokens = [&](const char* field) {
-    return integer_field(object, field, 0, kMostTokens, place, "an integer from 0 to 2^30 is needed");
+    return integer_field(object, field, 0, kMostTokens, place, kOutputMeaning);
   };
   const std::int32_t tools = tokens("tool_tokens");
   const std::int32_t system = tokens("system_tokens");
