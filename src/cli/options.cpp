@@ -238,7 +238,8 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   CLI::App* plan = app.add_subcommand("plan", "Explain a batch: its prefix forest, and what each policy makes of it");
   CLI::App* compare = app.add_subcommand("compare", "The plans of all policies side by side, with geometric means");
   CLI::App* doctor = app.add_subcommand("doctor", "What this machine has, and what will be used");
-  CLI::App* replay = app.add_subcommand("replay", "Walk a trace through a serving loop: sharing, plans and cost by step");
+  CLI::App* replay =
+      app.add_subcommand("replay", "Walk a trace through a serving loop: sharing, plans and cost by step");
   for (CLI::App* command : {run, plan, compare}) add_inputs(*command, options);
   add_trace_options(*replay, options);
   for (CLI::App* command : {run, plan, compare, replay}) add_shape_options(*command, options, words);

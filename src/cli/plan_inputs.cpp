@@ -17,7 +17,8 @@ MachineProfile planning_profile(const Options& options, Workers& workers) {
   }
   if (options.profile == ProfileSource::kGeneric) return generic_cpu_profile(workers.size());
   MachineProfile profile = load_profile(options.profile_file);
-  const bool runs = options.command == Command::kRun || (options.command == Command::kReplay && options.replay.execute > 0);
+  const bool runs =
+      options.command == Command::kRun || (options.command == Command::kReplay && options.replay.execute > 0);
   if (runs && profile.device != options.shape.device) {
     fail(ErrorCode::kUnsupported, "--machine ", options.profile_file, " is a profile of a ", name_of(profile.device),
          " device, and this runs on ", name_of(options.shape.device),

@@ -111,7 +111,8 @@ class StepSinks {
 
 void walk(replay::Replay& run, const replay::Trace& trace, StepSinks& sinks) {
   constexpr std::size_t kDraws = 200;
-  const auto whole = static_cast<std::size_t>(trace.searches() ? trace.size() : static_cast<std::int32_t>(trace.requests.size()));
+  const auto whole =
+      static_cast<std::size_t>(trace.searches() ? trace.size() : static_cast<std::int32_t>(trace.requests.size()));
   Progress progress(kDraws, std::cerr, stderr_is_terminal());
   std::size_t drawn = 0;
   while (run.step()) {
@@ -154,15 +155,9 @@ int replay_command(const Options& options) {
   replay::Replay run(trace, options.replay.arrivals, profile, options.replay.loop);
   walk(run, trace, sinks);
   const PrefixCache& cache = run.scheduler().batch().cache();
-  const ReplayResult result{options,
-                            trace,
-                            sinks.totals(),
-                            run.scheduler().counts(),
-                            run.prompt_steps(),
-                            cache.evicted_pages(),
-                            run.now_s(),
-                            profile.name,
-                            sinks.executed()};
+  const ReplayResult result{
+      options,     trace,        sinks.totals(),  run.scheduler().counts(), run.prompt_steps(), cache.evicted_pages(),
+      run.now_s(), profile.name, sinks.executed()};
   sinks.finish(result);
   if (html) {
     html->write(report::replay_page_html(page));

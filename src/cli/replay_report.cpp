@@ -72,10 +72,10 @@ void print_setting(std::ostream& out, const ReplayResult& result) {
   const AttentionShape& shape = options.shape;
   const replay::ReplayOptions& loop = options.replay.loop;
   out << printable(result.trace.name, kNameWidth) << " (" << result.trace.format
-      << (options.replay.pat_style ? ", PAT-style" : "") << "), planned for "
-      << printable(result.machine, kNameWidth) << '\n'
-      << shape.q_heads << '/' << shape.kv_heads << " heads of " << shape.head_dim << ", " << name_of(shape.dtype) << ", "
-      << loop.layers << " layers; " << with_commas(loop.scheduler.num_pages) << " pages of " << shape.page_size
+      << (options.replay.pat_style ? ", PAT-style" : "") << "), planned for " << printable(result.machine, kNameWidth)
+      << '\n'
+      << shape.q_heads << '/' << shape.kv_heads << " heads of " << shape.head_dim << ", " << name_of(shape.dtype)
+      << ", " << loop.layers << " layers; " << with_commas(loop.scheduler.num_pages) << " pages of " << shape.page_size
       << ", at most " << loop.scheduler.max_batch << " requests and " << with_commas(loop.scheduler.token_budget)
       << " tokens a step\n";
   if (!result.trace.caution.empty()) out << "Note: " << result.trace.caution << ".\n";
@@ -91,7 +91,8 @@ void print_served(std::ostream& out, const ReplayResult& result) {
       << with_commas(counts.output_tokens) << " output tokens; " << with_commas(result.evicted_pages)
       << " pages evicted\n";
   if (counts.refused > 0) {
-    out << with_commas(counts.refused) << " were refused: an empty pool or batch could not hold them (--pool, --batch)\n";
+    out << with_commas(counts.refused)
+        << " were refused: an empty pool or batch could not hold them (--pool, --batch)\n";
   }
 }
 
@@ -115,8 +116,8 @@ void print_steps(std::ostream& out, const ReplayResult& result) {
   const auto times = [&](const char* name, const std::vector<double>& samples) {
     const Spread spread = spread_of(samples);
     if (samples.empty()) return;
-    out << "  " << name << ": mean " << human_time(spread.mean) << ", median " << human_time(spread.median)
-        << ", 99 % " << human_time(spread.p99) << ", most " << human_time(spread.most) << '\n';
+    out << "  " << name << ": mean " << human_time(spread.mean) << ", median " << human_time(spread.median) << ", 99 % "
+        << human_time(spread.p99) << ", most " << human_time(spread.most) << '\n';
   };
   times("planning that a step waits for, all steps", totals.exposed_us);
   times("the same, steps without a kept plan", totals.replanned_us);
@@ -144,8 +145,8 @@ void print_executed(std::ostream& out, const ReplayResult& result) {
   const ExecutedSteps& executed = result.executed;
   out << '\n'
       << with_commas(executed.steps - executed.wrong) << " of " << with_commas(executed.steps)
-      << " executed steps are right against plain attention in fp64; largest error " << scientific(executed.error.output)
-      << ", of the log-sum-exp " << scientific(executed.error.lse) << '\n';
+      << " executed steps are right against plain attention in fp64; largest error "
+      << scientific(executed.error.output) << ", of the log-sum-exp " << scientific(executed.error.lse) << '\n';
 }
 
 Json setting_to_json(const Options& options) {

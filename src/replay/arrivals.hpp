@@ -13,9 +13,9 @@
 namespace trunkline::replay {
 
 struct ArrivalOptions {
-  double time_scale = 1;          ///< of all recorded times: 0.5 is twice as fast
-  std::optional<double> rate = {};     ///< sessions a second, at random (Poisson), instead of recorded begins
-  std::int32_t side_by_side = 0;  ///< sessions live at once, where neither is given; 0: as the trace has it
+  double time_scale = 1;            ///< of all recorded times: 0.5 is twice as fast
+  std::optional<double> rate = {};  ///< sessions a second, at random (Poisson), instead of recorded begins
+  std::int32_t side_by_side = 0;    ///< sessions live at once, where neither is given; 0: as the trace has it
   std::uint64_t seed = 1;
 };
 

@@ -16,14 +16,14 @@ struct ReplayOptions {
   AttentionShape shape;  ///< of a layer; its device is the machine's
   LivePlanOptions plan;
   bool async = true;
-  std::vector<Policy> policies;      ///< priced beside the policy that plans
-  std::int32_t price_every = 16;     ///< steps between prices, where the plan is kept
-  std::int32_t layers = 32;          ///< that share a plan: attention takes so many times the predicted time
-  double rest_us = 5000;             ///< of a step: all but attention
-  double prompt_token_us = 30;       ///< of a step, for each token of a prompt
-  std::optional<double> step_us;     ///< the time of each step, instead of all that
-  std::int64_t max_steps = 0;        ///< decode steps; 0: to the end
-  bool validate = false;             ///< each step's plan, by the validator
+  std::vector<Policy> policies;   ///< priced beside the policy that plans
+  std::int32_t price_every = 16;  ///< steps between prices, where the plan is kept
+  std::int32_t layers = 32;       ///< that share a plan: attention takes so many times the predicted time
+  double rest_us = 5000;          ///< of a step: all but attention
+  double prompt_token_us = 30;    ///< of a step, for each token of a prompt
+  std::optional<double> step_us;  ///< the time of each step, instead of all that
+  std::int64_t max_steps = 0;     ///< decode steps; 0: to the end
+  bool validate = false;          ///< each step's plan, by the validator
   SchedulerOptions scheduler;
 };
 

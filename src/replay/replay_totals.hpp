@@ -32,11 +32,11 @@ struct ReplayTotals {
   EventCounts events;  ///< of joins and the like
   PolicyPrice price;   ///< of the policy that planned
   std::vector<PolicyPrice> prices;
-  std::int64_t late = 0;  ///< plans that were: the step ran an edited or flat one
-  std::vector<double> exposed_us;     ///< of each step
-  std::vector<double> hidden_us;      ///< of each step whose plan was made on the thread
-  std::vector<double> replanned_us;   ///< exposed, of each step that did not keep its plan
-  std::vector<double> sharing;        ///< of each step
+  std::int64_t late = 0;             ///< plans that were: the step ran an edited or flat one
+  std::vector<double> exposed_us;    ///< of each step
+  std::vector<double> hidden_us;     ///< of each step whose plan was made on the thread
+  std::vector<double> replanned_us;  ///< exposed, of each step that did not keep its plan
+  std::vector<double> sharing;       ///< of each step
 
   void add(const StepRecord& step);
   std::int64_t of(PlanSource source) const { return by_source[static_cast<std::size_t>(source)]; }

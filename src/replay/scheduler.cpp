@@ -11,14 +11,14 @@ namespace trunkline::replay {
 /// A request, or a search, from its arrival on.
 struct Scheduler::Job {
   std::int32_t index = 0;
-  std::int32_t width = 1;          // requests that it is at once, at most
+  std::int32_t width = 1;  // requests that it is at once, at most
   std::int32_t prompt_tokens = 0;
-  std::int32_t kept_tokens = 0;    // of a request: in the cache, confirmed; the prompt, and outputs that are no drafts
-  std::int32_t end_tokens = 0;     // of a request: kept_tokens when its last output is known
-  std::int64_t page_bound = 0;     // that it holds, or takes, at most
-  bool computed = false;           // its prompt is
+  std::int32_t kept_tokens = 0;  // of a request: in the cache, confirmed; the prompt, and outputs that are no drafts
+  std::int32_t end_tokens = 0;   // of a request: kept_tokens when its last output is known
+  std::int64_t page_bound = 0;   // that it holds, or takes, at most
+  bool computed = false;         // its prompt is
   bool ended = false;
-  std::size_t cached_pages = 0;    // of the prompt, cached or found there
+  std::size_t cached_pages = 0;  // of the prompt, cached or found there
   std::vector<std::uint64_t> keys;
   Sequence request;
   std::optional<SearchRun> search;
@@ -81,9 +81,8 @@ StepWork Scheduler::begin_step(double now_s) {
   StepWork work;
   work.prompt_tokens = compute_prompts();
   work.prompts = static_cast<std::int32_t>(waiting_.size()) +
-                 static_cast<std::int32_t>(std::count_if(running_.begin(), running_.end(), [](const auto& job) {
-                   return !job->computed;
-                 }));
+                 static_cast<std::int32_t>(
+                     std::count_if(running_.begin(), running_.end(), [](const auto& job) { return !job->computed; }));
   work.events = batch_.take_events();
   work.idle = batch_.live().rows() == 0 && work.prompt_tokens == 0 &&
               std::none_of(running_.begin(), running_.end(), [](const auto& job) { return job->ended; });
@@ -167,7 +166,8 @@ bool Scheduler::admit_next() {
   Job& job = *waiting_.front();
   if (running_width_ + job.width > options_.max_batch) return false;
   if (options_.prefix_cache && !job.search) {
-    page_keys(trace_->requests[static_cast<std::size_t>(job.index)], trace_->block_tokens, options_.page_size, job.keys);
+    page_keys(trace_->requests[static_cast<std::size_t>(job.index)], trace_->block_tokens, options_.page_size,
+              job.keys);
     // The prompt's last token is computed in any case, for its logits.
     const auto most = static_cast<std::size_t>((job.prompt_tokens - 1) / options_.page_size);
     const std::span<const std::uint64_t> keys(job.keys);
@@ -226,8 +226,7 @@ std::int32_t Scheduler::compute_prompt(Job& job, std::int32_t most) {
     batch_.cache().insert(std::span(job.keys).first(keyed), job.cached_pages, prompt.pages);
     job.cached_pages = keyed;
   }
-  const bool has_output =
-      !job.search && trace_->requests[static_cast<std::size_t>(job.index)].output_tokens > 0;
+  const bool has_output = !job.search && trace_->requests[static_cast<std::size_t>(job.index)].output_tokens > 0;
   if (job.computed && has_output) ++counts_.output_tokens;
   return tokens;
 }

@@ -21,9 +21,9 @@ struct SchedulerOptions {
   std::int32_t max_batch = 256;      ///< requests that are served at once; of a search, all branches that it will have
   std::int32_t token_budget = 2048;  ///< of a step: query tokens of decoding first, the rest for prompts
   bool prefix_cache = true;
-  std::int32_t drafts = 0;       ///< draft tokens that each request brings to each step, a chain
-  double accept = 0.7;           ///< the chance of a draft to be accepted, when those before it are
-  std::uint64_t seed = 1;        ///< of what is accepted
+  std::int32_t drafts = 0;  ///< draft tokens that each request brings to each step, a chain
+  double accept = 0.7;      ///< the chance of a draft to be accepted, when those before it are
+  std::uint64_t seed = 1;   ///< of what is accepted
 };
 
 /// What one step does.
@@ -42,10 +42,10 @@ struct SchedulerCounts {
   std::int64_t output_tokens = 0;
 };
 
-/// First come, first served. A request is admitted when the pool has pages for it until its end, those that are promised
-/// to others set aside, so nothing is ever preempted. Prompts are computed in chunks within the token budget; full pages
-/// that have keys are cached as soon as they are computed, and what a prompt finds in the cache is not computed but for
-/// its last token. Outputs are not cached: a trace does not say what follows on them.
+/// First come, first served. A request is admitted when the pool has pages for it until its end, those that are
+/// promised to others set aside, so nothing is ever preempted. Prompts are computed in chunks within the token budget;
+/// full pages that have keys are cached as soon as they are computed, and what a prompt finds in the cache is not
+/// computed but for its last token. Outputs are not cached: a trace does not say what follows on them.
 class Scheduler {
  public:
   /// \param trace and \param arrivals outlive the scheduler

@@ -58,7 +58,8 @@ class SequenceBatch {
   void release(Sequence& sequence);
   /// Drops tokens from the end of a live sequence, and pages that then hold none.
   void truncate(Sequence& sequence, std::int32_t tokens);
-  /// All live sequences grow to their next_tokens: into pages of their own, a shared part-filled one being copied first.
+  /// All live sequences grow to their next_tokens: into pages of their own, a shared part-filled one being copied
+  /// first.
   void advance();
 
   LiveBatch& live() { return live_; }

@@ -88,7 +88,8 @@ void ReplayPage::add(const ReplayStep& step) {
     ReplayBin bin{step.time_s, first, 0, 0, {}, sharing_of(step), sharing_of(step), 0};
     bins.push_back(std::move(bin));
   }
-  merge_into(bins.back(), {step.time_s, 0, 1, step.kept ? 0 : 1, step, sharing_of(step), sharing_of(step), step.exposed_us});
+  merge_into(bins.back(),
+             {step.time_s, 0, 1, step.kept ? 0 : 1, step, sharing_of(step), sharing_of(step), step.exposed_us});
 }
 
 std::string replay_page_json(const ReplayPage& page) {

@@ -52,7 +52,9 @@ class ReplayTest(ReplayCase):
                 steps, summary, out = self.replay(TRACES / name, "--check", "--price-every", 64, *H200, *more)
                 self.check_sums(steps, summary)
                 self.assertEqual(summary["format"], form)
-                self.assertEqual(self.replay(TRACES / name, "--format", form, "--steps", 5, *H200, *more[:2])[1]["steps"], 5)
+                self.assertEqual(
+                    self.replay(TRACES / name, "--format", form, "--steps", 5, *H200, *more[:2])[1]["steps"], 5
+                )
                 self.assertIn("decode steps", out)
                 self.assertIn("of the steps kept theirs", out)
 

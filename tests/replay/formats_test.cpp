@@ -40,7 +40,8 @@ TEST(Mooncake, ReadsRequests) {
 }
 
 TEST(Mooncake, NamesFaults) {
-  const std::string good = R"({"timestamp": 5, "input_length": 512, "output_length": 7, "hash_ids": [0]})" "\n";
+  const std::string good = R"({"timestamp": 5, "input_length": 512, "output_length": 7, "hash_ids": [0]})"
+                           "\n";
   const auto refused = [&](const std::string& line, const std::string& words) {
     expect_refused(read_mooncake, good + line, "f:2: " + words);
   };
@@ -161,8 +162,9 @@ TEST(Reasoning, NodeZeroIsThePrompt) {
 class TraceFiles : public ::testing::Test {
  protected:
   std::string file(const std::string& text) {
-    const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
-                                       (::testing::UnitTest::GetInstance()->current_test_info()->name() + std::string(".trace"));
+    const std::filesystem::path path =
+        std::filesystem::path(::testing::TempDir()) /
+        (::testing::UnitTest::GetInstance()->current_test_info()->name() + std::string(".trace"));
     std::ofstream(path) << text;
     return path.string();
   }

@@ -83,9 +83,9 @@ TEST(Replay, GivenStepTimesAndLimits) {
 
 TEST(Replay, RealTracesOfEveryFormatPassTheValidator) {
   const std::string data = TRUNKLINE_DATA;
-  for (const char* name : {"/traces/mooncake_conversation.jsonl", "/traces/mooncake_toolagent.jsonl",
-                           "/traces/azure_code.csv", "/traces/lmcache_magagent.jsonl", "/traces/weka_sessions.jsonl",
-                           "/reasoning/keyword.jsonl"}) {
+  for (const char* name :
+       {"/traces/mooncake_conversation.jsonl", "/traces/mooncake_toolagent.jsonl", "/traces/azure_code.csv",
+        "/traces/lmcache_magagent.jsonl", "/traces/weka_sessions.jsonl", "/reasoning/keyword.jsonl"}) {
     SCOPED_TRACE(name);
     const Trace trace = load_trace(data + name, "", 30);
     ReplayOptions options = options_of();

@@ -44,9 +44,7 @@ class ReplayPageTest(unittest.TestCase):
                 path, data, summary = self.page(*arguments)
                 bins = data["bins"]
                 self.assertEqual(sum(each["steps"] for each in bins), summary["steps"])
-                self.assertEqual(
-                    sum(each["replans"] for each in bins), summary["steps"] - summary["plans"]["kept"]
-                )
+                self.assertEqual(sum(each["replans"] for each in bins), summary["steps"] - summary["plans"]["kept"])
                 total = sum(each["steps"] * each["total"] for each in bins)
                 self.assertAlmostEqual(total, summary["kv_tokens_total"], delta=1e-6 * total)
                 self.browser.open(path)
@@ -83,7 +81,7 @@ class ReplayPageTest(unittest.TestCase):
         self.browser.show(1100)
         self.browser.open(path)
         x, y = self.browser.evaluate(
-            "((box) => [box.x + 55, box.y + 60])(document.querySelector('.chart').getBoundingClientRect())"
+            "((box) => [box.x + 61, box.y + 60])(document.querySelector('.chart').getBoundingClientRect())"
         )
         self.browser.point(x, y)
         self.assertIn("sharing", self.browser.evaluate("document.getElementById('tip').innerText"))

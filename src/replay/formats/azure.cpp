@@ -76,7 +76,8 @@ std::int32_t tokens_of(std::string_view text, std::int64_t least, const char* co
   std::int64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size() || value < least || value > kMostTokens) {
-    fail_at(place, "column ", column, " is \"", text.substr(0, 40), "\"; ", least == 0 ? kOutputMeaning : kInputMeaning);
+    fail_at(place, "column ", column, " is \"", text.substr(0, 40), "\"; ",
+            least == 0 ? kOutputMeaning : kInputMeaning);
   }
   return static_cast<std::int32_t>(value);
 }

@@ -45,7 +45,8 @@ void share_head(const Session& session, std::vector<BlockRun>& blocks) {
 TraceRequest read_request(const nlohmann::json& row, std::size_t index, const LinePlace& place, std::uint64_t space) {
   const auto named = [&](std::size_t column) { return concat("reqs[", index, "][", column, "]"); };
   if (!row.is_array() || row.size() != kColumns) {
-    fail_at(place, "reqs[", index, "] is ", shown(row), "; [t, input, output, api time or null, agent, runs] is needed");
+    fail_at(place, "reqs[", index, "] is ", shown(row),
+            "; [t, input, output, api time or null, agent, runs] is needed");
   }
   TraceRequest request;
   request.arrival_s = amount_in(
@@ -86,7 +87,8 @@ Session read_session(std::string_view line, const LinePlace& place) {
   const std::int32_t system = tokens("system_tokens");
   // Spaces of sessions and of heads are apart: the lowest bit tells.
   const std::uint64_t space = mix_bits(place.line) | 1;
-  session.head_space = mix_bits(static_cast<std::uint64_t>(tools) << 32 | static_cast<std::uint64_t>(system)) & ~std::uint64_t{1};
+  session.head_space =
+      mix_bits(static_cast<std::uint64_t>(tools) << 32 | static_cast<std::uint64_t>(system)) & ~std::uint64_t{1};
   session.head_blocks = (std::int64_t{tools} + system) / kBlockTokens;
   read_requests(array_field(object, "reqs", place), place, space, session);
   const std::vector<BlockRun>& first = session.requests.front().blocks;

@@ -13,7 +13,7 @@ function ceiling(value) {
 // `least` is where the axis begins; `tell(bin)` are the lines of a mark but for the first.
 function drawSeries(series, least, show, tell, marks) {
   return (surface, counts) => {
-    const [left, top] = [52, 8];
+    const [left, top] = [58, 8];
     const width = surface.width - left - 6;
     const top_value = ceiling(Math.max(...bins.flatMap((bin) => series.map(({ value }) => value(bin))), least) - least) + least;
     const x = (step) => left + (width * (step - 1)) / Math.max(steps, 1);

@@ -73,12 +73,14 @@ function policyTable() {
 
 function build() {
   const largest = (values) => most((bin) => Math.max(...values(bin), 0));
-  const bytesUnit = largest((bin) => bin.kv_bytes) < 2 ** 31 ? ["MiB", 2 ** 20] : ["GiB", 2 ** 30];
+  // So that the labels of an axis stay short.
+  const bytesUnit = largest((bin) => bin.kv_bytes) < 900 * 2 ** 20 ? ["MiB", 2 ** 20] : ["GiB", 2 ** 30];
+  const timeUnit = largest((bin) => bin.predicted_us) < 900 ? ["µs", 1] : ["ms", 1e3];
   page.root.append(
     header(),
     ...sharingParts(),
     ...batchParts(),
-    ...policyParts("Attention by policy", "Predicted attention time by step", (bin) => bin.predicted_us, format.time, format.timeUnit(largest((bin) => bin.predicted_us)),
+    ...policyParts("Attention by policy", "Predicted attention time by step", (bin) => bin.predicted_us, format.time, timeUnit,
       "Predicted for one layer. Plans are compared where one is made anew, and every few steps between; others have the last values."),
     ...policyParts("KV bytes by policy", "KV bytes by step", (bin) => bin.kv_bytes, format.bytes, bytesUnit,
       "What the plans read in one layer, all KV heads; re-reads by tiles that are too narrow for a group are in it."),
