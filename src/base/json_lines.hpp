@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -11,10 +10,9 @@
 
 #include "base/check.hpp"
 #include "base/strict_json.hpp"
+#include "base/text_file.hpp"
 
 namespace trunkline {
-
-inline constexpr std::size_t kAllLines = std::numeric_limits<std::size_t>::max();
 
 /// Where a line is, for messages: `name:line: ...`.
 struct LinePlace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_lines.hpp"
+#include "base/text_file.hpp"
 #include "kv/prefix_tree.hpp"
 
 namespace trunkline::cli {

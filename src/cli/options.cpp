@@ -8,7 +8,7 @@
 #include "cli/option_words.hpp"
 #include "cli/policies.hpp"
 #include "cli/version.hpp"
-#include "replay/formats/formats.hpp"
+#include "replay/formats/format_table.hpp"
 
 namespace trunkline::cli {
 namespace {

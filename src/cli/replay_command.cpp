@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/text_file.hpp"
 #include "cli/plan_inputs.hpp"
 #include "cli/program.hpp"
 #include "cli/replay_execute.hpp"
 #include "cli/replay_report.hpp"
 #include "cli/text.hpp"
 #include "cli/version.hpp"
-#include "replay/formats/formats.hpp"
+#include "replay/formats/format_table.hpp"
 #include "report/replay_page.hpp"
 
 namespace trunkline::cli {

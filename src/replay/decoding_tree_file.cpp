@@ -1,7 +1,6 @@
 #include "replay/decoding_tree_file.hpp"
 
 #include "base/json_lines.hpp"
-#include "base/text_file.hpp"
 
 namespace trunkline::replay {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_lines.hpp"
+#include "base/text_file.hpp"
 #include "kv/decoding_tree.hpp"
 
 namespace trunkline::replay {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "replay/formats/formats.hpp"
+#include "replay/formats/format_table.hpp"
 #include "replay/replay_totals.hpp"
 #include "support/expect_error.hpp"
 

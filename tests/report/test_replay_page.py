@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import browser
-from test_plan_page import CHECKS, DATA, H200, NARROWEST_PHONE, PROGRAM, page_data
+from test_plan_page import CHECKS, DATA, H200, PROGRAM, VIEWS, page_data
 
 SEARCHES = [DATA / "reasoning" / "docmerge.jsonl", "--limit", "2"]
 REQUESTS = [DATA / "traces" / "mooncake_toolagent.jsonl"]
@@ -61,13 +61,7 @@ class ReplayPageTest(unittest.TestCase):
     def test_readable_wide_narrow_dark_and_printed(self):
         for arguments in (SEARCHES, REQUESTS, NOTHING):
             path, _, _ = self.page(*arguments)
-            for width, dark, media in (
-                (1400, False, "screen"),
-                (1100, True, "screen"),
-                (NARROWEST_PHONE, False, "screen"),
-                (430, True, "screen"),
-                (718, True, "print"),
-            ):
+            for width, dark, media in VIEWS:
                 with self.subTest(arguments=arguments, width=width, dark=dark, media=media):
                     self.browser.show(width, dark, media)
                     self.browser.open(path)

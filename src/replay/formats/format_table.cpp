@@ -1,3 +1,5 @@
+#include "replay/formats/format_table.hpp"
+
 #include <algorithm>
 #include <array>
 
