@@ -60,6 +60,11 @@ TEST(Mooncake, NamesFaults) {
   refused(R"({"timestamp": 5, "input_length": 512, "output_length": 7, "hash_ids": [-3]})", "hash_ids[0] is -3");
   refused(R"({"timestamp": 5, "input_length": 512, "output_length": 7, "hash_ids": []})",
           "field \"hash_ids\" is empty");
+  const auto at_time = [](const char* ms) {
+    return concat("{\"timestamp\": ", ms, ", \"input_length\": 1, \"output_length\": 7, \"hash_ids\": [0]}\n");
+  };
+  expect_refused(read_mooncake, at_time("1187625") + at_time("1178625.5"),
+                 "f:2: field \"timestamp\" is 1178625.5, before the 1187625 that comes ahead of it");
   expect_refused(read_mooncake, "\n", "f: no request in it");
 }
 

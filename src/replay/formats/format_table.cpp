@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iomanip>
+#include <sstream>
 
 #include "base/check.hpp"
 #include "base/text_file.hpp"
@@ -92,7 +94,9 @@ void check_blocks(std::int64_t blocks, std::int32_t block_tokens, std::int32_t i
 
 void check_order(double before, double now, const LinePlace& place, const std::string& what) {
   if (now >= before) return;
-  fail_at(place, what, " is ", now, ", before the ", before, " that comes ahead of it; times must not fall");
+  std::ostringstream text;
+  text << std::setprecision(12) << what << " is " << now << ", before the " << before;
+  fail_at(place, text.str(), " that comes ahead of it; times must not fall");
 }
 
 }  // namespace trunkline::replay
