@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
 INSTALL = bash scripts/install_dependencies.sh
 
-.PHONY: demo build test bench traffic format lint clean
+.PHONY: demo build test bench traffic replay format lint clean
 
 demo: build
 	$(BUILD)/src/cli/trunkline run data/demo.jsonl --check
@@ -38,6 +38,14 @@ traffic:
 	for table in deft pat fasttree codec; do \
 	  $(BUILD)/bench/paper_traffic $$table data > bench/results/traffic/$$table.jsonl || exit 1; done
 	python3 bench/traffic_report.py
+
+# Recorded traces through a serving loop; TRACES is the folder of the full ones, which are not part of the repository.
+replay:
+	$(INSTALL) build
+	$(CONFIGURE)
+	cmake --build $(BUILD) -j $(JOBS) --target trunkline_program
+	python3 bench/replay.py --program $(BUILD)/src/cli/trunkline "$(TRACES)"
+	python3 bench/replay_report.py
 
 format:
 	$(INSTALL) ci

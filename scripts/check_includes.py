@@ -16,9 +16,10 @@ ALLOWED = {
     "live": {"base", "machine", "forest", "plan"},
     "exec": {"base", "machine", "forest", "plan", "live"},
     "kv": {"base", "machine", "forest", "plan", "live", "exec"},
+    "replay": {"base", "machine", "forest", "plan", "live", "exec", "kv"},
     "report": {"base", "machine", "forest", "plan"},
     "capi": {"base", "machine", "forest", "plan", "live", "exec", "report"},
-    "cli": {"base", "machine", "forest", "plan", "live", "exec", "kv", "report"},
+    "cli": {"base", "machine", "forest", "plan", "live", "exec", "kv", "replay", "report"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEVICE = re.compile(r"^(cuda|cub/|thrust/|nvtx|torch/|ATen/|c10/)")

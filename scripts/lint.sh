@@ -9,7 +9,10 @@ python3 -m venv .venv
 # Through a variable, because a failure inside <( ) would be overlooked.
 list="$(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' '*.cu' '*.cuh' '*.c' '*.h')"
 if [ -z "$list" ]; then
-  echo "lint: git lists no C++ files; run this in a git checkout" >&2
+  if [ -e docs/replay.md ]; then
+  python3 bench/replay_report.py --check
+fi
+echo "lint: git lists no C++ files; run this in a git checkout" >&2
   exit 1
 fi
 mapfile -t sources <<<"$list"
@@ -32,5 +35,8 @@ if [ -e docs/results_gpu.md ]; then
 fi
 if [ -e docs/traffic.md ]; then
   python3 bench/traffic_report.py --check
+fi
+if [ -e docs/replay.md ]; then
+  python3 bench/replay_report.py --check
 fi
 echo "lint: ${#sources[@]} C++ files are formatted, includes point one way, Python is clean"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "cli/decoding_tree_file.hpp"
+#include "replay/decoding_tree_file.hpp"
 #include "traffic/draft_steps.hpp"
 #include "traffic/replay.hpp"
 #include "traffic/row.hpp"
@@ -134,7 +134,7 @@ void print_reasoning(const Setting& setting, const MachineProfile& machine, Deft
         Case{"set128", "set", 85.16, 100, 7.01, 0.27}}) {
     ReplayCounter counter(machine, kLlama3);
     const std::vector<DecodingTree> trees =
-        cli::load_decoding_trees(concat(setting.data, "/reasoning/", c.file, ".jsonl"));
+        replay::load_decoding_trees(concat(setting.data, "/reasoning/", c.file, ".jsonl"));
     for (const DecodingTree& tree : trees) counter.add(tree);
     tables.print({concat("reasoning, ", c.name, ", ", trees.size(), " trees"), static_cast<double>(trees.size()),
                   counter.totals(), c.kv, c.partial, c.flat_tb, c.medusa_tb});

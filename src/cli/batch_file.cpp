@@ -3,8 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "base/text_file.hpp"
-#include "cli/json_lines.hpp"
+#include "base/json_lines.hpp"
 
 namespace trunkline::cli {
 namespace {

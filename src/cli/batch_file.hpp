@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/text_file.hpp"
 #include "kv/prefix_tree.hpp"
 
 namespace trunkline::cli {
@@ -18,7 +18,7 @@ struct DecodeBatch {
   PrefixTree tree;
 };
 
-inline constexpr std::size_t kAllBatches = std::numeric_limits<std::size_t>::max();
+inline constexpr std::size_t kAllBatches = kAllLines;
 
 /// Reads lines of the form {"nodes": [[parent or -1, tokens], ...], "requests": [end node, ...], "source": "..."};
 /// parents come before their nodes, each node is used by some request, other keys are ignored, empty lines are skipped.

@@ -52,7 +52,8 @@ void choose_device(std::string_view word, Options& options) {
   options.cuda.device = index.value_or(0);
   const std::optional<Device> profiled = device_of_profile(options);
   if (!any && profiled) check_same_device(word, index ? Device::kCuda : Device::kCpu, *profiled, options);
-  const bool predicts = options.command == Command::kPlan || options.command == Command::kCompare;
+  const bool predicts = options.command == Command::kPlan || options.command == Command::kCompare ||
+                        (options.command == Command::kReplay && options.replay.execute == 0);
   if (predicts && options.profile == ProfileSource::kFile) return;
   const bool cuda = any ? profiled != Device::kCpu && supports_on_cuda(options.shape).ok : index.has_value();
   options.shape.device = cuda ? Device::kCuda : Device::kCpu;

@@ -77,8 +77,11 @@ std::vector<Policy> parse_policies(std::string_view list) {
 
 void understand_policies(const Words& words, Options& options) {
   PlanOptions& plan = options.plan;
-  if (options.command == Command::kCompare) {
+  if (options.command == Command::kCompare || options.command == Command::kReplay) {
     options.policies = parse_policies(words.policies);
+  }
+  if (options.command == Command::kCompare) {
+    // All of them, and what auto picks.
   } else if (options.command == Command::kRun && words.policy == "all") {
     options.policies = packing_policies();
   } else {
@@ -130,6 +133,20 @@ void understand_launch(const Words& words, Options& options) {
   fail(ErrorCode::kUnsupported, given, " needs --device cuda, and this runs on cpu; supported there: --merge");
 }
 
+void understand_replay(const Words& words, Options& options) {
+  replay::ReplayOptions& loop = options.replay.loop;
+  loop.async = choose<bool>("--planner", words.planner, {{"async", true}, {"sync", false}});
+  loop.shape = options.shape;
+  loop.plan.plan = options.plan;
+  loop.policies = options.policies;
+  options.replay.arrivals.seed = static_cast<std::uint64_t>(options.seed);
+  loop.scheduler.seed = static_cast<std::uint64_t>(options.seed);
+  if (options.replay.pat_style && !options.replay.arrivals.rate && options.replay.arrivals.side_by_side == 0) {
+    constexpr double kPatRate = 8;  // its benchmark draws 4 to 11 a second
+    options.replay.arrivals.rate = kPatRate;
+  }
+}
+
 // The others look at the machine alone.
 bool takes_batches(Command command) {
   return command != Command::kDoctor && command != Command::kTune;
@@ -147,6 +164,7 @@ void understand(const Words& words, Options& options) {
   parse_machine(words.machine, options);
   choose_device(words.device, options);
   understand_launch(words, options);
+  if (options.command == Command::kReplay) understand_replay(words, options);
   const bool measures = options.command == Command::kTune && options.tiles.empty();
   const Support support = takes_batches(options.command) || measures ? supports(options.shape) : Support{true, ""};
   if (!support) fail(ErrorCode::kUnsupported, support.reason);

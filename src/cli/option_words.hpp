@@ -13,7 +13,8 @@ struct Words {
   std::string dtype = "f16";
   std::string device = "auto";
   std::string policy = "auto";
-  std::string policies = "all";  // compare
+  std::string policies = "all";   // compare, replay
+  std::string planner = "async";  // replay
   std::string split = "own";
   std::string profit_cost = "memory";
   std::string greedy_phases = "on";

@@ -8,6 +8,7 @@
 #include "cli/option_words.hpp"
 #include "cli/policies.hpp"
 #include "cli/version.hpp"
+#include "replay/formats/format_table.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -18,7 +19,7 @@ void add_device_option(CLI::App& app, Words& words) {
       ->type_name("NAME");
 }
 
-void add_shape_options(CLI::App& app, Options& options, Words& words) {
+void add_inputs(CLI::App& app, Options& options) {
   app.add_option("INPUT", options.inputs, "Decode-batch files: one JSON object a line");
   app.add_option("--tree", options.trees,
                  "A synthetic tree: nodes per level / tokens of each, as in 1,8,512/32,512,256")
@@ -28,6 +29,9 @@ void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--limit", options.limit, "Batches to take from each file")
       ->check(CLI::Range(1, INT32_MAX))
       ->type_name("N");
+}
+
+void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--heads", words.heads, "Query heads / KV heads")->capture_default_str()->type_name("HQ/HKV");
   app.add_option("--head-dim", options.shape.head_dim, "Head size: 64, 128, 256")
       ->capture_default_str()
@@ -95,6 +99,9 @@ void add_common_options(CLI::App& app, Options& options) {
   app.add_option("--threads", options.threads, "Threads; without it, every core that this process may use")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
+}
+
+void add_json_flag(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "JSON lines on standard output, and nothing else there");
 }
 
@@ -142,6 +149,82 @@ void add_tune_options(CLI::App& app, Options& options) {
       ->type_name("FILE");
 }
 
+void add_trace_options(CLI::App& app, Options& options) {
+  ReplayWords& replay = options.replay;
+  app.add_option("TRACE", options.inputs, "The file of a trace")->required()->expected(1);
+  std::string formats;
+  for (const replay::TraceFormat& format : replay::trace_formats()) {
+    formats += (formats.empty() ? "" : ", ") + std::string(format.name);
+  }
+  app.add_option("--format", replay.format, "Its format, where that shall not be recognised: " + formats)
+      ->type_name("NAME");
+  app.add_option("--limit", options.limit, "Requests, sessions or searches to take from it")
+      ->check(CLI::Range(1, INT32_MAX))
+      ->type_name("N");
+  CLI::Option* pat = app.add_flag("--pat-style", replay.pat_style, "Filter and cut requests as PAT's driver does");
+  app.add_option("--pat-max-tokens", replay.pat.max_tokens, "--pat-style: tokens of prompt and output that are kept")
+      ->capture_default_str()
+      ->needs(pat)
+      ->type_name("N");
+  app.add_flag("!--pat-keep-root-zero", replay.pat.drop_root_zero, "--pat-style: keep requests whose first id is 0")
+      ->needs(pat);
+  app.add_option("--time-scale", replay.arrivals.time_scale, "Of recorded times: 0.5 is twice as fast")
+      ->capture_default_str()
+      ->type_name("X");
+  CLI::Option* rate =
+      app.add_option("--rate", replay.arrivals.rate, "Requests or sessions a second, at random, not as recorded")
+          ->type_name("X");
+  app.add_option("--sessions", replay.arrivals.side_by_side, "Sessions or searches live at once, not as recorded")
+      ->excludes(rate)
+      ->check(CLI::Range(1, INT32_MAX))
+      ->type_name("N");
+}
+
+void add_serving_options(CLI::App& app, Options& options, Words& words) {
+  replay::ReplayOptions& loop = options.replay.loop;
+  const auto number = [&](const char* name, auto& value, const char* text) {
+    app.add_option(name, value, text)->capture_default_str()->type_name("N");
+  };
+  number("--batch", loop.scheduler.max_batch, "Requests served at once");
+  number("--token-budget", loop.scheduler.token_budget, "Tokens of a step: queries first, the rest for prompts");
+  number("--pool", loop.scheduler.num_pages, "Pages of the pool");
+  app.add_flag("!--no-prefix-cache", loop.scheduler.prefix_cache, "Share nothing between requests");
+  number("--drafts", loop.scheduler.drafts, "Draft tokens that each request brings to a step");
+  number("--accept", loop.scheduler.accept, "Chance of a draft to be accepted");
+  number("--layers", loop.layers, "Layers of the model");
+  number("--rest-us", loop.rest_us, "Time of a step but for attention");
+  number("--prompt-us", loop.prompt_token_us, "Time of a step for each token of a prompt");
+  app.add_option("--step-us", loop.step_us, "Time of every step, instead of layers, rest and prompts")->type_name("N");
+  number("--steps", loop.max_steps, "Decode steps to make; 0: to the end of the trace");
+  app.add_option("--policy", words.policy, "How the batch is packed: " + policy_names())
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--policies", words.policies, "Beside it, for comparison: all, or names with commas between them")
+      ->capture_default_str()
+      ->type_name("NAMES");
+  number("--price-every", loop.price_every, "Steps between comparisons, where the plan is kept");
+  app.add_option("--planner", words.planner, "async: plans while the step before runs; sync: between steps")
+      ->capture_default_str()
+      ->type_name("NAME");
+  number("--edit-share", loop.plan.edit_share, "sync: plans are edited until so large a share has changed");
+  number("--growth-limit", loop.plan.growth_limit, "A plan whose longest worker is past so many times the mean goes");
+}
+
+void add_replay_outputs(CLI::App& app, Options& options) {
+  app.add_flag("--check", options.replay.loop.validate, "Check each step's plan by the validator");
+  CLI::Option* execute =
+      app.add_option("--execute", options.replay.execute, "Run attention every so many steps, and check the outputs")
+          ->check(CLI::Range(1, INT32_MAX))
+          ->type_name("N");
+  app.add_option("--repeat", options.replay.repeat, "--execute: also time each policy, so many runs")
+      ->needs(execute)
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  app.add_option("--json", options.replay.json_file, "Write a JSON line for each step, and a last one that sums up")
+      ->type_name("FILE");
+  app.add_option("--html", options.html, "Write a page that shows sharing and cost over time")->type_name("FILE");
+}
+
 }  // namespace
 
 std::optional<Options> parse_command_line(int argc, const char* const* argv) {
@@ -155,11 +238,18 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   CLI::App* plan = app.add_subcommand("plan", "Explain a batch: its prefix forest, and what each policy makes of it");
   CLI::App* compare = app.add_subcommand("compare", "The plans of all policies side by side, with geometric means");
   CLI::App* doctor = app.add_subcommand("doctor", "What this machine has, and what will be used");
-  for (CLI::App* command : {run, plan, compare}) add_shape_options(*command, options, words);
-  for (CLI::App* command : {run, plan, compare}) add_policy_options(*command, options, words);
+  CLI::App* replay =
+      app.add_subcommand("replay", "Walk a trace through a serving loop: sharing, plans and cost by step");
+  for (CLI::App* command : {run, plan, compare}) add_inputs(*command, options);
+  add_trace_options(*replay, options);
+  for (CLI::App* command : {run, plan, compare, replay}) add_shape_options(*command, options, words);
+  add_serving_options(*replay, options, words);
+  for (CLI::App* command : {run, plan, compare, replay}) add_policy_options(*command, options, words);
   add_policy_choice(*run, *plan, *compare, words);
   CLI::App* tune = app.add_subcommand("tune", "Measure this machine and write its profile; derive a GPU's tiles");
-  for (CLI::App* command : {run, plan, compare, tune, doctor}) add_common_options(*command, options);
+  for (CLI::App* command : {run, plan, compare, tune, doctor, replay}) add_common_options(*command, options);
+  for (CLI::App* command : {run, plan, compare, tune, doctor}) add_json_flag(*command, options);
+  add_replay_outputs(*replay, options);
   add_device_option(*tune, words);
   add_tune_options(*tune, options);
   add_run_options(*run, options, words);
@@ -176,11 +266,12 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   }
   if (app.get_subcommands().empty()) {
     fail(ErrorCode::kInvalidArgument,
-         "no command; give run, plan, compare, tune or doctor (trunkline --help explains them)");
+         "no command; give run, plan, compare, replay, tune or doctor (trunkline --help explains them)");
   }
   options.command = run->parsed()       ? Command::kRun
                     : plan->parsed()    ? Command::kPlan
                     : compare->parsed() ? Command::kCompare
+                    : replay->parsed()  ? Command::kReplay
                     : tune->parsed()    ? Command::kTune
                                         : Command::kDoctor;
   understand(words, options);

@@ -7,16 +7,30 @@
 #include <vector>
 
 #include "kv/synthetic_cache.hpp"
+#include "replay/pat_style.hpp"
+#include "replay/replay.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/plan.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline::cli {
 
-enum class Command { kRun, kPlan, kCompare, kTune, kDoctor };
+enum class Command { kRun, kPlan, kCompare, kTune, kDoctor, kReplay };
 
 /// Where the facts that planning needs come from.
 enum class ProfileSource { kMeasured, kGeneric, kFile };
+
+/// What `replay` alone takes. `loop` has shape, policies and the like once they are understood.
+struct ReplayWords {
+  std::string format;  ///< of the trace; empty: recognised
+  bool pat_style = false;
+  replay::PatStyle pat;
+  replay::ArrivalOptions arrivals;
+  replay::ReplayOptions loop;
+  std::int32_t execute = 0;  ///< every so many steps attention is run and checked; 0: never
+  std::int32_t repeat = 0;   ///< timed runs of each policy in these steps; 0: no time is taken
+  std::string json_file;     ///< empty: none
+};
 
 struct Options {
   Command command = Command::kDoctor;
@@ -44,7 +58,8 @@ struct Options {
   bool json = false;
   bool all = false;        ///< plan: print every node and item
   std::int32_t batch = 0;  ///< plan: the only one to take, counted from 1 over all inputs; 0: all
-  std::string html;        ///< plan: the page to write; empty: none
+  std::string html;        ///< plan, replay: the page to write; empty: none
+  ReplayWords replay;
 };
 
 /// \return the options, or nothing when help or the version was asked for and printed.

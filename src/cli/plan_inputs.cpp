@@ -17,7 +17,9 @@ MachineProfile planning_profile(const Options& options, Workers& workers) {
   }
   if (options.profile == ProfileSource::kGeneric) return generic_cpu_profile(workers.size());
   MachineProfile profile = load_profile(options.profile_file);
-  if (options.command == Command::kRun && profile.device != options.shape.device) {
+  const bool runs =
+      options.command == Command::kRun || (options.command == Command::kReplay && options.replay.execute > 0);
+  if (runs && profile.device != options.shape.device) {
     fail(ErrorCode::kUnsupported, "--machine ", options.profile_file, " is a profile of a ", name_of(profile.device),
          " device, and this runs on ", name_of(options.shape.device),
          "; give a profile of that, or let `plan` or `compare` predict");

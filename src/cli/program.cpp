@@ -19,6 +19,7 @@ int run_parsed(const Options& options) {
     case Command::kPlan: return plan_command(options);
     case Command::kCompare: return compare_command(options);
     case Command::kTune: return tune_command(options);
+    case Command::kReplay: return replay_command(options);
     case Command::kDoctor: break;
   }
   return doctor_command(options);

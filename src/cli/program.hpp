@@ -24,6 +24,7 @@ std::vector<DecodeBatch> load_inputs(const Options& options);
 int run_command(const Options& options);
 int plan_command(const Options& options);
 int compare_command(const Options& options);
+int replay_command(const Options& options);
 int tune_command(const Options& options);
 int doctor_command(const Options& options);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.hpp"
@@ -99,8 +100,8 @@ Layout find_layout(const PrefixTree& tree, std::int32_t page_size) {
 }
 
 // A few spare pages, so that a kernel that strays off a table meets pages that no request owns.
-std::int64_t pool_pages(const Layout& layout) {
-  return layout.used + layout.used / 64 + 4;
+std::int64_t pool_pages(std::int64_t used) {
+  return used + used / 64 + 4;
 }
 
 // For each used page its id: the pool's in order, or the first entries of a Fisher-Yates shuffle of them.
@@ -141,14 +142,14 @@ Batch PagedBatch::view() const {
 
 PagedBatchSize paged_batch_size(const PrefixTree& tree, std::int32_t page_size) {
   const Layout layout = find_layout(tree, page_size);
-  PagedBatchSize size{static_cast<std::int64_t>(layout.kv_lens.size()), layout.width, pool_pages(layout)};
+  PagedBatchSize size{static_cast<std::int64_t>(layout.kv_lens.size()), layout.width, pool_pages(layout.used)};
   for (std::size_t row = 0; row < layout.kv_lens.size(); ++row) size.queries += std::max(tree.draft_tokens(row), 1);
   return size;
 }
 
 PagedBatch lay_out_pages(const PrefixTree& tree, std::int32_t page_size, std::uint64_t seed, PageOrder order) {
   Layout layout = find_layout(tree, page_size);
-  const std::int64_t pool = pool_pages(layout);
+  const std::int64_t pool = pool_pages(layout.used);
   if (pool > std::numeric_limits<std::int32_t>::max()) {
     fail(ErrorCode::kUnsupported, "the batch needs ", pool, " pages of ", page_size,
          " tokens; at most 2^31 - 1 are supported: use larger pages");
@@ -174,6 +175,30 @@ PagedBatch lay_out_pages(const PrefixTree& tree, std::int32_t page_size, std::ui
   add_queries(tree, batch);
   batch.kv_lens = std::move(layout.kv_lens);
   return batch;
+}
+
+PagedBatch compact_copy(const Batch& batch) {
+  check_batch(batch, IdCheck::kAllPages);
+  PagedBatch copy;
+  copy.page_size = batch.pages.page_size();
+  copy.width = 1;
+  const auto pages_of = [&](std::int32_t row) {
+    return (std::int64_t{batch.kv_lens[static_cast<std::size_t>(row)]} + copy.page_size - 1) / copy.page_size;
+  };
+  for (std::int32_t row = 0; row < batch.rows(); ++row) copy.width = std::max(copy.width, pages_of(row));
+  copy.page_ids.assign(static_cast<std::size_t>(batch.rows() * copy.width), kGarbageId);
+  std::unordered_map<std::int64_t, std::int32_t> new_ids;
+  for (std::int32_t row = 0; row < batch.rows(); ++row) {
+    for (std::int64_t page = 0; page < pages_of(row); ++page) {
+      const auto id = new_ids.try_emplace(batch.pages.id(row, page), static_cast<std::int32_t>(new_ids.size())).first;
+      copy.page_ids[static_cast<std::size_t>(row * copy.width + page)] = id->second;
+    }
+  }
+  copy.num_pages = pool_pages(static_cast<std::int64_t>(new_ids.size()));
+  copy.kv_lens.assign(batch.kv_lens.begin(), batch.kv_lens.end());
+  copy.query_start.assign(batch.query_start.begin(), batch.query_start.end());
+  copy.query_parents.assign(batch.query_parents.begin(), batch.query_parents.end());
+  return copy;
 }
 
 }  // namespace trunkline

@@ -49,4 +49,9 @@ enum class PageOrder : std::uint8_t {
 PagedBatch lay_out_pages(const PrefixTree& tree, std::int32_t page_size, std::uint64_t seed,
                          PageOrder order = PageOrder::kShuffled);
 
+/// A copy whose pages are numbered anew, in the order in which rows name them, in a pool of hardly more: what a large
+/// pool holds for others need not be made to run a batch. Rows stay in their places; slots and
+/// generations are left out. \throws Error as check_batch.
+PagedBatch compact_copy(const Batch& batch);
+
 }  // namespace trunkline

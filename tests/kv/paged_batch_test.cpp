@@ -137,6 +137,26 @@ TEST(LayOutPages, RequestsThatEndTogetherDraftApart) {
   }
 }
 
+TEST(CompactCopy, NumbersPagesAnewAndKeepsWhatIsShared) {
+  const PagedBatch paged = lay_out_pages(example(), 16, 3);
+  PagedBatch large = paged;  // as a large pool has it: ids far apart
+  for (std::int32_t& id : large.page_ids) {
+    if (id < paged.num_pages) id = 1000 * id + 7;
+  }
+  large.num_pages = 1000 * paged.num_pages + 8;
+  const PagedBatch copy = compact_copy(large.view());
+  EXPECT_LE(copy.num_pages, paged.num_pages);
+  EXPECT_EQ(copy.kv_lens, paged.kv_lens);
+  const Forest want = build_forest(paged.view(), IdCheck::kAllPages);
+  const Forest have = build_forest(copy.view(), IdCheck::kAllPages);
+  EXPECT_EQ(have.order, want.order);
+  EXPECT_EQ(have.nodes.size(), want.nodes.size());
+  EXPECT_EQ(have.distinct_tokens, want.distinct_tokens);
+  EXPECT_EQ(have.total_tokens, want.total_tokens);
+  large.num_pages = 5;
+  EXPECT_THROW(compact_copy(large.view()), Error);
+}
+
 TEST(LayOutPages, NamesWhatIsWrong) {
   PrefixTree tree = example();
   tree.end_node[2] = 9;

@@ -26,6 +26,12 @@ def main():
             browser.show(width, dark)
             browser.open(page, policy)
             browser.picture(folder / name, part)
+        command = [program.resolve(), "replay", "reasoning/docmerge.jsonl", "--limit", "3", "--sessions", "2"]
+        command += ["--machine", "machines/h200-sxm.json", "--html", page]
+        subprocess.run(command, cwd=data, check=True, stdout=subprocess.DEVNULL)
+        browser.show(1000, True)
+        browser.open(page)
+        browser.picture(folder / "seeing-replay.webp")
         if browser.faults:
             sys.exit(f"the page has faults: {browser.faults}")
 

@@ -23,6 +23,14 @@ TREE = ["--tree", "1,8,64/32,512,256"]
 # Four requests: all share 32 tokens, A, B and C share 64 more, then A 10, B 26, C 0, D 48 tokens of their own.
 GOLDEN = '{"source":"golden","nodes":[[-1,32],[0,64],[1,10],[1,26],[0,48]],"requests":[2,3,1,4]}'
 NARROWEST_PHONE = 360
+# Width, dark, media
+VIEWS = (
+    (1400, False, "screen"),
+    (1100, True, "screen"),
+    (NARROWEST_PHONE, False, "screen"),
+    (430, True, "screen"),
+    (718, True, "print"),
+)
 
 
 def run(*arguments):
@@ -352,13 +360,7 @@ class BrowserTest(PageTest):
 
     def test_readable_wide_narrow_dark_and_printed(self):
         path, data, _ = self.page(DATA / "demo.jsonl", "--batch", 1, *H200)
-        for width, dark, media in (
-            (1400, False, "screen"),
-            (1100, True, "screen"),
-            (NARROWEST_PHONE, False, "screen"),
-            (430, True, "screen"),
-            (718, True, "print"),
-        ):
+        for width, dark, media in VIEWS:
             self.browser.show(width, dark, media)
             for policy in data["policies"]:
                 with self.subTest(width=width, dark=dark, media=media, policy=policy["name"]):

@@ -225,7 +225,7 @@ class Chart {
 function legend(entries) {
   return element("ul", { class: "legend" }, ...entries.map(([name, text]) => {
     const swatch = svgElement("svg", { viewBox: "0 0 18 14", "aria-hidden": "true" });
-    const line = name === "bound" || name === "predicted";
+    const line = name === "bound" || name === "predicted" || name.startsWith("line ");
     swatch.append(svgElement("path", { class: name, d: line ? "M0 7h18" : "M0 0h18v14h-18z" }));
     const entry = element("li", {});
     entry.append(swatch, text);

@@ -10,8 +10,9 @@
 
 #include "base/check.hpp"
 #include "base/strict_json.hpp"
+#include "base/text_file.hpp"
 
-namespace trunkline::cli {
+namespace trunkline {
 
 /// Where a line is, for messages: `name:line: ...`.
 struct LinePlace {
@@ -27,6 +28,9 @@ template <class... Parts>
 /// The object on a line. \throws Error(kParse) where it is not JSON, not an object, has a key twice or nests deeply.
 nlohmann::json parse_object(std::string_view line, const LinePlace& place);
 
+/// A field that must be there.
+const nlohmann::json& field_of(const nlohmann::json& object, const char* field, const LinePlace& place);
+
 /// A field that must be an array of at least one value.
 const nlohmann::json& array_field(const nlohmann::json& object, const char* field, const LinePlace& place);
 
@@ -39,6 +43,23 @@ std::int32_t integer_in(const nlohmann::json& value, std::int64_t low, std::int6
     fail_at(place, what(), " is ", shown(value), "; ", meaning);
   }
   return static_cast<std::int32_t>(value.get<std::int64_t>());
+}
+
+/// integer_in of a field.
+inline std::int32_t integer_field(const nlohmann::json& object, const char* field, std::int64_t low, std::int64_t high,
+                                  const LinePlace& place, const char* meaning) {
+  return integer_in(
+      field_of(object, field, place), low, high, place, [&] { return concat("field \"", field, '"'); }, meaning);
+}
+
+/// A number of seconds or the like, from 0 to 1e12; `what` names it and `meaning` says what is accepted.
+template <class What>
+double amount_in(const nlohmann::json& value, const LinePlace& place, const What& what, const char* meaning) {
+  constexpr double kMost = 1e12;
+  if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > kMost) {
+    fail_at(place, what(), " is ", shown(value), "; ", meaning);
+  }
+  return value.get<double>();
 }
 
 /// Reads each line that is not empty, up to `limit` of them. \throws Error(kParse) when there is none.
@@ -59,4 +80,4 @@ auto parse_lines(std::string_view text, const std::string& name, std::size_t lim
   return result;
 }
 
-}  // namespace trunkline::cli
+}  // namespace trunkline

@@ -1,9 +1,8 @@
-#include "cli/decoding_tree_file.hpp"
+#include "replay/decoding_tree_file.hpp"
 
-#include "base/text_file.hpp"
-#include "cli/json_lines.hpp"
+#include "base/json_lines.hpp"
 
-namespace trunkline::cli {
+namespace trunkline::replay {
 namespace {
 
 using Json = nlohmann::json;
@@ -59,4 +58,4 @@ std::vector<DecodingTree> load_decoding_trees(const std::string& path, std::size
   return parse_decoding_trees(read_text_file(path), path, limit);
 }
 
-}  // namespace trunkline::cli
+}  // namespace trunkline::replay

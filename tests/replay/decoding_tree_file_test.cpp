@@ -1,4 +1,4 @@
-#include "cli/decoding_tree_file.hpp"
+#include "replay/decoding_tree_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "trunkline/error.hpp"
 
-namespace trunkline::cli {
+namespace trunkline::replay {
 namespace {
 
 using testing::ElementsAre;
@@ -49,4 +49,4 @@ TEST(DecodingTreeFile, NamesFaultsByNodeAndValue) {
 }
 
 }  // namespace
-}  // namespace trunkline::cli
+}  // namespace trunkline::replay

@@ -1,0 +1,59 @@
+// When the requests of a trace come.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "replay/trace.hpp"
+
+namespace trunkline::replay {
+
+struct ArrivalOptions {
+  double time_scale = 1;            ///< of all recorded times: 0.5 is twice as fast
+  std::optional<double> rate = {};  ///< sessions a second, at random (Poisson), instead of recorded begins
+  std::int32_t side_by_side = 0;    ///< sessions live at once, where neither is given; 0: as the trace has it
+  std::uint64_t seed = 1;
+};
+
+/// What comes is a request; in a trace of searches, a tree, whose index takes the place of a request's.
+///
+/// A session begins when it is recorded to, by rate, or when one before it has ended. Its requests come at their
+/// recorded times after that, and none before the one that it follows has ended.
+class Arrivals {
+ public:
+  /// \param trace outlives the arrivals
+  /// \throws Error(kInvalidArgument) on a scale or rate that is not positive and finite, or a negative side_by_side.
+  Arrivals(const Trace& trace, const ArrivalOptions& options);
+
+  /// The next that has come by `now_s`, earliest first.
+  std::optional<std::int32_t> pop(double now_s);
+  /// When the next comes, if it waits for no other to end.
+  std::optional<double> next_s() const;
+  /// A request that was popped has ended, or was refused.
+  void end(std::int32_t index, double now_s);
+  /// Whether all that there are have come and ended.
+  bool done() const { return ended_ == total_; }
+
+ private:
+  void begin_session(std::int32_t session, double now_s);
+  void begin_next_session(double now_s);
+  void push(std::int32_t index, double at_s) { coming_.emplace(at_s, index); }
+
+  const Trace* trace_;
+  double time_scale_;
+  std::int32_t next_session_;  // the next to begin when one ends; past the end where begins are known
+  std::int32_t total_;
+  std::int32_t ended_ = 0;
+  std::priority_queue<std::pair<double, std::int32_t>, std::vector<std::pair<double, std::int32_t>>, std::greater<>>
+      coming_;
+  std::vector<double> begin_s_;                       // by session
+  std::vector<std::int32_t> left_;                    // by session: requests that have not ended
+  std::vector<std::int32_t> session_of_;              // by request
+  std::vector<std::vector<std::int32_t>> followers_;  // by request
+};
+
+}  // namespace trunkline::replay
