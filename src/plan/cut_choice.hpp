@@ -9,23 +9,39 @@
 
 namespace trunkline {
 
+/// How often a tile that works as two halves turns from what is the one's to what is the other's.
+struct HalfChanges {
+  /// What one half has for itself comes in pieces of so many tokens, so that both have work: two KV tiles of most
+  /// kernels, as the other half passes over them.
+  static constexpr std::int64_t kPieceTokens = 128;
+
+  /// Beyond those from request to request, which other tiles have too. \param matrix_tokens those that both halves need
+  /// count twice
+  TRUNKLINE_HOST_DEVICE static std::int32_t of(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t queries) {
+    const std::int64_t pieces = (2 * tokens - matrix_tokens) / kPieceTokens;
+    return static_cast<std::int32_t>(least<std::int64_t>(most<std::int64_t>(pieces - queries, 0), INT32_MAX));
+  }
+};
+
 /// What decides an item's cost, and that cost.
 struct TaskLoad {
   std::int64_t tokens = 0;
   std::int64_t matrix_tokens = 0;
   std::int32_t rows = 0;  ///< computed for each matrix token
   std::int32_t queries = 0;
-  std::int32_t merged = 0;  ///< queries that have partials in other items too
-  Nanoseconds whole = 0;    ///< cost uncut, once priced
+  std::int32_t merged = 0;   ///< queries that have partials in other items too
+  std::int32_t changes = 0;  ///< HalfChanges
+  Nanoseconds whole = 0;     ///< cost uncut, once priced
 
   TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs) const {
-    return costs.task(tokens, matrix_tokens, rows, merged);
+    return costs.task(tokens, matrix_tokens, rows, merged) + changes * TaskCosts::kHalfChange;
   }
   TRUNKLINE_HOST_DEVICE void price(const TaskCosts& costs) { whole = uncut_cost(costs); }
   /// Of one of so many equal parts. What the halves of a tile have in common is taken to lie evenly in the item.
   TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts) const {
     return costs.task(ceil_div<std::int64_t>(tokens, parts), ceil_div<std::int64_t>(matrix_tokens, parts), rows,
-                      queries);
+                      queries) +
+           changes / parts * TaskCosts::kHalfChange;
   }
 };
 

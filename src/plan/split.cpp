@@ -47,7 +47,9 @@ void Division::load_packs(const Packs& packs, const CostModel& costs) {
             merged_before_[static_cast<std::size_t>(run.end)] - merged_before_[static_cast<std::size_t>(run.begin)];
       }
     }
-    *load++ = {pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged};
+    const bool halves = pack.first_half > 0 && pack.first_half < pack.queries;
+    const std::int32_t changes = halves ? HalfChanges::of(pack.tokens, pack.matrix_tokens, pack.queries) : 0;
+    *load++ = {pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged, changes};
   }
 }
 
@@ -160,7 +162,8 @@ void Division::cost_items(const Packs& packs, const CostModel& costs) {
     for (std::int32_t part = 0; part < parts_[i]; ++part) {
       const std::int64_t tokens = part_begin(pack, parts_[i], part + 1) - part_begin(pack, parts_[i], part);
       const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
-      *cost++ = costs.task(tokens, matrix_tokens, whole.rows, whole.queries);
+      *cost++ = costs.task(tokens, matrix_tokens, whole.rows, whole.queries) +
+                whole.changes / parts_[i] * TaskCosts::kHalfChange;
     }
   }
 }

@@ -33,10 +33,10 @@ class TileTable {
   }
   /// The same of a pack whose tile has m rows.
   TileShape tile_of_rows(std::int32_t m, std::int64_t tokens) const { return tile_at(height_of(m), tokens); }
-  /// Queries of the first half of a tile of `rows` rows that works as two; 0 where it works as one.
+  /// Queries of the first half of a tile of `rows` rows that works as two, so that both have as much to do; 0 where it
+  /// works as one.
   std::int32_t first_half(std::int32_t rows, std::int32_t queries) const {
-    if (half_rows_ == 0 || rows != 2 * half_rows_) return 0;
-    return queries < half_queries_ ? queries : half_queries_;
+    return half_rows_ > 0 && rows == 2 * half_rows_ ? queries - queries / 2 : 0;
   }
   /// Rows of each half of a tile that works as two; 0: no tile does.
   std::int32_t half_rows() const { return half_rows_; }

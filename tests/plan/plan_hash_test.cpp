@@ -100,15 +100,15 @@ struct Known {
 };
 
 constexpr Known kKnown[] = {
-    {Policy::kFlat, 0x81ec9908f62795ea, 0xdaf5dcf5cb65ed6c, 0x77142a05813868da},
-    {Policy::kCascade, 0xb0e3320e7790f307, 0x666a23135100173c, 0xffded51f5221e9e2},
-    {Policy::kNode, 0xbe6ce524fb7336ac, 0xacf9bfea338ce08d, 0x09edb3eeead1ac52},
-    {Policy::kProfit, 0x97b569718731656e, 0x8eb51ca78042adb4, 0xce4cb66d49021514},
+    {Policy::kFlat, 0x81ec9908f62795ea, 0xdaf5dcf5cb65ed6c, 0xbe161593cd2143d0},
+    {Policy::kCascade, 0xb0e3320e7790f307, 0x666a23135100173c, 0x0f0f655c9090f09d},
+    {Policy::kNode, 0xbe6ce524fb7336ac, 0xacf9bfea338ce08d, 0x45c94b65e8f6d14d},
+    {Policy::kProfit, 0x97b569718731656e, 0x8eb51ca78042adb4, 0x954180212a08201a},
     {Policy::kGreedy, 0xb5c26e537f930264, 0x2d6721c2c7a0db03, 0xb9c8af3397c293a0},
-    {Policy::kFlatten, 0xd8a58b58d83ab6e8, 0xfb04338aba3fb42b, 0x33ce5b3f80fe8e38},
-    {Policy::kBalanced, 0x8ac3788d41cbc03a, 0x533e0ff1d5b456a2, 0xa170dd91207b4733},
-    {Policy::kTrunk, 0x9a0163ad1459f501, 0x57dbac1fa67d379d, 0x264b0ae6b2c475e0},
-    {Policy::kAuto, 0xbe596d247998463c, 0xbf77e5d79168c79c, 0xf3edad9a9de19440},
+    {Policy::kFlatten, 0xd8a58b58d83ab6e8, 0xfb04338aba3fb42b, 0x0c93bf85ade5876d},
+    {Policy::kBalanced, 0x8ac3788d41cbc03a, 0x533e0ff1d5b456a2, 0x96d31c01de40ca09},
+    {Policy::kTrunk, 0x9a0163ad1459f501, 0x57dbac1fa67d379d, 0xff94123ded3e6bc6},
+    {Policy::kAuto, 0xbe596d247998463c, 0xbf77e5d79168c79c, 0x7f33cc60b4e0d617},
 };
 
 std::uint64_t hash_plans(const std::vector<Forest>& forests, Policy policy, const MachineProfile& profile) {

@@ -88,7 +88,7 @@ void list_widths(const PolicyInput& input, std::vector<TrunkWidth>& widths) {
   widest = std::min(widest, input.tiles.max_queries());
   const auto width_of = [&input](std::int32_t rows) {
     const std::int32_t queries = input.tiles.max_queries(rows);
-    return TrunkWidth{rows, queries, input.tiles.first_half(rows, queries)};
+    return TrunkWidth{rows, queries, input.tiles.first_half(rows, queries) > 0};
   };
   widths.clear();
   const std::vector<std::int32_t>& choices = input.tiles.row_choices();
@@ -100,6 +100,15 @@ void list_widths(const PolicyInput& input, std::vector<TrunkWidth>& widths) {
   for (const std::int32_t rows : choices) {
     if (input.tiles.max_queries(rows) >= widest) widths.push_back(width_of(rows));
   }
+}
+
+/// A tile whose queries fit one half is left to the narrower kind, all of which works on them.
+const TrunkWidth& width_of(const TrunkTile& tile, const TrunkWidth& chosen, const std::vector<TrunkWidth>& widths) {
+  if (!chosen.halves) return chosen;
+  const auto narrower = std::find_if(widths.begin(), widths.end(), [&](const TrunkWidth& width) {
+    return 2 * width.rows == chosen.rows && tile.load.queries <= width.max_queries;
+  });
+  return narrower == widths.end() ? chosen : *narrower;
 }
 
 }  // namespace
@@ -123,10 +132,11 @@ TrunkTiles choose_trunk(const PolicyInput& input) {
 void pack_trunk(const PolicyInput& input, Packs& packs) {
   const TrunkTiles chosen = choose_trunk(input);
   pack_hoisted(input, packs);
-  packs.use_tile(chosen.width.rows);
   TileSegments segments(input);
   for (const TrunkTile& tile : chosen.tiles) {
-    segments.add(tile, chosen.width, packs);
+    const TrunkWidth& width = width_of(tile, chosen.width, input.scratch.trunk.widths);
+    packs.use_tile(width.rows);
+    segments.add(tile, width, packs);
     packs.close();
   }
   packs.use_tile(0);

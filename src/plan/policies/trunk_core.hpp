@@ -37,7 +37,7 @@ struct TrunkRequests {
 struct TrunkWidth {
   std::int32_t rows = 0;
   std::int32_t max_queries = 0;
-  std::int32_t half_queries = 0;  ///< of the first half, where it works as two; else 0
+  bool halves = false;  ///< it works as two
 };
 
 struct TrunkTile {
@@ -171,12 +171,14 @@ class TrunkCore {
     const std::int32_t queries = least(all, width.max_queries);
     // A request that alone is wider is spread over tiles, each of which reads its tokens.
     const std::int64_t tokens = requests_.tile_tokens(begin, end) * most(ceil_div(all, width.max_queries), 1);
-    TaskLoad load{tokens, tokens, costs_.rows(queries, width.rows, width.half_queries > 0), queries,
+    TaskLoad load{tokens, tokens, costs_.rows(queries, width.rows, width.halves), queries,
                   requests_.merged ? queries : 0};
-    if (width.half_queries > 0) {
+    if (width.halves) {
       // What both halves need is what the neighbours on either side of the middle have in common.
-      const std::int32_t middle = last_fitting(begin, end, width.half_queries);
-      if (middle < end) load.matrix_tokens += requests_.shared[middle];
+      const std::int32_t middle = last_fitting(begin, end, queries - queries / 2);
+      if (middle == end) return load;
+      load.matrix_tokens += requests_.shared[middle];
+      load.changes = HalfChanges::of(load.tokens, load.matrix_tokens, queries);
     }
     return load;
   }

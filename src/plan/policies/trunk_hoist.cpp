@@ -21,7 +21,7 @@ bool may_hoist(const PolicyInput& input) {
 Nanoseconds cost_in_tiles(const TaskCosts& costs, const TrunkWidth& width, const ForestNode& node,
                           std::int32_t queries) {
   const std::int32_t tiles = queries <= width.max_queries ? 1 : ceil_div(queries, width.max_queries);
-  const std::int32_t rows = costs.rows(width.max_queries, width.rows, width.half_queries > 0);
+  const std::int32_t rows = costs.rows(width.max_queries, width.rows, width.halves);
   return tiles * (costs.task(node.tokens(), node.tokens(), rows, 0) - costs.item);
 }
 

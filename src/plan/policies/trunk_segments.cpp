@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "plan/cut_choice.hpp"
+
 namespace trunkline {
 namespace {
 
-// Pieces of what is dealt out: a KV tile of most kernels, or two. What one half has for itself comes in the larger:
-// each change from one half to the other costs it the other's tiles to pass over.
+// Pieces of what is dealt out: a KV tile of most kernels, or more of what one half has for itself.
 constexpr std::int64_t kCommonPiece = 64;
-constexpr std::int64_t kOwnPiece = 128;
+constexpr std::int64_t kOwnPiece = HalfChanges::kPieceTokens;
 
 std::size_t at(std::int32_t index) {
   return static_cast<std::size_t>(index);
@@ -78,7 +79,7 @@ void TileSegments::add(const TrunkTile& tile, const TrunkWidth& width, Packs& pa
   const auto members =
       std::span<const std::int32_t>(scratch_.order_index).subspan(at(tile.begin), at(tile.end - tile.begin));
   members_ = {members.front(), members.back() + 1};
-  middle_ = width.half_queries > 0 ? middle_position(members, width.half_queries) : 0;
+  middle_ = width.halves ? middle_position(members, input_.tiles.first_half(width.rows, tile.load.queries)) : 0;
   interleave_ = input_.profile.device == Device::kCuda;
   add_queries(members, packs);
 
