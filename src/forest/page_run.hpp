@@ -44,7 +44,6 @@ std::int32_t common_pages(const Id* a, const Id* b, std::int32_t count, std::int
   constexpr auto kShort = static_cast<std::int32_t>(32 / sizeof(Id));
   const NullId<Id> null(null_page);
   std::int32_t i = 0;
-  if (count > 0 && a[0] != b[0]) return 0;
   while (count - i >= kLong && is_common_block<kLong>(a + i, b + i, null)) i += kLong;
   while (count - i >= kShort && is_common_block<kShort>(a + i, b + i, null)) i += kShort;
   while (i < count && a[i] == b[i] && !(null.exists && a[i] == null.id)) ++i;

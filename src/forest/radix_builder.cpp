@@ -76,9 +76,16 @@ void RadixBuilder::insert(const Id* ids, std::int32_t row) {
     }
     path_.push_back(node);
   }
-  const std::int32_t reached = node == kRoots ? 0 : nodes_[at(node)].end;
-  if (reached < length) node = add_node({node, reached, length, row}, end);
+  if (end.token < length) node = add_drafts(node, row);
   end_node_[at(row)] = node;
+}
+
+/// \param node that a row's tokens before its drafts end in
+/// \return the one that its drafts end in: a leaf of its own has them already
+std::int32_t RadixBuilder::add_drafts(std::int32_t node, std::int32_t row) {
+  const std::int32_t reached = node == kRoots ? 0 : nodes_[at(node)].end;
+  const Row& drafting = rows_[at(row)];
+  return reached < drafting.length ? add_node({node, reached, drafting.length, row}, drafting.end) : node;
 }
 
 /// Walks the path of the row inserted last as far as this row shares it, and returns where that is. Relatives often sit
@@ -118,8 +125,10 @@ template <class Id>
 inline RadixBuilder::End RadixBuilder::shared_until(const Id* a, End a_end, const Id* b, End b_end,
                                                     std::int32_t first_page) const {
   const End end = a_end.token < b_end.token ? a_end : b_end;
-  const std::int32_t shared =
-      first_page + common_pages(a + first_page, b + first_page, end.pages - first_page, null_page_);
+  std::int32_t shared = first_page;
+  if (first_page < end.pages && a[first_page] == b[first_page]) {
+    shared += common_pages(a + first_page, b + first_page, end.pages - first_page, null_page_);
+  }
   if (shared == end.pages) return end;
   return {shared * page_size_, shared};
 }

@@ -47,6 +47,7 @@ class RadixBuilder {
   void prepare(const Batch& batch, std::span<const ForestRequest> requests);
   template <class Id>
   void insert(const Id* ids, std::int32_t row);
+  std::int32_t add_drafts(std::int32_t node, std::int32_t row);
   template <class Id>
   End match_last_row(const Id* ids, std::int32_t row);
   template <class Id>
