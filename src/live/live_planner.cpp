@@ -67,7 +67,7 @@ void LivePlanner::State::make(LiveBatch& batch) {
   origin = origin_of(state_of(batch));
   changes = 0;
   made_for = batch.rows();
-  balance.expect(forest);
+  balance.expect(forest, state_of(batch).lengths);
   unread = Unread::kNew;
 }
 

@@ -21,8 +21,8 @@ class PlanBalance {
   /// \param profile outlives the balance
   explicit PlanBalance(const MachineProfile& profile) : profile_(&profile) {}
 
-  /// A new plan was made for this forest, which may go away.
-  void expect(const Forest& forest);
+  /// A new plan was made for this forest, which may go away. \param lengths of its requests, by slot
+  void expect(const Forest& forest, std::span<const std::int32_t> lengths);
   /// The plan was edited, at these lengths by slot.
   void expect_edited(std::span<const std::int32_t> lengths) { planned_.assign(lengths.begin(), lengths.end()); }
   /// Reads the plan that was expected, before outgrown(). A plan that no step keeps need not be read.

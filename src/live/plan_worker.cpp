@@ -46,7 +46,7 @@ void PlanWorker::make(const PlanJob& job, MadePlan& made) {
   made.error.reset();
   try {
     made.plan = planner_.plan(job.forest, shape_, options_);
-    made.balance.expect(job.forest);
+    made.balance.expect(job.forest, job.lengths);
     made.balance.read(made.plan);
   } catch (const Error& error) {
     made.error = error;
