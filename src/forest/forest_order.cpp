@@ -1,11 +1,14 @@
 #include "forest/forest_order.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace trunkline {
 namespace {
+
+constexpr std::int32_t kAboveRoots = -1;  // a node that all others are below
 
 std::size_t at(std::int32_t index) {
   return static_cast<std::size_t>(index);
@@ -27,8 +30,8 @@ void ForestOrder::count(std::span<const LooseNode> nodes, std::span<const std::i
   // memory is taken only for more rows than ever before.
   places_.reserve(2 * end_node.size() + 1);
   places_.assign(nodes.size() + 1, Place{});
-  found_.reserve(2 * end_node.size());
-  found_.clear();
+  found_.resize(std::max(found_.size(), 2 * end_node.size()));
+  std::size_t count = 0;
   for (auto row = static_cast<std::int32_t>(end_node.size()) - 1; row >= 0; --row) {
     std::int32_t node = end_node[at(row)];
     if (node < 0) continue;
@@ -37,7 +40,7 @@ void ForestOrder::count(std::span<const LooseNode> nodes, std::span<const std::i
       Place& found = place(node);
       found.nodes += 1;
       found.rows += found.ends;
-      found_.push_back(node);
+      found_[count++] = node;
       node = nodes[at(node)].parent;
       place(node).nodes += found.nodes;
       place(node).rows += found.rows;
@@ -47,23 +50,22 @@ void ForestOrder::count(std::span<const LooseNode> nodes, std::span<const std::i
 
 /// A subtree is one range of the nodes, and its members are one of the rows: each takes the next of its parent's.
 void ForestOrder::lay_out_nodes(std::span<const LooseNode> nodes, Forest& forest) {
-  forest.nodes.reserve(found_.capacity());
-  forest.nodes.resize(found_.size());
+  const std::int32_t count = place(kAboveRoots).nodes;
+  place(kAboveRoots) = {0, 0, place(kAboveRoots).rows, -1};
+  forest.nodes.reserve(found_.size());
+  forest.nodes.resize(at(count));
   std::int64_t distinct = 0;
-  for (std::size_t i = found_.size(); i-- > 0;) {
+  for (std::size_t i = at(count); i-- > 0;) {
     const LooseNode& from = nodes[at(found_[i])];
     Place& to = place(found_[i]);
     Place& above = place(from.parent);
-    to.index = above.next_node;
-    above.next_node += to.nodes;
-    to.next_end = above.next_row;
-    above.next_row += to.rows;
-    to.next_node = to.index + 1;
-    to.next_row = to.next_end + to.ends;
-    to.depth = above.depth + 1;
-    const Range members = {to.next_end, to.next_end + to.rows};
-    const std::int32_t last = to.index + to.nodes;
-    forest.nodes[at(to.index)] = {above.index, from.begin, from.end, from.row, members, last, to.depth};
+    const Range members = {above.rows, above.rows + to.rows};
+    const Range subtree = {above.nodes, above.nodes + to.nodes};
+    const std::int32_t depth = from.parent < 0 ? 0 : forest.nodes[at(above.index)].depth + 1;
+    forest.nodes[at(subtree.begin)] = {above.index, from.begin, from.end, from.row, members, subtree.end, depth};
+    above.rows = members.end;
+    above.nodes = subtree.end;
+    to = {subtree.begin + 1, members.begin + to.ends, members.begin, subtree.begin};
     distinct += from.end - from.begin;
   }
   forest.distinct_tokens = distinct;
@@ -72,10 +74,9 @@ void ForestOrder::lay_out_nodes(std::span<const LooseNode> nodes, Forest& forest
 /// The rows that end in a node come before those of its children; empty ones come last.
 void ForestOrder::lay_out_rows(std::span<const std::int32_t> end_node, Forest& forest) {
   forest.order.resize(end_node.size());
-  place(-1).next_end = place(-1).rows;
   for (std::size_t row = 0; row < end_node.size(); ++row) {
     Place& end = place(end_node[row]);
-    forest.order[at(end.next_end++)] = static_cast<std::int32_t>(row);
+    forest.order[at(end.ends++)] = static_cast<std::int32_t>(row);
     forest.requests[row].node = end.index;
   }
 }

@@ -28,16 +28,12 @@ class ForestOrder {
   void emit(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node, Forest& forest);
 
  private:
-  /// A node's part of the result, counted first, laid out then.
+  /// How much of the result is a node's, counted first; once it is laid out, where the next goes that is found in it.
   struct Place {
-    std::int32_t nodes = 0;  // of its subtree
-    std::int32_t rows = 0;   // that end in it or below
-    std::int32_t ends = 0;   // that end in it
-    std::int32_t index = -1;  // in Forest::nodes
-    std::int32_t depth = -1;
-    std::int32_t next_node = 0;  // where in Forest::nodes its next child goes
-    std::int32_t next_row = 0;   // where in Forest::order the rows of its next child go
-    std::int32_t next_end = 0;   // where in Forest::order the next row goes that ends in it
+    std::int32_t nodes = 0;  // of its subtree; then where in Forest::nodes its next child goes
+    std::int32_t rows = 0;   // that end in it or below; then where in Forest::order those of its next child go
+    std::int32_t ends = 0;   // rows that end in it; then where in Forest::order the next of them goes
+    std::int32_t index = 0;  // in Forest::nodes, once it is laid out
   };
   /// Of a node, or of all at -1, above the roots: so that roots are no special case.
   Place& place(std::int32_t node) { return places_[static_cast<std::size_t>(node + 1)]; }
