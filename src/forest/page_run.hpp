@@ -28,7 +28,7 @@ bool is_common_block(const Id* a, const Id* b, const NullId<Id>& null) {
   return nulls == 0;
 }
 
-/// Whether the first `count` ids, at least one, are equal in both runs. Ids that differ at all mostly differ in the last.
+/// Whether the first `count` ids, at least one, are equal in both runs. Runs that differ mostly do in the last.
 template <class Id>
 bool are_equal(const Id* a, const Id* b, std::int32_t count) {
   const auto size = static_cast<std::size_t>(count);

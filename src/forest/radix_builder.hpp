@@ -55,7 +55,9 @@ class RadixBuilder {
   template <class Id>
   std::int32_t split(const Id* ids, std::int32_t node, End position);
   /// The page of the token at an end, of those that hold the tokens before it the last or the next.
-  std::int32_t page_at(End end) const { return end.token < end.pages * page_size_ ? end.pages - 1 : end.pages; }
+  std::int32_t page_at(End end) const {
+    return end.token < std::int64_t{end.pages} * page_size_ ? end.pages - 1 : end.pages;
+  }
   bool is_null(std::int64_t id) const { return null_page_ >= 0 && id == null_page_; }
   std::int32_t add_node(const LooseNode& node, End end);
 

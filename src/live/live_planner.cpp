@@ -24,7 +24,7 @@ struct LivePlanner::State {
   AttentionShape shape;
   LivePlanOptions options;
   PlanBalance balance;
-  // Where events come at every step, no plan is ever kept: so it is read and weighed by the first step that may keep it.
+  // The balance reads a plan at the first step that may keep it: where events come at every step, none does.
   enum class Unread { kNone, kNew, kEdited } unread = Unread::kNone;
   PlanEditor editor;
   Plan edited[2];              // one is edited into the other
