@@ -1,5 +1,6 @@
-// What planning costs between decode steps: a step in which all requests grow, one join, one leave, one fork, and
-// beside them, in the same run, forest and plan built anew. Prints one JSON object a case.
+// What planning costs between decode steps: a step in which all requests grow, the first one after a new plan, one
+// join, one leave, one fork, and beside them, in the same run, forest and plan built anew. Prints one JSON object a
+// case.
 //
 //     live_bench [data folder] > bench/results/cpu/live.jsonl
 #include <algorithm>
@@ -76,9 +77,10 @@ class Serving {
     const PagedBatchSize size = paged_batch_size(tree, page_size);
     LiveBatchOptions options;
     options.page_size = page_size;
-    options.num_pages = size.num_pages + size.rows * (2 + kSteps) + 10 * kEvents;
+    constexpr int kGrowth = kSteps + kEvents;
+    options.num_pages = size.num_pages + size.rows * (2 + kGrowth) + 10 * kEvents;
     options.expected_requests = static_cast<std::int32_t>(size.rows) + 1;
-    options.expected_pages = static_cast<std::int32_t>(size.width) + 2 + kSteps / page_size;
+    options.expected_pages = static_cast<std::int32_t>(size.width) + 2 + kGrowth / page_size;
     return options;
   }
   std::size_t pages_for(std::int32_t tokens) const {
@@ -129,7 +131,7 @@ void measure_steps(Serving& serving, LivePlanner& planner, nlohmann::ordered_jso
 
 void measure_events(Serving& serving, LivePlanner& planner, nlohmann::ordered_json& row) {
   LiveBatch& live = serving.live();
-  std::vector<double> join_event, leave_event, fork_event, forest, join, leave, fork;
+  std::vector<double> join_event, leave_event, fork_event, forest, join, leave, fork, first_step;
   const auto replan = [&] { planner.plan(live); };
   for (int i = 0; i < kEvents; ++i) {
     const NewRequest request = serving.relative_of(i % live.rows());
@@ -144,6 +146,11 @@ void measure_events(Serving& serving, LivePlanner& planner, nlohmann::ordered_js
     validate_plan(planner.plan(live), live.forest());
     live.leave(joined);
     planner.plan(live);
+    serving.grow();
+    first_step.push_back(cli::time_us([&] {
+      serving.advance();
+      planner.plan(live);
+    }));
   }
   add_timing(row, "join_event", join_event);
   add_timing(row, "leave_event", leave_event);
@@ -152,6 +159,7 @@ void measure_events(Serving& serving, LivePlanner& planner, nlohmann::ordered_js
   add_timing(row, "join", join);
   add_timing(row, "leave", leave);
   add_timing(row, "fork", fork);
+  add_timing(row, "first_step", first_step);
 }
 
 /// The same events, when the plan is edited for them.

@@ -7,6 +7,7 @@
 #include <span>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "base/check.hpp"
 #include "forest/batch_check.hpp"
@@ -42,17 +43,27 @@ std::int64_t pages_of(std::int32_t length, std::int32_t page_size) {
   return (std::int64_t{length} + page_size - 1) / page_size;
 }
 
-void check_lengths(const Batch& batch) {
+/// Tokens that a row of the page table has room for.
+std::int64_t room_of(const PageTable& pages, std::int32_t row) {
+  // No row needs more pages than it may have tokens, and so cut off, their product fits 64 bits.
   constexpr std::int64_t kMaxPages = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t page_size = batch.pages.page_size();
+  return std::min(pages.row_capacity(row), kMaxPages) * pages.page_size();
+}
+
+[[noreturn]] void refuse_length(const Batch& batch, std::int32_t row) {
+  const std::int32_t length = batch.kv_lens[static_cast<std::size_t>(row)];
+  if (length < 0) fail(ErrorCode::kInvalidArgument, "kv_lens[", row, "] is ", length, "; lengths must be >= 0");
+  fail(ErrorCode::kOutOfRange, "kv_lens[", row, "] is ", length, "; row ", row, " of the page table has room for ",
+       batch.pages.row_capacity(row), " pages of ", batch.pages.page_size(), " tokens");
+}
+
+void check_lengths(const Batch& batch) {
+  const bool equal_rows = batch.pages.indptr() == nullptr;
+  std::int64_t room = batch.rows() > 0 ? room_of(batch.pages, 0) : 0;
   for (std::int32_t row = 0; row < batch.rows(); ++row) {
+    if (!equal_rows) room = room_of(batch.pages, row);
     const std::int32_t length = batch.kv_lens[static_cast<std::size_t>(row)];
-    if (length < 0) fail(ErrorCode::kInvalidArgument, "kv_lens[", row, "] is ", length, "; lengths must be >= 0");
-    // No row needs more pages than it may have tokens, and so cut off, their product fits 64 bits.
-    if (length > std::min(batch.pages.row_capacity(row), kMaxPages) * page_size) {
-      fail(ErrorCode::kOutOfRange, "kv_lens[", row, "] is ", length, "; row ", row, " of the page table has room for ",
-           batch.pages.row_capacity(row), " pages of ", page_size, " tokens");
-    }
+    if (length < 0 || length > room) refuse_length(batch, row);
   }
 }
 
@@ -106,12 +117,25 @@ void check_parents(const Batch& batch) {
   }
 }
 
-void check_slots(const Batch& batch, IdMap& scratch) {
-  scratch.reset(batch.slots.size());
+/// Whether all are >= 0 and none comes twice, of slots that are not much larger than there are rows, as most are.
+bool are_dense_and_differ(std::span<const std::int32_t> slots, std::vector<std::uint8_t>& seen) {
+  seen.assign(8 * slots.size(), 0);
+  std::uint8_t repeated = 0;
+  for (const std::int32_t slot : slots) {
+    if (static_cast<std::uint32_t>(slot) >= seen.size()) return false;
+    repeated |= seen[static_cast<std::size_t>(slot)];
+    seen[static_cast<std::size_t>(slot)] = 1;
+  }
+  return repeated == 0;
+}
+
+void check_slots(const Batch& batch, SlotScratch& scratch) {
+  if (are_dense_and_differ(batch.slots, scratch.seen)) return;
+  scratch.rows.reset(batch.slots.size());
   std::int32_t row = 0;
   for (const std::int32_t slot : batch.slots) {
     if (slot < 0) fail(ErrorCode::kInvalidArgument, "slots[", row, "] is ", slot, "; slots must be >= 0");
-    const std::int32_t holder = scratch.find_or_add(0, slot, row);
+    const std::int32_t holder = scratch.rows.find_or_add(0, slot, row);
     if (holder != row) {
       fail(ErrorCode::kInvalidArgument, "slots[", row, "] is ", slot, ", which is also slots[", holder,
            "]; slots must differ");
@@ -159,14 +183,14 @@ void check_batch_shape(const Batch& batch) {
   check_parents(batch);
 }
 
-void check_batch(const Batch& batch, IdCheck ids, IdMap& scratch) {
+void check_batch(const Batch& batch, IdCheck ids, SlotScratch& scratch) {
   check_batch_shape(batch);
   check_slots(batch, scratch);
   if (ids == IdCheck::kAllPages) check_all_ids(batch);
 }
 
 void check_batch(const Batch& batch, IdCheck ids) {
-  IdMap scratch;
+  SlotScratch scratch;
   check_batch(batch, ids, scratch);
 }
 

@@ -1,6 +1,9 @@
 // check_batch for callers that check every step.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "forest/id_map.hpp"
 #include "trunkline/batch.hpp"
 
@@ -9,7 +12,13 @@ namespace trunkline {
 /// The part of check_batch that looks neither at slots nor at page ids. Does not allocate.
 void check_batch_shape(const Batch& batch);
 
-/// As check_batch(batch, ids), with the memory for finding duplicate slots lent by the caller.
-void check_batch(const Batch& batch, IdCheck ids, IdMap& scratch);
+/// Memory for finding duplicate slots.
+struct SlotScratch {
+  std::vector<std::uint8_t> seen;  // by slot, where slots are small
+  IdMap rows;                      // by slot
+};
+
+/// As check_batch(batch, ids), with memory lent by the caller.
+void check_batch(const Batch& batch, IdCheck ids, SlotScratch& scratch);
 
 }  // namespace trunkline

@@ -6,14 +6,13 @@
 #include "forest/batch_check.hpp"
 #include "forest/forest_order.hpp"
 #include "forest/forest_requests.hpp"
-#include "forest/id_map.hpp"
 #include "forest/radix_builder.hpp"
 #include "trunkline/forest.hpp"
 
 namespace trunkline {
 
 struct ForestBuilder::State {
-  IdMap slots;
+  SlotScratch slots;
   RadixBuilder radix;
   ForestOrder order;
   Forest forest;

@@ -1,6 +1,7 @@
 // From nodes in any order to a Forest in pre-order.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,23 +28,22 @@ class ForestOrder {
   void emit(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node, Forest& forest);
 
  private:
-  struct Links {
-    std::int32_t first_child = -1;
-    std::int32_t next_sibling = -1;
-    std::int32_t first_row = -1;  // of the rows that end in the node
-    std::int32_t index = -1;      // in Forest::nodes
+  /// How much of the result is a node's, counted first; once it is laid out, where the next goes that is found in it.
+  struct Place {
+    std::int32_t nodes = 0;  // of its subtree; then where in Forest::nodes its next child goes
+    std::int32_t rows = 0;   // that end in it or below; then where in Forest::order those of its next child go
+    std::int32_t ends = 0;   // rows that end in it; then where in Forest::order the next of them goes
+    std::int32_t index = 0;  // in Forest::nodes, once it is laid out
   };
+  /// Of a node, or of all at -1, above the roots: so that roots are no special case.
+  Place& place(std::int32_t node) { return places_[static_cast<std::size_t>(node + 1)]; }
 
-  void link(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node);
-  void open(std::span<const LooseNode> nodes, std::int32_t node, Forest& forest);
-  void close(std::int32_t node, Forest& forest) const;
+  void count(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node);
+  void lay_out_nodes(std::span<const LooseNode> nodes, Forest& forest);
+  void lay_out_rows(std::span<const std::int32_t> end_node, Forest& forest);
 
-  std::vector<Links> links_;            // beside the given nodes
-  std::vector<std::int32_t> next_row_;  // [B] the next row that ends in the same node
-  std::int32_t first_root_ = -1;
-  std::size_t linked_ = 0;    // nodes that rows end in or below
-  std::int32_t opened_ = 0;   // of these, laid out so far
-  std::int32_t ordered_ = 0;  // rows laid out so far
+  std::vector<Place> places_;
+  std::vector<std::int32_t> found_;  // nodes with members; each after all below it
 };
 
 }  // namespace trunkline

@@ -28,6 +28,13 @@ bool is_common_block(const Id* a, const Id* b, const NullId<Id>& null) {
   return nulls == 0;
 }
 
+/// Whether the first `count` ids, at least one, are equal in both runs. Runs that differ mostly do in the last.
+template <class Id>
+bool are_equal(const Id* a, const Id* b, std::int32_t count) {
+  const auto size = static_cast<std::size_t>(count);
+  return a[size - 1] == b[size - 1] && std::memcmp(a, b, size * sizeof(Id)) == 0;
+}
+
 /// How many of the first `count` ids are equal in both runs and are not `null_page`.
 template <class Id>
 std::int32_t common_pages(const Id* a, const Id* b, std::int32_t count, std::int64_t null_page) {

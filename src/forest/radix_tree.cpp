@@ -217,7 +217,8 @@ void RadixTree::emit(const SlotRows& rows, std::span<const std::int32_t> slots, 
   loose_.resize(nodes_.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& from = nodes_[i];
-    loose_[i] = {from.parent, from.begin, from.members == 1 ? rows.length(from.slot) : from.end, kNone};
+    const std::int32_t grown = rows.length(from.slot);  // read always: which nodes grow is hard to predict
+    loose_[i] = {from.parent, from.begin, from.members == 1 ? grown : from.end, kNone};
   }
   row_ends_.resize(slots.size());
   for (std::size_t row = 0; row < slots.size(); ++row) {

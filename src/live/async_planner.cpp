@@ -114,6 +114,7 @@ bool AsyncPlanner::submit(LiveBatch& batch) {
   job.reason = reason;
   job.origin = origin_of(live);
   job.forest = batch.forest();
+  job.lengths = live.lengths;
   state.asked_sharing = live.sharing;
   state.worker.submit();
   return true;

@@ -24,7 +24,8 @@ struct LivePlanner::State {
   AttentionShape shape;
   LivePlanOptions options;
   PlanBalance balance;
-  bool balance_stale = false;  // an edited plan is weighed when it is kept
+  // The balance reads a plan at the first step that may keep it: where events come at every step, none does.
+  enum class Unread { kNone, kNew, kEdited } unread = Unread::kNone;
   PlanEditor editor;
   Plan edited[2];              // one is edited into the other
   std::int64_t changes = 0;    // requests that edits have taken out or added since the last plan was made
@@ -40,8 +41,9 @@ PlanSource LivePlanner::State::judge(const LiveBatchState& batch) {
   if (plan == nullptr) return PlanSource::kMembership;
   if (origin.sharing != batch.sharing) return edit(batch) ? PlanSource::kEdited : PlanSource::kMembership;
   if (!is_valid(batch, *plan, origin)) return PlanSource::kTruncated;
-  if (balance_stale) balance.reset_edited(*plan, batch.lengths);
-  balance_stale = false;
+  if (unread == Unread::kEdited) balance.expect_edited(batch.lengths);
+  if (unread != Unread::kNone) balance.read(*plan);
+  unread = Unread::kNone;
   return balance.outgrown(batch.lengths, options.growth_limit) ? PlanSource::kGrowth : PlanSource::kKept;
 }
 
@@ -54,7 +56,7 @@ bool LivePlanner::State::edit(const LiveBatchState& batch) {
   changes += editor.changes();
   plan = &result;
   origin = origin_of(batch);
-  balance_stale = true;
+  unread = Unread::kEdited;
   return true;
 }
 
@@ -65,8 +67,8 @@ void LivePlanner::State::make(LiveBatch& batch) {
   origin = origin_of(state_of(batch));
   changes = 0;
   made_for = batch.rows();
-  balance.reset(*plan, forest);
-  balance_stale = false;
+  balance.expect(forest, state_of(batch).lengths);
+  unread = Unread::kNew;
 }
 
 LivePlanner::LivePlanner(MachineProfile profile, const AttentionShape& shape, const LivePlanOptions& options) {

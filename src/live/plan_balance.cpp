@@ -12,19 +12,11 @@ std::size_t at(std::int32_t index) {
 
 }  // namespace
 
-void PlanBalance::reset(const Plan& plan, const Forest& forest) {
-  std::int32_t slots = 0;
-  for (const ForestRequest& request : forest.requests) slots = std::max(slots, request.slot + 1);
-  planned_.resize(std::max(planned_.size(), at(slots)));
-  for (const ForestRequest& request : forest.requests) planned_[at(request.slot)] = request.kv_len;
-  hot_tokens_ = 0;
-  for (const ForestNode& node : forest.nodes) hot_tokens_ += node.requests.size() > 1 ? node.tokens() : 0;
-  load(plan);
-}
-
-void PlanBalance::reset_edited(const Plan& plan, std::span<const std::int32_t> lengths) {
+void PlanBalance::expect(const Forest& forest, std::span<const std::int32_t> lengths) {
   planned_.assign(lengths.begin(), lengths.end());
-  load(plan);
+  std::int64_t hot = 0;
+  for (const ForestNode& node : forest.nodes) hot += node.tokens() * std::int64_t{node.requests.size() > 1};
+  hot_tokens_ = hot;
 }
 
 /// An item's load, and its tails.
@@ -53,7 +45,7 @@ inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
   return load;
 }
 
-void PlanBalance::load(const Plan& plan) {
+void PlanBalance::read(const Plan& plan) {
   costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), hot_tokens_);
   distinct_tokens_ = plan.statistics.kv_tokens_distinct;
   read_tokens_ = plan.statistics.kv_tokens_read;

@@ -21,10 +21,12 @@ class PlanBalance {
   /// \param profile outlives the balance
   explicit PlanBalance(const MachineProfile& profile) : profile_(&profile) {}
 
-  /// A new plan, made for this forest. Both may go away before the next call.
-  void reset(const Plan& plan, const Forest& forest);
-  /// The plan was edited, at these lengths.
-  void reset_edited(const Plan& plan, std::span<const std::int32_t> lengths);
+  /// A new plan was made for this forest, which may go away. \param lengths of its requests, by slot
+  void expect(const Forest& forest, std::span<const std::int32_t> lengths);
+  /// The plan was edited, at these lengths by slot.
+  void expect_edited(std::span<const std::int32_t> lengths) { planned_.assign(lengths.begin(), lengths.end()); }
+  /// Reads the plan that was expected, before outgrown(). A plan that no step keeps need not be read.
+  void read(const Plan& plan);
   /// Whether the longest worker has grown past `limit` times the mean, or where that was more when the plan was new,
   /// past `limit` times of that.
   /// \param lengths live, by slot; of the plan's slots
@@ -39,7 +41,6 @@ class PlanBalance {
     bool both_halves = false;
   };
 
-  void load(const Plan& plan);
   TaskLoad load_item(const Plan& plan, std::int32_t index);
   void weigh(std::span<const std::int32_t> lengths);
   std::int32_t harmless_growth(double limit) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 
 #include "plan/cut_choice.hpp"
 #include "plan/plan_checks.hpp"
@@ -80,21 +81,26 @@ void PlanEditor::copy_queries(const Plan& plan, Plan& result) {
 
 /// Numbers what is left of the partials, query by query.
 void PlanEditor::copy_merges(const Plan& plan, Plan& result) {
-  result.merge_queries.clear();
-  result.merge_begin.assign(1, 0);
-  result.merge_slots.clear();
-  result.partials = 0;
+  result.merge_queries.resize(plan.merge_queries.size());
+  result.merge_begin.resize(plan.merge_queries.size() + 1);
+  result.merge_begin[0] = 0;
   new_partial_.resize(at(plan.partials));
+  std::int32_t partials = 0;
+  std::size_t merges = 0;
   for (std::size_t i = 0; i < plan.merge_queries.size(); ++i) {
     const std::int32_t query = new_query_[at(plan.merge_queries[i])];
     if (query == kGone) continue;
     for (std::int32_t j = plan.merge_begin[i]; j < plan.merge_begin[i + 1]; ++j) {
-      new_partial_[at(plan.merge_slots[at(j)])] = result.partials;
-      result.merge_slots.push_back(result.partials++);
+      new_partial_[at(plan.merge_slots[at(j)])] = partials++;
     }
-    result.merge_queries.push_back(query);
-    result.merge_begin.push_back(result.partials);
+    result.merge_queries[merges++] = query;
+    result.merge_begin[merges] = partials;
   }
+  result.merge_queries.resize(merges);
+  result.merge_begin.resize(merges + 1);
+  result.merge_slots.resize(at(partials));
+  std::iota(result.merge_slots.begin(), result.merge_slots.end(), 0);
+  result.partials = partials;
 }
 
 /// Lists get their old lengths first, and are cut to what is left of them.

@@ -46,7 +46,8 @@ void PlanWorker::make(const PlanJob& job, MadePlan& made) {
   made.error.reset();
   try {
     made.plan = planner_.plan(job.forest, shape_, options_);
-    made.balance.reset(made.plan, job.forest);
+    made.balance.expect(job.forest, job.lengths);
+    made.balance.read(made.plan);
   } catch (const Error& error) {
     made.error = error;
   } catch (const std::exception& error) {

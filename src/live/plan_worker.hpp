@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "live/kept_plan.hpp"
 #include "live/latest_value.hpp"
@@ -21,6 +22,7 @@ struct PlanJob {
   PlanSource reason = PlanSource::kMembership;
   PlanOrigin origin;
   Forest forest;
+  std::vector<std::int32_t> lengths;  // by slot
 };
 
 /// A plan, and all that its keeper needs to know.

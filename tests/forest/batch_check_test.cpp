@@ -146,6 +146,10 @@ TEST(CheckBatch, RefusesBadSlots) {
   expect_refused(example, kInvalid, "slots[2] is -1; slots must be >= 0");
   example.slots[2] = 7;
   expect_refused(example, kInvalid, "slots[2] is 7, which is also slots[0]; slots must differ");
+  example.slots = {2'000'000'000, 5, 2'000'000'000};
+  expect_refused(example, kInvalid, "slots[2] is 2000000000, which is also slots[0]; slots must differ");
+  example.slots[2] = 1'999'999'999;
+  EXPECT_NO_THROW(check_batch(example.view(), IdCheck::kNone));
 }
 
 TEST(CheckBatch, ChecksUsedIdsWhenAsked) {

@@ -126,6 +126,14 @@ TEST(ForestExamples, ChildrenComeInTheOrderOfTheirFirstRow) {
                           ElementsAre(0, 1, 2), ElementsAre(0, 1, 2), ElementsAre(-1, 0, 1)));
 }
 
+TEST(ForestExamples, PagesMayEndPastWhatALengthCanBe) {
+  // All end inside the second page, which would end at 2^31; no third page is read.
+  constexpr std::int32_t kPage = 1 << 30;
+  const Forest forest = forest_of({{1, 2, 4}, {1, 2, 5}, {1, 2, 6}}, {kPage + 10, kPage + 20, kPage + 30}, kPage);
+  EXPECT_THAT(outline(forest), ElementsAre(ElementsAre(-1, 0, kPage + 10), ElementsAre(0, kPage + 10, kPage + 20),
+                                           ElementsAre(1, kPage + 20, kPage + 30)));
+}
+
 TEST(ForestExamples, LongRunsDifferAtAnyPlace) {
   // Comparison works in blocks; each length and each place of the first difference must be found.
   constexpr std::int32_t kPages = 150;
