@@ -127,11 +127,13 @@ TEST(ForestExamples, ChildrenComeInTheOrderOfTheirFirstRow) {
 }
 
 TEST(ForestExamples, PagesMayEndPastWhatALengthCanBe) {
-  // All end inside the second page, which would end at 2^31; no third page is read.
+  // All but the third end inside the second page, which would end at 2^31; no third page is read. The last comes after
+  // a stranger, so that it is looked for from the root.
   constexpr std::int32_t kPage = 1 << 30;
-  const Forest forest = forest_of({{1, 2, 4}, {1, 2, 5}, {1, 2, 6}}, {kPage + 10, kPage + 20, kPage + 30}, kPage);
+  const Forest forest =
+      forest_of({{1, 2, 4}, {1, 2, 5}, {9}, {1, 2, 6}}, {kPage + 10, kPage + 20, 1, kPage + 30}, kPage);
   EXPECT_THAT(outline(forest), ElementsAre(ElementsAre(-1, 0, kPage + 10), ElementsAre(0, kPage + 10, kPage + 20),
-                                           ElementsAre(1, kPage + 20, kPage + 30)));
+                                           ElementsAre(1, kPage + 20, kPage + 30), ElementsAre(-1, 0, 1)));
 }
 
 TEST(ForestExamples, LongRunsDifferAtAnyPlace) {
