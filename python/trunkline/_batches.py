@@ -130,7 +130,7 @@ class HostBatch:
         self._keep += [starts, parents, places, ages, self.indptr, self.row_map]
 
     def _pages_used(self) -> int:
-        """One more than the largest id in use; ids below 0 are refused. For callers that do not say how many there are."""
+        """One more than the largest id in use; ids below 0 are refused."""
         batch, page_size = self.batch, self.page_size
         batch.num_pages = 2**31 - 1
         check(c.trunkline_check_batch(self.address, _abi.CHECK_ALL_IDS))

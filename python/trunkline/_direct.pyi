@@ -1,8 +1,6 @@
 from collections.abc import Callable
 from typing import Any
 
-__file__: str
-
 def configure(
     describe: Callable[[Any, str], tuple[Any, ...]],
     current_stream: Callable[[Any, int], int],

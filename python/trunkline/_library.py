@@ -28,7 +28,7 @@ _ERRORS: dict[int, type[errors.Error]] = {
 
 def _load() -> ctypes.CDLL:
     # Beside the extension module, which loads the same file.
-    library = ctypes.CDLL(str(Path(_direct.__file__).with_name("libtrunkline.so.0")))
+    library = ctypes.CDLL(str(Path(str(_direct.__file__)).with_name("libtrunkline.so.0")))
     for name, (result, arguments) in _abi.FUNCTIONS.items():
         function = getattr(library, name)
         function.restype = result

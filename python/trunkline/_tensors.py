@@ -92,7 +92,7 @@ def device_of(device: object) -> tuple[int, int]:
 
 
 def describe(tensor: Tensor, name: str) -> tuple[Any, ...]:
-    """For objects whose DLPack is missing or refuses (numpy's bfloat16, read-only arrays of numpy 1): their interfaces."""
+    """For objects whose DLPack is missing or refuses (numpy's bfloat16, read-only arrays of numpy 1)."""
     interface = getattr(tensor, "__cuda_array_interface__", None)
     device = _abi.CUDA if interface is not None else _abi.CPU
     if interface is None:

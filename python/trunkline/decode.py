@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _abi, _direct, errors
 from ._batches import DeviceBatch, DeviceTables, HostBatch, copied_tables, live_tables
@@ -14,6 +14,9 @@ from .live import LiveBatch, LivePlans
 from .machine import Profile, Workers, choice, shape_struct, shape_text
 from .plans import Explanation, Forest, Plan, Planner, PlanOptions
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 LAYOUTS = {"NHD": 0, "HND": 1}
 LSE_BASES = {"natural": 0, "two": 1}
 
@@ -21,6 +24,21 @@ LSE_BASES = {"natural": 0, "two": 1}
 def _on_host(indices: Indices) -> Indices:
     """Of a torch tensor on a GPU, a copy: waits for the GPU."""
     return indices.cpu() if getattr(indices, "is_cuda", False) else indices
+
+
+class Step(TypedDict, total=False):
+    """What all forms of page tables take beside them: see DecodeAttention.plan."""
+
+    query_start_loc: Indices | None
+    query_parents: Indices | None
+    num_pages: int | None
+    null_page: int | None
+    check_ids: bool
+    forest: Forest | None
+    slots: Indices | None
+    generations: Indices | None
+    device_tables: DeviceTables | None
+    stream: int | None
 
 
 class DecodeAttention:
@@ -35,13 +53,16 @@ class DecodeAttention:
     kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d].
     lse_base: "natural" or "two" (FlashInfer's), of the logarithm in log-sum-exps.
     policy, options: how plans are made; `options`, a PlanOptions, has the policy, too.
-    profile: the machine to plan for; by default typical figures of this one. On the CPU, Profile.measure_cpu knows better.
+    profile: the machine to plan for; by default typical figures of this one. On the CPU, Profile.measure_cpu knows
+    better.
     workers: CPU threads; by default all cores, shared by all objects that do not bring their own.
-    workspace: memory on the device, of any dtype; by default our own, which grows. workspace_bytes() tells what it takes.
-    use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them. The most
-    query tokens of a step must be given as max_queries.
+    workspace: memory on the device, of any dtype; by default our own, which grows. workspace_bytes() tells what it
+    takes.
+    use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them. The
+    most query tokens of a step must be given as max_queries.
     async_planning: plan_live takes plans that a thread has made since `submit`.
-    kernels: on a GPU "auto", "portable" or "hopper". check_pages: on a GPU, each plan checks all page ids, and waits for it.
+    kernels: on a GPU "auto", "portable" or "hopper". check_pages: on a GPU, each plan checks all page ids, and waits
+    for it.
 
     >>> import numpy as np, trunkline
     >>> attention = trunkline.DecodeAttention(8, 2, 64, page_size=16, dtype="float32")
@@ -134,29 +155,37 @@ class DecodeAttention:
     ) -> None:
         """Finds what the step's requests share, plans who reads what together, and fits the plan to the tables.
 
-        page_table [B, W] of int32 or int64: row r's token t is in page page_table[r, t // P]. Entries past a row's length
-        are never read. kv_lens [B]: tokens in the cache, this step's included; 0 is an empty request.
+        page_table [B, W] of int32 or int64: row r's token t is in page page_table[r, t // P]. Entries past a row's
+        length are never read. kv_lens [B]: tokens in the cache, this step's included; 0 is an empty request.
 
-        query_start_loc [B + 1]: prefix sums of query tokens, for steps with several a request (chunks, drafts), T in all;
-        by default one each. The i-th of a request's n is at position kv_len - n + i and sees no later one.
-        query_parents [T]: token trees; for each query token the index, among its request's, of the one before it, -1 for
-        the root, which is token 0.
+        query_start_loc [B + 1]: prefix sums of query tokens, for steps with several a request (chunks, drafts), T in
+        all; by default one each. The i-th of a request's n is at position kv_len - n + i and sees no later one.
+        query_parents [T]: token trees; for each query token the index, among its request's, of the one before it, -1
+        for the root, which is token 0.
 
         num_pages: of the cache. Given, ids are trusted unless check_ids; else the largest id in use is looked up.
         null_page: an id that stands for "no page" and is never shared.
         forest: what is shared, where it is known better than from page ids (Forest.from_tree).
 
         Tables are read on the host, in place: numpy arrays, torch CPU tensors, lists. They stay in use until the next
-        plan. On a GPU, device_tables has the same there; without it they are copied (by torch). Tables that are only on the
-        GPU are copied to the host, which waits for it. stream: a cudaStream_t; by default torch's current one.
+        plan. On a GPU, device_tables has the same there; without it they are copied (by torch). Tables that are only
+        on the GPU are copied to the host, which waits for it. stream: a cudaStream_t; by default torch's current one.
         """
         self._enter()
         try:
             self._batch.dense(_on_host(page_table), _on_host(kv_lens))
             self._finish(
-                query_start_loc, query_parents, num_pages, null_page, check_ids, forest, slots, generations,
-                device_tables, stream,
-            )  # fmt: skip
+                query_start_loc=query_start_loc,
+                query_parents=query_parents,
+                num_pages=num_pages,
+                null_page=null_page,
+                check_ids=check_ids,
+                forest=forest,
+                slots=slots,
+                generations=generations,
+                device_tables=device_tables,
+                stream=stream,
+            )
         finally:
             self._lock.release()
 
@@ -165,27 +194,14 @@ class DecodeAttention:
         indptr: Indices,
         indices: Indices,
         last_page_len: Indices,
-        *,
-        query_start_loc: Indices | None = None,
-        query_parents: Indices | None = None,
-        num_pages: int | None = None,
-        null_page: int | None = None,
-        check_ids: bool = False,
-        forest: Forest | None = None,
-        slots: Indices | None = None,
-        generations: Indices | None = None,
-        device_tables: DeviceTables | None = None,
-        stream: int | None = None,
+        **step: Unpack[Step],
     ) -> None:
-        """As `plan`, from FlashInfer's form: row r's pages are indices[indptr[r]:indptr[r + 1]], and the last of them holds
-        last_page_len[r] tokens, 1 to P; a row without pages is empty."""
+        """As `plan`, from FlashInfer's form: row r's pages are indices[indptr[r]:indptr[r + 1]],
+        and the last of them holds last_page_len[r] tokens, 1 to P; a row without pages is empty."""
         self._enter()
         try:
             self._batch.csr(_on_host(indptr), _on_host(indices), _on_host(last_page_len))
-            self._finish(
-                query_start_loc, query_parents, num_pages, null_page, check_ids, forest, slots, generations,
-                device_tables, stream,
-            )  # fmt: skip
+            self._finish(**step)
         finally:
             self._lock.release()
 
@@ -194,34 +210,23 @@ class DecodeAttention:
         req_to_token: Indices,
         req_pool_indices: Indices,
         kv_lens: Indices,
-        *,
-        query_start_loc: Indices | None = None,
-        query_parents: Indices | None = None,
-        num_pages: int | None = None,
-        null_page: int | None = None,
-        check_ids: bool = False,
-        forest: Forest | None = None,
-        slots: Indices | None = None,
-        generations: Indices | None = None,
-        device_tables: DeviceTables | None = None,
-        stream: int | None = None,
+        **step: Unpack[Step],
     ) -> None:
-        """As `plan`, from SGLang's form, page_size 1: row r's token t is in place req_to_token[req_pool_indices[r], t]."""
+        """As `plan`, from SGLang's form, page_size 1: row r's token t is in place
+        req_to_token[req_pool_indices[r], t]."""
         self._enter()
         try:
             self._batch.token_level(_on_host(req_to_token), _on_host(req_pool_indices), _on_host(kv_lens))
-            self._finish(
-                query_start_loc, query_parents, num_pages, null_page, check_ids, forest, slots, generations,
-                device_tables, stream,
-            )  # fmt: skip
+            self._finish(**step)
         finally:
             self._lock.release()
 
     def plan_live(
         self, live: LiveBatch, *, device_tables: DeviceTables | None = None, stream: int | None = None
     ) -> str:
-        """Plans for a live batch as it is, keeping the last plan while that is good. Says where the plan is from: "kept",
-        "membership", "truncated", "growth", "edited"; with async_planning also "flat": the new one is late.
+        """Plans for a live batch as it is, keeping the last plan while that is good. Says where the plan is
+        from: "kept", "membership", "truncated", "growth", "edited"; with async_planning also "flat": the new
+        one is late.
 
         The batch must not be edited until the step's runs are done.
         """
@@ -237,8 +242,8 @@ class DecodeAttention:
             self._lock.release()
 
     def submit(self, live: LiveBatch) -> bool:
-        """With async_planning: has the next plan made by a thread, once the next step's events are known. False when the
-        plan that there is will do. Never waits."""
+        """With async_planning: has the next plan made by a thread, once the next step's events are known. False
+        when the plan that there is will do. Never waits."""
         self._enter()
         try:
             if not self._asynchronous:
@@ -257,8 +262,8 @@ class DecodeAttention:
         return self._live[1].counts if self._live else {}
 
     def resolve(self, stream: int | None = None) -> None:
-        """On a GPU: fits the plan again to what the device tables hold by now, without reading anything on the host: after
-        tokens were appended and nothing else has changed. May be captured in a graph."""
+        """On a GPU: fits the plan again to what the device tables hold by now, without reading anything on the host:
+        after tokens were appended and nothing else has changed. May be captured in a graph."""
         self._enter()
         try:
             if not isinstance(self._executor, CudaExecutor) or self._device_batch is None:
@@ -283,9 +288,9 @@ class DecodeAttention:
         """Attention of one layer for the planned step.
 
         q [T, Hq, d]; kv: a pair (k, v) of [pages, P, Hkv, d] (NHD) or [pages, Hkv, P, d] (HND), or both packed as
-        [pages, 2, ..]. The last dimension has stride 1, all others any. out [T, Hq, d], float16, bfloat16 or float32, by
-        default new and like q; 0 for an empty request. lse [T, Hq] of float32: log-sum-exps of the scaled logits, -inf for
-        an empty request; given, or made by return_lse. scale multiplies the logits; 0: 1 / sqrt(d).
+        [pages, 2, ..]. The last dimension has stride 1, all others any. out [T, Hq, d], float16, bfloat16 or float32,
+        by default new and like q; 0 for an empty request. lse [T, Hq] of float32: log-sum-exps of the scaled logits,
+        -inf for an empty request; given, or made by return_lse. scale multiplies the logits; 0: 1 / sqrt(d).
 
         Returns out, or (out, lse) with return_lse. On a GPU it launches on torch's current stream, or on `stream`.
         """
@@ -398,16 +403,17 @@ class DecodeAttention:
 
     def _finish(
         self,
-        query_start_loc: Indices | None,
-        query_parents: Indices | None,
-        num_pages: int | None,
-        null_page: int | None,
-        check_ids: bool,
-        forest: Forest | None,
-        slots: Indices | None,
-        generations: Indices | None,
-        device_tables: DeviceTables | None,
-        stream: int | None,
+        *,
+        query_start_loc: Indices | None = None,
+        query_parents: Indices | None = None,
+        num_pages: int | None = None,
+        null_page: int | None = None,
+        check_ids: bool = False,
+        forest: Forest | None = None,
+        slots: Indices | None = None,
+        generations: Indices | None = None,
+        device_tables: DeviceTables | None = None,
+        stream: int | None = None,
     ) -> None:
         batch = self._batch
         self._forget()
@@ -445,16 +451,16 @@ class DecodeAttention:
         if tables is None:
             if self._use_graph:
                 raise errors.InvalidArgumentError(
-                    "device_tables is missing; expected with use_cuda_graph, as captured runs read tables where they were"
+                    "device_tables is missing; expected with use_cuda_graph, whose runs read tables where they were"
                 )
             tables = (live_tables if live else copied_tables)(batch, executor.device_index)
         on_device = DeviceBatch(tables, batch, executor.device_index)
-        if self._use_graph and self._device_batch is not None:
-            if on_device.addresses != self._device_batch.addresses:
-                raise errors.InvalidArgumentError(
-                    "device_tables are elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
-                    "written anew"
-                )
+        former_tables = self._device_batch
+        if self._use_graph and former_tables is not None and on_device.addresses != former_tables.addresses:
+            raise errors.InvalidArgumentError(
+                "device_tables are elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
+                "written anew"
+            )
         at = executor.stream(stream)
         former = workspace.address
         if workspace.reserve(executor.workspace_bytes(plan, batch.queries)) and former:
@@ -527,8 +533,8 @@ def decode_attention(
     """Attention of a decode step in one call: plans and runs. To run many layers by one plan, use DecodeAttention.
 
     q [T, Hq, d], T = B unless query_start_loc says otherwise; k_cache, v_cache [pages, P, Hkv, d] (NHD) or
-    [pages, Hkv, P, d] (HND), float16, bfloat16, on the CPU also float32, all on one device; page_table [B, W], kv_lens [B]:
-    row r's token t is in page page_table[r, t // P]. Page ids are checked. The other arguments are those of
+    [pages, Hkv, P, d] (HND), float16, bfloat16, on the CPU also float32, all on one device; page_table [B, W], kv_lens
+    [B]: row r's token t is in page page_table[r, t // P]. Page ids are checked. The other arguments are those of
     DecodeAttention.plan and run. Returns out [T, Hq, d], or (out, lse [T, Hq]) with return_lse.
 
     Calls take turns. Requests that begin with the same pages read them once:
@@ -600,8 +606,8 @@ def explain(
     query_parents: Indices | None = None,
     title: str = "Decode step",
 ) -> Explanation:
-    """What a step shares and what plans make of it, without running anything. Its text has the figures; in a notebook it
-    shows the page that `trunkline plan --html` writes.
+    """What a step shares and what plans make of it, without running anything. Its text has the figures; in a notebook
+    it shows the page that `trunkline plan --html` writes.
 
     profile: the machine; with device="cuda" and, say, Profile.named("h200-sxm") no GPU need be there.
 

@@ -1,4 +1,4 @@
-"""What is raised. Every exception is a :class:`Error` and one of Python's own, and names argument, found and expected."""
+"""What is raised: always an Error and one of Python's own exceptions, naming argument, found and expected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class Error(Exception):
 
 
 class InvalidArgumentError(Error, ValueError):
-    """A value that can never be right: a shape, a length, an id outside the pool, a dtype that differs from the plan's."""
+    """A value that can never be right: a shape, a length, an id outside the pool, a dtype other than the plan's."""
 
 
 class ArgumentTypeError(Error, TypeError):

@@ -36,7 +36,8 @@ def _id(request: Request) -> _abi.Request:
 class LiveBatch:
     """The host's mirror of page tables and lengths, and the forest of what it holds; events edit both.
 
-    page_size: tokens of a page; num_pages: of the pool, page ids being in [0, num_pages); null_page: an id for "no page";
+    page_size: tokens of a page; num_pages: of the pool, page ids being in [0, num_pages); null_page: an id for "no
+    page";
     expected_requests, expected_pages: room that is taken at once, requests and pages of one.
 
     A refused event changes nothing. StaleError for a request that has left.
@@ -76,7 +77,7 @@ class LiveBatch:
     def advance(self, kv_lens: Indices, new_pages: Any = None) -> None:
         """One step of the whole batch: the new length of each row, none shorter than before.
 
-        new_pages: just the pages that growth takes; a dict {row: [page ids]}, or a pair (indptr [B + 1], ids) as arrays;
+        new_pages: just the pages that growth takes; a dict {row: [page ids]}, or a pair (indptr [B + 1], ids);
         None when no row needs one.
         """
         lengths = host_ints(kv_lens, "kv_lens")
@@ -97,15 +98,15 @@ class LiveBatch:
         pages = host_ints(new_pages[1], "new_pages[1]", int32=False)
         if indptr.shape[0] != rows + 1 or int(indptr.numpy()[-1]) > pages.shape[0]:
             raise errors.InvalidArgumentError(
-                f"new_pages has {indptr.shape[0]} starts and {pages.shape[0]} ids; expected: {rows + 1} starts, the last "
-                "being the number of ids"
+                f"new_pages has {indptr.shape[0]} starts and {pages.shape[0]} ids; expected: {rows + 1} starts, "
+                "the last being the number of ids"
             )
         given = new(_abi.NewPages, indptr=indptr.address, ids=pages.address, id_dtype=pages.dtype)
         check(c.trunkline_live_batch_advance(self._handle.value, lengths.address, rows, ctypes.byref(given)))
 
     def join(self, kv_len: int, pages: Indices, *, queries: int = 1, query_parents: Indices | None = None) -> Request:
-        """A request in the last row. kv_len: tokens in the cache, those of the next step's queries included; pages: exactly
-        ceil(kv_len / page_size); queries: query tokens of each step; query_parents [queries]: a draft tree."""
+        """A request in the last row. kv_len: tokens in the cache, those of the next step's queries included; pages:
+        exactly ceil(kv_len / page_size); queries: query tokens of each step; query_parents [queries]: a draft tree."""
         ids = host_ints(pages, "pages", int32=False)
         parents = None if query_parents is None else host_ints(query_parents, "query_parents")
         if parents is not None and parents.shape[0] != queries:
@@ -168,8 +169,10 @@ class LiveBatch:
         """Where it is, how long, and its pages."""
         info = new(_abi.RequestInfo)
         check(c.trunkline_live_batch_get_request(self._handle.value, _id(request), ctypes.byref(info)))
-        pages = (ctypes.c_int32 * info.page_count).from_address(info.pages) if info.page_count and info.pages else []
-        return RequestInfo(info.row, info.kv_len, info.shared_tokens, list(pages))
+        pages: list[int] = []
+        if info.page_count and info.pages:
+            pages += (ctypes.c_int32 * info.page_count).from_address(info.pages)
+        return RequestInfo(info.row, info.kv_len, info.shared_tokens, pages)
 
     def _forest(self) -> int:
         forest = ctypes.c_void_p()

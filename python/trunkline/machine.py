@@ -121,8 +121,8 @@ def _plain(struct: ctypes.Structure) -> dict[str, Any]:
 
 
 class Workers:
-    """A team of CPU threads, the caller's being one. Objects that share one run one at a time; give each of your threads
-    its own to run at once.
+    """A team of CPU threads, the caller's being one. Objects that share one run one at a time; to run at
+    once, give each of your threads its own.
 
     threads: 0 for every core that this process may use.
     """

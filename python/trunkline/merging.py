@@ -28,12 +28,13 @@ def merge_states(
 ) -> tuple[Any, Any]:
     """Row n merges states slots[begin[n]] to slots[begin[n + 1] - 1], in this order.
 
-    states [S, Hq, d], float16, bfloat16 or float32; lse [S, Hq] of float32; begin [N + 1] from 0; slots [begin[N]], None:
-    0, 1, 2, .. Returns (out [N, Hq, d], lse [N, Hq]); rows without states get 0 and -inf. On a GPU begin and slots are
-    int32 tensors there, and are not checked.
+    states [S, Hq, d], float16, bfloat16 or float32; lse [S, Hq] of float32; begin [N + 1] from 0; slots [begin[N]],
+    None: 0, 1, 2, .. Returns (out [N, Hq, d], lse [N, Hq]); rows without states get 0 and -inf. On a GPU begin and
+    slots are int32 tensors there, and are not checked.
 
     >>> import numpy as np, trunkline
-    >>> out, lse = trunkline.merge_states(np.eye(2, 64, dtype=np.float32)[:, None], np.zeros((2, 1), np.float32), [0, 2])
+    >>> states = np.eye(2, 64, dtype=np.float32)[:, None]
+    >>> out, lse = trunkline.merge_states(states, np.zeros((2, 1), np.float32), [0, 2])
     >>> out[0, 0, :3], round(float(lse[0, 0]), 4)
     (array([0.5, 0.5, 0. ], dtype=float32), 0.6931)
     """
@@ -102,7 +103,7 @@ def _list(values: Indices, name: str, beside: Any, keep: list[object]) -> tuple[
         raise errors.InvalidArgumentError(f"{name} is on {found.place}; expected: {beside.place}, where the states are")
     if found.dtype != _abi.I32 or len(found.shape) != 1 or not found.contiguous:
         raise errors.ArgumentTypeError(
-            f"{name} has dtype {found.dtype_name} and shape {list(found.shape)}; expected: int32, one dimension, no gaps"
+            f"{name} has dtype {found.dtype_name} and shape {list(found.shape)}; expected: int32 [n]"
         )
     keep.append(values)
     return found.address, found.shape[0]

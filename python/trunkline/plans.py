@@ -98,9 +98,9 @@ class Forest:
     def from_tree(cls, parent: Indices, tokens: Indices, end_node: Indices) -> Forest:
         """A search tree given directly; request r has slot r and one query token.
 
-        parent [nodes], -1 for a root; tokens [nodes], after those of the parent; end_node [requests], the node that each
-        request ends in, -1 for an empty one. The caller vouches that page tables agree: at the positions of a node all its
-        members' tables hold the same keys and values.
+        parent [nodes], -1 for a root; tokens [nodes], after those of the parent; end_node [requests], the node that
+        each request ends in, -1 for an empty one. The caller vouches that page tables agree: at the positions of a
+        node all its members' tables hold the same keys and values.
 
         >>> import trunkline
         >>> tree = trunkline.Forest.from_tree(parent=[-1, 0, 0], tokens=[100, 20, 30], end_node=[1, 2])
@@ -174,9 +174,9 @@ class Forest:
 class Statistics:
     """What a plan reads and computes: per layer, all heads together, at the lengths of planning time.
 
-    kv_tokens_total are read by a one-request-at-a-time kernel, kv_tokens_distinct at least by any, kv_tokens_read by this
-    plan; predicted_us is by the cost model and the profile, and no plan is faster than bound_us. fallbacks is 1 when a
-    capacity forced the plan back to `flat`.
+    kv_tokens_total are read by a one-request-at-a-time kernel, kv_tokens_distinct at least by any, kv_tokens_read by
+    this plan; predicted_us is by the cost model and the profile, and no plan is faster than bound_us. fallbacks is 1
+    when a capacity forced the plan back to `flat`.
     """
 
     kv_tokens_total: int
@@ -297,7 +297,7 @@ class Planner:
 
 
 class Explanation:
-    """What a batch shares, and what the plan makes of it. In a notebook, the page that `trunkline plan --html` writes."""
+    """What a batch shares, and what a plan makes of it. In a notebook it shows the page of `trunkline plan --html`."""
 
     def __init__(self, planner: Planner, forest: int, title: str, plan: int | None = None) -> None:
         of = Plan(planner.plan(forest) if plan is None else plan)
