@@ -218,6 +218,36 @@ TEST_F(CLive, APlannerServesOneBatch) {
                  "growth_limit");
 }
 
+// Between bursts an engine has no request; its tensors of no rows may be NULL.
+TEST_F(CLive, AStepWithoutRequests) {
+  CLivePlanner planner;
+  CWorkers workers;
+  CCpu cpu;
+  CForest forest;
+  ASSERT_OK(trunkline_live_planner_create(profile_, &shape_, nullptr, planner.out()));
+  ASSERT_OK(trunkline_workers_create(1, workers.out()));
+  ASSERT_OK(trunkline_cpu_create(workers, nullptr, cpu.out()));
+  ASSERT_OK(trunkline_forest_create(forest.out()));
+  const trunkline_plan* plan = nullptr;
+  ASSERT_OK(trunkline_live_planner_plan(planner, live_, &plan, nullptr));
+  auto batch = c_struct<trunkline_batch>();
+  auto pages = c_struct<trunkline_page_table>();
+  ASSERT_OK(trunkline_live_batch_view(live_, &batch, &pages));
+  EXPECT_EQ(batch.rows, 0);
+  ASSERT_OK(trunkline_forest_build(forest, &batch, TRUNKLINE_CHECK_ALL_IDS));
+  std::size_t bytes = 0;
+  ASSERT_OK(trunkline_cpu_workspace_bytes(cpu, plan, 0, &bytes));
+  AlignedWorkspace workspace(bytes);
+  ASSERT_OK(trunkline_cpu_resolve(cpu, plan, &batch, workspace.bytes().data(), bytes));
+  const std::int64_t q_shape[] = {0, 8, 64};
+  const std::int64_t cache_shape[] = {1000, kPage, 2, 64};
+  auto layer = c_struct<trunkline_attention>();
+  layer.q = layer.out = {nullptr, TRUNKLINE_F32, TRUNKLINE_CPU, 0, 3, q_shape, nullptr};
+  layer.k = layer.v = {nullptr, TRUNKLINE_F32, TRUNKLINE_CPU, 0, 4, cache_shape, nullptr};
+  EXPECT_OK(trunkline_cpu_run(cpu, &layer, workspace.bytes().data(), bytes));
+  EXPECT_OK(trunkline_reference_attention(&shape_, &batch, &layer));
+}
+
 // What a whole step is, with tensors: view, resolve, run, against the reference.
 TEST_F(CLive, StepsRunAsTheReferenceDoes) {
   join({7, 8, 9}, 40);
