@@ -122,6 +122,10 @@ static int set_from_dlpack(const DlTensor* from, const char* name, Tensor* to) {
   to->view.ndim = from->ndim;
   to->view.shape = from->shape;
   to->view.strides = from->strides;
+  // numpy gives strides of 0 where there are no elements.
+  for (int32_t i = 0; i < from->ndim; ++i) {
+    if (from->shape[i] == 0) to->view.strides = NULL;
+  }
   to->code = from->dtype.code;
   to->bits = from->dtype.bits;
   return set_device(from->device.type, from->device.index, name, to);

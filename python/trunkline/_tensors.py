@@ -143,6 +143,10 @@ def host_ints(values: Indices, name: str, ndim: int = 1, *, int32: bool = True) 
     """Zero-copy where the dtype and the strides allow it. int32: 64-bit values are converted, and must fit."""
     if isinstance(values, (list, tuple)):
         values = np.asarray(values, dtype=None if len(values) else np.int32)
+    elif hasattr(values, "__dlpack__"):
+        in_place = _direct.ints(values, ndim, int32)
+        if in_place is not None:
+            return Ints(*in_place, values)
     found = view(values, name)
     if found.device != _abi.CPU:
         raise errors.InvalidArgumentError(
