@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
 work="$PWD/build/python"
+cuda="${TRUNKLINE_CUDA:-OFF}"
 if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
 fi
@@ -14,7 +15,7 @@ mkdir -p "$work"
 rm -rf "$work/wheels" "$work/venv"
 "$python" -m venv "$work/venv"
 "$work/venv/bin/pip" wheel . --quiet --disable-pip-version-check --no-deps --wheel-dir "$work/wheels" \
-  -C cmake.define.TRUNKLINE_CUDA="${TRUNKLINE_CUDA:-OFF}"
+  -C build-dir="build/python/cuda-$cuda" -C cmake.define.TRUNKLINE_CUDA="$cuda"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements-python-tests.txt
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check "$work"/wheels/trunkline-*.whl
 ls -sh "$work"/wheels/*.whl

@@ -58,23 +58,24 @@ static int is_compact(const trunkline_tensor* view) {
   return 1;
 }
 
-// What planning reads each step: (address, dtype, shape) of indices that can be read in place; else None.
+// What planning reads each step: (address, dtype, shape, object) of indices that can be read in place; else None.
 static PyObject* ints(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   (void)self;
-  if (count != 3) {
-    PyErr_SetString(PyExc_TypeError, "ints() takes object, ndim, int32");
+  if (count != 4) {
+    PyErr_SetString(PyExc_TypeError, "ints() takes object, name, ndim, int32");
     return NULL;
   }
-  const long ndim = PyLong_AsLong(arguments[1]);
-  const int int32 = PyObject_IsTrue(arguments[2]);
+  const char* name = PyUnicode_AsUTF8AndSize(arguments[1], NULL);
+  const long ndim = PyLong_AsLong(arguments[2]);
+  const int int32 = PyObject_IsTrue(arguments[3]);
   Tensor tensor = {.owner = NULL};
-  if (PyErr_Occurred() || take_tensor(arguments[0], "indices", &tensor) != 0) return NULL;
+  if (PyErr_Occurred() || take_tensor(arguments[0], name, &tensor) != 0) return NULL;
   const trunkline_tensor* view = &tensor.view;
   const int right_type = view->dtype == TRUNKLINE_I32 || (view->dtype == TRUNKLINE_I64 && !int32);
   PyObject* found = NULL;
   if (view->device == TRUNKLINE_CPU && right_type && view->ndim == ndim && is_compact(view)) {
-    found = Py_BuildValue("(KiN)", (unsigned long long)(uintptr_t)view->data, (int)view->dtype,
-                          sizes_of(view->shape, view->ndim));
+    found = Py_BuildValue("(KiNO)", (unsigned long long)(uintptr_t)view->data, (int)view->dtype,
+                          sizes_of(view->shape, view->ndim), arguments[0]);
   } else {
     found = Py_None;
     Py_INCREF(found);
@@ -99,7 +100,8 @@ static PyObject* configure(PyObject* self, PyObject* arguments) {
 
 static PyMethodDef methods[] = {
     {"configure", configure, METH_VARARGS, "configure(describe, current_stream, raise_status)"},
-    {"ints", (PyCFunction)(void (*)(void))ints, METH_FASTCALL, "ints(object, ndim, int32): indices read in place"},
+    {"ints", (PyCFunction)(void (*)(void))ints, METH_FASTCALL,
+     "ints(object, name, ndim, int32): indices read in place"},
     {"view", view, METH_VARARGS, "view(object, name): what a tensor is, and where"},
     {NULL, NULL, 0, NULL}};
 

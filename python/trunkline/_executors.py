@@ -95,12 +95,20 @@ class CpuExecutor:
         self._bytes = ctypes.c_size_t()
         self._bytes_at = ctypes.addressof(self._bytes)
 
+    def check_shape(self, shape: _abi.Shape) -> None:
+        """UnsupportedError, with reasons, where it cannot be run."""
+        check(c.trunkline_supports(ctypes.byref(shape)))
+
     def workspace_bytes(self, plan: int, queries: int) -> int:
         check(c.trunkline_cpu_workspace_bytes(self._handle.value, plan, queries, self._bytes_at))
         return self._bytes.value
 
     def prepare(self, plan: int, batch: HostBatch, workspace: Workspace) -> None:
         check(c.trunkline_cpu_resolve(self._handle.value, plan, batch.address, workspace.address, workspace.nbytes))
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
 
     def close(self) -> None:
         self._handle.close()
@@ -120,6 +128,10 @@ class CudaExecutor:
         self._handle = Handle("cuda", ctypes.byref(options))
         self.address = self._handle.value
         self._bytes = ctypes.c_size_t()
+
+    def check_shape(self, shape: _abi.Shape) -> None:
+        """UnsupportedError, with reasons, where it cannot be run."""
+        check(c.trunkline_cuda_supports(self._handle.value, ctypes.byref(shape)))
 
     def workspace_bytes(self, plan: int, queries: int) -> int:
         check(c.trunkline_cuda_workspace_bytes(self._handle.value, plan, ctypes.byref(self._bytes)))
@@ -144,6 +156,10 @@ class CudaExecutor:
             return given
         torch = sys.modules.get("torch")
         return int(torch.cuda.current_stream(self.device_index).cuda_stream) if torch is not None else 0
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
 
     def close(self) -> None:
         self._handle.close()

@@ -143,10 +143,9 @@ def host_ints(values: Indices, name: str, ndim: int = 1, *, int32: bool = True) 
     """Zero-copy where the dtype and the strides allow it. int32: 64-bit values are converted, and must fit."""
     if isinstance(values, (list, tuple)):
         values = np.asarray(values, dtype=None if len(values) else np.int32)
-    elif hasattr(values, "__dlpack__"):
-        in_place = _direct.ints(values, ndim, int32)
-        if in_place is not None:
-            return Ints(*in_place, values)
+    in_place = _direct.ints(values, name, ndim, int32)
+    if in_place is not None:
+        return tuple.__new__(Ints, in_place)
     found = view(values, name)
     if found.device != _abi.CPU:
         raise errors.InvalidArgumentError(
@@ -156,8 +155,6 @@ def host_ints(values: Indices, name: str, ndim: int = 1, *, int32: bool = True) 
         raise errors.ArgumentTypeError(f"{name} has dtype {found.dtype_name}; expected: int32 or int64")
     if len(found.shape) != ndim:
         raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {ndim} dimension(s)")
-    if found.contiguous and (found.dtype == _abi.I32 or not int32):
-        return Ints(found.address, found.dtype, found.shape, values)
     array = np.ascontiguousarray(np.asarray(values))
     if int32 and array.dtype != np.int32:
         if array.size and (array.min() < -(2**31) or array.max() >= 2**31):

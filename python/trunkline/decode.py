@@ -116,6 +116,7 @@ class DecodeAttention:
         else:
             self._executor = CpuExecutor(workers)
             profile = profile or Profile.generic_cpu(self._executor.workers.size)
+        self._executor.check_shape(self._shape)
         self._use_graph = use_cuda_graph
         if use_cuda_graph:
             if self._device != _abi.CUDA:
@@ -127,8 +128,7 @@ class DecodeAttention:
         self._batch = HostBatch(page_size)
         self._workspace = Workspace(self._device, index, workspace)
         self._runner = _direct.Runner()
-        self._run = self._runner.run
-        self._plan = 0
+        self._forget()
         self._planned_forest = 0
         self._device_batch: DeviceBatch | None = None
         self._live: tuple[LiveBatch, LivePlans] | None = None
@@ -173,6 +173,7 @@ class DecodeAttention:
         """
         self._enter()
         try:
+            self._forget()
             self._batch.dense(_on_host(page_table), _on_host(kv_lens))
             self._finish(
                 query_start_loc=query_start_loc,
@@ -200,6 +201,7 @@ class DecodeAttention:
         and the last of them holds last_page_len[r] tokens, 1 to P; a row without pages is empty."""
         self._enter()
         try:
+            self._forget()
             self._batch.csr(_on_host(indptr), _on_host(indices), _on_host(last_page_len))
             self._finish(**step)
         finally:
@@ -216,6 +218,7 @@ class DecodeAttention:
         req_to_token[req_pool_indices[r], t]."""
         self._enter()
         try:
+            self._forget()
             self._batch.token_level(_on_host(req_to_token), _on_host(req_pool_indices), _on_host(kv_lens))
             self._finish(**step)
         finally:
@@ -232,6 +235,7 @@ class DecodeAttention:
         """
         self._enter()
         try:
+            self._forget()
             plans = self._plans_of(live)
             plan = plans.take(live)
             self._batch.live(live._handle.value)
@@ -306,6 +310,8 @@ class DecodeAttention:
                     raise errors.InvalidArgumentError(
                         f"kv has {len(kv)} tensors; expected: a pair (k, v), or one packed"
                     )
+                if kv[1] is None:
+                    raise errors.ArgumentTypeError("v is of type NoneType; expected: a tensor")
                 self._run(q, kv[0], kv[1], out, lse, scale, stream)
             else:
                 self._run(q, kv, None, out, lse, scale, stream)
@@ -360,7 +366,6 @@ class DecodeAttention:
                 held.close()
             if self._live is not None:
                 self._live[1].close()
-            self._run = self._closed
         finally:
             self._lock.release()
 
@@ -386,15 +391,14 @@ class DecodeAttention:
             "the DecodeAttention is in use by another thread; use one for each thread, or take turns"
         )
 
-    def _closed(self, *_: object) -> None:
-        raise errors.ClosedError("the DecodeAttention is closed")
-
     def _need_plan(self) -> int:
         if not self._plan:
-            raise errors.WorkspaceError("there is no plan; call plan() once a step")
+            self._no_plan()
         return self._plan
 
     def _no_plan(self, *_: object) -> None:
+        if self._executor.closed:
+            raise errors.ClosedError("the DecodeAttention is closed")
         raise errors.WorkspaceError("there is no plan; call plan() once a step")
 
     def _forget(self) -> None:
@@ -416,7 +420,6 @@ class DecodeAttention:
         stream: int | None = None,
     ) -> None:
         batch = self._batch
-        self._forget()
         batch.rest(num_pages, query_start_loc, query_parents, null_page, slots, generations)
         if forest is None:
             self._forest._build(batch, check_ids)
@@ -427,7 +430,6 @@ class DecodeAttention:
         self._planned_forest = planned
 
     def _resolve(self, plan: int, tables: DeviceTables | None, stream: int | None, *, live: bool) -> None:
-        self._forget()
         batch, executor, workspace = self._batch, self._executor, self._workspace
         if self._use_graph and batch.queries > self.max_queries:
             raise errors.InvalidArgumentError(
