@@ -128,6 +128,7 @@ class DecodeAttention:
         self._batch = HostBatch(page_size)
         self._workspace = Workspace(self._device, index, workspace)
         self._runner = _direct.Runner()
+        self._run: Any
         self._forget()
         self._planned_forest = 0
         self._device_batch: DeviceBatch | None = None

@@ -17,20 +17,20 @@ from .machine import choice
 
 def merge_states(
     states: Tensor,
-    lse: Tensor,
+    state_lse: Tensor,
     begin: Indices,
     slots: Indices | None = None,
     *,
     out: Tensor = None,
-    out_lse: Tensor = None,
+    lse: Tensor = None,
     lse_base: str = "natural",
     stream: int | None = None,
 ) -> tuple[Any, Any]:
     """Row n merges states slots[begin[n]] to slots[begin[n + 1] - 1], in this order.
 
-    states [S, Hq, d], float16, bfloat16 or float32; lse [S, Hq] of float32; begin [N + 1] from 0; slots [begin[N]],
-    None: 0, 1, 2, .. Returns (out [N, Hq, d], lse [N, Hq]); rows without states get 0 and -inf. On a GPU begin and
-    slots are int32 tensors there, and are not checked.
+    states [S, Hq, d], float16, bfloat16 or float32; state_lse [S, Hq] of float32; begin [N + 1] from 0; slots
+    [begin[N]], None: 0, 1, 2, .. Returns (out [N, Hq, d], lse [N, Hq]); rows without states get 0 and -inf. On a GPU
+    begin and slots are int32 tensors there, and are not checked.
 
     >>> import numpy as np, trunkline
     >>> states = np.eye(2, 64, dtype=np.float32)[:, None]
@@ -58,14 +58,14 @@ def merge_states(
     shape = (rows, *found.shape[1:])
     if out is None:
         out = np.empty(shape, states.dtype) if isinstance(states, np.ndarray) else _empty(states, shape)
-    if out_lse is None:
-        out_lse = empty_lse(states, shape[:2])
+    if lse is None:
+        lse = empty_lse(states, shape[:2])
     merge = new(
         _abi.Merge,
         states=given,
-        state_lse=tensor_struct(lse, "lse", keep),
+        state_lse=tensor_struct(state_lse, "state_lse", keep),
         out=tensor_struct(out, "out", keep, written=True),
-        lse=tensor_struct(out_lse, "out_lse", keep, written=True),
+        lse=tensor_struct(lse, "lse", keep, written=True),
         begin=starts[0],
         slots=None if places is None else places[0],
         lse_base=choice(LSE_BASES, lse_base, "lse_base"),
@@ -77,7 +77,7 @@ def merge_states(
         check(c.trunkline_cuda_merge_states(ctypes.byref(merge), found.device_index, stream))
     else:
         check(c.trunkline_merge_states(ctypes.byref(merge)))
-    return out, out_lse
+    return out, lse
 
 
 def merge_state(v_a: Tensor, s_a: Tensor, v_b: Tensor, s_b: Tensor, *, lse_base: str = "natural") -> tuple[Any, Any]:
