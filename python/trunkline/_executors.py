@@ -111,6 +111,10 @@ class CpuExecutor:
     def closed(self) -> bool:
         return self._handle.closed
 
+    def abandon(self) -> None:
+        """Neither usable nor freed from now on."""
+        self._handle.abandon()
+
     def close(self) -> None:
         self._handle.close()
 
@@ -191,6 +195,10 @@ class CudaExecutor:
     @property
     def closed(self) -> bool:
         return self._handle.closed
+
+    def abandon(self) -> None:
+        """Neither usable nor freed from now on."""
+        self._handle.abandon()
 
     def close(self) -> None:
         self._handle.close()

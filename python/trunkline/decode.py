@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _abi, _direct, errors
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 
 LAYOUTS = {"NHD": 0, "HND": 1}
 LSE_BASES = {"natural": 0, "two": 1}
+
+
+_made: weakref.WeakSet[DecodeAttention] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for attention in list(_made):
+        attention._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Step(TypedDict, total=False):
@@ -96,7 +108,6 @@ class DecodeAttention:
         check_pages: bool = False,
     ) -> None:
         self._lock = threading.Lock()
-        self._process = os.getpid()
         self._layout = choice(LAYOUTS, kv_layout, "kv_layout")
         self._lse_base = choice(LSE_BASES, lse_base, "lse_base")
         self._shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
@@ -128,6 +139,8 @@ class DecodeAttention:
         self._run: Any
         self._forget()
         self._planned_forest = 0
+        self._in_use: Forest | LiveBatch | None = None
+        _made.add(self)
         self._live: tuple[LiveBatch, LivePlans] | None = None
         self._asynchronous = async_planning
         self._edit_share = edit_share
@@ -237,7 +250,8 @@ class DecodeAttention:
             plan = plans.take(live)
             self._batch.live(live._handle.value)
             self._resolve(plan, device_tables, stream, live=True)
-            self._planned_forest = live._forest()
+            self._planned_forest, self._in_use = live._forest(), live
+            live._users.add(self)
             return plans.source
         finally:
             self._lock.release()
@@ -398,8 +412,21 @@ class DecodeAttention:
 
     def _no_plan(self, *_: object) -> None:
         if self._executor.closed:
-            raise errors.ClosedError("the DecodeAttention is closed")
-        raise errors.WorkspaceError("there is no plan; call plan() once a step")
+            raise errors.ClosedError("the DecodeAttention is closed, or was made before this process was forked")
+        raise errors.WorkspaceError("there is no plan; call plan() once a step, or plan_live() after each event")
+
+    def _before_event(self) -> None:
+        """Of the live batch that is planned for: its tables move, and on the CPU runs read them in place."""
+        self._enter()
+        if self._device == _abi.CPU:
+            self._forget()
+        self._lock.release()
+
+    def _after_fork(self) -> None:
+        """In the child: threads that runs would wait for are not there."""
+        self._lock = threading.Lock()
+        self._executor.abandon()
+        self._forget()
 
     def _forget(self) -> None:
         self._plan = 0
@@ -427,7 +454,7 @@ class DecodeAttention:
         planned = forest._handle.value
         plan = self._planner.plan(planned)
         self._resolve(plan, device_tables, stream, live=False)
-        self._planned_forest = planned
+        self._planned_forest, self._in_use = planned, forest
 
     def _resolve(self, plan: int, tables: DeviceTables | None, stream: int | None, *, live: bool) -> None:
         batch, executor, workspace = self._batch, self._executor, self._workspace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -65,7 +64,7 @@ def decode_attention(
     key = (of_q.shape[1], kv_heads, of_q.shape[2], page_size, of_q.dtype, of_q.place, kv_layout, lse_base, policy)
     with _kept_lock:
         attention = _kept.pop(key, None)
-        if attention is None or attention._process != os.getpid():
+        if attention is None or attention._executor.closed:  # after a fork
             attention = DecodeAttention(
                 *key[:4],
                 dtype=dtype_name(of_q.dtype),

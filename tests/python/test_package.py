@@ -91,9 +91,17 @@ cache = np.ones((1, 16, 2, 64), np.float32)
 def attend():
     return (trunkline.decode_attention(np.ones((1, 4, 64), np.float32), cache, cache, [[0]], [9]) == 1).all()
 assert attend()
+mine = trunkline.DecodeAttention(4, 2, 64, 16, dtype="float32")
+mine.plan([[0]], [9])
+def refused(use):
+    try:
+        use()
+    except trunkline.ClosedError as error:
+        return "forked" in str(error) or "closed" in str(error)
 child = os.fork()
 if child == 0:
-    os._exit(0 if attend() else 1)
+    ran = lambda: mine.run(np.ones((1, 4, 64), np.float32), (cache, cache))
+    os._exit(0 if attend() and refused(ran) and refused(lambda: mine.plan([[0]], [9])) else 1)
 print(os.waitpid(child, 0)[1])
 """
     assert fresh(code).strip() == "0"
