@@ -57,7 +57,7 @@ class DecodeAttention:
 
     num_qo_heads, num_kv_heads: Hq, a multiple of Hkv (1 to 16 times); head_dim: d, 64, 128 or 256; page_size: P.
     dtype: of Q, K and V: float16, bfloat16, on the CPU also float32 (a name, numpy's or torch's).
-    device: "cpu", "cuda", "cuda:1", a torch.device.
+    device: "cpu", "cuda" (which is "cuda:0"), "cuda:1", a torch.device.
     kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d].
     lse_base: "natural" or "two" (FlashInfer's), of the logarithm in log-sum-exps.
     policy, options: how plans are made; `options`, a PlanOptions, has the policy, too.
@@ -184,6 +184,8 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
+            if device_tables is None and getattr(page_table, "is_cuda", False) and getattr(kv_lens, "is_cuda", False):
+                device_tables = DeviceTables(kv_lens.int(), page_table=page_table)
             self._batch.dense(on_host(page_table), on_host(kv_lens))
             self._finish(
                 query_start_loc=query_start_loc,
