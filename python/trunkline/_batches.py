@@ -17,9 +17,14 @@ def _sized(values: Ints, name: str, count: int, form: str) -> int:
     return values.address
 
 
+def on_gpu(indices: Indices) -> bool:
+    """Whether it is a torch tensor there."""
+    return bool(getattr(indices, "is_cuda", False))
+
+
 def on_host(indices: Indices) -> Indices:
     """Of a torch tensor on a GPU, a copy: waits for the GPU."""
-    return indices.cpu() if getattr(indices, "is_cuda", False) else indices
+    return indices.cpu() if on_gpu(indices) else indices
 
 
 class HostBatch:

@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _abi, _direct, errors
-from ._batches import HostBatch, on_host
+from ._batches import HostBatch, on_gpu, on_host
 from ._device_tables import DeviceTables
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._tensors import Indices, Tensor, device_of, empty_like, empty_lse
@@ -184,9 +184,11 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
-            if device_tables is None and getattr(page_table, "is_cuda", False) and getattr(kv_lens, "is_cuda", False):
-                device_tables = DeviceTables(kv_lens.int(), page_table=page_table)
-            self._batch.dense(on_host(page_table), on_host(kv_lens))
+            if self._device == _abi.CUDA:
+                if device_tables is None and on_gpu(page_table) and on_gpu(kv_lens):
+                    device_tables = DeviceTables(kv_lens.int(), page_table=page_table)
+                page_table, kv_lens = on_host(page_table), on_host(kv_lens)
+            self._batch.dense(page_table, kv_lens)
             self._finish(
                 query_start_loc=query_start_loc,
                 query_parents=query_parents,
@@ -465,7 +467,6 @@ class DecodeAttention:
                 f"the step has {batch.queries} query tokens; expected: at most max_queries = {self.max_queries}"
             )
         if isinstance(executor, CpuExecutor):
-            workspace.reserve(executor.workspace_bytes(plan, batch.queries))
             executor.prepare(plan, batch, workspace)
         else:
             executor.prepare(plan, batch, workspace, tables, stream, live=live)
