@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
 INSTALL = bash scripts/install_dependencies.sh
 
-.PHONY: demo build test bench traffic replay format lint clean
+.PHONY: demo build test python bench traffic replay format lint clean
 
 demo: build
 	$(BUILD)/src/cli/trunkline run data/demo.jsonl --check
@@ -15,10 +15,16 @@ build:
 	cmake --build $(BUILD) -j $(JOBS) --target trunkline_program trunkline_c
 
 test:
-	$(INSTALL) build test
+	$(INSTALL) build test python
 	$(CONFIGURE) -DTRUNKLINE_BUILD_TESTS=ON -DTRUNKLINE_BUILD_BENCH=ON
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	bash scripts/python_tests.sh
+
+# The Python package alone: the wheel, in an environment of its own.
+python:
+	$(INSTALL) build python
+	bash scripts/python_tests.sh
 
 bench:
 	$(INSTALL) build

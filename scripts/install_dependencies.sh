@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, by package name, on Debian 12 and Ubuntu 24.04.
-# Usage: scripts/install_dependencies.sh build|test|ci ...
+# Usage: scripts/install_dependencies.sh build|test|python|ci ...
 # Says what it installs. Does nothing, and needs neither network nor rights, when all is there.
 set -euo pipefail
 
@@ -8,6 +8,7 @@ set -euo pipefail
 build=("make make" "g++ g++" "cmake cmake" "ninja-build ninja" "python3 python3"
   "libcli11-dev /usr/include/CLI/CLI.hpp" "nlohmann-json3-dev /usr/include/nlohmann/json.hpp")
 test=("libgtest-dev /usr/include/gtest/gtest.h" "libgmock-dev /usr/include/gmock/gmock.h")
+python=("python3-venv -" "python3-dev -")
 ci=("clang-14 clang-14" "libclang-rt-14-dev -" "python3-venv -" "git git" "chromium chromium"
   "pkg-config pkg-config")
 
@@ -19,17 +20,19 @@ present() {
   esac
 }
 
+has_headers='import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))'
 missing=()
 for group in "$@"; do
   case "$group" in
-    build | test | ci) ;;
-    *) echo "install_dependencies: unknown group \"$group\"; known: build, test, ci" >&2; exit 2 ;;
+    build | test | python | ci) ;;
+    *) echo "install_dependencies: unknown group \"$group\"; known: build, test, python, ci" >&2; exit 2 ;;
   esac
   declare -n entries="$group"
   for entry in "${entries[@]}"; do
     read -r package probe <<<"$entry"
-    # A Python that can make environments needs no package for it.
+    # A Python that can make environments, or has its headers, needs no package for it.
     [ "$package" = python3-venv ] && python3 -c 'import ensurepip' 2>/dev/null && continue
+    [ "$package" = python3-dev ] && python3 -c "$has_headers" 2>/dev/null && continue
     present "$package" "$probe" || missing+=("$package")
   done
 done

@@ -25,7 +25,9 @@ fi
 .venv/bin/clang-format --dry-run --Werror "${sources[@]}"
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
+.venv/bin/mypy --cache-dir build/mypy
 python3 scripts/check_includes.py
+python3 scripts/make_python_abi.py --check
 python3 scripts/make_demo_data.py --check
 if [ -e docs/results.md ]; then
   python3 bench/report.py --check

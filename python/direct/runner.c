@@ -1,0 +1,186 @@
+#include "runner.h"
+
+#include <string.h>
+
+#include "dlpack.h"
+
+PyObject* raise_function = NULL;
+
+PyObject* raise_status(int status) {
+  PyObject* nothing = PyObject_CallFunction(raise_function, "i", status);
+  if (nothing != NULL) {
+    Py_DECREF(nothing);
+    PyErr_SetString(PyExc_RuntimeError, "raise_status() did not raise");
+  }
+  return NULL;
+}
+
+typedef struct {
+  PyObject_HEAD trunkline_device device;
+  void* executor;  // a trunkline_cpu or trunkline_cuda
+  void* workspace;
+  size_t bytes;
+  int32_t kv_layout;
+  int32_t lse_base;
+} Runner;
+
+enum { kQ, kK, kV, kOut, kLse, kTensors };
+static const char* const kNames[kTensors] = {"q", "k", "v", "out", "lse"};
+
+static PyObject* runner_bind(PyObject* self, PyObject* arguments) {
+  unsigned long long executor = 0;
+  unsigned long long workspace = 0;
+  unsigned long long bytes = 0;
+  int device = 0;
+  int kv_layout = 0;
+  int lse_base = 0;
+  if (!PyArg_ParseTuple(arguments, "iKKKii", &device, &executor, &workspace, &bytes, &kv_layout, &lse_base))
+    return NULL;
+  Runner* runner = (Runner*)self;
+  runner->device = device;
+  runner->executor = (void*)(uintptr_t)executor;
+  runner->workspace = (void*)(uintptr_t)workspace;
+  runner->bytes = (size_t)bytes;
+  runner->kv_layout = kv_layout;
+  runner->lse_base = lse_base;
+  Py_RETURN_NONE;
+}
+
+// Packed K and V, [pages, 2, ..] of 5 dimensions, as two tensors of 4.
+static int split_packed(const Tensor* packed, Tensor* k, Tensor* v) {
+  const trunkline_tensor* from = &packed->view;
+  if (from->ndim != 5 || from->shape[1] != 2) {
+    PyErr_SetString(PyExc_ValueError,
+                    "kv is one tensor, but not [pages, 2, page_size, kv_heads, head_dim] or, with HND, "
+                    "[pages, 2, kv_heads, page_size, head_dim]; expected: that, or a pair (k, v)");
+    return -1;
+  }
+  int64_t strides[5] = {0};
+  int64_t step = 1;
+  for (int i = 4; i >= 0; --i) {
+    strides[i] = from->strides != NULL ? from->strides[i] : step;
+    step *= from->shape[i];
+  }
+  int64_t shape[4] = {from->shape[0], from->shape[2], from->shape[3], from->shape[4]};
+  int64_t steps[4] = {strides[0], strides[2], strides[3], strides[4]};
+  Tensor* const both[2] = {k, v};
+  for (int i = 0; i < 2; ++i) {
+    both[i]->view = *from;
+    memcpy(both[i]->shape, shape, sizeof(shape));
+    memcpy(both[i]->strides, steps, sizeof(steps));
+    both[i]->view.ndim = 4;
+    both[i]->view.shape = both[i]->shape;
+    both[i]->view.strides = both[i]->strides;
+    if (from->data != NULL) both[i]->view.data = (char*)from->data + i * strides[1] * (packed->bits / 8);
+  }
+  return 0;
+}
+
+static int check_tensor(const Tensor* tensor, int which) {
+  if (tensor->view.dtype == 0) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s has a dtype of DLPack code %d and %d bits; expected: float16, bfloat16 or float32", kNames[which],
+                 tensor->code, tensor->bits);
+    return -1;
+  }
+  if (which >= kOut && tensor->read_only) {
+    PyErr_Format(PyExc_ValueError, "%s is read-only; expected: a tensor that can be written", kNames[which]);
+    return -1;
+  }
+  return 0;
+}
+
+static int take_all(PyObject* const* objects, Tensor* tensors) {
+  for (int i = 0; i < kTensors; ++i) {
+    if (objects[i] == Py_None && (i == kV || i == kLse)) continue;
+    if (take_tensor(objects[i], i == kK && objects[kV] == Py_None ? "kv" : kNames[i], &tensors[i]) != 0) return -1;
+    if (check_tensor(&tensors[i], i) != 0) return -1;
+  }
+  if (objects[kV] != Py_None) return 0;
+  const Tensor packed = tensors[kK];
+  return split_packed(&packed, &tensors[kK], &tensors[kV]);
+}
+
+static int run_status(const Runner* runner, const trunkline_attention* layer, void* stream) {
+  trunkline_status status = TRUNKLINE_OK;
+  Py_BEGIN_ALLOW_THREADS if (runner->device == TRUNKLINE_CUDA) {
+    status = trunkline_cuda_run(runner->executor, layer, runner->workspace, stream);
+  }
+  else {
+    status = trunkline_cpu_run(runner->executor, layer, runner->workspace, runner->bytes);
+  }
+  Py_END_ALLOW_THREADS return status;
+}
+
+// stream: an address, or None for the current one of q's library.
+static int stream_of(const Runner* runner, PyObject* q, const Tensor* tensor, PyObject* given, void** stream) {
+  if (runner->device != TRUNKLINE_CUDA) return 0;
+  if (given == Py_None) {
+    // A q that is elsewhere is refused by the run.
+    return tensor->view.device == TRUNKLINE_CUDA ? current_stream(q, tensor, stream) : 0;
+  }
+  *stream = PyLong_AsVoidPtr(given);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != kTensors + 2) {
+    PyErr_SetString(PyExc_TypeError, "run() takes q, k, v, out, lse, scale, stream");
+    return NULL;
+  }
+  const Runner* runner = (const Runner*)self;
+  const double scale = PyFloat_AsDouble(arguments[kTensors]);
+  if (PyErr_Occurred()) return NULL;
+  Tensor tensors[kTensors];
+  for (int i = 0; i < kTensors; ++i) {
+    memset(&tensors[i].view, 0, sizeof(tensors[i].view));
+    tensors[i].owner = NULL;
+  }
+  void* stream = NULL;
+  int status = -1;
+  if (take_all(arguments, tensors) == 0 &&
+      stream_of(runner, arguments[kQ], &tensors[kQ], arguments[kTensors + 1], &stream) == 0) {
+    const trunkline_attention layer = {.struct_size = sizeof(layer),
+                                       .q = tensors[kQ].view,
+                                       .k = tensors[kK].view,
+                                       .v = tensors[kV].view,
+                                       .out = tensors[kOut].view,
+                                       .lse = tensors[kLse].view,
+                                       .kv_layout = runner->kv_layout,
+                                       .lse_base = runner->lse_base,
+                                       .scale = (float)scale};
+    status = run_status(runner, &layer, stream);
+  }
+  for (int i = 0; i < kTensors; ++i) release_tensor(&tensors[i]);
+  if (status > 0) return raise_status(status);
+  if (status < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static void runner_free(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"bind", runner_bind, METH_VARARGS, "bind(device, executor, workspace, bytes, kv_layout, lse_base)"},
+    {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL, "run(q, k, v, out, lse, scale, stream)"},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, (void*)PyType_GenericNew}, {Py_tp_dealloc, (void*)runner_free}, {Py_tp_methods, methods}, {0, NULL}};
+
+static PyType_Spec spec = {
+    .name = "trunkline._direct.Runner", .basicsize = sizeof(Runner), .flags = Py_TPFLAGS_DEFAULT, .slots = slots};
+
+int add_runner(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == NULL) return -1;
+  if (PyModule_AddObject(module, "Runner", type) != 0) {
+    Py_DECREF(type);
+    return -1;
+  }
+  return 0;
+}

@@ -1,0 +1,75 @@
+"""Trunkline: prefix-aware decode attention. Requests that share prefixes read each shared trunk of the KV cache once.
+
+Simple: decode_attention(q, k_cache, v_cache, page_table, kv_lens) does all in one call.
+Serving: DecodeAttention, plan() once a step and run() once a layer; LiveBatch follows a batch across steps.
+To understand: explain(), supports(), Profile, Plan.
+
+Tensors are numpy's, torch's or any with DLPack, on the CPU or a GPU, and are never copied. torch is imported only by
+trunkline.integrations. docs/python.md is a tour.
+"""
+
+from . import _direct, _library, _tensors
+from ._device_tables import DeviceTables
+from .decode import DecodeAttention
+from .errors import (
+    ArgumentTypeError,
+    BusyError,
+    ClosedError,
+    Error,
+    FileError,
+    FormatError,
+    InternalError,
+    InvalidArgumentError,
+    NoMemoryError,
+    StaleError,
+    UnsupportedError,
+    WorkspaceError,
+)
+from .live import LiveBatch, Request, RequestInfo
+from .machine import Profile, Support, Workers, cpu_info, cuda_info, cuda_status, supports, version
+from .merging import merge_state, merge_states
+from .plans import POLICIES, Explanation, Forest, Node, Plan, PlanOptions, Statistics
+from .simple import decode_attention, explain
+
+_direct.configure(_tensors.describe, _tensors.current_stream, _library.raise_status)
+
+__version__: str = _library.c.trunkline_version().decode()
+
+__all__ = [
+    "POLICIES",
+    "ArgumentTypeError",
+    "BusyError",
+    "ClosedError",
+    "DecodeAttention",
+    "DeviceTables",
+    "Error",
+    "Explanation",
+    "FileError",
+    "Forest",
+    "FormatError",
+    "InternalError",
+    "InvalidArgumentError",
+    "LiveBatch",
+    "NoMemoryError",
+    "Node",
+    "Plan",
+    "PlanOptions",
+    "Profile",
+    "Request",
+    "RequestInfo",
+    "StaleError",
+    "Statistics",
+    "Support",
+    "UnsupportedError",
+    "Workers",
+    "WorkspaceError",
+    "cpu_info",
+    "cuda_info",
+    "cuda_status",
+    "decode_attention",
+    "explain",
+    "merge_state",
+    "merge_states",
+    "supports",
+    "version",
+]

@@ -1,0 +1,215 @@
+"""Arrays of any library: what they are, lists of indices on the host, outputs in the caller's library."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _abi, _direct, errors
+
+#: Anything with DLPack or an array interface: numpy's, torch's, CuPy's, JAX's arrays.
+Tensor = Any
+#: Integers on the host: such an array, or a list.
+Indices = Any
+
+_DTYPES = {"float32": _abi.F32, "float16": _abi.F16, "bfloat16": _abi.BF16}
+_DTYPE_NAMES = {number: name for name, number in _DTYPES.items()} | {_abi.I32: "int32", _abi.I64: "int64"}
+_ALIASES = {"f32": "float32", "float": "float32", "f16": "float16", "half": "float16", "bf16": "bfloat16"}
+_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
+_ARRAY_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+
+
+class View(NamedTuple):
+    """What a tensor is, and where. Strides are in elements."""
+
+    address: int
+    dtype: int  # the C interface's; 0 where it has none
+    code: int  # DLPack's
+    bits: int
+    device: int
+    device_index: int
+    read_only: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    owner: object
+
+    @property
+    def place(self) -> str:
+        return "cpu" if self.device == _abi.CPU else f"cuda:{self.device_index}"
+
+    @property
+    def dtype_name(self) -> str:
+        return _DTYPE_NAMES.get(self.dtype) or f"{_KINDS.get(self.code, 'unknown')}{self.bits}"
+
+    @property
+    def contiguous(self) -> bool:
+        step = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if size > 1 and stride != step:
+                return False
+            step *= size
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        count = self.bits // 8
+        for size in self.shape:
+            count *= size
+        return count
+
+
+def view(tensor: Tensor, name: str) -> View:
+    return View._make(_direct.view(tensor, name))
+
+
+def dtype_number(dtype: object, name: str = "dtype") -> int:
+    """Of "bfloat16", numpy.float16, torch.float32, .."""
+    text = str(dtype).removeprefix("torch.")
+    if isinstance(dtype, (type, np.dtype)):
+        text = np.dtype(dtype).name
+    number = _DTYPES.get(_ALIASES.get(text, text))
+    if number is None:
+        raise errors.InvalidArgumentError(f"{name} is {dtype!r}; expected: float16, bfloat16 or float32")
+    return number
+
+
+def dtype_name(number: int) -> str:
+    return _DTYPE_NAMES[number]
+
+
+def device_of(device: object) -> tuple[int, int]:
+    """(CPU or CUDA, index) of "cpu", "cuda", "cuda:1", a torch.device."""
+    kind, _, index = str(device).partition(":")
+    if kind == "cpu" and index in ("", "0"):
+        return _abi.CPU, 0
+    if kind == "cuda" and (index == "" or index.isdigit()):
+        return _abi.CUDA, int(index or 0)
+    raise errors.InvalidArgumentError(f'device is "{device}"; expected: "cpu", "cuda" or "cuda:<index>"')
+
+
+def describe(tensor: Tensor, name: str) -> tuple[Any, ...]:
+    """For objects whose DLPack is missing or refuses (numpy's bfloat16, read-only arrays of numpy 1)."""
+    interface = getattr(tensor, "__cuda_array_interface__", None)
+    device = _abi.CUDA if interface is not None else _abi.CPU
+    if interface is None:
+        interface = getattr(tensor, "__array_interface__", None)
+    if interface is None or interface.get("data") is None:
+        raise errors.ArgumentTypeError(
+            f"{name} is of type {type(tensor).__name__}; expected: a tensor (numpy, torch, or any with __dlpack__)"
+        )
+    address, read_only = interface["data"]
+    kind, size = interface["typestr"][1], int(interface["typestr"][2:])
+    code = _ARRAY_KINDS.get(kind, -1)
+    if kind == "V" and str(getattr(tensor, "dtype", "")) == "bfloat16":
+        code = 4
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides")
+    if strides is None:
+        strides, step = [], size
+        for length in reversed(shape):
+            strides.insert(0, step)
+            step *= length
+    if any(stride % size for stride in strides):
+        raise errors.InvalidArgumentError(f"{name} has strides of {strides} bytes; expected: multiples of {size}")
+    elements = tuple(stride // size for stride in strides)
+    return address, code, size * 8, device, 0, int(read_only), shape, elements, interface
+
+
+def current_stream(tensor: Tensor, device_index: int) -> int:
+    """Of libraries without DLPack's exchange interface; torch before 2.10. Others: the legacy default stream."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        return int(torch.cuda.current_stream(device_index).cuda_stream)
+    return 0
+
+
+class Ints(NamedTuple):
+    """Indices on the host, row-major without gaps."""
+
+    address: int
+    dtype: int
+    shape: tuple[int, ...]
+    owner: object
+
+    def numpy(self) -> npt.NDArray[np.integer[Any]]:
+        return np.asarray(self.owner)
+
+
+def host_ints(values: Indices, name: str, ndim: int = 1, *, int32: bool = True) -> Ints:
+    """Zero-copy where the dtype and the strides allow it. int32: 64-bit values are converted, and must fit."""
+    if isinstance(values, (list, tuple)):
+        values = np.asarray(values, dtype=None if len(values) else np.int32)
+    in_place = _direct.ints(values, name, ndim, int32)
+    if in_place is not None:
+        return tuple.__new__(Ints, in_place)
+    found = view(values, name)
+    if found.device != _abi.CPU:
+        raise errors.InvalidArgumentError(
+            f"{name} is on {found.place}; expected: cpu, as planning reads it on the host"
+        )
+    if found.dtype not in (_abi.I32, _abi.I64):
+        raise errors.ArgumentTypeError(f"{name} has dtype {found.dtype_name}; expected: int32 or int64")
+    if len(found.shape) != ndim:
+        raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {ndim} dimension(s)")
+    array = np.ascontiguousarray(np.asarray(values))
+    if int32 and array.dtype != np.int32:
+        if array.size and (array.min() < -(2**31) or array.max() >= 2**31):
+            bad = int(np.argmax((array < -(2**31)) | (array >= 2**31)))
+            raise errors.InvalidArgumentError(f"{name}[{bad}] is {array.flat[bad]}; expected: a value of 32 bits")
+        array = array.astype(np.int32)
+    return Ints(array.ctypes.data, _abi.I32 if array.dtype == np.int32 else _abi.I64, array.shape, array)
+
+
+def is_torch(tensor: Tensor) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(tensor, torch.Tensor)
+
+
+def empty_like(q: Tensor) -> Tensor:
+    """A fresh output of q's library, shape, dtype and device."""
+    if isinstance(q, np.ndarray):
+        return np.empty(q.shape, q.dtype)
+    if is_torch(q):
+        return q.new_empty(q.shape)
+    if hasattr(q, "__array_namespace__"):
+        return q.__array_namespace__().empty_like(q)
+    raise errors.ArgumentTypeError(f"out is missing, and cannot be made like a {type(q).__name__}; expected: a tensor")
+
+
+def empty_lse(q: Tensor, shape: Sequence[int]) -> Tensor:
+    """A fresh tensor for log-sum-exps, float32, of q's library and device."""
+    if isinstance(q, np.ndarray):
+        return np.empty(shape, np.float32)
+    if is_torch(q):
+        return q.new_empty(shape, dtype=sys.modules["torch"].float32)
+    if hasattr(q, "__array_namespace__"):
+        library = q.__array_namespace__()
+        return library.empty(shape, dtype=library.float32, device=q.device)
+    raise errors.ArgumentTypeError(f"lse is missing, and cannot be made like a {type(q).__name__}; expected: a tensor")
+
+
+def tensor_struct(tensor: Tensor, name: str, keep: list[object], *, written: bool = False) -> _abi.Tensor:
+    """The C interface's view. What it points to is appended to `keep`."""
+    import ctypes
+
+    found = view(tensor, name)
+    if not found.dtype:
+        raise errors.ArgumentTypeError(f"{name} has dtype {found.dtype_name}; expected: float16, bfloat16 or float32")
+    if written and found.read_only:
+        raise errors.InvalidArgumentError(f"{name} is read-only; expected: a tensor that can be written")
+    sizes = (ctypes.c_int64 * len(found.shape))(*found.shape)
+    strides = (ctypes.c_int64 * len(found.shape))(*found.strides)
+    keep += [sizes, strides, found.owner, tensor]
+    return _abi.Tensor(
+        data=found.address,
+        dtype=found.dtype,
+        device=found.device,
+        device_index=found.device_index,
+        ndim=len(found.shape),
+        shape=ctypes.addressof(sizes),
+        strides=ctypes.addressof(strides),
+    )

@@ -1,0 +1,253 @@
+"""FlashInfer's decode wrapper on Trunkline: change the import, and batches that share prefixes read them once.
+
+    from trunkline.integrations.flashinfer import BatchDecodeWithPagedKVCacheWrapper
+
+For fp16 and bf16 caches, head sizes 64, 128 and 256, 1 to 16 query heads a KV head, on GPUs of compute capability 8.0
+and later, and on the CPU. What is not supported (windows, soft caps, positional encodings, fp8 scales of V, sinks) is
+an UnsupportedError that says so. Log-sum-exps are of base 2, as FlashInfer's.
+
+Planning reads page ids on the host. Give `indptr`, `indices` and `last_page_len` as CPU tensors; those that are on the
+GPU are copied to the host, and plan() waits for that copy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from .. import errors
+from .._batches import on_host
+from .._device_tables import DeviceTables
+from .._tensors import dtype_number
+from ..decode import DecodeAttention
+from ..plans import Explanation, PlanOptions
+
+
+def _refuse(name: str, value: object, expected: str) -> None:
+    raise errors.UnsupportedError(f"{name} is {value!r}; supported: {expected}")
+
+
+class BatchDecodeWithPagedKVCacheWrapper:
+    """flashinfer.BatchDecodeWithPagedKVCacheWrapper for the shapes that Trunkline runs; see the module.
+
+    float_workspace_buffer: memory on the device that plans run in; a plan that takes more is a WorkspaceError. With
+    use_cuda_graph the three buffers hold the tables at fixed addresses; the batch size is that of the indptr buffer.
+    use_tensor_cores, backend and jit_args change nothing: Trunkline's kernels always use tensor cores on GPUs.
+    """
+
+    def __init__(
+        self,
+        float_workspace_buffer: Any,
+        kv_layout: str = "NHD",
+        use_cuda_graph: bool = False,
+        use_tensor_cores: bool = False,
+        paged_kv_indptr_buffer: Any = None,
+        paged_kv_indices_buffer: Any = None,
+        paged_kv_last_page_len_buffer: Any = None,
+        backend: str = "auto",
+        jit_args: Any = None,
+        *,
+        options: PlanOptions | None = None,
+    ) -> None:
+        buffers = {
+            "paged_kv_indptr_buffer": paged_kv_indptr_buffer,
+            "paged_kv_indices_buffer": paged_kv_indices_buffer,
+            "paged_kv_last_page_len_buffer": paged_kv_last_page_len_buffer,
+        }
+        for name, buffer in buffers.items():
+            if use_cuda_graph and not isinstance(buffer, torch.Tensor):
+                raise errors.ArgumentTypeError(f"{name} is {buffer!r}; expected with use_cuda_graph: a tensor")
+        if jit_args is not None:
+            _refuse("jit_args", jit_args, "None, as kernels are compiled ahead")
+        self._workspace = float_workspace_buffer
+        self._layout = kv_layout
+        self._use_graph = use_cuda_graph
+        self._tensor_cores = use_tensor_cores
+        self._buffers = tuple(buffers.values())
+        self._options = options
+        self._lengths: Any = None
+        self._batch_size = paged_kv_last_page_len_buffer.shape[0] if use_cuda_graph else 0
+        self._attention: DecodeAttention | None = None
+        self._key: tuple[Any, ...] = ()
+        self._scale = 0.0
+        self._out_dtype: Any = None
+
+    @property
+    def use_tensor_cores(self) -> bool:
+        return self._tensor_cores
+
+    @property
+    def is_cuda_graph_enabled(self) -> bool:
+        return self._use_graph
+
+    def reset_workspace_buffer(self, float_workspace_buffer: Any, int_workspace_buffer: Any = None) -> None:
+        """Other memory, from the next plan on. int_workspace_buffer is not used."""
+        self._workspace = float_workspace_buffer
+        if self._attention is not None:
+            self._attention.set_workspace(float_workspace_buffer)
+
+    def plan(
+        self,
+        indptr: Any,
+        indices: Any,
+        last_page_len: Any,
+        num_qo_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        page_size: int,
+        pos_encoding_mode: str = "NONE",
+        window_left: int = -1,
+        logits_soft_cap: float | None = None,
+        q_data_type: Any = "float16",
+        kv_data_type: Any = None,
+        o_data_type: Any = None,
+        data_type: Any = None,
+        sm_scale: float | None = None,
+        rope_scale: float | None = None,
+        rope_theta: float | None = None,
+        non_blocking: bool = True,
+        block_tables: Any = None,
+        seq_lens: Any = None,
+        fixed_split_size: int | None = None,
+        disable_split_kv: bool = False,
+    ) -> None:
+        """Once a step. indptr [B + 1], indices [indptr[B]], last_page_len [B] of int32, best on the CPU.
+
+        block_tables, seq_lens, rope_scale, rope_theta, non_blocking and the two about splitting change nothing: tables
+        come from `indices`, and how KV is split is the plan's business.
+        """
+        if pos_encoding_mode != "NONE":
+            _refuse("pos_encoding_mode", pos_encoding_mode, '"NONE": keys are rotated before they are cached')
+        if window_left != -1:
+            _refuse("window_left", window_left, "-1, no window")
+        if logits_soft_cap:
+            _refuse("logits_soft_cap", logits_soft_cap, "none")
+        q_type = data_type if data_type is not None else q_data_type
+        kv_type = data_type if data_type is not None else (kv_data_type if kv_data_type is not None else q_type)
+        if dtype_number(q_type, "q_data_type") != dtype_number(kv_type, "kv_data_type"):
+            _refuse("kv_data_type", kv_type, f"that of Q, {q_type}")
+        self._out_dtype = None if o_data_type is None else _torch_dtype(o_data_type)
+        attention = self._for_shape((num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type)), q_type)
+        host = [on_host(tensor) for tensor in (indptr, indices, last_page_len)]
+        tables = None
+        if self._workspace.is_cuda:
+            tables = self._tables(indptr, indices, host, page_size)
+        attention.plan_csr(*host, device_tables=tables)
+        self._scale = sm_scale or 0.0
+        self._head_dim = head_dim
+
+    begin_forward = plan
+
+    def run(
+        self,
+        q: Any,
+        paged_kv_cache: Any,
+        *args: Any,
+        q_scale: float | None = None,
+        k_scale: float | None = None,
+        v_scale: float | None = None,
+        out: Any = None,
+        lse: Any = None,
+        return_lse: bool = False,
+        enable_pdl: bool | None = None,
+        window_left: int | None = None,
+        sinks: Any = None,
+        q_len_per_req: int | None = 1,
+    ) -> Any:
+        """Once a layer. q [B, Hq, d]; paged_kv_cache: a pair (k, v), or one packed tensor [pages, 2, ..]. Returns
+        out, or (out, lse [B, Hq] of base 2) with return_lse. enable_pdl changes nothing."""
+        if args:
+            _refuse("a further argument", args[0], "none, as there are no compiled variants")
+        if window_left not in (None, -1):
+            _refuse("window_left", window_left, "none")
+        if sinks is not None:
+            _refuse("sinks", "given", "none")
+        if q_len_per_req not in (None, 1):
+            _refuse("q_len_per_req", q_len_per_req, "1; DecodeAttention.plan takes query_start_loc")
+        if v_scale not in (None, 1.0):
+            _refuse("v_scale", v_scale, "1")
+        if self._attention is None:
+            raise errors.WorkspaceError("there is no plan; call plan() once a step")
+        scale = self._scale
+        factor = (1.0 if q_scale is None else q_scale) * (1.0 if k_scale is None else k_scale)
+        if factor != 1.0:
+            scale = (scale or 1 / math.sqrt(self._head_dim)) * factor
+        if out is None and self._out_dtype is not None:
+            out = q.new_empty(q.shape, dtype=self._out_dtype)
+        return self._attention.run(q, paged_kv_cache, out=out, lse=lse, return_lse=return_lse, scale=scale)
+
+    def run_return_lse(self, q: Any, paged_kv_cache: Any, **keywords: Any) -> Any:
+        """run(..., return_lse=True)."""
+        return self.run(q, paged_kv_cache, return_lse=True, **keywords)
+
+    forward_return_lse = run_return_lse
+
+    def forward(self, q: Any, paged_kv_cache: Any, **keywords: Any) -> Any:
+        """run, by its older name; the arguments that moved to plan() are refused."""
+        return self.run(q, paged_kv_cache, **keywords)
+
+    def end_forward(self) -> None:
+        """Does nothing, as FlashInfer's."""
+
+    def explain(self, title: str = "Decode step") -> Explanation:
+        """What the last step shares, and what the policies make of it."""
+        if self._attention is None:
+            raise errors.WorkspaceError("there is no plan; call plan() once a step")
+        return self._attention.explain(title)
+
+    def _for_shape(self, key: tuple[Any, ...], dtype: Any) -> DecodeAttention:
+        if self._attention is not None and key == self._key:
+            return self._attention
+        if self._attention is not None:
+            if self._use_graph:
+                raise errors.InvalidArgumentError(
+                    "the shape is not the first plan's; expected with use_cuda_graph: the same"
+                )
+            self._attention.close()
+        self._attention = DecodeAttention(
+            *key[:4],
+            dtype=dtype,
+            device=self._workspace.device,
+            kv_layout=self._layout,
+            lse_base="two",
+            workspace=self._workspace,
+            use_cuda_graph=self._use_graph,
+            max_queries=self._batch_size,
+            options=self._options,
+        )
+        self._key = key
+        return self._attention
+
+    def _tables(self, indptr: Any, indices: Any, host: list[Any], page_size: int) -> DeviceTables:
+        """On the GPU: the caller's where they are there, copies otherwise; with graphs in the buffers."""
+        device = self._workspace.device
+        counts = host[0][1:] - host[0][:-1]
+        lengths = torch.where(counts > 0, (counts - 1) * page_size + host[2], torch.zeros_like(counts)).to(torch.int32)
+        if not self._use_graph:
+            return DeviceTables(
+                lengths.to(device),
+                indptr=indptr.to(device, torch.int32),
+                indices=indices.to(device),
+            )
+        starts, ids, last = self._buffers
+        if host[0].shape[0] != starts.shape[0]:
+            raise errors.InvalidArgumentError(
+                f"indptr has shape {list(host[0].shape)}; expected: [{starts.shape[0]}], that of the buffer"
+            )
+        if indices.shape[0] > ids.shape[0]:
+            raise errors.InvalidArgumentError(
+                f"indices has {indices.shape[0]} entries; expected: at most {ids.shape[0]}, the buffer's"
+            )
+        if self._lengths is None:
+            self._lengths = torch.empty_like(last, dtype=torch.int32, device=device)
+        starts.copy_(indptr)
+        ids[: indices.shape[0]].copy_(indices)
+        last.copy_(host[2])
+        self._lengths.copy_(lengths)
+        return DeviceTables(self._lengths, indptr=starts, indices=ids)
+
+
+def _torch_dtype(dtype: Any) -> Any:
+    return getattr(torch, dtype) if isinstance(dtype, str) else dtype

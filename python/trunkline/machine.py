@@ -1,0 +1,223 @@
+"""What this machine is and can run, threads, and the machine profiles that planning needs (docs/machines.md)."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import _abi, errors
+from ._library import Handle, c, check, new, text_of
+from ._tensors import device_of, dtype_name, dtype_number
+
+_ISAS = {_abi.ISA_PORTABLE: "portable", _abi.ISA_AVX2: "avx2", _abi.ISA_AVX512: "avx512"}
+KERNELS = {"auto": _abi.KERNELS_AUTO, "portable": _abi.KERNELS_PORTABLE, "hopper": _abi.KERNELS_HOPPER}
+
+
+def choice(table: dict[str, int], value: str, name: str) -> int:
+    try:
+        return table[value]
+    except (KeyError, TypeError):
+        raise errors.InvalidArgumentError(f"{name} is {value!r}; expected: {', '.join(map(repr, table))}") from None
+
+
+def shape_struct(
+    num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int, dtype: object, device: object
+) -> _abi.Shape:
+    for name, value in (
+        ("num_qo_heads", num_qo_heads),
+        ("num_kv_heads", num_kv_heads),
+        ("head_dim", head_dim),
+        ("page_size", page_size),
+    ):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise errors.ArgumentTypeError(f"{name} is {value!r}; expected: an int")
+    return new(
+        _abi.Shape,
+        q_heads=num_qo_heads,
+        kv_heads=num_kv_heads,
+        head_dim=head_dim,
+        page_size=page_size,
+        dtype=dtype_number(dtype),
+        device=device_of(device)[0],
+    )
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether something can be run, and if not, why. True or False as a condition."""
+
+    ok: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def _support(status: int) -> Support:
+    if status == _abi.UNSUPPORTED:
+        return Support(False, c.trunkline_last_error().decode())
+    check(status)
+    return Support(True)
+
+
+def supports(
+    num_qo_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    page_size: int = 16,
+    *,
+    dtype: object = "float16",
+    device: object = "cpu",
+) -> Support:
+    """Whether this build runs a shape here.
+
+    >>> import trunkline
+    >>> bool(trunkline.supports(32, 8, 128))
+    True
+    >>> print(trunkline.supports(32, 8, 80).reason)
+    head_dim is 80; supported: 64, 128, 256
+    """
+    shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
+    kind, index = device_of(device)
+    if kind == _abi.CUDA and index > 0:
+        cuda = Handle("cuda", ctypes.byref(new(_abi.CudaOptions, device=index)))
+        return _support(c.trunkline_cuda_supports(cuda.value, ctypes.byref(shape)))
+    return _support(c.trunkline_supports(ctypes.byref(shape)))
+
+
+def cuda_status() -> Support:
+    """Whether a GPU can be used; if not, what is missing and what would help."""
+    return _support(c.trunkline_cuda_status(None))
+
+
+def version() -> str:
+    """ "0.1.0 (commit)", of the library."""
+    return f"{c.trunkline_version().decode()} ({c.trunkline_commit().decode()})"
+
+
+def cpu_info() -> dict[str, Any]:
+    """What the CPU is, without measuring: model, instruction sets, usable cores, caches and memory in bytes."""
+    info = new(_abi.CpuInfo)
+    check(c.trunkline_get_cpu_info(ctypes.byref(info)))
+    found = _plain(info)
+    return found | {"isa": _ISAS.get(info.isa, "best")}
+
+
+def cuda_info(device: int = 0) -> dict[str, Any]:
+    """Name, compute capability, SMs, memory of a GPU."""
+    info = new(_abi.CudaInfo)
+    check(c.trunkline_get_cuda_info(device, ctypes.byref(info)))
+    return _plain(info)
+
+
+def _plain(struct: ctypes.Structure) -> dict[str, Any]:
+    """A struct that the library has filled, as a dict."""
+    names = [field[0] for field in struct._fields_ if field[0] not in ("struct_size", "reserved")]
+    values = {name: getattr(struct, name) for name in names}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+
+
+class Workers:
+    """A team of CPU threads, the caller's being one. Objects that share one run one at a time; to run at
+    once, give each of your threads its own.
+
+    threads: 0 for every core that this process may use.
+    """
+
+    def __init__(self, threads: int = 0) -> None:
+        self._handle = Handle("workers", threads)
+        size = ctypes.c_int32()
+        check(c.trunkline_workers_size(self._handle.value, ctypes.byref(size)))
+        self.size = size.value
+
+    def close(self) -> None:
+        self._handle.close()
+
+    def __repr__(self) -> str:
+        return f"<trunkline.Workers of {self.size} threads>"
+
+
+class Profile:
+    """Facts of a machine, for planning: bandwidth, FMA rate, fixed costs. Made by the functions below."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    @classmethod
+    def _made(cls, function: str, *arguments: Any) -> Profile:
+        value = ctypes.c_void_p()
+        check(getattr(c, f"trunkline_profile_{function}")(*arguments, ctypes.byref(value)))
+        return cls(Handle.of("profile", value.value))
+
+    @classmethod
+    def generic_cpu(cls, threads: int) -> Profile:
+        """Typical figures for so many threads; measures nothing."""
+        return cls._made("generic_cpu", threads)
+
+    @classmethod
+    def measure_cpu(cls, workers: Workers) -> Profile:
+        """generic_cpu with bandwidth and FMA rate measured here; takes about a quarter of a second."""
+        return cls._made("measure_cpu", workers._handle.value)
+
+    @classmethod
+    def named(cls, name: str) -> Profile:
+        """One that comes along: "a100-80gb", "generic-cpu", "h100-sxm", "h200-sxm"."""
+        return cls._made("named", name.encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """From a file, as `trunkline tune` writes it."""
+        return cls._made("load", str(path).encode())
+
+    @classmethod
+    def parse(cls, text: str, name: str = "profile") -> Profile:
+        """From the text of such a file; `name` begins messages about it."""
+        data = text.encode()
+        return cls._made("parse", data, len(data), name.encode())
+
+    @classmethod
+    def cuda(
+        cls,
+        num_qo_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        page_size: int,
+        *,
+        dtype: object = "float16",
+        device: object = "cuda",
+        kernels: str = "auto",
+    ) -> Profile:
+        """Of a GPU, with the tiles of the kernels ("auto", "portable", "hopper") that run the shape."""
+        shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
+        wanted = choice(KERNELS, kernels, "kernels")
+        return cls._made("cuda", device_of(device)[1], ctypes.byref(shape), wanted)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Name, device, workers, read_bytes_per_us, flops_per_us, launch_us, llc_bytes."""
+        found = new(_abi.ProfileInfo)
+        check(c.trunkline_profile_get_info(self._handle.value, ctypes.byref(found)))
+        return _plain(found) | {"device": "cpu" if found.device == _abi.CPU else "cuda"}
+
+    def json(self) -> Any:
+        """The content of its file, with where each figure comes from. UnsupportedError for those made otherwise."""
+        text = ctypes.c_void_p()
+        check(c.trunkline_profile_json(self._handle.value, ctypes.byref(text)))
+        return json.loads(text_of(text))
+
+    def close(self) -> None:
+        self._handle.close()
+
+    def __repr__(self) -> str:
+        info = self.info
+        return f"<trunkline.Profile {info['name']}: {info['workers']} workers>"
+
+
+def shape_text(shape: _abi.Shape) -> str:
+    return (
+        f"{shape.q_heads}/{shape.kv_heads} heads of {shape.head_dim}, pages of {shape.page_size}, "
+        f"{dtype_name(shape.dtype)}"
+    )

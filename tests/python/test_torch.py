@@ -1,0 +1,153 @@
+"""torch tensors on the CPU, the operators, FlashInfer's wrapper. Skipped without torch."""
+
+import numpy as np
+import pytest
+import trunkline
+from batches import TOLERANCE, cases
+from hypothesis import given
+from oracle import attention as oracle
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+from trunkline.integrations import torch as operators  # noqa: E402
+from trunkline.integrations.flashinfer import BatchDecodeWithPagedKVCacheWrapper  # noqa: E402
+
+
+def on_torch(array, dtype):
+    return torch.from_numpy(np.asarray(array, np.float32)).to(getattr(torch, dtype))
+
+
+@given(case=cases(several_queries=False))
+def test_tensors_are_read_in_place(case):
+    q, k, v = (on_torch(x, case.dtype) for x in case.tensors())
+    attention = trunkline.DecodeAttention(
+        case.q_heads, case.kv_heads, case.head_dim, case.page_size, dtype=q.dtype, device=torch.device("cpu")
+    )
+    attention.plan(torch.from_numpy(case.table(np.int64)), torch.tensor(case.kv_lens))
+    out, lse = attention.run(q, (k, v), return_lse=True)
+    assert out.dtype == q.dtype and isinstance(out, torch.Tensor) and lse.dtype == torch.float32
+    right = oracle(q.float().numpy(), k.float().numpy(), v.float().numpy(), case.rows, case.kv_lens)
+    np.testing.assert_allclose(out.float(), right[0], atol=TOLERANCE[case.dtype], rtol=1e-2)
+    np.testing.assert_allclose(lse, right[1], atol=2e-3, rtol=1e-3)
+
+
+@given(case=cases(several_queries=False, dtypes=("float16", "bfloat16")))
+def test_flashinfers_wrapper(case):
+    q, k, v = (on_torch(x, case.dtype) for x in case.tensors())
+    wrapper = BatchDecodeWithPagedKVCacheWrapper(torch.empty(1 << 24, dtype=torch.uint8), "NHD")
+    indptr, indices, last = (torch.from_numpy(values) for values in case.csr())
+    wrapper.plan(
+        indptr,
+        indices,
+        last,
+        case.q_heads,
+        case.kv_heads,
+        case.head_dim,
+        case.page_size,
+        q_data_type=q.dtype,
+        sm_scale=0.2,
+    )
+    out, lse = wrapper.run(q, torch.stack([k, v], 1), return_lse=True)
+    right = oracle(
+        q.float().numpy(), k.float().numpy(), v.float().numpy(), case.rows, case.kv_lens, scale=0.2, base_two=True
+    )
+    np.testing.assert_allclose(out.float(), right[0], atol=TOLERANCE[case.dtype], rtol=1e-2)
+    np.testing.assert_allclose(lse, right[1], atol=2e-3, rtol=1e-3)
+    # Scales of Q and K multiply; the older names are the same.
+    again = wrapper.forward_return_lse(q, (k, v), q_scale=0.5, k_scale=2.0)
+    assert torch.equal(again[0], out) and torch.equal(again[1], lse)
+
+
+@pytest.fixture
+def step():
+    attention = trunkline.DecodeAttention(8, 2, 64, 16, dtype=torch.bfloat16)
+    attention.plan(torch.tensor([[3, 8, 1], [3, 8, 4]], dtype=torch.int32), torch.tensor([40, 37]))
+    torch.manual_seed(0)
+    return attention, torch.randn(2, 8, 64).bfloat16(), torch.randn(10, 2, 16, 2, 64).bfloat16()
+
+
+def test_operators_are_what_torch_expects(step):
+    attention, q, kv = step
+    key = operators.register(attention)
+    assert operators.register(attention) == key
+    ops = torch.ops.trunkline
+    torch.library.opcheck(ops.decode, (q, kv, None, key))
+    torch.library.opcheck(ops.decode_lse, (q, kv[:, 0], kv[:, 1], key))
+    torch.library.opcheck(ops.decode_out, (q, kv, None, torch.empty_like(q), torch.empty(2, 8), key))
+
+
+def test_compiled(step):
+    attention, q, kv = step
+    key = operators.register(attention)
+
+    def model(q, kv):
+        out, lse = torch.ops.trunkline.decode_lse(q * 2, kv, None, key, 0.3)
+        mine = torch.empty_like(out)
+        torch.ops.trunkline.decode_out(out, kv, None, mine, None, key)
+        return torch.ops.trunkline.decode(mine, kv[:, 0], kv[:, 1], key) + 1, lse
+
+    plain = model(q, kv)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    assert all(torch.equal(a, b) for a, b in zip(plain, compiled(q, kv)))
+    # Another plan needs no other compilation.
+    attention.plan([[3, 8, 1], [3, 8, 4]], [33, 48])
+    assert torch.equal(compiled(q, kv)[0], model(q, kv)[0])
+    with pytest.raises(trunkline.ClosedError, match="attention is 999999"):
+        torch.ops.trunkline.decode(q, kv, None, 999999)
+
+
+def test_a_parameter_and_a_slice(step):
+    attention, q, kv = step
+    right = attention.run(q, kv)
+    fused = torch.zeros(2, 12, 64, dtype=torch.bfloat16)
+    fused[:, :8] = q
+    assert torch.equal(attention.run(fused[:, :8], kv), right)
+    assert torch.equal(attention.run(torch.nn.Parameter(q), torch.nn.Parameter(kv)), right)
+
+
+def test_bad_tensors(step):
+    attention, q, kv = step
+    with pytest.raises(ValueError, match="q has dtype f16; expected: bf16"):
+        attention.run(q.half(), kv)
+    with pytest.raises(TypeError, match="q has a dtype of DLPack code"):
+        attention.run(q.double(), kv)
+    with pytest.raises(ValueError, match=r"q.strides\[2\] is 2"):
+        attention.run(q.repeat_interleave(2, -1)[..., ::2], kv, out=torch.empty_like(q))
+    with pytest.raises(TypeError, match="kv_lens has dtype float32; expected: int32 or int64"):
+        attention.plan(torch.tensor([[3, 8, 1], [3, 8, 4]]), torch.tensor([40.0, 37.0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (dict(pos_encoding_mode="ROPE_LLAMA"), "pos_encoding_mode is 'ROPE_LLAMA'; supported: \"NONE\""),
+        (dict(window_left=128), "window_left is 128; supported: -1"),
+        (dict(logits_soft_cap=30.0), "logits_soft_cap is 30.0"),
+        (dict(kv_data_type=torch.float16), "kv_data_type is torch.float16; supported: that of Q, torch.bfloat16"),
+        (dict(head_dim=80), "head_dim is 80; supported: 64, 128, 256"),
+    ],
+)
+def test_what_flashinfers_wrapper_refuses(change, text):
+    wrapper = BatchDecodeWithPagedKVCacheWrapper(torch.empty(1 << 20, dtype=torch.uint8))
+    right = dict(
+        indptr=torch.tensor([0, 1]),
+        indices=torch.tensor([0]),
+        last_page_len=torch.tensor([4]),
+        num_qo_heads=4,
+        num_kv_heads=2,
+        head_dim=64,
+        page_size=16,
+        q_data_type=torch.bfloat16,
+    )
+    with pytest.raises(NotImplementedError) as raised:
+        wrapper.plan(**(right | change))
+    assert text in str(raised.value)
+    with pytest.raises(RuntimeError, match="there is no plan"):
+        wrapper.run(torch.zeros(1, 4, 64), torch.zeros(1, 2, 16, 2, 64))
+    wrapper.plan(**right)
+    for keywords, name in (
+        (dict(v_scale=0.5), "v_scale"),
+        (dict(sinks=1), "sinks"),
+        (dict(window_left=4), "window_left"),
+    ):
+        with pytest.raises(NotImplementedError, match=name):
+            wrapper.run(torch.zeros(1, 4, 64).bfloat16(), torch.zeros(1, 2, 16, 2, 64).bfloat16(), **keywords)
