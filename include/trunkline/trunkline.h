@@ -19,9 +19,10 @@
 // does nothing. It never waits. Runs on the CPU have their workers to themselves.
 //
 // Structs begin with their size, to be set to sizeof by the caller: those of later versions grow at the end, and
-// programs that were compiled with earlier ones go on working. All else set to zero is the default:
+// programs that were compiled with earlier ones go on working. All else set to zero is the default, where there is one:
 //
-//     trunkline_shape shape = {.struct_size = sizeof shape, .q_heads = 32, .kv_heads = 8, .head_dim = 128};
+//     trunkline_shape shape = {.struct_size = sizeof shape, .q_heads = 32, .kv_heads = 8, .head_dim = 128,
+//                              .page_size = 16, .dtype = TRUNKLINE_F16};
 //
 // A library that is older than the header refuses (TRUNKLINE_UNSUPPORTED) a struct with a field set that it does not
 // know. Structs without a size (tensors, request ids, array elements) never change. Memory that structs point to stays
@@ -366,7 +367,8 @@ typedef struct trunkline_plan_options {
 TRUNKLINE_API trunkline_status trunkline_planner_create(const trunkline_profile* profile, trunkline_planner** planner);
 // Makes a plan. It belongs to the planner and ends with its next plan(): a handle kept from before then gives
 // BAD_HANDLE, and BUSY is given here while another thread runs the former plan. To plan ahead, copy it or take turns
-// with two planners. Takes no memory once warm. After an error there is no plan, and *plan is NULL.
+// with two planners. Takes no memory once warm. Once arguments are found good the former plan ends: after
+// an error of planning itself *plan is NULL.
 TRUNKLINE_API trunkline_status trunkline_planner_plan(trunkline_planner* planner, const trunkline_forest* forest,
                                                       const trunkline_shape* shape,
                                                       const trunkline_plan_options* options,
@@ -480,9 +482,9 @@ typedef struct trunkline_new_pages {
 
 TRUNKLINE_API trunkline_status trunkline_live_batch_create(const trunkline_live_batch_options* options,
                                                            trunkline_live_batch** live);
-// Events. A refused one leaves everything as it was. STALE for a request that has left, OUT_OF_RANGE for one that never
-// was. One step of the whole batch: kv_lens [rows], none shorter than before; `pages` may be NULL when no row needs
-// one.
+// Events. A refused one leaves everything as it was, but that the forest shown before ends. STALE for a request that
+// has left, OUT_OF_RANGE for one that never was. One step of the whole batch: kv_lens [rows], none shorter than before;
+// `pages` may be NULL when no row needs one.
 TRUNKLINE_API trunkline_status trunkline_live_batch_advance(trunkline_live_batch* live, const int32_t* kv_lens,
                                                             int32_t rows, const trunkline_new_pages* pages);
 // Takes the last row.

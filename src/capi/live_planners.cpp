@@ -31,8 +31,8 @@ trunkline_status step(const void* planner, trunkline_live_batch* live, const tru
     const auto held = exclusive<PlannerKind>(planner);
     const auto batch = exclusive<LiveBatchObject>(live);
     held->bind(live);
-    *plan = nullptr;
     *plan = held->plan.renew([&] {
+      *plan = nullptr;  // the former plan ends here, whatever comes
       const Plan& made = make(held->planner, batch->live);
       return std::pair(&made, held->planner.source() == PlanSource::kKept);
     });

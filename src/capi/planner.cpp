@@ -40,8 +40,10 @@ trunkline_status trunkline_planner_plan(trunkline_planner* planner, const trunkl
     const auto from = shared<ForestObject>(forest);
     const AttentionShape for_shape = shape_of(shape);
     const PlanOptions with = plan_options(options);
-    *plan = nullptr;
-    *plan = held->plan.renew([&] { return std::pair(&held->planner.plan(from->forest(), for_shape, with), false); });
+    *plan = held->plan.renew([&] {
+      *plan = nullptr;  // the former plan ends here, whatever comes
+      return std::pair(&held->planner.plan(from->forest(), for_shape, with), false);
+    });
   });
 }
 

@@ -147,7 +147,11 @@ void PlanEditor::copy_item(const Plan& plan, const WorkItem& item, Range queries
   WorkItem& copy = result.items.emplace_back(item);
   copy.queries = queries;
   copy.spans.begin = static_cast<std::int32_t>(result.spans.size());
-  if (!all_live && item.first_half > 0) copy.first_half = live_queries(plan, item, item.first_half);
+  if (!all_live && item.first_half > 0) {
+    const std::int32_t first = live_queries(plan, item, item.first_half);
+    // Without a first half a tile would work as one, which those with halves do not: what is left becomes the first.
+    copy.first_half = first > 0 ? first : queries.size();
+  }
   std::int64_t tokens = 0;
   for (std::int32_t s = item.spans.begin; s < item.spans.end; ++s) {
     const KvSpan& span = plan.spans[at(s)];

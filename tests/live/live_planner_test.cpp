@@ -158,6 +158,30 @@ TEST(LivePlanner, EditsUntilTooManyHaveComeAndGone) {
   EXPECT_EQ(planner.counts().edited, 3);
 }
 
+// Kernels with tiles of two halves have no such tile without a first half.
+TEST(LivePlanner, EditsKeepAFirstHalf) {
+  MachineProfile machine = generic_cpu_profile(1);
+  machine.device = Device::kCuda;
+  machine.half_rows = 64;
+  machine.tiles = {{64, 64}, {128, 64}};
+  AttentionShape shape{.q_heads = 32, .kv_heads = 8, .head_dim = 128, .page_size = 16};
+  shape.device = Device::kCuda;
+  PlannedBatch batch;
+  std::vector<RequestId> requests;
+  for (int i = 0; i < 32; ++i) requests.push_back(batch.join(100));
+  LivePlanOptions options;
+  options.edit_share = 1;
+  options.plan.policy = Policy::kTrunk;
+  options.plan.policies.trunk_rows = 128;
+  LivePlanner planner(machine, shape, options);
+  ASSERT_EQ(planner.plan(batch.live()).items.front().first_half, 16);
+  for (int i = 0; i < 16; ++i) batch.live().leave(requests[static_cast<std::size_t>(i)]);
+  const Plan& plan = planner.plan(batch.live());
+  ASSERT_EQ(planner.source(), PlanSource::kEdited);
+  for (const WorkItem& item : plan.items) EXPECT_TRUE(item.tile.m < 128 || item.first_half > 0);
+  validate_plan(plan, batch.live().forest());
+}
+
 TEST(LivePlanner, TriesAgainAfterAnError) {
   PlannedBatch batch;
   const RequestId first = batch.join(100);
