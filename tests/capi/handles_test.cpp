@@ -109,9 +109,15 @@ TEST_F(CHandles, APlannersPlanEndsWithItsNextOneAndWithIt) {
   EXPECT_OK(trunkline_plan_get_info(copy, &info));
   EXPECT_LT(info.epoch, epoch);
 
-  // After an error there is none.
+  // A call with bad arguments leaves it; after an error of planning there is none.
   const trunkline_plan* none = second;
   trunkline_shape wrong = shape_;
+  wrong.struct_size = 3;
+  EXPECT_EQ(trunkline_planner_plan(serving.planner, serving.forest, &wrong, nullptr, &none),
+            TRUNKLINE_INVALID_ARGUMENT);
+  EXPECT_EQ(none, second);
+  EXPECT_OK(trunkline_plan_get_info(second, &info));
+  wrong = shape_;
   wrong.head_dim = 80;
   expect_failure(trunkline_planner_plan(serving.planner, serving.forest, &wrong, nullptr, &none), TRUNKLINE_UNSUPPORTED,
                  "head_dim is 80; supported are 64, 128 and 256");
