@@ -2,20 +2,20 @@
 
     python examples/python/speculative_tree.py
 
-Four chats share a system prompt; each brings a tree of 16 query tokens a step. Needs numpy and trunkline; the model is a
+Four chats share a system prompt; each brings a tree of 7 query tokens a step. Needs numpy and trunkline; the model is a
 toy of random weights. Every attention is compared with plain attention, and the text with greedy decoding.
 """
 
 import numpy as np
 import trunkline
 from plain_attention import Check, Savings, causal, plain_attention
-from toy_model import KVCache, ToyModel
+from toy_model import KVCache, ToyModel, page_table
 
 PAGE_SIZE = 16
 SYSTEM_TOKENS = 320
 CHATS = 4
 NEW_TOKENS = 24
-BRANCHING = (3, 2, 1)  # children of each token of a level: 1 + 3 + 6 + 6 tokens
+BRANCHING = (2, 1, 1)  # children of each token of a level: 1 + 2 + 2 + 2 tokens
 
 
 def draft(model, root):
@@ -76,12 +76,11 @@ def main():
         for pages, kv_len, end in zip(rows, kv_lens, ends):
             pages += cache.take(max(0, -(-end // PAGE_SIZE) - len(pages)))
             slots += cache.slots(pages, range(kv_len, end))
-        indptr, starts = np.cumsum([0, *map(len, rows)]), np.cumsum([0, *counts])
-        table = np.full((len(rows), np.diff(indptr).max()), -1, np.int32)
-        for row, pages in enumerate(rows):
-            table[row, : len(pages)] = pages
+        starts = np.cumsum([0, *counts])
         flat_parents = None if parents is None else np.concatenate(parents)
-        attention.plan(table, ends, query_start_loc=starts, query_parents=flat_parents, num_pages=cache.pages)
+        attention.plan(
+            page_table(rows), ends, query_start_loc=starts, query_parents=flat_parents, num_pages=cache.pages
+        )
 
         def attend(q, kv):
             out = attention.run(q, kv)
