@@ -118,19 +118,12 @@ class Timer:
         return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-def row_of(suite, batch, heads, dtype, given, profile, workers, timer):
+def row_of(suite, batch, heads, dtype, given, workers, timer):
     q_heads, kv_heads = map(int, heads.split("/"))
     case = Case(batch, q_heads, kv_heads, DTYPES[dtype])
     made = {
         policy: trunkline.DecodeAttention(
-            q_heads,
-            kv_heads,
-            HEAD_DIM,
-            PAGE_SIZE,
-            dtype=case.dtype,
-            policy=policy,
-            profile=profile,
-            workers=workers,
+            q_heads, kv_heads, HEAD_DIM, PAGE_SIZE, dtype=case.dtype, policy=policy, workers=workers
         )
         for policy in ("auto", "flat")
     }
@@ -191,12 +184,10 @@ def main():
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     workers = trunkline.Workers(given.threads)
-    profile = trunkline.Profile.measure_cpu(workers)
     timer = Timer(time.thread_time if given.threads == 1 else time.perf_counter)
     info = trunkline.cpu_info()
     machine = {
         "isa": info["isa"],
-        "read_bytes_per_us": profile.info["read_bytes_per_us"],
         "device": info["model"],
         "cores": os.cpu_count(),
         "torch": torch.__version__,
@@ -212,7 +203,7 @@ def main():
                 if int(batch.kv_lens.sum()) * token > MOST_BYTES:
                     print(f"{suite} {batch.case} {dtype}: more than {MOST_BYTES >> 30} GiB", file=sys.stderr)
                     continue
-                row = row_of(suite, batch, given.heads, dtype, given, profile, workers, timer)
+                row = row_of(suite, batch, given.heads, dtype, given, workers, timer)
                 print(json.dumps(row | machine), flush=True)
                 gc.collect()
 

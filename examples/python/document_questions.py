@@ -8,8 +8,9 @@ random weights. Every attention is compared with plain attention.
 
 import numpy as np
 import trunkline
+from kv_cache import KVCache
 from plain_attention import Check, Savings
-from toy_model import KVCache, ToyModel
+from toy_model import ToyModel
 
 PAGE_SIZE = 16
 DOCUMENT_TOKENS = 2000  # whole pages, which is what caches of prefixes share

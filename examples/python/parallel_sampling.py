@@ -7,8 +7,9 @@ Needs numpy and trunkline; the model is a toy of random weights. Every attention
 
 import numpy as np
 import trunkline
+from kv_cache import KVCache, page_table
 from plain_attention import Check, Savings
-from toy_model import KVCache, ToyModel, page_table
+from toy_model import ToyModel
 
 PAGE_SIZE = 16
 PROMPT_TOKENS = 1000  # 62 pages and a half: the last one is copied for each sample that writes to it

@@ -8,8 +8,9 @@ toy of random weights. Every attention is compared with plain attention, and the
 
 import numpy as np
 import trunkline
+from kv_cache import KVCache, page_table
 from plain_attention import Check, Savings, causal, plain_attention
-from toy_model import KVCache, ToyModel, page_table
+from toy_model import ToyModel
 
 PAGE_SIZE = 16
 SYSTEM_TOKENS = 320

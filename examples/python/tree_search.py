@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import trunkline
+from kv_cache import KVCache
 from plain_attention import Check, Savings
-from toy_model import KVCache, ToyModel
+from toy_model import ToyModel
 
 PAGE_SIZE = 16
 PROMPT_TOKENS = 600
