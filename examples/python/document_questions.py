@@ -43,9 +43,7 @@ class Decoder:
         indices = np.concatenate(rows)
         last_page_len = (np.array(kv_lens) - 1) % PAGE_SIZE + 1
         query_start = np.cumsum([0, *counts])
-        self.attention.plan_csr(
-            indptr, indices, last_page_len, query_start_loc=query_start, num_pages=self.cache.pages
-        )
+        self.attention.plan_csr(indptr, indices, last_page_len, query_start_loc=query_start, num_pages=self.cache.pages)
 
         def attend(q, kv):
             out = self.attention.run(q, kv)

@@ -52,7 +52,9 @@ class KVCache:
 
     def slots(self, pages: list[int], positions: range) -> list[int]:
         """Where a request with these pages keeps the tokens of these positions."""
-        return [pages[position // self.page_size] * self.page_size + position % self.page_size for position in positions]
+        return [
+            pages[position // self.page_size] * self.page_size + position % self.page_size for position in positions
+        ]
 
     def write(self, layer: int, slots: np.ndarray, k: np.ndarray, v: np.ndarray) -> None:
         for cache, new in ((self.k, k), (self.v, v)):

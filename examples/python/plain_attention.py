@@ -55,7 +55,9 @@ class Check:
             self.worst = max(self.worst, float(np.abs(out[begin:end] - right).max()))
             begin = end
         if not self.worst < self.tolerance:
-            raise SystemExit(f"attention differs from plain attention by {self.worst:.1e}; allowed: {self.tolerance:.1e}")
+            raise SystemExit(
+                f"attention differs from plain attention by {self.worst:.1e}; allowed: {self.tolerance:.1e}"
+            )
 
 
 class Savings:

@@ -100,7 +100,9 @@ def main():
         print("-", model.tokenizer.decode(text.tolist()).replace("\n", " "))
     print(f"{SAMPLES} samples of {STEPS} tokens, a prompt of {len(prompt)}")
     print(savings)
-    print(f"log-probabilities differ from plain attention's by {worst:.1e} at most; of any token, {difference.max():.1e}")
+    print(
+        f"log-probabilities differ from plain attention's by {worst:.1e} at most; of any token, {difference.max():.1e}"
+    )
     if not worst < TOLERANCE:
         raise SystemExit(f"that is more than {TOLERANCE}")
 

@@ -105,7 +105,9 @@ def main():
         trees, parents = zip(*(draft(model, text[-1]) for text in texts))
         chosen = step(trees, parents)
         savings.add(attention.statistics)
-        single += sum(causal(kv_len + len(tree), len(tree), up).sum() for kv_len, tree, up in zip(kv_lens, trees, parents))
+        single += sum(
+            causal(kv_len + len(tree), len(tree), up).sum() for kv_len, tree, up in zip(kv_lens, trees, parents)
+        )
         for chat, text in enumerate(texts):
             path = accepted(trees[chat], parents[chat], chosen[chat])
             text += [int(chosen[chat][node]) for node in path]
@@ -121,7 +123,9 @@ def main():
     for prompt, text in zip(prompts, texts):
         if text[:NEW_TOKENS] != greedy(model, np.concatenate([system, prompt]), NEW_TOKENS):
             raise SystemExit("the text differs from greedy decoding")
-    print(f"{CHATS} chats, {verified / savings.steps / CHATS:.1f} tokens a step and chat; the same text as greedy decoding")
+    print(
+        f"{CHATS} chats, {verified / savings.steps / CHATS:.1f} tokens a step and chat; the same text as greedy decoding"
+    )
     print(savings)
     print(f"each draft token as a request of its own: {single * cache.bytes_per_token * model.layers / 1e6:.1f} MB")
     print(f"largest difference from plain attention: {check.worst:.1e}")
