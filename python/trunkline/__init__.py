@@ -9,8 +9,8 @@ trunkline.integrations. docs/python.md is a tour.
 """
 
 from . import _direct, _library, _tensors
-from ._batches import DeviceTables
-from .decode import DecodeAttention, decode_attention, explain
+from ._device_tables import DeviceTables
+from .decode import DecodeAttention
 from .errors import (
     ArgumentTypeError,
     BusyError,
@@ -29,6 +29,7 @@ from .live import LiveBatch, Request, RequestInfo
 from .machine import Profile, Support, Workers, cpu_info, cuda_info, cuda_status, supports, version
 from .merging import merge_state, merge_states
 from .plans import POLICIES, Explanation, Forest, Node, Plan, PlanOptions, Statistics
+from .simple import decode_attention, explain
 
 _direct.configure(_tensors.describe, _tensors.current_stream, _library.raise_status)
 

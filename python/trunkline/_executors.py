@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from . import _abi, errors
-from ._batches import DeviceBatch, HostBatch
+from ._batches import HostBatch
+from ._device_tables import DeviceBatch, DeviceTables, copied_tables, live_tables
 from ._library import Handle, c, check, new
 from ._tensors import Tensor, view
 from .machine import KERNELS, Workers, choice
@@ -104,11 +105,26 @@ class CpuExecutor:
         return self._bytes.value
 
     def prepare(self, plan: int, batch: HostBatch, workspace: Workspace) -> None:
-        check(c.trunkline_cpu_resolve(self._handle.value, plan, batch.address, workspace.address, workspace.nbytes))
+        """Fits the plan to the tables. The size is asked for only when it does not fit, which saves 1 us a step."""
+        if workspace.nbytes:
+            status = self._resolve(plan, batch, workspace)
+            if status != _abi.WORKSPACE:
+                check(status)
+                return
+        workspace.reserve(self.workspace_bytes(plan, batch.queries))
+        check(self._resolve(plan, batch, workspace))
+
+    def _resolve(self, plan: int, batch: HostBatch, workspace: Workspace) -> int:
+        resolve = c.trunkline_cpu_resolve
+        return int(resolve(self._handle.value, plan, batch.address, workspace.address, workspace.nbytes))
 
     @property
     def closed(self) -> bool:
         return self._handle.closed
+
+    def abandon(self) -> None:
+        """Neither usable nor freed from now on."""
+        self._handle.abandon()
 
     def close(self) -> None:
         self._handle.close()
@@ -117,8 +133,10 @@ class CpuExecutor:
 class CudaExecutor:
     device = _abi.CUDA
 
-    def __init__(self, device_index: int, kernels: str, check_pages: bool) -> None:
+    def __init__(self, device_index: int, kernels: str, check_pages: bool, use_graph: bool) -> None:
         self.device_index = device_index
+        self._use_graph = use_graph
+        self._tables: DeviceBatch | None = None  # read by runs, so kept
         options = new(
             _abi.CudaOptions,
             device=device_index,
@@ -137,18 +155,46 @@ class CudaExecutor:
         check(c.trunkline_cuda_workspace_bytes(self._handle.value, plan, ctypes.byref(self._bytes)))
         return self._bytes.value
 
-    def upload(self, plan: int, batch: HostBatch, workspace: Workspace, stream: int) -> None:
-        check(
-            c.trunkline_cuda_upload(
-                self._handle.value, plan, batch.address, workspace.address, workspace.nbytes, stream
+    def prepare(
+        self,
+        plan: int,
+        batch: HostBatch,
+        workspace: Workspace,
+        tables: DeviceTables | None,
+        stream: int | None,
+        *,
+        live: bool,
+    ) -> None:
+        """Copies the plan to the workspace and fits it to the tables, which are copied where none are given."""
+        if tables is None:
+            if self._use_graph:
+                raise errors.InvalidArgumentError(
+                    "device_tables is missing; expected with use_cuda_graph, whose runs read tables where they were"
+                )
+            tables = (live_tables if live else copied_tables)(batch, self.device_index)
+        found = DeviceBatch(tables, batch, self.device_index)
+        if self._use_graph and self._tables is not None and found.addresses != self._tables.addresses:
+            raise errors.InvalidArgumentError(
+                "device_tables are elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
+                "written anew"
             )
-        )
+        at = self.stream(stream)
+        former = workspace.address
+        if workspace.reserve(self.workspace_bytes(plan, batch.queries)) and former:
+            self.release(former)
+        upload = c.trunkline_cuda_upload
+        check(upload(self._handle.value, plan, batch.address, workspace.address, workspace.nbytes, at))
+        self._tables = found
+        self.resolve(workspace, at)
+        workspace.fixed = workspace.fixed or self._use_graph
 
-    def resolve(self, tables: DeviceBatch, workspace: Workspace, stream: int) -> None:
-        check(c.trunkline_cuda_resolve(self._handle.value, tables.address, workspace.address, stream))
+    def resolve(self, workspace: Workspace, stream: int) -> None:
+        assert self._tables is not None
+        check(c.trunkline_cuda_resolve(self._handle.value, self._tables.address, workspace.address, stream))
 
-    def release(self, workspace: Workspace) -> None:
-        check(c.trunkline_cuda_release(self._handle.value, workspace.address))
+    def release(self, address: int) -> None:
+        """Forgets a workspace."""
+        check(c.trunkline_cuda_release(self._handle.value, address))
 
     def stream(self, given: int | None) -> int:
         """An address; by default torch's current one, else the legacy default stream."""
@@ -160,6 +206,10 @@ class CudaExecutor:
     @property
     def closed(self) -> bool:
         return self._handle.closed
+
+    def abandon(self) -> None:
+        """Neither usable nor freed from now on."""
+        self._handle.abandon()
 
     def close(self) -> None:
         self._handle.close()

@@ -115,6 +115,9 @@ class Handle:
             check(self._destroy(value))
         self._value = 0
 
+    def abandon(self) -> None:
+        self._value = 0
+
     def __del__(self) -> None:
         value = getattr(self, "_value", 0)
         if value and self._process == os.getpid():

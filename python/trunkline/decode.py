@@ -1,15 +1,17 @@
-"""Decode attention of a paged KV cache: one call that does all, and the object for serving."""
+"""Decode attention of a paged KV cache for serving: plans once a step, runs once a layer."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections import OrderedDict
+import weakref
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _abi, _direct, errors
-from ._batches import DeviceBatch, DeviceTables, HostBatch, copied_tables, live_tables
+from ._batches import HostBatch, on_gpu, on_host
+from ._device_tables import DeviceTables
 from ._executors import CpuExecutor, CudaExecutor, Workspace
-from ._tensors import Indices, Tensor, device_of, dtype_name, empty_like, empty_lse, view
+from ._tensors import Indices, Tensor, device_of, empty_like, empty_lse
 from .live import LiveBatch, LivePlans
 from .machine import Profile, Workers, choice, shape_struct, shape_text
 from .plans import Explanation, Forest, Plan, Planner, PlanOptions
@@ -21,9 +23,15 @@ LAYOUTS = {"NHD": 0, "HND": 1}
 LSE_BASES = {"natural": 0, "two": 1}
 
 
-def _on_host(indices: Indices) -> Indices:
-    """Of a torch tensor on a GPU, a copy: waits for the GPU."""
-    return indices.cpu() if getattr(indices, "is_cuda", False) else indices
+_made: weakref.WeakSet[DecodeAttention] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for attention in list(_made):
+        attention._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Step(TypedDict, total=False):
@@ -49,7 +57,7 @@ class DecodeAttention:
 
     num_qo_heads, num_kv_heads: Hq, a multiple of Hkv (1 to 16 times); head_dim: d, 64, 128 or 256; page_size: P.
     dtype: of Q, K and V: float16, bfloat16, on the CPU also float32 (a name, numpy's or torch's).
-    device: "cpu", "cuda", "cuda:1", a torch.device.
+    device: "cpu", "cuda" (which is "cuda:0"), "cuda:1", a torch.device.
     kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d].
     lse_base: "natural" or "two" (FlashInfer's), of the logarithm in log-sum-exps.
     policy, options: how plans are made; `options`, a PlanOptions, has the policy, too.
@@ -109,7 +117,7 @@ class DecodeAttention:
             options = PlanOptions(**{**options.__dict__, "policy": policy})
         self._executor: CpuExecutor | CudaExecutor
         if self._device == _abi.CUDA:
-            self._executor = CudaExecutor(index, kernels, check_pages)
+            self._executor = CudaExecutor(index, kernels, check_pages, use_cuda_graph)
             profile = profile or Profile.cuda(
                 num_qo_heads, num_kv_heads, head_dim, page_size, dtype=dtype, device=device, kernels=kernels
             )
@@ -131,7 +139,8 @@ class DecodeAttention:
         self._run: Any
         self._forget()
         self._planned_forest = 0
-        self._device_batch: DeviceBatch | None = None
+        self._in_use: Forest | LiveBatch | None = None
+        _made.add(self)
         self._live: tuple[LiveBatch, LivePlans] | None = None
         self._asynchronous = async_planning
         self._edit_share = edit_share
@@ -175,7 +184,11 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
-            self._batch.dense(_on_host(page_table), _on_host(kv_lens))
+            if self._device == _abi.CUDA:
+                if device_tables is None and on_gpu(page_table) and on_gpu(kv_lens):
+                    device_tables = DeviceTables(kv_lens.int(), page_table=page_table)
+                page_table, kv_lens = on_host(page_table), on_host(kv_lens)
+            self._batch.dense(page_table, kv_lens)
             self._finish(
                 query_start_loc=query_start_loc,
                 query_parents=query_parents,
@@ -203,7 +216,7 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
-            self._batch.csr(_on_host(indptr), _on_host(indices), _on_host(last_page_len))
+            self._batch.csr(on_host(indptr), on_host(indices), on_host(last_page_len))
             self._finish(**step)
         finally:
             self._lock.release()
@@ -220,7 +233,7 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
-            self._batch.token_level(_on_host(req_to_token), _on_host(req_pool_indices), _on_host(kv_lens))
+            self._batch.token_level(on_host(req_to_token), on_host(req_pool_indices), on_host(kv_lens))
             self._finish(**step)
         finally:
             self._lock.release()
@@ -241,7 +254,8 @@ class DecodeAttention:
             plan = plans.take(live)
             self._batch.live(live._handle.value)
             self._resolve(plan, device_tables, stream, live=True)
-            self._planned_forest = live._forest()
+            self._planned_forest, self._in_use = live._forest(), live
+            live._users.add(self)
             return plans.source
         finally:
             self._lock.release()
@@ -271,9 +285,12 @@ class DecodeAttention:
         after tokens were appended and nothing else has changed. May be captured in a graph."""
         self._enter()
         try:
-            if not isinstance(self._executor, CudaExecutor) or self._device_batch is None:
-                raise errors.InvalidArgumentError("resolve() needs a plan on a GPU")
-            self._executor.resolve(self._device_batch, self._workspace, self._executor.stream(stream))
+            self._need_plan()
+            if not isinstance(self._executor, CudaExecutor):
+                raise errors.InvalidArgumentError(
+                    "resolve() is for GPUs; the plan is for the CPU, where plan() does it"
+                )
+            self._executor.resolve(self._workspace, self._executor.stream(stream))
         finally:
             self._lock.release()
 
@@ -331,7 +348,7 @@ class DecodeAttention:
         self._enter()
         try:
             if isinstance(self._executor, CudaExecutor) and self._plan:
-                self._executor.release(self._workspace)
+                self._executor.release(self._workspace.address)
             self._workspace.give(workspace)
             self._forget()
         finally:
@@ -399,8 +416,21 @@ class DecodeAttention:
 
     def _no_plan(self, *_: object) -> None:
         if self._executor.closed:
-            raise errors.ClosedError("the DecodeAttention is closed")
-        raise errors.WorkspaceError("there is no plan; call plan() once a step")
+            raise errors.ClosedError("the DecodeAttention is closed, or was made before this process was forked")
+        raise errors.WorkspaceError("there is no plan; call plan() once a step, or plan_live() after each event")
+
+    def _before_event(self) -> None:
+        """Of the live batch that is planned for: its tables move, and on the CPU runs read them in place."""
+        self._enter()
+        if self._device == _abi.CPU:
+            self._forget()
+        self._lock.release()
+
+    def _after_fork(self) -> None:
+        """In the child: threads that runs would wait for are not there."""
+        self._lock = threading.Lock()
+        self._executor.abandon()
+        self._forget()
 
     def _forget(self) -> None:
         self._plan = 0
@@ -428,7 +458,7 @@ class DecodeAttention:
         planned = forest._handle.value
         plan = self._planner.plan(planned)
         self._resolve(plan, device_tables, stream, live=False)
-        self._planned_forest = planned
+        self._planned_forest, self._in_use = planned, forest
 
     def _resolve(self, plan: int, tables: DeviceTables | None, stream: int | None, *, live: bool) -> None:
         batch, executor, workspace = self._batch, self._executor, self._workspace
@@ -437,41 +467,14 @@ class DecodeAttention:
                 f"the step has {batch.queries} query tokens; expected: at most max_queries = {self.max_queries}"
             )
         if isinstance(executor, CpuExecutor):
-            workspace.reserve(executor.workspace_bytes(plan, batch.queries))
             executor.prepare(plan, batch, workspace)
         else:
-            self._resolve_on_device(executor, plan, tables, stream, live)
+            executor.prepare(plan, batch, workspace, tables, stream, live=live)
         self._runner.bind(
             self._device, executor.address, workspace.address, workspace.nbytes, self._layout, self._lse_base
         )
         self._plan = plan
         self._run = self._runner.run
-
-    def _resolve_on_device(
-        self, executor: CudaExecutor, plan: int, tables: DeviceTables | None, stream: int | None, live: bool
-    ) -> None:
-        batch, workspace = self._batch, self._workspace
-        if tables is None:
-            if self._use_graph:
-                raise errors.InvalidArgumentError(
-                    "device_tables is missing; expected with use_cuda_graph, whose runs read tables where they were"
-                )
-            tables = (live_tables if live else copied_tables)(batch, executor.device_index)
-        on_device = DeviceBatch(tables, batch, executor.device_index)
-        former_tables = self._device_batch
-        if self._use_graph and former_tables is not None and on_device.addresses != former_tables.addresses:
-            raise errors.InvalidArgumentError(
-                "device_tables are elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
-                "written anew"
-            )
-        at = executor.stream(stream)
-        former = workspace.address
-        if workspace.reserve(executor.workspace_bytes(plan, batch.queries)) and former:
-            check_release(executor, former)
-        executor.upload(plan, batch, workspace, at)
-        executor.resolve(on_device, workspace, at)
-        self._device_batch = on_device
-        workspace.fixed = workspace.fixed or self._use_graph
 
     def _plans_of(self, live: LiveBatch) -> LivePlans:
         if self._live is None or self._live[0] is not live:
@@ -487,13 +490,6 @@ class DecodeAttention:
         return self._live[1]
 
 
-def check_release(executor: CudaExecutor, address: int) -> None:
-    """Forgets a workspace that was replaced."""
-    from ._library import c, check
-
-    check(c.trunkline_cuda_release(executor.address, address))
-
-
 def _with_capacities(options: PlanOptions, queries: int, workers: int) -> PlanOptions:
     """Limits for graphs where the caller has set none: room for `trunk` on any batch of the size that is not built to
     break them; beyond, a plan falls back to `flat`, which always fits."""
@@ -507,129 +503,3 @@ def _with_capacities(options: PlanOptions, queries: int, workers: int) -> PlanOp
         "capacity_partials": options.capacity_partials or 4 * queries + 4 * workers,
     }
     return PlanOptions(**{**options.__dict__, **filled})
-
-
-# -- The simple level
-
-_KEPT = 16
-_kept: OrderedDict[Any, DecodeAttention] = OrderedDict()
-_kept_lock = threading.Lock()
-
-
-def decode_attention(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    page_table: Indices,
-    kv_lens: Indices,
-    *,
-    scale: float = 0.0,
-    kv_layout: str = "NHD",
-    query_start_loc: Indices | None = None,
-    query_parents: Indices | None = None,
-    out: Tensor = None,
-    lse: Tensor = None,
-    return_lse: bool = False,
-    lse_base: str = "natural",
-    policy: str = "auto",
-) -> Any:
-    """Attention of a decode step in one call: plans and runs. To run many layers by one plan, use DecodeAttention.
-
-    q [T, Hq, d], T = B unless query_start_loc says otherwise; k_cache, v_cache [pages, P, Hkv, d] (NHD) or
-    [pages, Hkv, P, d] (HND), float16, bfloat16, on the CPU also float32, all on one device; page_table [B, W], kv_lens
-    [B]: row r's token t is in page page_table[r, t // P]. Page ids are checked. The other arguments are those of
-    DecodeAttention.plan and run. Returns out [T, Hq, d], or (out, lse [T, Hq]) with return_lse.
-
-    Calls take turns. Requests that begin with the same pages read them once:
-
-    >>> import numpy as np, trunkline
-    >>> q = np.ones((2, 4, 64), np.float32)
-    >>> k = v = np.ones((10, 16, 2, 64), np.float32)
-    >>> out = trunkline.decode_attention(q, k, v, [[3, 8, 1], [3, 8, 4]], [40, 37])
-    >>> out.shape, float(out.min())
-    ((2, 4, 64), 1.0)
-    """
-    of_q, of_k = view(q, "q"), view(k_cache, "k_cache")
-    for name, found, dimensions in (("q", of_q, 3), ("k_cache", of_k, 4)):
-        if len(found.shape) != dimensions:
-            form = "[query tokens, q_heads, head_dim]" if name == "q" else "[pages, page_size, kv_heads, head_dim]"
-            raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {form}")
-    if of_q.dtype not in (_abi.F32, _abi.F16, _abi.BF16):
-        raise errors.ArgumentTypeError(f"q has dtype {of_q.dtype_name}; expected: float16, bfloat16 or float32")
-    hnd = choice(LAYOUTS, kv_layout, "kv_layout") == 1
-    pages, page_size, kv_heads = of_k.shape[0], of_k.shape[2 if hnd else 1], of_k.shape[1 if hnd else 2]
-    key = (of_q.shape[1], kv_heads, of_q.shape[2], page_size, of_q.dtype, of_q.place, kv_layout, lse_base, policy)
-    with _kept_lock:
-        attention = _kept.pop(key, None)
-        if attention is None or attention._executor._handle._process != _process():
-            attention = DecodeAttention(
-                *key[:4],
-                dtype=dtype_name(of_q.dtype),
-                device=of_q.place,
-                kv_layout=kv_layout,
-                lse_base=lse_base,
-                policy=policy,
-            )
-        _kept[key] = attention
-        while len(_kept) > _KEPT:
-            _kept.popitem(last=False)
-        tables = None
-        attention.plan(
-            page_table,
-            kv_lens,
-            query_start_loc=query_start_loc,
-            query_parents=query_parents,
-            num_pages=pages,
-            check_ids=True,
-            device_tables=tables,
-        )
-        return attention.run(q, (k_cache, v_cache), out=out, lse=lse, return_lse=return_lse, scale=scale)
-
-
-def _process() -> int:
-    import os
-
-    return os.getpid()
-
-
-def explain(
-    page_table: Indices,
-    kv_lens: Indices,
-    num_qo_heads: int,
-    num_kv_heads: int,
-    head_dim: int,
-    page_size: int,
-    *,
-    dtype: object = "float16",
-    policy: str = "auto",
-    options: PlanOptions | None = None,
-    profile: Profile | None = None,
-    device: object = "cpu",
-    query_start_loc: Indices | None = None,
-    query_parents: Indices | None = None,
-    title: str = "Decode step",
-) -> Explanation:
-    """What a step shares and what plans make of it, without running anything. Its text has the figures; in a notebook
-    it shows the page that `trunkline plan --html` writes.
-
-    profile: the machine; with device="cuda" and, say, Profile.named("h200-sxm") no GPU need be there.
-
-    >>> import trunkline
-    >>> print(trunkline.explain([[3, 8, 1], [3, 8, 4]], [40, 37], 8, 2, 64, 16).statistics.kv_tokens_distinct)
-    45
-    """
-    shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
-    if profile is None:
-        from ._executors import shared_workers
-
-        if shape.device == _abi.CUDA:
-            profile = Profile.cuda(num_qo_heads, num_kv_heads, head_dim, page_size, dtype=dtype, device=device)
-        else:
-            profile = Profile.generic_cpu(shared_workers().size)
-    options = options or PlanOptions(policy=policy)
-    batch = HostBatch(page_size)
-    batch.dense(_on_host(page_table), _on_host(kv_lens))
-    batch.rest(None, query_start_loc, query_parents, None, None, None)
-    forest = Forest()
-    forest._build(batch, True)
-    return Explanation(Planner(profile, shape, options), forest._handle.value, title)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from typing import Any, NamedTuple
 
 from . import _abi, errors
@@ -73,6 +74,7 @@ class LiveBatch:
         self.page_size = page_size
         self.num_pages = num_pages
         self._handle = Handle("live_batch", ctypes.byref(options))
+        self._users: weakref.WeakSet[Any] = weakref.WeakSet()  # those that have planned for it
 
     def advance(self, kv_lens: Indices, new_pages: Any = None) -> None:
         """One step of the whole batch: the new length of each row, none shorter than before.
@@ -83,7 +85,7 @@ class LiveBatch:
         lengths = host_ints(kv_lens, "kv_lens")
         rows = lengths.shape[0]
         if new_pages is None:
-            check(c.trunkline_live_batch_advance(self._handle.value, lengths.address, rows, None))
+            check(c.trunkline_live_batch_advance(self._edited(), lengths.address, rows, None))
             return
         if isinstance(new_pages, dict):
             strange = [row for row in new_pages if not isinstance(row, int) or not 0 <= row < rows]
@@ -102,7 +104,7 @@ class LiveBatch:
                 "the last being the number of ids"
             )
         given = new(_abi.NewPages, indptr=indptr.address, ids=pages.address, id_dtype=pages.dtype)
-        check(c.trunkline_live_batch_advance(self._handle.value, lengths.address, rows, ctypes.byref(given)))
+        check(c.trunkline_live_batch_advance(self._edited(), lengths.address, rows, ctypes.byref(given)))
 
     def join(self, kv_len: int, pages: Indices, *, queries: int = 1, query_parents: Indices | None = None) -> Request:
         """A request in the last row. kv_len: tokens in the cache, those of the next step's queries included; pages:
@@ -121,26 +123,26 @@ class LiveBatch:
             query_parents=None if parents is None else parents.address,
         )
         found = _abi.Request()
-        check(c.trunkline_live_batch_join(self._handle.value, ctypes.byref(request), ctypes.byref(found)))
+        check(c.trunkline_live_batch_join(self._edited(), ctypes.byref(request), ctypes.byref(found)))
         return Request(found.slot, found.generation)
 
     def leave(self, request: Request) -> None:
         """Rows after it move up by one; slots stay."""
-        check(c.trunkline_live_batch_leave(self._handle.value, _id(request)))
+        check(c.trunkline_live_batch_leave(self._edited(), _id(request)))
 
     def fork(self, parent: Request) -> Request:
         """A new request in the last row, with the parent's length, pages and queries."""
         found = _abi.Request()
-        check(c.trunkline_live_batch_fork(self._handle.value, _id(parent), ctypes.byref(found)))
+        check(c.trunkline_live_batch_fork(self._edited(), _id(parent), ctypes.byref(found)))
         return Request(found.slot, found.generation)
 
     def replace_page(self, request: Request, index: int, page: int) -> None:
         """Another page takes the place of the index-th, with the same content: copy-on-write."""
-        check(c.trunkline_live_batch_replace_page(self._handle.value, _id(request), index, page))
+        check(c.trunkline_live_batch_replace_page(self._edited(), _id(request), index, page))
 
     def truncate(self, request: Request, kv_len: int) -> None:
         """Drops tokens from the end, down to what is shared, and pages that then hold none."""
-        check(c.trunkline_live_batch_truncate(self._handle.value, _id(request), kv_len))
+        check(c.trunkline_live_batch_truncate(self._edited(), _id(request), kv_len))
 
     def set_queries(self, request: Request, queries: int, query_parents: Indices | None = None) -> None:
         """From the next step on: so many query tokens a step, or a draft tree."""
@@ -148,12 +150,12 @@ class LiveBatch:
         if parents is not None and parents.shape[0] != queries:
             raise errors.InvalidArgumentError(f"query_parents has shape {list(parents.shape)}; expected: [{queries}]")
         at = None if parents is None else parents.address
-        check(c.trunkline_live_batch_set_queries(self._handle.value, _id(request), queries, at))
+        check(c.trunkline_live_batch_set_queries(self._edited(), _id(request), queries, at))
 
     def reorder(self, order: Indices) -> None:
         """Row i becomes what row order[i] was."""
         rows = host_ints(order, "order")
-        check(c.trunkline_live_batch_reorder(self._handle.value, rows.address, rows.shape[0]))
+        check(c.trunkline_live_batch_reorder(self._edited(), rows.address, rows.shape[0]))
 
     def __len__(self) -> int:
         rows = ctypes.c_int32()
@@ -174,12 +176,21 @@ class LiveBatch:
             pages += (ctypes.c_int32 * info.page_count).from_address(info.pages)
         return RequestInfo(info.row, info.kv_len, info.shared_tokens, pages)
 
+    def _edited(self) -> int:
+        """The handle, for an event: what was planned before must not run on tables that move."""
+        for user in list(self._users):
+            user._before_event()
+        self._users.clear()
+        return self._handle.value
+
     def _forest(self) -> int:
         forest = ctypes.c_void_p()
         check(c.trunkline_live_batch_forest(self._handle.value, ctypes.byref(forest)))
         return forest.value or 0
 
     def close(self) -> None:
+        if not self._handle.closed:
+            self._edited()
         self._handle.close()
 
 

@@ -1,5 +1,6 @@
 """Bad input: ordinary Python exceptions that name argument, found and expected; nothing written, nothing crashes."""
 
+import sys
 import threading
 
 import numpy as np
@@ -156,6 +157,47 @@ def test_running(wrong, kind, text):
         attention.run(**(dict(q=Q, kv=(CACHE, CACHE), out=None if "q" in wrong else out) | wrong))
     assert text in str(raised.value)
     assert (out == 5).all()
+
+
+def test_token_level_rows_and_lengths_outside_the_pool():
+    attention = trunkline.DecodeAttention(8, 2, 64, 1, dtype="float32")
+    pool = np.zeros((2, 10), np.int32)
+    for rows, lengths, text in (
+        ([0, 2], [3, 3], "is 2"),
+        ([0, -1], [3, 3], "is -1"),
+        ([0, 1], [3, 11], "kv_lens[1] is 11"),
+    ):
+        with pytest.raises(ValueError) as raised:
+            attention.plan_token_level(pool, rows, lengths)
+        assert text in str(raised.value)
+
+
+def memory():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+
+def test_nothing_is_left_behind_by_runs_plans_and_refusals():
+    attention = planned()
+    out, wrong = np.empty_like(Q), Q[:1]
+    references = sys.getrefcount(Q), sys.getrefcount(CACHE), sys.getrefcount(None)
+
+    def some():
+        for _ in range(3000):
+            attention.run(Q, (CACHE, CACHE), out=out)
+            for refused in (wrong, [1.0], None):
+                try:
+                    attention.run(refused, (CACHE, CACHE), out=out)
+                except trunkline.Error:
+                    continue
+                raise AssertionError(refused)
+            attention.plan(TABLE, LENGTHS)
+
+    some()
+    before = memory()
+    some()
+    assert memory() - before < 2 << 20
+    after = sys.getrefcount(Q), sys.getrefcount(CACHE), sys.getrefcount(None)
+    assert after[:2] == references[:2] and abs(after[2] - references[2]) < 100
 
 
 def test_outputs_that_overlap_inputs():

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from trunkline import DeviceTables, _abi
-from trunkline._batches import DeviceBatch, HostBatch
+from trunkline._batches import HostBatch
+from trunkline._device_tables import DeviceBatch
 
 
 class OnAGpu:

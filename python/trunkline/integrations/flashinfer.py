@@ -18,9 +18,10 @@ from typing import Any
 import torch
 
 from .. import errors
-from .._batches import DeviceTables
+from .._batches import on_host
+from .._device_tables import DeviceTables
 from .._tensors import dtype_number
-from ..decode import DecodeAttention, _on_host
+from ..decode import DecodeAttention
 from ..plans import Explanation, PlanOptions
 
 
@@ -129,7 +130,7 @@ class BatchDecodeWithPagedKVCacheWrapper:
             _refuse("kv_data_type", kv_type, f"that of Q, {q_type}")
         self._out_dtype = None if o_data_type is None else _torch_dtype(o_data_type)
         attention = self._for_shape((num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type)), q_type)
-        host = [_on_host(tensor) for tensor in (indptr, indices, last_page_len)]
+        host = [on_host(tensor) for tensor in (indptr, indices, last_page_len)]
         tables = None
         if self._workspace.is_cuda:
             tables = self._tables(indptr, indices, host, page_size)

@@ -1,0 +1,154 @@
+"""A step's page tables and lengths on a GPU, and copies of the host's."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _abi, errors
+from ._batches import HostBatch
+from ._library import new
+from ._tensors import Ints, Tensor, view
+
+
+@dataclass
+class DeviceTables:
+    """A step's page tables and lengths on the GPU, for runs, beside those on the host, for planning. One form of them:
+
+    - page_table [B, W];
+    - indptr [B + 1] (int32), indices [indptr[B]];
+    - req_to_token [pool rows, W], req_pool_indices [B] (int32).
+
+    kv_lens [B] (int32) with each; ids are int32 or int64. All are read in place, until the next plan.
+    """
+
+    kv_lens: Tensor
+    page_table: Tensor = None
+    indptr: Tensor = None
+    indices: Tensor = None
+    req_to_token: Tensor = None
+    req_pool_indices: Tensor = None
+
+
+class DeviceBatch:
+    """DeviceTables as the C interface has them."""
+
+    def __init__(self, tables: DeviceTables, host: HostBatch, device_index: int) -> None:
+        self.tables = tables
+        self._index = device_index
+        rows = host.rows
+        self.pages = new(_abi.PageTable, rows=rows, page_size=host.page_size)
+        if tables.page_table is not None:
+            self._table(_abi.DENSE, tables.page_table, "page_table")
+            if view(tables.page_table, "page_table").shape[0] != rows:
+                raise errors.InvalidArgumentError(
+                    f"device_tables.page_table has {view(tables.page_table, 'page_table').shape[0]} rows; "
+                    f"expected: {rows}, as on the host"
+                )
+        elif tables.indices is not None:
+            self.pages.form = _abi.CSR
+            self.pages.indptr = self._ints(tables.indptr, "indptr", rows + 1)
+            self._ids(tables.indices, "indices", 1)
+        elif tables.req_to_token is not None:
+            self._table(_abi.TOKEN_LEVEL, tables.req_to_token, "req_to_token")
+            self.pages.row_map = self._ints(tables.req_pool_indices, "req_pool_indices", rows)
+        else:
+            raise errors.InvalidArgumentError(
+                "device_tables has no page table; expected: page_table, or indptr and indices, or req_to_token and "
+                "req_pool_indices"
+            )
+        self.batch = new(
+            _abi.CudaBatch,
+            pages=ctypes.addressof(self.pages),
+            kv_lens=self._ints(tables.kv_lens, "kv_lens", rows),
+            num_pages=host.batch.num_pages,
+        )
+        self.address = ctypes.addressof(self.batch)
+
+    @property
+    def addresses(self) -> tuple[Any, ...]:
+        """Of all arrays: what a captured graph depends on."""
+        pages = self.pages
+        return pages.form, pages.ids, pages.indptr, pages.row_map, self.batch.kv_lens
+
+    def _found(self, tensor: Tensor, name: str, ndim: int, dtypes: tuple[int, ...]) -> Any:
+        if tensor is None:
+            raise errors.InvalidArgumentError(f"device_tables.{name} is missing")
+        name = f"device_tables.{name}"
+        found = view(tensor, name)
+        if found.device != _abi.CUDA or found.device_index != self._index:
+            raise errors.InvalidArgumentError(f"{name} is on {found.place}; expected: cuda:{self._index}")
+        if found.dtype not in dtypes:
+            raise errors.ArgumentTypeError(
+                f"{name} has dtype {found.dtype_name}; expected: {'int32' if len(dtypes) == 1 else 'int32 or int64'}"
+            )
+        if len(found.shape) != ndim:
+            raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {ndim} dimension(s)")
+        if ndim == 1 and not found.contiguous:
+            raise errors.InvalidArgumentError(f"{name} has strides {list(found.strides)}; expected: [1]")
+        return found
+
+    def _ids(self, tensor: Tensor, name: str, ndim: int) -> Any:
+        found = self._found(tensor, name, ndim, (_abi.I32, _abi.I64))
+        self.pages.ids = found.address
+        self.pages.id_dtype = found.dtype
+        self.pages.id_count = found.nbytes * 8 // found.bits
+        return found
+
+    def _table(self, form: int, tensor: Tensor, name: str) -> None:
+        found = self._ids(tensor, name, 2)
+        rows, width = found.shape
+        row_step = found.strides[0] if rows > 1 else width
+        if (width > 1 and found.strides[1] != 1) or row_step < width:
+            raise errors.InvalidArgumentError(
+                f"device_tables.{name} has strides {list(found.strides)}; expected: rows without gaps inside"
+            )
+        self.pages.form = form
+        self.pages.width = row_step  # a slice of a wider table keeps its rows apart
+        self.pages.id_count = (rows - 1) * row_step + width if rows else 0
+
+    def _ints(self, tensor: Tensor, name: str, count: int) -> int:
+        found = self._found(tensor, name, 1, (_abi.I32,))
+        if found.shape[0] < count:
+            raise errors.InvalidArgumentError(f"device_tables.{name} has shape [{found.shape[0]}]; expected: [{count}]")
+        return int(found.address)
+
+
+def copied_tables(host: HostBatch, device_index: int) -> DeviceTables:
+    """The host's tables, copied by torch on its current stream."""
+    import torch
+
+    def on_device(values: Ints) -> Tensor:
+        return torch.from_numpy(values.numpy()).to(f"cuda:{device_index}")
+
+    lengths = on_device(host.kv_lens)
+    if host.pages.form == _abi.CSR:
+        assert host.indptr is not None
+        return DeviceTables(lengths, indptr=on_device(host.indptr), indices=on_device(host.ids))
+    if host.row_map is not None:
+        return DeviceTables(lengths, req_to_token=on_device(host.ids), req_pool_indices=on_device(host.row_map))
+    return DeviceTables(lengths, page_table=on_device(host.ids))
+
+
+def live_tables(host: HostBatch, device_index: int) -> DeviceTables:
+    """A live batch's tables, gathered to one row a request and copied by torch on its current stream."""
+    import torch
+
+    def ints(address: int | None, count: int) -> Any:
+        if not address or not count:
+            return np.zeros(count, np.int32)
+        return np.ctypeslib.as_array((ctypes.c_int32 * count).from_address(address))
+
+    pages = host.pages
+    lengths = ints(host.batch.kv_lens, host.rows)
+    pool = ints(pages.ids, pages.id_count)
+    width = -(-int(lengths.max(initial=0)) // host.page_size)
+    starts = ints(pages.row_map, host.rows).astype(np.int64) * pages.width
+    # Entries past a row's end are never read, but must not lie outside the pool.
+    places = np.minimum(starts[:, None] + np.arange(width), max(pool.size - 1, 0))
+    device = f"cuda:{device_index}"
+    table = torch.from_numpy(pool[places] if pool.size else np.zeros((host.rows, width), np.int32))
+    return DeviceTables(torch.from_numpy(lengths.copy()).to(device), page_table=table.to(device))

@@ -1,0 +1,128 @@
+"""One call that does all: attention of a decode step, and what its requests share."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from . import _abi, errors
+from ._batches import HostBatch, on_host
+from ._executors import shared_workers
+from ._tensors import Indices, Tensor, dtype_name, view
+from .decode import LAYOUTS, DecodeAttention
+from .machine import Profile, choice, shape_struct
+from .plans import Explanation, Forest, Planner, PlanOptions
+
+_KEPT = 16
+_kept: OrderedDict[Any, DecodeAttention] = OrderedDict()
+_kept_lock = threading.Lock()
+
+
+def decode_attention(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    page_table: Indices,
+    kv_lens: Indices,
+    *,
+    scale: float = 0.0,
+    kv_layout: str = "NHD",
+    query_start_loc: Indices | None = None,
+    query_parents: Indices | None = None,
+    out: Tensor = None,
+    lse: Tensor = None,
+    return_lse: bool = False,
+    lse_base: str = "natural",
+    policy: str = "auto",
+) -> Any:
+    """Attention of a decode step in one call: plans and runs. To run many layers by one plan, use DecodeAttention.
+
+    q [T, Hq, d], T = B unless query_start_loc says otherwise; k_cache, v_cache [pages, P, Hkv, d] (NHD) or
+    [pages, Hkv, P, d] (HND), float16, bfloat16, on the CPU also float32, all on one device; page_table [B, W], kv_lens
+    [B]: row r's token t is in page page_table[r, t // P]. Page ids are checked. The other arguments are those of
+    DecodeAttention.plan and run. Returns out [T, Hq, d], or (out, lse [T, Hq]) with return_lse.
+
+    Calls take turns. Requests that begin with the same pages read them once:
+
+    >>> import numpy as np, trunkline
+    >>> q = np.ones((2, 4, 64), np.float32)
+    >>> k = v = np.ones((10, 16, 2, 64), np.float32)
+    >>> out = trunkline.decode_attention(q, k, v, [[3, 8, 1], [3, 8, 4]], [40, 37])
+    >>> out.shape, float(out.min())
+    ((2, 4, 64), 1.0)
+    """
+    of_q, of_k = view(q, "q"), view(k_cache, "k_cache")
+    for name, found, dimensions in (("q", of_q, 3), ("k_cache", of_k, 4)):
+        if len(found.shape) != dimensions:
+            form = "[query tokens, q_heads, head_dim]" if name == "q" else "[pages, page_size, kv_heads, head_dim]"
+            raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {form}")
+    if of_q.dtype not in (_abi.F32, _abi.F16, _abi.BF16):
+        raise errors.ArgumentTypeError(f"q has dtype {of_q.dtype_name}; expected: float16, bfloat16 or float32")
+    hnd = choice(LAYOUTS, kv_layout, "kv_layout") == 1
+    pages, page_size, kv_heads = of_k.shape[0], of_k.shape[2 if hnd else 1], of_k.shape[1 if hnd else 2]
+    key = (of_q.shape[1], kv_heads, of_q.shape[2], page_size, of_q.dtype, of_q.place, kv_layout, lse_base, policy)
+    with _kept_lock:
+        attention = _kept.pop(key, None)
+        if attention is None or attention._executor.closed:  # after a fork
+            attention = DecodeAttention(
+                *key[:4],
+                dtype=dtype_name(of_q.dtype),
+                device=of_q.place,
+                kv_layout=kv_layout,
+                lse_base=lse_base,
+                policy=policy,
+            )
+        _kept[key] = attention
+        while len(_kept) > _KEPT:
+            _kept.popitem(last=False)
+        attention.plan(
+            page_table,
+            kv_lens,
+            query_start_loc=query_start_loc,
+            query_parents=query_parents,
+            num_pages=pages,
+            check_ids=True,
+        )
+        return attention.run(q, (k_cache, v_cache), out=out, lse=lse, return_lse=return_lse, scale=scale)
+
+
+def explain(
+    page_table: Indices,
+    kv_lens: Indices,
+    num_qo_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    page_size: int,
+    *,
+    dtype: object = "float16",
+    policy: str = "auto",
+    options: PlanOptions | None = None,
+    profile: Profile | None = None,
+    device: object = "cpu",
+    query_start_loc: Indices | None = None,
+    query_parents: Indices | None = None,
+    title: str = "Decode step",
+) -> Explanation:
+    """What a step shares and what plans make of it, without running anything. Its text has the figures; in a notebook
+    it shows the page that `trunkline plan --html` writes.
+
+    profile: the machine; with device="cuda" and, say, Profile.named("h200-sxm") no GPU need be there.
+
+    >>> import trunkline
+    >>> print(trunkline.explain([[3, 8, 1], [3, 8, 4]], [40, 37], 8, 2, 64, 16).statistics.kv_tokens_distinct)
+    45
+    """
+    shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
+    if profile is None:
+        if shape.device == _abi.CUDA:
+            profile = Profile.cuda(num_qo_heads, num_kv_heads, head_dim, page_size, dtype=dtype, device=device)
+        else:
+            profile = Profile.generic_cpu(shared_workers().size)
+    options = options or PlanOptions(policy=policy)
+    batch = HostBatch(page_size)
+    batch.dense(on_host(page_table), on_host(kv_lens))
+    batch.rest(None, query_start_loc, query_parents, None, None, None)
+    forest = Forest()
+    forest._build(batch, True)
+    return Explanation(Planner(profile, shape, options), forest._handle.value, title)
