@@ -67,7 +67,7 @@ def tree_of(notation: str) -> tuple[list[list[int]], list[int]]:
 
 
 def batches(suite: str, limit: int, page_size: int = 16) -> Iterator[Batch]:
-    """Of a suite: its trees, and the first `limit` batches of each of its files; numbered from 1, as the program does."""
+    """Of a suite: its trees, and the first `limit` batches of each of its files; numbered from 1."""
     given = json.loads((ROOT / "bench/suites.json").read_text())[suite]
     for notation in given.get("trees", []):
         yield pages_of(*tree_of(notation), page_size, notation)

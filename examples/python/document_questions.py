@@ -30,7 +30,7 @@ class Decoder:
         self.check = Check()
 
     def step(self, new_tokens, rows, kv_lens):
-        """new_tokens: of each request; rows: its pages, grown here; kv_lens: its tokens in the cache, before and so after.
+        """new_tokens: of each request; rows: its pages, kv_lens: its tokens in the cache, both brought up to date here.
         Returns the logits after the last token of each request."""
         counts = [len(tokens) for tokens in new_tokens]
         slots = []

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def plain_attention(q: np.ndarray, keys: np.ndarray, values: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """One request in fp64. q [n, Hq, d]; keys, values [kv_len, Hkv, d]; seen [n, kv_len]: what each query token sees."""
+    """One request in fp64. q [n, Hq, d]; keys, values [kv_len, Hkv, d]; seen [n, kv_len]: what a token sees."""
     count, q_heads, head_dim = q.shape
     grouped = q.astype(np.float64).reshape(count, keys.shape[1], -1, head_dim)
     logits = np.einsum("nhgd,thd->nhgt", grouped, keys.astype(np.float64), optimize=True) / head_dim**0.5
@@ -68,8 +68,8 @@ class Savings:
         self.steps = self.alone = self.read = self.distinct = 0
 
     def add(self, statistics, kv_tokens: int | None = None) -> None:
-        """A step's plan (trunkline.Statistics). kv_tokens: the sum of lengths by now, where a plan is kept while requests
-        grow: its figures are of the step it was made for, and what has grown since is each request's own."""
+        """A step's plan (trunkline.Statistics). kv_tokens: the sum of lengths by now, where plans are kept while
+        requests grow: a plan's figures are of the step it was made for, and what grew since is each request's own."""
         grown = 0 if kv_tokens is None else kv_tokens - statistics.kv_tokens_total
         self.steps += 1
         self.alone += statistics.kv_tokens_total + grown

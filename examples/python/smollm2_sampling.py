@@ -17,12 +17,13 @@ SAMPLES = 16
 STEPS = 16
 TEMPERATURE = 0.7
 TOLERANCE = 1e-4
-QUESTION = """Here is how a language model serves many users at once. The model reads a prompt, and keeps a key and a value of
-each token in a cache. Then it writes an answer token by token, and for each it reads the whole cache again. When several
-answers to one prompt are wanted, their caches begin alike: the prompt is the same for all of them. A program that knows
-this reads the common part once for all answers, and only the parts that differ one by one. Reading memory is what takes
-the time, so this is faster, and the answers stay the same. Explain to a child, with an example from a school, why this
-is faster."""
+QUESTION = """Here is how a language model serves many users at once. The model reads a prompt, and keeps a key
+and a value of each token in a cache. Then it writes an answer token by token, and for each it reads
+the whole cache again. When several answers to one prompt are wanted, their caches begin alike: the
+prompt is the same for all of them. A program that knows this reads the common part once for all
+answers, and only the parts that differ one by one. Reading memory is what takes the time, so this
+is faster, and the answers stay the same. Explain to a child, with an example from a school, why
+this is faster."""
 
 
 def log_probabilities(logits):
@@ -43,7 +44,7 @@ def sampled(model, prompt, random):
 
         return log_probabilities(model.logits(tokens, positions, attend))
 
-    # The prompt is one request of as many query tokens; the samples share its pages, but for the last if it is not full.
+    # The prompt is one request of as many query tokens; the samples share all of its full pages.
     pages = cache.take(-(-len(prompt) // PAGE_SIZE))
     attention.plan([pages], [len(prompt)], query_start_loc=[0, len(prompt)], num_pages=cache.pages)
     after = step(prompt, np.arange(len(prompt)), cache.slots(pages, range(len(prompt))))[-1]

@@ -123,9 +123,7 @@ def main():
     for prompt, text in zip(prompts, texts):
         if text[:NEW_TOKENS] != greedy(model, np.concatenate([system, prompt]), NEW_TOKENS):
             raise SystemExit("the text differs from greedy decoding")
-    print(
-        f"{CHATS} chats, {verified / savings.steps / CHATS:.1f} tokens a step and chat; the same text as greedy decoding"
-    )
+    print(f"{CHATS} chats, {verified / savings.steps / CHATS:.1f} tokens a step and chat; text as by greedy decoding")
     print(savings)
     print(f"each draft token as a request of its own: {single * cache.bytes_per_token * model.layers / 1e6:.1f} MB")
     print(f"largest difference from plain attention: {check.worst:.1e}")

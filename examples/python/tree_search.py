@@ -98,7 +98,7 @@ class Search:
             branch.logits = logits
 
     def writable(self, row, branch, new_pages):
-        """The branch's pages, when the one that the next token goes to is its own: a new one, or a copy of a shared one."""
+        """The branch's pages, once the one that the next token goes to is its own: new, or a copy of a shared one."""
         index = branch.kv_len // PAGE_SIZE
         if index == len(branch.pages):
             new_pages[row] = self.cache.take()
