@@ -1,5 +1,5 @@
-// A C caller's loops, for call_overhead.py: what the same calls take without Python. The functions come as pointers, from the
-// library that the package has loaded.
+// A C caller's loops, for call_overhead.py: what the same calls take without Python. The functions come as pointers,
+// from the library that the package has loaded.
 #include <stddef.h>
 #include <stdint.h>
 
