@@ -145,9 +145,6 @@ def main():
     except ImportError:
         print("torch is not there: no rows of its tensors", file=sys.stderr)
         version = ""
-    commit = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True
-    ).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:
         loops, functions = c_loops(folder)
         for library in libraries:
@@ -162,7 +159,7 @@ def main():
                         row = {"suite": "calls", "case": name, "tensors": library, "requests": requests}
                         row |= {"c_ns": round(c_ns), "ns": round(ns), "added_ns": round(added)}
                         row |= {"load": round(os.getloadavg()[0], 1), "device": trunkline.cpu_info()["model"]}
-                        print(json.dumps(row | {"torch": version, "commit": commit}), flush=True)
+                        print(json.dumps(row | {"torch": version, "version": trunkline.version()}), flush=True)
 
 
 if __name__ == "__main__":

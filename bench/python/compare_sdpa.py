@@ -20,7 +20,6 @@ import gc
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 
@@ -29,7 +28,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 import trunkline
-from shared_batches import ROOT, batches
+from shared_batches import batches
 
 HEAD_DIM, PAGE_SIZE = 128, 16
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
@@ -191,9 +190,7 @@ def main():
         "device": info["model"],
         "cores": os.cpu_count(),
         "torch": torch.__version__,
-        "commit": subprocess.run(
-            ["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True
-        ).stdout.strip(),
+        "version": trunkline.version(),
     }
     for suite in given.suites:
         for batch in batches(suite, given.limit, PAGE_SIZE):
