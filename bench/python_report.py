@@ -109,13 +109,13 @@ def page() -> str:
     text = [
         "# Results from Python, on a CPU\n",
         f"{first['device']}, {first['cores']} cores shared with others (load {loads}), {threads} thread for all, "
-        f"{first['isa']} kernels; medians. Times are CPU times of that thread, which leave out what others took; memory "
-        f"and caches they shared. torch {first['torch']}. This page is written by `bench/python_report.py` from the rows "
-        "in [bench/results/python](../bench/results/python); [bench/README.md](../bench/README.md) has the commands.\n",
+        f"{first['isa']} kernels; medians. Times are CPU times of that thread, which leave out what others took; "
+        f"memory and caches were shared. torch {first['torch']}. This page is written by `bench/python_report.py` from "
+        "the rows in [bench/results/python](../bench/results/python); the commands: [bench/README.md](../bench/README.md).\n",
         "## Against torch's scaled_dot_product_attention\n",
         f"Heads {first['heads']} of {first['head_dim']}, pages of {first['page_size']}, shuffled; methods in turn, "
         f"caches cold before each; medians of {repeats}; version {versions(compared)}. Each result was compared with "
-        "attention in fp64. Ours read the paged cache. SDPA reads keys and values that were gathered from it beforehand, "
+        "attention in fp64. Ours read the paged cache. SDPA reads keys and values gathered from it beforehand, "
         "in one call a request, or in one call for the batch, padded to the longest request, with a mask; gathering, "
         "which a paged engine would pay in each layer of each step, has a column of its own. SDPA gets the query heads "
         "of a KV head as query tokens of one head, which is faster here than `enable_gqa=True`.\n",
@@ -126,7 +126,7 @@ def page() -> str:
         "6 GiB. `plan` is once a step, its caches cold too; all else is once a layer.\n",
         cases(compared),
         "## What Python adds to a call\n",
-        "One KV head of 64, one page shared by all requests, one thread: `run` and `plan` beside loops in C of the same "
+        "One KV head of 64, one page shared by all requests, one thread: `run` and `plan` beside C loops of the same "
         f"calls, in turn; medians; load {span([row['load'] for row in called])}; version {versions(called)}. The aims, "
         "with torch's tensors: `run` at most 4 us over the C call with outputs given, `plan` at most 10. The custom "
         "operator's row has torch's own dispatch. [What the C interface costs](c.md#what-it-costs).\n",
