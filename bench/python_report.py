@@ -111,7 +111,7 @@ def page() -> str:
         f"{first['device']}, {first['cores']} cores shared with others (load {loads}), {threads} thread for all, "
         f"{first['isa']} kernels; medians. Times are CPU times of that thread, which leave out what others took; "
         f"memory and caches were shared. torch {first['torch']}. This page is written by `bench/python_report.py` from "
-        "the rows in [bench/results/python](../bench/results/python); the commands: [bench/README.md](../bench/README.md).\n",
+        "the rows in [bench/results/python](../bench/results/python); [commands](../bench/README.md).\n",
         "## Against torch's scaled_dot_product_attention\n",
         f"Heads {first['heads']} of {first['head_dim']}, pages of {first['page_size']}, shuffled; methods in turn, "
         f"caches cold before each; medians of {repeats}; version {versions(compared)}. Each result was compared with "

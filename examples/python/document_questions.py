@@ -14,8 +14,8 @@ from toy_model import ToyModel
 
 PAGE_SIZE = 16
 DOCUMENT_TOKENS = 2000  # whole pages, which is what caches of prefixes share
-QUESTIONS = 20
-ANSWER_TOKENS = 8
+QUESTIONS = 16
+ANSWER_TOKENS = 6
 
 
 class Decoder:

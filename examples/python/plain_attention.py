@@ -7,13 +7,17 @@ import numpy as np
 
 def plain_attention(q: np.ndarray, keys: np.ndarray, values: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """One request in fp64. q [n, Hq, d]; keys, values [kv_len, Hkv, d]; seen [n, kv_len]: what a token sees."""
-    count, q_heads, head_dim = q.shape
-    grouped = q.astype(np.float64).reshape(count, keys.shape[1], -1, head_dim)
-    logits = np.einsum("nhgd,thd->nhgt", grouped, keys.astype(np.float64), optimize=True) / head_dim**0.5
-    logits = np.where(seen[:, None, None], logits, -np.inf)
+    count, _, head_dim = q.shape
+    kv_heads, kv_len = keys.shape[1], len(keys)
+    # A KV head's query heads and tokens are rows of one product.
+    rows = q.astype(np.float64).reshape(count, kv_heads, -1, head_dim).transpose(1, 2, 0, 3)
+    k, v = (x.astype(np.float64).transpose(1, 0, 2) for x in (keys, values))
+    logits = rows.reshape(kv_heads, -1, head_dim) @ k.swapaxes(1, 2) / head_dim**0.5
+    logits = np.where(seen, logits.reshape(kv_heads, -1, count, kv_len), -np.inf)
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    return np.einsum("nhgt,thd->nhgd", weights, values.astype(np.float64), optimize=True).reshape(q.shape)
+    out = (weights.reshape(kv_heads, -1, kv_len) @ v).reshape(rows.shape)
+    return out.transpose(2, 0, 1, 3).reshape(q.shape)
 
 
 def causal(kv_len: int, queries: int, parents: Sequence[int] | None = None) -> np.ndarray:
