@@ -179,6 +179,7 @@ def main():
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=int, default=2, help="batches of each file")
+    parser.add_argument("--cases", nargs="+", default=[], help="of the suites; all by default")
     parser.add_argument("--repeat", type=int, default=7)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -194,6 +195,8 @@ def main():
     }
     for suite in given.suites:
         for batch in batches(suite, given.limit, PAGE_SIZE):
+            if given.cases and batch.case not in given.cases:
+                continue
             for dtype in given.dtypes:
                 q_heads, kv_heads = map(int, given.heads.split("/"))
                 token = 2 * kv_heads * HEAD_DIM * DTYPES[dtype].itemsize
