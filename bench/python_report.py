@@ -114,16 +114,16 @@ def page() -> str:
         "the rows in [bench/results/python](../bench/results/python); [commands](../bench/README.md).\n",
         "## Against torch's scaled_dot_product_attention\n",
         f"Heads {first['heads']} of {first['head_dim']}, pages of {first['page_size']}, shuffled; methods in turn, "
-        f"caches cold before each; medians of {repeats}; version {versions(compared)}. Each result was compared with "
-        "attention in fp64. Ours read the paged cache. SDPA reads keys and values gathered from it beforehand, "
-        "in one call a request, or in one call for the batch, padded to the longest request, with a mask; gathering, "
+        f"each after a sweep through 128 MB; medians of {repeats}; version {versions(compared)}. Outputs of four "
+        "requests of each row were compared with attention in fp64. Ours read the paged cache. SDPA reads keys and "
+        "values gathered from it beforehand, in one call a request, or in one call for the batch, padded to the longest request, with a mask; gathering, "
         "which a paged engine would pay in each layer of each step, has a column of its own. SDPA gets the query heads "
         "of a KV head as query tokens of one head, which is faster here than `enable_gqa=True`.\n",
         "Times as multiples of `auto`'s, geometric means, and their range:\n",
         summary(compared),
         losses(compared),
         "Where nothing is shared `auto` and `flat` run the same plan. A dash: not run, as padding would take more than "
-        "6 GiB. `plan` is once a step, its caches cold too; all else is once a layer.\n",
+        "6 GiB. `plan` is once a step, after a sweep too; all else is once a layer.\n",
         cases(compared),
         "## What Python adds to a call\n",
         "One KV head of 64, one page shared by all requests, one thread: `run` and `plan` beside C loops of the same "

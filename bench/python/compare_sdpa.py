@@ -3,8 +3,8 @@
 
     python3 bench/python/compare_sdpa.py reasoning pat_style unshared >bench/results/python/sdpa.jsonl
 
-Needs torch and an installed trunkline. Methods of a row are run in turn, each after a sweep through memory that empties
-the caches, with the same number of threads:
+Needs torch and an installed trunkline. Methods of a row are run in turn with the same number of threads, each after a
+sweep through 128 MB, which empties the core's own caches:
 - `us`, `flat_us`: DecodeAttention.run on the paged cache, by policy auto and flat;
 - `sdpa_us`: one call a request, on keys and values that were gathered beforehand, [kv heads, tokens, head size];
 - `sdpa_padded_us`: one call for the batch, gathered beforehand and padded to the longest request, with a mask;
@@ -12,7 +12,7 @@ the caches, with the same number of threads:
 - `plan_us`: DecodeAttention.plan, once a step.
 With one thread, times are CPU times of that thread, which others on the machine disturb less; with more, elapsed ones.
 torch gets the query heads of a KV head as query tokens of one head, the fastest form it has for a single query token.
-A row is written only if all results agree with attention in fp32.
+A row is written only if the outputs of some of its requests agree with attention in fp64, by every method.
 """
 
 import argparse
@@ -85,7 +85,7 @@ class Case:
         return attention_of(q, *self.padded, attn_mask=self.mask)
 
     def worst(self, out):
-        """The largest difference from attention in fp32, of some requests."""
+        """The largest difference from attention in fp64, of some requests."""
         rows = {row * (len(self.lens) - 1) // max(CHECKED - 1, 1) for row in range(CHECKED)}
         q = self.q.view(-1, self.kv_heads, self.group, HEAD_DIM)
         worst = 0.0
@@ -98,11 +98,11 @@ class Case:
 
 
 class Timer:
-    """Medians of methods that are run in turn, each with cold caches."""
+    """Medians of methods that are run in turn, each after a sweep through memory."""
 
     def __init__(self, clock):
         self._clock = clock
-        self._sweep = torch.zeros(32 << 20)  # 128 MB, many times a core's share of the last cache
+        self._sweep = torch.zeros(32 << 20)  # 128 MB
 
     def time(self, methods, repeat):
         times = {name: [] for name in methods}
