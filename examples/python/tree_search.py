@@ -52,7 +52,7 @@ class Search:
         request = self.live.join(len(prompt), pages, queries=len(prompt))
         self.attention.plan_live(self.live)
         slots = self.cache.slots(pages, range(len(prompt)))
-        logits = self.model.step(prompt, slots, self.cache, lambda q, kv: self.attention.run(q, kv))
+        logits = self.step(prompt, slots, [pages], [len(prompt)], [len(prompt)])
         self.live.set_queries(request, 1)
         self.branches.append(Branch(request, pages, len(prompt), logits[-1]))
 
@@ -67,11 +67,12 @@ class Search:
     def prune(self):
         """The KEPT best stay; pages that no other branch uses go back to the pool."""
         best = sorted(self.branches, key=lambda branch: -branch.score)[:KEPT]
+        kept = {branch.request for branch in best}
         for branch in self.branches:
-            if not any(branch is kept for kept in best):
+            if branch.request not in kept:
                 self.live.leave(branch.request)
                 self.cache.release(branch.pages)
-        self.branches = [branch for branch in self.branches if any(branch is kept for kept in best)]
+        self.branches = [branch for branch in self.branches if branch.request in kept]
 
     def grow(self):
         """A token more for every branch: sampled, written to its own page, attended to."""
@@ -88,14 +89,16 @@ class Search:
         self.attention.plan_live(self.live)
         self.savings.add(self.attention.statistics, sum(kv_lens))
         rows = [branch.pages for branch in self.branches]
+        for branch, logits in zip(self.branches, self.step(np.array(tokens), slots, rows, kv_lens)):
+            branch.logits = logits
 
+    def step(self, tokens, slots, rows, kv_lens, queries=None):
         def attend(q, kv):
             out = self.attention.run(q, kv)
-            self.check(out, q, kv, rows, kv_lens)
+            self.check(out, q, kv, rows, kv_lens, queries)
             return out
 
-        for branch, logits in zip(self.branches, self.model.step(np.array(tokens), slots, self.cache, attend)):
-            branch.logits = logits
+        return self.model.step(tokens, slots, self.cache, attend)
 
     def writable(self, row, branch, new_pages):
         """The branch's pages, once the one that the next token goes to is its own: new, or a copy of a shared one."""
