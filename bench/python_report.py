@@ -117,8 +117,9 @@ def page() -> str:
         f"each after a sweep through 128 MB; medians of {repeats}; version {versions(compared)}. Outputs of four "
         "requests of each row were compared with attention in fp64. Ours read the paged cache. SDPA reads keys and "
         "values gathered from it beforehand, in one call a request, or in one call for the batch, padded to the "
-        "longest request, with a mask; gathering, which a paged engine would pay in each layer of each step, has a column of "
-        "its own. SDPA gets the query heads of a KV head as query tokens of one head, which is faster here than `enable_gqa=True`.\n",
+        "longest request, with a mask; gathering, which a paged engine would pay in each layer of each step, has a "
+        "column of its own. SDPA gets the query heads of a KV head as query tokens of one head, which is faster "
+        "here than `enable_gqa=True`.\n",
         "Times as multiples of `auto`'s, geometric means, and their range:\n",
         summary(compared),
         losses(compared),
