@@ -118,13 +118,12 @@ def page() -> str:
         "requests of each row were compared with attention in fp64. Ours read the paged cache. SDPA reads keys and "
         "values gathered from it beforehand, in one call a request, or in one call for the batch, padded to the "
         "longest request, with a mask; gathering, which a paged engine would pay in each layer of each step, has a "
-        "column of its own. SDPA gets the query heads of a KV head as query tokens of one head, which is faster "
-        "here than `enable_gqa=True`.\n",
+        "column of its own. SDPA gets the query heads of a KV head as query tokens of one head, not by "
+        "`enable_gqa=True`.\n",
         "Times as multiples of `auto`'s, geometric means, and their range:\n",
         summary(compared),
         losses(compared),
-        "Where nothing is shared `auto` and `flat` run the same plan. A dash: not run, as padding would take more than "
-        "6 GiB. `plan` is once a step, after a sweep too; all else is once a layer.\n",
+        "Where nothing is shared `auto` and `flat` run the same plan. `plan` is once a step, after a sweep too; all else is once a layer.\n",
         cases(compared),
         "## What Python adds to a call\n",
         "One KV head of 64, one page shared by all requests, one thread: `run` and `plan` beside C loops of the same "

@@ -11,7 +11,7 @@ sweep through 128 MB, which empties the core's own caches:
 - `gather_us`: gathering them from the pages, which an engine with a paged cache does for every layer and step;
 - `plan_us`: DecodeAttention.plan, once a step.
 With one thread, times are CPU times of that thread, which others on the machine disturb less; with more, elapsed ones.
-torch gets the query heads of a KV head as query tokens of one head, the fastest form it has for a single query token.
+torch gets the query heads of a KV head as query tokens of one head, not by enable_gqa=True.
 A row is written only if the outputs of some of its requests agree with attention in fp64, by every method.
 """
 
