@@ -123,8 +123,8 @@ def page() -> str:
         "Times as multiples of `auto`'s, geometric means, and their range:\n",
         summary(compared),
         losses(compared),
-        "Where nothing is shared `auto` and `flat` run the same plan. `plan` is once a step, after a sweep too; all else "
-        "is once a layer.\n",
+        "Where nothing is shared `auto` and `flat` run the same plan. `plan` is once a step, after a sweep too; all "
+        "else is once a layer.\n",
         cases(compared),
         "## What Python adds to a call\n",
         "One KV head of 64, one page shared by all requests, one thread: `run` and `plan` beside C loops of the same "
