@@ -69,7 +69,8 @@ struct CudaOptions {
   ForwardMode forward = ForwardMode::kPersistent;
   /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.04x to 1.75x the
   /// time of portable kernels on the six trees with partials that were measured (docs/results_gpu.md, suite `merge`).
-  /// On Hopper's kernels it takes 2 to 6 % less than kSeparate for 1 to 8 requests alone, and up to 1.5x for drafts.
+  /// On Hopper's kernels, in one run without committed rows, 2 to 6 % less for 1 to 8 requests alone, 1.5x at most for
+  /// drafts.
   MergeMode merge = MergeMode::kSeparate;
   /// Each resolve() checks in a kernel, and waits for it, that all page ids that the batch's lengths reach are of the
   /// cache. The environment's TRUNKLINE_CHECK=1 turns it on for all executors.
