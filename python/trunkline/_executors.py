@@ -85,7 +85,22 @@ def _torch() -> Any:
     return torch
 
 
-class CpuExecutor:
+class _HandleOwner:
+    _handle: Handle
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def abandon(self) -> None:
+        """Neither usable nor freed from now on."""
+        self._handle.abandon()
+
+    def close(self) -> None:
+        self._handle.close()
+
+
+class CpuExecutor(_HandleOwner):
     device = _abi.CPU
     device_index = 0
 
@@ -118,19 +133,8 @@ class CpuExecutor:
         resolve = c.trunkline_cpu_resolve
         return int(resolve(self._handle.value, plan, batch.address, workspace.address, workspace.nbytes))
 
-    @property
-    def closed(self) -> bool:
-        return self._handle.closed
 
-    def abandon(self) -> None:
-        """Neither usable nor freed from now on."""
-        self._handle.abandon()
-
-    def close(self) -> None:
-        self._handle.close()
-
-
-class CudaExecutor:
+class CudaExecutor(_HandleOwner):
     device = _abi.CUDA
 
     def __init__(self, device_index: int, kernels: str, check_pages: bool, use_graph: bool) -> None:
@@ -202,14 +206,3 @@ class CudaExecutor:
             return given
         torch = sys.modules.get("torch")
         return int(torch.cuda.current_stream(self.device_index).cuda_stream) if torch is not None else 0
-
-    @property
-    def closed(self) -> bool:
-        return self._handle.closed
-
-    def abandon(self) -> None:
-        """Neither usable nor freed from now on."""
-        self._handle.abandon()
-
-    def close(self) -> None:
-        self._handle.close()
