@@ -53,7 +53,7 @@ TEST(CudaHost, OneCapacityIsOneLayout) {
       const Plan plan = make_plan(forest, shape, cutting_gpu_profile(32), options);
       const cuda::PlanRoom room = cuda::room_of_capacity(plan);
       EXPECT_EQ(cuda::find_shortage(cuda::room_of_plan(plan), room).list, nullptr);
-      const WorkspaceLayout layout = cuda::lay_out(room, shape, MergeMode::kSeparate);
+      const WorkspaceLayout layout = cuda::lay_out(room, shape, MergeMode::kSeparate, 0);
       EXPECT_TRUE(bytes == 0 || (layout.bytes == bytes && layout.masks == masks_at)) << levels << name_of(policy);
       bytes = layout.bytes;
       masks_at = layout.masks;
@@ -81,7 +81,7 @@ TEST(CudaHost, UploadsRowsInPlaceOfSlots) {
   batch.generations = generations;
   const Plan plan = make_plan(build_forest(batch), on_cuda(make_shape(2, 4, 64, 16)), cutting_gpu_profile(2),
                               options_of(Policy::kNode, KvSplit::kNone));
-  const WorkspaceLayout layout = cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, MergeMode::kFused);
+  const WorkspaceLayout layout = cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, MergeMode::kFused, 0);
   std::vector<std::int32_t> table(slot_table_size(3));
   AlignedWorkspace memory(cuda::upload_bytes(plan, layout));
   std::byte* const at = memory.bytes().data();

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "cuda/device_case.hpp"
 #include "exec/executor_cases.hpp"
@@ -219,45 +221,91 @@ TEST_P(CudaGraphs, ACapturedWorkspaceKeepsItsLayout) {
 INSTANTIATE_TEST_SUITE_P(Modes, CudaGraphs, ::testing::ValuesIn(run_ways_of_all_kernels()),
                          [](const auto& way) { return text_of(way.param); });
 
-// Two batches in flight at once on streams of their own, each with a workspace, through one executor.
+/// A batch in flight, on a stream and a workspace of its own, on the device that is current.
+struct Lane {
+  Lane(const AttentionShape& shape, const Batch& batch, CudaExecutor& its_executor, CudaKernels kernels)
+      : executor(its_executor),
+        test(shape, batch),
+        plan(make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(32, kernels),
+                       options_of(Policy::kNode, KvSplit::kMean))),
+        on_device(test.batch()),
+        tensors(test),
+        workspace(executor.workspace_bytes(plan)) {}
+
+  void step() {
+    executor.upload(plan, test.batch(), workspace.data(), workspace.size(), stream);
+    executor.resolve(on_device.view(), workspace.data(), stream);
+    for (int layer = 0; layer < 3; ++layer) executor.run(tensors.args(), workspace.data(), stream);
+  }
+  ::testing::AssertionResult is_right() const {
+    check(cudaStreamSynchronize(stream));
+    return test.matches(tensors.download(), tolerance_of(DType::kF16));
+  }
+
+  CudaExecutor& executor;
+  AttentionCase test;
+  Plan plan;
+  DeviceBatch on_device;
+  DeviceTensors tensors;
+  DeviceMemory workspace;
+  OwnStream stream;
+};
+
+// Two batches in flight at once, through one executor.
 TEST_F(CudaSteps, TwoStreamsWithTwoWorkspaces) {
+  const PagedBatch paged[] = {twelve_requests(), lay_out_pages(tree_from_levels("2,16/300,40"), 16, 6)};
+  const Batch views[] = {paged[0].view(), paged[1].view()};
+  const AttentionShape shape = make_shape(2, 4, 128, 16);
   for (const RunWay way : run_ways_of_all_kernels()) {
     SCOPED_TRACE(text_of(way));
-    const PagedBatch paged[] = {lay_out_pages(tree_from_levels("1,3,12/600,64,16"), 16, 5),
-                                lay_out_pages(tree_from_levels("2,16/300,40"), 16, 6)};
-    const AttentionShape shape = make_shape(2, 4, 128, 16);
     if (!runs_here(way, shape)) continue;
     CudaExecutor executor(way.options());
-    struct Lane {
-      Lane(const AttentionShape& shape, const Batch& batch, CudaExecutor& executor, CudaKernels kernels)
-          : test(shape, batch),
-            plan(make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(32, kernels),
-                           options_of(Policy::kNode, KvSplit::kMean))),
-            on_device(test.batch()),
-            tensors(test),
-            workspace(executor.workspace_bytes(plan)) {}
-      AttentionCase test;
-      Plan plan;
-      DeviceBatch on_device;
-      DeviceTensors tensors;
-      DeviceMemory workspace;
-      OwnStream stream;
-    };
-    const Batch views[] = {paged[0].view(), paged[1].view()};
     Lane first(shape, views[0], executor, way.kernels);
     Lane second(shape, views[1], executor, way.kernels);
     check(cudaDeviceSynchronize());
     for (int round = 0; round < 20; ++round) {
-      for (Lane* lane : {&first, &second}) {
-        executor.upload(lane->plan, lane->test.batch(), lane->workspace.data(), lane->workspace.size(), lane->stream);
-        executor.resolve(lane->on_device.view(), lane->workspace.data(), lane->stream);
-        for (int layer = 0; layer < 3; ++layer) {
-          executor.run(lane->tensors.args(), lane->workspace.data(), lane->stream);
-        }
-      }
+      first.step();
+      second.step();
     }
-    EXPECT_TRUE(first.test.matches(first.tensors.download(), tolerance_of(DType::kF16)));
-    EXPECT_TRUE(second.test.matches(second.tensors.download(), tolerance_of(DType::kF16)));
+    EXPECT_TRUE(first.is_right());
+    EXPECT_TRUE(second.is_right());
+  }
+}
+
+// An executor each; the caller need not make a device current before it calls that device's.
+TEST_F(CudaSteps, TwoDevicesInOneProcess) {
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices));
+  if (devices < 2) GTEST_SKIP() << "one device";
+  const PagedBatch paged[] = {twelve_requests(), lay_out_pages(tree_from_levels("2,16/300,40"), 16, 6)};
+  const Batch views[] = {paged[0].view(), paged[1].view()};
+  const AttentionShape shape = make_shape(2, 4, 128, 16);
+  for (const RunWay way : run_ways_of_all_kernels()) {
+    SCOPED_TRACE(text_of(way));
+    if (!runs_here(way, shape)) continue;
+    std::vector<CudaExecutor> executors;
+    std::vector<std::unique_ptr<Lane>> lanes;
+    executors.reserve(2);
+    for (int device = 0; device < 2; ++device) {
+      CudaOptions options = way.options();
+      options.device = device;
+      executors.emplace_back(options);
+      check(cudaSetDevice(device));
+      lanes.push_back(std::make_unique<Lane>(shape, views[device], executors.back(), way.kernels));
+      check(cudaDeviceSynchronize());
+    }
+    check(cudaSetDevice(0));
+    for (int round = 0; round < 20; ++round) {
+      for (const auto& lane : lanes) lane->step();
+    }
+    int current = -1;
+    check(cudaGetDevice(&current));
+    EXPECT_EQ(current, 0);
+    EXPECT_TRUE(lanes[0]->is_right());
+    check(cudaSetDevice(1));
+    EXPECT_TRUE(lanes[1]->is_right());
+    lanes.pop_back();  // while its device is current, as its guards are read
+    check(cudaSetDevice(0));
   }
 }
 

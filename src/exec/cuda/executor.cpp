@@ -74,19 +74,15 @@ struct CudaExecutor::State {
 void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream,
                                   bool capturing) {
   auto* queue = reinterpret_cast<cuda::QueueCounters*>(record.base + record.layout.queues);
-  const cuda::ForwardArgs args{
-      .plan = cuda::device_plan(record.base, record.layout),
-      .step = cuda::device_step(record.base, record.layout),
-      .pages = record.pages,
-      .layer = layer,
-      .partials = cuda::device_partials(record.base, record.layout),
-      .next_task = &queue->next_task,
-      .done = &queue->done,
-      .places = static_cast<std::int32_t>(record.room.items),
-      .tile_m = 0,
-      .tile_n = 0,
-      .arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr,
-      .times = record.times};
+  cuda::ForwardArgs args{};
+  static_cast<cuda::StepArgs&>(args) = cuda::step_args(record.base, record.layout, record.pages);
+  args.layer = layer;
+  args.partials = cuda::device_partials(record.base, record.layout);
+  args.next_task = &queue->next_task;
+  args.done = &queue->done;
+  args.places = static_cast<std::int32_t>(record.room.items);
+  args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
+  args.times = record.times;
   if (options.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
   check_cuda(record.family->launch_persistent(args, record.shape.dtype, record.shape.head_dim, sms, stream),
              "launching the forward kernel");
@@ -162,7 +158,11 @@ Support CudaExecutor::supports(const AttentionShape& shape) const {
 }
 
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
-  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->options.merge).bytes;
+  const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.dtype,
+                                                       plan.shape.head_dim, plan.shape.page_size);
+  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->options.merge,
+                       family == nullptr ? 0 : family->opening_bytes())
+      .bytes;
 }
 
 void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace, std::size_t bytes, void* stream) {
@@ -177,9 +177,8 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   }
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
   const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim);
-  WorkspaceRecord record = state_->records.next(plan, state_->options.merge, workspace, bytes);
+  WorkspaceRecord record = state_->records.next(plan, family, state_->options.merge, workspace, bytes);
   record.bytes = bytes;
-  record.family = &family;
   record.tiles = cuda::used_tiles(plan, tiles, family.half_rows);
   record.counts = tensor_counts(batch);
   record.rows = batch.rows();
@@ -217,11 +216,13 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
   const bool capturing = cuda::is_capturing(on);
   if (state_->options.check_pages) state_->check_pages(record, batch, on, capturing);
   record.captured = record.captured || capturing;
-  const cuda::ResolveArgs args{cuda::device_plan(record.base, record.layout),
-                               cuda::device_step(record.base, record.layout), device_rows(batch.pages), batch.kv_lens};
+  record.pages = device_pages(batch.pages);
+  const cuda::StepArgs step = cuda::step_args(record.base, record.layout, record.pages);
+  const cuda::ResolveArgs args{step.plan, step.step, device_rows(batch.pages), batch.kv_lens};
   check_cuda(cuda::launch_resolve(args, std::max({record.room.item_queries, record.room.items, record.room.spans}), on),
              "launching the resolve kernel");
-  record.pages = device_pages(batch.pages);
+  check_cuda(record.family->open_tasks(step, record.shape.group_size(), record.room.items, on),
+             "launching the kernel that opens tasks");
   record.resolved = true;
 }
 
@@ -243,7 +244,7 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   state_->forward(record, layer, on, capturing);
   if (state_->fused() || record.room.partials == 0) return;
   const bool early_merge = state_->options.forward == ForwardMode::kPersistent;
-  const cuda::MergeArgs merge{cuda::device_plan(record.base, record.layout), layer,
+  const cuda::MergeArgs merge{cuda::step_args(record.base, record.layout, record.pages).plan, layer,
                               cuda::device_partials(record.base, record.layout)};
   check_cuda(cuda::launch_merge(merge, record.shape.dtype, record.shape.head_dim, record.room.merges, state_->sms,
                                 early_merge, on),

@@ -29,6 +29,11 @@ struct KernelFamily {
                                    cudaStream_t stream);
   cudaError_t (*launch_tile)(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile,
                              std::int32_t sms, cudaStream_t stream);
+  /// Of DeviceStep::openings an item, a multiple of 16; 0: it has none.
+  std::size_t (*opening_bytes)();
+  /// After resolve, once a step: writes them, and what headers say of them. \param most items that any plan uploaded to
+  /// this workspace can have
+  cudaError_t (*open_tasks)(const StepArgs& args, std::int32_t group_size, std::size_t most, cudaStream_t stream);
 };
 
 /// All, in the order in which `auto` takes them.

@@ -31,7 +31,8 @@ WorkspaceRecord& WorkspaceRecords::uploaded(const void* workspace) {
   return records_[static_cast<std::size_t>(record - records_.data())];
 }
 
-WorkspaceRecord WorkspaceRecords::next(const Plan& plan, MergeMode merge, void* workspace, std::size_t bytes) const {
+WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const KernelFamily& family, MergeMode merge, void* workspace,
+                                       std::size_t bytes) const {
   const WorkspaceRecord* before = find(workspace);
   if (before != nullptr && before->shape == plan.shape && bytes >= before->layout.bytes) {
     const Shortage shortage = find_shortage(room_of_plan(plan), before->room);
@@ -49,8 +50,9 @@ WorkspaceRecord WorkspaceRecords::next(const Plan& plan, MergeMode merge, void* 
   WorkspaceRecord record;
   record.base = static_cast<std::byte*>(workspace);
   record.shape = plan.shape;
+  record.family = &family;
   record.room = room_of_capacity(plan);
-  record.layout = lay_out(record.room, plan.shape, merge);
+  record.layout = lay_out(record.room, plan.shape, merge, family.opening_bytes());
   check_workspace(workspace, bytes, record.layout.bytes);
   if (before != nullptr) {
     record.times = before->times;

@@ -17,9 +17,9 @@ struct WorkspaceRecord {
   AttentionShape shape;
   PlanRoom room;
   WorkspaceLayout layout;
+  const KernelFamily* family = nullptr;
   bool captured = false;  ///< a graph holds its addresses
   // Of the last upload.
-  const KernelFamily* family = nullptr;
   TensorCounts counts;
   std::int32_t rows = 0;
   std::uint32_t tiles = 0;
@@ -38,7 +38,8 @@ class WorkspaceRecords {
   /// The record that a plan's upload makes. A workspace keeps its layout while plans fit it, so that graphs which hold
   /// its addresses stay true. \throws Error(kWorkspace) when it is too small or misaligned, or is part of a graph and
   /// was laid out for another shape or a lesser capacity.
-  WorkspaceRecord next(const Plan& plan, MergeMode merge, void* workspace, std::size_t bytes) const;
+  WorkspaceRecord next(const Plan& plan, const KernelFamily& family, MergeMode merge, void* workspace,
+                       std::size_t bytes) const;
   /// Takes the place of all workspaces that lay in the same memory.
   void keep(const WorkspaceRecord& record);
   /// \throws Error(kWorkspace) when it holds no plan.

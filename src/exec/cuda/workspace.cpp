@@ -27,6 +27,28 @@ T* at(std::byte* base, std::size_t offset) {
   return reinterpret_cast<T*>(base + offset);
 }
 
+DevicePlan device_plan(std::byte* base, const WorkspaceLayout& layout) {
+  return {.counts = at<PlanCounts>(base, layout.counts),
+          .queries = at<RowQuery>(base, layout.queries),
+          .items = at<WorkItem>(base, layout.items),
+          .item_queries = at<std::int32_t>(base, layout.item_queries),
+          .item_outputs = at<std::int32_t>(base, layout.item_outputs),
+          .spans = at<RowSpan>(base, layout.spans),
+          .masks = at<std::uint64_t>(base, layout.masks),
+          .merge_queries = at<std::int32_t>(base, layout.merge_queries),
+          .merge_begin = at<std::int32_t>(base, layout.merge_begin),
+          .merge_slots = at<std::int32_t>(base, layout.merge_slots),
+          .partial_merges = at<std::int32_t>(base, layout.partial_merges),
+          .schedule = at<std::int32_t>(base, layout.schedule)};
+}
+
+DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout) {
+  return {.tasks = at<TaskHeader>(base, layout.step_tasks),
+          .rows = at<ItemRow>(base, layout.step_rows),
+          .spans = at<ResolvedSpan>(base, layout.step_spans),
+          .openings = base + layout.step_openings};
+}
+
 }  // namespace
 
 PlanRoom room_of_plan(const Plan& plan) {
@@ -76,7 +98,7 @@ Shortage find_shortage(const PlanRoom& needed, const PlanRoom& room) {
   return {};
 }
 
-WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge) {
+WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge, std::size_t opening_bytes) {
   const bool fused = merge == MergeMode::kFused;
   const auto heads = static_cast<std::size_t>(shape.q_heads);
   Divider divider;
@@ -99,30 +121,15 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   layout.step_tasks = divider.take<TaskHeader>(room.items);
   layout.step_rows = divider.take<ItemRow>(room.item_queries);
   layout.step_spans = divider.take<ResolvedSpan>(room.spans);
+  layout.step_openings = divider.take<std::byte>(room.items * opening_bytes);
   layout.partial_out = divider.take<float>(room.partials * heads * static_cast<std::size_t>(shape.head_dim));
   layout.partial_lse = divider.take<float>(room.partials * heads);
   layout.bytes = divider.used();
   return layout;
 }
 
-DevicePlan device_plan(std::byte* base, const WorkspaceLayout& layout) {
-  return {.counts = at<PlanCounts>(base, layout.counts),
-          .queries = at<RowQuery>(base, layout.queries),
-          .items = at<WorkItem>(base, layout.items),
-          .item_queries = at<std::int32_t>(base, layout.item_queries),
-          .item_outputs = at<std::int32_t>(base, layout.item_outputs),
-          .spans = at<RowSpan>(base, layout.spans),
-          .masks = at<std::uint64_t>(base, layout.masks),
-          .merge_queries = at<std::int32_t>(base, layout.merge_queries),
-          .merge_begin = at<std::int32_t>(base, layout.merge_begin),
-          .merge_slots = at<std::int32_t>(base, layout.merge_slots),
-          .partial_merges = at<std::int32_t>(base, layout.partial_merges),
-          .schedule = at<std::int32_t>(base, layout.schedule)};
-}
-
-DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout) {
-  return {at<TaskHeader>(base, layout.step_tasks), at<ItemRow>(base, layout.step_rows),
-          at<ResolvedSpan>(base, layout.step_spans)};
+StepArgs step_args(std::byte* base, const WorkspaceLayout& layout, const DevicePages& pages) {
+  return {device_plan(base, layout), device_step(base, layout), pages};
 }
 
 Partials device_partials(std::byte* base, const WorkspaceLayout& layout) {

@@ -68,16 +68,17 @@ struct WorkspaceLayout {
   std::size_t step_tasks = 0;
   std::size_t step_rows = 0;
   std::size_t step_spans = 0;
+  std::size_t step_openings = 0;
   std::size_t partial_out = 0;
   std::size_t partial_lse = 0;
   std::size_t bytes = 0;  ///< in all
 };
 inline constexpr std::size_t kWorkspaceAlignment = 256;
-WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge);
+/// \param opening_bytes KernelFamily's
+WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge, std::size_t opening_bytes);
 
 /// What kernels are given of a workspace.
-DevicePlan device_plan(std::byte* base, const WorkspaceLayout& layout);
-DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout);
+StepArgs step_args(std::byte* base, const WorkspaceLayout& layout, const DevicePages& pages);
 Partials device_partials(std::byte* base, const WorkspaceLayout& layout);
 
 }  // namespace trunkline::cuda

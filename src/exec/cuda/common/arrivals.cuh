@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/merge_row.cuh"
@@ -23,7 +22,8 @@ __device__ __forceinline__ std::int32_t count_arrival(const ForwardArgs& args, s
 
 /// By the consumer warps, threads 0 to 32 kWarps - 1, together, once a task's partials are written and they have met.
 /// Each thread counts a query's arrival; then all merge, each 16 lanes a row, what is complete.
-/// \param task with `head`, `queries`, and `token` and `output` of each query; of `output` only these warps make use
+/// \param task with `head`, `queries`, and token_of() and output_of() of each query; of the outputs only these warps
+/// make use
 /// \param barrier of these warps
 template <class Element, int kDim, int kWarps, class TaskInfo>
 __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo& task, int barrier) {
@@ -32,14 +32,14 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo
   // Of heads of 128, 16 loads of a lane are on their way: 64 KB from L2, which brings an SM 64 bytes a clock. Of those
   // of 256 half as many: more spills.
   constexpr int kAhead = kDim > 128 ? 2 : 8;
-  static_assert(std::extent_v<decltype(task.output)> <= 32 * kWarps);
+  static_assert(TaskInfo::kMostQueries <= 32 * kWarps);
   // Nothing here may be computed before the main loop, whose registers would spill.
   const auto thread = static_cast<int>(opaque(threadIdx.x));
   const auto group_size = static_cast<int>(opaque(static_cast<unsigned>(args.layer.group_size)));
   const auto q_heads = static_cast<std::int32_t>(opaque(static_cast<unsigned>(args.layer.q_heads)));
   if (thread < task.queries) {
-    const std::int32_t slot = task.output[thread];
-    task.output[thread] = slot >= 0 ? count_arrival(args, slot, task.head) : -1;
+    const std::int32_t slot = task.output_of(thread);
+    task.output_of(thread) = slot >= 0 ? count_arrival(args, slot, task.head) : -1;
   }
   named_barrier(barrier, 32 * kWarps);
   const int rows = task.queries * group_size;
@@ -49,7 +49,7 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo
   for (int first = first_of_warp; first < rows; first += kRowsAtOnce) {
     const int row = first + thread % 32 / kLanes;
     const int query = row / group_size;
-    const std::int32_t merge = row < rows ? task.output[query] : -1;
+    const std::int32_t merge = row < rows ? task.output_of(query) : -1;
     if (!__any_sync(kWholeWarp, merge >= 0)) continue;
     StateList list{nullptr, 0, 0};
     if (merge >= 0) {
@@ -59,7 +59,7 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo
     const std::int32_t head = task.head * group_size + row - query * group_size;
     const PartialStates<kDim> states{args.partials.out + std::int64_t{head} * kDim, args.partials.lse + head, q_heads};
     const auto merged = RowMerge<kDim, kLanes, kAhead, PartialStates<kDim>>(states, list, lane).run();
-    if (merge >= 0) write_merged<Element>(args.layer, task.token[query], head, merged, lane);
+    if (merge >= 0) write_merged<Element>(args.layer, task.token_of(query), head, merged, lane);
   }
 }
 

@@ -1,6 +1,7 @@
 // What kernels read: the uploaded plan, the resolved step, one layer's tensors. Plain data for host and device.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "exec/resolved.hpp"
@@ -60,7 +61,9 @@ struct alignas(64) TaskHeader {
   std::int32_t tile_n;
   std::int32_t has_partials;  // of some of its queries
   std::int32_t first_half;    // WorkItem::first_half
-  std::int32_t spare;         // 0: it is read in whole 16-byte words
+  // Of what the kernels' family laid out for the item beforehand (DeviceStep::openings); 0 elsewhere.
+  std::int16_t opening_records;
+  std::int16_t opening_ends;  // 1: it has all of the item's tokens
 };
 
 /// A query of an item.
@@ -68,7 +71,7 @@ struct alignas(16) ItemRow {
   std::int32_t token;   // its row in Q and O
   std::int32_t limit;   // KV positions from here on come after it, and are unseen
   std::int32_t output;  // its partial slot, or kDirect
-  std::int32_t spare;   // 0, as above
+  std::int32_t spare;   // 0: it is read in whole 16-byte words
 };
 
 /// What resolve() leaves, device pointers.
@@ -76,6 +79,7 @@ struct DeviceStep {
   TaskHeader* tasks;    // [items], in the order of the plan's schedule
   ItemRow* rows;        // [item_queries]
   ResolvedSpan* spans;  // [spans]
+  std::byte* openings;  // [items, KernelFamily::opening_bytes], beside tasks; null where the family has none
 };
 
 /// The page table of CudaBatch, as passed to kernels.
@@ -120,10 +124,14 @@ struct Partials {
   float* lse;  // [partials, Hq]
 };
 
-struct ForwardArgs {
+/// What is the same for all layers of a step.
+struct StepArgs {
   DevicePlan plan;
   DeviceStep step;
   DevicePages pages;
+};
+
+struct ForwardArgs : StepArgs {
   LayerArgs layer;
   Partials partials;
   std::int32_t* next_task;  // the queue's front; 0 before and after a run

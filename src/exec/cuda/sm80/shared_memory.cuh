@@ -12,6 +12,8 @@ namespace trunkline::cuda::sm80 {
 
 /// One (item, KV head), as the consumers see it. They read it again where they need it: registers are short.
 struct TaskInfo {
+  static constexpr int kMostQueries = kMaxTileQueries;
+
   std::int32_t head;
   std::int32_t queries;
   std::int32_t rows;                     // queries * group size; 0: there are no more tasks
@@ -21,6 +23,9 @@ struct TaskInfo {
   std::uint8_t row_query[kMaxTileRows];  // of the item; rows after the last have the last one's
   std::int32_t token[kMaxTileQueries];   // row in Q and O of each query
   std::int32_t output[kMaxTileQueries];  // its partial slot, or kDirect
+
+  __device__ __forceinline__ std::int32_t token_of(int query) const { return token[query]; }
+  __device__ __forceinline__ std::int32_t& output_of(int query) { return output[query]; }
 };
 
 /// What a consumer warp computes of a stage. One word, as each reads it at the start of each stage.

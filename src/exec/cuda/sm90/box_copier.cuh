@@ -20,8 +20,8 @@ class BoxCopier {
     prefetch_map(maps_.v.tensor);
     for (;;) {
       const StageRecord& record = records_.next();
-      if (record.kind == StageRecord::kEnd) return pass_slots(1);
-      const TaskInfo& task = shared_.tasks[record.task];
+      if (records_.at_end()) return;
+      const TaskInfo& task = records_.task();
       if (record.kind == StageRecord::kQueries) {
         pass_slots(task.halves);
         records_.pass(false);

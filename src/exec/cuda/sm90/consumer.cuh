@@ -32,10 +32,9 @@ class Consumer {
 
   __device__ __forceinline__ void run() {
     for (;;) {
-      walk_.wait_for(walk_.place());
-      const StageRecord& first = walk_.first_record();
-      if (first.kind == StageRecord::kEnd) return;
-      TaskInfo& task = shared_.tasks[first.task];
+      const std::int32_t entry = walk_.next_task();
+      if (entry == kNoTask) return;
+      TaskInfo& task = shared_.tasks[entry];
       begin(task);
       attend();
       write(task);
@@ -57,7 +56,7 @@ class Consumer {
     const int half = walk_.half();
     for (int i = 0; i < halves; ++i, walk_.pass_queries()) {
       const RingPlace<kSlots> place = walk_.place();
-      if (i > 0) walk_.wait_for(place);
+      walk_.wait_for(place);
       if (i == half) rows_.load_queries(shared_address(shared_.slots[place.slot()]), args_.layer.scale_log2 < 0);
       fence_ordinary_writes();  // Q came by rows, and a box may come next
       walk_.release_shared(place.slot());
@@ -172,6 +171,7 @@ class Consumer {
     if (args_.arrived != nullptr && task.has_partials != 0) {
       named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
       merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+      fence_ordinary_writes();  // to the task's outputs, where a copy comes next
     }
     note_end(task);
   }

@@ -118,14 +118,14 @@ class Epilogue {
       const float inverse = states[i].sum == 0 ? 0 : 1 / states[i].sum;  // nothing seen: O = 0. A NaN stays one
       const float lse = states[i].sum == 0 ? -INFINITY : states[i].max + __log2f(states[i].sum);
       const bool tells = kFirst == 0 && thread_ % 4 == 0;
-      const int slot = task_.output[query];
+      const int slot = task_.rows[query].output;
       if (slot >= 0) {
         const std::int64_t at = std::int64_t{slot} * layer.q_heads + q_head;
         store<kFirst, kCount>(rows, i, inverse, args_.partials.out + at * kDim + column);
         if (tells) args_.partials.lse[at] = lse;
         continue;
       }
-      const std::int64_t token = task_.token[query];
+      const std::int64_t token = task_.token_of(query);
       const std::int64_t at = token * layer.out_token + q_head * layer.out_head + column;
       if (layer.out_f32 != 0) {
         store<kFirst, kCount>(rows, i, inverse, static_cast<float*>(layer.out) + at);

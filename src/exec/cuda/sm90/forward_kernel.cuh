@@ -41,8 +41,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory*>(memory);
-  if (threadIdx.x == 0) init_barriers(shared);
-  if (threadIdx.x == kConsumerThreads) TaskQueue<1>::prefetch_first(args);
+  if (threadIdx.x == 0) init_slot_barriers(shared);
+  if (threadIdx.x == kConsumerThreads) {
+    init_batch_barriers(shared);
+    TaskWalker::begin_first(args, maps.usable != 0, shared);
+    TaskQueue<1>::prefetch_first(args);
+  }
   __syncthreads();
   let_next_kernel_come();
   // From one lane, so that the compiler knows it for the same in all.

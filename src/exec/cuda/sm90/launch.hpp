@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -23,5 +24,10 @@ cudaError_t launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t
                               cudaStream_t stream);
 cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile, std::int32_t sms,
                         cudaStream_t stream);
+
+/// sizeof(TaskOpening).
+std::size_t opening_bytes();
+/// Lays out every item's TaskOpening, and tells its header so.
+cudaError_t launch_open_tasks(const StepArgs& args, std::int32_t group_size, std::size_t most, cudaStream_t stream);
 
 }  // namespace trunkline::cuda::sm90

@@ -33,6 +33,9 @@ class RecordReader {
     if (number_ == 0) barrier_wait(shared_address(&shared_.batch_full[batch_.slot()]), batch_.parity());
     return shared_.records[batch_.slot()][number_];
   }
+  /// Of the record at hand: whether it is none, and there are no more.
+  __device__ __forceinline__ bool at_end() const { return shared_.batch_tasks[batch_.slot()] == kNoTask; }
+  __device__ __forceinline__ const TaskInfo& task() const { return shared_.tasks[shared_.batch_tasks[batch_.slot()]]; }
   __device__ __forceinline__ void pass(bool batch_end) {
     ++number_;
     if (!batch_end) return;

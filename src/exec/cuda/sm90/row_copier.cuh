@@ -34,8 +34,8 @@ class RowCopier {
   __device__ __forceinline__ void run() {
     for (;;) {
       const StageRecord& record = records_.next();
-      if (record.kind == StageRecord::kEnd) return take_slot([] { return false; });
-      const TaskInfo& task = shared_.tasks[record.task];
+      if (records_.at_end()) return;
+      const TaskInfo& task = records_.task();
       if (record.kind == StageRecord::kQueries) {
         for (int half = 0; half < task.halves; ++half) take_slot([&] { return fill_queries(task, half); });
         records_.pass(false);
@@ -67,7 +67,7 @@ class RowCopier {
     const auto* from = static_cast<const std::byte*>(args_.layer.q);
     if (live) {
       const int in_half = row / args_.layer.group_size;
-      const std::int64_t token = task.token[task.first_query[half] + in_half];
+      const std::int64_t token = task.token_of(task.first_query[half] + in_half);
       const int q_head = task.head * args_.layer.group_size + row - in_half * args_.layer.group_size;
       from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
     }
@@ -126,7 +126,7 @@ class RowCopier {
           visible.words[half] = words[0][number] | std::uint64_t{words[1][number]} << 32;
         }
       }
-      if (slice.limited != 0) visible = after(visible, slice.position + lane_, halves, task.limit);
+      if (slice.limited != 0) visible = after(visible, slice.position + lane_, halves, task.rows);
     }
     if (copier_ == 0 && lane_ < kSliceTokens) {
       TokenMasks& masks = shared_.tokens[records_.slot_number()];

@@ -7,24 +7,20 @@
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/common/ring.cuh"
 #include "exec/cuda/sm90/config.hpp"
-#include "exec/cuda/sm90/stage_record.cuh"
+#include "exec/cuda/sm90/task_opening.cuh"
+#include "exec/cuda/sm90/tma.cuh"
 
 namespace trunkline::cuda::sm90 {
 
 /// One (item, KV head), as all warps but the walking one see it.
-struct TaskInfo {
+struct TaskInfo : ItemInfo {
+  static constexpr int kMostQueries = kMaxTileQueries;
+
   std::int32_t number;  // in the queue
-  std::int32_t item;
   std::int32_t head;
-  std::int32_t queries;
-  std::int32_t halves;                // 2: each warpgroup has rows of its own; 1: both have those of the first half
-  std::int32_t half_rows[kGroups];    // live rows of each
-  std::int32_t first_query[kGroups];  // of each
-  std::int32_t has_partials;          // of some of its queries
-  std::uint8_t row_query[kMaxTileQueries];  // of the item; the second half's rows are from 64 on
-  std::int32_t limit[kMaxTileQueries];      // KV positions from here on come after the query
-  std::int32_t token[kMaxTileQueries];      // row in Q and O of each query
-  std::int32_t output[kMaxTileQueries];     // its partial slot, or kDirect
+
+  __device__ __forceinline__ std::int32_t token_of(int query) const { return rows[query].token; }
+  __device__ __forceinline__ std::int32_t& output_of(int query) { return rows[query].output; }
 };
 
 /// Bit i of a half's word: its i-th query sees the token. Written with the stage's K, where slices are by token.
@@ -35,12 +31,15 @@ struct TokenMasks {
 // A task is a batch of records or more, and is announced with its first. Its info is read until the consumers have
 // merged its partials: they may be at it while the next tasks' batches wait.
 inline constexpr int kTasks = kBatches + 1;
+/// There are no more.
+inline constexpr std::int32_t kNoTask = -1;
 
 struct SharedMemory {
   alignas(1024) std::byte slots[kSlots][kSlotBytes];
   TokenMasks tokens[kSlots];  // by the slot of the stage's K
-  StageRecord records[kBatches][kBatchStages];
+  alignas(16) StageRecord records[kBatches][kBatchStages];
   TaskInfo tasks[kTasks];
+  std::int32_t batch_tasks[kBatches];  // of each batch the entry of its task, or kNoTask
   std::int32_t popped[2];
   RowState states[kGroups][kGroupRows];
   std::uint64_t full[kSlots];
@@ -56,16 +55,20 @@ inline constexpr int kCopierArrivals = 32 + 1;
 inline constexpr int kFullArrivals = 1 + kRowCopiers * kCopierArrivals;
 
 /// One thread, before all others use them.
-inline __device__ void init_barriers(SharedMemory& shared) {
+inline __device__ void init_slot_barriers(SharedMemory& shared) {
   for (int slot = 0; slot < kSlots; ++slot) {
     barrier_init(shared_address(&shared.full[slot]), kFullArrivals);
     barrier_init(shared_address(&shared.empty[slot]), kConsumerWarps);
   }
+  show_barriers_to_copies();
+}
+/// The same.
+inline __device__ void init_batch_barriers(SharedMemory& shared) {
   for (int batch = 0; batch < kBatches; ++batch) {
     barrier_init(shared_address(&shared.batch_full[batch]), 1);
     barrier_init(shared_address(&shared.batch_empty[batch]), kConsumerWarps + 1 + kRowCopiers);
   }
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // box copies see them initialised
+  show_barriers_to_copies();
 }
 
 }  // namespace trunkline::cuda::sm90

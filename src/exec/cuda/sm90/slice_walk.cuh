@@ -27,25 +27,25 @@ class SliceWalk {
   static constexpr int kWindow = 32;  // spans, a lane each
 
  public:
-  __device__ __forceinline__ SliceWalk(const ForwardArgs& args, int lane)
+  __device__ __forceinline__ SliceWalk(const StepArgs& args, int lane)
       : args_(args),
         lane_(lane),
         places_(args.pages.page_size),
         whole_slices_(holds_whole_slices(args.pages.page_size)) {}
 
-  /// What a task begins with comes from memory side by side.
-  __device__ __forceinline__ void prefetch(const TaskHeader& task) const {
+  /// What a task needs after its first slices comes from memory side by side. \param passed slices
+  __device__ __forceinline__ void prefetch(const TaskHeader& task, int passed) const {
     if (task.spans.begin + lane_ < task.spans.end) prefetch_to_cache(args_.step.spans + task.spans.begin + lane_);
-    const std::int32_t position = task.first.begin + kSliceTokens * lane_;
+    const std::int32_t position = task.first.begin + kSliceTokens * (passed + lane_);
     if (position >= task.first.end) return;
     prefetch_page_id(args_.pages, task.first.ids_begin + places_.page_of(position));
   }
 
-  /// \param limits of the item's queries, in shared memory \param least_of_all of them
-  __device__ __forceinline__ void begin(const TaskHeader& task, const QueryHalves& halves, const std::int32_t* limits,
+  /// \param rows of the item's queries \param least_of_all of their limits
+  __device__ __forceinline__ void begin(const TaskHeader& task, const QueryHalves& halves, const ItemRow* rows,
                                         std::int32_t least_of_all) {
     halves_ = halves;
-    limits_ = limits;
+    rows_ = rows;
     least_ = least_of_all;
     first_ = task.first;
     span_ = task.spans.begin;
@@ -57,6 +57,16 @@ class SliceWalk {
 
   /// After a `take`: whether there are no more.
   __device__ __forceinline__ bool done() const { return used_ == slices_; }
+
+  /// Leaves out the next slices, of which there are so many.
+  __device__ __forceinline__ void pass(int slices) {
+    while (slices > 0) {
+      if (used_ == slices_) accept_window();
+      const int passed = least(slices, slices_ - used_);
+      used_ += passed;
+      slices -= passed;
+    }
+  }
 
   /// Gives lanes from `first` on the next slices, as far as they go. \return the lane after the last
   __device__ __forceinline__ int take(int first, Slice& slice) {
@@ -117,7 +127,7 @@ class SliceWalk {
     visible_ = halves_.by_half(mask);
     bound_ = INT32_MAX;
     if (slices > 0 && span.end > least_) {
-      bound_ = least_limit(halves_.within(mask), limits_);
+      bound_ = least_limit(halves_.within(mask), rows_);
     }
   }
 
@@ -155,12 +165,12 @@ class SliceWalk {
     return whole_slices_ ? position & (kSliceTokens - 1) : 0;
   }
 
-  const ForwardArgs& args_;
+  const StepArgs& args_;
   int lane_;
   PagePlaces places_;
   bool whole_slices_;
   QueryHalves halves_;
-  const std::int32_t* limits_ = nullptr;
+  const ItemRow* rows_ = nullptr;
   std::int32_t least_ = 0;
   ResolvedSpan first_{};
   std::int32_t begin_ = 0;  // of the task's spans

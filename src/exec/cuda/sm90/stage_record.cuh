@@ -20,10 +20,9 @@ struct SliceRecord {
 };
 
 struct StageRecord {
-  enum Kind : std::int32_t { kEnd, kQueries, kStage };
+  enum Kind : std::int32_t { kQueries, kStage };
 
   Kind kind;
-  std::int32_t task;                       // its entry in SharedMemory::tasks
   alignas(4) std::uint8_t flags[kSlices];  // StageFlags
   // Bit i of a half's two words for a slice: its i-th query, or (32 + i)-th, sees it. By words: a warp's rows are of
   // queries that one word has, and it reads that of all slices at once.

@@ -49,8 +49,11 @@ class StageWalk {
   /// \param group the warpgroup
   __device__ __forceinline__ StageWalk(SharedMemory& shared, unsigned group) : shared_(shared), group_(group) {}
 
-  /// Once the slot at hand, of Q, is full. \return the record, of Q or of the end
-  __device__ __forceinline__ const StageRecord& first_record() const { return shared_.records[batch_.slot()][0]; }
+  /// Once the batch at hand is written, which is a task's first. \return its task's entry, or kNoTask
+  __device__ __forceinline__ std::int32_t next_task() const {
+    wait_for_batch();
+    return shared_.batch_tasks[batch_.slot()];
+  }
   /// The ring's slot at hand.
   __device__ __forceinline__ RingPlace<kSlots> place() const { return place_; }
   __device__ __forceinline__ bool by_turns() const { return by_turns_; }
@@ -97,7 +100,7 @@ class StageWalk {
       leave_batch();
       done_ = ends_task_;
       if (done_) break;
-      barrier_wait(shared_address(&shared_.batch_full[batch_.slot()]), batch_.parity());
+      wait_for_batch();
       view_batch(0);
     }
     return Found::kEnd;
@@ -111,6 +114,9 @@ class StageWalk {
   __device__ __forceinline__ bool keeps_slots(const Stage& stage) const { return by_turns_ && stage.last(); }
 
  private:
+  __device__ __forceinline__ void wait_for_batch() const {
+    barrier_wait(shared_address(&shared_.batch_full[batch_.slot()]), batch_.parity());
+  }
   __device__ __forceinline__ bool owns(unsigned stage) const { return !by_turns_ || ((stage ^ group_) & 1) == 0; }
 
   // The stage at hand is one that the warpgroup computes.

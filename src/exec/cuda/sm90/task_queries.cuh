@@ -67,27 +67,32 @@ class QueryHalves {
   int halves_ = 1;
 };
 
-/// KV positions from a query's limit on come after it. \return the least limit of a set's queries
-__device__ __forceinline__ std::int32_t least_limit(const QuerySet& set, const std::int32_t* limits) {
+__device__ __forceinline__ QueryHalves halves_of(const TaskHeader& task) {
+  return QueryHalves(task.rows.end - task.rows.begin, task.tile_m > kGroupRows ? task.first_half : 0);
+}
+
+/// KV positions from a query's limit on come after it. \param rows of the item \return the least limit of a set's
+/// queries
+__device__ __forceinline__ std::int32_t least_limit(const QuerySet& set, const ItemRow* rows) {
   std::int32_t least_of_set = INT32_MAX;
 #pragma unroll
   for (int word = 0; word < 2; ++word) {
     for (std::uint64_t rest = set.words[word]; rest != 0; rest &= rest - 1)
-      least_of_set = min(least_of_set, limits[64 * word + __ffsll(static_cast<long long>(rest)) - 1]);
+      least_of_set = min(least_of_set, rows[64 * word + __ffsll(static_cast<long long>(rest)) - 1].limit);
   }
   return least_of_set;
 }
 
 /// Those of a set, by half, that come after a position.
 __device__ __forceinline__ QuerySet after(const QuerySet& set, std::int32_t position, const QueryHalves& halves,
-                                          const std::int32_t* limits) {
+                                          const ItemRow* rows) {
   QuerySet reached = set;
 #pragma unroll
   for (int half = 0; half < kGroups; ++half) {
-    const std::int32_t* of_half = limits + halves.first_of(half);
+    const ItemRow* of_half = rows + halves.first_of(half);
     for (std::uint64_t rest = set.words[half]; rest != 0; rest &= rest - 1) {
       const std::uint64_t query = rest & (~rest + 1);
-      if (position >= of_half[__ffsll(static_cast<long long>(rest)) - 1]) reached.words[half] &= ~query;
+      if (position >= of_half[__ffsll(static_cast<long long>(rest)) - 1].limit) reached.words[half] &= ~query;
     }
   }
   return reached;

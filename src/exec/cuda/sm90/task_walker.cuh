@@ -1,17 +1,19 @@
 // The walking warp: takes tasks from the queue, cuts their tokens into stages, and tells the other warps of both, ahead
-// of them by up to four batches.
+// of them by up to four batches. A task's first batch is laid out already.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "base/host_device.hpp"
 #include "exec/cuda/common/kernel_args.hpp"
-#include "exec/cuda/common/page_places.cuh"
 #include "exec/cuda/common/task_queue.cuh"
 #include "exec/cuda/sm90/shared_memory.cuh"
 #include "exec/cuda/sm90/slice_walk.cuh"
 #include "exec/cuda/sm90/stage_record.cuh"
+#include "exec/cuda/sm90/stage_writer.cuh"
+#include "exec/cuda/sm90/task_opening.cuh"
 #include "exec/cuda/sm90/task_queries.cuh"
+#include "exec/cuda/sm90/tma.cuh"
 
 namespace trunkline::cuda::sm90 {
 
@@ -21,25 +23,50 @@ class TaskWalker {
  public:
   /// \param boxes whether whole slices may come as boxes
   __device__ __forceinline__ TaskWalker(const ForwardArgs& args, SharedMemory& shared, bool boxes, int lane)
-      : args_(args), shared_(shared), boxes_(boxes), lane_(lane), slices_(args, lane), places_(args.pages.page_size) {}
+      : args_(args), shared_(shared), boxes_(boxes), lane_(lane), slices_(args, lane), writer_(args, boxes, lane) {}
+
+  /// By one thread, before what else a CTA begins with: its first task is known where it takes all, but not how many
+  /// queries and stages that has, so all comes that it may have. What lies past the last task is not used.
+  static __device__ __forceinline__ void begin_first(const ForwardArgs& args, bool boxes, SharedMemory& shared) {
+    const std::int32_t place = static_cast<std::int32_t>(blockIdx.x) / args.layer.kv_heads;
+    if (knows_first(args) && place < args.places)
+      copy_opening(args, place, kMaxTileQueries, boxes ? kBatchStages : 0, 0, 0, shared);
+  }
 
   __device__ __forceinline__ void run() {
     Queue queue(args_, shared_.popped, 0, lane_);
     Queue::Task task;
-    for (; queue.pop(task); entry_ = (entry_ + 1) % kTasks) {
-      const bool ends_soon = fills_no_batch(task.header);
-      if (ends_soon) queue.claim();
-      begin(task);
-      if (ends_soon) queue.prefetch_next();
-      write_stages(queue, ends_soon);
+    for (bool first = knows_first(args_); queue.pop(task); entry_ = (entry_ + 1) % kTasks, first = false) {
+      const bool ends = boxes_ && task.header.opening_ends != 0;
+      if (ends) queue.claim();
+      open(task, first);
+      if (ends) {
+        queue.prefetch_next();
+      } else {
+        write_stages(task, queue);
+      }
     }
     queue.leave();
     wait_for_batch();
-    if (lane_ == 0) batch()[0].kind = StageRecord::kEnd;
+    if (lane_ == 0) shared_.batch_tasks[batch_.slot()] = kNoTask;
     hand_over();
   }
 
  private:
+  static __device__ __forceinline__ bool knows_first(const ForwardArgs& args) { return args.tile_m == 0; }
+
+  // By one thread. \param records of the first batch that boxes may bring
+  static __device__ __forceinline__ void copy_opening(const ForwardArgs& args, std::int32_t place, int queries,
+                                                      int records, int entry, int batch, SharedMemory& shared) {
+    const TaskOpening& opening = opening_at(args, place);
+    const auto info_bytes = static_cast<std::uint32_t>(offsetof(ItemInfo, rows) + sizeof(ItemRow) * queries);
+    const auto record_bytes = static_cast<std::uint32_t>(sizeof(StageRecord) * records);
+    const std::uint32_t full = shared_address(&shared.batch_full[batch]);
+    barrier_expect(full, info_bytes + record_bytes);
+    if (records > 0) copy_bytes(shared_address(shared.records[batch]), opening.records, record_bytes, full);
+    copy_bytes(shared_address(&shared.tasks[entry]), &opening.info, info_bytes, full);
+  }
+
   __device__ __forceinline__ StageRecord* batch() const { return shared_.records[batch_.slot()]; }
   __device__ __forceinline__ void wait_for_batch() const {
     barrier_wait(shared_address(&shared_.batch_empty[batch_.slot()]), batch_.parity() ^ 1);
@@ -50,117 +77,42 @@ class TaskWalker {
     batch_.advance();
   }
 
-  // Writes the task's info and the first record of its first batch, which is of Q.
-  __device__ __forceinline__ void begin(const Queue::Task& task) {
-    const TaskHeader& header = task.header;
-    const ItemRow* const rows = args_.step.rows + header.rows.begin;
-    halves_ = QueryHalves(header.rows.end - header.rows.begin, header.tile_m > kGroupRows ? header.first_half : 0);
-    slices_.prefetch(header);
-    // What follows until they are used hides their latency.
-    const bool some = lane_ < halves_.count();
-    ItemRow row{};
-    if (some) load_ahead(row, rows + lane_);
+  // Announces a task with its first batch.
+  __device__ __forceinline__ void open(const Queue::Task& task, bool first) {
     wait_for_batch();  // its task's entry is free, too
-    TaskInfo& info = shared_.tasks[entry_];
-    announce(task, info);
-    std::int32_t least_of_lane = INT32_MAX;
-    for (int query = lane_; query < halves_.count(); query += 32) {
-      if (query != lane_) load_ahead(row, rows + query);
-      info.token[query] = row.token;
-      info.output[query] = row.output;
-      info.limit[query] = row.limit;
-      least_of_lane = least(least_of_lane, row.limit);
-    }
-    const std::int32_t least_of_all = __reduce_min_sync(kWholeWarp, least_of_lane);
-    __syncwarp();  // limits are written
-    slices_.begin(header, halves_, info.limit, least_of_all);
-  }
-
-  __device__ __forceinline__ void announce(const Queue::Task& task, TaskInfo& info) const {
+    fence_ordinary_writes();
+    __syncwarp();
     if (lane_ == 0) {
-      StageRecord& record = batch()[0];
-      record.kind = StageRecord::kQueries;
-      record.task = entry_;
+      TaskInfo& info = shared_.tasks[entry_];
       info.number = task.number;
-      info.item = task.header.item;
       info.head = task.head;
-      info.queries = halves_.count();
-      info.halves = halves_.halves();
-      info.has_partials = task.header.has_partials;
-#pragma unroll
-      for (int half = 0; half < kGroups; ++half) {
-        info.first_query[half] = halves_.first_of(half);
-        info.half_rows[half] = halves_.count_of(half) * args_.layer.group_size;
+      shared_.batch_tasks[batch_.slot()] = entry_;
+      if (!first) {
+        copy_opening(args_, task.number / args_.layer.kv_heads, task.header.rows.end - task.header.rows.begin,
+                     boxes_ ? task.header.opening_records : 0, entry_, batch_.slot(), shared_);
       }
+      if (!boxes_) batch()[0].kind = StageRecord::kQueries;
     }
-    // Rows after a half's last have its last query, or the first where it has none.
-    for (int row = lane_; row < kGroupRows; row += 32) {
-      const int query = row / args_.layer.group_size;
-#pragma unroll
-      for (int half = 0; half < kGroups; ++half) {
-        info.row_query[kGroupRows * half + row] =
-            static_cast<std::uint8_t>(halves_.first_of(half) + most(least(query, halves_.count_of(half) - 1), 0));
-      }
-    }
+    if (boxes_) hand_over();
   }
 
-  // For certain.
-  static __device__ __forceinline__ bool fills_no_batch(const TaskHeader& header) {
-    return header.spans.end - header.spans.begin <= 1 &&
-           header.first.end - header.first.begin < kBatchStages * kStageTokens;
-  }
-
-  // At least one stage, also of an item without tokens: consumers need not know of such items. The next task is claimed
-  // with the last batch, unless it is already.
-  __device__ __forceinline__ void write_stages(Queue& queue, bool claimed) {
-    int first = kSlices;
+  // Those that its opening has not. The next task is claimed with the last batch.
+  __device__ __forceinline__ void write_stages(const Queue::Task& task, Queue& queue) {
+    const std::int32_t passed = boxes_ ? kOpeningSlices : 0;
+    const std::int32_t place = task.number / args_.layer.kv_heads;
+    const QueryHalves halves = halves_of(task.header);
+    slices_.prefetch(task.header, passed);
+    slices_.begin(task.header, halves, args_.step.rows + task.header.rows.begin, opening_at(args_, place).least_limit);
+    slices_.pass(passed);
+    int first = boxes_ ? 0 : kSlices;
     do {
       if (first == 0) wait_for_batch();
-      Slice slice;
-      const int filled = slices_.take(first, slice);
-      if (!claimed && slices_.done()) queue.claim();
-      const int records = most((filled + kSlices - 1) / kSlices, first / kSlices + 1);
-      if (lane_ >= first && lane_ < kSlices * records) {
-        std::uint32_t flags = write_slice(slice, batch()[lane_ / kSlices], lane_ % kSlices);
-        if (lane_ / kSlices == records - 1) {
-          flags |= StageFlags::kBatchEnd;
-          if (slices_.done()) flags |= StageFlags::kLast;
-        }
-        batch()[lane_ / kSlices].flags[lane_ % kSlices] = static_cast<std::uint8_t>(flags);
-      }
+      if (lane_ == 0) shared_.batch_tasks[batch_.slot()] = entry_;
+      writer_.write(slices_, halves, first, batch());
+      if (slices_.done()) queue.claim();
       hand_over();
       first = 0;
     } while (!slices_.done());
-  }
-
-  // By its lane alone. \return its flags
-  __device__ __forceinline__ std::uint32_t write_slice(const Slice& slice, StageRecord& record, int number) const {
-    const bool limited = slice.mask_stride != 0 || slice.position + slice.count > slice.bound;
-    const bool by_token = slice.count > 0 && (limited || slice.count < kSliceTokens);
-    SliceRecord& written = record.slices[number];
-    written.page = slice.ids_begin;
-    if (holds_whole_slices(args_.pages.page_size) && slice.count > 0) {
-      written.page = page_id(args_.pages, slice.ids_begin + places_.page_of(slice.position));
-      written.place = places_.place_of(slice.position);
-    }
-    written.position = slice.position;
-    written.mask = slice.mask;
-    written.mask_stride = static_cast<std::int16_t>(slice.mask_stride);
-    written.count = static_cast<std::int8_t>(slice.count);
-    written.limited = limited ? 1 : 0;
-    record.kind = StageRecord::kStage;
-    record.task = entry_;
-    std::uint32_t flags = by_token ? StageFlags::kByToken : 0;
-    if (by_token || !boxes_ || slice.visible.empty()) flags |= StageFlags::kByRow;
-#pragma unroll
-    for (int half = 0; half < kGroups; ++half) {
-      const std::uint64_t visible = slice.visible.words[half];
-      record.visible[half][0][number] = static_cast<std::uint32_t>(visible);
-      record.visible[half][1][number] = static_cast<std::uint32_t>(visible >> 32);
-      if (visible != 0) flags |= StageFlags::kSeen << half;
-      if (by_token || visible != halves_.every(half)) flags |= StageFlags::kMasked << half;
-    }
-    return flags;
   }
 
   const ForwardArgs& args_;
@@ -168,8 +120,7 @@ class TaskWalker {
   bool boxes_;
   int lane_;
   SliceWalk slices_;
-  PagePlaces places_;
-  QueryHalves halves_;
+  StageWriter writer_;
   RingPlace<kBatches> batch_;
   int entry_ = 0;
 };

@@ -44,6 +44,19 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       : "memory");
 }
 
+/// By one lane: bytes that lie side by side, of which the barrier was told: multiples of 16, at addresses that are.
+__device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
+                                           std::uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+/// By one thread: barriers that it has initialised, before copies arrive at them.
+__device__ __forceinline__ void show_barriers_to_copies() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
 /// What was written to shared memory by ordinary instructions, before what products and box copies do there.
 __device__ __forceinline__ void fence_ordinary_writes() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
