@@ -34,6 +34,11 @@ __device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, const void*
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
 }
 
+/// Until all copies that this thread has begun are done.
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 /// A load that the compiler leaves where it is written: its latency is hidden behind what follows.
 __device__ __forceinline__ std::int32_t load_ahead(const std::int32_t* from) {
   std::int32_t value;

@@ -29,6 +29,7 @@
 #include "exec/cuda/sm90/box_copier.cuh"
 #include "exec/cuda/sm90/cache_maps.hpp"
 #include "exec/cuda/sm90/consumer.cuh"
+#include "exec/cuda/sm90/first_task.cuh"
 #include "exec/cuda/sm90/row_copier.cuh"
 #include "exec/cuda/sm90/shared_memory.cuh"
 #include "exec/cuda/sm90/task_walker.cuh"
@@ -41,12 +42,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory*>(memory);
-  if (threadIdx.x == 0) init_slot_barriers(shared);
-  if (threadIdx.x == kConsumerThreads) {
-    init_batch_barriers(shared);
-    TaskWalker::begin_first(args, maps.usable != 0, shared);
-    TaskQueue<1>::prefetch_first(args);
-  }
+  const FirstTask first(args, maps.usable != 0);
+  first.begin_copies(shared);
+  if (threadIdx.x / 32 == 0) init_slot_barriers(shared, static_cast<int>(threadIdx.x));
+  if (threadIdx.x / 32 == kConsumerWarps) init_batch_barriers(shared, static_cast<int>(threadIdx.x % 32));
+  if (threadIdx.x == kConsumerThreads) first.announce(shared);
+  wait_for_copies();
   __syncthreads();
   let_next_kernel_come();
   // From one lane, so that the compiler knows it for the same in all.

@@ -54,21 +54,23 @@ struct SharedMemory {
 inline constexpr int kCopierArrivals = 32 + 1;
 inline constexpr int kFullArrivals = 1 + kRowCopiers * kCopierArrivals;
 
-/// One thread, before all others use them.
-inline __device__ void init_slot_barriers(SharedMemory& shared) {
-  for (int slot = 0; slot < kSlots; ++slot) {
-    barrier_init(shared_address(&shared.full[slot]), kFullArrivals);
-    barrier_init(shared_address(&shared.empty[slot]), kConsumerWarps);
+/// By a whole warp, before others use them.
+__device__ __forceinline__ void init_slot_barriers(SharedMemory& shared, int lane) {
+  static_assert(kSlots <= 32);
+  if (lane < kSlots) {
+    barrier_init(shared_address(&shared.full[lane]), kFullArrivals);
+    barrier_init(shared_address(&shared.empty[lane]), kConsumerWarps);
+    show_barriers_to_copies();
   }
-  show_barriers_to_copies();
 }
 /// The same.
-inline __device__ void init_batch_barriers(SharedMemory& shared) {
-  for (int batch = 0; batch < kBatches; ++batch) {
-    barrier_init(shared_address(&shared.batch_full[batch]), 1);
-    barrier_init(shared_address(&shared.batch_empty[batch]), kConsumerWarps + 1 + kRowCopiers);
+__device__ __forceinline__ void init_batch_barriers(SharedMemory& shared, int lane) {
+  static_assert(kBatches <= 32);
+  if (lane < kBatches) {
+    barrier_init(shared_address(&shared.batch_full[lane]), 1);
+    barrier_init(shared_address(&shared.batch_empty[lane]), kConsumerWarps + 1 + kRowCopiers);
+    show_barriers_to_copies();
   }
-  show_barriers_to_copies();
 }
 
 }  // namespace trunkline::cuda::sm90
