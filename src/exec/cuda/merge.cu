@@ -8,12 +8,11 @@
 namespace trunkline::cuda {
 namespace {
 
-// One warp merges one (row, head): all elements of O, so that a state is read in one piece.
 constexpr int kWarps = 4;
-constexpr int kBlocksAtOnce = 6;  // on an SM, by registers
+constexpr int kBlocksAtOnce = 5;  // on an SM, by registers
 constexpr std::size_t kBlocksPerSm = 12;
 
-// As many states on their way as 80 registers hold.
+// One warp merges one (row, head) of a caller's: as many states on their way as 80 registers hold.
 template <int kDim, class States>
 using WarpMerge = RowMerge<kDim, 32, (kDim > 128 ? 4 : 8), States>;
 
@@ -31,31 +30,61 @@ __device__ __forceinline__ WarpTasks warp_tasks() {
           static_cast<int>(threadIdx.x % 32)};
 }
 
-// What the plan says of a merge comes to L1: the forward kernel did not write it, so that it need not be waited for.
-__device__ __forceinline__ void prefetch_merge(const DevicePlan& plan, std::int64_t merge, int lane) {
-  const std::int32_t begin = plan.merge_begin[merge];
-  if (begin + lane < plan.merge_begin[merge + 1]) load_ahead(plan.merge_slots + begin + lane);
-  load_ahead(&plan.queries[plan.merge_queries[merge]].token);
-}
+// Some columns of a merged (query, head), a warp's at a time. Of few rows, as most plans have, more warps then bring
+// more states at once.
+template <int kDim>
+class PartOfRow {
+  static constexpr int kColumns = 64;
+  static constexpr int kAhead = 16;
+  using States = PartialStates<kDim>;
+
+ public:
+  static constexpr int kParts = kDim / kColumns;
+
+  /// Reads what the plan says of it.
+  __device__ __forceinline__ PartOfRow(const MergeArgs& args, std::int64_t task, int lane)
+      : PartOfRow(args, task / (args.layer.q_heads * kParts),
+                  static_cast<std::int32_t>(task / kParts % args.layer.q_heads),
+                  static_cast<int>(task % kParts) * kColumns, lane) {}
+
+  template <class Element>
+  __device__ __forceinline__ void merge(const LayerArgs& layer, int lane) {
+    write_merged<Element>(layer, token_, head_, row_.run(), lane, column_);
+  }
+
+ private:
+  __device__ __forceinline__ PartOfRow(const MergeArgs& args, std::int64_t merge, std::int32_t head, int column,
+                                       int lane)
+      : head_(head),
+        column_(column),
+        token_(load_ahead(&args.plan.queries[args.plan.merge_queries[merge]].token)),
+        row_(States{args.partials.out + std::int64_t{head} * kDim + column, args.partials.lse + head,
+                    args.layer.q_heads},
+             list_of(args.plan, merge), lane) {}
+
+  static __device__ __forceinline__ StateList list_of(const DevicePlan& plan, std::int64_t merge) {
+    const std::int32_t begin = plan.merge_begin[merge];
+    return {plan.merge_slots + begin, begin, plan.merge_begin[merge + 1] - begin};
+  }
+
+  std::int32_t head_;
+  int column_;
+  std::int64_t token_;
+  RowMerge<kColumns, 32, kAhead, States> row_;
+};
 
 template <int kDim, class Element>
 __global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce) merge_kernel(const __grid_constant__ MergeArgs args) {
+  using Part = PartOfRow<kDim>;
   const WarpTasks warp = warp_tasks();
-  const LayerArgs& layer = args.layer;
-  const std::int64_t tasks = static_cast<std::int64_t>(args.plan.counts->merges) * layer.q_heads;
-  if (warp.first < tasks) prefetch_merge(args.plan, warp.first / layer.q_heads, warp.lane);
+  const std::int64_t tasks = static_cast<std::int64_t>(args.plan.counts->merges) * args.layer.q_heads * Part::kParts;
+  if (warp.first >= tasks) return wait_for_kernel_before();
+  // The forward kernel did not write the plan, so that what it says need not be waited for.
+  Part first(args, warp.first, warp.lane);
   wait_for_kernel_before();
-  for (std::int64_t task = warp.first; task < tasks; task += warp.stride) {
-    const std::int64_t merge = task / layer.q_heads;
-    const auto head = static_cast<std::int32_t>(task % layer.q_heads);
-    const std::int32_t begin = args.plan.merge_begin[merge];
-    const StateList list{args.plan.merge_slots + begin, begin, args.plan.merge_begin[merge + 1] - begin};
-    const PartialStates<kDim> states{args.partials.out + std::int64_t{head} * kDim, args.partials.lse + head,
-                                     layer.q_heads};
-    const std::int64_t token = args.plan.queries[args.plan.merge_queries[merge]].token;
-    const auto merged = WarpMerge<kDim, PartialStates<kDim>>(states, list, warp.lane).run();
-    write_merged<Element>(layer, token, head, merged, warp.lane);
-  }
+  first.template merge<Element>(args.layer, warp.lane);
+  for (std::int64_t task = warp.first + warp.stride; task < tasks; task += warp.stride)
+    Part(args, task, warp.lane).template merge<Element>(args.layer, warp.lane);
 }
 
 // A caller's states of one head, in its type.
@@ -161,7 +190,7 @@ cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_d
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks_for(most_merges, args.layer.q_heads, sms));
+  config.gridDim = dim3(blocks_for(most_merges, args.layer.q_heads * (head_dim / 64), sms));
   config.blockDim = dim3(kWarps * 32);
   config.stream = stream;
   config.attrs = &attribute;

@@ -72,8 +72,8 @@ struct PartialStates {
 
 /// O = sum over the list of 2^(lse_i - lse) O_i. The maximum first, as it depends on no order; then the sums, in order.
 /// What states over no token (LSE of -inf) hold changes nothing, NaN neither. By a whole warp, of which each kLanes
-/// lanes have a row, with `lane` from 0 to kLanes - 1; up to kAhead states are on their way at a time. Where one row
-/// has states there is a state 0, which those without read.
+/// lanes have a row or kDim columns of one, with `lane` from 0 to kLanes - 1; up to kAhead states are on their way at a
+/// time. Where one row has states there is a state 0, which those without read.
 template <int kDim, int kLanes, int kAhead, class States>
 class RowMerge {
   using Share = RowShare<kDim, kLanes>;
@@ -81,8 +81,11 @@ class RowMerge {
   static_assert(kLanes % kAhead == 0);
 
  public:
+  /// Reads of the list, but of no state.
   __device__ __forceinline__ RowMerge(const States& states, const StateList& list, int lane)
-      : states_(states), list_(list), lane_(lane) {}
+      : states_(states), list_(list), lane_(lane) {
+    take_slots(0);
+  }
 
   __device__ __forceinline__ Merged run() {
     // Of the longest list, and the same in all lanes, in a register that says so: else each shuffle in a loop is a
@@ -104,7 +107,10 @@ class RowMerge {
     if constexpr (kCount > 2) {
       if (count_ - i <= kCount / 2) return take_some<kCount / 2>(i);
     }
-    if (i % kLanes == 0) take_list(i);
+    if (i % kLanes == 0) {
+      if (i > 0) take_slots(i);
+      take_lse(i);
+    }
     float parts[kCount][Share::kElements];
     load_states<kCount>(i % kLanes, parts);
     if (i == 0) find_maximum();  // beside the first states
@@ -114,11 +120,13 @@ class RowMerge {
 
   // Each lane has one of kLanes states of the list, from the first on; the last where there is none, with no weight:
   // all loads are of all lanes, as one whose destination depends on a condition waits for those before.
-  __device__ __forceinline__ void take_list(std::int32_t first) {
+  __device__ __forceinline__ void take_slots(std::int32_t first) {
     const std::int32_t last = list_.count - 1;
     slot_ = last < 0 ? 0 : list_.slot(min(first + lane_, last));
+  }
+  __device__ __forceinline__ void take_lse(std::int32_t first) {
     const float lse = states_.lse_of(slot_);
-    lse_ = first + lane_ > last ? -INFINITY : lse;
+    lse_ = first + lane_ >= list_.count ? -INFINITY : lse;
   }
 
   // Of those, from the i-th on.
@@ -156,8 +164,8 @@ class RowMerge {
     }
   }
 
-  const States& states_;
-  const StateList list_;
+  const States states_;
+  StateList list_;
   int lane_;
   std::int32_t count_ = 0;
   std::int32_t slot_ = 0;
@@ -202,12 +210,13 @@ __device__ __forceinline__ void store_row(void* out, bool in_f32, std::int64_t a
   }
 }
 
-/// Writes one merged (query, head) where a layer's O and LSE are.
+/// Writes one merged (query, head), or its columns from one on, where a layer's O and LSE are.
 template <class Element, int kDim, int kLanes>
 __device__ __forceinline__ void write_merged(const LayerArgs& layer, std::int64_t token, std::int32_t head,
-                                             const MergedRow<kDim, kLanes>& merged, int lane) {
-  store_row<Element>(layer.out, layer.out_f32 != 0, token * layer.out_token + head * layer.out_head, merged, lane);
-  if (layer.lse != nullptr && lane == 0)
+                                             const MergedRow<kDim, kLanes>& merged, int lane, int column = 0) {
+  const std::int64_t at = token * layer.out_token + head * layer.out_head + column;
+  store_row<Element>(layer.out, layer.out_f32 != 0, at, merged, lane);
+  if (layer.lse != nullptr && lane == 0 && column == 0)
     layer.lse[token * layer.lse_token + head * layer.lse_head] = merged.lse * layer.lse_factor;
 }
 

@@ -1,5 +1,5 @@
-// A CTA's first task, which its number tells: what it begins with comes while barriers are made, by all threads, as they
-// have nothing else to do. From the kernel's start that takes 1 us, where a bulk copy takes 2.
+// A CTA's first task, which its number tells: what it begins with comes while barriers are made, by all threads, as
+// they have nothing else to do. From the kernel's start that takes 1 us, where a bulk copy takes 2.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,8 @@ class FirstTask {
   static constexpr int kRecordWords = static_cast<int>(sizeof(StageRecord) * kBatchStages / 16);
 
   static __device__ __forceinline__ void copy_word(void* to, const void* from, int word) {
-    copy_async(shared_address(static_cast<std::byte*>(to) + 16 * word), static_cast<const std::byte*>(from) + 16 * word);
+    copy_async(shared_address(static_cast<std::byte*>(to) + 16 * word),
+               static_cast<const std::byte*>(from) + 16 * word);
   }
 
   const ForwardArgs& args_;

@@ -54,7 +54,8 @@ class TaskWalker {
     const TaskOpening& opening = opening_at(args_, task.number / args_.layer.kv_heads);
     const std::int32_t queries = task.header.rows.end - task.header.rows.begin;
     const auto info_bytes = static_cast<std::uint32_t>(offsetof(ItemInfo, rows) + sizeof(ItemRow) * queries);
-    const auto record_bytes = static_cast<std::uint32_t>(boxes_ ? sizeof(StageRecord) * task.header.opening_records : 0);
+    const auto record_bytes =
+        static_cast<std::uint32_t>(boxes_ ? sizeof(StageRecord) * task.header.opening_records : 0);
     const std::uint32_t full = shared_address(&shared_.batch_full[batch_.slot()]);
     barrier_expect(full, info_bytes + record_bytes);
     if (boxes_) copy_bytes(shared_address(batch()), opening.records, record_bytes, full);
