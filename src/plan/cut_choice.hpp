@@ -107,8 +107,8 @@ class CutChoice {
 
   // Pieces cost what one worker has to do, or a half or a quarter of it, each at most and at least.
   static constexpr std::int32_t kRounds = 6;
-  // Parts have at least 256 tokens, below which an item's fixed cost outweighs what it streams.
-  static constexpr std::int64_t kMinTokens = 256;
+  // Parts have at least 128 tokens, below which an item's fixed cost outweighs what it streams.
+  static constexpr std::int64_t kMinTokens = 128;
   static constexpr std::int64_t kMaxParts = std::int64_t{1} << 20;
   static constexpr std::int64_t kPartialShare = 5;
   static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
