@@ -36,12 +36,21 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// A kernel's parameters come from cold memory 64 bytes at a time, and who needs some of several lines one after the
+/// other waits for each. So one of each line is read here, side by side.
+__device__ __forceinline__ void touch_parameters(const ForwardArgs& args, const CacheMaps& maps) {
+  asm volatile("" ::"l"(args.plan.counts), "l"(args.step.openings), "l"(args.layer.q), "l"(args.layer.k_strides.page),
+               "l"(args.layer.out_token), "r"(args.layer.kv_heads), "r"(args.places), "l"(args.times),
+               "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.usable));
+}
+
 /// Dynamic shared memory: sizeof(SharedMemory).
 template <class Element>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory*>(memory);
+  touch_parameters(args, maps);
   const FirstTask first(args, maps.usable != 0);
   first.begin_copies(shared);
   if (threadIdx.x / 32 == 0) init_slot_barriers(shared, static_cast<int>(threadIdx.x));
