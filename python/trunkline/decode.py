@@ -14,7 +14,7 @@ from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._tensors import Indices, Tensor, device_of, empty_like, empty_lse
 from .live import LiveBatch, LivePlans
 from .machine import Profile, Workers, choice, shape_struct, shape_text
-from .plans import Explanation, Forest, Plan, Planner, PlanOptions
+from .plans import Explanation, Forest, Plan, Planner, PlanOptions, Statistics
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -66,9 +66,10 @@ class DecodeAttention:
     workers: CPU threads; by default all cores, shared by all objects that do not bring their own.
     workspace: memory on the device, of any dtype; by default our own, which grows. workspace_bytes() tells what it
     takes.
-    use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them. The
-    most query tokens of a step must be given as max_queries.
+    use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them.
+    max_queries: the most query tokens of a step, which must be given then.
     async_planning: plan_live takes plans that a thread has made since `submit`.
+    edit_share: plan_live edits its plan while at most this share of the requests has come or gone; 0: never.
     kernels: on a GPU "auto", "portable" or "hopper". check_pages: on a GPU, each plan checks all page ids, and waits
     for it.
 
@@ -360,8 +361,8 @@ class DecodeAttention:
         return Plan(self._need_plan())
 
     @property
-    def statistics(self) -> Any:
-        """Of the last plan: see Statistics."""
+    def statistics(self) -> Statistics:
+        """Of the last plan."""
         return self.current.statistics
 
     def explain(self, title: str = "Decode step") -> Explanation:
