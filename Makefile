@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
 INSTALL = bash scripts/install_dependencies.sh
 
-.PHONY: demo build test python bench traffic replay format lint clean
+.PHONY: demo build test python python-torch bench traffic replay format lint clean
 
 demo: build
 	$(BUILD)/src/cli/trunkline run data/demo.jsonl --check
@@ -25,6 +25,11 @@ test:
 python:
 	$(INSTALL) build python
 	bash scripts/python_tests.sh
+
+# The same with torch, whose tests the others skip: 2.7 GB to download, 4.8 GB on disk, kept in build/python/venv-torch.
+python-torch:
+	$(INSTALL) build python
+	TRUNKLINE_TORCH=1 bash scripts/python_tests.sh
 
 bench:
 	$(INSTALL) build

@@ -9,6 +9,7 @@ import json
 import pathlib
 import sys
 
+import python_gpu_tables
 from report import geometric_mean, milliseconds, table
 
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -23,7 +24,9 @@ OTHERS = {  # what is compared with auto's time
 
 
 def load(name: str) -> list[dict]:
-    return [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text().splitlines()]
+    """Rows of a file; none where there is no such file."""
+    path = RESULTS / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def span(values: list) -> str:
@@ -107,7 +110,7 @@ def page() -> str:
     first = compared[0]
     threads, repeats, loads = (span([row[name] for row in compared]) for name in ("threads", "repeat", "load"))
     text = [
-        "# Results from Python, on a CPU\n",
+        "# Results from Python\n",
         f"{first['device']}, {first['cores']} cores shared with others (load {loads}), {threads} thread for all, "
         f"{first['isa']} kernels; medians. Times are CPU times of that thread, which leave out what others took; "
         f"memory and caches were shared. torch {first['torch']}. This page is written by `bench/python_report.py` from "
@@ -132,6 +135,7 @@ def page() -> str:
         "with torch's tensors: `run` at most 4 us over the C call with outputs given, `plan` at most 10. The custom "
         "operator's row has torch's own dispatch. [What the C interface costs](c.md#what-it-costs).\n",
         calls(called),
+        *python_gpu_tables.section(load("h200")),
     ]
     return "\n".join(text)
 

@@ -10,6 +10,7 @@ and, for the rows of torch's tensors, torch. Times are CPU times of the thread.
 import ctypes
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -19,25 +20,30 @@ import time
 import numpy as np
 import trunkline
 from shared_batches import ROOT, pages_of
-from trunkline import _abi, _library, _tensors
 
 CALLS, SAMPLES = 200, 300
 HEAD_DIM, PAGE_SIZE = 64, 16
 
 
-def c_loops(folder):
-    """loop_run and loop_plan of c_calls.c, with the library's functions bound."""
-    built = os.path.join(folder, "c_calls.so")
-    source = ROOT / "bench/python/c_calls.c"
-    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-I", ROOT / "include", source, "-o", built], check=True)
-    names = ["forest_build", "planner_plan", "cpu_resolve", "cpu_run"]
-    addresses = [ctypes.cast(getattr(_library.c, f"trunkline_{name}"), ctypes.c_void_p).value for name in names]
-    functions = (ctypes.c_void_p * len(names))(*addresses)
-    loops = ctypes.CDLL(built)
-    address, size, count = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32
-    loops.loop_run.argtypes = [address] * 4 + [size, count]
-    loops.loop_plan.argtypes = [address] * 8 + [size, count]
-    return loops, functions
+class Given(ctypes.Structure):
+    """c_calls.c's"""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("table", "kv_lens", "q", "k", "v", "out")]
+    _fields_ += [(name, ctypes.c_int32) for name in ("rows", "width", "pages", "page_size", "head_dim")]
+
+
+def c_calls(folder):
+    """c_calls.c, built against the package's library."""
+    built = pathlib.Path(folder, "c_calls.so")
+    library = pathlib.Path(trunkline.__file__).with_name("libtrunkline.so.0")
+    command = ["cc", "-O2", "-shared", "-fPIC", "-I", ROOT / "include", ROOT / "bench/python/c_calls.c", library]
+    subprocess.run([*command, f"-Wl,-rpath,{library.parent}", "-o", built], check=True)
+    calls = ctypes.CDLL(built)
+    calls.step_create.argtypes = [ctypes.POINTER(Given), ctypes.POINTER(ctypes.c_void_p)]
+    calls.step_run.argtypes = calls.step_plan.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+    calls.step_destroy.argtypes = [ctypes.c_void_p]
+    calls.step_destroy.restype = None
+    return calls
 
 
 class Step:
@@ -47,15 +53,15 @@ class Step:
         nodes = [[-1, PAGE_SIZE]] + [[0, 1]] * requests
         self.batch = pages_of(nodes, list(range(1, requests + 1)), PAGE_SIZE, "")
         shape = (self.batch.num_pages, PAGE_SIZE, 1, HEAD_DIM)
-        arrays = [np.full(size, 0.5, np.float32) for size in ((requests, 1, HEAD_DIM), shape, shape)]
-        tables = [self.batch.table, self.batch.kv_lens]
-        self.out = np.empty_like(arrays[0])
+        self.arrays = [np.full(size, 0.5, np.float32) for size in ((requests, 1, HEAD_DIM), shape, shape)]
+        self.arrays.append(np.empty_like(self.arrays[0]))
+        self.tables = [self.batch.table, self.batch.kv_lens]
+        tensors, tables = self.arrays, self.tables
         if library == "torch":
             import torch
 
-            arrays, tables = ([torch.from_numpy(array) for array in group] for group in (arrays, tables))
-            self.out = torch.from_numpy(self.out)
-        self.q, *self.kv = arrays
+            tensors, tables = ([torch.from_numpy(array) for array in group] for group in (tensors, tables))
+        self.q, *self.kv, self.out = tensors
         self.table, self.kv_lens = tables
         self.attention = trunkline.DecodeAttention(
             1, 1, HEAD_DIM, PAGE_SIZE, dtype="float32", workers=trunkline.Workers(1)
@@ -65,39 +71,40 @@ class Step:
     def plan(self):
         self.attention.plan(self.table, self.kv_lens, num_pages=self.batch.num_pages)
 
-    def c_run(self, loops, functions):
-        """CALLS runs by the C interface, of the plan that there is."""
-        keep = []
-        struct = {name: _tensors.tensor_struct(x, name, keep) for name, x in zip("qkv", (self.q, *self.kv))}
-        layer = _library.new(_abi.Attention, **struct, out=_tensors.tensor_struct(self.out, "out", keep))
-        made, at = self.attention, ctypes.addressof(layer)
 
-        def run():
-            space = made._workspace
-            status = loops.loop_run(functions, made._executor.address, at, space.address, space.nbytes, CALLS)
-            assert not status and keep and layer
+class CStep:
+    """The same by the C interface alone, on the same memory."""
 
-        return run
+    def __init__(self, calls, step):
+        table = step.tables[0]
+        q, k, v, out = (array.ctypes.data for array in step.arrays)
+        given = Given(
+            table=table.ctypes.data,
+            kv_lens=step.tables[1].ctypes.data,
+            q=q,
+            k=k,
+            v=v,
+            out=out,
+            rows=table.shape[0],
+            width=table.shape[1],
+            pages=step.batch.num_pages,
+            page_size=PAGE_SIZE,
+            head_dim=HEAD_DIM,
+        )
+        self._calls, self._step = calls, ctypes.c_void_p()
+        assert calls.step_create(given, self._step) == 0
+        step.out[:] = 0
+        self.run()
+        assert (step.arrays[3] == 0.5).all()
 
-    def c_plan(self, loops, functions):
-        def plan():
-            made, space = self.attention, self.attention._workspace
-            planner = made._planner
-            status = loops.loop_plan(
-                functions,
-                made._executor.address,
-                made._forest._handle.value,
-                planner._handle.value,
-                made._batch.address,
-                planner._shape,
-                planner._options_at,
-                space.address,
-                space.nbytes,
-                CALLS,
-            )
-            assert not status
+    def run(self):
+        assert self._calls.step_run(self._step, CALLS) == 0
 
-        return plan
+    def plan(self):
+        assert self._calls.step_plan(self._step, CALLS) == 0
+
+    def close(self):
+        self._calls.step_destroy(self._step)
 
 
 def repeated(call):
@@ -146,20 +153,21 @@ def main():
         print("torch is not there: no rows of its tensors", file=sys.stderr)
         version = ""
     with tempfile.TemporaryDirectory() as folder:
-        loops, functions = c_loops(folder)
+        calls = c_calls(folder)
         for library in libraries:
             for requests in (1, 64):
                 step = Step(requests, library)
-                runs = {"c": step.c_run(loops, functions)}
+                by_c = CStep(calls, step)
+                runs = {"c": by_c.run}
                 runs |= {name: repeated(call) for name, call in methods_of_run(step, library)}
-                plans = {"c": step.c_plan(loops, functions), "plan": repeated(step.plan)}
-                # Runs first: the loop of C plans leaves a plan that the object does not know.
+                plans = {"c": by_c.plan, "plan": repeated(step.plan)}
                 for methods in (runs, plans):
                     for name, c_ns, ns, added in measured(methods):
                         row = {"suite": "calls", "case": name, "tensors": library, "requests": requests}
                         row |= {"c_ns": round(c_ns), "ns": round(ns), "added_ns": round(added)}
                         row |= {"load": round(os.getloadavg()[0], 1), "device": trunkline.cpu_info()["model"]}
                         print(json.dumps(row | {"torch": version, "version": trunkline.version()}), flush=True)
+                by_c.close()
 
 
 if __name__ == "__main__":

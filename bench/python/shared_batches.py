@@ -28,9 +28,10 @@ class Batch:
         return table
 
 
-def pages_of(nodes: list[list[int]], requests: list[int], page_size: int, case: str) -> Batch:
+def pages_of(nodes: list[list[int]], requests: list[int], page_size: int, case: str, *, shuffled: bool = True) -> Batch:
     """nodes: [parent or -1, tokens]; requests: the node each ends in. A page is shared by requests that have the same
-    tokens up to its end, so a page in which paths part has a copy for each of them. Ids are shuffled."""
+    tokens up to its end, so a page in which paths part has a copy for each of them. Ids are shuffled, or in the order
+    of requests and their tokens."""
     ids: dict[tuple[int, int], int] = {}
     rows, kv_lens = [], []
     for end_node in requests:
@@ -50,7 +51,7 @@ def pages_of(nodes: list[list[int]], requests: list[int], page_size: int, case: 
             row.append(ids.setdefault((index, ends[at][1]), len(ids)))  # the path to a node is its prefix
         rows.append(row)
         kv_lens.append(kv_len)
-    order = np.random.default_rng(1).permutation(len(ids))
+    order = np.random.default_rng(1).permutation(len(ids)) if shuffled else np.arange(len(ids))
     return Batch(case, [order[row].tolist() for row in rows], np.array(kv_lens, np.int32), len(ids))
 
 
@@ -66,13 +67,38 @@ def tree_of(notation: str) -> tuple[list[list[int]], list[int]]:
     return nodes, list(range(before, len(nodes)))
 
 
-def batches(suite: str, limit: int, page_size: int = 16) -> Iterator[Batch]:
-    """Of a suite: its trees, and the first `limit` batches of each of its files; numbered from 1."""
+def batches(suite: str, limit: int, page_size: int = 16, *, as_recorded: bool = False) -> Iterator[Batch]:
+    """Of a suite: its trees, and the first `limit` batches of each of its files; numbered from 1.
+
+    as_recorded: as bench/recorded has them, node lengths rounded up to whole pages and pages consecutive."""
     given = json.loads((ROOT / "bench/suites.json").read_text())[suite]
+
+    def paged(nodes: list[list[int]], requests: list[int], case: str) -> Batch:
+        if as_recorded and case not in given.get("trees", []):
+            nodes = [[parent, -(-tokens // page_size) * page_size] for parent, tokens in nodes]
+        return pages_of(nodes, requests, page_size, case, shuffled=not as_recorded)
+
     for notation in given.get("trees", []):
-        yield pages_of(*tree_of(notation), page_size, notation)
+        yield paged(*tree_of(notation), notation)
     for name in given.get("inputs", []):
         path = ROOT / name
         for number, line in enumerate(path.read_text().splitlines()[:limit], 1):
             batch = json.loads(line)
-            yield pages_of(batch["nodes"], batch["requests"], page_size, f"{path.stem}:{number}")
+            yield paged(batch["nodes"], batch["requests"], f"{path.stem}:{number}")
+
+
+def recorded_times(case: str, heads: str, dtype: str, page_size: int, kernels: str) -> dict[str, float]:
+    """Microseconds of published kernels whose names begin with `kernels`, of bench/recorded, for a case of
+    batches(.., as_recorded=True)."""
+    if ":" in case:
+        stem, number = case.split(":")
+        of = ("batches", f"{stem}#{int(number) - 1}", heads, dtype, page_size)
+    else:
+        of = ("flat", case.replace("/", "x"), heads, dtype, page_size)
+    rows = json.loads((ROOT / "bench/recorded/h200.json").read_text())["rows"]
+    return {
+        row["kernel"]: row["us"]
+        for row in rows
+        if (row["suite"], row["case"], row["heads"], row["dtype"], row["page_size"]) == of
+        and row["kernel"].startswith(kernels)
+    }

@@ -82,12 +82,16 @@ def dtype_name(number: int) -> str:
 
 
 def device_of(device: object) -> tuple[int, int]:
-    """(CPU or CUDA, index) of "cpu", "cuda", "cuda:1", a torch.device."""
+    """(CPU or CUDA, index) of "cpu", "cuda", "cuda:1", a torch.device. "cuda" is torch's current device, as there."""
     kind, _, index = str(device).partition(":")
     if kind == "cpu" and index in ("", "0"):
         return _abi.CPU, 0
-    if kind == "cuda" and (index == "" or index.isdigit()):
-        return _abi.CUDA, int(index or 0)
+    if kind == "cuda" and index.isdigit():
+        return _abi.CUDA, int(index)
+    if kind == "cuda" and index == "":
+        torch = sys.modules.get("torch")
+        # Until torch uses a GPU, its current device is 0; asking for it would begin to.
+        return _abi.CUDA, int(torch.cuda.current_device()) if torch is not None and torch.cuda.is_initialized() else 0
     raise errors.InvalidArgumentError(f'device is "{device}"; expected: "cpu", "cuda" or "cuda:<index>"')
 
 
@@ -107,16 +111,22 @@ def describe(tensor: Tensor, name: str) -> tuple[Any, ...]:
     if kind == "V" and str(getattr(tensor, "dtype", "")) == "bfloat16":
         code = 4
     shape = tuple(interface["shape"])
-    strides = interface.get("strides")
-    if strides is None:
-        strides, step = [], size
-        for length in reversed(shape):
-            strides.insert(0, step)
-            step *= length
-    if any(stride % size for stride in strides):
-        raise errors.InvalidArgumentError(f"{name} has strides of {strides} bytes; expected: multiples of {size}")
-    elements = tuple(stride // size for stride in strides)
+    elements = _strides(shape, interface.get("strides"), size, name)
     return address, code, size * 8, device, 0, int(read_only), shape, elements, interface
+
+
+def _strides(shape: tuple[int, ...], given: tuple[int, ...] | None, size: int, name: str) -> tuple[int, ...]:
+    """In elements, of strides in bytes. Row-major where none are given, and where none are used: in empty arrays, and
+    in dimensions of one element."""
+    used = given is not None and 0 not in shape
+    strides: list[int] = []
+    step = size
+    for dimension in reversed(range(len(shape))):
+        strides.insert(0, given[dimension] if used and given is not None and shape[dimension] > 1 else step)
+        step *= shape[dimension]
+    if any(stride % size for stride in strides):
+        raise errors.InvalidArgumentError(f"{name} has strides of {given} bytes; expected: multiples of {size}")
+    return tuple(stride // size for stride in strides)
 
 
 def current_stream(tensor: Tensor, device_index: int) -> int:

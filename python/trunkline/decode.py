@@ -14,7 +14,7 @@ from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._tensors import Indices, Tensor, device_of, empty_like, empty_lse
 from .live import LiveBatch, LivePlans
 from .machine import Profile, Workers, choice, shape_struct, shape_text
-from .plans import Explanation, Forest, Plan, Planner, PlanOptions
+from .plans import Explanation, Forest, Plan, Planner, PlanOptions, Statistics
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,7 +57,7 @@ class DecodeAttention:
 
     num_qo_heads, num_kv_heads: Hq, a multiple of Hkv (1 to 16 times); head_dim: d, 64, 128 or 256; page_size: P.
     dtype: of Q, K and V: float16, bfloat16, on the CPU also float32 (a name, numpy's or torch's).
-    device: "cpu", "cuda" (which is "cuda:0"), "cuda:1", a torch.device.
+    device: "cpu", "cuda", "cuda:1", a torch.device. "cuda" is torch's current device at that time, or "cuda:0".
     kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d].
     lse_base: "natural" or "two" (FlashInfer's), of the logarithm in log-sum-exps.
     policy, options: how plans are made; `options`, a PlanOptions, has the policy, too.
@@ -66,9 +66,10 @@ class DecodeAttention:
     workers: CPU threads; by default all cores, shared by all objects that do not bring their own.
     workspace: memory on the device, of any dtype; by default our own, which grows. workspace_bytes() tells what it
     takes.
-    use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them. The
-    most query tokens of a step must be given as max_queries.
+    use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them.
+    max_queries: the most query tokens of a step, which must be given then.
     async_planning: plan_live takes plans that a thread has made since `submit`.
+    edit_share: plan_live edits its plan while at most this share of the requests has come or gone; 0: never.
     kernels: on a GPU "auto", "portable" or "hopper". check_pages: on a GPU, each plan checks all page ids, and waits
     for it.
 
@@ -360,8 +361,8 @@ class DecodeAttention:
         return Plan(self._need_plan())
 
     @property
-    def statistics(self) -> Any:
-        """Of the last plan: see Statistics."""
+    def statistics(self) -> Statistics:
+        """Of the last plan."""
         return self.current.statistics
 
     def explain(self, title: str = "Decode step") -> Explanation:

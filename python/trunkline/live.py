@@ -20,9 +20,11 @@ class Request(NamedTuple):
 
 
 class RequestInfo(NamedTuple):
+    """Where a request is, how long, and its pages. shared_tokens: from the start, those that others have too."""
+
     row: int
     kv_len: int
-    shared_tokens: int  # from the start, shared with others
+    shared_tokens: int
     pages: list[int]
 
 
@@ -163,6 +165,7 @@ class LiveBatch:
         return rows.value
 
     def request_at(self, row: int) -> Request:
+        """The request that is in a row now."""
         found = _abi.Request()
         check(c.trunkline_live_batch_request_at(self._handle.value, row, ctypes.byref(found)))
         return Request(found.slot, found.generation)

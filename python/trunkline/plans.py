@@ -77,7 +77,10 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class Node:
-    """A run of tokens [begin, end) used by the same requests, order[requests_begin:requests_end] of Forest.order."""
+    """A run of tokens [begin, end) used by the same requests, order[requests_begin:requests_end] of Forest.order.
+
+    parent: an index of Forest.nodes, -1 for a root; row: of a request that has these tokens; depth: 0 for a root.
+    """
 
     parent: int
     begin: int
@@ -174,9 +177,15 @@ class Forest:
 class Statistics:
     """What a plan reads and computes: per layer, all heads together, at the lengths of planning time.
 
-    kv_tokens_total are read by a one-request-at-a-time kernel, kv_tokens_distinct at least by any, kv_tokens_read by
-    this plan; predicted_us is by the cost model and the profile, and no plan is faster than bound_us. fallbacks is 1
-    when a capacity forced the plan back to `flat`.
+    kv_tokens_total: read by a one-request-at-a-time kernel; kv_tokens_distinct: at least by any.
+    kv_tokens_read: by this plan; kv_tokens_grouped: if an item could hold any number of queries.
+    kv_bytes_distinct, kv_bytes_read: the same of keys and values; kv_bytes_reread: read less distinct, which a cache
+    serves where one holds them.
+    qo_bytes: queries in, outputs out.
+    partials: (item, query) pairs whose output needs a merge; partial_bytes: written once and read once.
+    flops: 4 d for each (query row, visible token); flops_padded: with rows padded as the kernels do.
+    predicted_us: by the cost model and the profile; bound_us: no plan is faster.
+    fallbacks: 1 when a capacity forced the plan back to `flat`.
     """
 
     kv_tokens_total: int
@@ -222,6 +231,7 @@ class Plan:
 
     @property
     def statistics(self) -> Statistics:
+        """What it reads and computes."""
         found = new(_abi.PlanStatistics)
         check(c.trunkline_plan_get_statistics(self._at, ctypes.byref(found)))
         return Statistics(*(getattr(found, field.name) for field in fields(Statistics)))
@@ -237,6 +247,7 @@ class Plan:
         check(c.trunkline_plan_validate(self._at, forest._handle.value))
 
     def copy(self) -> Plan:
+        """One that outlives the planner's next."""
         copied = ctypes.c_void_p()
         check(c.trunkline_plan_copy(self._at, ctypes.byref(copied)))
         return Plan(0, Handle.of("plan", copied.value))
@@ -297,7 +308,11 @@ class Planner:
 
 
 class Explanation:
-    """What a batch shares, and what a plan makes of it. In a notebook it shows the page of `trunkline plan --html`."""
+    """What a batch shares, and what a plan makes of it. In a notebook it shows the page of `trunkline plan --html`.
+
+    info, statistics: the plan's, as Plan has them. estimates: predicted microseconds of the policies that `auto`
+    considers.
+    """
 
     def __init__(self, planner: Planner, forest: int, title: str, plan: int | None = None) -> None:
         of = Plan(planner.plan(forest) if plan is None else plan)
@@ -310,6 +325,7 @@ class Explanation:
 
     @property
     def policy(self) -> str:
+        """The one that made the plan; with `auto` the one that it chose."""
         return str(self.info["policy"])
 
     @property
@@ -318,6 +334,7 @@ class Explanation:
         return self._page
 
     def save(self, path: str | Path) -> None:
+        """Writes the page; FileNotFoundError and the like are Python's own."""
         Path(path).write_text(self._page, encoding="utf-8")
 
     def _repr_html_(self) -> str:

@@ -1,5 +1,6 @@
 #include "capi/tensors.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <initializer_list>
@@ -70,12 +71,16 @@ void check_dtype(const Named& named, DType dtype) {
        "; expected: ", name_of(dtype));
 }
 
-/// In elements; row-major where none are given.
+/// In elements; row-major where none are given, and where none are used: libraries put anything into the strides of
+/// empty tensors and of dimensions of one element.
 Strides strides_of(const Named& named) {
+  const std::int64_t* sizes = named.tensor.shape;
+  const bool given =
+      named.tensor.strides != nullptr && std::find(sizes, sizes + named.tensor.ndim, 0) == sizes + named.tensor.ndim;
   Strides strides{};
   std::int64_t compact = 1;
   for (auto i = static_cast<std::size_t>(named.tensor.ndim); i-- > 0;) {
-    strides[i] = named.tensor.strides != nullptr ? named.tensor.strides[i] : compact;
+    strides[i] = given && named.tensor.shape[i] > 1 ? named.tensor.strides[i] : compact;
     if (i > 0) compact *= named.tensor.shape[i];  // all but the first are checked
   }
   return strides;

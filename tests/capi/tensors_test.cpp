@@ -1,8 +1,10 @@
 // Tensors from DLPack, and merging attention states.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -143,6 +145,30 @@ class CMerge : public ::testing::Test {
 TEST_F(CMerge, IsRight) {
   ASSERT_OK(trunkline_merge_states(&merge_));
   EXPECT_TRUE(merged_right(made_, out_, lse_, 1e-5));
+}
+
+// numpy gives empty arrays strides of 0, and slices keep any in dimensions of one element.
+TEST_F(CMerge, StridesThatNobodyStepsBy) {
+  constexpr std::array<std::int64_t, 3> kOdd = {-7, 0, 0};
+  constexpr std::array<std::int32_t, 1> kNoRows = {0};
+  merge_.slots = nullptr;
+  merge_.begin = kNoRows.data();
+  states_shape_[0] = out_shape_[0] = 0;
+  for (trunkline_tensor* each : {&merge_.states, &merge_.state_lse, &merge_.out, &merge_.lse})
+    each->strides = kOdd.data();
+  EXPECT_OK(trunkline_merge_states(&merge_));
+
+  constexpr std::array<std::int64_t, 3> kOneRow = {-7, 64, 1};
+  constexpr std::array<std::int64_t, 2> kOneRowOfHeads = {-7, 1};
+  constexpr std::array<std::int32_t, 2> kOneState = {0, 1};
+  std::iota(made_.states.begin(), made_.states.end(), 0.0F);
+  std::fill(made_.lse.begin(), made_.lse.end(), 0.5F);
+  merge_.begin = kOneState.data();
+  states_shape_[0] = out_shape_[0] = 1;
+  merge_.states.strides = merge_.out.strides = kOneRow.data();
+  merge_.state_lse.strides = merge_.lse.strides = kOneRowOfHeads.data();
+  ASSERT_OK(trunkline_merge_states(&merge_));
+  for (std::size_t i = 0; i < 3 * 64; ++i) EXPECT_EQ(out_[i], made_.states[i]);
 }
 
 TEST_F(CMerge, BadInput) {

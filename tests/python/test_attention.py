@@ -108,6 +108,26 @@ def test_empty_requests_and_empty_steps():
     assert attention.run(np.ones((0, 2, 64), np.float32), (cache, cache)).shape == (0, 2, 64)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_strides_that_nobody_steps_by(dtype):
+    """Those of empty arrays and of dimensions of one element, by DLPack and by the array interface."""
+
+    def strided(array, strides):
+        return np.lib.stride_tricks.as_strided(array, array.shape, strides)
+
+    size = dtype_of(dtype).itemsize
+    attention = trunkline.DecodeAttention(2, 1, 64, 16, dtype=dtype)
+    cache = np.ones((1, 16, 1, 64), dtype_of(dtype))
+    odd_cache = strided(cache, (-3, 64 * size, size + 1, size))
+    one = np.ones((1, 2, 64), dtype_of(dtype))
+    attention.plan([[0]], [5])
+    assert (attention.run(strided(one, (-1, 64 * size, size)), (odd_cache, odd_cache)) == 1).all()
+    none = np.ones((2, 4, 128), dtype_of(dtype))[:0, ::-2, ::2]
+    lse = np.ones((4, 6), np.float32)[::-2, :0].T
+    attention.plan(np.zeros((3, 2), np.int32)[:0, ::-1], np.zeros(4, np.int32)[4:], num_pages=1)
+    assert attention.run(none, (cache, cache), out=none.copy(), lse=lse).shape == (0, 2, 64)
+
+
 def test_search_tree_is_shared_where_page_ids_do_not_show_it():
     # Two copies of the same page: the tree vouches that both hold the same.
     attention = trunkline.DecodeAttention(2, 1, 64, 16, dtype="float32", policy="node")

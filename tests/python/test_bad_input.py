@@ -336,6 +336,18 @@ def test_tensors_of_different_devices():
         made(workspace=OnAGpu((1000,), "|u1"))
 
 
+def test_cuda_without_a_number_is_torchs_current_device(monkeypatch):
+    from types import SimpleNamespace
+
+    for initialized, index in ((False, 0), (True, 3)):
+        cuda = SimpleNamespace(is_initialized=lambda said=initialized: said, current_device=lambda: 3)
+        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+        assert trunkline._tensors.device_of("cuda") == (trunkline._abi.CUDA, index)
+        assert trunkline._tensors.device_of("cuda:1") == (trunkline._abi.CUDA, 1)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert trunkline._tensors.device_of("cuda") == (trunkline._abi.CUDA, 0)
+
+
 def test_without_a_gpu_the_reason_is_said():
     if trunkline.cuda_status():
         pytest.skip("there is a GPU")

@@ -6,7 +6,7 @@ from pathlib import Path
 import trunkline
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "python"))
-from shared_batches import batches, pages_of, tree_of  # noqa: E402
+from shared_batches import batches, pages_of, recorded_times, tree_of  # noqa: E402
 
 
 def test_pages_are_shared_up_to_where_paths_part():
@@ -27,3 +27,19 @@ def test_recorded_batch():
     assert batch.case == "reasoning_sorting128:1" and batch.table.max() == batch.num_pages - 1
     shares = trunkline.explain(batch.table, batch.kv_lens, 32, 8, 128, 16).statistics
     assert (shares.kv_tokens_total, shares.kv_tokens_distinct) == (7320, 1800)
+
+
+def test_batches_as_recorded():
+    # Whole pages for each node, in the order of requests.
+    batch = next(iter(batches("reasoning", 1, as_recorded=True)))
+    assert not (batch.kv_lens % 16).any() and batch.rows[0] == list(range(len(batch.rows[0])))
+    # Lengths of trees are as written.
+    trees = {batch.case: batch for batch in batches("unshared", 0, as_recorded=True)}
+    assert set(trees["100/333"].kv_lens.tolist()) == {333}
+
+
+def test_recorded_times():
+    times = recorded_times("reasoning_docmerge:1", "32/8", "f16", 16, "flashinfer")
+    assert times["flashinfer_fa2"] == 32.43 and all(name.startswith("flashinfer") for name in times)
+    assert recorded_times("64/1024", "32/8", "f16", 16, "flashinfer")["flashinfer_fa2"] == 74.08
+    assert not recorded_times("64/1024", "32/8", "bf16", 16, "flashinfer")

@@ -76,10 +76,12 @@ class BatchDecodeWithPagedKVCacheWrapper:
 
     @property
     def use_tensor_cores(self) -> bool:
+        """What was given."""
         return self._tensor_cores
 
     @property
     def is_cuda_graph_enabled(self) -> bool:
+        """Whether use_cuda_graph was given."""
         return self._use_graph
 
     def reset_workspace_buffer(self, float_workspace_buffer: Any, int_workspace_buffer: Any = None) -> None:

@@ -1,0 +1,152 @@
+"""One decode batch on a GPU, or for trying out on the CPU: the paged cache, what torch reads, the right outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import trunkline
+from replay_timers import Work, rotated_copies
+from shared_batches import Batch
+
+HEAD_DIM, PAGE_SIZE = 128, 16
+MOST_BYTES = 24 << 30  # of padded keys and values
+attention_of = torch.nn.functional.scaled_dot_product_attention
+
+
+class Case:
+    """Tensors of a batch. Caches are copied as often as it takes for a call to find none of them in the L2 cache."""
+
+    def __init__(self, batch: Batch, q_heads: int, kv_heads: int, dtype: torch.dtype, device: torch.device) -> None:
+        torch.manual_seed(1)
+        self.batch, self.dtype, self.device = batch, dtype, device
+        self.q_heads, self.kv_heads, self.group = q_heads, kv_heads, q_heads // kv_heads
+        self.lens = batch.kv_lens.tolist()
+        self.requests, self.longest = len(self.lens), max(self.lens)
+        self.token_bytes = 2 * kv_heads * HEAD_DIM * dtype.itemsize
+        self.q = torch.randn(self.requests, q_heads, HEAD_DIM, dtype=dtype, device=device)
+        self.copies = self.copies_of(batch.num_pages * PAGE_SIZE * self.token_bytes)
+        shape = (batch.num_pages, PAGE_SIZE, kv_heads, HEAD_DIM)
+        # k and v, [copies * pages, page, KV heads, head size]
+        self.kv = tuple(
+            torch.empty(shape, dtype=dtype, device=device).normal_().repeat(self.copies, 1, 1, 1) for _ in range(2)
+        )
+        self.padded_bytes = self.requests * self.longest * self.token_bytes
+
+    def copies_of(self, nbytes: int) -> int:
+        return rotated_copies(nbytes) if self.device.type == "cuda" else 1
+
+    def pages(self, row: int) -> torch.Tensor:
+        return torch.tensor(self.batch.rows[row], device=self.device)
+
+    def by_kv_head(self, q: torch.Tensor) -> torch.Tensor:
+        """[B, q_heads, d] as [B, kv_heads, group, d]: the query heads of a KV head are query tokens of one head."""
+        return q.view(-1, self.kv_heads, self.group, HEAD_DIM)
+
+    def right(self) -> torch.Tensor:
+        """Attention in fp32, a request at a time, from the pages."""
+        outputs = []
+        for row, q in enumerate(self.by_kv_head(self.q).float()):
+            k, v = (part[self.pages(row)].flatten(0, 1)[: self.lens[row]].transpose(0, 1).float() for part in self.kv)
+            outputs.append(torch.softmax(q @ k.transpose(1, 2) / HEAD_DIM**0.5, dim=-1) @ v)
+        return torch.stack(outputs).view(self.q.shape)
+
+
+class Ours:
+    """DecodeAttention of one policy, made for graphs; eager calls are of the same plan."""
+
+    def __init__(self, case: Case, policy: str) -> None:
+        self._case = case
+        self._pages = case.batch.num_pages * case.copies
+        self.out = torch.empty_like(case.q)
+        self._cuda = case.device.type == "cuda"
+        self.attention = trunkline.DecodeAttention(
+            case.q_heads,
+            case.kv_heads,
+            HEAD_DIM,
+            PAGE_SIZE,
+            dtype=case.dtype,
+            device=case.device,
+            policy=policy,
+            use_cuda_graph=self._cuda,
+            max_queries=case.requests if self._cuda else 0,
+        )
+        self._table = torch.from_numpy(case.batch.table)
+        self._lens = torch.from_numpy(case.batch.kv_lens)
+        self._tables = None
+        if self._cuda:
+            self._first = self._table.to(case.device)
+            self._ids = self._first.clone()
+            self._tables = trunkline.DeviceTables(self._lens.to(case.device), page_table=self._ids)
+        self.plan()
+
+    def plan(self) -> None:
+        self.attention.plan(self._table, self._lens, num_pages=self._pages, device_tables=self._tables)
+
+    def run(self) -> torch.Tensor:
+        return self.attention.run(self._case.q, self._case.kv, out=self.out)
+
+    def move(self, copy: int) -> None:
+        """To another copy of the cache, outside of what is timed."""
+        torch.add(self._first, copy * self._case.batch.num_pages, out=self._ids)
+        self.attention.resolve()
+
+    def work(self, name: str) -> Work:
+        return Work(name, [self.run], self.move if self._cuda else None, self._case.copies)
+
+
+class Gathered:
+    """Keys and values gathered from the pages beforehand: one request after another, or padded to the longest."""
+
+    def __init__(self, case: Case, *, padded: bool) -> None:
+        self._case = case
+        width = -(-case.longest // PAGE_SIZE)
+        rows = [row + row[:1] * (width - len(row)) for row in case.batch.rows] if padded else case.batch.rows
+        self._ids = torch.tensor([page for row in rows for page in row], device=case.device)
+        nbytes = len(self._ids) * PAGE_SIZE * case.token_bytes
+        shape = (case.copies_of(nbytes), len(self._ids), PAGE_SIZE, case.kv_heads, HEAD_DIM)
+        self._parts = tuple(torch.empty(shape, dtype=case.dtype, device=case.device) for _ in range(2))
+        for copy in range(shape[0]):
+            self.gather(copy)
+        self._calls: list[Callable[[], torch.Tensor]] = []
+        for copy in range(shape[0]):
+            tokens = [part[copy].flatten(0, 1) for part in self._parts]
+            self._calls.append(self._padded_call(tokens, width) if padded else self._request_calls(tokens))
+
+    def gather(self, copy: int = 0) -> torch.Tensor:
+        for to, part in zip(self._parts, self._case.kv):
+            torch.index_select(part, 0, self._ids, out=to[copy])
+        return self._parts[1][copy]
+
+    def work(self, name: str) -> Work:
+        return Work(name, self._calls)
+
+    def gathering(self, name: str) -> Work:
+        return Work(name, [partial(self.gather, copy) for copy in range(len(self._calls))])
+
+    def _request_calls(self, tokens: list[torch.Tensor]) -> Callable[[], torch.Tensor]:
+        case, pairs, begin = self._case, [], 0
+        for pages, kv_len in zip(case.batch.rows, case.lens):
+            pairs.append([part[begin : begin + kv_len].transpose(0, 1)[None] for part in tokens])
+            begin += len(pages) * PAGE_SIZE
+        q = case.by_kv_head(case.q)[:, None]
+
+        def per_request() -> torch.Tensor:
+            return torch.cat([attention_of(q[row], *pair) for row, pair in enumerate(pairs)])
+
+        return per_request
+
+    def _padded_call(self, tokens: list[torch.Tensor], width: int) -> Callable[[], torch.Tensor]:
+        case, shape = self._case, (self._case.requests, width * PAGE_SIZE, self._case.kv_heads, HEAD_DIM)
+        pair = [part.view(shape).transpose(1, 2)[:, :, : case.longest] for part in tokens]
+        mask = None
+        if min(case.lens) < case.longest:
+            at = torch.arange(case.longest, device=case.device)
+            mask = (at < torch.tensor(case.lens, device=case.device)[:, None])[:, None, None]
+        q = case.by_kv_head(case.q)
+
+        def on_padded() -> torch.Tensor:
+            return attention_of(q, *pair, attn_mask=mask)
+
+        return on_padded

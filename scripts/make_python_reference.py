@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Writes docs/api_python.md: signatures and docstrings of what the Python package makes public, read from its source.
+
+    python3 scripts/make_python_reference.py            # writes it; needs griffelib (scripts/requirements-lint.txt)
+    python3 scripts/make_python_reference.py --check    # fails when the page is not what the source says
+
+Nothing is imported, so that no built package is needed. A public item without a docstring is an error.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+
+import griffe
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/api_python.md"
+# Parts of the page: a title, and the module whose public names it has, in the order of its source.
+PARTS = {
+    "One call": "simple",
+    "Serving": "decode",
+    "Tables on a GPU": "_device_tables",
+    "Batches that live across steps": "live",
+    "Plans, and what they share": "plans",
+    "Machines": "machine",
+    "Merging": "merging",
+    "Errors": "errors",
+    "torch operators": "integrations.torch",
+    "FlashInfer's wrapper": "integrations.flashinfer",
+}
+WITHOUT_WORDS = {"close"}  # the name says it
+MADE_BY_OTHERS = {"Explanation", "Plan", "Profile"}  # their constructors are not for users
+INTRODUCTION = (
+    "Signatures and docstrings of the package; `scripts/make_python_reference.py` writes this page. "
+    "[From Python](python.md) is the tour. B: requests, T: query tokens, P: tokens of a page, Hq and Hkv: query and KV "
+    "heads, d: head size."
+)
+
+
+def quoted(value: object) -> str:
+    """As the package writes strings."""
+    return str(value).replace("'", '"')
+
+
+def signature(function: griffe.Function, name: str) -> str:
+    """As it would be written, one parameter a line where it is long."""
+    words, starred = [], False
+    for parameter in function.parameters:
+        if parameter.name in ("self", "cls"):
+            continue
+        text = parameter.name
+        if parameter.kind is griffe.ParameterKind.var_positional:
+            text, starred = f"*{text}", True
+        elif parameter.kind is griffe.ParameterKind.var_keyword:
+            text = f"**{text}"
+        elif parameter.kind is griffe.ParameterKind.keyword_only and not starred:
+            words.append("*")
+            starred = True
+        if parameter.annotation is not None:
+            text += f": {parameter.annotation}"
+        if parameter.default is not None and not text.startswith("*"):
+            default = quoted(parameter.default)
+            text += f" = {default}" if parameter.annotation is not None else f"={default}"
+        words.append(text)
+    returns = f" -> {function.returns}" if function.returns is not None and name[0].islower() else ""
+    line = f"{name}({', '.join(words)}){returns}"
+    if len(line) <= 110:
+        return line
+    return f"{name}(\n" + "".join(f"    {word},\n" for word in words) + f"){returns}"
+
+
+def rendered(docstring: str, parameters: list[str]) -> str:
+    """Markdown of a docstring: examples in fences, and a list where a sentence begins with a parameter's name."""
+    parts = []
+    for paragraph in re.split(r"\n\s*\n", docstring.strip("\n")):
+        if paragraph.lstrip().startswith(">>>"):
+            parts.append(f"```python\n{paragraph}\n```")
+        elif paragraph.startswith("    "):
+            parts.append(f"```python\n{re.sub('^    ', '', paragraph, flags=re.MULTILINE)}\n```")
+        else:
+            parts.append("\n".join(listed(paragraph.splitlines(), parameters)))
+    return "\n\n".join(parts)
+
+
+def listed(lines: list[str], parameters: list[str]) -> Iterator[str]:
+    inside = False
+    ended = True  # the sentence before
+    for line in lines:
+        name = re.match(r"\**(\w+)", line)
+        begins = (
+            ended
+            and name is not None
+            and name[1] in parameters
+            and line[name.end() : name.end() + 1] in (":", ",", " ")
+        )
+        inside = inside or begins
+        yield f"- {line}" if begins else f"  {line}" if inside and not line.startswith("- ") else line
+        ended = line.rstrip().endswith((".", ";"))
+
+
+def words_of(item: griffe.Object, parameters: list[str]) -> str:
+    if item.docstring is not None:
+        return rendered(item.docstring.value, parameters) + "\n"
+    if item.name in WITHOUT_WORDS:
+        return ""
+    raise SystemExit(f"{item.path} has no docstring; docs/api_python.md needs one")
+
+
+def names_of(function: griffe.Function) -> list[str]:
+    return [parameter.name for parameter in function.parameters]
+
+
+def fenced(code: str) -> str:
+    return f"```python\n{code}\n```\n"
+
+
+def public(item: griffe.Object) -> Iterator[griffe.Object]:
+    """Members in the order of the source."""
+    for member in item.members.values():
+        if not member.is_alias and not member.name.startswith("_"):
+            yield member
+
+
+def fields_of(kind: griffe.Class) -> str:
+    """Of a dataclass or a named tuple, as its source has them."""
+    lines = []
+    for member in public(kind):
+        if member.is_attribute and "property" not in member.labels and member.annotation is not None:
+            default = f" = {quoted(member.value)}" if member.value is not None else ""
+            lines.append(f"    {member.name}: {member.annotation}{default}")
+    return "\n".join([f"class {kind.name}:", *lines])
+
+
+def function_text(function: griffe.Function, level: str, owner: str = "") -> str:
+    made = "classmethod " if "classmethod" in function.labels else ""
+    code = fenced(made + signature(function, function.name))
+    return f"{level} {owner}{function.name}\n{code}{words_of(function, names_of(function))}"
+
+
+def class_text(kind: griffe.Class) -> str:
+    bases = ", ".join(str(base) for base in kind.bases)
+    record = "dataclass" in kind.labels or bases == "NamedTuple"
+    init = kind.members.get("__init__")
+    parts = [f"### {kind.name}\n"]
+    names: list[str] = []
+    if record:
+        parts.append(fenced(fields_of(kind)))
+        names = [member.name for member in public(kind)]
+    elif init is not None and kind.name not in MADE_BY_OTHERS:
+        parts.append(fenced(signature(init, kind.name)))
+        names = names_of(init)
+    parts.append(words_of(kind, names))
+    for member in public(kind):
+        if member.is_function:
+            parts.append("\n" + function_text(member, "####", f"{kind.name}."))
+        elif "property" in member.labels:
+            parts.append(f"\n#### {kind.name}.{member.name}\n")
+            parts.append(fenced(f"property {member.name}: {member.annotation}"))
+            parts.append(words_of(member, []))
+    return "".join(parts)
+
+
+def errors_text(module: griffe.Module) -> str:
+    """A table, as they have neither members nor arguments."""
+    lines = ["| exception | is a | |", "|---|---|---|"]
+    for kind in public(module):
+        bases = ", ".join(str(base) for base in kind.bases)
+        lines.append(f"| `{kind.name}` | {bases} | {' '.join(words_of(kind, []).split())} |")
+    return "\n".join(lines) + "\n"
+
+
+def part_text(title: str, module: griffe.Module, exported: set[str]) -> str:
+    parts = [f"## {title}\n"]
+    if module.path.startswith("trunkline.integrations"):
+        parts.append(f"`{module.path}`\n\n{rendered(module.docstring.value, [])}\n")
+        exported = {member.name for member in public(module) if member.is_class or member.is_function}
+    if module.name == "errors":
+        return "\n".join([*parts, errors_text(module)])
+    for member in public(module):
+        if member.name not in exported:
+            continue
+        if member.is_class:
+            parts.append(class_text(member))
+        elif member.is_function:
+            parts.append(function_text(member, "###"))
+        else:
+            parts.append(
+                f"### {member.name}\nA dictionary, of {', '.join(quoted(key) for key in member.value.keys)}.\n"
+            )
+    return "\n".join(parts)
+
+
+def page() -> str:
+    package = griffe.load("trunkline", search_paths=[ROOT / "python"], allow_inspection=False)
+    exported = {str(name).strip("'\"") for name in package.exports or []}
+    text = [f"# Python reference\n\n{INTRODUCTION}\n"]
+    text += [part_text(title, package[module], exported) for title, module in PARTS.items()]
+    made = "\n".join(text)
+    missing = [name for name in sorted(exported) if f"### {name}\n" not in made and f"| `{name}` |" not in made]
+    if missing:
+        raise SystemExit(f"{', '.join(missing)}: public, but of no module in PARTS")
+    return made
+
+
+def main() -> None:
+    text = page()
+    if "--check" in sys.argv[1:]:
+        if not PAGE.exists() or PAGE.read_text() != text:
+            raise SystemExit(f"{PAGE.name} is not what the source says; run python3 scripts/make_python_reference.py")
+        return
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
