@@ -19,6 +19,7 @@ class Stage {
   static constexpr std::uint32_t kByRow = 2;
   static constexpr std::uint32_t kByToken = 4;
   static constexpr std::uint32_t kLast = 8;
+  static constexpr int kBits = 4;
 
   Stage() = default;
   __device__ __forceinline__ Stage(RingPlace<kSlots> keys, std::uint32_t traits) : keys_(keys), traits_(traits) {}
@@ -81,13 +82,14 @@ class StageWalk {
   __device__ __forceinline__ void pass_queries() { place_.advance(); }
   /// Once all of Q is passed.
   __device__ __forceinline__ void begin_stages() {
-    stage_ = 0;
+    stages_before_ = 0;
     done_ = false;
     view_batch(1);
   }
 
   /// Walks on to a stage that the warpgroup computes, and past it. \return kFarOff: more stages are to be passed
   __device__ __forceinline__ Found find(int most_passed) {
+    if ((computed_ & 1) != 0) return take_stage();
     while (!done_) {
       const int skipped = computed_ == 0 ? end_ - number_ : __ffs(static_cast<int>(computed_)) - 1;
       if (skipped > most_passed) {
@@ -121,7 +123,7 @@ class StageWalk {
 
   // The stage at hand is one that the warpgroup computes.
   __device__ __forceinline__ Found take_stage() {
-    std::uint32_t traits = (masked_ & 1) | (by_row_ & 1) << 1 | (by_token_ & 1) << 2;
+    std::uint32_t traits = traits_ & (Stage::kLast - 1);
     if (number_ + 1 == end_ && ends_task_) traits |= Stage::kLast;
     found_ = Stage(place_, traits);
     step();
@@ -131,7 +133,8 @@ class StageWalk {
   // \param first record that is a stage's
   __device__ __forceinline__ void view_batch(int first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const unsigned stage_of_lane = stage_ + static_cast<unsigned>(lane - first);
+    first_ = first;
+    const unsigned stage_of_lane = stage_of(lane);
     const StageFlags flags(shared_.records[batch_.slot()][lane % kBatchStages].flags);
     const unsigned from = ~0u << first & (1u << kBatchStages) - 1;
     const unsigned ends = __ballot_sync(kWholeWarp, flags.batch_end()) & from;
@@ -139,9 +142,12 @@ class StageWalk {
     const unsigned stages = from & ((1u << end_) - 1);
     number_ = first;
     computed_ = (__ballot_sync(kWholeWarp, owns(stage_of_lane) && flags.seen_by(half())) & stages) >> first;
-    masked_ = __ballot_sync(kWholeWarp, flags.masked_for(half())) >> first;
-    by_row_ = __ballot_sync(kWholeWarp, flags.by_row()) >> first;
-    by_token_ = __ballot_sync(kWholeWarp, flags.by_token()) >> first;
+    std::uint32_t traits = flags.masked_for(half()) ? Stage::kMasked : 0;
+    if (flags.by_row()) traits |= Stage::kByRow;
+    if (flags.by_token()) traits |= Stage::kByToken;
+    static_assert(Stage::kBits * kBatchStages <= 32);
+    traits = lane < kBatchStages ? traits << (Stage::kBits * lane) : 0;
+    traits_ = __reduce_or_sync(kWholeWarp, traits) >> (Stage::kBits * first);
     ends_task_ = (__ballot_sync(kWholeWarp, flags.last()) >> (end_ - 1) & 1) != 0;
   }
 
@@ -149,21 +155,24 @@ class StageWalk {
     __syncwarp();
     barrier_arrive_elected(shared_address(&shared_.batch_empty[batch_.slot()]), 1);
     batch_.advance();
+    stages_before_ = stage_of(end_);
+  }
+
+  /// Of the task, of a record of the batch.
+  __device__ __forceinline__ unsigned stage_of(int number) const {
+    return stages_before_ + static_cast<unsigned>(number - first_);
   }
 
   __device__ __forceinline__ void step() {
     place_.advance_by_two();
-    ++stage_;
     ++number_;
     computed_ >>= 1;
-    masked_ >>= 1;
-    by_row_ >>= 1;
-    by_token_ >>= 1;
+    traits_ >>= Stage::kBits;
   }
 
   __device__ __forceinline__ void pass(int stages) {
     for (; stages > 0; --stages) {
-      if (owns(stage_)) pass_slots();
+      if (owns(stage_of(number_))) pass_slots();
       step();
     }
   }
@@ -177,7 +186,7 @@ class StageWalk {
     RingPlace<kSlots> place = place_;
     for (int i = 0; i < 2; ++i, place.advance()) {
       wait_for(place);
-      if ((by_row_ & 1) != 0) fence_ordinary_writes();
+      if ((traits_ & Stage::kByRow) != 0) fence_ordinary_writes();
       if (!kept) release(place);
     }
   }
@@ -187,14 +196,13 @@ class StageWalk {
   RingPlace<kSlots> place_;
   RingPlace<kBatches> batch_;
   Stage found_;
-  unsigned stage_ = 0;     // of the task
-  int number_ = 0;         // the record at hand, in its batch
-  int end_ = 0;            // of the batch's records
-  unsigned computed_ = 0;  // bit i: the i-th record from the one at hand; the same below
-  unsigned masked_ = 0;
-  unsigned by_row_ = 0;
-  unsigned by_token_ = 0;
-  bool ends_task_ = false;  // the batch does
+  unsigned stages_before_ = 0;  // of the task, before the batch
+  int first_ = 0;               // the batch's first record that is a stage's
+  int number_ = 0;              // the record at hand, in its batch
+  int end_ = 0;                 // of the batch's records
+  unsigned computed_ = 0;       // bit i: the warpgroup computes the i-th record from the one at hand
+  std::uint32_t traits_ = 0;    // Stage's, kBits for each
+  bool ends_task_ = false;      // the batch does
   bool done_ = false;
   bool by_turns_ = false;
 };
