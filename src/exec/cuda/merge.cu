@@ -30,6 +30,10 @@ __device__ __forceinline__ WarpTasks warp_tasks() {
           static_cast<int>(threadIdx.x % 32)};
 }
 
+// A plan has few rows up to so many; a warp then merges so many columns of one.
+constexpr std::int64_t kFewRows = 512;
+constexpr int kFewRowsColumns = 64;
+
 // Some columns of a merged (query, head), a warp's at a time.
 template <int kDim, int kColumns>
 class PartOfRow {
@@ -77,25 +81,26 @@ __device__ __forceinline__ void merge_all(const MergeArgs& args, std::int64_t ro
   using Part = PartOfRow<kDim, kColumns>;
   if (warp.first >= rows * Part::kParts) return wait_for_kernel_before();
   // The forward kernel did not write the plan, so that what it says need not be waited for.
-  Part first(args, warp.first, warp.lane);
+  Part part(args, warp.first, warp.lane);
   wait_for_kernel_before();
-  first.template merge<Element>(args.layer, warp.lane);
-  for (std::int64_t task = warp.first + warp.stride; task < rows * Part::kParts; task += warp.stride)
-    Part(args, task, warp.lane).template merge<Element>(args.layer, warp.lane);
+  for (std::int64_t task = warp.first;;) {
+    part.template merge<Element>(args.layer, warp.lane);
+    task += warp.stride;
+    if (task >= rows * Part::kParts) return;
+    part = Part(args, task, warp.lane);
+  }
 }
 
 // Of few rows more warps bring more states at once, where of many each brings whole ones: 160 rows of 32 states take 2
 // us less by halves, 4,096 of 2 take 5 us more. The bits are the same.
 template <int kDim, class Element>
 __global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce) merge_kernel(const __grid_constant__ MergeArgs args) {
-  constexpr int kColumns = 64;
-  constexpr std::int64_t kFewParts = 1024;
   const WarpTasks warp = warp_tasks();
   const std::int64_t rows = static_cast<std::int64_t>(args.plan.counts->merges) * args.layer.q_heads;
-  if (kDim > kColumns && rows * (kDim / kColumns) > kFewParts) {
+  if (rows > kFewRows) {
     merge_all<kDim, kDim, Element>(args, rows, warp);
   } else {
-    merge_all<kDim, kColumns, Element>(args, rows, warp);
+    merge_all<kDim, kFewRowsColumns, Element>(args, rows, warp);
   }
 }
 
@@ -202,7 +207,9 @@ cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_d
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks_for(most_merges, args.layer.q_heads * (head_dim / 64), sms));
+  const std::int64_t rows = static_cast<std::int64_t>(most_merges) * args.layer.q_heads;
+  const std::int32_t parts = rows > kFewRows ? 1 : head_dim / kFewRowsColumns;
+  config.gridDim = dim3(blocks_for(most_merges, args.layer.q_heads * parts, sms));
   config.blockDim = dim3(kWarps * 32);
   config.stream = stream;
   config.attrs = &attribute;

@@ -164,7 +164,7 @@ class RowMerge {
     }
   }
 
-  const States states_;
+  States states_;
   StateList list_;
   int lane_;
   std::int32_t count_ = 0;
