@@ -1,0 +1,277 @@
+// Memory of planning by a team: what all blocks see, and what each block has for itself, which is best in shared
+// memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/cost_classes.hpp"
+#include "plan/cut_choice.hpp"
+#include "plan/policies/trunk_core.hpp"
+#include "plan/team/team_machine.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+/// Divides memory: with a null base it only counts.
+class MemoryDivider {
+ public:
+  TRUNKLINE_HOST_DEVICE explicit MemoryDivider(std::byte* base) : base_(base) {}
+  template <class T>
+  TRUNKLINE_HOST_DEVICE void take(T*& list, std::int64_t count) {
+    list = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    used_ += (static_cast<std::size_t>(count) * sizeof(T) + 15) / 16 * 16;
+  }
+  TRUNKLINE_HOST_DEVICE std::size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+/// What a tile streams is dealt out from three lists (trunk_segments.cpp).
+enum TileList : std::int32_t { kOwnList, kOwnOfSecondList, kCommonList, kTileLists };
+
+/// A run of tokens that a tile streams.
+struct TileSegment {
+  std::int64_t first_token;       ///< those of its list before it
+  std::int32_t fragments_before;  ///< of its list: fragments are what dealing cuts segments into
+  std::int32_t masked_before;     ///< those among them that not all queries of the tile see
+  std::int32_t row;
+  std::int32_t begin;
+  std::int32_t end;
+  Range readers;  ///< positions, as of QueryOrder
+  bool open_ended;
+  bool masked;
+};
+
+/// A list of a tile's segments.
+struct DealtList {
+  const TileSegment* segments;
+  std::int64_t tokens;
+  std::int64_t piece;  ///< tokens that are dealt at a time; 0: a segment
+  std::int64_t pieces;
+  std::int32_t count;
+  std::int32_t fragments;
+  std::int32_t masked;
+};
+
+/// Requests that stream their tokens together.
+struct PlannedTile {
+  Range members;            ///< of Forest::order
+  Range positions;          ///< of their queries
+  std::int32_t first_node;  ///< that the first member ends in
+  std::int32_t last_node;   ///< the last
+  std::int32_t path;        ///< nodes from the root to first_node
+  std::int32_t width;       ///< of TeamMachine
+  std::int32_t middle;      ///< position of the second half's first query; 0: the tile works as one
+  std::int32_t raw_begin;   ///< of its segments, before they are parted into lists
+  std::int32_t raw_end;
+  std::int64_t tokens;
+  std::int64_t matrix_tokens;
+  DealtList lists[kTileLists];
+};
+
+/// Pack, with what cutting and laying out needs. Its queries are at one range of positions.
+struct PlannedPack {
+  std::int32_t tile;         ///< -1: one request alone, all of whose tokens are one segment
+  std::int32_t order_index;  ///< of that request
+  Range positions;
+  std::int32_t width;
+  std::int32_t first_half;
+  std::int32_t parts;
+  std::int32_t first_item;
+  std::int32_t first_entry;  ///< of Plan::item_queries
+  std::int32_t first_fragment;
+  std::int32_t first_mask;
+  std::int64_t tokens;
+};
+
+/// A try at tiles.
+struct TriedTiles {
+  TrunkChoice choice;
+  bool possible;
+};
+
+/// What the planner says of the plan.
+struct TeamPlanStatus {
+  std::int32_t items;
+  std::int32_t spans;
+  std::int32_t masks;
+  std::int32_t partials;
+  std::int32_t fallbacks;  ///< 1 where a capacity forced the plan to `flat`
+  std::int32_t unplanned;  ///< 1 where not even `flat` fits: the plan has no item
+  std::int64_t read_tokens;
+  std::int64_t total_tokens;
+  std::int64_t distinct_tokens;
+};
+
+/// What all blocks see.
+struct PlanMemory {
+  static constexpr std::int32_t kTries = TeamMachine::kMaxHeights + TrunkCore::kCaps;
+
+  // By index of Forest::order.
+  std::int32_t* queries;       // [rows]
+  std::int32_t* path_tokens;   // [rows] to the end of its node; -1: an empty request
+  std::int32_t* path_shared;   // [rows] of these, those in common with the request before
+  std::int32_t* position;      // [rows + 1] of its first query
+  std::int32_t* tails_before;  // [rows + 1] requests before it that end where others go on
+  std::int32_t* tile_of;       // [rows] -1: none
+  // By position.
+  std::int32_t* query_at;  // [queries]
+  // By query.
+  std::int64_t* slots_of;  // [queries + 1] partial slots of those before it; and above 32 bits, how many have some
+  // By node.
+  std::int32_t* hot_tokens;  // [nodes] those that several requests read
+
+  TriedTiles* tries;         // [kTries]
+  std::int32_t* try_begins;  // [kTries, rows + 1] first request of each tile, among those that tiles hold
+  std::int32_t* try_orders;  // [rows] index of Forest::order of each request that tiles hold
+  PlannedTile* tiles;        // [rows]
+  std::int32_t* raw;         // [spans] node, or -1 - index of Forest::order of a tail
+  TileSegment* segments;     // [kTileLists, spans]
+  std::int32_t* pack_begin;  // [2 * rows] of each tile, and of each request that is in none
+  PlannedPack* packs;        // [queries]
+  TaskLoad* loads;           // [queries]
+  std::int64_t* pack_sums;   // [2, queries] scanned: items and entries, fragments and masks
+
+  // By item.
+  std::int32_t* item_pack;    // [items]
+  std::uint16_t* item_class;  // [items] of its cost
+  std::int32_t* item_rank;    // [items] fragments of its pack that begin before it
+  std::int64_t* item_splits;  // [items + 1] cuts inside of fragments up to its begin; above 32 bits, of masked ones
+  std::int32_t* item_place;   // [items] in the schedule
+  TaskCosts* costs;           // [2] of the batch, before and after it is known what is read again
+  TeamPlanStatus* status;
+  std::int32_t* shape;  // [kShapeFields] numbers that one block finds for all
+  std::int32_t rows;    // room
+
+  /// \\return bytes. \param base 256-byte aligned; null: counts only
+  TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, const PlanCapacity& room) {
+    rows = row_room;
+    MemoryDivider divider(base);
+    divider.take(queries, rows);
+    divider.take(path_tokens, rows);
+    divider.take(path_shared, rows);
+    divider.take(position, rows + 1);
+    divider.take(tails_before, rows + 1);
+    divider.take(tile_of, rows);
+    divider.take(query_at, room.queries);
+    divider.take(slots_of, room.queries + 1);
+    divider.take(hot_tokens, 2 * rows);
+    divider.take(tries, kTries);
+    divider.take(try_begins, kTries * (rows + 1));
+    divider.take(try_orders, rows);
+    divider.take(tiles, rows);
+    divider.take(raw, room.spans);
+    divider.take(segments, std::int64_t{kTileLists} * room.spans);
+    divider.take(pack_begin, 2 * rows);
+    divider.take(packs, room.queries);
+    divider.take(loads, room.queries);
+    divider.take(pack_sums, std::int64_t{2} * room.queries);
+    divider.take(item_pack, room.items);
+    divider.take(item_class, room.items);
+    divider.take(item_rank, room.items);
+    divider.take(item_splits, room.items + std::int64_t{1});
+    divider.take(item_place, room.items);
+    divider.take(costs, 2);
+    divider.take(status, 1);
+    divider.take(shape, kShapeFields);
+    return divider.used();
+  }
+
+  enum ShapeField : std::int32_t {
+    kTiles,
+    kPacks,
+    kRaw,
+    kFirstWidth,
+    kListed,
+    kItems,
+    kEntries,
+    kFragments,
+    kMasks,
+    kSplits,
+    kMaskedSplits,
+    kPartials,
+    kMerges,
+    kFits,
+    kShapeFields
+  };
+};
+
+/// Of one try at cuts (team_cuts.hpp).
+struct CutTry {
+  std::uint32_t bound;
+  std::uint32_t cost_low;
+  std::uint32_t cost_high;
+  std::uint32_t partials;
+};
+
+/// How items are cut, as CutChoice has it.
+struct CutOutcome {
+  Nanoseconds time;
+  Nanoseconds work;
+  Nanoseconds ideal;
+  CutChoice::Pieces pieces;
+};
+
+/// What each block has for itself.
+struct BlockMemory {
+  static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
+  static constexpr std::int32_t kClasses = static_cast<std::int32_t>(CostClasses::kClasses);
+  static constexpr std::int32_t kChunk = 16;  // classes that one thread looks through
+  static constexpr std::int32_t kChunks = kClasses / kChunk;
+  static_assert(kChunk * kChunks == kClasses);
+
+  /// Numbers that all threads of a block need.
+  struct State {
+    TaskCosts costs;
+    TrunkRequests requests;
+    CutTry tries[kTries];
+    CutOutcome serial;
+    std::uint32_t large;  ///< numbers are too large for 32-bit sums
+  };
+
+  State* state;
+  std::int32_t* tokens;        // [rows] TrunkRequests, as those below
+  std::int32_t* shared;        // [rows]
+  std::int64_t* fresh_before;  // [rows + 1]
+  std::int32_t* query_begin;   // [rows + 1]
+  std::int64_t* listed;        // [rows]
+  std::int32_t* ends;          // [rows] of the tile that begins at each request
+  std::int32_t* jumps;         // [2, rows]
+  std::int32_t* reached;       // [2, rows]
+  std::int32_t* begins;        // [rows + 1] of tiles
+  TaskLoad* loads;             // [rows]
+  std::int32_t* chunk_tasks;   // [kTries, kChunks]
+  std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts
+  std::int32_t rows;
+  std::int32_t histograms;
+
+  /// \\return bytes. \param base 16-byte aligned; null: counts only \param cut_tries from 1 to kTries that are made
+  /// together, at 16.5 KiB each
+  TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, std::int32_t cut_tries) {
+    rows = row_room;
+    histograms = cut_tries;
+    MemoryDivider divider(base);
+    divider.take(state, 1);
+    divider.take(tokens, rows);
+    divider.take(shared, rows);
+    divider.take(fresh_before, rows + 1);
+    divider.take(query_begin, rows + 1);
+    divider.take(listed, rows);
+    divider.take(ends, rows);
+    divider.take(jumps, 2 * rows);
+    divider.take(reached, 2 * rows);
+    divider.take(begins, rows + 1);
+    divider.take(loads, rows);
+    divider.take(chunk_tasks, kTries * kChunks);
+    const std::int64_t words = std::int64_t{3} * kClasses * histograms;
+    const std::int64_t serial = (sizeof(CostClasses) + 3) / 4;
+    divider.take(classes, most(words, serial));
+    return divider.used();
+  }
+};
+
+}  // namespace trunkline
