@@ -160,7 +160,8 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   ForestArrays arrays(forest);
   const std::int32_t rows = arrays.view.rows + options.spare_rows;
   PlanMemory memory{};
-  std::vector<std::byte> bytes(memory.lay_out(nullptr, rows, capacity), std::byte{0xCD});
+  const std::size_t size = memory.lay_out(nullptr, rows, capacity);
+  std::vector<std::byte> bytes(size, std::byte{0xCD});
   memory.lay_out(bytes.data(), rows, capacity);
   BlockMemory block{};
   std::vector<std::byte> block_bytes(block.lay_out(nullptr, rows, options.histograms), std::byte{0xCD});
