@@ -1,4 +1,4 @@
-// What lanes of a warp need beside sums and bounds.
+// What planning needs of teams beside plan/team/team.hpp.
 #pragma once
 
 #include <cstdint>
