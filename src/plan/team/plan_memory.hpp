@@ -220,7 +220,7 @@ struct CutOutcome {
 struct BlockMemory {
   static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
   static constexpr std::int32_t kClasses = static_cast<std::int32_t>(CostClasses::kClasses);
-  static constexpr std::int32_t kChunk = 16;  // classes that one thread looks through
+  static constexpr std::int32_t kChunk = 43;  // classes that one thread looks through: odd, so in banks of their own
   static constexpr std::int32_t kChunks = kClasses / kChunk;
   static_assert(kChunk * kChunks == kClasses);
 

@@ -13,25 +13,38 @@ namespace trunkline {
 template <class Block>
 class TeamCuts {
  public:
-  TRUNKLINE_HOST_DEVICE TeamCuts(Block& block, const BlockMemory& memory, TaskLoad* loads, std::int32_t count)
-      : block_(block), memory_(memory), costs_(memory.state->costs), loads_(loads), count_(count) {}
+  /// \param tokens of all loads
+  TRUNKLINE_HOST_DEVICE TeamCuts(Block& block, const BlockMemory& memory, TaskLoad* loads, std::int32_t count,
+                                 std::int64_t tokens)
+      : block_(block), memory_(memory), costs_(memory.state->costs), loads_(loads), count_(count), tokens_(tokens) {}
 
   TRUNKLINE_HOST_DEVICE CutOutcome choose() {
     TaskLoad* const loads = loads_;
     const TaskCosts& costs = costs_;
-    block_.each(count_, [loads, &costs](std::int32_t i) { loads[i].price(costs); });
+    const BlockMemory& memory = memory_;
+    const std::int32_t words = cleared_words(least(memory.histograms, BlockMemory::kTries));
+    const std::int32_t count = count_;
+    block_.each(count + words, [loads, &costs, &memory, count](std::int32_t i) {
+      if (i < count) {
+        loads[i].price(costs);
+      } else {
+        clear(memory, 0, i - count);
+      }
+      if (i == 0) memory.state->large = 0;
+    });
     const Nanoseconds total = block_.sum(count_, Nanoseconds{0}, [loads](std::int32_t i) { return loads[i].whole; });
-    tokens_ = block_.sum(count_, std::int64_t{0}, [loads](std::int32_t i) { return loads[i].tokens; });
     ideal_ = most(CostClasses::product(least(total, CostClasses::kMaxSum), costs.kv_heads) / costs.workers,
                   costs.memory_time);
     CutOutcome best{CutChoice::kNever, 0, ideal_, {}};
     for (std::int32_t first = 0; first < BlockMemory::kTries; first += memory_.histograms) {
       const std::int32_t tries = least(memory_.histograms, BlockMemory::kTries - first);
       if (first > 0 && !CutChoice::may_gain(best.time, ideal_)) break;
+      if (first > 0) block_.each(cleared_words(tries), [&memory, first](std::int32_t i) { clear(memory, first, i); });
       fill_classes(first, tries);
       const std::int32_t tasks = find_bounds(first, tries);
       if (memory_.state->large != 0) return choose_serially();
-      for (std::int32_t i = 0; i < tries; ++i) take_better(first + i, tasks_of(i, tries, tasks), best);
+      for (std::int32_t i = 0; i < tries; ++i)
+        take_better(first + i, memory.state->tries[first + i], tasks_of(i, tries, tasks), best);
     }
     return best;
   }
@@ -48,14 +61,18 @@ class TeamCuts {
     return number == 0 ? CutChoice::Pieces{} : CutChoice::pieces_of(number - 1, ideal);
   }
 
+  /// Words of the classes of some tries, and of what is summed beside.
+  TRUNKLINE_HOST_DEVICE static std::int32_t cleared_words(std::int32_t tries) {
+    return tries * 3 * BlockMemory::kClasses;
+  }
+  TRUNKLINE_HOST_DEVICE static void clear(const BlockMemory& memory, std::int32_t first, std::int32_t word) {
+    memory.classes[word] = 0;
+    if (first + word < BlockMemory::kTries) memory.state->tries[first + word] = {};
+  }
+
   /// Puts the tasks of some tries into their classes.
   TRUNKLINE_HOST_DEVICE void fill_classes(std::int32_t first, std::int32_t tries) {
     const BlockMemory& memory = memory_;
-    block_.each(tries * 3 * BlockMemory::kClasses, [&memory, first, tries](std::int32_t i) {
-      memory.classes[i] = 0;
-      if (i < tries) memory.state->tries[first + i] = {};
-      if (i == 0 && first == 0) memory.state->large = 0;
-    });
     const TaskLoad* const loads = loads_;
     const TaskCosts& costs = costs_;
     const std::int32_t count = count_;
@@ -137,9 +154,9 @@ class TeamCuts {
   }
 
   /// A step of CutChoice::choose.
-  TRUNKLINE_HOST_DEVICE void take_better(std::int32_t number, std::int64_t tasks, CutOutcome& best) const {
+  TRUNKLINE_HOST_DEVICE void take_better(std::int32_t number, const CutTry& result, std::int64_t tasks,
+                                         CutOutcome& best) const {
     if (number > 0 && !CutChoice::may_gain(best.time, ideal_)) return;
-    const CutTry& result = memory_.state->tries[number];
     if (number > 0 && CutChoice::too_many(result.partials, tokens_, costs_)) return;
     const Nanoseconds total = result.cost_low + (static_cast<Nanoseconds>(result.cost_high) << kLowBits);
     const Nanoseconds all = CostClasses::product(total, costs_.kv_heads);
@@ -171,7 +188,7 @@ class TeamCuts {
   const TaskCosts& costs_;
   TaskLoad* loads_;
   std::int32_t count_;
-  std::int64_t tokens_ = 0;
+  std::int64_t tokens_;
   Nanoseconds ideal_ = 0;
 };
 

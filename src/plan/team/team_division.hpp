@@ -19,19 +19,16 @@ class PackDivider {
 
   /// \param cut as CutChoice finds it; else not at all
   TRUNKLINE_HOST_DEVICE void divide(bool cut) {
-    load_packs();
-    const CutChoice::Pieces pieces = cut ? cut_for_balance() : price();
-    const PlanMemory& memory = task_.memory;
-    block_.each(packs_, [&memory, pieces](std::int32_t i) {
-      memory.packs[i].parts = CutChoice::parts(memory.loads[i], pieces);
-    });
-    if (find_lengths()) place_packs();
+    const std::int64_t read = load_packs();
+    const CutChoice::Pieces pieces = cut ? cut_for_balance(read) : price();
+    if (find_lengths(pieces)) place_packs();
   }
 
  private:
-  TRUNKLINE_HOST_DEVICE void load_packs() {
+  /// \return tokens that they read
+  TRUNKLINE_HOST_DEVICE std::int64_t load_packs() {
     const PlanTask& task = task_;
-    block_.each(packs_, [&task](std::int32_t i) {
+    const std::int64_t read = block_.sum(packs_, std::int64_t{0}, [&task](std::int32_t i) {
       const PlanMemory& memory = task.memory;
       PlannedPack& pack = memory.packs[i];
       const Range held = pack.positions;
@@ -50,10 +47,9 @@ class PackDivider {
       memory.loads[i] = {pack.tokens, matrix_tokens,
                          rows,        queries,
                          0,           halves ? HalfChanges::of(pack.tokens, matrix_tokens, queries) : 0};
+      return pack.tokens;
     });
     const PlanMemory& memory = task_.memory;
-    const std::int64_t read =
-        block_.sum(packs_, std::int64_t{0}, [&memory](std::int32_t i) { return memory.packs[i].tokens; });
     const std::int64_t needed = needed_tokens();
     const BlockMemory& own = task_.block;
     block_.once([&task, &memory, &own, read, needed] {
@@ -64,6 +60,7 @@ class PackDivider {
       memory.status->total_tokens = task.forest.total_tokens;
       memory.status->distinct_tokens = task.forest.distinct_tokens;
     });
+    return read;
   }
 
   /// QueryOrder::needed_tokens.
@@ -80,8 +77,8 @@ class PackDivider {
     });
   }
 
-  TRUNKLINE_HOST_DEVICE CutChoice::Pieces cut_for_balance() {
-    TeamCuts<Block> cuts(block_, task_.block, task_.memory.loads, packs_);
+  TRUNKLINE_HOST_DEVICE CutChoice::Pieces cut_for_balance(std::int64_t read) {
+    TeamCuts<Block> cuts(block_, task_.block, task_.memory.loads, packs_, read);
     return cuts.choose().pieces;
   }
   TRUNKLINE_HOST_DEVICE CutChoice::Pieces price() {
@@ -92,11 +89,13 @@ class PackDivider {
   }
 
   /// \return whether they fit, as far as that is known before it is known how many spans are cut
-  TRUNKLINE_HOST_DEVICE bool find_lengths() {
+  TRUNKLINE_HOST_DEVICE bool find_lengths(const CutChoice::Pieces& pieces) {
     const PlanMemory& memory = task_.memory;
     const PlanCapacity& room = task_.machine.capacity;
-    const std::int64_t items =
-        block_.sum(packs_, std::int64_t{0}, [&memory](std::int32_t i) { return std::int64_t{memory.packs[i].parts}; });
+    const std::int64_t items = block_.sum(packs_, std::int64_t{0}, [&memory, &pieces](std::int32_t i) {
+      memory.packs[i].parts = CutChoice::parts(memory.loads[i], pieces);
+      return std::int64_t{memory.packs[i].parts};
+    });
     const std::int64_t partials = block_.sum(packs_, std::int64_t{0}, [&memory](std::int32_t i) {
       const PlannedPack& pack = memory.packs[i];
       return pack.parts > 1 ? std::int64_t{pack.parts} * size_of(pack.positions) : 0;

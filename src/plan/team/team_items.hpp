@@ -23,20 +23,6 @@ TRUNKLINE_HOST_DEVICE inline TileShape tile_shape(const TeamMachine& machine, st
   return {machine.widths[width].rows, machine.n[width][least(bits_of(tokens), TeamMachine::kLengths - 1)]};
 }
 
-/// Queries by position and by id, and what is written of them.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void write_queries(Team& team, const PlanTask& task, const PlanLists& lists) {
-  team.each(task.forest.rows, [&task, &lists](std::int32_t i) {
-    const std::int32_t row = task.forest.order[i];
-    const std::int32_t first = task.forest.query_begin[row];
-    const std::int32_t queries = task.memory.queries[i];
-    for (std::int32_t token = 0; token < queries; ++token) {
-      task.memory.query_at[task.memory.position[i] + token] = first + token;
-      lists.queries[first + token] = {row, first + token, queries - 1 - token};
-    }
-  });
-}
-
 /// All of items but their spans: tiles and costs. And how many partials each query has.
 template <class Team>
 TRUNKLINE_HOST_DEVICE void write_items(Team& team, const PlanTask& task, const PlanLists& lists) {
@@ -86,64 +72,78 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
   });
 }
 
-/// Spans and queries of each item, a warp an item; and for each a part of its place in the schedule.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void write_item_lists(Team& team, const PlanTask& task, const PlanLists& lists) {
-  team.each_warp(task.memory.shape[PlanMemory::kItems], [&task, &lists](std::int32_t item, auto&& lanes) {
-    const PlanMemory& memory = task.memory;
-    const PlannedPack& pack = memory.packs[memory.item_pack[item]];
-    const std::int32_t queries = size_of(pack.positions);
-    const std::int32_t part = item - pack.first_item;
-    if (lanes.index() == 0) {
-      const bool last = item + 1 == memory.shape[PlanMemory::kItems];
-      const std::int32_t spans = memory.shape[PlanMemory::kFragments] + memory.shape[PlanMemory::kSplits];
-      lists.items[item].spans = {first_span(memory, item), last ? spans : first_span(memory, item + 1)};
-    }
-    for (std::int32_t k = lanes.index(); k < queries; k += lanes.count()) {
-      const std::int32_t query = memory.query_at[pack.positions.begin + k];
-      const std::int32_t entry = pack.first_entry + part * queries + k;
-      lists.item_queries[entry] = query;
-      lists.item_outputs[entry] = pack.parts == 1 ? kDirect : static_cast<std::int32_t>(memory.slots_of[query]) + part;
-    }
-  });
-}
-
-template <class Team>
-TRUNKLINE_HOST_DEVICE void write_merges(Team& team, const PlanTask& task, const PlanLists& lists) {
-  const std::int32_t queries = task.forest.query_begin[task.forest.rows];
-  team.each(queries, [&task, &lists](std::int32_t query) {
-    const std::int64_t own = task.memory.slots_of[query];
-    const std::int64_t next = task.memory.slots_of[query + 1];
-    const auto merge = static_cast<std::int32_t>(own >> 32);
-    if (static_cast<std::int32_t>(next >> 32) == merge) return;
-    lists.merge_queries[merge] = query;
-    lists.merge_begin[merge] = static_cast<std::int32_t>(own);
-    for (auto slot = static_cast<std::int32_t>(own); slot < static_cast<std::int32_t>(next); ++slot) {
-      lists.merge_slots[slot] = slot;
-      if (lists.partial_merges != nullptr) lists.partial_merges[slot] = merge;
-    }
-  });
-}
-
-/// Longest first, to within a cost class, and by index within one.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void write_schedule(Team& team, const PlanTask& task, const PlanLists& lists) {
-  constexpr std::int32_t kChunk = 64;  // items that one thread compares with
+/// Spans and queries of an item, by one of some lanes.
+TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const PlanLists& lists, std::int32_t item,
+                                                   std::int32_t lane, std::int32_t lanes) {
   const PlanMemory& memory = task.memory;
-  const std::int32_t items = memory.shape[PlanMemory::kItems];
-  const std::int32_t chunks = ceil_div(items, kChunk);
-  team.each(items * chunks, [&memory, items](std::int32_t i) {
-    const std::int32_t chunk = i / items;
-    const std::int32_t item = i - chunk * items;
-    const std::int32_t own = memory.item_class[item];
-    std::int32_t ahead = 0;
-    for (std::int32_t other = chunk * kChunk; other < least((chunk + 1) * kChunk, items); ++other) {
-      const std::int32_t its = memory.item_class[other];
-      ahead += its > own || (its == own && other < item) ? 1 : 0;
+  const PlannedPack& pack = memory.packs[memory.item_pack[item]];
+  const std::int32_t queries = size_of(pack.positions);
+  const std::int32_t part = item - pack.first_item;
+  if (lane == 0) {
+    const bool last = item + 1 == memory.shape[PlanMemory::kItems];
+    const std::int32_t spans = memory.shape[PlanMemory::kFragments] + memory.shape[PlanMemory::kSplits];
+    lists.items[item].spans = {first_span(memory, item), last ? spans : first_span(memory, item + 1)};
+  }
+  for (std::int32_t k = lane; k < queries; k += lanes) {
+    const std::int32_t query = memory.query_at[pack.positions.begin + k];
+    const std::int32_t entry = pack.first_entry + part * queries + k;
+    lists.item_queries[entry] = query;
+    lists.item_outputs[entry] = pack.parts == 1 ? kDirect : static_cast<std::int32_t>(memory.slots_of[query]) + part;
+  }
+}
+
+/// The partials of a query, if it has some.
+TRUNKLINE_HOST_DEVICE inline void write_merge(const PlanTask& task, const PlanLists& lists, std::int32_t query) {
+  const std::int64_t own = task.memory.slots_of[query];
+  const std::int64_t next = task.memory.slots_of[query + 1];
+  const auto merge = static_cast<std::int32_t>(own >> 32);
+  if (static_cast<std::int32_t>(next >> 32) == merge) return;
+  lists.merge_queries[merge] = query;
+  lists.merge_begin[merge] = static_cast<std::int32_t>(own);
+  for (auto slot = static_cast<std::int32_t>(own); slot < static_cast<std::int32_t>(next); ++slot) {
+    lists.merge_slots[slot] = slot;
+    if (lists.partial_merges != nullptr) lists.partial_merges[slot] = merge;
+  }
+}
+
+/// Items of a chunk that come before an item: those that cost more to within a class, and of one class those of lower
+/// index.
+template <class Team>
+TRUNKLINE_HOST_DEVICE void count_ahead(const PlanMemory& memory, std::int32_t item, Range chunk) {
+  const std::int32_t own = memory.item_class[item];
+  std::int32_t ahead = 0;
+  for (std::int32_t other = chunk.begin; other < chunk.end; ++other) {
+    const std::int32_t its = memory.item_class[other];
+    ahead += its > own || (its == own && other < item) ? 1 : 0;
+  }
+  if (ahead > 0) Team::fetch_add(memory.item_place[item], ahead);
+}
+
+/// All that is left to write but the schedule, whose places are counted: steps that do not wait for each other.
+template <class Team>
+TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists) {
+  constexpr std::int32_t kLanes = 32;  // that share an item's queries
+  constexpr std::int32_t kChunk = 64;  // items that one thread compares with
+  const std::int32_t* const shape = task.memory.shape;
+  const std::int32_t items = shape[PlanMemory::kItems];
+  const std::int32_t queries = task.forest.query_begin[task.forest.rows];
+  const std::int32_t spans_end = shape[PlanMemory::kFragments];
+  const std::int32_t items_end = spans_end + items * kLanes;
+  const std::int32_t merges_end = items_end + (shape[PlanMemory::kPartials] > 0 ? queries : 0);
+  const std::int32_t all = merges_end + items * ceil_div(items, kChunk);
+  team.each(all, [=, &task, &lists](std::int32_t i) {
+    if (i < spans_end) {
+      write_fragment(task, lists, i);
+    } else if (i < items_end) {
+      write_item_lists(task, lists, (i - spans_end) / kLanes, (i - spans_end) % kLanes, kLanes);
+    } else if (i < merges_end) {
+      write_merge(task, lists, i - items_end);
+    } else {
+      const std::int32_t chunk = (i - merges_end) / items;
+      count_ahead<Team>(task.memory, i - merges_end - chunk * items,
+                        {chunk * kChunk, least((chunk + 1) * kChunk, items)});
     }
-    if (ahead > 0) Team::fetch_add(memory.item_place[item], ahead);
   });
-  team.each(items, [&memory, &lists](std::int32_t item) { lists.schedule[memory.item_place[item]] = item; });
 }
 
 }  // namespace trunkline

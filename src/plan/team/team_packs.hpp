@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "plan/team/deal_order.hpp"
+#include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_more.hpp"
 #include "plan/team/team_tiles.hpp"
@@ -29,22 +30,21 @@ class PackLister {
       task.memory.tile_of[task.memory.tiles[i].members.begin] = 1;
     });
     number_tiles(choice.tiles);
-    const std::int32_t tails = block_.scan_exclusive(memory.tails_before, rows);
     // Where the lists of segments begin.
     std::int32_t* const raw = memory.pack_begin;
-    block_.each(choice.tiles, [&memory, raw, tails, rows](std::int32_t i) {
+    block_.each(choice.tiles, [&memory, raw](std::int32_t i) {
       const PlannedTile& tile = memory.tiles[i];
-      const std::int32_t end = tile.members.end == rows ? tails : memory.tails_before[tile.members.end];
-      raw[i] = tile.path + tile.last_node - tile.first_node + end - memory.tails_before[tile.members.begin];
+      const std::int32_t tails = memory.tails_before[tile.members.end] - memory.tails_before[tile.members.begin];
+      raw[i] = tile.path + tile.last_node - tile.first_node + tails;
     });
     const std::int32_t raw_total = block_.scan_exclusive(raw, choice.tiles);
     const std::int32_t count = choice.tiles;
-    block_.each(count, [&memory, raw, raw_total, count, tails, rows](std::int32_t i) {
-      memory.tiles[i].raw_begin = raw[i];
-      memory.tiles[i].raw_end = i + 1 == count ? raw_total : raw[i + 1];
-      if (i == 0) memory.tails_before[rows] = tails;
-    });
-    block_.once([&memory, raw_total, count] {
+    block_.each(most(count, 1), [&memory, raw, raw_total, count](std::int32_t i) {
+      if (i < count) {
+        memory.tiles[i].raw_begin = raw[i];
+        memory.tiles[i].raw_end = i + 1 == count ? raw_total : raw[i + 1];
+      }
+      if (i > 0) return;
       memory.shape[PlanMemory::kRaw] = raw_total;
       memory.shape[PlanMemory::kTiles] = count;
     });
@@ -127,15 +127,36 @@ class PackLister {
   const PlanTask& task_;
 };
 
+/// Queries of the request at an index of Forest::order, by position and by id.
+TRUNKLINE_HOST_DEVICE inline void write_queries_of(const PlanTask& task, const PlanLists& lists, std::int32_t i) {
+  const std::int32_t row = task.forest.order[i];
+  const std::int32_t first = task.forest.query_begin[row];
+  const std::int32_t queries = task.memory.queries[i];
+  for (std::int32_t token = 0; token < queries; ++token) {
+    task.memory.query_at[task.memory.position[i] + token] = first + token;
+    lists.queries[first + token] = {row, first + token, queries - 1 - token};
+  }
+}
+
+template <class Team>
+TRUNKLINE_HOST_DEVICE void write_queries(Team& team, const PlanTask& task, const PlanLists& lists) {
+  team.each(task.forest.rows, [&task, &lists](std::int32_t i) { write_queries_of(task, lists, i); });
+}
+
 /// Puts what each tile streams into order: the path of its first member, then nodes in depth-first order, each with the
 /// ends of those requests that end where others go on. A node that others have begun before is met on the path alone.
+/// Beside that, queries.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void list_segments(Team& team, const PlanTask& task) {
+TRUNKLINE_HOST_DEVICE void list_segments(Team& team, const PlanTask& task, const PlanLists& lists) {
   const std::int32_t nodes = task.forest.node_count;
   const std::int32_t rows = task.forest.rows;
   const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
-  team.each(nodes + rows + tiles, [&task, nodes, rows](std::int32_t i) {
+  team.each(nodes + rows + tiles + rows, [&task, &lists, nodes, rows, tiles](std::int32_t i) {
     const PlanMemory& memory = task.memory;
+    if (i >= nodes + rows + tiles) {
+      write_queries_of(task, lists, i - nodes - rows - tiles);
+      return;
+    }
     if (i >= nodes + rows) {
       const PlannedTile& tile = memory.tiles[i - nodes - rows];
       std::int32_t node = tile.first_node;

@@ -36,10 +36,7 @@ class TeamPlanner {
       write_counts(false, true);
       return;
     }
-    write_item_lists(team_, task_, lists_);
-    write_spans(team_, task_, lists_);
-    if (task_.memory.shape[PlanMemory::kPartials] > 0) write_merges(team_, task_, lists_);
-    write_schedule(team_, task_, lists_);
+    write_lists(team_, task_, lists_);
     write_counts(true, !fits);
   }
 
@@ -49,11 +46,10 @@ class TeamPlanner {
     const PlanTask& task = task_;
     std::int32_t number = 0;
     const TrunkChoice choice = choose_tiles(team_, task, number);
-    write_queries(team_, task, lists_);
     team_.lead([&task, &choice, number](auto&& block) { PackLister(block, task).list_tiles(choice, number); });
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
-    list_segments(team_, task);
+    list_segments(team_, task, lists_);
     deal_lists(team_, task);
     return divide(true);
   }
@@ -61,6 +57,7 @@ class TeamPlanner {
   /// `flat`.
   TRUNKLINE_HOST_DEVICE bool plan_alone() {
     const PlanTask& task = task_;
+    write_queries(team_, task, lists_);
     team_.lead([&task](auto&& block) { PackLister(block, task).list_packs(0, true); });
     return divide(false);
   }
@@ -76,11 +73,14 @@ class TeamPlanner {
     return task.memory.shape[PlanMemory::kFits] != 0;
   }
 
-  /// \param planned has items; else the lists are empty
+  /// The schedule, and how long lists are. \param planned has items; else the lists are empty
   TRUNKLINE_HOST_DEVICE void write_counts(bool planned, bool fell_back) {
     const PlanTask& task = task_;
     const PlanLists& lists = lists_;
-    team_.once([&task, &lists, planned, fell_back] {
+    const std::int32_t items = planned ? task.memory.shape[PlanMemory::kItems] : 0;
+    team_.each(most(items, 1), [&task, &lists, items, planned, fell_back](std::int32_t i) {
+      if (i < items) lists.schedule[task.memory.item_place[i]] = i;
+      if (i > 0) return;
       const std::int32_t* const shape = task.memory.shape;
       TeamPlanStatus& status = *task.memory.status;
       PlanCounts counts{};

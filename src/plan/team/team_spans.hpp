@@ -144,42 +144,39 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, s
   return pack.first_fragment + memory.item_rank[item] + static_cast<std::int32_t>(memory.item_splits[item + 1]);
 }
 
-/// Writes spans and masks, each fragment's.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void write_spans(Team& team, const PlanTask& task, const PlanLists& lists) {
-  team.each(task.memory.shape[PlanMemory::kFragments], [&task, &lists](std::int32_t i) {
-    const PlanMemory& memory = task.memory;
-    const FoundFragment found = find_fragment(task, i);
-    const PlannedPack& pack = memory.packs[found.pack];
-    const DealtFragment& fragment = found.fragment;
-    const Range held = pack.positions;
-    const bool both =
-        pack.first_half > 0 && SegmentLister::halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
-    const Range parts = parts_of(pack, fragment);
-    for (std::int32_t part = parts.begin; part < parts.end; ++part) {
-      const std::int64_t splits = memory.item_splits[pack.first_item + part + 1];
-      std::int32_t begin = fragment.begin;
-      std::int32_t end = fragment.end;
-      if (part > parts.begin) {
-        begin += static_cast<std::int32_t>(part_begin(pack, part) - fragment.first_token);
-      }
-      const bool open = fragment.open_ended && part + 1 == parts.end;
-      if (part + 1 < parts.end) {
-        end = fragment.begin + static_cast<std::int32_t>(part_begin(pack, part + 1) - fragment.first_token);
-      }
-      std::int32_t mask = -1;
-      if (fragment.masked) {
-        mask = pack.first_mask + fragment.masked_before + static_cast<std::int32_t>(splits >> 32);
-        const Range seeing = {fragment.readers.begin - held.begin, least(fragment.readers.end, held.end) - held.begin};
-        lists.masks[2 * mask] = bits_between(seeing.begin, seeing.end);
-        lists.masks[2 * mask + 1] = bits_between(seeing.begin - 64, seeing.end - 64);
-      }
-      const std::uint32_t flags = (open ? std::uint32_t{kSpanEndFromEnd} : std::uint32_t{kSpanAbsolute}) |
-                                  (both ? std::uint32_t{kSpanBothHalves} : 0u);
-      lists.spans[pack.first_fragment + fragment.rank + static_cast<std::int32_t>(splits)] = {
-          fragment.row, begin, open ? 0 : end, mask, flags};
+/// Writes spans and masks of a fragment.
+TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanTask& task, const PlanLists& lists, std::int32_t index) {
+  const PlanMemory& memory = task.memory;
+  const FoundFragment found = find_fragment(task, index);
+  const PlannedPack& pack = memory.packs[found.pack];
+  const DealtFragment& fragment = found.fragment;
+  const Range held = pack.positions;
+  const bool both =
+      pack.first_half > 0 && SegmentLister::halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
+  const Range parts = parts_of(pack, fragment);
+  for (std::int32_t part = parts.begin; part < parts.end; ++part) {
+    const std::int64_t splits = memory.item_splits[pack.first_item + part + 1];
+    std::int32_t begin = fragment.begin;
+    std::int32_t end = fragment.end;
+    if (part > parts.begin) {
+      begin += static_cast<std::int32_t>(part_begin(pack, part) - fragment.first_token);
     }
-  });
+    const bool open = fragment.open_ended && part + 1 == parts.end;
+    if (part + 1 < parts.end) {
+      end = fragment.begin + static_cast<std::int32_t>(part_begin(pack, part + 1) - fragment.first_token);
+    }
+    std::int32_t mask = -1;
+    if (fragment.masked) {
+      mask = pack.first_mask + fragment.masked_before + static_cast<std::int32_t>(splits >> 32);
+      const Range seeing = {fragment.readers.begin - held.begin, least(fragment.readers.end, held.end) - held.begin};
+      lists.masks[2 * mask] = bits_between(seeing.begin, seeing.end);
+      lists.masks[2 * mask + 1] = bits_between(seeing.begin - 64, seeing.end - 64);
+    }
+    const std::uint32_t flags = (open ? std::uint32_t{kSpanEndFromEnd} : std::uint32_t{kSpanAbsolute}) |
+                                (both ? std::uint32_t{kSpanBothHalves} : 0u);
+    lists.spans[pack.first_fragment + fragment.rank + static_cast<std::int32_t>(splits)] = {
+        fragment.row, begin, open ? 0 : end, mask, flags};
+  }
 }
 
 }  // namespace trunkline

@@ -113,9 +113,9 @@ class TileTry {
       block_.once([&memory, number] { memory.tries[number] = {{}, false}; });
       return;
     }
-    const std::int32_t tiles = fill(task_.machine.widths[width], cap);
-    publish_begins(tiles, number);
-    TeamCuts<Block> cuts(block_, own_, own_.loads, tiles);
+    std::int64_t read = 0;
+    const std::int32_t tiles = fill(task_.machine.widths[width], cap, number, read);
+    TeamCuts<Block> cuts(block_, own_, own_.loads, tiles, read);
     const CutOutcome outcome = cuts.choose();
     const PlanMemory& memory = task_.memory;
     block_.once([&memory, &outcome, width, tiles, cap, number] {
@@ -128,9 +128,11 @@ class TileTry {
     return memory.path_tokens[i] >= 0 && memory.queries[i] > 0;
   }
 
-  /// TrunkCore::fill. \return how many tiles
-  TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap) {
+  /// TrunkCore::fill. \param[out] read tokens of all tiles \return how many tiles
+  TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap, std::int32_t number,
+                                          std::int64_t& read) {
     const BlockMemory& own = own_;
+    std::int32_t* const begins = task_.memory.try_begins + number * (task_.memory.rows + 1);
     block_.once([&own] { own.state->costs.set_rereads(1, 1); });
     const TrunkRequests& requests = own.state->requests;
     const TrunkTiling tiling(own.state->costs, requests);
@@ -141,12 +143,16 @@ class TileTry {
       own.reached[own.rows + i] = 0;
     });
     const std::int32_t tiles = number_tiles(requests.count);
-    block_.each(tiles, [&own, &tiling, &width](std::int32_t i) {
+    read = block_.sum(tiles, std::int64_t{0}, [&own, &tiling, &width, begins](std::int32_t i) {
+      begins[i] = own.begins[i];
       own.loads[i] = tiling.load(width, own.begins[i], own.begins[i + 1]);
+      return own.loads[i].tokens;
     });
-    const std::int64_t read =
-        block_.sum(tiles, std::int64_t{0}, [&own](std::int32_t i) { return own.loads[i].tokens; });
-    block_.once([&own, read] { own.state->costs.set_rereads(own.state->requests.distinct_tokens, read); });
+    const std::int64_t sum = read;
+    block_.once([&own, begins, tiles, sum] {
+      begins[tiles] = own.begins[tiles];
+      own.state->costs.set_rereads(own.state->requests.distinct_tokens, sum);
+    });
     return tiles;
   }
 
@@ -166,24 +172,15 @@ class TileTry {
       });
       from = 1 - from;
     }
-    const std::int32_t* const reached = own.reached + from * own.rows;
-    std::int32_t* const numbers = own.reached + (1 - from) * own.rows;
-    block_.each(count, [reached, numbers](std::int32_t i) { numbers[i] = reached[i]; });
+    // What is one more at the next request is a tile that begins.
+    std::int32_t* const numbers = own.reached + from * own.rows;
     const std::int32_t tiles = block_.scan_exclusive(numbers, count);
-    block_.each(count + 1, [&own, reached, numbers, count, tiles](std::int32_t i) {
-      if (i == count) {
-        own.begins[tiles] = count;
-      } else if (reached[i] != 0) {
-        own.begins[numbers[i]] = i;
-      }
+    block_.each(count, [&own, numbers, count, tiles](std::int32_t i) {
+      const std::int32_t next = i + 1 == count ? tiles : numbers[i + 1];
+      if (next > numbers[i]) own.begins[numbers[i]] = i;
+      if (i == 0) own.begins[tiles] = count;
     });
     return tiles;
-  }
-
-  TRUNKLINE_HOST_DEVICE void publish_begins(std::int32_t tiles, std::int32_t number) {
-    const BlockMemory& own = own_;
-    std::int32_t* const to = task_.memory.try_begins + number * (task_.memory.rows + 1);
-    block_.each(tiles + 1, [&own, to](std::int32_t i) { to[i] = own.begins[i]; });
   }
 
   Block& block_;
@@ -192,14 +189,25 @@ class TileTry {
   std::int32_t widest_ = 1;
 };
 
-/// TrunkCore::choose. \param[out] number of the try whose tiles PlanMemory::try_begins has
+template <class Block>
+TRUNKLINE_HOST_DEVICE void count_tails(Block& block, const PlanTask& task) {
+  const PlanMemory& memory = task.memory;
+  const std::int32_t rows = task.forest.rows;
+  const std::int32_t tails = block.scan_exclusive(memory.tails_before, rows);
+  block.once([&memory, rows, tails] { memory.tails_before[rows] = tails; });
+}
+
+/// TrunkCore::choose. Blocks keep what they have loaded: each_block gives a block the same numbers each time.
+/// \param[out] number of the try whose tiles PlanMemory::try_begins has
 template <class Team>
 TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task, std::int32_t& number) {
   const std::int32_t widths = task.machine.width_count;
-  team.each_block(widths, [&task](std::int32_t width, auto&& block) {
+  const std::int32_t blocks = most(widths, TrunkCore::kCaps);
+  team.each_block(blocks, [&task, widths, blocks](std::int32_t width, auto&& block) {
+    if (width + 1 == blocks) count_tails(block, task);
     TileTry attempt(block, task);
     attempt.load_requests(width == 0);
-    attempt.attempt(width, 0, width);
+    if (width < widths) attempt.attempt(width, 0, width);
   });
   const TriedTiles* const tries = task.memory.tries;
   number = task.memory.shape[PlanMemory::kFirstWidth];
@@ -210,7 +218,6 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task,
   if (!TrunkCore::may_close_early(full)) return full;
   team.each_block(TrunkCore::kCaps, [&task, full, widths](std::int32_t shift, auto&& block) {
     TileTry attempt(block, task);
-    attempt.load_requests(false);
     attempt.attempt(full.width, TrunkCore::cap(full, shift), widths + shift);
   });
   for (std::int32_t i = widths; i < widths + TrunkCore::kCaps; ++i) {
