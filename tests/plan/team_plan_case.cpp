@@ -9,6 +9,7 @@
 #include "base/check.hpp"
 #include "plan/team/team.hpp"
 #include "plan/team/team_plan.hpp"
+#include "support/thread_team.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -66,6 +67,17 @@ struct ForestArrays {
   std::vector<std::int32_t> query_begin;
   std::vector<std::int32_t> node;
   TeamForest view;
+};
+
+/// What a block has for itself.
+struct OwnMemory {
+  OwnMemory(std::int32_t rows, std::int32_t histograms)
+      : bytes(memory.lay_out(nullptr, rows, histograms), std::byte{0xCD}) {
+    memory.lay_out(bytes.data(), rows, histograms);
+  }
+
+  BlockMemory memory{};
+  std::vector<std::byte> bytes;
 };
 
 /// Lists with room for a capacity, full of what must not be read.
@@ -163,14 +175,20 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   const std::size_t size = memory.lay_out(nullptr, rows, capacity);
   std::vector<std::byte> bytes(size, std::byte{0xCD});
   memory.lay_out(bytes.data(), rows, capacity);
-  BlockMemory block{};
-  std::vector<std::byte> block_bytes(block.lay_out(nullptr, rows, options.histograms), std::byte{0xCD});
-  block.lay_out(block_bytes.data(), rows, options.histograms);
+  std::vector<OwnMemory> blocks;
+  for (std::int32_t i = 0; i < std::max(1, options.blocks); ++i) blocks.emplace_back(rows, options.histograms);
   ListRoom room(capacity);
   const PlanLists lists = room.lists();
-  HostTeam team(options.seed);
-  const PlanTask task{machine, arrays.view, memory, block};
-  TeamPlanner(team, task, lists).plan();
+  const auto plan = [&](auto& team, std::int32_t rank) {
+    const PlanTask task{machine, arrays.view, memory, blocks[at(rank)].memory};
+    TeamPlanner(team, task, lists).plan();
+  };
+  HostTeam alone(options.seed);
+  if (options.blocks == 0) {
+    plan(alone, 0);
+  } else {
+    run_threads(options.blocks, options.threads, plan);
+  }
   *status = *memory.status;
   return room.written(arrays.query_begin.back(), *status);
 }

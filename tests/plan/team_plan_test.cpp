@@ -227,6 +227,21 @@ TEST(TeamPlan, CapacitiesThatOverflow) {
   EXPECT_GT(seen.cut, 0);
 }
 
+// As on a device: blocks of threads that go through the plan together.
+TEST(TeamPlan, ThreadsWaitForEachOther) {
+  Seen seen;
+  for (int seed = 0; seed < testing::scaled(150) && !HasFailure(); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 5'000'000);
+    const Forest forest = build_forest(testing::make_random_batch(random, any_batch(random, 60)).view());
+    TeamOptions team = any_team(random);
+    team.blocks = uniform(random, 1, 4);
+    team.threads = uniform(random, 1, 3);
+    seen.count(expect_same(forest, testing::shape_of(2 * uniform(random, 1, 16), 2), any_profile(random), team));
+  }
+  EXPECT_GT(seen.cut, 0);
+}
+
 TEST(TeamPlan, WhatNotEvenFlatFitsHasNoItems) {
   const Forest forest = testing::star_forest(100, 20, 50);
   const MachineProfile profile = testing::hopper_like_profile(132);
