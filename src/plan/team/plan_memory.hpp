@@ -117,7 +117,7 @@ struct PlanMemory {
   std::int32_t* path_shared;   // [rows] of these, those in common with the request before
   std::int32_t* position;      // [rows + 1] of its first query
   std::int32_t* tails_before;  // [rows + 1] requests before it that end where others go on
-  std::int32_t* tile_of;       // [rows] -1: none
+  std::int32_t* tiles_from;    // [rows + 1] tiles that begin before it
   // By position.
   std::int32_t* query_at;  // [queries]
   // By query.
@@ -131,7 +131,7 @@ struct PlanMemory {
   PlannedTile* tiles;        // [rows]
   std::int32_t* raw;         // [spans] node, or -1 - index of Forest::order of a tail
   TileSegment* segments;     // [kTileLists, spans]
-  std::int32_t* pack_begin;  // [2 * rows] of each tile, and of each request that is in none
+  std::int32_t* pack_begin;  // [rows] of each request that is in no tile
   PlannedPack* packs;        // [queries]
   TaskLoad* loads;           // [queries]
   std::int64_t* pack_sums;   // [2, queries] scanned: items and entries, fragments and masks
@@ -156,7 +156,7 @@ struct PlanMemory {
     divider.take(path_shared, rows);
     divider.take(position, rows + 1);
     divider.take(tails_before, rows + 1);
-    divider.take(tile_of, rows);
+    divider.take(tiles_from, rows + 1);
     divider.take(query_at, room.queries);
     divider.take(slots_of, room.queries + 1);
     divider.take(hot_tokens, 2 * rows);
@@ -166,7 +166,7 @@ struct PlanMemory {
     divider.take(tiles, rows);
     divider.take(raw, room.spans);
     divider.take(segments, std::int64_t{kTileLists} * room.spans);
-    divider.take(pack_begin, 2 * rows);
+    divider.take(pack_begin, rows);
     divider.take(packs, room.queries);
     divider.take(loads, room.queries);
     divider.take(pack_sums, std::int64_t{2} * room.queries);
@@ -186,7 +186,8 @@ struct PlanMemory {
     kPacks,
     kRaw,
     kFirstWidth,
-    kListed,
+    kListed,  // requests that tiles hold
+    kFull,    // requests that have tokens
     kItems,
     kEntries,
     kFragments,

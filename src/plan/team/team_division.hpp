@@ -66,9 +66,8 @@ class PackDivider {
   /// QueryOrder::needed_tokens.
   TRUNKLINE_HOST_DEVICE std::int64_t needed_tokens() {
     const PlanTask& task = task_;
-    const std::int32_t idle = block_.sum(task.forest.rows, std::int32_t{0},
-                                         [&task](std::int32_t i) { return task.memory.queries[i] == 0 ? 1 : 0; });
-    if (idle == 0) return task.forest.distinct_tokens;
+    const std::int32_t* const shape = task.memory.shape;
+    if (shape[PlanMemory::kListed] == shape[PlanMemory::kFull]) return task.forest.distinct_tokens;
     return block_.sum(task.forest.node_count, std::int64_t{0}, [&task](std::int32_t i) {
       const ForestNode& node = task.forest.nodes[i];
       const std::int32_t* const position = task.memory.position;

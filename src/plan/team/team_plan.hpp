@@ -11,6 +11,7 @@
 #include "plan/team/team_items.hpp"
 #include "plan/team/team_machine.hpp"
 #include "plan/team/team_packs.hpp"
+#include "plan/team/team_segments.hpp"
 #include "plan/team/team_spans.hpp"
 #include "plan/team/team_tiles.hpp"
 
@@ -58,7 +59,7 @@ class TeamPlanner {
   TRUNKLINE_HOST_DEVICE bool plan_alone() {
     const PlanTask& task = task_;
     write_queries(team_, task, lists_);
-    team_.lead([&task](auto&& block) { PackLister(block, task).list_packs(0, true); });
+    team_.lead([&task](auto&& block) { PackLister(block, task).list_alone(0, 0); });
     return divide(false);
   }
 

@@ -8,7 +8,7 @@
 #include "plan/team/deal_order.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
-#include "plan/team/team_packs.hpp"
+#include "plan/team/team_segments.hpp"
 
 namespace trunkline {
 

@@ -68,9 +68,14 @@ class TileTry {
     });
     const std::int64_t all = block_.scan_exclusive(own.listed, rows);
     const auto count = static_cast<std::int32_t>(all >> 32);
-    block_.each(rows, [&memory, &own, publish, count](std::int32_t i) {
+    block_.each(rows, [&memory, &own, publish, count, rows](std::int32_t i) {
       const auto position = static_cast<std::int32_t>(own.listed[i]);
-      if (publish) memory.position[i] = position;
+      if (publish) {
+        memory.position[i] = position;
+        const bool full = memory.path_tokens[i] >= 0;
+        if (full && (i + 1 == rows || memory.path_tokens[i + 1] < 0)) memory.shape[PlanMemory::kFull] = i + 1;
+        if (!full && i == 0) memory.shape[PlanMemory::kFull] = 0;
+      }
       if (!is_listed(memory, i)) return;
       const auto index = static_cast<std::int32_t>(own.listed[i] >> 32);
       std::int32_t shared = index == 0 ? 0 : memory.path_shared[i];
