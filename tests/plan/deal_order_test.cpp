@@ -128,7 +128,7 @@ TEST(DealOrder, IsThatOfDealingPieceByPiece) {
     ASSERT_EQ(static_cast<std::size_t>(fragments), expected.size());
     std::vector<DealtFragment> found(expected.size());
     for (std::int32_t i = 0; i < fragments; ++i) {
-      const DealtFragment fragment = fragment_of_tile(tile, i);
+      const DealtFragment fragment = fragment_of_tile(tile, place_in_tile(tile, 0, i));
       ASSERT_LT(static_cast<std::size_t>(fragment.rank), found.size());
       found[static_cast<std::size_t>(fragment.rank)] = fragment;
     }

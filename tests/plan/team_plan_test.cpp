@@ -181,6 +181,17 @@ TEST(TeamPlan, DecodeBatches) {
   }
 }
 
+// So many pieces that a thread goes on from one to the next; without cuts and with some.
+TEST(TeamPlan, ThousandsOfPieces) {
+  const MachineProfile profile = testing::hopper_like_profile(132);
+  const TeamPlanStatus whole = expect_same(testing::star_forest(20'000, 1024, 2000), testing::shape_of(32, 8), profile);
+  EXPECT_GT(whole.spans, 1 << 13);
+  EXPECT_EQ(whole.partials, 0);
+  const TeamPlanStatus cut = expect_same(testing::star_forest(100'000, 24, 90'000), testing::shape_of(32, 8), profile);
+  EXPECT_GT(cut.spans, 1 << 13);
+  EXPECT_GT(cut.partials, 0);
+}
+
 // Requests without queries or tokens, between others and as all there is.
 TEST(TeamPlan, PaddedAndIdleRows) {
   for (int seed = 0; seed < testing::scaled(1500) && !HasFailure(); ++seed) {

@@ -75,7 +75,16 @@ class DealOrder {
     const std::int64_t limit = share.part * counted.tokens;
     if (counted.piece == 0) return segments_before(counted, limit, share.whole, ties);
     const std::int64_t step = counted.piece * share.whole;
-    return least(ties ? limit / step + 1 : ceil_div(limit, step), counted.pieces);
+    return least(ties ? quotient(limit, step) + 1 : quotient(limit + step - 1, step), counted.pieces);
+  }
+
+  /// a / b. Devices divide fractions faster than 64-bit integers: the nearest fraction is no less than the quotient,
+  /// and less than two above it.
+  TRUNKLINE_HOST_DEVICE static std::int64_t quotient(std::int64_t a, std::int64_t b) {
+    constexpr std::int64_t kExact = std::int64_t{1} << 52;
+    if (a >= kExact || b >= kExact) return a / b;
+    const auto near = static_cast<std::int64_t>(static_cast<double>(a) / static_cast<double>(b));
+    return near * b > a ? near - 1 : near;
   }
 
   /// Segments that begin before a place, at it too with ties: of those whose first_token * factor is below limit.

@@ -6,29 +6,13 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
-#include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
+#include "plan/team/memory_divider.hpp"
 #include "plan/team/team_machine.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
-
-/// Divides memory: with a null base it only counts.
-class MemoryDivider {
- public:
-  TRUNKLINE_HOST_DEVICE explicit MemoryDivider(std::byte* base) : base_(base) {}
-  template <class T>
-  TRUNKLINE_HOST_DEVICE void take(T*& list, std::int64_t count) {
-    list = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
-    used_ += (static_cast<std::size_t>(count) * sizeof(T) + 15) / 16 * 16;
-  }
-  TRUNKLINE_HOST_DEVICE std::size_t used() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
 
 /// What a tile streams is dealt out from three lists (trunk_segments.cpp).
 enum TileList : std::int32_t { kOwnList, kOwnOfSecondList, kCommonList, kTileLists };
@@ -56,6 +40,27 @@ struct DealtList {
   std::int32_t fragments;
   std::int32_t masked;
 };
+
+/// A fragment, and where it comes in its pack.
+struct DealtFragment {
+  std::int32_t pack;
+  std::int32_t row;
+  std::int32_t begin;  ///< token positions
+  std::int32_t end;
+  Range readers;
+  bool open_ended;
+  bool masked;
+  std::int64_t first_token;    ///< tokens of the pack before it
+  std::int32_t rank;           ///< fragments of the pack before it
+  std::int32_t masked_before;  ///< of these, masked ones
+};
+
+/// Halves of a pack that some readers are in. \param held positions of its queries \param middle of its second half
+TRUNKLINE_HOST_DEVICE inline std::int32_t halves_of(Range readers, Range held, std::int32_t middle) {
+  const bool first = most(readers.begin, held.begin) < least(readers.end, middle);
+  const bool second = most(readers.begin, middle) < least(readers.end, held.end);
+  return (first ? 1 : 0) + (second ? 1 : 0);
+}
 
 /// Requests that stream their tokens together.
 struct PlannedTile {
@@ -131,6 +136,7 @@ struct PlanMemory {
   PlannedTile* tiles;        // [rows]
   std::int32_t* raw;         // [spans] node, or -1 - index of Forest::order of a tail
   TileSegment* segments;     // [kTileLists, spans]
+  DealtFragment* fragments;  // [spans] of plans with cuts
   std::int32_t* pack_begin;  // [rows] of each request that is in no tile
   PlannedPack* packs;        // [queries]
   TaskLoad* loads;           // [queries]
@@ -166,6 +172,7 @@ struct PlanMemory {
     divider.take(tiles, rows);
     divider.take(raw, room.spans);
     divider.take(segments, std::int64_t{kTileLists} * room.spans);
+    divider.take(fragments, room.spans);
     divider.take(pack_begin, rows);
     divider.take(packs, room.queries);
     divider.take(loads, room.queries);
@@ -199,80 +206,6 @@ struct PlanMemory {
     kFits,
     kShapeFields
   };
-};
-
-/// Of one try at cuts (team_cuts.hpp).
-struct CutTry {
-  std::uint32_t bound;
-  std::uint32_t cost_low;
-  std::uint32_t cost_high;
-  std::uint32_t partials;
-};
-
-/// How items are cut, as CutChoice has it.
-struct CutOutcome {
-  Nanoseconds time;
-  Nanoseconds work;
-  Nanoseconds ideal;
-  CutChoice::Pieces pieces;
-};
-
-/// What each block has for itself.
-struct BlockMemory {
-  static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
-  static constexpr std::int32_t kClasses = static_cast<std::int32_t>(CostClasses::kClasses);
-  static constexpr std::int32_t kChunk = 43;  // classes that one thread looks through: odd, so in banks of their own
-  static constexpr std::int32_t kChunks = kClasses / kChunk;
-  static_assert(kChunk * kChunks == kClasses);
-
-  /// Numbers that all threads of a block need.
-  struct State {
-    TaskCosts costs;
-    TrunkRequests requests;
-    CutTry tries[kTries];
-    CutOutcome serial;
-    std::uint32_t large;  ///< numbers are too large for 32-bit sums
-  };
-
-  State* state;
-  std::int32_t* tokens;        // [rows] TrunkRequests, as those below
-  std::int32_t* shared;        // [rows]
-  std::int64_t* fresh_before;  // [rows + 1]
-  std::int32_t* query_begin;   // [rows + 1]
-  std::int64_t* listed;        // [rows]
-  std::int32_t* ends;          // [rows] of the tile that begins at each request
-  std::int32_t* jumps;         // [2, rows]
-  std::int32_t* reached;       // [2, rows]
-  std::int32_t* begins;        // [rows + 1] of tiles
-  TaskLoad* loads;             // [rows]
-  std::int32_t* chunk_tasks;   // [kTries, kChunks]
-  std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts
-  std::int32_t rows;
-  std::int32_t histograms;
-
-  /// \\return bytes. \param base 16-byte aligned; null: counts only \param cut_tries from 1 to kTries that are made
-  /// together, at 16.5 KiB each
-  TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, std::int32_t cut_tries) {
-    rows = row_room;
-    histograms = cut_tries;
-    MemoryDivider divider(base);
-    divider.take(state, 1);
-    divider.take(tokens, rows);
-    divider.take(shared, rows);
-    divider.take(fresh_before, rows + 1);
-    divider.take(query_begin, rows + 1);
-    divider.take(listed, rows);
-    divider.take(ends, rows);
-    divider.take(jumps, 2 * rows);
-    divider.take(reached, 2 * rows);
-    divider.take(begins, rows + 1);
-    divider.take(loads, rows);
-    divider.take(chunk_tasks, kTries * kChunks);
-    const std::int64_t words = std::int64_t{3} * kClasses * histograms;
-    const std::int64_t serial = (sizeof(CostClasses) + 3) / 4;
-    divider.take(classes, most(words, serial));
-    return divider.used();
-  }
 };
 
 }  // namespace trunkline

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "plan/cut_choice.hpp"
-#include "plan/team/plan_memory.hpp"
+#include "plan/team/block_memory.hpp"
 
 namespace trunkline {
 

@@ -127,13 +127,22 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
   const std::int32_t* const shape = task.memory.shape;
   const std::int32_t items = shape[PlanMemory::kItems];
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
-  const std::int32_t spans_end = shape[PlanMemory::kFragments];
+  const bool cut = shape[PlanMemory::kPartials] > 0;
+  const std::int32_t length = cut ? 1 : fragment_run(shape[PlanMemory::kFragments]);
+  const std::int32_t spans_end = ceil_div(shape[PlanMemory::kFragments], length);
   const std::int32_t items_end = spans_end + items * kLanes;
-  const std::int32_t merges_end = items_end + (shape[PlanMemory::kPartials] > 0 ? queries : 0);
+  const std::int32_t merges_end = items_end + (cut ? queries : 0);
   const std::int32_t all = merges_end + items * ceil_div(items, kChunk);
   team.each(all, [=, &task, &lists](std::int32_t i) {
     if (i < spans_end) {
-      write_fragment(task, lists, i);
+      const PlanMemory& memory = task.memory;
+      if (cut) {
+        write_fragment(memory, lists, memory.fragments[i]);
+      } else {
+        visit_run(task, i, length, [&memory, &lists](std::int32_t, const DealtFragment& fragment) {
+          write_fragment(memory, lists, fragment);
+        });
+      }
     } else if (i < items_end) {
       write_item_lists(task, lists, (i - spans_end) / kLanes, (i - spans_end) % kLanes, kLanes);
     } else if (i < merges_end) {

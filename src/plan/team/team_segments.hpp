@@ -118,15 +118,6 @@ class SegmentLister {
     return found;
   }
 
- public:
-  /// Halves of a pack that some readers are in. \param held positions of its queries \param middle of its second half
-  TRUNKLINE_HOST_DEVICE static std::int32_t halves_of(Range readers, Range held, std::int32_t middle) {
-    const bool first = most(readers.begin, held.begin) < least(readers.end, middle);
-    const bool second = most(readers.begin, middle) < least(readers.end, held.end);
-    return (first ? 1 : 0) + (second ? 1 : 0);
-  }
-
- private:
   TRUNKLINE_HOST_DEVICE Range positions(Range requests) const {
     return {task_.memory.position[requests.begin], task_.memory.position[requests.end]};
   }

@@ -8,39 +8,78 @@
 #include "plan/team/deal_order.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
-#include "plan/team/team_segments.hpp"
+#include "plan/team/team_tiles.hpp"
 
 namespace trunkline {
 
-/// A fragment, and where it comes in its pack.
-struct DealtFragment {
-  std::int32_t row;
-  std::int32_t begin;  ///< token positions
-  std::int32_t end;
-  Range readers;
-  bool open_ended;
-  bool masked;
-  std::int64_t first_token;  ///< tokens of the pack before it
-  std::int32_t rank;         ///< fragments of the pack before it
-  std::int32_t masked_before;
+/// A fragment of a list of a pack's tile.
+struct FragmentPlace {
+  std::int32_t pack;
+  std::int32_t list;
+  std::int32_t segment;
+  std::int32_t index;  ///< in the list
 };
 
-TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& tile, std::int32_t index) {
-  std::int32_t list = 0;
-  while (index >= tile.lists[list].fragments) index -= tile.lists[list++].fragments;
-  const DealtList& from = tile.lists[list];
-  std::int32_t low = 0;  // the last segment that has no more fragments before it
-  for (std::int32_t high = from.count - 1; low < high;) {
+/// The last of `count` things of which no more than `index` begin before it. \param begin_of of each, rising from 0
+template <class BeginOf>
+TRUNKLINE_HOST_DEVICE std::int32_t last_begun(std::int32_t count, std::int32_t index, BeginOf begin_of) {
+  std::int32_t low = 0;
+  for (std::int32_t high = count - 1; low < high;) {
     const std::int32_t middle = low + (high - low + 1) / 2;
-    if (from.segments[middle].fragments_before <= index) {
+    if (begin_of(middle) <= index) {
       low = middle;
     } else {
       high = middle - 1;
     }
   }
-  const TileSegment& segment = from.segments[low];
+  return low;
+}
+
+/// \param index of the tile's fragments, list by list
+TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_tile(const PlannedTile& tile, std::int32_t pack,
+                                                         std::int32_t index) {
+  std::int32_t list = 0;
+  while (index >= tile.lists[list].fragments) index -= tile.lists[list++].fragments;
+  const DealtList& from = tile.lists[list];
+  const std::int32_t segment =
+      last_begun(from.count, index, [&from](std::int32_t i) { return from.segments[i].fragments_before; });
+  return {pack, list, segment, index};
+}
+
+/// \param index of all fragments, pack by pack
+TRUNKLINE_HOST_DEVICE inline FragmentPlace place_of(const PlanMemory& memory, std::int32_t index) {
+  const PlannedPack* const packs = memory.packs;
+  const std::int32_t pack =
+      last_begun(memory.shape[PlanMemory::kPacks], index, [packs](std::int32_t i) { return packs[i].first_fragment; });
+  if (packs[pack].tile < 0) return {pack, 0, 0, 0};
+  return place_in_tile(memory.tiles[packs[pack].tile], pack, index - packs[pack].first_fragment);
+}
+
+/// \return the place of the next fragment, which there is
+TRUNKLINE_HOST_DEVICE inline FragmentPlace next_place(const PlanMemory& memory, FragmentPlace place) {
+  const std::int32_t tile = memory.packs[place.pack].tile;
+  if (tile >= 0) {
+    const DealtList* const lists = memory.tiles[tile].lists;
+    const DealtList& from = lists[place.list];
+    if (++place.index < from.fragments) {
+      const std::int32_t next = place.segment + 1;
+      if (next < from.count && from.segments[next].fragments_before <= place.index) place.segment = next;
+      return place;
+    }
+    while (++place.list < kTileLists) {
+      if (lists[place.list].fragments > 0) return {place.pack, place.list, 0, 0};
+    }
+  }
+  const std::int32_t pack = place.pack + 1;
+  return memory.packs[pack].tile < 0 ? FragmentPlace{pack, 0, 0, 0}
+                                     : place_in_tile(memory.tiles[memory.packs[pack].tile], pack, 0);
+}
+
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& tile, const FragmentPlace& place) {
+  const DealtList& from = tile.lists[place.list];
+  const TileSegment& segment = from.segments[place.segment];
   const std::int64_t end = segment.first_token + segment.end - segment.begin;
-  const std::int32_t within = index - segment.fragments_before;
+  const std::int32_t within = place.index - segment.fragments_before;
   std::int64_t piece_begin = segment.first_token;  // of the list's tokens
   std::int64_t piece_end = end;
   if (from.piece > 0) {
@@ -50,44 +89,41 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& t
   }
   const std::int64_t first = most(segment.first_token, piece_begin);
   const std::int64_t last = least(end, piece_end);
-  const DealtCount before = DealOrder(tile.lists).before(list, piece_begin);
-  return {segment.row,
+  const DealtCount before = DealOrder(tile.lists).before(place.list, piece_begin);
+  return {place.pack,
+          segment.row,
           segment.begin + static_cast<std::int32_t>(first - segment.first_token),
           segment.begin + static_cast<std::int32_t>(last - segment.first_token),
           segment.readers,
           segment.open_ended && last == end,
           segment.masked,
           first + before.tokens,
-          index + before.fragments,
+          place.index + before.fragments,
           segment.masked_before + (segment.masked ? within : 0) + before.masked};
 }
 
-/// All tokens of a request.
-TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_alone(const PlanTask& task, const PlannedPack& pack) {
-  const std::int32_t tokens = static_cast<std::int32_t>(pack.tokens);
-  return {task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_at(const PlanTask& task, const FragmentPlace& place) {
+  const PlannedPack& pack = task.memory.packs[place.pack];
+  if (pack.tile >= 0) return fragment_of_tile(task.memory.tiles[pack.tile], place);
+  const auto tokens = static_cast<std::int32_t>(pack.tokens);  // all of a request's
+  return {place.pack, task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
 }
 
-/// Which fragment of which pack.
-struct FoundFragment {
-  std::int32_t pack;
-  DealtFragment fragment;
-};
+/// Many fragments are found by fewer threads, each of which goes on from one to the next.
+TRUNKLINE_HOST_DEVICE inline std::int32_t fragment_run(std::int32_t fragments) {
+  return fragments > (1 << 13) ? 4 : 1;
+}
 
-TRUNKLINE_HOST_DEVICE inline FoundFragment find_fragment(const PlanTask& task, std::int32_t index) {
-  const PlannedPack* const packs = task.memory.packs;
-  std::int32_t low = 0;
-  for (std::int32_t high = task.memory.shape[PlanMemory::kPacks] - 1; low < high;) {
-    const std::int32_t middle = low + (high - low + 1) / 2;
-    if (packs[middle].first_fragment <= index) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
+/// f(index, fragment) for each of the fragments [run * length, (run + 1) * length) that there are.
+template <class F>
+TRUNKLINE_HOST_DEVICE void visit_run(const PlanTask& task, std::int32_t run, std::int32_t length, F f) {
+  const std::int32_t end = least((run + 1) * length, task.memory.shape[PlanMemory::kFragments]);
+  FragmentPlace place = place_of(task.memory, run * length);
+  for (std::int32_t i = run * length;;) {
+    f(i, fragment_at(task, place));
+    if (++i == end) return;
+    place = next_place(task.memory, place);
   }
-  const PlannedPack& pack = packs[low];
-  if (pack.tile < 0) return {low, fragment_alone(task, pack)};
-  return {low, fragment_of_tile(task.memory.tiles[pack.tile], index - pack.first_fragment)};
 }
 
 /// The part of a pack that holds a token.
@@ -112,22 +148,30 @@ TRUNKLINE_HOST_DEVICE inline Range parts_of(const PlannedPack& pack, const Dealt
 
 /// Finds which items begin inside of a fragment, and how many fragments begin before each.
 template <class Team>
+TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const DealtFragment& fragment) {
+  const PlannedPack& pack = memory.packs[fragment.pack];
+  if (pack.parts == 1) return;
+  const Range parts = parts_of(pack, fragment);
+  for (std::int32_t part = parts.begin + 1; part < parts.end; ++part) {
+    memory.item_splits[pack.first_item + part] = 1 + (fragment.masked ? std::int64_t{1} << 32 : 0);
+    memory.item_rank[pack.first_item + part] = fragment.rank;
+  }
+  const std::int64_t end = fragment.first_token + fragment.end - fragment.begin;
+  if (parts.end < pack.parts && part_begin(pack, parts.end) == end) {
+    Team::fetch_greatest(memory.item_rank[pack.first_item + parts.end], fragment.rank + 1);
+  }
+}
+
+/// The same of all fragments, which are kept for write_fragment.
+template <class Team>
 TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
-  team.each(task.memory.shape[PlanMemory::kFragments], [&task](std::int32_t i) {
-    const PlanMemory& memory = task.memory;
-    const FoundFragment found = find_fragment(task, i);
-    const PlannedPack& pack = memory.packs[found.pack];
-    if (pack.parts == 1) return;
-    const DealtFragment& fragment = found.fragment;
-    const Range parts = parts_of(pack, fragment);
-    for (std::int32_t part = parts.begin + 1; part < parts.end; ++part) {
-      memory.item_splits[pack.first_item + part] = 1 + (fragment.masked ? std::int64_t{1} << 32 : 0);
-      memory.item_rank[pack.first_item + part] = fragment.rank;
-    }
-    const std::int64_t end = fragment.first_token + fragment.end - fragment.begin;
-    if (parts.end < pack.parts && part_begin(pack, parts.end) == end) {
-      Team::fetch_greatest(memory.item_rank[pack.first_item + parts.end], fragment.rank + 1);
-    }
+  const std::int32_t fragments = task.memory.shape[PlanMemory::kFragments];
+  const std::int32_t length = fragment_run(fragments);
+  team.each(ceil_div(fragments, length), [&task, length](std::int32_t run) {
+    visit_run(task, run, length, [&task](std::int32_t i, const DealtFragment& fragment) {
+      task.memory.fragments[i] = fragment;
+      mark_parts<Team>(task.memory, fragment);
+    });
   });
 }
 
@@ -145,14 +189,11 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, s
 }
 
 /// Writes spans and masks of a fragment.
-TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanTask& task, const PlanLists& lists, std::int32_t index) {
-  const PlanMemory& memory = task.memory;
-  const FoundFragment found = find_fragment(task, index);
-  const PlannedPack& pack = memory.packs[found.pack];
-  const DealtFragment& fragment = found.fragment;
+TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const PlanLists& lists,
+                                                 const DealtFragment& fragment) {
+  const PlannedPack& pack = memory.packs[fragment.pack];
   const Range held = pack.positions;
-  const bool both =
-      pack.first_half > 0 && SegmentLister::halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
+  const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
   const Range parts = parts_of(pack, fragment);
   for (std::int32_t part = parts.begin; part < parts.end; ++part) {
     const std::int64_t splits = memory.item_splits[pack.first_item + part + 1];

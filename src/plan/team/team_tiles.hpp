@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "plan/policies/trunk_core.hpp"
+#include "plan/team/block_memory.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_cuts.hpp"
 #include "plan/team/team_forest.hpp"
