@@ -8,7 +8,8 @@
 #include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
-#include "plan/team/memory_divider.hpp"
+#include "plan/team/team_memory.hpp"
+#include "plan/team/team_more.hpp"
 
 namespace trunkline {
 
@@ -66,23 +67,23 @@ struct BlockMemory {
   TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, std::int32_t cut_tries) {
     rows = row_room;
     histograms = cut_tries;
-    MemoryDivider divider(base);
-    divider.take(state, 1);
-    divider.take(tokens, rows);
-    divider.take(shared, rows);
-    divider.take(fresh_before, rows + 1);
-    divider.take(query_begin, rows + 1);
-    divider.take(listed, rows);
-    divider.take(ends, rows);
-    divider.take(jumps, 2 * rows);
-    divider.take(reached, 2 * rows);
-    divider.take(begins, rows + 1);
-    divider.take(loads, rows);
-    divider.take(chunk_tasks, kTries * kChunks);
+    TeamMemory memory(base);
+    take_list(memory, state, 1);
+    take_list(memory, tokens, rows);
+    take_list(memory, shared, rows);
+    take_list(memory, fresh_before, rows + 1);
+    take_list(memory, query_begin, rows + 1);
+    take_list(memory, listed, rows);
+    take_list(memory, ends, rows);
+    take_list(memory, jumps, 2 * rows);
+    take_list(memory, reached, 2 * rows);
+    take_list(memory, begins, rows + 1);
+    take_list(memory, loads, rows);
+    take_list(memory, chunk_tasks, kTries * kChunks);
     const std::int64_t words = std::int64_t{3} * kClasses * histograms;
     const std::int64_t serial = (sizeof(CostClasses) + 3) / 4;
-    divider.take(classes, most(words, serial));
-    return divider.used();
+    take_list(memory, classes, most(words, serial));
+    return memory.bytes();
   }
 };
 

@@ -8,8 +8,9 @@
 #include "base/host_device.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
-#include "plan/team/memory_divider.hpp"
 #include "plan/team/team_machine.hpp"
+#include "plan/team/team_memory.hpp"
+#include "plan/team/team_more.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -156,36 +157,36 @@ struct PlanMemory {
   /// \\return bytes. \param base 256-byte aligned; null: counts only
   TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, const PlanCapacity& room) {
     rows = row_room;
-    MemoryDivider divider(base);
-    divider.take(queries, rows);
-    divider.take(path_tokens, rows);
-    divider.take(path_shared, rows);
-    divider.take(position, rows + 1);
-    divider.take(tails_before, rows + 1);
-    divider.take(tiles_from, rows + 1);
-    divider.take(query_at, room.queries);
-    divider.take(slots_of, room.queries + 1);
-    divider.take(hot_tokens, 2 * rows);
-    divider.take(tries, kTries);
-    divider.take(try_begins, kTries * (rows + 1));
-    divider.take(try_orders, rows);
-    divider.take(tiles, rows);
-    divider.take(raw, room.spans);
-    divider.take(segments, std::int64_t{kTileLists} * room.spans);
-    divider.take(fragments, room.spans);
-    divider.take(pack_begin, rows);
-    divider.take(packs, room.queries);
-    divider.take(loads, room.queries);
-    divider.take(pack_sums, std::int64_t{2} * room.queries);
-    divider.take(item_pack, room.items);
-    divider.take(item_class, room.items);
-    divider.take(item_rank, room.items);
-    divider.take(item_splits, room.items + std::int64_t{1});
-    divider.take(item_place, room.items);
-    divider.take(costs, 2);
-    divider.take(status, 1);
-    divider.take(shape, kShapeFields);
-    return divider.used();
+    TeamMemory memory(base);
+    take_list(memory, queries, rows);
+    take_list(memory, path_tokens, rows);
+    take_list(memory, path_shared, rows);
+    take_list(memory, position, rows + 1);
+    take_list(memory, tails_before, rows + 1);
+    take_list(memory, tiles_from, rows + 1);
+    take_list(memory, query_at, room.queries);
+    take_list(memory, slots_of, room.queries + 1);
+    take_list(memory, hot_tokens, 2 * rows);
+    take_list(memory, tries, kTries);
+    take_list(memory, try_begins, kTries * (rows + 1));
+    take_list(memory, try_orders, rows);
+    take_list(memory, tiles, rows);
+    take_list(memory, raw, room.spans);
+    take_list(memory, segments, std::int64_t{kTileLists} * room.spans);
+    take_list(memory, fragments, room.spans);
+    take_list(memory, pack_begin, rows);
+    take_list(memory, packs, room.queries);
+    take_list(memory, loads, room.queries);
+    take_list(memory, pack_sums, std::int64_t{2} * room.queries);
+    take_list(memory, item_pack, room.items);
+    take_list(memory, item_class, room.items);
+    take_list(memory, item_rank, room.items);
+    take_list(memory, item_splits, room.items + std::int64_t{1});
+    take_list(memory, item_place, room.items);
+    take_list(memory, costs, 2);
+    take_list(memory, status, 1);
+    take_list(memory, shape, kShapeFields);
+    return memory.bytes();
   }
 
   enum ShapeField : std::int32_t {

@@ -4,8 +4,14 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "plan/team/team_memory.hpp"
 
 namespace trunkline {
+
+template <class T>
+TRUNKLINE_HOST_DEVICE void take_list(TeamMemory& memory, T*& list, std::int64_t count) {
+  list = memory.take<T>(count);
+}
 
 /// The sum of the values of the lanes before this one. \param[out] total of all lanes
 template <class Lanes, class T>

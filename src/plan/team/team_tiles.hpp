@@ -209,8 +209,11 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task, std::int32_t& number) {
   const std::int32_t widths = task.machine.width_count;
   const std::int32_t blocks = most(widths, TrunkCore::kCaps);
-  team.each_block(blocks, [&task, widths, blocks](std::int32_t width, auto&& block) {
-    if (width + 1 == blocks) count_tails(block, task);
+  team.each_block(blocks + 1, [&task, widths, blocks](std::int32_t width, auto&& block) {
+    if (width == blocks) {
+      count_tails(block, task);
+      return;
+    }
     TileTry attempt(block, task);
     attempt.load_requests(width == 0);
     if (width < widths) attempt.attempt(width, 0, width);
