@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -16,8 +18,23 @@ namespace trunkline::testing {
 /// What needs no barrier.
 struct ThreadOperations {
   template <class T>
+  static T* forgotten(T* pointer) {
+    return pointer;
+  }
+  template <class T>
+  static T peek(const T& from) {
+    return std::atomic_ref<T>(const_cast<T&>(from)).load();
+  }
+  template <class T>
   static T fetch_add(T& to, T value) {
     return std::atomic_ref<T>(to).fetch_add(value);
+  }
+  template <class T>
+  static T fetch_least(T& to, T value) {
+    T was = std::atomic_ref<T>(to).load();
+    while (value < was && !std::atomic_ref<T>(to).compare_exchange_weak(was, value)) {
+    }
+    return was;
   }
   template <class T>
   static T fetch_greatest(T& to, T value) {
@@ -25,6 +42,11 @@ struct ThreadOperations {
     while (was < value && !std::atomic_ref<T>(to).compare_exchange_weak(was, value)) {
     }
     return was;
+  }
+  template <class T>
+  static T compare_exchange(T& to, T expected, T value) {
+    std::atomic_ref<T>(to).compare_exchange_strong(expected, value);
+    return expected;
   }
 };
 
@@ -46,10 +68,6 @@ class ThreadBlock : public ThreadOperations {
     wait();
   }
   template <class F>
-  void each_warp(std::int32_t count, F f) {
-    each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
-  }
-  template <class F>
   void once(F f) {
     if (thread_ == 0) f();
     wait();
@@ -62,9 +80,29 @@ class ThreadBlock : public ThreadOperations {
     wait();
     return total;
   }
+  template <class F, class Put>
+  std::int32_t select(std::int32_t count, F f, Put put) {
+    std::int32_t selected = 0;
+    for (std::int32_t begin = 0; begin < count; begin += threads_) {
+      const std::int32_t i = begin + thread_;
+      const bool chosen = i < count && f(i);
+      shared_->of_thread[static_cast<std::size_t>(thread_)] = chosen ? 1 : 0;
+      wait();
+      const auto mine = shared_->of_thread.begin() + thread_;
+      const auto before = static_cast<std::int32_t>(std::accumulate(shared_->of_thread.begin(), mine, std::int64_t{0}));
+      if (chosen) put(selected + before, i);
+      selected += before + static_cast<std::int32_t>(std::accumulate(mine, shared_->of_thread.end(), std::int64_t{0}));
+      wait();
+    }
+    return selected;
+  }
   template <class T, class F>
   T sum(std::int32_t count, T none, F f) {
     return reduce(count, none, f, [](T a, T b) { return static_cast<T>(a + b); });
+  }
+  template <class T, class F>
+  T least(std::int32_t count, T none, F f) {
+    return reduce(count, none, f, [](T a, T b) { return trunkline::least(a, b); });
   }
   template <class T, class F>
   T greatest(std::int32_t count, T none, F f) {

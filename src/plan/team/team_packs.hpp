@@ -22,12 +22,15 @@ class PackLister {
     const std::int32_t* const begins = memory.try_begins + number * (memory.rows + 1);
     const std::int32_t count = choice.tiles;
     const std::int32_t width = choice.width;
-    block_.each_warp(count + 1, [&task, begins, count, width](std::int32_t i, auto&& lanes) {
+    constexpr std::int32_t kLanes = 32;  // that share a tile's members
+    block_.each((count + 1) * kLanes, [&task, begins, count, width](std::int32_t index) {
       const PlanMemory& to = task.memory;
+      const std::int32_t i = index / kLanes;
+      const std::int32_t lane = index % kLanes;
       const std::int32_t before = i == 0 ? -1 : to.try_orders[begins[i - 1]];
       const std::int32_t begin = i == count ? task.forest.rows : to.try_orders[begins[i]];
-      for (std::int32_t k = before + 1 + lanes.index(); k <= begin; k += lanes.count()) to.tiles_from[k] = i;
-      if (i < count && lanes.index() == 0) {
+      for (std::int32_t k = before + 1 + lane; k <= begin; k += kLanes) to.tiles_from[k] = i;
+      if (i < count && lane == 0) {
         fill_tile(task, width, {begins[i], begins[i + 1]}, to.tiles[i]);
         to.pack_sums[i] = segments_of(to, to.tiles[i]) + (std::int64_t{packs_of(task, to.tiles[i])} << 32);
       }
