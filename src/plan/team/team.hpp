@@ -8,9 +8,13 @@
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
 //   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
+//   select(count, f, put)     put(k, i) for the k-th i, in rising order, of those where f(i), which is called once for
+//                             each i; how many they are is returned to all threads
 //   sum, least, greatest      (count, none, f) over f(i), returned to all threads; `none` where count is 0
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
 // A barrier makes all writes before it visible to all threads.
+//
+// scan_exclusive, select and the reductions are of one block (in lead and each_block); all else is of any team.
 //
 // Rules for such code:
 // - Code outside of these calls is run by all threads alike: it reads what barriers have made known, and writes nothing
@@ -117,6 +121,14 @@ class HostTeam {
       total += value;
     }
     return total;
+  }
+  template <class F, class Put>
+  std::int32_t select(std::int32_t count, F f, Put put) {
+    std::int32_t selected = 0;
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (f(i)) put(selected++, i);
+    }
+    return selected;
   }
   template <class T, class F>
   T sum(std::int32_t count, T none, F f) {

@@ -142,6 +142,24 @@ class BlockTeam : public TeamAtomics {
     }
     return before;
   }
+  template <class F, class Put>
+  __device__ __forceinline__ std::int32_t select(std::int32_t count, F f, Put put) {
+    std::int32_t before = 0;
+    for (std::int32_t begin = 0; begin < count; begin += threads()) {
+      const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
+      const bool chosen = i < count && f(i);
+      const unsigned of_warp = __ballot_sync(kWholeWarp, chosen);
+      if (lane() == 0) scratch_.of_warp[warp()] = __popc(of_warp);
+      __syncthreads();
+      const std::int32_t mine = lane() < threads() / 32 ? static_cast<std::int32_t>(scratch_.of_warp[lane()]) : 0;
+      const std::int32_t warps_before = __reduce_add_sync(kWholeWarp, lane() < warp() ? mine : 0);
+      const unsigned lanes_before = of_warp & ((1U << lane()) - 1U);
+      if (chosen) put(before + warps_before + __popc(lanes_before), i);
+      before += __reduce_add_sync(kWholeWarp, mine);
+      __syncthreads();
+    }
+    return before;
+  }
   template <class T, class F>
   __device__ __forceinline__ T sum(std::int32_t count, T none, F f) {
     return none + reduce<T>(count, T{0}, f, [](T a, T b) { return a + b; });
