@@ -32,7 +32,7 @@ class PlannedForest {
     kv_len_.assign(rows, -7);
     query_begin_.assign(rows + 1, -7);
     node_.assign(rows, -7);
-    const ForestPhaseMemory memory(reinterpret_cast<std::byte*>(memory_.data()), batch.rows);
+    auto* const memory = reinterpret_cast<std::byte*>(memory_.data());
     TeamForest arrays;
     arrays.nodes = nodes_.data();
     arrays.order = order_.data();
@@ -41,7 +41,7 @@ class PlannedForest {
     arrays.node = node_.data();
     HostTeam team(seed);
     const TeamForest found = find_forest<Hash>(team, batch, memory, arrays);
-    faults_ = memory.result->faults;
+    faults_ = ForestPhaseMemory(memory, batch.rows).result->faults;
     read(found);
     return forest_;
   }

@@ -20,14 +20,6 @@
 
 namespace trunkline {
 
-/// What the lead block makes known to all.
-struct ForestPhaseResult {
-  TeamFaults faults;
-  std::int32_t node_count = 0;
-  std::int64_t total_tokens = 0;
-  std::int64_t distinct_tokens = 0;
-};
-
 /// All that the phase keeps in memory, for a number of rows. It is fastest in the lead block's shared memory: some 110
 /// bytes a row.
 struct ForestPhaseMemory {
@@ -39,12 +31,15 @@ struct ForestPhaseMemory {
 
   /// \param base aligned to 16 bytes; null to learn `bytes` alone
   TRUNKLINE_HOST_DEVICE ForestPhaseMemory(std::byte* base, std::int32_t rows) {
+    constexpr std::int32_t kColumns = RowSharing::kColumns + most(SharingScratch::kColumns, LayoutScratch::kColumns);
+    const std::int32_t length = rows + 1;  // some sums have an end
     TeamMemory memory(base);
     result = memory.take<ForestPhaseResult>(1);
-    sharing.take(memory, rows);
+    const TeamColumns<std::int32_t> columns = {memory.take<std::int32_t>(kColumns * std::int64_t{length}), length};
+    sharing = {columns, rows};
     TeamMemory of_search = memory;
-    search.take(of_search, rows);
-    layout.take(memory, rows);
+    search = {of_search, columns, RowSharing::kColumns, rows};
+    layout = {memory, columns, RowSharing::kColumns};
     bytes = most(memory.bytes(), of_search.bytes());
   }
 };
@@ -52,31 +47,33 @@ struct ForestPhaseMemory {
 /// Fills the arrays of `forest`, which has room for the batch's rows.
 /// Whatever the table, lengths and query_start hold, only entries of the table are read, and the result is a forest.
 /// \tparam Hash of groups of rows, for tests
-/// \return `forest` with its counts, to all threads; memory.result has them too, and the faults
+/// \param memory as ForestPhaseMemory has it for the batch's rows
+/// \return `forest` with its counts, to all threads; ForestPhaseMemory::result has them too, and the faults
 template <class Hash = SharingHash, class Team>
-TRUNKLINE_HOST_DEVICE TeamForest find_forest(Team& team, const TeamBatch& batch, const ForestPhaseMemory& memory,
-                                             TeamForest forest) {
-  ForestPhaseResult& result = *memory.result;
+TRUNKLINE_HOST_DEVICE TeamForest find_forest(Team& team, const TeamBatch& batch, std::byte* memory, TeamForest forest) {
   team.lead([&](auto& block) {
+    ForestPhaseResult& result = *ForestPhaseMemory(Team::forgotten(memory), batch.rows).result;
     block.once([&] { result = {}; });
     copy_query_starts(block, batch, forest.query_begin, result.faults);
   });
   if (batch.table.wide) {
-    SharingSearch<std::int64_t, Hash>(batch, memory.sharing, memory.search)
-        .run(team, result.faults, result.total_tokens);
+    const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
+    SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search).run(team, *arrays.result);
   } else {
-    SharingSearch<std::int32_t, Hash>(batch, memory.sharing, memory.search)
-        .run(team, result.faults, result.total_tokens);
+    const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
+    SharingSearch<std::int32_t, Hash>(batch, arrays.sharing, arrays.search).run(team, *arrays.result);
   }
   team.lead([&](auto& block) {
-    const TeamForest laid_out = ForestLayout(memory.sharing, memory.layout, forest).run(block);
-    block.each(batch.rows, [&](std::int32_t row) { forest.kv_len[row] = memory.sharing.kv_len[row]; });
+    const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
+    const TeamForest laid_out = ForestLayout(arrays.sharing, arrays.layout, forest).run(block);
+    block.each(batch.rows, [&](std::int32_t row) { forest.kv_len[row] = arrays.sharing.kv_len(row); });
     block.once([&] {
-      result.node_count = laid_out.node_count;
-      result.distinct_tokens = laid_out.distinct_tokens;
-      name_faults(batch, result.faults);
+      arrays.result->node_count = laid_out.node_count;
+      arrays.result->distinct_tokens = laid_out.distinct_tokens;
+      name_faults(batch, arrays.result->faults);
     });
   });
+  const ForestPhaseResult& result = *ForestPhaseMemory(Team::forgotten(memory), batch.rows).result;
   forest.rows = batch.rows;
   forest.node_count = result.node_count;
   forest.total_tokens = result.total_tokens;

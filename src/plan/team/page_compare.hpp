@@ -19,27 +19,33 @@ struct TeamNullId {
 };
 
 /// The first page in [begin, end) that differs in two rows or is null; `end` if none. All lanes call it alike and get
-/// the result. Each step has 2 x 8 loads a lane in flight, so that a row of 512 pages takes two rounds of latency.
+/// the result. Each step has 2 x 8 loads a lane in flight (of int64, which take twice the registers, 2 x 4), so that a
+/// row of 512 pages takes two rounds of latency.
 template <class Lanes, class Id>
 TRUNKLINE_HOST_DEVICE std::int32_t first_parting(const Lanes& lanes, const Id* a, const Id* b, std::int32_t begin,
                                                  std::int32_t end, const TeamNullId<Id>& null) {
-  constexpr std::int32_t kLoads = 8;
-  const std::int32_t lane_count = lanes.count();
-  for (std::int64_t step = begin; step < end; step += kLoads * lane_count) {
-    std::int32_t first = end;
+  constexpr unsigned kLoads = 32 / sizeof(Id);
+  // Unsigned, since the last step may begin less than 2^31 and end beyond.
+  const auto lane_count = static_cast<std::uint32_t>(lanes.count());
+  const auto last = static_cast<std::uint32_t>(end);
+  std::uint32_t page = static_cast<std::uint32_t>(begin) + static_cast<std::uint32_t>(lanes.index());
+  for (std::int32_t steps = ceil_div(end - begin, static_cast<std::int32_t>(kLoads) * lanes.count()); steps > 0;
+       --steps) {
     Id of_a[kLoads];
     Id of_b[kLoads];
-    for (std::int32_t k = 0; k < kLoads; ++k) {
-      const std::int64_t page = step + k * lane_count + lanes.index();
-      of_a[k] = page < end ? a[page] : Id{0};
-      of_b[k] = page < end ? b[page] : Id{0};
+    for (unsigned k = 0; k < kLoads; ++k) {
+      const std::uint32_t at = page + k * lane_count;
+      of_a[k] = at < last ? a[at] : Id{0};
+      of_b[k] = at < last ? b[at] : Id{0};
     }
-    for (std::int32_t k = 0; k < kLoads; ++k) {
-      const std::int64_t page = step + k * lane_count + lanes.index();
-      if (page < first && (of_a[k] != of_b[k] || null.is(of_a[k]))) first = static_cast<std::int32_t>(page);
+    std::uint32_t first = last;
+    for (unsigned k = kLoads; k-- > 0;) {
+      const std::uint32_t at = page + k * lane_count;
+      if (at < last && (of_a[k] != of_b[k] || null.is(of_a[k]))) first = at;
     }
-    first = lanes.least(first);
-    if (first < end) return first;
+    const std::int32_t parting = lanes.least(static_cast<std::int32_t>(first));
+    if (parting < end) return parting;
+    page += kLoads * lane_count;
   }
   return end;
 }

@@ -19,32 +19,37 @@
 #include "plan/team/page_compare.hpp"
 #include "plan/team/query_starts.hpp"
 #include "plan/team/team_batch.hpp"
+#include "plan/team/team_forest.hpp"
 #include "plan/team/team_memory.hpp"
 
 namespace trunkline {
 
-/// What a row shares with earlier ones. A row owns the tokens that it is the first to have.
-struct RowSharing {
+/// What each row shares with earlier ones. A row owns the tokens that it is the first to have.
+class RowSharing {
+ public:
   static constexpr std::int32_t kInside = -1;
   static constexpr std::int32_t kOpen = -2;
+  static constexpr std::int32_t kColumns = 4;
 
-  std::int32_t* kv_len = nullptr;  ///< [rows]
-  std::int32_t* shared = nullptr;  ///< [rows] leading tokens that some earlier row has too
-  std::int32_t* owner = nullptr;   ///< [rows] of the last of these; -1 where shared is 0
-  /// [rows] of one with tokens of its own: how many owners are above it. kInside if it has none. While it is not
-  /// known, kOpen; then owner and shared are those of the group that the row is in.
-  std::int32_t* level = nullptr;
+  RowSharing() = default;
+  /// \param columns of which these are the first
+  TRUNKLINE_HOST_DEVICE RowSharing(TeamColumns<std::int32_t> columns, std::int32_t row_count)
+      : rows(row_count), columns_(columns) {}
+
+  TRUNKLINE_HOST_DEVICE std::int32_t& kv_len(std::int32_t row) const { return columns_(0, row); }
+  /// Leading tokens that some earlier row has too.
+  TRUNKLINE_HOST_DEVICE std::int32_t& shared(std::int32_t row) const { return columns_(1, row); }
+  /// The row that owns the last of these; -1 where there is none.
+  TRUNKLINE_HOST_DEVICE std::int32_t& owner(std::int32_t row) const { return columns_(2, row); }
+  /// Of a row with tokens of its own: how many owners are above it. kInside if it has none. While it is not known,
+  /// kOpen; then owner and shared are those of the group that the row is in.
+  TRUNKLINE_HOST_DEVICE std::int32_t& level(std::int32_t row) const { return columns_(3, row); }
+  TRUNKLINE_HOST_DEVICE bool owns_tokens(std::int32_t row) const { return level(row) >= 0; }
+
   std::int32_t rows = 0;
 
-  TRUNKLINE_HOST_DEVICE void take(TeamMemory& memory, std::int32_t row_count) {
-    kv_len = memory.take<std::int32_t>(row_count);
-    shared = memory.take<std::int32_t>(row_count);
-    owner = memory.take<std::int32_t>(row_count);
-    level = memory.take<std::int32_t>(row_count);
-    rows = row_count;
-  }
-
-  TRUNKLINE_HOST_DEVICE bool owns_tokens(std::int32_t row) const { return level[row] >= 0; }
+ private:
+  TeamColumns<std::int32_t> columns_;
 };
 
 /// A row to be compared with the head of its group.
@@ -60,29 +65,43 @@ struct SharingTask {
 };
 
 /// What finding it needs besides.
-struct SharingScratch {
-  std::int64_t* begin = nullptr;    ///< [rows] first entry
-  std::int64_t* next_id = nullptr;  ///< [rows] the page of token shared[row]
-  std::uint32_t* slots = nullptr;   ///< [slot_count] round and least row of a group
-  std::int32_t* place = nullptr;    ///< [rows] where its group is in slots
-  std::int32_t* list = nullptr;     ///< [rows] of this round
-  std::int32_t* next_list = nullptr;
-  SharingTask* tasks = nullptr;        ///< [rows]
-  std::int32_t* task_count = nullptr;  ///< [1]
-  std::uint32_t slot_count = 0;        ///< a power of two: at most half are taken, so that probes are short
+class SharingScratch {
+ public:
+  static constexpr std::int32_t kColumns = 3;
 
-  TRUNKLINE_HOST_DEVICE void take(TeamMemory& memory, std::int32_t rows) {
+  SharingScratch() = default;
+  TRUNKLINE_HOST_DEVICE SharingScratch(TeamMemory& memory, TeamColumns<std::int32_t> columns, std::int32_t first_column,
+                                       std::int32_t rows)
+      : columns_(columns), first_column_(first_column) {
+    // Half full at most, so that probes are short.
     slot_count = 64;
     while (slot_count < 2 * static_cast<std::uint32_t>(rows)) slot_count *= 2;
-    begin = memory.take<std::int64_t>(rows);
-    next_id = memory.take<std::int64_t>(rows);
+    wide_ = {memory.take<std::int64_t>(2 * std::int64_t{rows}), rows};
     slots = memory.take<std::uint32_t>(slot_count);
-    place = memory.take<std::int32_t>(rows);
-    list = memory.take<std::int32_t>(rows);
-    next_list = memory.take<std::int32_t>(rows);
     tasks = memory.take<SharingTask>(rows);
     task_count = memory.take<std::int32_t>(1);
   }
+
+  /// The row's first entry.
+  TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const { return wide_(0, row); }
+  /// The page of token shared(row).
+  TRUNKLINE_HOST_DEVICE std::int64_t& next_id(std::int32_t row) const { return wide_(1, row); }
+  /// Where the row's group is in slots.
+  TRUNKLINE_HOST_DEVICE std::int32_t& place(std::int32_t row) const { return columns_(first_column_, row); }
+  /// Rows of this round and, by turns, of the next.
+  TRUNKLINE_HOST_DEVICE std::int32_t& listed(std::int32_t turn, std::int32_t i) const {
+    return columns_(first_column_ + 1 + turn % 2, i);
+  }
+
+  std::uint32_t* slots = nullptr;      ///< [slot_count] round and least row of a group
+  SharingTask* tasks = nullptr;        ///< [rows]
+  std::int32_t* task_count = nullptr;  ///< [1]
+  std::uint32_t slot_count = 0;        ///< a power of two
+
+ private:
+  TeamColumns<std::int64_t> wide_;
+  TeamColumns<std::int32_t> columns_;
+  std::int32_t first_column_ = 0;
 };
 
 /// Multiplicative hashing (Knuth, 6.4), as IdMap's.
@@ -105,16 +124,16 @@ class SharingSearch {
         to_(result),
         s_(scratch) {}
 
-  /// \return sum of kv_len, to the lead block's threads alone
+  /// Fills the result and, of `to`, faults of lengths and total_tokens.
   template <class Team>
-  TRUNKLINE_HOST_DEVICE void run(Team& team, TeamFaults& faults, std::int64_t& total_tokens) {
+  TRUNKLINE_HOST_DEVICE void run(Team& team, ForestPhaseResult& to) {
     team.lead([&](auto& block) {
-      const std::int64_t tokens = read_rows(block, faults);
+      const std::int64_t tokens = read_rows(block, to.faults);
       const std::int32_t count = block.select(
-          to_.rows, [&](std::int32_t row) { return to_.level[row] == RowSharing::kOpen; },
-          [&](std::int32_t k, std::int32_t row) { s_.list[k] = row; });
+          to_.rows, [&](std::int32_t row) { return to_.level(row) == RowSharing::kOpen; },
+          [&](std::int32_t k, std::int32_t row) { s_.listed(0, k) = row; });
       form_groups(block, 0, count);
-      block.once([&] { total_tokens = tokens; });
+      block.once([&] { to.total_tokens = tokens; });
     });
     for (std::int32_t round = 1; *s_.task_count > 0; ++round) {
       const std::int32_t tasks = *s_.task_count;
@@ -131,11 +150,11 @@ class SharingSearch {
     const auto read = [&](std::int32_t row) {
       const TeamRow live = team_row(batch_, row);
       if (!live.fits) count_fault<Block>(faults.lengths, faults.first_length, row);
-      s_.begin[row] = live.begin;
-      to_.kv_len[row] = live.kv_len;
-      to_.shared[row] = 0;
-      to_.owner[row] = -1;
-      to_.level[row] = RowSharing::kInside;
+      s_.begin(row) = live.begin;
+      to_.kv_len(row) = live.kv_len;
+      to_.shared(row) = 0;
+      to_.owner(row) = -1;
+      to_.level(row) = RowSharing::kInside;
       if (live.kv_len > 0) open(row, 0, ids_[live.begin]);
       return std::int64_t{live.kv_len};
     };
@@ -144,8 +163,8 @@ class SharingSearch {
 
   /// A row looks for others with the page that it goes on with; with a null page there are none.
   TRUNKLINE_HOST_DEVICE void open(std::int32_t row, std::int32_t level, Id id) {
-    s_.next_id[row] = id;
-    to_.level[row] = null_.is(id) ? level : RowSharing::kOpen;
+    s_.next_id(row) = id;
+    to_.level(row) = null_.is(id) ? level : RowSharing::kOpen;
   }
 
   /// Puts the listed rows that are open into groups, and makes tasks of those that are no head.
@@ -154,35 +173,32 @@ class SharingSearch {
     // One row in 32 first: most others then find their group headed by an earlier row, and need no atomic. 1,024 of
     // them at one address would take 2 us.
     constexpr std::int32_t kStride = 32;
-    block.each(ceil_div(count, kStride), [&](std::int32_t i) { enter(block, round, s_.list[i * kStride]); });
+    block.each(ceil_div(count, kStride), [&](std::int32_t i) { enter(block, round, s_.listed(round, i * kStride)); });
     block.each(count, [&](std::int32_t i) {
-      if (i % kStride != 0) enter(block, round, s_.list[i]);
+      if (i % kStride != 0) enter(block, round, s_.listed(round, i));
     });
     const auto is_member = [&](std::int32_t i) {
-      const std::int32_t row = s_.list[i];
-      if (to_.level[row] != RowSharing::kOpen) return false;
-      if (row_in(s_.slots[s_.place[row]]) != row) return true;
-      to_.level[row] = round;
+      const std::int32_t row = s_.listed(round, i);
+      if (to_.level(row) != RowSharing::kOpen) return false;
+      if (row_in(s_.slots[s_.place(row)]) != row) return true;
+      to_.level(row) = round;
       return false;
     };
     const std::int32_t tasks = block.select(count, is_member, [&](std::int32_t k, std::int32_t i) {
-      const std::int32_t row = s_.list[i];
-      const std::int32_t head = row_in(s_.slots[s_.place[row]]);
-      s_.next_list[k] = row;
+      const std::int32_t row = s_.listed(round, i);
+      const std::int32_t head = row_in(s_.slots[s_.place(row)]);
+      s_.listed(round + 1, k) = row;
       // They have the page of the token at which they are a group.
-      s_.tasks[k] = {s_.begin[row],
-                     s_.begin[head],
+      s_.tasks[k] = {s_.begin(row),
+                     s_.begin(head),
                      row,
                      head,
-                     to_.kv_len[row],
-                     to_.kv_len[head],
-                     to_.shared[row] / batch_.table.page_size + 1,
+                     to_.kv_len(row),
+                     to_.kv_len(head),
+                     to_.shared(row) / batch_.table.page_size + 1,
                      round};
     });
     block.once([&] { *s_.task_count = tasks; });
-    std::int32_t* const list = s_.list;
-    s_.list = s_.next_list;
-    s_.next_list = list;
   }
 
   // Rounds count down, so that what an earlier round left in a slot is as good as empty, and a head is the least value.
@@ -194,15 +210,15 @@ class SharingSearch {
     return static_cast<std::int32_t>(slot & 0xFFFFu);
   }
   TRUNKLINE_HOST_DEVICE bool are_group(std::int32_t a, std::int32_t b) const {
-    return to_.owner[a] == to_.owner[b] && to_.shared[a] == to_.shared[b] && s_.next_id[a] == s_.next_id[b];
+    return to_.owner(a) == to_.owner(b) && to_.shared(a) == to_.shared(b) && s_.next_id(a) == s_.next_id(b);
   }
 
   template <class Block>
   TRUNKLINE_HOST_DEVICE void enter(Block& block, std::int32_t round, std::int32_t row) {
-    if (to_.level[row] != RowSharing::kOpen) return;
+    if (to_.level(row) != RowSharing::kOpen) return;
     const std::uint32_t mine = slot_of(round, row);
     const std::uint32_t mask = s_.slot_count - 1;
-    std::uint32_t place = Hash()(to_.owner[row], to_.shared[row], s_.next_id[row]) & mask;
+    std::uint32_t place = Hash()(to_.owner(row), to_.shared(row), s_.next_id(row)) & mask;
     for (;; place = (place + 1) & mask) {
       std::uint32_t& slot = s_.slots[place];
       std::uint32_t found = slot;
@@ -215,7 +231,7 @@ class SharingSearch {
       if (mine < found) block.fetch_least(slot, mine);
       break;
     }
-    s_.place[row] = static_cast<std::int32_t>(place);
+    s_.place(row) = static_cast<std::int32_t>(place);
   }
 
   /// How far a row goes along with its head, and what comes then.
@@ -229,10 +245,10 @@ class SharingSearch {
     const std::int32_t common = first_parting(lanes, ids, ids_ + task.head_begin, task.page, pages, null_);
     if (lanes.index() != 0) return;
     const std::int32_t shared = common == pages ? tokens : common * page_size;
-    to_.shared[task.row] = shared;
-    to_.owner[task.row] = task.head;
+    to_.shared(task.row) = shared;
+    to_.owner(task.row) = task.head;
     if (shared == task.kv_len) {
-      to_.level[task.row] = RowSharing::kInside;
+      to_.level(task.row) = RowSharing::kInside;
     } else {
       open(task.row, task.level + 1, ids[shared / page_size]);
     }

@@ -11,6 +11,8 @@
 //   select(count, f, put)     put(k, i) for the k-th i, in rising order, of those where f(i), which is called once for
 //                             each i; how many they are is returned to all threads
 //   sum, least, greatest      (count, none, f) over f(i), returned to all threads; `none` where count is 0
+//   forgotten(pointer)        the same pointer, of which the compiler no longer knows: what follows from it is computed
+//                             there, and takes no registers before
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
 // A barrier makes all writes before it visible to all threads.
 //
@@ -144,6 +146,11 @@ class HostTeam {
   T greatest(std::int32_t count, T none, F f) {
     each(count, [&](std::int32_t i) { none = most<T>(none, f(i)); });
     return none;
+  }
+
+  template <class T>
+  static T* forgotten(T* pointer) {
+    return pointer;
   }
 
   template <class T>

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "plan/team/team_batch.hpp"
 #include "trunkline/forest.hpp"
 
 namespace trunkline {
@@ -16,6 +17,14 @@ struct TeamForest {
   std::int32_t* query_begin = nullptr;  ///< [rows + 1] prefix sums of query tokens
   std::int32_t* node = nullptr;         ///< [rows] the node that each ends in; -1 for an empty one
   std::int32_t rows = 0;
+  std::int32_t node_count = 0;
+  std::int64_t total_tokens = 0;
+  std::int64_t distinct_tokens = 0;
+};
+
+/// What else the forest phase finds.
+struct ForestPhaseResult {
+  TeamFaults faults;
   std::int32_t node_count = 0;
   std::int64_t total_tokens = 0;
   std::int64_t distinct_tokens = 0;

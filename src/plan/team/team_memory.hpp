@@ -32,4 +32,14 @@ class TeamMemory {
   std::size_t bytes_ = 0;
 };
 
+/// Columns of equal length side by side. All take two registers together, where pointers would take two each, and a
+/// thread of a full block has 64.
+template <class T>
+struct TeamColumns {
+  T* base = nullptr;
+  std::int32_t length = 0;
+
+  TRUNKLINE_HOST_DEVICE T& operator()(std::int32_t column, std::int32_t i) const { return base[column * length + i]; }
+};
+
 }  // namespace trunkline

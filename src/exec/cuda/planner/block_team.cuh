@@ -31,7 +31,14 @@ class WarpLanes {
   __device__ __forceinline__ bool any(bool value) const { return __any_sync(kWholeWarp, value) != 0; }
 };
 
-struct TeamAtomics {
+/// What needs no barrier.
+struct TeamOperations {
+  template <class T>
+  static __device__ __forceinline__ T* forgotten(T* pointer) {
+    asm volatile("" : "+l"(pointer));
+    return pointer;
+  }
+
   // The widths that CUDA has atomics of.
   template <class T>
   static __device__ __forceinline__ auto* word(T& to) {
@@ -81,7 +88,7 @@ struct TeamAtomics {
 };
 
 /// Of 32 .. 1,024 threads, whole warps.
-class BlockTeam : public TeamAtomics {
+class BlockTeam : public TeamOperations {
  public:
   /// In shared memory; for reductions and scans.
   struct Scratch {
