@@ -1,6 +1,7 @@
 // Comparing the page ids of two rows by a warp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/host_device.hpp"
@@ -24,28 +25,30 @@ struct TeamNullId {
 template <class Lanes, class Id>
 TRUNKLINE_HOST_DEVICE std::int32_t first_parting(const Lanes& lanes, const Id* a, const Id* b, std::int32_t begin,
                                                  std::int32_t end, const TeamNullId<Id>& null) {
-  constexpr unsigned kLoads = 32 / sizeof(Id);
-  // Unsigned, since the last step may begin less than 2^31 and end beyond.
-  const auto lane_count = static_cast<std::uint32_t>(lanes.count());
-  const auto last = static_cast<std::uint32_t>(end);
-  std::uint32_t page = static_cast<std::uint32_t>(begin) + static_cast<std::uint32_t>(lanes.index());
-  for (std::int32_t steps = ceil_div(end - begin, static_cast<std::int32_t>(kLoads) * lanes.count()); steps > 0;
-       --steps) {
+  constexpr std::size_t kLoads = 32 / sizeof(Id);
+  const auto lane_count = static_cast<std::size_t>(lanes.count());
+  const auto per_step = static_cast<std::int32_t>(kLoads * lane_count);
+  const Id* lane_a = a + begin + lanes.index();
+  const Id* lane_b = b + begin + lanes.index();
+  std::int32_t left = end - begin - lanes.index();  // from the lane's first
+  for (std::int32_t all_left = end - begin; all_left > 0; all_left -= per_step) {
     Id of_a[kLoads];
     Id of_b[kLoads];
-    for (unsigned k = 0; k < kLoads; ++k) {
-      const std::uint32_t at = page + k * lane_count;
-      of_a[k] = at < last ? a[at] : Id{0};
-      of_b[k] = at < last ? b[at] : Id{0};
+    for (std::size_t k = 0; k < kLoads; ++k) {
+      const bool there = static_cast<std::int32_t>(k * lane_count) < left;
+      of_a[k] = there ? lane_a[k * lane_count] : Id{0};
+      of_b[k] = there ? lane_b[k * lane_count] : Id{0};
     }
-    std::uint32_t first = last;
-    for (unsigned k = kLoads; k-- > 0;) {
-      const std::uint32_t at = page + k * lane_count;
-      if (at < last && (of_a[k] != of_b[k] || null.is(of_a[k]))) first = at;
+    std::int32_t first_left = 0;
+    for (std::size_t k = kLoads; k-- > 0;) {
+      const std::int32_t at = left - static_cast<std::int32_t>(k * lane_count);
+      if (at > 0 && (of_a[k] != of_b[k] || null.is(of_a[k]))) first_left = at;
     }
-    const std::int32_t parting = lanes.least(static_cast<std::int32_t>(first));
+    const std::int32_t parting = lanes.least(end - first_left);
     if (parting < end) return parting;
-    page += kLoads * lane_count;
+    lane_a += per_step;
+    lane_b += per_step;
+    left -= per_step;
   }
   return end;
 }
