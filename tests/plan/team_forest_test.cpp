@@ -2,13 +2,15 @@
 // in shuffled orders: a result that depended on the order would differ.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string>
 #include <vector>
 
-#include "plan/team/forest_phase.hpp"
-#include "plan/team/team.hpp"
+#include "plan/planned_forest.hpp"
 #include "support/brute_forest.hpp"
 #include "support/random_batch.hpp"
 #include "support/team_batches.hpp"
@@ -18,62 +20,7 @@
 namespace trunkline {
 namespace {
 
-/// A team's forest with the memory that it is in.
-class PlannedForest {
- public:
-  template <class Hash = SharingHash>
-  const Forest& find(const TeamBatch& batch, std::uint64_t seed) {
-    const auto rows = static_cast<std::size_t>(batch.rows);
-    // What was there before is no excuse.
-    memory_.assign(ForestPhaseMemory(nullptr, batch.rows).bytes / sizeof(Word),
-                   {{0xABABABABABABABAB, 0xABABABABABABABAB}});
-    nodes_.assign(2 * rows, {});
-    order_.assign(rows, -7);
-    kv_len_.assign(rows, -7);
-    query_begin_.assign(rows + 1, -7);
-    node_.assign(rows, -7);
-    auto* const memory = reinterpret_cast<std::byte*>(memory_.data());
-    TeamForest arrays;
-    arrays.nodes = nodes_.data();
-    arrays.order = order_.data();
-    arrays.kv_len = kv_len_.data();
-    arrays.query_begin = query_begin_.data();
-    arrays.node = node_.data();
-    HostTeam team(seed);
-    const TeamForest found = find_forest<Hash>(team, batch, memory, arrays);
-    faults_ = ForestPhaseMemory(memory, batch.rows).result->faults;
-    read(found);
-    return forest_;
-  }
-  const TeamFaults& faults() const { return faults_; }
-
- private:
-  struct alignas(16) Word {
-    std::uint64_t halves[2];
-  };
-
-  void read(const TeamForest& found) {
-    forest_ = {};
-    forest_.nodes.assign(found.nodes, found.nodes + found.node_count);
-    forest_.order.assign(found.order, found.order + found.rows);
-    forest_.total_tokens = found.total_tokens;
-    forest_.distinct_tokens = found.distinct_tokens;
-    for (std::int32_t row = 0; row < found.rows; ++row) {
-      ForestRequest request;
-      request.kv_len = found.kv_len[row];
-      request.query_begin = found.query_begin[row];
-      request.queries = found.query_begin[row + 1] - found.query_begin[row];
-      request.node = found.node[row];
-      forest_.requests.push_back(request);
-    }
-  }
-
-  std::vector<Word> memory_;
-  std::vector<ForestNode> nodes_;
-  std::vector<std::int32_t> order_, kv_len_, query_begin_, node_;
-  TeamFaults faults_;
-  Forest forest_;
-};
+using testing::PlannedForest;
 
 TEST(TeamForest, EqualsTheHostsForest) {
   ForestBuilder builder;
@@ -104,6 +51,104 @@ TEST(TeamForest, CollidingHashesCostProbesAlone) {
     ASSERT_EQ(testing::to_text(planned.find<CollidingHash>(view, static_cast<std::uint64_t>(seed))),
               testing::team_text(build_forest(batch.view())));
   }
+}
+
+/// Rows of 8 tokens in 2 pages of 4, of which pairs share the first, in a dense table of width 3.
+struct SmallTable {
+  std::vector<std::int32_t> ids = {1, 2, 90, 1, 3, 91, 4, 5, 92, 4, 6, 93};
+  std::vector<std::int32_t> kv_lens = {8, 8, 8, 8};
+  std::vector<std::int32_t> query_start;
+
+  Batch view() const {
+    Batch batch;
+    batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 4, 3, 4);
+    batch.kv_lens = kv_lens;
+    batch.num_pages = 100;
+    return batch;
+  }
+  TeamBatch team_view() const {
+    TeamBatch batch = testing::team_batch_of(view());
+    if (!query_start.empty()) batch.query_start = query_start.data();
+    batch.max_queries = 10;
+    return batch;
+  }
+};
+
+TEST(TeamForest, LengthsThatDoNotFitCountAsEmpty) {
+  PlannedForest planned;
+  SmallTable table;
+  table.kv_lens = {8, 13, -7, std::numeric_limits<std::int32_t>::max()};
+  const std::string found = testing::to_text(planned.find(table.team_view(), 3));
+  EXPECT_EQ(planned.faults().lengths, 3);
+  EXPECT_EQ(planned.faults().first_length, 1);
+  EXPECT_EQ(planned.faults().length, 13);
+  table.kv_lens = {8, 0, 0, 0};
+  EXPECT_EQ(found, testing::team_text(build_forest(table.view())));
+}
+
+TEST(TeamForest, RowsOutsideOfTheTableCountAsEmpty) {
+  SmallTable table;
+  const std::vector<std::int32_t> row_map = {0, 4, -1, std::numeric_limits<std::int32_t>::max()};
+  const std::vector<std::int32_t> indptr = {0, 3, 2, 13, -5};
+  PlannedForest planned;
+  for (const bool csr : {false, true}) {
+    TeamBatch batch = table.team_view();
+    (csr ? batch.table.indptr : batch.table.row_map) = csr ? indptr.data() : row_map.data();
+    const Forest& forest = planned.find(batch, 9);
+    ASSERT_EQ(forest.nodes.size(), 1U);
+    EXPECT_EQ(forest.nodes[0].end, 8);
+    EXPECT_EQ(planned.faults().lengths, 3);
+    EXPECT_EQ(planned.faults().first_length, 1);
+  }
+}
+
+TEST(TeamForest, WrongQueryStartsLeaveNoQueries) {
+  struct Case {
+    std::vector<std::int32_t> query_start;
+    std::int32_t faults, first, value;
+  };
+  const Case cases[] = {{{0, 1, 2, 3, 4}, 0, -1, 0},  {{0, 2, 1, 3, 4}, 1, 1, 1},    {{1, 2, 3, 4, 5}, 1, 0, 2},
+                        {{0, 1, 2, 3, 11}, 1, 3, 11}, {{0, 9, 10, 10, 10}, 1, 0, 9}, {{0, -1, 2, 3, 4}, 2, 0, -1}};
+  PlannedForest planned;
+  for (const Case& test : cases) {
+    SmallTable table;
+    table.query_start = test.query_start;
+    const Forest& forest = planned.find(table.team_view(), 4);
+    EXPECT_EQ(planned.faults().queries, test.faults);
+    EXPECT_EQ(planned.faults().first_queries, test.first);
+    EXPECT_EQ(planned.faults().query_start, test.value);
+    for (const ForestRequest& request : forest.requests) EXPECT_EQ(request.queries, test.faults == 0 ? 1 : 0);
+    EXPECT_EQ(forest.nodes.size(), 6U);
+  }
+}
+
+TEST(TeamForest, NoRows) {
+  PlannedForest planned;
+  const Forest& forest = planned.find(TeamBatch(), 1);
+  EXPECT_TRUE(forest.nodes.empty());
+  EXPECT_EQ(forest.distinct_tokens + forest.total_tokens, 0);
+}
+
+TEST(TeamForest, TheGeneratorMakesEveryKindOfBatch) {
+  int deep = 0, chains = 0, copies = 0, unshared = 0, padded = 0, nulls = 0, mid_page = 0, inner_ends = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    const auto batch = testing::make_team_batch(seed, 24);
+    const Forest forest = build_forest(batch.view());
+    std::int32_t depth = 0;
+    for (std::int32_t node = 0; node < static_cast<std::int32_t>(forest.nodes.size()); ++node) {
+      const ForestNode& n = forest.nodes[static_cast<std::size_t>(node)];
+      depth = std::max(depth, n.depth);
+      mid_page += n.begin % batch.options.page_size != 0;
+      copies += forest.ending_at(node).size() > 1;
+      inner_ends += forest.ending_at(node).size() > 0 && n.last > node + 1;
+    }
+    deep += depth >= 3;
+    chains += depth >= 12;
+    unshared += depth == 0 && forest.nodes.size() > 4;
+    padded += !batch.kv_lens.empty() && batch.kv_lens.back() == 0;
+    nulls += batch.null_page >= 0;
+  }
+  for (const int count : {deep, chains, copies, unshared, padded, nulls, mid_page, inner_ends}) EXPECT_GT(count, 20);
 }
 
 }  // namespace
