@@ -44,6 +44,8 @@ struct SteadyRows {
   std::int32_t* count = nullptr;  ///< [1] rows that were planned; -1, or any other number of rows: plan anew
 };
 
+inline constexpr std::int32_t kLongestRow = std::numeric_limits<std::int32_t>::max();
+
 template <class Id>
 class SteadyCheck {
  public:
@@ -106,7 +108,6 @@ TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const S
 template <class Block>
 TRUNKLINE_HOST_DEVICE void remember_rows(Block& block, const TeamBatch& batch, const ForestPhaseMemory& memory,
                                          const TeamForest& forest, std::int32_t growth, const SteadyRows& planned) {
-  constexpr std::int32_t kLongest = std::numeric_limits<std::int32_t>::max();
   const RowSharing& sharing = memory.sharing;
   block.each(batch.rows, [&](std::int32_t row) {
     const std::int32_t kv_len = sharing.kv_len(row);
@@ -115,7 +116,7 @@ TRUNKLINE_HOST_DEVICE void remember_rows(Block& block, const TeamBatch& batch, c
     const bool grows = node >= 0 && forest.nodes[node].requests.end - forest.nodes[node].requests.begin == 1;
     SteadyRow kept;
     kept.least_len = kv_len;
-    kept.most_len = grows ? kv_len + least(growth, kLongest - kv_len) : kv_len;
+    kept.most_len = grows ? kv_len + least(growth, kLongestRow - kv_len) : kv_len;
     kept.shared = shared;
     kept.owner = sharing.owner(row);
     kept.queries = forest.query_begin[row + 1] - forest.query_begin[row];

@@ -8,9 +8,13 @@ namespace {
 __global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_constant__ ForestArgs args) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ BlockTeam::Scratch scratch;
+  __shared__ std::int32_t changed;
   BlockTeam team(scratch);
-  run_forest(team, args, args.scratch != nullptr ? args.scratch : shared);
+  run_forest(team, args, args.scratch != nullptr ? args.scratch : shared, &changed);
 }
+
+// Of a team itself, with what alignment may add.
+constexpr std::size_t kTeamBytes = sizeof(BlockTeam::Scratch) + 16;
 
 /// What a block of the current device may have besides the team's own; 0 where that cannot be asked.
 std::size_t shared_memory_limit() {
@@ -19,7 +23,7 @@ std::size_t shared_memory_limit() {
   if (cudaGetDevice(&device) != cudaSuccess) return 0;
   if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) return 0;
   const auto limit = static_cast<std::size_t>(bytes);
-  return limit > sizeof(BlockTeam::Scratch) ? limit - sizeof(BlockTeam::Scratch) : 0;
+  return limit > kTeamBytes ? limit - kTeamBytes : 0;
 }
 
 }  // namespace

@@ -7,17 +7,26 @@
 #include <cstdint>
 
 #include "plan/team/forest_phase.hpp"
+#include "plan/team/steady_rows.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"
 
 namespace trunkline::cuda {
 
+/// What a launch leaves besides the forest's arrays.
+struct ForestReport {
+  ForestPhaseResult found;
+  std::int32_t kept;  ///< 1: the step was steady, and the arrays and `found` are those of the step that was planned
+};
+
 /// All in device memory.
 struct ForestArgs {
   TeamBatch batch;
-  TeamForest forest;          ///< arrays with room for the batch's rows, to be filled; counts are in `result`
-  ForestPhaseResult* result;  ///< [1]
-  std::byte* scratch;         ///< [forest_scratch_bytes(rows)] aligned to 16 bytes; null where that is 0
+  TeamForest forest;     ///< arrays with room for the batch's rows, to be filled; counts are in the report
+  SteadyRows steady;     ///< where to keep what a steady step is compared with; null: every step is planned
+  std::int32_t growth;   ///< tokens by which a row may grow in steady steps
+  ForestReport* report;  ///< [1]
+  std::byte* scratch;    ///< [forest_scratch_bytes(rows)] aligned to 16 bytes; null where that is 0
 };
 
 /// Threads of a planning block: the most that one may have, as all there is to do is to wait for reads.
