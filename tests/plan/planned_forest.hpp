@@ -8,6 +8,7 @@
 #include "plan/team/forest_phase.hpp"
 #include "plan/team/steady_rows.hpp"
 #include "plan/team/team.hpp"
+#include "plan/thread_team.hpp"
 #include "trunkline/forest.hpp"
 
 namespace trunkline::testing {
@@ -17,25 +18,18 @@ class PlannedForest {
   /// \param order of work, as HostTeam has it
   template <class Hash = SharingHash>
   const Forest& find(const TeamBatch& batch, std::uint64_t order) {
-    const auto rows = static_cast<std::size_t>(batch.rows);
-    const std::size_t words = ForestPhaseMemory(nullptr, batch.rows).bytes / sizeof(Word);
-    memory_.assign(words, {{kGarbage, kGarbage}});
-    nodes_.assign(2 * rows, {});
-    order_.assign(rows, -7);
-    kv_len_.assign(rows, -7);
-    query_begin_.assign(rows + 1, -7);
-    node_.assign(rows, -7);
-    TeamForest arrays;
-    arrays.nodes = nodes_.data();
-    arrays.order = order_.data();
-    arrays.kv_len = kv_len_.data();
-    arrays.query_begin = query_begin_.data();
-    arrays.node = node_.data();
     HostTeam team(order);
-    found_ = find_forest<Hash>(team, batch, memory(), arrays);
-    faults_ = ForestPhaseMemory(memory(), batch.rows).result->faults;
-    read();
-    return forest_;
+    found_ = find_forest<Hash>(team, batch, memory(), room_for(batch));
+    return read(batch);
+  }
+  /// By real threads: 3 blocks of 3.
+  const Forest& find_by_threads(const TeamBatch& batch) {
+    const TeamForest arrays = room_for(batch);
+    run_cluster(3, 3, [&](auto& team) {
+      const TeamForest found = find_forest(team, batch, memory(), arrays);
+      team.once([&] { found_ = found; });
+    });
+    return read(batch);
   }
   const TeamFaults& faults() const { return faults_; }
 
@@ -50,6 +44,15 @@ class PlannedForest {
     std::int32_t changed = 0;
     return trunkline::is_steady(team, batch, steady(), &changed);
   }
+  bool is_steady_by_threads(const TeamBatch& batch) {
+    std::int32_t changed = 0;
+    bool is = false;
+    run_cluster(3, 3, [&](auto& team) {
+      const bool found = trunkline::is_steady(team, batch, steady(), &changed);
+      team.once([&] { is = found; });
+    });
+    return is;
+  }
 
  private:
   // What memory holds before, so that nothing counts on zeros.
@@ -61,7 +64,26 @@ class PlannedForest {
   std::byte* memory() { return reinterpret_cast<std::byte*>(memory_.data()); }
   SteadyRows steady() { return {steady_rows_.data(), &steady_count_}; }
 
-  void read() {
+  TeamForest room_for(const TeamBatch& batch) {
+    const auto rows = static_cast<std::size_t>(batch.rows);
+    const std::size_t words = ForestPhaseMemory(nullptr, batch.rows).bytes / sizeof(Word);
+    memory_.assign(words, {{kGarbage, kGarbage}});
+    nodes_.assign(2 * rows, {});
+    order_.assign(rows, -7);
+    kv_len_.assign(rows, -7);
+    query_begin_.assign(rows + 1, -7);
+    node_.assign(rows, -7);
+    TeamForest arrays;
+    arrays.nodes = nodes_.data();
+    arrays.order = order_.data();
+    arrays.kv_len = kv_len_.data();
+    arrays.query_begin = query_begin_.data();
+    arrays.node = node_.data();
+    return arrays;
+  }
+
+  const Forest& read(const TeamBatch& batch) {
+    faults_ = ForestPhaseMemory(memory(), batch.rows).result->faults;
     forest_ = {};
     forest_.nodes.assign(found_.nodes, found_.nodes + found_.node_count);
     forest_.order.assign(found_.order, found_.order + found_.rows);
@@ -75,6 +97,7 @@ class PlannedForest {
       request.node = found_.node[row];
       forest_.requests.push_back(request);
     }
+    return forest_;
   }
 
   std::vector<Word> memory_;

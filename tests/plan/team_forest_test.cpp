@@ -37,6 +37,16 @@ TEST(TeamForest, EqualsTheHostsForest) {
   }
 }
 
+TEST(TeamForest, RealThreadsFindIt) {
+  PlannedForest planned;
+  for (int seed = 1; seed <= testing::scaled(150); ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const auto batch = testing::make_team_batch(static_cast<std::uint64_t>(seed), 30);
+    ASSERT_EQ(testing::to_text(planned.find_by_threads(testing::team_batch_of(batch.view()))),
+              testing::team_text(build_forest(batch.view())));
+  }
+}
+
 // All groups in one place of the table: found by their keys alone.
 struct CollidingHash {
   TRUNKLINE_HOST_DEVICE std::uint32_t operator()(std::int32_t, std::int32_t, std::int64_t) const { return 63; }

@@ -133,6 +133,9 @@ TEST(TeamSteady, KeepsAPlanExactlyWhenTheForestKeepsItsForm) {
     const bool same_form = form_of(build_forest(unqueried)) == form_of(build_forest(unqueried_before));
     const bool expected = same_form && within_bounds(forest, before, after) && goes_on_alike(forest, before, after);
     ASSERT_EQ(planned.is_steady(live, static_cast<std::uint64_t>(seed) * 31), expected);
+    if (seed % 100 == 0) {
+      ASSERT_EQ(planned.is_steady_by_threads(live), expected);
+    }
     (expected ? kept : dropped) += 1;
     grown += expected && before.kv_lens != after.kv_lens;
   }

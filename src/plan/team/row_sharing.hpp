@@ -221,7 +221,7 @@ class SharingSearch {
     std::uint32_t place = Hash()(to_.owner(row), to_.shared(row), s_.next_id(row)) & mask;
     for (;; place = (place + 1) & mask) {
       std::uint32_t& slot = s_.slots[place];
-      std::uint32_t found = slot;
+      std::uint32_t found = Block::peek(slot);
       if (found >> 16 != mine >> 16) {
         const std::uint32_t was = block.compare_exchange(slot, found, mine);
         if (was == found) break;

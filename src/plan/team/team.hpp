@@ -13,6 +13,7 @@
 //   sum, least, greatest      (count, none, f) over f(i), returned to all threads; `none` where count is 0
 //   forgotten(pointer)        the same pointer, of which the compiler no longer knows: what follows from it is computed
 //                             there, and takes no registers before
+//   peek(x)                   what is there now, where others may be writing it in the same call
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
 // A barrier makes all writes before it visible to all threads.
 //
@@ -153,6 +154,10 @@ class HostTeam {
     return pointer;
   }
 
+  template <class T>
+  static T peek(const T& from) {
+    return from;
+  }
   template <class T>
   static T fetch_add(T& to, T value) {
     const T was = to;

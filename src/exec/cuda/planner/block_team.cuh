@@ -58,6 +58,10 @@ struct TeamOperations {
     }
   }
   template <class T>
+  static __device__ __forceinline__ T peek(const T& from) {
+    return *const_cast<const volatile T*>(&from);
+  }
+  template <class T>
   static __device__ __forceinline__ T fetch_add(T& to, T value) {
     if constexpr (sizeof(T) == 8) {
       return static_cast<T>(
