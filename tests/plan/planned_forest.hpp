@@ -8,7 +8,7 @@
 #include "plan/team/forest_phase.hpp"
 #include "plan/team/steady_rows.hpp"
 #include "plan/team/team.hpp"
-#include "plan/thread_team.hpp"
+#include "support/thread_team.hpp"
 #include "trunkline/forest.hpp"
 
 namespace trunkline::testing {
@@ -25,7 +25,7 @@ class PlannedForest {
   /// By real threads: 3 blocks of 3.
   const Forest& find_by_threads(const TeamBatch& batch) {
     const TeamForest arrays = room_for(batch);
-    run_cluster(3, 3, [&](auto& team) {
+    run_threads(3, 3, [&](auto& team, std::int32_t) {
       const TeamForest found = find_forest(team, batch, memory(), arrays);
       team.once([&] { found_ = found; });
     });
@@ -47,7 +47,7 @@ class PlannedForest {
   bool is_steady_by_threads(const TeamBatch& batch) {
     std::int32_t changed = 0;
     bool is = false;
-    run_cluster(3, 3, [&](auto& team) {
+    run_threads(3, 3, [&](auto& team, std::int32_t) {
       const bool found = trunkline::is_steady(team, batch, steady(), &changed);
       team.once([&] { is = found; });
     });
