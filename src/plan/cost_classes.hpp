@@ -65,9 +65,15 @@ class CostClasses {
   /// \param loads scratch
   Nanoseconds makespan(std::int32_t workers, std::int32_t copies, std::vector<Nanoseconds>& loads) const;
 
- private:
-  // Sums stay at this, 18 years, so that they overflow for no batch.
+  /// Sums stay at this, 18 years, so that they overflow for no batch.
   static constexpr Nanoseconds kMaxSum = Nanoseconds{1} << 59;
+  /// Of what is not negative; at most kMaxSum.
+  TRUNKLINE_HOST_DEVICE static Nanoseconds product(Nanoseconds a, Nanoseconds b) {
+    const bool small = a < Nanoseconds{1} << 29 && b < Nanoseconds{1} << 29;  // as most: divisions are slow
+    return small || a == 0 || b <= kMaxSum / a ? a * b : kMaxSum;
+  }
+
+ private:
   static constexpr std::size_t kNone = kClasses;
 
   struct Class {
@@ -82,10 +88,6 @@ class CostClasses {
     if (to.tasks == 0) occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
     to.tasks += tasks;
     to.sum = least(to.sum + sum, kMaxSum);
-  }
-  TRUNKLINE_HOST_DEVICE static Nanoseconds product(Nanoseconds a, Nanoseconds b) {
-    const bool small = a < Nanoseconds{1} << 29 && b < Nanoseconds{1} << 29;  // as most: divisions are slow
-    return small || a == 0 || b <= kMaxSum / a ? a * b : kMaxSum;
   }
   TRUNKLINE_HOST_DEVICE static int bit_width(std::uint64_t value) {
 #if defined(__CUDA_ARCH__)

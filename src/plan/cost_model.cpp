@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/query_time.hpp"
+
 namespace trunkline {
 
 std::int64_t CostModel::to_fixed(double nanoseconds) {
   const double scaled = std::ldexp(nanoseconds, TaskCosts::kFractionBits);
   return scaled < static_cast<double>(TaskCosts::kMaxPerToken) ? std::llround(scaled) : TaskCosts::kMaxPerToken;
-}
-
-Nanoseconds CostModel::to_nanoseconds(double microseconds) {
-  return std::min<Nanoseconds>(std::llround(std::min(microseconds, 1e9) * 1e3), TaskCosts::kMaxTask);
 }
 
 void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape, std::int64_t queries,
@@ -24,9 +22,9 @@ void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape
   tasks_.row_quantum = profile.row_quantum;
   tasks_.half_rows = profile.half_rows;
   tasks_.whole_tiles = profile.device == Device::kCuda;
-  tasks_.launch = to_nanoseconds(profile.launch_us + profile.fill_us);
-  tasks_.item = to_nanoseconds(profile.item_us);
-  tasks_.cut = to_nanoseconds(profile.cut_us);
+  tasks_.launch = nanoseconds_of(profile.launch_us + profile.fill_us);
+  tasks_.item = nanoseconds_of(profile.item_us);
+  tasks_.cut = nanoseconds_of(profile.cut_us);
   tasks_.exposed = to_fixed(std::clamp(1 - profile.memory_overlap, 0.0, 1.0));
   tasks_.token_bytes = shape.kv_bytes_per_token();
   // fp32 O and LSE of a query's rows; its time per KiB counts writing and reading them.
@@ -44,8 +42,7 @@ void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape
   if (profile.worker_read_bytes_per_us * workers > profile.read_bytes_per_us) {
     tasks_.alone_per_token = to_fixed(token_bytes * 1e3 / profile.worker_read_bytes_per_us);
   }
-  const double query_bytes = 2.0 * shape.q_heads * shape.head_dim * static_cast<double>(size_of(shape.dtype));
-  tasks_.query_time = to_nanoseconds(static_cast<double>(queries) * query_bytes / profile.read_bytes_per_us);
+  tasks_.query_time = query_time(queries, query_bytes(shape), profile.read_bytes_per_us);
   tasks_.memory_per_token = tasks_.alone_per_token > 0 ? tasks_.alone_per_token : tasks_.first_read_per_token;
   tasks_.compute_per_row =
       to_fixed(4.0 * shape.head_dim * 1e3 * workers / (profile.flops_per_us * profile.flop_efficiency));

@@ -41,7 +41,6 @@ class CostModel {
 
  private:
   static std::int64_t to_fixed(double nanoseconds);
-  static Nanoseconds to_nanoseconds(double microseconds);
 
   TaskCosts tasks_;
 };

@@ -45,6 +45,27 @@ struct TaskLoad {
   }
 };
 
+/// Tokens of a pack before one of its parts: whole granules are dealt out evenly; what is left of the last one goes to
+/// the last part.
+TRUNKLINE_HOST_DEVICE inline std::int64_t part_begin(std::int64_t tokens, std::int64_t granule, std::int32_t parts,
+                                                     std::int32_t part) {
+  if (part == 0) return 0;  // most packs are whole, and divisions are slow
+  return part == parts ? tokens : tokens / granule * part / parts * granule;
+}
+
+/// What the halves of a tile have in common is taken to lie evenly in the item.
+TRUNKLINE_HOST_DEVICE inline std::int64_t matrix_share(const TaskLoad& whole, std::int64_t tokens) {
+  const int shift = whole.tokens > INT32_MAX ? 16 : 0;  // the product would overflow
+  return tokens * (whole.matrix_tokens >> shift) / (whole.tokens >> shift);
+}
+
+/// Of one of several parts, which has so many tokens. All of its queries need a merge.
+TRUNKLINE_HOST_DEVICE inline Nanoseconds cut_cost(const TaskLoad& whole, const TaskCosts& costs, std::int32_t parts,
+                                                  std::int64_t tokens) {
+  const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
+  return costs.task(tokens, matrix_tokens, whole.rows, whole.queries) + whole.changes / parts * TaskCosts::kHalfChange;
+}
+
 /// Cuts items so that all workers end together, as far as that gains more than the partials cost.
 class CutChoice {
  public:
@@ -52,6 +73,34 @@ class CutChoice {
   static constexpr std::int64_t kGranule = 64;
   /// What gains less than 1/32 of the time is not worth partials or more planning.
   static constexpr Nanoseconds kWorthwhileShare = 32;
+  // Pieces cost what one worker has to do, or a half or a quarter of it, each at most and at least.
+  static constexpr std::int32_t kRounds = 6;
+  /// A time that no choice has.
+  static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
+
+  // How an item is cut: into pieces that cost at most so much, or at least where that makes one piece fewer, as where 8
+  // heads of 17 pieces would be a round and a bit on 132 workers.
+  struct Pieces {
+    Nanoseconds cost = TaskCosts::kMaxTask;  // no task costs more: no cut
+    bool longer = false;
+  };
+  TRUNKLINE_HOST_DEVICE static Pieces pieces_of(std::int32_t round, Nanoseconds ideal) {
+    return {most<Nanoseconds>(ideal >> (round / 2), 1), round % 2 != 0};
+  }
+  TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
+    if (load.whole <= pieces.cost) return 1;
+    const std::int64_t limit = least(most<std::int64_t>(load.tokens / kMinTokens, 1), kMaxParts);
+    const std::int64_t wanted = pieces.longer ? load.whole / pieces.cost : ceil_div(load.whole, pieces.cost);
+    return static_cast<std::int32_t>(least(wanted, limit));
+  }
+  /// Whether another round may gain something.
+  TRUNKLINE_HOST_DEVICE static bool may_gain(Nanoseconds best, Nanoseconds ideal) {
+    return best - ideal > ideal / kWorthwhileShare;
+  }
+  /// \param partials of all queries in all items that are cut \param tokens that all items read
+  TRUNKLINE_HOST_DEVICE static bool too_many(std::int64_t partials, std::int64_t tokens, const TaskCosts& costs) {
+    return partials * costs.partial_bytes > tokens * costs.token_bytes / kPartialShare;
+  }
 
   /// \param few_partials no choice lets the partials of cut items take more than a fifth of the KV bytes of all.
   TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
@@ -65,8 +114,8 @@ class CutChoice {
     Nanoseconds best = uncut_time(count, load_at);
     work_ = classes_.total();
     ideal_ = most(classes_.ideal(costs_.workers, costs_.kv_heads), costs_.memory_time);
-    for (rounds_ = 0; rounds_ < kRounds && best - ideal_ > ideal_ / kWorthwhileShare; ++rounds_) {
-      const Pieces pieces{most<Nanoseconds>(ideal_ >> (rounds_ / 2), 1), rounds_ % 2 != 0};
+    for (rounds_ = 0; rounds_ < kRounds && may_gain(best, ideal_); ++rounds_) {
+      const Pieces pieces = pieces_of(rounds_, ideal_);
       const Nanoseconds time = time_of(count, load_at, pieces);
       if (time >= best) continue;
       best = time;
@@ -94,31 +143,16 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE bool classes_are_uncut() const { return rounds_ == 0; }
   /// Of all tasks of one KV head, by the last choice.
   TRUNKLINE_HOST_DEVICE Nanoseconds work() const { return work_; }
+  /// How the last choice cuts.
+  TRUNKLINE_HOST_DEVICE const Pieces& pieces() const { return chosen_; }
   /// Parts of an item by the last choice.
   TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load) const { return parts(load, chosen_); }
 
  private:
-  // How an item is cut: into pieces that cost at most so much, or at least where that makes one piece fewer, as where 8
-  // heads of 17 pieces would be a round and a bit on 132 workers.
-  struct Pieces {
-    Nanoseconds cost = TaskCosts::kMaxTask;  // no task costs more: no cut
-    bool longer = false;
-  };
-
-  // Pieces cost what one worker has to do, or a half or a quarter of it, each at most and at least.
-  static constexpr std::int32_t kRounds = 6;
   // Parts have at least 128 tokens, below which an item's fixed cost outweighs what it streams.
   static constexpr std::int64_t kMinTokens = 128;
   static constexpr std::int64_t kMaxParts = std::int64_t{1} << 20;
   static constexpr std::int64_t kPartialShare = 5;
-  static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
-
-  TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
-    if (load.whole <= pieces.cost) return 1;
-    const std::int64_t limit = least(most<std::int64_t>(load.tokens / kMinTokens, 1), kMaxParts);
-    const std::int64_t wanted = pieces.longer ? load.whole / pieces.cost : ceil_div(load.whole, pieces.cost);
-    return static_cast<std::int32_t>(least(wanted, limit));
-  }
 
   TRUNKLINE_HOST_DEVICE std::int32_t classify(const TaskLoad& load, std::int32_t parts) {
     classes_.add(parts == 1 ? load.whole : load.part_cost(costs_, parts), parts);
@@ -147,8 +181,7 @@ class CutChoice {
       tokens += load.tokens;
       partials += count_of > 1 ? std::int64_t{count_of} * load.queries : 0;
     }
-    const bool many = partials * costs_.partial_bytes > tokens * costs_.token_bytes / kPartialShare;
-    return few_partials_ && many ? kNever : time_of_classes();
+    return few_partials_ && too_many(partials, tokens, costs_) ? kNever : time_of_classes();
   }
   TRUNKLINE_HOST_DEVICE Nanoseconds time_of_classes() const {
     return costs_.finish(classes_.bound(costs_.workers, costs_.kv_heads),

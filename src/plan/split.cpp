@@ -1,18 +1,11 @@
 #include "plan/split.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/check.hpp"
 
 namespace trunkline {
 namespace {
-
-/// What the halves of a tile have in common is taken to lie evenly in the item.
-std::int64_t matrix_share(const TaskLoad& whole, std::int64_t tokens) {
-  const int shift = whole.tokens > std::numeric_limits<std::int32_t>::max() ? 16 : 0;  // the product would overflow
-  return tokens * (whole.matrix_tokens >> shift) / (whole.tokens >> shift);
-}
 
 // FastTree, section 4.3, gives no lengths; these are its code's: for groups, and for those of too few tasks.
 constexpr std::int64_t kLongPiece = 1024;
@@ -148,7 +141,6 @@ void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cut.parts(loads_[i]);
 }
 
-// All queries of a pack that is cut need a merge.
 void Division::cost_items(const Packs& packs, const CostModel& costs) {
   item_costs_.resize(static_cast<std::size_t>(lengths_.items));
   Nanoseconds* cost = item_costs_.data();
@@ -161,9 +153,7 @@ void Division::cost_items(const Packs& packs, const CostModel& costs) {
     const Pack& pack = packs.packs()[i];
     for (std::int32_t part = 0; part < parts_[i]; ++part) {
       const std::int64_t tokens = part_begin(pack, parts_[i], part + 1) - part_begin(pack, parts_[i], part);
-      const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
-      *cost++ = costs.task(tokens, matrix_tokens, whole.rows, whole.queries) +
-                whole.changes / parts_[i] * TaskCosts::kHalfChange;
+      *cost++ = cut_cost(whole, costs.tasks(), parts_[i], tokens);
     }
   }
 }

@@ -34,10 +34,8 @@ class Division {
   void divide(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials = false);
 
   std::int32_t parts(std::size_t pack) const { return parts_[pack]; }
-  /// Whole granules are dealt out evenly; what is left of the last one goes to the last part.
   std::int64_t part_begin(const Pack& pack, std::int32_t parts, std::int32_t part) const {
-    if (part == 0) return 0;  // most packs are whole, and divisions are slow
-    return part == parts ? pack.tokens : pack.tokens / granule_ * part / parts * granule_;
+    return trunkline::part_begin(pack.tokens, granule_, parts, part);
   }
   const ListLengths& lengths() const { return lengths_; }
   /// Predicted cost of each item in one KV head, pack by pack, part by part.

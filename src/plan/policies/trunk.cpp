@@ -102,15 +102,6 @@ void list_widths(const PolicyInput& input, std::vector<TrunkWidth>& widths) {
   }
 }
 
-/// A tile whose queries fit one half is left to the narrower kind, all of which works on them.
-const TrunkWidth& width_of(const TrunkTile& tile, const TrunkWidth& chosen, const std::vector<TrunkWidth>& widths) {
-  if (!chosen.halves) return chosen;
-  const auto narrower = std::find_if(widths.begin(), widths.end(), [&](const TrunkWidth& width) {
-    return 2 * width.rows == chosen.rows && tile.load.queries <= width.max_queries;
-  });
-  return narrower == widths.end() ? chosen : *narrower;
-}
-
 }  // namespace
 
 TrunkTiles choose_trunk(const PolicyInput& input) {
@@ -133,8 +124,10 @@ void pack_trunk(const PolicyInput& input, Packs& packs) {
   const TrunkTiles chosen = choose_trunk(input);
   pack_hoisted(input, packs);
   TileSegments segments(input);
+  const std::vector<TrunkWidth>& widths = input.scratch.trunk.widths;
   for (const TrunkTile& tile : chosen.tiles) {
-    const TrunkWidth& width = width_of(tile, chosen.width, input.scratch.trunk.widths);
+    const TrunkWidth& width =
+        narrowed(chosen.width, tile.load.queries, widths.data(), static_cast<std::int32_t>(widths.size()));
     packs.use_tile(width.rows);
     segments.add(tile, width, packs);
     packs.close();

@@ -40,6 +40,16 @@ struct TrunkWidth {
   bool halves = false;  ///< it works as two
 };
 
+/// Of a tile of so many queries: those that fit one half are left to the narrower kind, all of which works on them.
+TRUNKLINE_HOST_DEVICE inline const TrunkWidth& narrowed(const TrunkWidth& chosen, std::int32_t queries,
+                                                        const TrunkWidth* widths, std::int32_t count) {
+  if (!chosen.halves) return chosen;
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (2 * widths[i].rows == chosen.rows && queries <= widths[i].max_queries) return widths[i];
+  }
+  return chosen;
+}
+
 struct TrunkTile {
   std::int32_t begin = 0;  ///< requests
   std::int32_t end = 0;
@@ -59,63 +69,14 @@ struct TrunkChoice {
   }
 };
 
-class TrunkCore {
+/// Where tiles end, and what they cost. Each tile follows from its first request alone, so that a device finds all at
+/// once.
+class TrunkTiling {
  public:
-  /// \param tiles room for as many as requests
-  TRUNKLINE_HOST_DEVICE TrunkCore(const TaskCosts& costs, const TrunkRequests& requests, TrunkTile* tiles,
-                                  CostClasses& classes)
-      : costs_(costs), requests_(requests), tiles_(tiles), classes_(classes) {}
-
-  /// Chooses among `count` widths; ties go to the earlier. Leaves the tiles of the choice.
-  TRUNKLINE_HOST_DEVICE TrunkChoice choose(const TrunkWidth* widths, std::int32_t count) {
-    TrunkChoice best = predict(widths, 0, 0);
-    for (std::int32_t width = 1; width < count; ++width) {
-      const TrunkChoice choice = predict(widths, width, 0);
-      if (choice.better_than(best)) best = choice;
-    }
-    // Where full tiles leave workers idle or uneven, tiles that are closed earlier may do better, as long as what they
-    // read again is little beside what they stream.
-    const Nanoseconds full = best.predicted;
-    if (full - best.ideal > full / CutChoice::kWorthwhileShare) {
-      for (std::int32_t shift = 0; shift < kCaps; ++shift) {
-        const TrunkChoice choice = predict(widths, best.width, most<Nanoseconds>(full >> shift, 1));
-        if (choice.better_than(best)) best = choice;
-      }
-    }
-    if (best.width != filled_.width || best.cap != filled_.cap) fill(widths, best.width, best.cap);
-    return best;
-  }
+  TRUNKLINE_HOST_DEVICE TrunkTiling(const TaskCosts& costs, const TrunkRequests& requests)
+      : costs_(costs), requests_(requests) {}
 
  private:
-  // Tiles are closed at a share of what one worker has to do: all of it, a half, a quarter.
-  static constexpr std::int32_t kCaps = 3;
-  // An early close may read again an eighth of what a tile streams.
-  static constexpr Nanoseconds kRereadShare = 8;
-
-  /// Fills tiles and predicts their time.
-  TRUNKLINE_HOST_DEVICE TrunkChoice predict(const TrunkWidth* widths, std::int32_t width, Nanoseconds cap) {
-    fill(widths, width, cap);
-    CutChoice cut(costs_, classes_, true);
-    const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) -> TaskLoad& { return tiles_[i].load; });
-    filled_ = {width, count_, time, cut.work(), cut.ideal(), cap};
-    return filled_;
-  }
-
-  TRUNKLINE_HOST_DEVICE void fill(const TrunkWidth* widths, std::int32_t index, Nanoseconds cap) {
-    const TrunkWidth& width = widths[index];
-    count_ = 0;
-    costs_.set_rereads(1, 1);  // until the tiles are known, all reads count alike
-    std::int64_t read = 0;
-    for (std::int32_t begin = 0; begin < requests_.count;) {
-      const std::int32_t end = tile_end(width, begin, cap);
-      tiles_[count_] = {begin, end, load(width, begin, end)};
-      read += tiles_[count_].load.tokens;
-      ++count_;
-      begin = end;
-    }
-    costs_.set_rereads(requests_.distinct_tokens, read);
-  }
-
   /// The last place up to `high` at which the requests from `begin` on bring no more than so many queries.
   TRUNKLINE_HOST_DEVICE std::int32_t last_fitting(std::int32_t begin, std::int32_t high, std::int32_t queries) const {
     std::int32_t low = begin + 1;  // a request that alone is wider than a tile is spread later
@@ -130,6 +91,8 @@ class TrunkCore {
     return low;
   }
 
+ public:
+  /// Of the tile that begins at a request. \param cap cost at which tiles are closed early; 0: never
   TRUNKLINE_HOST_DEVICE std::int32_t tile_end(const TrunkWidth& width, std::int32_t begin, Nanoseconds cap) const {
     const std::int32_t most_requests = least(requests_.count - begin, most(width.max_queries, 1));
     const std::int32_t full = last_fitting(begin, begin + most_requests, width.max_queries);
@@ -147,6 +110,7 @@ class TrunkCore {
     return end;
   }
 
+ private:
   /// Where a tile has had its share of the work and closing it reads little again; `full` if nowhere.
   TRUNKLINE_HOST_DEVICE std::int32_t early_end(const TrunkWidth& width, std::int32_t begin, std::int32_t full,
                                                Nanoseconds cap) const {
@@ -166,6 +130,8 @@ class TrunkCore {
     return full;
   }
 
+ public:
+  /// Of the requests [begin, end) as a tile, not yet priced.
   TRUNKLINE_HOST_DEVICE TaskLoad load(const TrunkWidth& width, std::int32_t begin, std::int32_t end) const {
     const std::int32_t all = requests_.queries(begin, end);
     const std::int32_t queries = least(all, width.max_queries);
@@ -181,6 +147,78 @@ class TrunkCore {
       load.changes = HalfChanges::of(load.tokens, load.matrix_tokens, queries);
     }
     return load;
+  }
+
+ private:
+  // An early close may read again an eighth of what a tile streams.
+  static constexpr Nanoseconds kRereadShare = 8;
+
+  const TaskCosts& costs_;
+  const TrunkRequests& requests_;
+};
+
+class TrunkCore {
+ public:
+  // Tiles are closed at a share of what one worker has to do: all of it, a half, a quarter.
+  static constexpr std::int32_t kCaps = 3;
+
+  /// Whether tiles that are closed earlier may do better than the best width's full ones.
+  TRUNKLINE_HOST_DEVICE static bool may_close_early(const TrunkChoice& full) {
+    return full.predicted - full.ideal > full.predicted / CutChoice::kWorthwhileShare;
+  }
+  TRUNKLINE_HOST_DEVICE static Nanoseconds cap(const TrunkChoice& full, std::int32_t shift) {
+    return most<Nanoseconds>(full.predicted >> shift, 1);
+  }
+
+  /// \param tiles room for as many as requests
+  TRUNKLINE_HOST_DEVICE TrunkCore(const TaskCosts& costs, const TrunkRequests& requests, TrunkTile* tiles,
+                                  CostClasses& classes)
+      : costs_(costs), requests_(requests), tiles_(tiles), classes_(classes) {}
+
+  /// Chooses among `count` widths; ties go to the earlier. Leaves the tiles of the choice.
+  TRUNKLINE_HOST_DEVICE TrunkChoice choose(const TrunkWidth* widths, std::int32_t count) {
+    TrunkChoice best = predict(widths, 0, 0);
+    for (std::int32_t width = 1; width < count; ++width) {
+      const TrunkChoice choice = predict(widths, width, 0);
+      if (choice.better_than(best)) best = choice;
+    }
+    // Where full tiles leave workers idle or uneven, tiles that are closed earlier may do better, as long as what they
+    // read again is little beside what they stream.
+    const TrunkChoice full = best;
+    if (may_close_early(full)) {
+      for (std::int32_t shift = 0; shift < kCaps; ++shift) {
+        const TrunkChoice choice = predict(widths, full.width, cap(full, shift));
+        if (choice.better_than(best)) best = choice;
+      }
+    }
+    if (best.width != filled_.width || best.cap != filled_.cap) fill(widths, best.width, best.cap);
+    return best;
+  }
+
+ private:
+  /// Fills tiles and predicts their time.
+  TRUNKLINE_HOST_DEVICE TrunkChoice predict(const TrunkWidth* widths, std::int32_t width, Nanoseconds cap) {
+    fill(widths, width, cap);
+    CutChoice cut(costs_, classes_, true);
+    const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) -> TaskLoad& { return tiles_[i].load; });
+    filled_ = {width, count_, time, cut.work(), cut.ideal(), cap};
+    return filled_;
+  }
+
+  TRUNKLINE_HOST_DEVICE void fill(const TrunkWidth* widths, std::int32_t index, Nanoseconds cap) {
+    const TrunkWidth& width = widths[index];
+    const TrunkTiling tiling(costs_, requests_);
+    count_ = 0;
+    costs_.set_rereads(1, 1);  // until the tiles are known, all reads count alike
+    std::int64_t read = 0;
+    for (std::int32_t begin = 0; begin < requests_.count;) {
+      const std::int32_t end = tiling.tile_end(width, begin, cap);
+      tiles_[count_] = {begin, end, tiling.load(width, begin, end)};
+      read += tiles_[count_].load.tokens;
+      ++count_;
+      begin = end;
+    }
+    costs_.set_rereads(requests_.distinct_tokens, read);
   }
 
   TaskCosts costs_;  // that know how much of the present tiles is read again

@@ -5,34 +5,11 @@
 #include <cstdint>
 
 #include "exec/resolved.hpp"
+#include "plan/uploaded_plan.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cuda {
-
-/// At the front of the workspace; changes with each upload, so that a captured graph follows.
-struct PlanCounts {
-  std::int32_t items;
-  std::int32_t item_queries;
-  std::int32_t spans;
-  std::int32_t merges;  // queries with partials
-};
-
-/// A span with its request's row in the batch instead of its slot.
-struct RowSpan {
-  std::int32_t row;
-  std::int32_t begin;
-  std::int32_t end;
-  std::int32_t mask;
-  std::uint32_t flags;
-};
-
-/// A query with its request's row.
-struct RowQuery {
-  std::int32_t row;
-  std::int32_t token;  // the query's row in Q and O
-  std::int32_t from_end;
-};
 
 /// The uploaded plan, device pointers.
 struct DevicePlan {

@@ -1,0 +1,209 @@
+// The team of one block; see plan/team/team.hpp.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/common/ptx.cuh"
+
+namespace trunkline::cuda {
+
+class WarpLanes {
+ public:
+  __device__ __forceinline__ std::int32_t index() const { return static_cast<std::int32_t>(threadIdx.x % 32); }
+  __device__ __forceinline__ std::int32_t count() const { return 32; }
+  __device__ __forceinline__ std::int32_t least(std::int32_t value) const {
+    return __reduce_min_sync(kWholeWarp, value);
+  }
+  __device__ __forceinline__ std::int32_t sum(std::int32_t value) const { return __reduce_add_sync(kWholeWarp, value); }
+  template <class T>
+  __device__ __forceinline__ T least(T value) const {
+    for (int step = 16; step > 0; step /= 2) {
+      const T other = __shfl_xor_sync(kWholeWarp, value, step);
+      value = other < value ? other : value;
+    }
+    return value;
+  }
+  template <class T>
+  __device__ __forceinline__ T sum(T value) const {
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kWholeWarp, value, step);
+    return value;
+  }
+  __device__ __forceinline__ bool any(bool value) const { return __any_sync(kWholeWarp, value) != 0; }
+};
+
+/// What needs no barrier.
+struct TeamOperations {
+  template <class T>
+  static __device__ __forceinline__ T* forgotten(T* pointer) {
+    asm volatile("" : "+l"(pointer));
+    return pointer;
+  }
+
+  // The widths that CUDA has atomics of.
+  template <class T>
+  static __device__ __forceinline__ auto* word(T& to) {
+    if constexpr (sizeof(T) == 8) {
+      if constexpr (static_cast<T>(-1) < static_cast<T>(0)) {
+        return reinterpret_cast<long long*>(&to);
+      } else {
+        return reinterpret_cast<unsigned long long*>(&to);
+      }
+    } else {
+      static_assert(sizeof(T) == 4);
+      if constexpr (static_cast<T>(-1) < static_cast<T>(0)) {
+        return reinterpret_cast<int*>(&to);
+      } else {
+        return reinterpret_cast<unsigned*>(&to);
+      }
+    }
+  }
+  template <class T>
+  static __device__ __forceinline__ T peek(const T& from) {
+    return *const_cast<const volatile T*>(&from);
+  }
+  template <class T>
+  static __device__ __forceinline__ T fetch_add(T& to, T value) {
+    if constexpr (sizeof(T) == 8) {
+      return static_cast<T>(
+          atomicAdd(reinterpret_cast<unsigned long long*>(&to), static_cast<unsigned long long>(value)));
+    } else {
+      return atomicAdd(word(to), value);
+    }
+  }
+  template <class T>
+  static __device__ __forceinline__ T fetch_least(T& to, T value) {
+    return atomicMin(word(to), value);
+  }
+  template <class T>
+  static __device__ __forceinline__ T fetch_greatest(T& to, T value) {
+    return atomicMax(word(to), value);
+  }
+  template <class T>
+  static __device__ __forceinline__ T compare_exchange(T& to, T expected, T value) {
+    if constexpr (sizeof(T) == 8) {
+      return static_cast<T>(atomicCAS(reinterpret_cast<unsigned long long*>(&to),
+                                      static_cast<unsigned long long>(expected),
+                                      static_cast<unsigned long long>(value)));
+    } else {
+      return static_cast<T>(
+          atomicCAS(reinterpret_cast<unsigned*>(&to), static_cast<unsigned>(expected), static_cast<unsigned>(value)));
+    }
+  }
+};
+
+/// Of 32 .. 1,024 threads, whole warps.
+class BlockTeam : public TeamOperations {
+ public:
+  /// In shared memory; for reductions and scans.
+  struct Scratch {
+    std::int64_t of_warp[32];
+    std::int64_t total;
+  };
+
+  __device__ __forceinline__ explicit BlockTeam(Scratch& scratch) : scratch_(scratch) {}
+
+  template <class F>
+  __device__ __forceinline__ void each(std::int32_t count, F f) {
+    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) f(i);
+    __syncthreads();
+  }
+  template <class F>
+  __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
+    for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
+    __syncthreads();
+  }
+  template <class F>
+  __device__ __forceinline__ void each_block(std::int32_t count, F f) {
+    for (std::int32_t i = 0; i < count; ++i) f(i, *this);
+    __syncthreads();
+  }
+  template <class F>
+  __device__ __forceinline__ void lead(F f) {
+    f(*this);
+  }
+  template <class F>
+  __device__ __forceinline__ void once(F f) {
+    if (threadIdx.x == 0) f();
+    __syncthreads();
+  }
+
+  template <class T>
+  __device__ T scan_exclusive(T* values, std::int32_t count) {
+    T before = 0;
+    for (std::int32_t begin = 0; begin < count; begin += threads()) {
+      const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
+      const T value = i < count ? values[i] : T{0};
+      T through = value;
+      for (int step = 1; step < 32; step *= 2) {
+        const T left = __shfl_up_sync(kWholeWarp, through, step);
+        if (lane() >= step) through += left;
+      }
+      if (lane() == 31) scratch_.of_warp[warp()] = static_cast<std::int64_t>(through);
+      __syncthreads();
+      const T mine = lane() < threads() / 32 ? static_cast<T>(scratch_.of_warp[lane()]) : T{0};
+      T warps = mine;
+      for (int step = 1; step < 32; step *= 2) {
+        const T left = __shfl_up_sync(kWholeWarp, warps, step);
+        if (lane() >= step) warps += left;
+      }
+      const T warps_before = __shfl_sync(kWholeWarp, warps - mine, warp());
+      if (i < count) values[i] = before + warps_before + through - value;
+      before += __shfl_sync(kWholeWarp, warps, 31);
+      __syncthreads();
+    }
+    return before;
+  }
+  template <class F, class Put>
+  __device__ __forceinline__ std::int32_t select(std::int32_t count, F f, Put put) {
+    std::int32_t before = 0;
+    for (std::int32_t begin = 0; begin < count; begin += threads()) {
+      const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
+      const bool chosen = i < count && f(i);
+      const unsigned of_warp = __ballot_sync(kWholeWarp, chosen);
+      if (lane() == 0) scratch_.of_warp[warp()] = __popc(of_warp);
+      __syncthreads();
+      const std::int32_t mine = lane() < threads() / 32 ? static_cast<std::int32_t>(scratch_.of_warp[lane()]) : 0;
+      const std::int32_t warps_before = __reduce_add_sync(kWholeWarp, lane() < warp() ? mine : 0);
+      const unsigned lanes_before = of_warp & ((1U << lane()) - 1U);
+      if (chosen) put(before + warps_before + __popc(lanes_before), i);
+      before += __reduce_add_sync(kWholeWarp, mine);
+      __syncthreads();
+    }
+    return before;
+  }
+  template <class T, class F>
+  __device__ __forceinline__ T sum(std::int32_t count, T none, F f) {
+    return none + reduce<T>(count, T{0}, f, [](T a, T b) { return a + b; });
+  }
+  template <class T, class F>
+  __device__ __forceinline__ T least(std::int32_t count, T none, F f) {
+    return reduce<T>(count, none, f, [](T a, T b) { return b < a ? b : a; });
+  }
+  template <class T, class F>
+  __device__ __forceinline__ T greatest(std::int32_t count, T none, F f) {
+    return reduce<T>(count, none, f, [](T a, T b) { return a < b ? b : a; });
+  }
+
+  __device__ __forceinline__ static std::int32_t threads() { return static_cast<std::int32_t>(blockDim.x); }
+  __device__ __forceinline__ static std::int32_t lane() { return static_cast<std::int32_t>(threadIdx.x % 32); }
+  __device__ __forceinline__ static std::int32_t warp() { return static_cast<std::int32_t>(threadIdx.x / 32); }
+
+ private:
+  template <class T, class F, class Join>
+  __device__ T reduce(std::int32_t count, T none, F f, Join join) {
+    T value = none;
+    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads())
+      value = join(value, static_cast<T>(f(i)));
+    for (int step = 16; step > 0; step /= 2) value = join(value, __shfl_xor_sync(kWholeWarp, value, step));
+    if (lane() == 0) scratch_.of_warp[warp()] = static_cast<std::int64_t>(value);
+    __syncthreads();
+    value = lane() < threads() / 32 ? static_cast<T>(scratch_.of_warp[lane()]) : none;
+    for (int step = 16; step > 0; step /= 2) value = join(value, __shfl_xor_sync(kWholeWarp, value, step));
+    __syncthreads();
+    return value;
+  }
+
+  Scratch& scratch_;
+};
+
+}  // namespace trunkline::cuda

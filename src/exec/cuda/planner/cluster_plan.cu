@@ -1,0 +1,21 @@
+#include "exec/cuda/planner/cluster_team.cuh"
+#include "exec/cuda/planner/plan_kernel.cuh"
+
+namespace trunkline::cuda {
+namespace {
+
+__global__ void __launch_bounds__(kPlanThreads, 1)
+    plan_kernel(const __grid_constant__ PlanArgs args, std::int32_t histograms) {
+  extern __shared__ __align__(16) std::byte shared[];
+  __shared__ BlockTeam::Scratch scratch;
+  __shared__ __align__(16) std::byte task[sizeof(BlockTask<ClusterTeam>)];
+  run_plan(ClusterTeam(scratch), args, histograms, task, shared);
+}
+
+}  // namespace
+
+const void* cluster_plan_kernel() {
+  return reinterpret_cast<const void*>(&plan_kernel);
+}
+
+}  // namespace trunkline::cuda

@@ -1,0 +1,66 @@
+// The team of a cluster of blocks, of Hopper and later; see plan/team/team.hpp.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include <cstdint>
+
+#include "exec/cuda/planner/block_team.cuh"
+
+namespace trunkline::cuda {
+
+/// All threads of a cluster. Warps take turns over the blocks, so that a few items are spread as well.
+class ClusterTeam : public TeamOperations {
+ public:
+  __device__ __forceinline__ explicit ClusterTeam(BlockTeam::Scratch& scratch)
+      : block_(scratch),
+        rank_(static_cast<std::int32_t>(cluster().block_rank())),
+        blocks_(static_cast<std::int32_t>(cluster().num_blocks())) {}
+
+  template <class F>
+  __device__ __forceinline__ void each(std::int32_t count, F f) {
+    for (std::int32_t i = warp() * 32 + BlockTeam::lane(); i < count; i += warps() * 32) f(i);
+    wait();
+  }
+  template <class F>
+  __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
+    for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
+    wait();
+  }
+  template <class F>
+  __device__ __forceinline__ void each_block(std::int32_t count, F f) {
+    for (std::int32_t i = rank_; i < count; i += blocks_) f(i, block_);
+    wait();
+  }
+  template <class F>
+  __device__ __forceinline__ void lead(F f) {
+    if (rank_ == 0) f(block_);
+    wait();
+  }
+  template <class F>
+  __device__ __forceinline__ void once(F f) {
+    if (rank_ == 0 && threadIdx.x == 0) f();
+    wait();
+  }
+
+  /// The lead block's copy of a shared variable.
+  template <class T>
+  __device__ __forceinline__ T* of_lead(T* shared) const {
+    return rank_ == 0 ? shared : cluster().map_shared_rank(shared, 0);
+  }
+  /// A barrier. Also the last thing that blocks do together: the lead block's shared memory lasts as long as it runs.
+  __device__ __forceinline__ void wait() { cluster().sync(); }
+
+ private:
+  __device__ __forceinline__ static cooperative_groups::cluster_group cluster() {
+    return cooperative_groups::this_cluster();
+  }
+  __device__ __forceinline__ std::int32_t warp() const { return BlockTeam::warp() * blocks_ + rank_; }
+  __device__ __forceinline__ std::int32_t warps() const { return BlockTeam::threads() / 32 * blocks_; }
+
+  BlockTeam block_;
+  std::int32_t rank_;
+  std::int32_t blocks_;
+};
+
+}  // namespace trunkline::cuda

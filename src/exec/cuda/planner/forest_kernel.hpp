@@ -1,0 +1,45 @@
+// The forest of a batch in device memory, found there; see plan/team/forest_phase.hpp.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "plan/team/forest_phase.hpp"
+#include "plan/team/steady_rows.hpp"
+#include "plan/team/team_batch.hpp"
+#include "plan/team/team_forest.hpp"
+
+namespace trunkline::cuda {
+
+/// What a launch leaves besides the forest's arrays.
+struct ForestReport {
+  ForestPhaseResult found;
+  std::int32_t kept;  ///< 1: the step was steady, and the arrays and `found` are those of the step that was planned
+};
+
+/// All in device memory.
+struct ForestArgs {
+  TeamBatch batch;
+  TeamForest forest;     ///< arrays with room for the batch's rows, to be filled; counts are in the report
+  SteadyRows steady;     ///< where to keep what a steady step is compared with; null: every step is planned
+  std::int32_t growth;   ///< tokens by which a row may grow in steady steps
+  ForestReport* report;  ///< [1]
+  std::byte* scratch;    ///< [forest_scratch_bytes(rows)] aligned to 16 bytes; null where that is 0
+};
+
+/// Threads of a planning block: the most that one may have, as all there is to do is to wait for reads.
+inline constexpr std::int32_t kPlannerThreads = 1024;
+/// Blocks of a cluster: the most that every device with clusters has.
+inline constexpr std::int32_t kPlannerBlocks = 8;
+
+/// Device memory that a batch of so many rows needs because a block's shared memory does not hold it: 0 up to about 900
+/// rows on an A100 and 1,900 on an H100.
+std::size_t forest_scratch_bytes(std::int32_t rows);
+
+/// \param cluster whether a cluster of 8 blocks does it, as devices of compute capability 9 can, or one block
+/// The launch depends on the rows, addresses and null page alone, so that it can be captured.
+cudaError_t launch_forest(const ForestArgs& args, bool cluster, cudaStream_t stream);
+
+}  // namespace trunkline::cuda

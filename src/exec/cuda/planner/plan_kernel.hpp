@@ -1,0 +1,37 @@
+// The plan of a batch in device memory, made there; see plan/team/team_plan.hpp.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "plan/team/plan_lists.hpp"
+#include "plan/team/plan_memory.hpp"
+#include "plan/team/team_forest.hpp"
+#include "plan/team/team_machine.hpp"
+
+namespace trunkline::cuda {
+
+/// All in device memory, but for what is not behind a pointer.
+struct PlanArgs {
+  TeamForest forest;                ///< its counts are in `result`
+  const ForestPhaseResult* result;  ///< [1]
+  const TeamMachine* machine;       ///< [1]
+  PlanMemory memory;                ///< laid out over room for at least as many rows
+  PlanLists lists;
+};
+
+/// Threads of a block that plans: of 1,024 each would have 64 registers, which are not enough.
+inline constexpr std::int32_t kPlanThreads = 512;
+/// Blocks of a cluster: the most that every device with clusters has.
+inline constexpr std::int32_t kPlanBlocks = 8;
+
+/// The most rows whose plans the current device can make: their requests must fit a block's shared memory.
+std::int32_t most_plan_rows();
+
+/// \param cluster whether a cluster of 8 blocks does it, as devices of compute capability 9 can, or one block
+/// The launch depends on the room for rows and on addresses alone, so that it can be captured.
+cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream);
+
+}  // namespace trunkline::cuda

@@ -1,0 +1,28 @@
+// What a plan's Q and O cost: the one figure of a batch that is found with fractions, so written once for host and
+// device. Products and quotients alone, whose bits are the same on both.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/task_costs.hpp"
+#include "trunkline/types.hpp"
+
+namespace trunkline {
+
+TRUNKLINE_HOST_DEVICE inline Nanoseconds nanoseconds_of(double microseconds) {
+  return least<Nanoseconds>(llround(least(microseconds, 1e9) * 1e3), TaskCosts::kMaxTask);
+}
+
+/// Q and O of one query token, in all heads.
+inline double query_bytes(const AttentionShape& shape) {
+  return 2.0 * shape.q_heads * shape.head_dim * static_cast<double>(size_of(shape.dtype));
+}
+
+/// Of so many query tokens, spread over all workers.
+TRUNKLINE_HOST_DEVICE inline Nanoseconds query_time(std::int64_t queries, double bytes, double bytes_per_us) {
+  return nanoseconds_of(static_cast<double>(queries) * bytes / bytes_per_us);
+}
+
+}  // namespace trunkline

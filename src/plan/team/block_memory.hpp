@@ -1,0 +1,90 @@
+// Memory of planning that each block has for itself: on devices best in shared memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/cost_classes.hpp"
+#include "plan/cut_choice.hpp"
+#include "plan/policies/trunk_core.hpp"
+#include "plan/team/team_memory.hpp"
+#include "plan/team/team_more.hpp"
+
+namespace trunkline {
+
+/// Of one try at cuts (team_cuts.hpp).
+struct CutTry {
+  std::uint32_t bound;
+  std::uint32_t cost_low;
+  std::uint32_t cost_high;
+  std::uint32_t partials;
+};
+
+/// How items are cut, as CutChoice has it.
+struct CutOutcome {
+  Nanoseconds time;
+  Nanoseconds work;
+  Nanoseconds ideal;
+  CutChoice::Pieces pieces;
+};
+
+/// What each block has for itself.
+struct BlockMemory {
+  static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
+  static constexpr std::int32_t kClasses = static_cast<std::int32_t>(CostClasses::kClasses);
+  static constexpr std::int32_t kChunk = 43;  // classes that one thread looks through: odd, so in banks of their own
+  static constexpr std::int32_t kChunks = kClasses / kChunk;
+  static_assert(kChunk * kChunks == kClasses);
+
+  /// Numbers that all threads of a block need.
+  struct State {
+    TaskCosts costs;
+    TrunkRequests requests;
+    CutTry tries[kTries];
+    CutOutcome serial;
+    std::uint32_t large;  ///< numbers are too large for 32-bit sums
+  };
+
+  State* state;
+  std::int32_t* tokens;        // [rows] TrunkRequests, as those below
+  std::int32_t* shared;        // [rows]
+  std::int64_t* fresh_before;  // [rows + 1]
+  std::int32_t* query_begin;   // [rows + 1]
+  std::int64_t* listed;        // [rows]
+  std::int32_t* ends;          // [rows] of the tile that begins at each request
+  std::int32_t* jumps;         // [2, rows]
+  std::int32_t* reached;       // [2, rows]
+  std::int32_t* begins;        // [rows + 1] of tiles
+  TaskLoad* loads;             // [rows]
+  std::int32_t* chunk_tasks;   // [kTries, kChunks]
+  std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts
+  std::int32_t rows;
+  std::int32_t histograms;
+
+  /// \\return bytes. \param base 16-byte aligned; null: counts only \param cut_tries from 1 to kTries that are made
+  /// together, at 16.5 KiB each
+  TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, std::int32_t cut_tries) {
+    rows = row_room;
+    histograms = cut_tries;
+    TeamMemory memory(base);
+    take_list(memory, state, 1);
+    take_list(memory, tokens, rows);
+    take_list(memory, shared, rows);
+    take_list(memory, fresh_before, rows + 1);
+    take_list(memory, query_begin, rows + 1);
+    take_list(memory, listed, rows);
+    take_list(memory, ends, rows);
+    take_list(memory, jumps, 2 * rows);
+    take_list(memory, reached, 2 * rows);
+    take_list(memory, begins, rows + 1);
+    take_list(memory, loads, rows);
+    take_list(memory, chunk_tasks, kTries * kChunks);
+    const std::int64_t words = std::int64_t{3} * kClasses * histograms;
+    const std::int64_t serial = (sizeof(CostClasses) + 3) / 4;
+    take_list(memory, classes, most(words, serial));
+    return memory.bytes();
+  }
+};
+
+}  // namespace trunkline

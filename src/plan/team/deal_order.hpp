@@ -1,0 +1,132 @@
+// The order in which a tile's segments are dealt out (trunk_segments.cpp), in closed form: where each piece comes,
+// found for all pieces at once.
+//
+// Dealing takes the next piece of the list of which the least is handed out, in proportion; of equal ones, of the
+// first. So pieces come by rising (share of its list handed out before it, list). A list without tokens is as far as
+// any other: the first list's goes first, and the second's follows the last piece of the first list.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/team/plan_memory.hpp"
+
+namespace trunkline {
+
+/// What comes before something, or is in a part of a list.
+struct DealtCount {
+  std::int64_t tokens;
+  std::int32_t fragments;
+  std::int32_t masked;
+};
+
+class DealOrder {
+ public:
+  TRUNKLINE_HOST_DEVICE explicit DealOrder(const DealtList* lists) : lists_(lists) {}
+
+  /// Pieces that tokens and segments of a list make, of `piece` tokens each; 0: as many as segments.
+  TRUNKLINE_HOST_DEVICE static std::int64_t count_pieces(std::int64_t tokens, std::int64_t piece, std::int32_t segments,
+                                                         bool ends_without_tokens) {
+    if (piece == 0 || segments == 0) return segments;
+    return ends_without_tokens ? tokens / piece + 1 : ceil_div(tokens, piece);
+  }
+  /// Fragments of a segment of [begin, end) of its list's tokens: those of one piece each.
+  TRUNKLINE_HOST_DEVICE static std::int32_t count_fragments(std::int64_t begin, std::int64_t end, std::int64_t piece) {
+    if (piece == 0 || begin == end) return 1;
+    return static_cast<std::int32_t>((end - 1) / piece - begin / piece + 1);
+  }
+
+  /// What of all lists is dealt before a piece of one. \param start tokens of its list before the piece
+  TRUNKLINE_HOST_DEVICE DealtCount before(std::int32_t list, std::int64_t start) const {
+    DealtCount sum{0, 0, 0};
+    for (std::int32_t other = 0; other < kTileLists; ++other) {
+      if (other == list || lists_[other].count == 0) continue;
+      const DealtCount part = first_pieces(lists_[other], pieces_before(list, start, other));
+      sum.tokens += part.tokens;
+      sum.fragments += part.fragments;
+      sum.masked += part.masked;
+    }
+    return sum;
+  }
+
+ private:
+  /// A share of a list.
+  struct Share {
+    std::int64_t part;
+    std::int64_t whole;
+  };
+
+  TRUNKLINE_HOST_DEVICE Share share_before(std::int32_t list, std::int64_t start) const {
+    if (lists_[list].tokens > 0) return {start, lists_[list].tokens};
+    const DealtList& first = lists_[kOwnList];
+    if (list == kOwnList || first.tokens == 0) return {0, 1};
+    return {(first.pieces - 1) * first.piece, first.tokens};
+  }
+
+  TRUNKLINE_HOST_DEVICE std::int64_t pieces_before(std::int32_t list, std::int64_t start, std::int32_t other) const {
+    const DealtList& counted = lists_[other];
+    const bool ties = other < list;
+    const Share share = share_before(list, start);
+    if (counted.tokens == 0) {  // all of its pieces are at one place
+      const Share place = share_before(other, 0);
+      const std::int64_t ahead = share.part * place.whole - place.part * share.whole;
+      return ahead > 0 || (ahead == 0 && ties) ? counted.pieces : 0;
+    }
+    const std::int64_t limit = share.part * counted.tokens;
+    if (counted.piece == 0) return segments_before(counted, limit, share.whole, ties);
+    const std::int64_t step = counted.piece * share.whole;
+    return least(ties ? quotient(limit, step) + 1 : quotient(limit + step - 1, step), counted.pieces);
+  }
+
+  /// a / b. Devices divide fractions faster than 64-bit integers: the nearest fraction is no less than the quotient,
+  /// and less than two above it.
+  TRUNKLINE_HOST_DEVICE static std::int64_t quotient(std::int64_t a, std::int64_t b) {
+    constexpr std::int64_t kExact = std::int64_t{1} << 52;
+    if (a >= kExact || b >= kExact) return a / b;
+    const auto near = static_cast<std::int64_t>(static_cast<double>(a) / static_cast<double>(b));
+    return near * b > a ? near - 1 : near;
+  }
+
+  /// Segments that begin before a place, at it too with ties: of those whose first_token * factor is below limit.
+  TRUNKLINE_HOST_DEVICE static std::int64_t segments_before(const DealtList& list, std::int64_t limit,
+                                                            std::int64_t factor, bool ties) {
+    std::int32_t low = 0;
+    std::int32_t high = list.count;
+    while (low < high) {
+      const std::int32_t middle = low + (high - low) / 2;
+      const std::int64_t place = list.segments[middle].first_token * factor;
+      if (place < limit || (ties && place == limit)) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  TRUNKLINE_HOST_DEVICE static DealtCount first_pieces(const DealtList& list, std::int64_t pieces) {
+    if (pieces >= list.pieces) return {list.tokens, list.fragments, list.masked};
+    if (list.piece == 0) {
+      const TileSegment& next = list.segments[pieces];
+      return {next.first_token, next.fragments_before, next.masked_before};
+    }
+    const std::int64_t tokens = pieces * list.piece;
+    const auto next = static_cast<std::int32_t>(segments_before(list, tokens, 1, false));
+    DealtCount count{tokens, list.fragments, list.masked};
+    std::int64_t end = list.tokens;  // of the segment before
+    if (next < list.count) {
+      count.fragments = list.segments[next].fragments_before;
+      count.masked = list.segments[next].masked_before;
+      end = list.segments[next].first_token;
+    }
+    if (next == 0 || end <= tokens) return count;
+    const auto beyond = static_cast<std::int32_t>((end - 1) / list.piece - pieces + 1);
+    count.fragments -= beyond;
+    if (list.segments[next - 1].masked) count.masked -= beyond;
+    return count;
+  }
+
+  const DealtList* lists_;
+};
+
+}  // namespace trunkline

@@ -1,0 +1,313 @@
+// From what each row shares with earlier rows to a forest in pre-order: ForestOrder's result, by all rows at once.
+//
+// A row owns the tokens from RowSharing::shared to its end. Others part from it or end inside at some of them, its
+// marks, which cut what it owns into nodes. Depth-first order then is, for each owner: its nodes, the rows that end in
+// them in rising order of mark and row, and after both, those that part from it, from the last mark to the first and at
+// a mark in rising order of row, each with all below it. So where things lie follows from sums over the items of an
+// owner: the rows that part from it or end inside, sorted by mark and row.
+//
+// One block does it, as what there is of 1,024 rows fits its shared memory: some 35 barriers and 10 dependent reads in
+// between, and 6 more a level of owners: 2 to 3 us for 1,024 rows and levels as usual.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/team/row_sharing.hpp"
+#include "plan/team/sorted_keys.hpp"
+#include "plan/team/team_forest.hpp"
+#include "plan/team/team_memory.hpp"
+
+namespace trunkline {
+
+/// Rows and nodes, added up together: rows in the upper half, so that neither carries into the other.
+struct TeamSizes {
+  TRUNKLINE_HOST_DEVICE static std::uint64_t of(std::int32_t rows, std::int32_t nodes) {
+    return std::uint64_t{static_cast<std::uint32_t>(rows)} << 32 | static_cast<std::uint32_t>(nodes);
+  }
+  TRUNKLINE_HOST_DEVICE static std::int32_t rows(std::uint64_t sizes) { return static_cast<std::int32_t>(sizes >> 32); }
+  TRUNKLINE_HOST_DEVICE static std::int32_t nodes(std::uint64_t sizes) {
+    return static_cast<std::int32_t>(sizes & 0xFFFFFFFFu);
+  }
+};
+
+class LayoutScratch {
+ public:
+  static constexpr std::int32_t kColumns = 7;
+
+  LayoutScratch() = default;
+  TRUNKLINE_HOST_DEVICE LayoutScratch(TeamMemory& memory, TeamColumns<std::int32_t> columns, std::int32_t first_column)
+      : wide_{memory.take<std::uint64_t>(5 * std::int64_t{columns.length}), columns.length},
+        columns_(columns),
+        first_column_(first_column) {}
+
+  // Of items, by their place in the order of owner, mark and row.
+  TRUNKLINE_HOST_DEVICE std::uint64_t* keys() const { return &wide_(0, 0); }
+  TRUNKLINE_HOST_DEVICE std::uint64_t* spare_keys() const { return &wide_(1, 0); }
+  /// Sizes of the items before; while marks are found, their marks and ends.
+  TRUNKLINE_HOST_DEVICE std::uint64_t& before(std::int32_t i) const { return wide_(2, i); }
+  TRUNKLINE_HOST_DEVICE std::int32_t& mark(std::int32_t i) const { return column(0, i); }
+  /// Rows that end inside, among the items before.
+  TRUNKLINE_HOST_DEVICE std::int32_t& ends_before(std::int32_t i) const { return column(1, i); }
+
+  /// A mark's first item.
+  TRUNKLINE_HOST_DEVICE std::int32_t& mark_begin(std::int32_t mark) const { return column(2, mark); }
+
+  // Of rows, the latter five of owners alone.
+  TRUNKLINE_HOST_DEVICE std::int32_t& item(std::int32_t row) const { return column(3, row); }
+  TRUNKLINE_HOST_DEVICE std::int32_t& items_begin(std::int32_t row) const { return column(4, row); }
+  TRUNKLINE_HOST_DEVICE std::int32_t& items_end(std::int32_t row) const { return column(5, row); }
+  /// Of its first node.
+  TRUNKLINE_HOST_DEVICE std::int32_t& depth(std::int32_t row) const { return column(6, row); }
+  /// With all below it.
+  TRUNKLINE_HOST_DEVICE std::uint64_t& size(std::int32_t row) const { return wide_(3, row); }
+  /// Where its rows and nodes begin; at first, counted from its owner's.
+  TRUNKLINE_HOST_DEVICE std::uint64_t& start(std::int32_t row) const { return wide_(4, row); }
+
+ private:
+  TRUNKLINE_HOST_DEVICE std::int32_t& column(std::int32_t number, std::int32_t i) const {
+    return columns_(first_column_ + number, i);
+  }
+
+  TeamColumns<std::uint64_t> wide_;
+  TeamColumns<std::int32_t> columns_;
+  std::int32_t first_column_ = 0;
+};
+
+class ForestLayout {
+ public:
+  TRUNKLINE_HOST_DEVICE ForestLayout(const RowSharing& from, const LayoutScratch& scratch, const TeamForest& forest)
+      : from_(from), s_(scratch), forest_(forest) {}
+
+  /// Fills the forest's nodes, order and node.
+  /// \return the forest with its node_count and distinct_tokens
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE TeamForest run(Block& block) {
+    list_items(block);
+    find_marks(block);
+    const std::int32_t deepest =
+        block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
+    add_up_sizes(block, deepest);
+    sum_sizes(block, [&](std::int32_t) { return true; });
+    place_owners(block, deepest);
+    write_owners(block);
+    write_items(block);
+    write_empty_rows(block);
+    forest_.node_count = TeamSizes::nodes(s_.before(roots_));  // of all roots with all below them
+    forest_.distinct_tokens = block.sum(from_.rows, std::int64_t{0}, [&](std::int32_t row) {
+      return std::int64_t{from_.kv_len(row)} - from_.shared(row);
+    });
+    return forest_;
+  }
+
+ private:
+  // A row is an item of its owner; roots are items of nobody, and lie before all others, at one mark.
+  static constexpr int kMarkBits = 31;
+  static constexpr int kRowBits = 16;
+  TRUNKLINE_HOST_DEVICE std::uint64_t key_of(std::int32_t row) const {
+    return (std::uint64_t{static_cast<std::uint32_t>(from_.owner(row))} << kMarkBits |
+            static_cast<std::uint32_t>(from_.shared(row)))
+               << kRowBits |
+           static_cast<std::uint32_t>(row);
+  }
+  TRUNKLINE_HOST_DEVICE std::int32_t row_at(std::int32_t i) const {
+    return static_cast<std::int32_t>(s_.keys()[i] & ((1u << kRowBits) - 1));
+  }
+  TRUNKLINE_HOST_DEVICE bool owns(std::int32_t row) const { return from_.owns_tokens(row); }
+
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void list_items(Block& block) {
+    const auto is_root = [&](std::int32_t row) { return owns(row) && from_.owner(row) < 0; };
+    const auto is_attached = [&](std::int32_t row) { return from_.owner(row) >= 0; };
+    roots_ = block.select(from_.rows, is_root,
+                          [&](std::int32_t k, std::int32_t row) { s_.keys()[k] = static_cast<std::uint32_t>(row); });
+    std::uint64_t* const rest = s_.keys() + roots_;
+    const std::int32_t attached =
+        block.select(from_.rows, is_attached, [&](std::int32_t k, std::int32_t row) { rest[k] = key_of(row); });
+    items_ = roots_ + attached;
+    const std::uint64_t* const sorted = sort_keys(block, rest, s_.spare_keys(), attached);
+    if (sorted != rest) block.each(attached, [&](std::int32_t i) { rest[i] = sorted[i]; });
+    block.each(from_.rows, [&](std::int32_t row) {
+      s_.items_begin(row) = 0;
+      s_.items_end(row) = 0;
+    });
+  }
+
+  /// Numbers the marks and counts the rows that end inside, and finds each owner's items.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void find_marks(Block& block) {
+    block.each(items_, [&](std::int32_t i) {
+      const std::int32_t row = row_at(i);
+      s_.item(row) = i;
+      s_.before(i) = TeamSizes::of(begins_mark(i) ? 1 : 0, owns(row) ? 0 : 1);
+    });
+    const std::uint64_t all = block.scan_exclusive(&s_.before(0), items_);
+    marks_ = TeamSizes::rows(all);
+    block.each(items_, [&](std::int32_t i) {
+      const bool first = begins_mark(i);
+      const std::int32_t mark = TeamSizes::rows(s_.before(i)) + (first ? 1 : 0) - 1;
+      s_.mark(i) = mark;
+      s_.ends_before(i) = TeamSizes::nodes(s_.before(i));
+      if (first) s_.mark_begin(mark) = i;
+      const std::int32_t owner = from_.owner(row_at(i));
+      if (owner < 0) return;
+      if (i == 0 || from_.owner(row_at(i - 1)) != owner) s_.items_begin(owner) = i;
+      if (i + 1 == items_ || from_.owner(row_at(i + 1)) != owner) s_.items_end(owner) = i + 1;
+    });
+    block.once([&] {
+      s_.mark_begin(marks_) = items_;
+      s_.ends_before(items_) = TeamSizes::nodes(all);
+    });
+  }
+  TRUNKLINE_HOST_DEVICE bool begins_mark(std::int32_t i) const {
+    return i == 0 || s_.keys()[i - 1] >> kRowBits != s_.keys()[i] >> kRowBits;
+  }
+
+  // Of an owner: its first mark, and how many marks are before its end; there may be one more at its end.
+  TRUNKLINE_HOST_DEVICE bool has_items(std::int32_t owner) const { return s_.items_end(owner) > 0; }
+  TRUNKLINE_HOST_DEVICE std::int32_t first_mark(std::int32_t owner) const { return s_.mark(s_.items_begin(owner)); }
+  TRUNKLINE_HOST_DEVICE std::int32_t token_of(std::int32_t mark) const {
+    return from_.shared(row_at(s_.mark_begin(mark)));
+  }
+  TRUNKLINE_HOST_DEVICE bool has_mark_at_end(std::int32_t owner) const {
+    return has_items(owner) && from_.shared(row_at(s_.items_end(owner) - 1)) == from_.kv_len(owner);
+  }
+  TRUNKLINE_HOST_DEVICE std::int32_t cuts(std::int32_t owner) const {
+    if (!has_items(owner)) return 0;
+    const std::int32_t marks = s_.mark(s_.items_end(owner) - 1) + 1 - first_mark(owner);
+    return marks - (has_mark_at_end(owner) ? 1 : 0);
+  }
+  /// Rows that end in an owner's nodes, itself included.
+  TRUNKLINE_HOST_DEVICE std::int32_t ends(std::int32_t owner) const {
+    return 1 + s_.ends_before(s_.items_end(owner)) - s_.ends_before(s_.items_begin(owner));
+  }
+
+  /// Sizes of owners with all below them, from the deepest up.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void add_up_sizes(Block& block, std::int32_t deepest) {
+    block.each(from_.rows, [&](std::int32_t row) {
+      if (owns(row)) s_.size(row) = TeamSizes::of(ends(row), cuts(row) + 1);
+    });
+    for (std::int32_t level = deepest; level > 0; --level) {
+      sum_sizes(block, [&](std::int32_t row) { return from_.level(row) == level; });
+      block.each(from_.rows, [&](std::int32_t row) {
+        if (from_.level(row) == level - 1)
+          s_.size(row) += s_.before(s_.items_end(row)) - s_.before(s_.items_begin(row));
+      });
+    }
+  }
+
+  /// Prefix sums over the items that own tokens and that f names, in s_.before.
+  template <class Block, class F>
+  TRUNKLINE_HOST_DEVICE void sum_sizes(Block& block, F f) {
+    block.each(items_, [&](std::int32_t i) {
+      const std::int32_t row = row_at(i);
+      s_.before(i) = owns(row) && f(row) ? s_.size(row) : 0;
+    });
+    const std::uint64_t all = block.scan_exclusive(&s_.before(0), items_);
+    block.once([&] { s_.before(items_) = all; });
+  }
+
+  /// Where each owner's rows and nodes begin, and its depth, from the roots down.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void place_owners(Block& block, std::int32_t deepest) {
+    block.each(from_.rows, [&](std::int32_t row) {
+      if (!owns(row)) return;
+      const std::int32_t i = s_.item(row);
+      const std::int32_t owner = from_.owner(row);
+      const std::int32_t mark = s_.mark(i);
+      const std::int32_t marks_begin = s_.mark_begin(mark);
+      const std::uint64_t at_mark = s_.before(i) - s_.before(marks_begin);
+      s_.depth(row) = owner < 0 ? 0 : mark - first_mark(owner) + 1;
+      if (owner < 0) {
+        s_.start(row) = at_mark;
+        return;
+      }
+      const std::uint64_t at_later_marks = s_.before(s_.items_end(owner)) - s_.before(s_.mark_begin(mark + 1));
+      s_.start(row) = TeamSizes::of(ends(owner), cuts(owner) + 1) + at_later_marks + at_mark;
+    });
+    for (std::int32_t level = 1; level <= deepest; ++level) {
+      block.each(from_.rows, [&](std::int32_t row) {
+        if (from_.level(row) != level) return;
+        s_.start(row) += s_.start(from_.owner(row));
+        s_.depth(row) += s_.depth(from_.owner(row));
+      });
+    }
+  }
+
+  TRUNKLINE_HOST_DEVICE std::int32_t node_of(std::int32_t owner, std::int32_t cut) const {
+    return TeamSizes::nodes(s_.start(owner)) + cut;
+  }
+  TRUNKLINE_HOST_DEVICE std::int32_t parent_of_first_node(std::int32_t owner) const {
+    const std::int32_t above = from_.owner(owner);
+    return above < 0 ? -1 : node_of(above, s_.mark(s_.item(owner)) - first_mark(above));
+  }
+
+  /// The node that an owner has up to its `cut`-th mark, or to its end. \param item the first item of that mark, or
+  /// past the owner's last
+  TRUNKLINE_HOST_DEVICE void write_node(std::int32_t owner, std::int32_t cut, std::int32_t end, std::int32_t item) {
+    const std::uint64_t start = s_.start(owner);
+    const std::int32_t begin = cut == 0 ? from_.shared(owner) : token_of(first_mark(owner) + cut - 1);
+    const std::int32_t parent = cut == 0 ? parent_of_first_node(owner) : node_of(owner, cut - 1);
+    const std::int32_t ends_above = s_.ends_before(item) - s_.ends_before(s_.items_begin(owner));
+    const std::uint64_t below = s_.before(s_.items_end(owner)) - s_.before(item);
+    const std::uint64_t past = start + TeamSizes::of(ends(owner), cuts(owner) + 1) + below;
+    forest_.nodes[node_of(owner, cut)] = {.parent = parent,
+                                          .begin = begin,
+                                          .end = end,
+                                          .row = owner,
+                                          .requests = {TeamSizes::rows(start) + ends_above, TeamSizes::rows(past)},
+                                          .last = TeamSizes::nodes(past),
+                                          .depth = s_.depth(owner) + cut};
+  }
+
+  /// Each owner's last node, and the owner itself, which ends in it before all others.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void write_owners(Block& block) {
+    block.each(from_.rows, [&](std::int32_t row) {
+      if (!owns(row)) return;
+      const std::int32_t cut = cuts(row);
+      const std::int32_t item = has_mark_at_end(row) ? s_.mark_begin(first_mark(row) + cut) : s_.items_end(row);
+      write_node(row, cut, from_.kv_len(row), item);
+      const std::int32_t ends_above = s_.ends_before(item) - s_.ends_before(s_.items_begin(row));
+      forest_.order[TeamSizes::rows(s_.start(row)) + ends_above] = row;
+      forest_.node[row] = node_of(row, cut);
+    });
+  }
+
+  /// The nodes up to the owners' marks, and the rows that end inside.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void write_items(Block& block) {
+    block.each(items_, [&](std::int32_t i) {
+      const std::int32_t row = row_at(i);
+      const std::int32_t owner = from_.owner(row);
+      if (owner < 0) return;
+      const std::int32_t cut = s_.mark(i) - first_mark(owner);
+      const std::int32_t token = from_.shared(row);
+      const bool at_end = token == from_.kv_len(owner);
+      if (!at_end && s_.mark_begin(s_.mark(i)) == i) write_node(owner, cut, token, i);
+      if (owns(row)) return;
+      const std::int32_t rank = s_.ends_before(i) - s_.ends_before(s_.items_begin(owner)) + (at_end ? 1 : 0);
+      forest_.order[TeamSizes::rows(s_.start(owner)) + rank] = row;
+      forest_.node[row] = node_of(owner, cut);
+    });
+  }
+
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void write_empty_rows(Block& block) {
+    const auto is_empty = [&](std::int32_t row) { return from_.kv_len(row) == 0; };
+    block.select(from_.rows, is_empty, [&](std::int32_t k, std::int32_t row) {
+      forest_.order[items_ + k] = row;
+      forest_.node[row] = -1;
+    });
+  }
+
+  RowSharing from_;
+  LayoutScratch s_;
+  TeamForest forest_;
+  std::int32_t roots_ = 0;
+  std::int32_t items_ = 0;
+  std::int32_t marks_ = 0;
+};
+
+}  // namespace trunkline

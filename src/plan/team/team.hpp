@@ -1,0 +1,198 @@
+// A team: threads that go through the same planning code together. One source is compiled for the host, where a team is
+// one thread (HostTeam), and for a device, where it is a block or a cluster of blocks (exec/cuda/planner/).
+//
+// What every team has:
+//   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
+//   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
+//   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
+//   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
+//   once(f)                   f() by one thread; then a barrier
+//   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
+//   select(count, f, put)     put(k, i) for the k-th i, in rising order, of those where f(i), which is called once for
+//                             each i; how many they are is returned to all threads
+//   sum, least, greatest      (count, none, f) over f(i), returned to all threads; `none` where count is 0
+//   forgotten(pointer)        the same pointer, of which the compiler no longer knows: what follows from it is computed
+//                             there, and takes no registers before
+//   peek(x)                   what is there now, where others may be writing it in the same call
+//   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
+// A barrier makes all writes before it visible to all threads.
+//
+// scan_exclusive, select and the reductions are of one block (in lead and each_block); all else is of any team.
+//
+// Rules for such code:
+// - Code outside of these calls is run by all threads alike: it reads what barriers have made known, and writes nothing
+//   but its own variables.
+// - What is read there is written by no f of the call that follows it, but only after one barrier more: a slow thread
+//   may still be reading.
+// - Calls are not nested, but for those of a block in each_block and lead. There, block is the team.
+// - Nothing may depend on the order of i. HostTeam shuffles it, so that tests see what does.
+// - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+
+namespace trunkline {
+
+/// A warp of the host: one lane. On devices all lanes of a warp call these together.
+class HostLanes {
+ public:
+  std::int32_t index() const { return 0; }
+  std::int32_t count() const { return 1; }
+  /// Over the lanes; each gets the result.
+  template <class T>
+  T least(T value) const {
+    return value;
+  }
+  template <class T>
+  T sum(T value) const {
+    return value;
+  }
+  bool any(bool value) const { return value; }
+};
+
+/// The numbers below `count`, each once, in an order that a seed decides.
+class ShuffledOrder {
+ public:
+  /// \param seed 0: rising
+  ShuffledOrder(std::int32_t count, std::uint64_t seed) : count_(static_cast<std::uint64_t>(count)), seed_(seed) {
+    while (mask_ < count_) mask_ = 2 * mask_ + 1;
+  }
+
+  template <class F>
+  void visit(F f) const {
+    if (seed_ == 0) {
+      for (std::uint64_t i = 0; i < count_; ++i) f(static_cast<std::int32_t>(i));
+      return;
+    }
+    // Of a permutation of a power of two, those below count.
+    for (std::uint64_t i = 0; i <= mask_; ++i) {
+      const std::uint64_t at = permuted(i);
+      if (at < count_) f(static_cast<std::int32_t>(at));
+    }
+  }
+
+ private:
+  // Steps that can be undone: an odd factor, a sum, an exclusive or with higher bits.
+  std::uint64_t permuted(std::uint64_t i) const {
+    for (int round = 0; round < 3; ++round) {
+      i = (i * (seed_ | 1) + (seed_ >> 7)) & mask_;
+      i ^= i >> 3;
+    }
+    return i;
+  }
+
+  std::uint64_t count_;
+  std::uint64_t seed_;
+  std::uint64_t mask_ = 0;
+};
+
+/// One thread that does it all. It is its own only block.
+class HostTeam {
+ public:
+  /// \param seed of the orders of i; 0: rising
+  explicit HostTeam(std::uint64_t seed = 0) : seed_(seed) {}
+
+  template <class F>
+  void each(std::int32_t count, F f) {
+    ShuffledOrder(count, next_seed()).visit(f);
+  }
+  template <class F>
+  void each_warp(std::int32_t count, F f) {
+    each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
+  void each_block(std::int32_t count, F f) {
+    each(count, [this, &f](std::int32_t i) { f(i, *this); });
+  }
+  template <class F>
+  void lead(F f) {
+    f(*this);
+  }
+  template <class F>
+  void once(F f) {
+    f();
+  }
+
+  template <class T>
+  T scan_exclusive(T* values, std::int32_t count) {
+    T total = 0;
+    for (std::int32_t i = 0; i < count; ++i) {
+      const T value = values[i];
+      values[i] = total;
+      total += value;
+    }
+    return total;
+  }
+  template <class F, class Put>
+  std::int32_t select(std::int32_t count, F f, Put put) {
+    std::int32_t selected = 0;
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (f(i)) put(selected++, i);
+    }
+    return selected;
+  }
+  template <class T, class F>
+  T sum(std::int32_t count, T none, F f) {
+    each(count, [&](std::int32_t i) { none += f(i); });
+    return none;
+  }
+  template <class T, class F>
+  T least(std::int32_t count, T none, F f) {
+    each(count, [&](std::int32_t i) { none = trunkline::least<T>(none, f(i)); });
+    return none;
+  }
+  template <class T, class F>
+  T greatest(std::int32_t count, T none, F f) {
+    each(count, [&](std::int32_t i) { none = most<T>(none, f(i)); });
+    return none;
+  }
+
+  template <class T>
+  static T* forgotten(T* pointer) {
+    return pointer;
+  }
+
+  template <class T>
+  static T peek(const T& from) {
+    return from;
+  }
+  template <class T>
+  static T fetch_add(T& to, T value) {
+    const T was = to;
+    to += value;
+    return was;
+  }
+  template <class T>
+  static T fetch_least(T& to, T value) {
+    const T was = to;
+    to = trunkline::least<T>(was, value);
+    return was;
+  }
+  template <class T>
+  static T fetch_greatest(T& to, T value) {
+    const T was = to;
+    to = most<T>(was, value);
+    return was;
+  }
+  /// Writes `value` where `expected` is.
+  template <class T>
+  static T compare_exchange(T& to, T expected, T value) {
+    const T was = to;
+    if (was == expected) to = value;
+    return was;
+  }
+
+ private:
+  // Each call has another order.
+  std::uint64_t next_seed() {
+    if (seed_ == 0) return 0;
+    seed_ = (seed_ * 0x9E3779B97F4A7C15u + 0x632BE59BD9B4E019u) | 1;
+    return seed_;
+  }
+
+  std::uint64_t seed_;
+};
+
+}  // namespace trunkline

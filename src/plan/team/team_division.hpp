@@ -1,0 +1,162 @@
+// How packs are cut, and how long the plan's lists will be: what Division and PlanEmitter::make_room find, by one
+// block.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/cut_choice.hpp"
+#include "plan/team/plan_memory.hpp"
+#include "plan/team/team_cuts.hpp"
+#include "plan/team/team_packs.hpp"
+
+namespace trunkline {
+
+template <class Block>
+class PackDivider {
+ public:
+  TRUNKLINE_HOST_DEVICE PackDivider(Block& block, const PlanTask& task)
+      : block_(block), task_(task), packs_(task.memory.shape[PlanMemory::kPacks]) {}
+
+  /// \param cut as CutChoice finds it; else not at all
+  TRUNKLINE_HOST_DEVICE void divide(bool cut) {
+    const std::int64_t read = load_packs();
+    const CutChoice::Pieces pieces = cut ? cut_for_balance(read) : price();
+    if (find_lengths(pieces)) place_packs();
+  }
+
+ private:
+  /// \return tokens that they read
+  TRUNKLINE_HOST_DEVICE std::int64_t load_packs() {
+    const PlanTask& task = task_;
+    const std::int64_t read = block_.sum(packs_, std::int64_t{0}, [&task](std::int32_t i) {
+      const PlanMemory& memory = task.memory;
+      PlannedPack& pack = memory.packs[i];
+      const Range held = pack.positions;
+      const std::int32_t queries = size_of(held);
+      const bool alone = pack.tile < 0;
+      pack.tokens = alone ? most(memory.path_tokens[pack.order_index], 0) : memory.tiles[pack.tile].tokens;
+      std::int64_t matrix_tokens = pack.tokens;
+      if (!alone && queries == size_of(memory.tiles[pack.tile].positions)) {
+        matrix_tokens = memory.tiles[pack.tile].matrix_tokens;
+      } else if (pack.first_half > 0 && pack.first_half < queries) {
+        matrix_tokens = 2 * pack.tokens;  // all of one request's queries see all of its tokens
+      }
+      const bool halves = pack.first_half > 0 && pack.first_half < queries;
+      const std::int32_t rows =
+          memory.costs[0].rows(queries, task.machine.widths[pack.width].rows, pack.first_half > 0);
+      memory.loads[i] = {pack.tokens, matrix_tokens,
+                         rows,        queries,
+                         0,           halves ? HalfChanges::of(pack.tokens, matrix_tokens, queries) : 0};
+      return pack.tokens;
+    });
+    const PlanMemory& memory = task_.memory;
+    const std::int64_t needed = needed_tokens();
+    const BlockMemory& own = task_.block;
+    block_.once([&task, &memory, &own, read, needed] {
+      own.state->costs = memory.costs[0];
+      own.state->costs.set_rereads(needed, read);
+      memory.costs[1] = own.state->costs;
+      memory.status->read_tokens = read;
+      memory.status->total_tokens = task.forest.total_tokens;
+      memory.status->distinct_tokens = task.forest.distinct_tokens;
+    });
+    return read;
+  }
+
+  /// QueryOrder::needed_tokens.
+  TRUNKLINE_HOST_DEVICE std::int64_t needed_tokens() {
+    const PlanTask& task = task_;
+    const std::int32_t* const shape = task.memory.shape;
+    if (shape[PlanMemory::kListed] == shape[PlanMemory::kFull]) return task.forest.distinct_tokens;
+    return block_.sum(task.forest.node_count, std::int64_t{0}, [&task](std::int32_t i) {
+      const ForestNode& node = task.forest.nodes[i];
+      const std::int32_t* const position = task.memory.position;
+      const bool read = position[node.requests.begin] < position[node.requests.end];
+      return std::int64_t{read ? node.end - node.begin : 0};
+    });
+  }
+
+  TRUNKLINE_HOST_DEVICE CutChoice::Pieces cut_for_balance(std::int64_t read) {
+    TeamCuts<Block> cuts(block_, task_.block, task_.memory.loads, packs_, read);
+    return cuts.choose().pieces;
+  }
+  TRUNKLINE_HOST_DEVICE CutChoice::Pieces price() {
+    const PlanMemory& memory = task_.memory;
+    const TaskCosts& costs = task_.block.state->costs;
+    block_.each(packs_, [&memory, &costs](std::int32_t i) { memory.loads[i].price(costs); });
+    return {};
+  }
+
+  /// \return whether they fit, as far as that is known before it is known how many spans are cut
+  TRUNKLINE_HOST_DEVICE bool find_lengths(const CutChoice::Pieces& pieces) {
+    const PlanMemory& memory = task_.memory;
+    const PlanCapacity& room = task_.machine.capacity;
+    const std::int64_t items = block_.sum(packs_, std::int64_t{0}, [&memory, &pieces](std::int32_t i) {
+      memory.packs[i].parts = CutChoice::parts(memory.loads[i], pieces);
+      return std::int64_t{memory.packs[i].parts};
+    });
+    const std::int64_t partials = block_.sum(packs_, std::int64_t{0}, [&memory](std::int32_t i) {
+      const PlannedPack& pack = memory.packs[i];
+      return pack.parts > 1 ? std::int64_t{pack.parts} * size_of(pack.positions) : 0;
+    });
+    const std::int64_t fragments = block_.sum(packs_, std::int64_t{0}, [&memory](std::int32_t i) {
+      return std::int64_t{fragments_of(memory, memory.packs[i])};
+    });
+    const bool fits = items <= room.items && partials <= room.partials && fragments <= room.spans;
+    block_.once([&memory, items, partials, fragments, fits] {
+      memory.shape[PlanMemory::kFits] = fits ? 1 : 0;
+      if (!fits) return;
+      memory.shape[PlanMemory::kItems] = static_cast<std::int32_t>(items);
+      memory.shape[PlanMemory::kPartials] = static_cast<std::int32_t>(partials);
+      memory.shape[PlanMemory::kFragments] = static_cast<std::int32_t>(fragments);
+      memory.shape[PlanMemory::kSplits] = 0;
+      memory.shape[PlanMemory::kMaskedSplits] = 0;
+      memory.shape[PlanMemory::kMerges] = 0;
+    });
+    return fits;
+  }
+
+  /// Where the items of each pack, their queries, spans and masks begin.
+  TRUNKLINE_HOST_DEVICE void place_packs() {
+    const PlanMemory& memory = task_.memory;
+    std::int64_t* const items = memory.pack_sums;
+    std::int64_t* const spans = memory.pack_sums + packs_;
+    block_.each(packs_, [&memory, items, spans](std::int32_t i) {
+      const PlannedPack& pack = memory.packs[i];
+      items[i] = (std::int64_t{pack.parts} << 32) + std::int64_t{pack.parts} * size_of(pack.positions);
+      spans[i] = fragments_of(memory, pack) + (std::int64_t{masks_of(memory, pack)} << 32);
+    });
+    const std::int64_t all_items = block_.scan_exclusive(items, packs_);
+    const std::int64_t all_spans = block_.scan_exclusive(spans, packs_);
+    block_.each(packs_, [&memory, items, spans](std::int32_t i) {
+      PlannedPack& pack = memory.packs[i];
+      pack.first_item = static_cast<std::int32_t>(items[i] >> 32);
+      pack.first_entry = static_cast<std::int32_t>(items[i]);
+      pack.first_fragment = static_cast<std::int32_t>(spans[i]);
+      pack.first_mask = static_cast<std::int32_t>(spans[i] >> 32);
+    });
+    block_.once([&memory, all_items, all_spans] {
+      memory.shape[PlanMemory::kEntries] = static_cast<std::int32_t>(all_items);
+      memory.shape[PlanMemory::kMasks] = static_cast<std::int32_t>(all_spans >> 32);
+    });
+  }
+
+  TRUNKLINE_HOST_DEVICE static std::int32_t fragments_of(const PlanMemory& memory, const PlannedPack& pack) {
+    if (pack.tile < 0) return 1;
+    std::int32_t fragments = 0;
+    for (const DealtList& list : memory.tiles[pack.tile].lists) fragments += list.fragments;
+    return fragments;
+  }
+  TRUNKLINE_HOST_DEVICE static std::int32_t masks_of(const PlanMemory& memory, const PlannedPack& pack) {
+    if (pack.tile < 0) return 0;
+    std::int32_t masks = 0;
+    for (const DealtList& list : memory.tiles[pack.tile].lists) masks += list.masked;
+    return masks;
+  }
+
+  Block& block_;
+  const PlanTask& task_;
+  std::int32_t packs_;
+};
+
+}  // namespace trunkline

@@ -1,0 +1,158 @@
+// Items of the plan by a team, their queries and outputs, merge lists and schedule: what PlanEmitter and Scheduler
+// make.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/cost_classes.hpp"
+#include "plan/cut_choice.hpp"
+#include "plan/team/plan_lists.hpp"
+#include "plan/team/plan_memory.hpp"
+#include "plan/team/team_packs.hpp"
+#include "plan/team/team_spans.hpp"
+
+namespace trunkline {
+
+TRUNKLINE_HOST_DEVICE inline std::int32_t bits_of(std::int64_t value) {
+  std::int32_t bits = 0;
+  for (; value > 0; value >>= 1) ++bits;
+  return bits;
+}
+
+TRUNKLINE_HOST_DEVICE inline TileShape tile_shape(const TeamMachine& machine, std::int32_t width, std::int64_t tokens) {
+  return {machine.widths[width].rows, machine.n[width][least(bits_of(tokens), TeamMachine::kLengths - 1)]};
+}
+
+/// All of items but their spans: tiles and costs. And how many partials each query has.
+template <class Team>
+TRUNKLINE_HOST_DEVICE void write_items(Team& team, const PlanTask& task, const PlanLists& lists) {
+  team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task, &lists](std::int32_t i, auto&& lanes) {
+    const PlanMemory& memory = task.memory;
+    const PlannedPack& pack = memory.packs[i];
+    const std::int32_t queries = size_of(pack.positions);
+    for (std::int32_t part = lanes.index(); part < pack.parts; part += lanes.count()) {
+      const std::int32_t item = pack.first_item + part;
+      const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
+      const TaskLoad& load = memory.loads[i];
+      const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, memory.costs[1], pack.parts, tokens);
+      memory.item_pack[item] = i;
+      memory.item_class[item] = static_cast<std::uint16_t>(CostClasses::class_of(cost));
+      memory.item_rank[item] = 0;
+      memory.item_splits[item] = 0;
+      memory.item_place[item] = 0;
+      const std::int32_t first = pack.first_entry + part * queries;
+      lists.items[item].queries = {first, first + queries};
+      lists.items[item].tile = tile_shape(task.machine, pack.width, tokens);
+      lists.items[item].first_half = pack.first_half;
+    }
+    for (std::int32_t k = lanes.index(); k < queries; k += lanes.count()) {
+      memory.slots_of[memory.query_at[pack.positions.begin + k]] =
+          pack.parts == 1 ? 0 : (std::int64_t{1} << 32) + pack.parts;
+    }
+    if (i == 0 && lanes.index() == 0) memory.item_splits[memory.shape[PlanMemory::kItems]] = 0;
+  });
+}
+
+/// Where the partials of each query begin, and how many spans cuts add, by one block.
+template <class Block>
+TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
+  const PlanMemory& memory = task.memory;
+  const std::int32_t queries = task.forest.query_begin[task.forest.rows];
+  const std::int64_t slots = block.scan_exclusive(memory.slots_of, queries);
+  const std::int64_t splits = block.scan_exclusive(memory.item_splits, memory.shape[PlanMemory::kItems] + 1);
+  block.once([&task, &memory, slots, splits, queries] {
+    const auto cut = static_cast<std::int32_t>(splits);
+    memory.slots_of[queries] = slots;
+    memory.shape[PlanMemory::kMerges] = static_cast<std::int32_t>(slots >> 32);
+    memory.shape[PlanMemory::kSplits] = cut;
+    memory.shape[PlanMemory::kMaskedSplits] = static_cast<std::int32_t>(splits >> 32);
+    if (std::int64_t{memory.shape[PlanMemory::kFragments]} + cut > task.machine.capacity.spans) {
+      memory.shape[PlanMemory::kFits] = 0;
+    }
+  });
+}
+
+/// Spans and queries of an item, by one of some lanes.
+TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const PlanLists& lists, std::int32_t item,
+                                                   std::int32_t lane, std::int32_t lanes) {
+  const PlanMemory& memory = task.memory;
+  const PlannedPack& pack = memory.packs[memory.item_pack[item]];
+  const std::int32_t queries = size_of(pack.positions);
+  const std::int32_t part = item - pack.first_item;
+  if (lane == 0) {
+    const bool last = item + 1 == memory.shape[PlanMemory::kItems];
+    const std::int32_t spans = memory.shape[PlanMemory::kFragments] + memory.shape[PlanMemory::kSplits];
+    lists.items[item].spans = {first_span(memory, item), last ? spans : first_span(memory, item + 1)};
+  }
+  for (std::int32_t k = lane; k < queries; k += lanes) {
+    const std::int32_t query = memory.query_at[pack.positions.begin + k];
+    const std::int32_t entry = pack.first_entry + part * queries + k;
+    lists.item_queries[entry] = query;
+    lists.item_outputs[entry] = pack.parts == 1 ? kDirect : static_cast<std::int32_t>(memory.slots_of[query]) + part;
+  }
+}
+
+/// The partials of a query, if it has some.
+TRUNKLINE_HOST_DEVICE inline void write_merge(const PlanTask& task, const PlanLists& lists, std::int32_t query) {
+  const std::int64_t own = task.memory.slots_of[query];
+  const std::int64_t next = task.memory.slots_of[query + 1];
+  const auto merge = static_cast<std::int32_t>(own >> 32);
+  if (static_cast<std::int32_t>(next >> 32) == merge) return;
+  lists.merge_queries[merge] = query;
+  lists.merge_begin[merge] = static_cast<std::int32_t>(own);
+  for (auto slot = static_cast<std::int32_t>(own); slot < static_cast<std::int32_t>(next); ++slot) {
+    lists.merge_slots[slot] = slot;
+    if (lists.partial_merges != nullptr) lists.partial_merges[slot] = merge;
+  }
+}
+
+/// Items of a chunk that come before an item: those that cost more to within a class, and of one class those of lower
+/// index.
+template <class Team>
+TRUNKLINE_HOST_DEVICE void count_ahead(const PlanMemory& memory, std::int32_t item, Range chunk) {
+  const std::int32_t own = memory.item_class[item];
+  std::int32_t ahead = 0;
+  for (std::int32_t other = chunk.begin; other < chunk.end; ++other) {
+    const std::int32_t its = memory.item_class[other];
+    ahead += its > own || (its == own && other < item) ? 1 : 0;
+  }
+  if (ahead > 0) Team::fetch_add(memory.item_place[item], ahead);
+}
+
+/// All that is left to write but the schedule, whose places are counted: steps that do not wait for each other.
+template <class Team>
+TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists) {
+  constexpr std::int32_t kLanes = 32;  // that share an item's queries
+  constexpr std::int32_t kChunk = 64;  // items that one thread compares with
+  const std::int32_t* const shape = task.memory.shape;
+  const std::int32_t items = shape[PlanMemory::kItems];
+  const std::int32_t queries = task.forest.query_begin[task.forest.rows];
+  const bool cut = shape[PlanMemory::kPartials] > 0;
+  const std::int32_t length = cut ? 1 : fragment_run(shape[PlanMemory::kFragments]);
+  const std::int32_t spans_end = ceil_div(shape[PlanMemory::kFragments], length);
+  const std::int32_t items_end = spans_end + items * kLanes;
+  const std::int32_t merges_end = items_end + (cut ? queries : 0);
+  const std::int32_t all = merges_end + items * ceil_div(items, kChunk);
+  team.each(all, [=, &task, &lists](std::int32_t i) {
+    if (i < spans_end) {
+      const PlanMemory& memory = task.memory;
+      if (cut) {
+        write_fragment(memory, lists, memory.fragments[i]);
+      } else {
+        visit_run(task, i, length, [&memory, &lists](std::int32_t, const DealtFragment& fragment) {
+          write_fragment(memory, lists, fragment);
+        });
+      }
+    } else if (i < items_end) {
+      write_item_lists(task, lists, (i - spans_end) / kLanes, (i - spans_end) % kLanes, kLanes);
+    } else if (i < merges_end) {
+      write_merge(task, lists, i - items_end);
+    } else {
+      const std::int32_t chunk = (i - merges_end) / items;
+      count_ahead<Team>(task.memory, i - merges_end - chunk * items,
+                        {chunk * kChunk, least((chunk + 1) * kChunk, items)});
+    }
+  });
+}
+
+}  // namespace trunkline

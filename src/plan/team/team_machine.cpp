@@ -1,0 +1,68 @@
+#include "plan/team/team_machine.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "base/check.hpp"
+#include "machine/profile_check.hpp"
+#include "plan/cost_model.hpp"
+#include "plan/plan_checks.hpp"
+#include "plan/tiles.hpp"
+
+namespace trunkline {
+namespace {
+
+void check_limits(const MachineProfile& profile, const PlanCapacity& capacity) {
+  if (profile.device != Device::kCuda) {
+    fail(ErrorCode::kUnsupported, "profile.device is ", name_of(profile.device), "; plans are made on cuda devices");
+  }
+  const std::pair<const char*, std::int32_t> limits[] = {{"queries", capacity.queries},
+                                                         {"items", capacity.items},
+                                                         {"spans", capacity.spans},
+                                                         {"partials", capacity.partials}};
+  for (const auto& [name, limit] : limits) {
+    if (limit < 1) fail(ErrorCode::kInvalidArgument, "capacity.", name, " is ", limit, "; it must be >= 1");
+  }
+}
+
+void list_widths(const TileTable& tiles, TeamMachine& machine) {
+  for (const std::int32_t rows : tiles.row_choices()) {
+    if (machine.width_count == TeamMachine::kMaxHeights) {
+      fail(ErrorCode::kUnsupported, "profile.tiles have ", tiles.row_choices().size(),
+           " different m; supported: up to ", TeamMachine::kMaxHeights);
+    }
+    const std::int32_t width = machine.width_count++;
+    const std::int32_t queries = tiles.max_queries(rows);
+    machine.widths[width] = {rows, queries, tiles.first_half(rows, queries) > 0};
+    for (std::int32_t length = 0; length < TeamMachine::kLengths; ++length) {
+      const std::int64_t tokens = length == 0 ? 0 : std::int64_t{1} << (length - 1);
+      machine.n[width][length] = tiles.tile_of_rows(rows, tokens).n;
+    }
+  }
+}
+
+}  // namespace
+
+TeamMachine make_team_machine(const MachineProfile& profile, const AttentionShape& shape,
+                              const PlanCapacity& capacity) {
+  check_shape(shape);
+  check_profile(profile);
+  check_limits(profile, capacity);
+  TeamMachine machine;
+  CostModel costs;
+  costs.reset(profile, shape, 0, 0);
+  machine.cached_reread = costs.tasks().reread_per_token;
+  costs.reset(profile, shape, 0, std::numeric_limits<std::int64_t>::max());
+  machine.costs = costs.tasks();
+  machine.cached_tokens = profile.llc_bytes / (machine.costs.token_bytes * shape.kv_heads);
+  machine.query_bytes = query_bytes(shape);
+  machine.read_bytes_per_us = profile.read_bytes_per_us;
+  TileTable tiles;
+  tiles.reset(profile, shape.group_size());
+  list_widths(tiles, machine);
+  machine.half_rows = profile.half_rows;
+  machine.capacity = capacity;
+  return machine;
+}
+
+}  // namespace trunkline

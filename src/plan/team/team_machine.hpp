@@ -1,0 +1,54 @@
+// What planning by a team knows of a machine and a shape, fixed when the planner is made: plain data.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/policies/trunk_core.hpp"
+#include "plan/query_time.hpp"
+#include "plan/task_costs.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline {
+
+struct TeamMachine {
+  static constexpr std::int32_t kMaxHeights = 8;
+  static constexpr std::int32_t kLengths = 33;  // by bit width of an item's tokens
+
+  TaskCosts costs;                      ///< of a batch without queries, whose shared tokens the cache does not hold
+  std::int64_t cached_reread = 0;       ///< TaskCosts::reread_per_token where it does
+  std::int64_t cached_tokens = 0;       ///< up to so many
+  double query_bytes = 0;               ///< of a query's Q and O
+  double read_bytes_per_us = 0;         ///< MachineProfile's
+  TrunkWidth widths[kMaxHeights] = {};  ///< by rising rows
+  std::int32_t n[kMaxHeights][kLengths] = {};  ///< KV tokens of a width's tile, by bit width of the item's tokens
+  std::int32_t width_count = 0;
+  std::int32_t half_rows = 0;  ///< MachineProfile's
+  PlanCapacity capacity;       ///< none of them 0
+
+  TRUNKLINE_HOST_DEVICE std::int32_t max_queries() const { return widths[width_count - 1].max_queries; }
+  /// The narrowest that holds so many queries; the widest where none does.
+  TRUNKLINE_HOST_DEVICE std::int32_t width_for(std::int32_t queries) const {
+    std::int32_t width = 0;
+    while (width + 1 < width_count && widths[width].max_queries < queries) ++width;
+    return width;
+  }
+  /// TileTable::first_half.
+  TRUNKLINE_HOST_DEVICE std::int32_t first_half(std::int32_t width, std::int32_t queries) const {
+    return widths[width].halves ? queries - queries / 2 : 0;
+  }
+  TRUNKLINE_HOST_DEVICE TaskCosts batch_costs(std::int64_t queries, std::int64_t hot_tokens) const {
+    TaskCosts result = costs;
+    result.query_time = query_time(queries, query_bytes, read_bytes_per_us);
+    if (hot_tokens <= cached_tokens) result.reread_per_token = cached_reread;
+    return result;
+  }
+};
+
+/// Of the plans that make_plan makes with PlanOptions{.policy = Policy::kTrunk, .capacity = capacity}.
+/// \throws Error where the profile or the shape cannot be planned for, is not of a CUDA device, or a capacity is not
+/// positive.
+TeamMachine make_team_machine(const MachineProfile& profile, const AttentionShape& shape, const PlanCapacity& capacity);
+
+}  // namespace trunkline

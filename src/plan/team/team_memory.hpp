@@ -1,0 +1,45 @@
+// Memory of a fixed size, handed out piece by piece.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/host_device.hpp"
+
+namespace trunkline {
+
+/// Hands out arrays one after another. Without memory it only counts.
+class TeamMemory {
+ public:
+  /// \param base aligned to 16 bytes; null: arrays are null, and bytes() says what would be needed
+  TRUNKLINE_HOST_DEVICE explicit TeamMemory(std::byte* base) : base_(base) {}
+
+  template <class T>
+  TRUNKLINE_HOST_DEVICE T* take(std::int64_t count) {
+    static_assert(alignof(T) <= kAlignment);
+    T* const array = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
+    const std::size_t size = static_cast<std::size_t>(count) * sizeof(T);
+    bytes_ += (size + kAlignment - 1) / kAlignment * kAlignment;
+    return array;
+  }
+
+  TRUNKLINE_HOST_DEVICE std::size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t kAlignment = 16;
+
+  std::byte* base_;
+  std::size_t bytes_ = 0;
+};
+
+/// Columns of equal length side by side. All take two registers together, where pointers would take two each, and a
+/// thread of a full block has 64.
+template <class T>
+struct TeamColumns {
+  T* base = nullptr;
+  std::int32_t length = 0;
+
+  TRUNKLINE_HOST_DEVICE T& operator()(std::int32_t column, std::int32_t i) const { return base[column * length + i]; }
+};
+
+}  // namespace trunkline

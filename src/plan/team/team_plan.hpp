@@ -1,0 +1,108 @@
+// The plan of a batch by a team: that of Planner with PlanOptions{.policy = Policy::kTrunk}, bit for bit, from a forest
+// to the lists that kernels read. Without draft trees; the machine is a CUDA device, where nothing is hoisted.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/team/plan_lists.hpp"
+#include "plan/team/plan_memory.hpp"
+#include "plan/team/team_division.hpp"
+#include "plan/team/team_forest.hpp"
+#include "plan/team/team_items.hpp"
+#include "plan/team/team_machine.hpp"
+#include "plan/team/team_packs.hpp"
+#include "plan/team/team_segments.hpp"
+#include "plan/team/team_spans.hpp"
+#include "plan/team/team_tiles.hpp"
+
+namespace trunkline {
+
+template <class Team>
+class TeamPlanner {
+ public:
+  /// \param task forest.rows and its queries are within what memory has room for
+  TRUNKLINE_HOST_DEVICE TeamPlanner(Team& team, const PlanTask& task, const PlanLists& lists)
+      : team_(team), task_(task), lists_(lists) {}
+
+  /// Where the plan exceeds a capacity it is `flat` without cuts; where even that does, it has no items.
+  TRUNKLINE_HOST_DEVICE void plan() {
+    const std::int32_t queries = task_.forest.query_begin[task_.forest.rows];
+    if (queries > task_.machine.capacity.queries) {
+      write_counts(false, false);
+      return;
+    }
+    gather_requests(team_, task_);
+    const bool fits = plan_tiles();
+    if (!fits && !plan_alone()) {
+      write_counts(false, true);
+      return;
+    }
+    write_lists(team_, task_, lists_);
+    write_counts(true, !fits);
+  }
+
+ private:
+  /// \return whether the plan fits
+  TRUNKLINE_HOST_DEVICE bool plan_tiles() {
+    const PlanTask& task = task_;
+    std::int32_t number = 0;
+    const TrunkChoice choice = choose_tiles(team_, task, number);
+    team_.lead([&task, &choice, number](auto&& block) { PackLister(block, task).list_tiles(choice, number); });
+    // Each segment makes a span or more.
+    if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
+    list_segments(team_, task, lists_);
+    deal_lists(team_, task);
+    return divide(true);
+  }
+
+  /// `flat`.
+  TRUNKLINE_HOST_DEVICE bool plan_alone() {
+    const PlanTask& task = task_;
+    write_queries(team_, task, lists_);
+    team_.lead([&task](auto&& block) { PackLister(block, task).list_alone(0, 0); });
+    return divide(false);
+  }
+
+  TRUNKLINE_HOST_DEVICE bool divide(bool cut) {
+    const PlanTask& task = task_;
+    team_.lead([&task, cut](auto&& block) { PackDivider(block, task).divide(cut); });
+    if (task.memory.shape[PlanMemory::kFits] == 0) return false;
+    write_items(team_, task, lists_);
+    if (task.memory.shape[PlanMemory::kPartials] == 0) return true;
+    mark_cuts(team_, task);
+    team_.lead([&task](auto&& block) { place_partials(block, task); });
+    return task.memory.shape[PlanMemory::kFits] != 0;
+  }
+
+  /// The schedule, and how long lists are. \param planned has items; else the lists are empty
+  TRUNKLINE_HOST_DEVICE void write_counts(bool planned, bool fell_back) {
+    const PlanTask& task = task_;
+    const PlanLists& lists = lists_;
+    const std::int32_t items = planned ? task.memory.shape[PlanMemory::kItems] : 0;
+    team_.each(most(items, 1), [&task, &lists, items, planned, fell_back](std::int32_t i) {
+      if (i < items) lists.schedule[task.memory.item_place[i]] = i;
+      if (i > 0) return;
+      const std::int32_t* const shape = task.memory.shape;
+      TeamPlanStatus& status = *task.memory.status;
+      PlanCounts counts{};
+      if (planned) {
+        counts = {shape[PlanMemory::kItems], shape[PlanMemory::kEntries],
+                  shape[PlanMemory::kFragments] + shape[PlanMemory::kSplits], shape[PlanMemory::kMerges]};
+      }
+      *lists.counts = counts;
+      status.items = counts.items;
+      status.spans = counts.spans;
+      status.partials = planned ? shape[PlanMemory::kPartials] : 0;
+      status.masks = planned ? shape[PlanMemory::kMasks] + shape[PlanMemory::kMaskedSplits] : 0;
+      status.fallbacks = fell_back ? 1 : 0;
+      status.unplanned = planned ? 0 : 1;
+      lists.merge_begin[counts.merges] = status.partials;
+    });
+  }
+
+  Team& team_;
+  const PlanTask& task_;
+  const PlanLists& lists_;
+};
+
+}  // namespace trunkline

@@ -1,0 +1,223 @@
+// Spans of the plan by a team: fragments of what tiles stream, in the order in which they are dealt, cut where items
+// are.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/cut_choice.hpp"
+#include "plan/team/deal_order.hpp"
+#include "plan/team/plan_lists.hpp"
+#include "plan/team/plan_memory.hpp"
+#include "plan/team/team_tiles.hpp"
+
+namespace trunkline {
+
+/// A fragment of a list of a pack's tile.
+struct FragmentPlace {
+  std::int32_t pack;
+  std::int32_t list;
+  std::int32_t segment;
+  std::int32_t index;  ///< in the list
+};
+
+/// The last of `count` things of which no more than `index` begin before it. \param begin_of of each, rising from 0
+template <class BeginOf>
+TRUNKLINE_HOST_DEVICE std::int32_t last_begun(std::int32_t count, std::int32_t index, BeginOf begin_of) {
+  std::int32_t low = 0;
+  for (std::int32_t high = count - 1; low < high;) {
+    const std::int32_t middle = low + (high - low + 1) / 2;
+    if (begin_of(middle) <= index) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+/// \param index of the tile's fragments, list by list
+TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_tile(const PlannedTile& tile, std::int32_t pack,
+                                                         std::int32_t index) {
+  std::int32_t list = 0;
+  while (index >= tile.lists[list].fragments) index -= tile.lists[list++].fragments;
+  const DealtList& from = tile.lists[list];
+  const std::int32_t segment =
+      last_begun(from.count, index, [&from](std::int32_t i) { return from.segments[i].fragments_before; });
+  return {pack, list, segment, index};
+}
+
+/// \param index of all fragments, pack by pack
+TRUNKLINE_HOST_DEVICE inline FragmentPlace place_of(const PlanMemory& memory, std::int32_t index) {
+  const PlannedPack* const packs = memory.packs;
+  const std::int32_t pack =
+      last_begun(memory.shape[PlanMemory::kPacks], index, [packs](std::int32_t i) { return packs[i].first_fragment; });
+  if (packs[pack].tile < 0) return {pack, 0, 0, 0};
+  return place_in_tile(memory.tiles[packs[pack].tile], pack, index - packs[pack].first_fragment);
+}
+
+/// \return the place of the next fragment, which there is
+TRUNKLINE_HOST_DEVICE inline FragmentPlace next_place(const PlanMemory& memory, FragmentPlace place) {
+  const std::int32_t tile = memory.packs[place.pack].tile;
+  if (tile >= 0) {
+    const DealtList* const lists = memory.tiles[tile].lists;
+    const DealtList& from = lists[place.list];
+    if (++place.index < from.fragments) {
+      const std::int32_t next = place.segment + 1;
+      if (next < from.count && from.segments[next].fragments_before <= place.index) place.segment = next;
+      return place;
+    }
+    while (++place.list < kTileLists) {
+      if (lists[place.list].fragments > 0) return {place.pack, place.list, 0, 0};
+    }
+  }
+  const std::int32_t pack = place.pack + 1;
+  return memory.packs[pack].tile < 0 ? FragmentPlace{pack, 0, 0, 0}
+                                     : place_in_tile(memory.tiles[memory.packs[pack].tile], pack, 0);
+}
+
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& tile, const FragmentPlace& place) {
+  const DealtList& from = tile.lists[place.list];
+  const TileSegment& segment = from.segments[place.segment];
+  const std::int64_t end = segment.first_token + segment.end - segment.begin;
+  const std::int32_t within = place.index - segment.fragments_before;
+  std::int64_t piece_begin = segment.first_token;  // of the list's tokens
+  std::int64_t piece_end = end;
+  if (from.piece > 0) {
+    const std::int64_t piece = segment.first_token / from.piece + within;
+    piece_begin = piece * from.piece;
+    piece_end = piece_begin + from.piece;
+  }
+  const std::int64_t first = most(segment.first_token, piece_begin);
+  const std::int64_t last = least(end, piece_end);
+  const DealtCount before = DealOrder(tile.lists).before(place.list, piece_begin);
+  return {place.pack,
+          segment.row,
+          segment.begin + static_cast<std::int32_t>(first - segment.first_token),
+          segment.begin + static_cast<std::int32_t>(last - segment.first_token),
+          segment.readers,
+          segment.open_ended && last == end,
+          segment.masked,
+          first + before.tokens,
+          place.index + before.fragments,
+          segment.masked_before + (segment.masked ? within : 0) + before.masked};
+}
+
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_at(const PlanTask& task, const FragmentPlace& place) {
+  const PlannedPack& pack = task.memory.packs[place.pack];
+  if (pack.tile >= 0) return fragment_of_tile(task.memory.tiles[pack.tile], place);
+  const auto tokens = static_cast<std::int32_t>(pack.tokens);  // all of a request's
+  return {place.pack, task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
+}
+
+/// Many fragments are found by fewer threads, each of which goes on from one to the next.
+TRUNKLINE_HOST_DEVICE inline std::int32_t fragment_run(std::int32_t fragments) {
+  return fragments > (1 << 13) ? 4 : 1;
+}
+
+/// f(index, fragment) for each of the fragments [run * length, (run + 1) * length) that there are.
+template <class F>
+TRUNKLINE_HOST_DEVICE void visit_run(const PlanTask& task, std::int32_t run, std::int32_t length, F f) {
+  const std::int32_t end = least((run + 1) * length, task.memory.shape[PlanMemory::kFragments]);
+  FragmentPlace place = place_of(task.memory, run * length);
+  for (std::int32_t i = run * length;;) {
+    f(i, fragment_at(task, place));
+    if (++i == end) return;
+    place = next_place(task.memory, place);
+  }
+}
+
+/// The part of a pack that holds a token.
+TRUNKLINE_HOST_DEVICE inline std::int32_t part_of(const PlannedPack& pack, std::int64_t token) {
+  if (pack.parts == 1) return 0;
+  const std::int64_t granules = pack.tokens / CutChoice::kGranule;
+  const std::int64_t part = ((token / CutChoice::kGranule + 1) * pack.parts - 1) / granules;
+  return static_cast<std::int32_t>(least<std::int64_t>(part, pack.parts - 1));
+}
+
+TRUNKLINE_HOST_DEVICE inline std::int64_t part_begin(const PlannedPack& pack, std::int32_t part) {
+  return part_begin(pack.tokens, CutChoice::kGranule, pack.parts, part);
+}
+
+/// The parts that a fragment is in. One without tokens is in the part of the token before it.
+TRUNKLINE_HOST_DEVICE inline Range parts_of(const PlannedPack& pack, const DealtFragment& fragment) {
+  const std::int64_t first = fragment.first_token;
+  const std::int64_t end = first + fragment.end - fragment.begin;
+  const std::int32_t last_part = part_of(pack, most<std::int64_t>(end - 1, 0));
+  return {first < end ? part_of(pack, first) : last_part, last_part + 1};
+}
+
+/// Finds which items begin inside of a fragment, and how many fragments begin before each.
+template <class Team>
+TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const DealtFragment& fragment) {
+  const PlannedPack& pack = memory.packs[fragment.pack];
+  if (pack.parts == 1) return;
+  const Range parts = parts_of(pack, fragment);
+  for (std::int32_t part = parts.begin + 1; part < parts.end; ++part) {
+    memory.item_splits[pack.first_item + part] = 1 + (fragment.masked ? std::int64_t{1} << 32 : 0);
+    memory.item_rank[pack.first_item + part] = fragment.rank;
+  }
+  const std::int64_t end = fragment.first_token + fragment.end - fragment.begin;
+  if (parts.end < pack.parts && part_begin(pack, parts.end) == end) {
+    Team::fetch_greatest(memory.item_rank[pack.first_item + parts.end], fragment.rank + 1);
+  }
+}
+
+/// The same of all fragments, which are kept for write_fragment.
+template <class Team>
+TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
+  const std::int32_t fragments = task.memory.shape[PlanMemory::kFragments];
+  const std::int32_t length = fragment_run(fragments);
+  team.each(ceil_div(fragments, length), [&task, length](std::int32_t run) {
+    visit_run(task, run, length, [&task](std::int32_t i, const DealtFragment& fragment) {
+      task.memory.fragments[i] = fragment;
+      mark_parts<Team>(task.memory, fragment);
+    });
+  });
+}
+
+/// A word whose bits from `begin` to `end` are set.
+TRUNKLINE_HOST_DEVICE inline std::uint64_t bits_between(std::int32_t begin, std::int32_t end) {
+  const std::int32_t low = most(begin, 0);
+  const std::int32_t high = least(end, 64);
+  return low < high ? ~std::uint64_t{0} >> (64 - (high - low)) << low : 0;
+}
+
+/// \return first span of an item
+TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, std::int32_t item) {
+  const PlannedPack& pack = memory.packs[memory.item_pack[item]];
+  return pack.first_fragment + memory.item_rank[item] + static_cast<std::int32_t>(memory.item_splits[item + 1]);
+}
+
+/// Writes spans and masks of a fragment.
+TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const PlanLists& lists,
+                                                 const DealtFragment& fragment) {
+  const PlannedPack& pack = memory.packs[fragment.pack];
+  const Range held = pack.positions;
+  const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
+  const Range parts = parts_of(pack, fragment);
+  for (std::int32_t part = parts.begin; part < parts.end; ++part) {
+    const std::int64_t splits = memory.item_splits[pack.first_item + part + 1];
+    std::int32_t begin = fragment.begin;
+    std::int32_t end = fragment.end;
+    if (part > parts.begin) {
+      begin += static_cast<std::int32_t>(part_begin(pack, part) - fragment.first_token);
+    }
+    const bool open = fragment.open_ended && part + 1 == parts.end;
+    if (part + 1 < parts.end) {
+      end = fragment.begin + static_cast<std::int32_t>(part_begin(pack, part + 1) - fragment.first_token);
+    }
+    std::int32_t mask = -1;
+    if (fragment.masked) {
+      mask = pack.first_mask + fragment.masked_before + static_cast<std::int32_t>(splits >> 32);
+      const Range seeing = {fragment.readers.begin - held.begin, least(fragment.readers.end, held.end) - held.begin};
+      lists.masks[2 * mask] = bits_between(seeing.begin, seeing.end);
+      lists.masks[2 * mask + 1] = bits_between(seeing.begin - 64, seeing.end - 64);
+    }
+    const std::uint32_t flags = (open ? std::uint32_t{kSpanEndFromEnd} : std::uint32_t{kSpanAbsolute}) |
+                                (both ? std::uint32_t{kSpanBothHalves} : 0u);
+    lists.spans[pack.first_fragment + fragment.rank + static_cast<std::int32_t>(splits)] = {
+        fragment.row, begin, open ? 0 : end, mask, flags};
+  }
+}
+
+}  // namespace trunkline

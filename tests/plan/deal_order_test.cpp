@@ -1,0 +1,151 @@
+// The closed form of dealing against dealing piece by piece.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "base/check.hpp"
+#include "plan/team/deal_order.hpp"
+#include "plan/team/team_spans.hpp"
+#include "support/random_batch.hpp"
+#include "support/test_scale.hpp"
+
+namespace trunkline {
+namespace {
+
+using testing::uniform;
+
+struct Dealt {
+  std::int32_t row;
+  std::int32_t begin;
+  std::int32_t end;
+  bool open_ended;
+  bool operator==(const Dealt&) const = default;
+};
+
+/// One list, handed out piece by piece.
+struct Hand {
+  std::vector<TileSegment> segments;
+  std::int64_t piece = 0;
+  std::int64_t total = 0;
+  std::int64_t added = 0;
+  std::size_t next = 0;
+  std::int32_t taken = 0;
+
+  bool done() const { return next == segments.size(); }
+  bool behind(const Hand& other) const { return added * other.total < other.added * total; }
+  void add_piece(std::vector<Dealt>& to) {
+    const std::int64_t target = added + piece;
+    do {
+      const TileSegment& from = segments[next];
+      Dealt dealt{from.row, from.begin + taken, from.end, from.open_ended};
+      const std::int64_t wanted = piece == 0 ? dealt.end - dealt.begin : target - added;
+      if (wanted < dealt.end - dealt.begin) {
+        dealt.end = dealt.begin + static_cast<std::int32_t>(wanted);
+        dealt.open_ended = false;
+        taken += static_cast<std::int32_t>(wanted);
+      } else {
+        ++next;
+        taken = 0;
+      }
+      added += dealt.end - dealt.begin;
+      to.push_back(dealt);
+    } while (!done() && added < target);
+  }
+};
+
+std::vector<Dealt> deal(std::array<Hand, kTileLists> hands) {
+  std::vector<Dealt> dealt;
+  for (;;) {
+    Hand* next = nullptr;
+    for (Hand& hand : hands) {
+      if (!hand.done() && (next == nullptr || hand.behind(*next))) next = &hand;
+    }
+    if (next == nullptr) return dealt;
+    next->add_piece(dealt);
+  }
+}
+
+/// Segments of a list, of which some have no token; the common list's all have.
+Hand any_hand(std::mt19937_64& random, std::int32_t list, std::int64_t piece) {
+  Hand hand;
+  hand.piece = piece;
+  const std::int32_t most = uniform(random, 0, 2) == 0 ? 2 : 12;
+  const std::int32_t longest =
+      std::vector<std::int32_t>{0, 1, 64, 128, 700}[static_cast<std::size_t>(uniform(random, 0, 4))];
+  for (std::int32_t count = uniform(random, 0, most); count > 0; --count) {
+    TileSegment segment{};
+    std::int32_t tokens = uniform(random, 0, 1) == 0 ? longest : uniform(random, 0, longest);
+    if (list == kCommonList && tokens == 0) tokens = 64;
+    segment.row = list * 1000 + count;
+    segment.begin = uniform(random, 0, 5);
+    segment.end = segment.begin + tokens;
+    segment.open_ended = tokens == 0 || uniform(random, 0, 1) == 0;
+    segment.masked = uniform(random, 0, 1) == 0;
+    hand.segments.push_back(segment);
+    hand.total += tokens;
+  }
+  return hand;
+}
+
+DealtList list_of(Hand& hand) {
+  DealtList list{
+      hand.segments.data(), hand.total, hand.piece, 0, static_cast<std::int32_t>(hand.segments.size()), 0, 0};
+  std::int64_t tokens = 0;
+  for (TileSegment& segment : hand.segments) {
+    const std::int64_t end = tokens + segment.end - segment.begin;
+    segment.first_token = tokens;
+    segment.fragments_before = list.fragments;
+    segment.masked_before = list.masked;
+    const std::int32_t made = DealOrder::count_fragments(tokens, end, hand.piece);
+    list.fragments += made;
+    list.masked += segment.masked ? made : 0;
+    tokens = end;
+  }
+  const bool empty_end = !hand.segments.empty() && hand.segments.back().end == hand.segments.back().begin;
+  list.pieces = DealOrder::count_pieces(tokens, hand.piece, list.count, empty_end);
+  return list;
+}
+
+TEST(DealOrder, IsThatOfDealingPieceByPiece) {
+  for (int seed = 0; seed < testing::scaled(50'000); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    const bool halves = uniform(random, 0, 1) == 0;
+    std::array<Hand, kTileLists> hands = {any_hand(random, kOwnList, halves ? 128 : 0),
+                                          halves ? any_hand(random, kOwnOfSecondList, 128) : Hand{},
+                                          any_hand(random, kCommonList, 64)};
+    PlannedTile tile{};
+    std::int32_t fragments = 0;
+    for (std::size_t list = 0; list < kTileLists; ++list) {
+      tile.lists[list] = list_of(hands[list]);
+      fragments += tile.lists[list].fragments;
+    }
+    const std::vector<Dealt> expected = deal(hands);
+    ASSERT_EQ(static_cast<std::size_t>(fragments), expected.size());
+    std::vector<DealtFragment> found(expected.size());
+    for (std::int32_t i = 0; i < fragments; ++i) {
+      const DealtFragment fragment = fragment_of_tile(tile, place_in_tile(tile, 0, i));
+      ASSERT_LT(static_cast<std::size_t>(fragment.rank), found.size());
+      found[static_cast<std::size_t>(fragment.rank)] = fragment;
+    }
+    std::int64_t tokens = 0;
+    std::int32_t masked = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      SCOPED_TRACE(concat("fragment ", i));
+      const DealtFragment& fragment = found[i];
+      ASSERT_EQ((Dealt{fragment.row, fragment.begin, fragment.end, fragment.open_ended}), expected[i]);
+      ASSERT_EQ(fragment.rank, static_cast<std::int32_t>(i));
+      ASSERT_EQ(fragment.first_token, tokens);
+      ASSERT_EQ(fragment.masked_before, masked);
+      tokens += fragment.end - fragment.begin;
+      masked += fragment.masked ? 1 : 0;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trunkline

@@ -1,0 +1,113 @@
+// A forest as a team of the host finds it, with the memory that it is in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "plan/team/forest_phase.hpp"
+#include "plan/team/steady_rows.hpp"
+#include "plan/team/team.hpp"
+#include "support/thread_team.hpp"
+#include "trunkline/forest.hpp"
+
+namespace trunkline::testing {
+
+class PlannedForest {
+ public:
+  /// \param order of work, as HostTeam has it
+  template <class Hash = SharingHash>
+  const Forest& find(const TeamBatch& batch, std::uint64_t order) {
+    HostTeam team(order);
+    found_ = find_forest<Hash>(team, batch, memory(), room_for(batch));
+    return read(batch);
+  }
+  /// By real threads: 3 blocks of 3.
+  const Forest& find_by_threads(const TeamBatch& batch) {
+    const TeamForest arrays = room_for(batch);
+    run_threads(3, 3, [&](auto& team, std::int32_t) {
+      const TeamForest found = find_forest(team, batch, memory(), arrays);
+      team.once([&] { found_ = found; });
+    });
+    return read(batch);
+  }
+  const TeamFaults& faults() const { return faults_; }
+
+  /// Keeps the batch that was found last for is_steady(). \param growth as of remember_rows()
+  void remember(const TeamBatch& batch, std::int32_t growth) {
+    steady_rows_.assign(static_cast<std::size_t>(batch.rows), {});
+    HostTeam team(5);
+    remember_rows(team, batch, ForestPhaseMemory(memory(), batch.rows), found_, growth, steady());
+  }
+  bool is_steady(const TeamBatch& batch, std::uint64_t order) {
+    HostTeam team(order);
+    std::int32_t changed = 0;
+    return trunkline::is_steady(team, batch, steady(), &changed);
+  }
+  bool is_steady_by_threads(const TeamBatch& batch) {
+    std::int32_t changed = 0;
+    bool is = false;
+    run_threads(3, 3, [&](auto& team, std::int32_t) {
+      const bool found = trunkline::is_steady(team, batch, steady(), &changed);
+      team.once([&] { is = found; });
+    });
+    return is;
+  }
+
+ private:
+  // What memory holds before, so that nothing counts on zeros.
+  static constexpr std::uint64_t kGarbage = 0xABABABABABABABAB;
+  struct alignas(16) Word {
+    std::uint64_t halves[2];
+  };
+
+  std::byte* memory() { return reinterpret_cast<std::byte*>(memory_.data()); }
+  SteadyRows steady() { return {steady_rows_.data(), &steady_count_}; }
+
+  TeamForest room_for(const TeamBatch& batch) {
+    const auto rows = static_cast<std::size_t>(batch.rows);
+    const std::size_t words = ForestPhaseMemory(nullptr, batch.rows).bytes / sizeof(Word);
+    memory_.assign(words, {{kGarbage, kGarbage}});
+    nodes_.assign(2 * rows, {});
+    order_.assign(rows, -7);
+    kv_len_.assign(rows, -7);
+    query_begin_.assign(rows + 1, -7);
+    node_.assign(rows, -7);
+    TeamForest arrays;
+    arrays.nodes = nodes_.data();
+    arrays.order = order_.data();
+    arrays.kv_len = kv_len_.data();
+    arrays.query_begin = query_begin_.data();
+    arrays.node = node_.data();
+    return arrays;
+  }
+
+  const Forest& read(const TeamBatch& batch) {
+    faults_ = ForestPhaseMemory(memory(), batch.rows).result->faults;
+    forest_ = {};
+    forest_.nodes.assign(found_.nodes, found_.nodes + found_.node_count);
+    forest_.order.assign(found_.order, found_.order + found_.rows);
+    forest_.total_tokens = found_.total_tokens;
+    forest_.distinct_tokens = found_.distinct_tokens;
+    for (std::int32_t row = 0; row < found_.rows; ++row) {
+      ForestRequest request;
+      request.kv_len = found_.kv_len[row];
+      request.query_begin = found_.query_begin[row];
+      request.queries = found_.query_begin[row + 1] - found_.query_begin[row];
+      request.node = found_.node[row];
+      forest_.requests.push_back(request);
+    }
+    return forest_;
+  }
+
+  std::vector<Word> memory_;
+  std::vector<ForestNode> nodes_;
+  std::vector<std::int32_t> order_, kv_len_, query_begin_, node_;
+  std::vector<SteadyRow> steady_rows_;
+  std::int32_t steady_count_ = -1;
+  TeamForest found_;
+  TeamFaults faults_;
+  Forest forest_;
+};
+
+}  // namespace trunkline::testing

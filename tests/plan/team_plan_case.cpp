@@ -1,0 +1,214 @@
+#include "plan/team_plan_case.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "base/check.hpp"
+#include "plan/team/team.hpp"
+#include "plan/team/team_plan.hpp"
+#include "support/thread_team.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+template <class T>
+std::optional<std::string> compare(const char* name, const std::vector<T>& expected, const std::vector<T>& actual) {
+  for (std::size_t i = 0; i < std::min(expected.size(), actual.size()); ++i) {
+    if (std::memcmp(&expected[i], &actual[i], sizeof(T)) != 0) {
+      std::string words;
+      for (const T* from : {&expected[i], &actual[i]}) {
+        words += from == &expected[i] ? "; expected" : "; found";
+        for (std::size_t word = 0; word < sizeof(T) / 4; ++word) {
+          std::int32_t value = 0;
+          std::memcpy(&value, reinterpret_cast<const char*>(from) + 4 * word, 4);
+          words += concat(" ", value);
+        }
+      }
+      return concat(name, "[", i, "] of ", expected.size(), " differs", words);
+    }
+  }
+  if (expected.size() != actual.size()) {
+    return concat(name, " has ", actual.size(), " entries instead of ", expected.size());
+  }
+  return std::nullopt;
+}
+
+/// The forest's arrays as a team holds them.
+struct ForestArrays {
+  explicit ForestArrays(const Forest& forest) : nodes(forest.nodes), order(forest.order) {
+    for (const ForestRequest& request : forest.requests) {
+      kv_len.push_back(request.kv_len);
+      query_begin.push_back(request.query_begin);
+      node.push_back(request.node);
+    }
+    query_begin.push_back(
+        forest.requests.empty() ? 0 : forest.requests.back().query_begin + forest.requests.back().queries);
+    view = {nodes.data(),
+            order.data(),
+            kv_len.data(),
+            query_begin.data(),
+            node.data(),
+            static_cast<std::int32_t>(order.size()),
+            static_cast<std::int32_t>(nodes.size()),
+            forest.total_tokens,
+            forest.distinct_tokens};
+  }
+
+  std::vector<ForestNode> nodes;
+  std::vector<std::int32_t> order;
+  std::vector<std::int32_t> kv_len;
+  std::vector<std::int32_t> query_begin;
+  std::vector<std::int32_t> node;
+  TeamForest view;
+};
+
+/// What a block has for itself.
+struct OwnMemory {
+  OwnMemory(std::int32_t rows, std::int32_t histograms)
+      : bytes(memory.lay_out(nullptr, rows, histograms), std::byte{0xCD}) {
+    memory.lay_out(bytes.data(), rows, histograms);
+  }
+
+  BlockMemory memory{};
+  std::vector<std::byte> bytes;
+};
+
+/// Lists with room for a capacity, full of what must not be read.
+struct ListRoom {
+  explicit ListRoom(const PlanCapacity& capacity) {
+    const auto room = [](auto& list, std::int64_t count) {
+      list.resize(at(count));
+      std::memset(static_cast<void*>(list.data()), 0xAB, list.size() * sizeof(list[0]));
+    };
+    room(plan.queries, capacity.queries);
+    room(plan.items, capacity.items);
+    room(plan.item_queries, std::int64_t{capacity.queries} + capacity.partials);
+    room(plan.item_outputs, std::int64_t{capacity.queries} + capacity.partials);
+    room(plan.spans, capacity.spans);
+    room(plan.masks, capacity.spans);
+    room(plan.merge_queries, capacity.queries);
+    room(plan.merge_begin, std::int64_t{capacity.queries} + 1);
+    room(plan.merge_slots, capacity.partials);
+    room(plan.partial_merges, capacity.partials);
+    room(plan.schedule, capacity.items);
+  }
+
+  PlanLists lists() {
+    return {&counts,
+            plan.queries.data(),
+            plan.items.data(),
+            plan.item_queries.data(),
+            plan.item_outputs.data(),
+            plan.spans.data(),
+            reinterpret_cast<std::uint64_t*>(plan.masks.data()),
+            plan.merge_queries.data(),
+            plan.merge_begin.data(),
+            plan.merge_slots.data(),
+            plan.partial_merges.data(),
+            plan.schedule.data()};
+  }
+
+  UploadedPlan written(std::int32_t queries, const TeamPlanStatus& status) {
+    plan.queries.resize(at(queries));
+    plan.items.resize(at(counts.items));
+    plan.item_queries.resize(at(counts.item_queries));
+    plan.item_outputs.resize(at(counts.item_queries));
+    plan.spans.resize(at(counts.spans));
+    plan.masks.resize(at(status.masks));
+    plan.merge_queries.resize(at(counts.merges));
+    plan.merge_begin.resize(at(counts.merges) + 1);
+    plan.merge_slots.resize(at(status.partials));
+    plan.partial_merges.resize(at(status.partials));
+    plan.schedule.resize(at(counts.items));
+    return std::move(plan);
+  }
+
+  PlanCounts counts{};
+  UploadedPlan plan;
+};
+
+}  // namespace
+
+UploadedPlan uploaded(const Plan& plan, const Forest& forest) {
+  std::map<std::int32_t, std::int32_t> rows;
+  for (std::size_t row = 0; row < forest.requests.size(); ++row) {
+    rows[forest.requests[row].slot] = static_cast<std::int32_t>(row);
+  }
+  UploadedPlan result;
+  for (const Query& query : plan.queries) {
+    const std::int32_t row = rows.at(query.slot);
+    result.queries.push_back({row, forest.requests[at(row)].query_begin + query.token, query.from_end});
+  }
+  for (const KvSpan& span : plan.spans) {
+    result.spans.push_back({rows.at(span.slot), span.begin, span.end, span.mask, span.flags});
+  }
+  result.items = plan.items;
+  result.item_queries = plan.item_queries;
+  result.item_outputs = plan.item_outputs;
+  result.masks = plan.masks;
+  result.merge_queries = plan.merge_queries;
+  result.merge_begin = plan.merge_begin;
+  result.merge_slots = plan.merge_slots;
+  result.schedule = plan.schedule;
+  result.partial_merges.resize(at(plan.partials));
+  for (std::size_t merge = 0; merge < plan.merge_queries.size(); ++merge) {
+    for (std::int32_t i = plan.merge_begin[merge]; i < plan.merge_begin[merge + 1]; ++i) {
+      result.partial_merges[at(plan.merge_slots[at(i)])] = static_cast<std::int32_t>(merge);
+    }
+  }
+  return result;
+}
+
+UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
+                       const PlanCapacity& capacity, const TeamOptions& options, TeamPlanStatus* status) {
+  const TeamMachine machine = make_team_machine(profile, shape, capacity);
+  ForestArrays arrays(forest);
+  const std::int32_t rows = arrays.view.rows + options.spare_rows;
+  PlanMemory memory{};
+  const std::size_t size = memory.lay_out(nullptr, rows, capacity);
+  std::vector<std::byte> bytes(size, std::byte{0xCD});
+  memory.lay_out(bytes.data(), rows, capacity);
+  std::vector<OwnMemory> blocks;
+  for (std::int32_t i = 0; i < std::max(1, options.blocks); ++i) blocks.emplace_back(rows, options.histograms);
+  ListRoom room(capacity);
+  const PlanLists lists = room.lists();
+  const auto plan = [&](auto& team, std::int32_t rank) {
+    const PlanTask task{machine, arrays.view, memory, blocks[at(rank)].memory};
+    TeamPlanner(team, task, lists).plan();
+  };
+  HostTeam alone(options.seed);
+  if (options.blocks == 0) {
+    plan(alone, 0);
+  } else {
+    run_threads(options.blocks, options.threads, plan);
+  }
+  *status = *memory.status;
+  return room.written(arrays.query_begin.back(), *status);
+}
+
+std::optional<std::string> find_difference(const UploadedPlan& expected, const UploadedPlan& actual) {
+  std::optional<std::string> difference = compare("queries", expected.queries, actual.queries);
+  const auto list = [&](const char* name, const auto& of_expected, const auto& of_actual) {
+    if (!difference) difference = compare(name, of_expected, of_actual);
+  };
+  list("items", expected.items, actual.items);
+  list("item_queries", expected.item_queries, actual.item_queries);
+  list("item_outputs", expected.item_outputs, actual.item_outputs);
+  list("spans", expected.spans, actual.spans);
+  list("masks", expected.masks, actual.masks);
+  list("merge_queries", expected.merge_queries, actual.merge_queries);
+  list("merge_begin", expected.merge_begin, actual.merge_begin);
+  list("merge_slots", expected.merge_slots, actual.merge_slots);
+  list("partial_merges", expected.partial_merges, actual.partial_merges);
+  list("schedule", expected.schedule, actual.schedule);
+  return difference;
+}
+
+}  // namespace trunkline::testing

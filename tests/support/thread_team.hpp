@@ -1,0 +1,192 @@
+// A team of host threads, as a device's blocks are: what HostTeam cannot show, that steps wait for each other where
+// they must, is for a thread sanitizer to find.
+#pragma once
+
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "plan/team/team.hpp"
+
+namespace trunkline::testing {
+
+/// What needs no barrier.
+struct ThreadOperations {
+  template <class T>
+  static T* forgotten(T* pointer) {
+    return pointer;
+  }
+  template <class T>
+  static T peek(const T& from) {
+    return std::atomic_ref<T>(const_cast<T&>(from)).load();
+  }
+  template <class T>
+  static T fetch_add(T& to, T value) {
+    return std::atomic_ref<T>(to).fetch_add(value);
+  }
+  template <class T>
+  static T fetch_least(T& to, T value) {
+    T was = std::atomic_ref<T>(to).load();
+    while (value < was && !std::atomic_ref<T>(to).compare_exchange_weak(was, value)) {
+    }
+    return was;
+  }
+  template <class T>
+  static T fetch_greatest(T& to, T value) {
+    T was = std::atomic_ref<T>(to).load();
+    while (was < value && !std::atomic_ref<T>(to).compare_exchange_weak(was, value)) {
+    }
+    return was;
+  }
+  template <class T>
+  static T compare_exchange(T& to, T expected, T value) {
+    std::atomic_ref<T>(to).compare_exchange_strong(expected, value);
+    return expected;
+  }
+};
+
+/// The threads of one block.
+class ThreadBlock : public ThreadOperations {
+ public:
+  struct Shared {
+    explicit Shared(std::int32_t threads) : of_thread(static_cast<std::size_t>(threads)), barrier(threads) {}
+    std::vector<std::int64_t> of_thread;
+    std::barrier<> barrier;
+  };
+
+  ThreadBlock(Shared& shared, std::int32_t thread)
+      : shared_(&shared), thread_(thread), threads_(static_cast<std::int32_t>(shared.of_thread.size())) {}
+
+  template <class F>
+  void each(std::int32_t count, F f) {
+    for (std::int32_t i = thread_; i < count; i += threads_) f(i);
+    wait();
+  }
+  template <class F>
+  void once(F f) {
+    if (thread_ == 0) f();
+    wait();
+  }
+  template <class T>
+  T scan_exclusive(T* values, std::int32_t count) {
+    if (thread_ == 0) shared_->of_thread[0] = static_cast<std::int64_t>(HostTeam().scan_exclusive(values, count));
+    wait();
+    const T total = static_cast<T>(shared_->of_thread[0]);
+    wait();
+    return total;
+  }
+  template <class F, class Put>
+  std::int32_t select(std::int32_t count, F f, Put put) {
+    std::int32_t selected = 0;
+    for (std::int32_t begin = 0; begin < count; begin += threads_) {
+      const std::int32_t i = begin + thread_;
+      const bool chosen = i < count && f(i);
+      shared_->of_thread[static_cast<std::size_t>(thread_)] = chosen ? 1 : 0;
+      wait();
+      const auto mine = shared_->of_thread.begin() + thread_;
+      const auto before = static_cast<std::int32_t>(std::accumulate(shared_->of_thread.begin(), mine, std::int64_t{0}));
+      if (chosen) put(selected + before, i);
+      selected += before + static_cast<std::int32_t>(std::accumulate(mine, shared_->of_thread.end(), std::int64_t{0}));
+      wait();
+    }
+    return selected;
+  }
+  template <class T, class F>
+  T sum(std::int32_t count, T none, F f) {
+    return reduce(count, none, f, [](T a, T b) { return static_cast<T>(a + b); });
+  }
+  template <class T, class F>
+  T least(std::int32_t count, T none, F f) {
+    return reduce(count, none, f, [](T a, T b) { return trunkline::least(a, b); });
+  }
+  template <class T, class F>
+  T greatest(std::int32_t count, T none, F f) {
+    return reduce(count, none, f, [](T a, T b) { return most(a, b); });
+  }
+
+ private:
+  template <class T, class F, class Join>
+  T reduce(std::int32_t count, T none, F f, Join join) {
+    T value = none;
+    for (std::int32_t i = thread_; i < count; i += threads_) value = join(value, f(i));
+    shared_->of_thread[static_cast<std::size_t>(thread_)] = static_cast<std::int64_t>(value);
+    wait();
+    value = none;
+    for (const std::int64_t other : shared_->of_thread) value = join(value, static_cast<T>(other));
+    wait();
+    return value;
+  }
+  void wait() { shared_->barrier.arrive_and_wait(); }
+
+  Shared* shared_;
+  std::int32_t thread_;
+  std::int32_t threads_;
+};
+
+/// One thread of a cluster of blocks.
+class ThreadTeam : public ThreadOperations {
+ public:
+  ThreadTeam(std::barrier<>& all, ThreadBlock block, std::int32_t rank, std::int32_t blocks, std::int32_t thread,
+             std::int32_t threads)
+      : all_(&all), block_(block), rank_(rank), blocks_(blocks), thread_(thread), threads_(threads) {}
+
+  template <class F>
+  void each(std::int32_t count, F f) {
+    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i);
+    wait();
+  }
+  template <class F>
+  void each_warp(std::int32_t count, F f) {
+    each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
+  void each_block(std::int32_t count, F f) {
+    for (std::int32_t i = rank_; i < count; i += blocks_) f(i, block_);
+    wait();
+  }
+  template <class F>
+  void lead(F f) {
+    if (rank_ == 0) f(block_);
+    wait();
+  }
+  template <class F>
+  void once(F f) {
+    if (rank_ == 0 && thread_ == 0) f();
+    wait();
+  }
+
+ private:
+  void wait() { all_->arrive_and_wait(); }
+
+  std::barrier<>* all_;
+  ThreadBlock block_;
+  std::int32_t rank_;
+  std::int32_t blocks_;
+  std::int32_t thread_;
+  std::int32_t threads_;
+};
+
+/// f(team, rank of the block) on each thread of so many blocks.
+template <class F>
+void run_threads(std::int32_t blocks, std::int32_t threads, F f) {
+  std::barrier<> all(blocks * threads);
+  std::vector<std::unique_ptr<ThreadBlock::Shared>> shared;
+  for (std::int32_t rank = 0; rank < blocks; ++rank) shared.push_back(std::make_unique<ThreadBlock::Shared>(threads));
+  std::vector<std::jthread> running;
+  for (std::int32_t rank = 0; rank < blocks; ++rank) {
+    for (std::int32_t thread = 0; thread < threads; ++thread) {
+      running.emplace_back([&, rank, thread] {
+        ThreadTeam team(all, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread), rank, blocks, thread,
+                        threads);
+        f(team, rank);
+      });
+    }
+  }
+}
+
+}  // namespace trunkline::testing
