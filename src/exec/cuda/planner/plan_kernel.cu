@@ -54,9 +54,9 @@ cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream)
   if (error != cudaSuccess) return error;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {kPlanBlocks, 1, 1};
+  attribute.val.clusterDim = {kPlannerBlocks, 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(cluster ? kPlanBlocks : 1);
+  config.gridDim = dim3(cluster ? kPlannerBlocks : 1);
   config.blockDim = dim3(kPlanThreads);
   config.dynamicSmemBytes = bytes;
   config.stream = stream;

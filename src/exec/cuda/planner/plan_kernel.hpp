@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exec/cuda/planner/forest_kernel.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_forest.hpp"
@@ -24,9 +25,6 @@ struct PlanArgs {
 
 /// Threads of a block that plans: of 1,024 each would have 64 registers, which are not enough.
 inline constexpr std::int32_t kPlanThreads = 512;
-/// Blocks of a cluster: the most that every device with clusters has.
-inline constexpr std::int32_t kPlanBlocks = 8;
-
 /// The most rows whose plans the current device can make: their requests must fit a block's shared memory.
 std::int32_t most_plan_rows();
 
