@@ -84,7 +84,11 @@ struct CudaBatch {
   PageTable pages;
   const std::int32_t* kv_lens = nullptr;  ///< [B] on the device
   std::int64_t num_pages = 0;             ///< of the cache; read only with CudaOptions::check_pages
+  /// [B + 1] on the device, prefix sums of query tokens; null: one a row. Read by CudaExecutor::plan alone.
+  const std::int32_t* query_start = nullptr;
 };
+
+class CudaPlanner;
 
 /// When a run worked on one (item, KV head), and where. Nanoseconds of the device's clock (%globaltimer), whose steps
 /// depend on the device.
@@ -123,7 +127,19 @@ class CudaExecutor {
   /// Error(kUnsupported) when an item's tile is not compiled.
   void upload(const Plan& plan, const Batch& batch, void* workspace, std::size_t bytes, void* stream);
 
-  /// Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable, but not with
+  /// The same for plans that a planner makes on the device. \throws Error(kUnsupported) where its shape is.
+  std::size_t workspace_bytes(const CudaPlanner& planner) const;
+
+  /// Instead of upload(), once a step: plans the batch on the device, in two kernels, or keeps the last plan where it
+  /// still fits (CudaPlanner). Nothing of the batch is read on the host; no row may have a draft tree. Capturable: a
+  /// replay plans what is in device memory then, of as many rows, of which those of length 0 are padding; before
+  /// capture call it once, else each replay plans anew. resolve() and run() follow on the stream. \throws
+  /// Error(kInvalidArgument) when the batch has more rows than the planner has room for or another page size, or the
+  /// planner is bound to no memory; Error(kWorkspace) as upload().
+  void plan(CudaPlanner& planner, const CudaBatch& batch, void* workspace, std::size_t bytes, void* stream);
+
+  /// Once a step: fits the uploaded plan to live lengths, in a kernel. Page ids are read here or by run(): the table
+  /// stays as it is until the step's last run is done. Capturable, but not with
   /// CudaOptions::check_pages, where it waits for the stream. \throws Error(kOutOfRange) there, naming the first row
   /// and entry of the table that is no page, or the first length that the table has no pages for.
   void resolve(const CudaBatch& batch, void* workspace, void* stream);

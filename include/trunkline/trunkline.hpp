@@ -5,6 +5,7 @@
 #include "trunkline/batch.hpp"      // IWYU pragma: export
 #include "trunkline/cuda.hpp"       // IWYU pragma: export
 #include "trunkline/cuda.hpp"
+#include "trunkline/cuda_planner.hpp"  // IWYU pragma: export
 #include "trunkline/error.hpp"         // IWYU pragma: export
 #include "trunkline/forest.hpp"        // IWYU pragma: export
 #include "trunkline/live.hpp"          // IWYU pragma: export

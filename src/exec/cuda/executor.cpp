@@ -15,6 +15,7 @@
 #include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/layer.hpp"
 #include "exec/cuda/merge.hpp"
+#include "exec/cuda/planner/device_planner.hpp"
 #include "exec/cuda/records.hpp"
 #include "exec/cuda/resolve.hpp"
 #include "exec/cuda/side_streams.hpp"
@@ -23,6 +24,7 @@
 #include "exec/cuda/workspace.hpp"
 #include "exec/live_rows.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/cuda_planner.hpp"
 
 namespace trunkline {
 namespace {
@@ -41,6 +43,16 @@ cuda::DevicePages device_pages(const PageTable& pages) {
 cuda::DeviceRows device_rows(const PageTable& pages) {
   const std::size_t entries = std::visit([](auto ids) { return ids.size(); }, pages.ids());
   return {pages.indptr(), pages.row_map(), pages.width(), static_cast<std::int64_t>(entries), pages.page_size()};
+}
+
+TeamBatch team_batch(const CudaBatch& batch) {
+  const cuda::DevicePages pages = device_pages(batch.pages);
+  const cuda::DeviceRows rows = device_rows(batch.pages);
+  return {
+      .table = {pages.ids, rows.indptr, rows.row_map, rows.width, rows.entries, rows.page_size, pages.wide_ids != 0},
+      .kv_lens = batch.kv_lens,
+      .query_start = batch.query_start,
+      .rows = batch.pages.rows()};
 }
 
 void check_times(const CudaTaskTime* times, std::size_t count, std::size_t tasks) {
@@ -68,6 +80,8 @@ struct CudaExecutor::State {
   bool fused() const { return options.merge == MergeMode::kFused; }
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
   void forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream, bool capturing);
+  /// What kernels leave as they found it, before the first of them.
+  void clear(const WorkspaceRecord& record, cudaStream_t stream) const;
   void check_pages(const WorkspaceRecord& record, const CudaBatch& batch, cudaStream_t stream, bool capturing) const;
 };
 
@@ -107,6 +121,16 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
   for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
     if (capturing || (record.tiles >> i & 1) != 0) side_streams.join(i, stream);
   }
+}
+
+void CudaExecutor::State::clear(const WorkspaceRecord& record, cudaStream_t stream) const {
+  check_cuda(
+      cudaMemsetAsync(record.base + record.layout.queues, 0, cuda::kMaxQueues * sizeof(cuda::QueueCounters), stream),
+      "clearing the task queues");
+  if (!fused()) return;
+  const std::size_t counters = record.room.merges * static_cast<std::size_t>(record.shape.kv_heads);
+  check_cuda(cudaMemsetAsync(record.base + record.layout.arrived, 0, counters * sizeof(std::int32_t), stream),
+             "clearing the merge counters");
 }
 
 void CudaExecutor::State::check_pages(const WorkspaceRecord& record, const CudaBatch& batch, cudaStream_t stream,
@@ -157,6 +181,10 @@ Support CudaExecutor::supports(const AttentionShape& shape) const {
   return support ? cuda::supports_family(state_->options.kernels, state_->major, shape) : support;
 }
 
+std::size_t CudaExecutor::workspace_bytes(const CudaPlanner& planner) const {
+  return workspace_bytes(planner.planner_->room());
+}
+
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
   const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.dtype,
                                                        plan.shape.head_dim, plan.shape.page_size);
@@ -179,6 +207,7 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim);
   WorkspaceRecord record = state_->records.next(plan, family, state_->options.merge, workspace, bytes);
   record.bytes = bytes;
+  record.planner = nullptr;
   record.tiles = cuda::used_tiles(plan, tiles, family.half_rows);
   record.counts = tensor_counts(batch);
   record.rows = batch.rows();
@@ -197,6 +226,37 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
     check_cuda(cudaMemsetAsync(record.base + record.layout.arrived, 0, counters * sizeof(std::int32_t), on),
                "clearing the merge counters");
   }
+  state_->records.keep(record);
+}
+
+void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* workspace, std::size_t bytes,
+                        void* stream) {
+  cuda::DevicePlanner& on_device = *planner.planner_;
+  const AttentionShape& shape = on_device.shape();
+  const Support support = supports(shape);
+  if (!support) fail(ErrorCode::kUnsupported, support.reason);
+  on_device.check(batch.pages.rows(), batch.pages.page_size());
+  if (batch.kv_lens == nullptr && batch.pages.rows() > 0) fail(ErrorCode::kInvalidArgument, "batch.kv_lens is null");
+  const auto on = static_cast<cudaStream_t>(stream);
+  const cuda::DeviceScope scope(state_->options.device);
+  const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, shape);
+  const Plan room = on_device.room();
+  WorkspaceRecord record = state_->records.next(room, family, state_->options.merge, workspace, bytes);
+  if (record.planner != &on_device) {
+    state_->clear(record, on);
+    on_device.forget(on);
+  }
+  record.bytes = bytes;
+  record.planner = &on_device;
+  record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim).size()) - 1;
+  const std::int64_t queries = batch.query_start != nullptr ? room.capacity.queries : batch.pages.rows();
+  record.counts = {queries, batch.num_pages};
+  record.rows = batch.pages.rows();
+  record.tasks = static_cast<std::size_t>(room.capacity.items) * static_cast<std::size_t>(shape.kv_heads);
+  record.resolved = false;
+  check_times(record.times, record.times_count, record.tasks);
+  on_device.launch(team_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge), on);
+  record.captured = record.captured || cuda::is_capturing(on);
   state_->records.keep(record);
 }
 

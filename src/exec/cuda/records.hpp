@@ -11,6 +11,8 @@
 
 namespace trunkline::cuda {
 
+class DevicePlanner;
+
 struct WorkspaceRecord {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
@@ -18,7 +20,8 @@ struct WorkspaceRecord {
   PlanRoom room;
   WorkspaceLayout layout;
   const KernelFamily* family = nullptr;
-  bool captured = false;  ///< a graph holds its addresses
+  bool captured = false;                   ///< a graph holds its addresses
+  const DevicePlanner* planner = nullptr;  ///< that writes its plans; null: they are uploaded
   // Of the last upload.
   TensorCounts counts;
   std::int32_t rows = 0;

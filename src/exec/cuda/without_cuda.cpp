@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "exec/cuda/support.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/cuda_planner.hpp"
 
 namespace trunkline {
 namespace {
@@ -54,6 +55,12 @@ Support CudaExecutor::supports(const AttentionShape& shape) const {
 std::size_t CudaExecutor::workspace_bytes(const Plan&) const {
   refuse();
 }
+std::size_t CudaExecutor::workspace_bytes(const CudaPlanner&) const {
+  refuse();
+}
+void CudaExecutor::plan(CudaPlanner&, const CudaBatch&, void*, std::size_t, void*) {
+  refuse();
+}
 void CudaExecutor::upload(const Plan&, const Batch&, void*, std::size_t, void*) {
   refuse();
 }
@@ -67,6 +74,31 @@ void CudaExecutor::record_tasks(void*, CudaTaskTime*, std::size_t) {
   refuse();
 }
 void CudaExecutor::release(void*) {}
+
+namespace cuda {
+class DevicePlanner {};
+}  // namespace cuda
+CudaPlanner::CudaPlanner(const MachineProfile&, const AttentionShape&, const CudaPlannerOptions&) {
+  refuse();
+}
+CudaPlanner::~CudaPlanner() = default;
+CudaPlanner::CudaPlanner(CudaPlanner&&) noexcept = default;
+CudaPlanner& CudaPlanner::operator=(CudaPlanner&&) noexcept = default;
+std::size_t CudaPlanner::memory_bytes() const {
+  refuse();
+}
+void CudaPlanner::bind(void*, std::size_t, void*) {
+  refuse();
+}
+const AttentionShape& CudaPlanner::shape() const {
+  refuse();
+}
+const CudaPlannerOptions& CudaPlanner::options() const {
+  refuse();
+}
+CudaPlanReport CudaPlanner::report() const {
+  refuse();
+}
 
 void cuda_merge_states(const MergeStates&, std::int32_t, void*) {
   refuse();

@@ -132,6 +132,21 @@ StepArgs step_args(std::byte* base, const WorkspaceLayout& layout, const DeviceP
   return {device_plan(base, layout), device_step(base, layout), pages};
 }
 
+PlanLists plan_lists(std::byte* base, const WorkspaceLayout& layout, MergeMode merge) {
+  return {.counts = at<PlanCounts>(base, layout.counts),
+          .queries = at<RowQuery>(base, layout.queries),
+          .items = at<WorkItem>(base, layout.items),
+          .item_queries = at<std::int32_t>(base, layout.item_queries),
+          .item_outputs = at<std::int32_t>(base, layout.item_outputs),
+          .spans = at<RowSpan>(base, layout.spans),
+          .masks = at<std::uint64_t>(base, layout.masks),
+          .merge_queries = at<std::int32_t>(base, layout.merge_queries),
+          .merge_begin = at<std::int32_t>(base, layout.merge_begin),
+          .merge_slots = at<std::int32_t>(base, layout.merge_slots),
+          .partial_merges = merge == MergeMode::kFused ? at<std::int32_t>(base, layout.partial_merges) : nullptr,
+          .schedule = at<std::int32_t>(base, layout.schedule)};
+}
+
 Partials device_partials(std::byte* base, const WorkspaceLayout& layout) {
   return {at<float>(base, layout.partial_out), at<float>(base, layout.partial_lse)};
 }

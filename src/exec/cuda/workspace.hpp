@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "exec/cuda/common/kernel_args.hpp"
+#include "plan/team/plan_lists.hpp"
 #include "trunkline/attention.hpp"
 #include "trunkline/plan.hpp"
 
@@ -79,6 +80,8 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
 
 /// What kernels are given of a workspace.
 StepArgs step_args(std::byte* base, const WorkspaceLayout& layout, const DevicePages& pages);
+/// Where a planner on the device writes.
+PlanLists plan_lists(std::byte* base, const WorkspaceLayout& layout, MergeMode merge);
 Partials device_partials(std::byte* base, const WorkspaceLayout& layout);
 
 }  // namespace trunkline::cuda

@@ -154,7 +154,7 @@ struct PlanMemory {
   std::int32_t* shape;  // [kShapeFields] numbers that one block finds for all
   std::int32_t rows;    // room
 
-  /// \\return bytes. \param base 256-byte aligned; null: counts only
+  /// \return bytes. \param base 256-byte aligned; null: counts only
   TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, const PlanCapacity& room) {
     rows = row_room;
     TeamMemory memory(base);

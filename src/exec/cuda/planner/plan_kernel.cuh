@@ -26,14 +26,42 @@ struct BlockTask {
   PlanTask task;
 };
 
+/// By one thread.
+__device__ inline void report_plan(const PlanArgs& args, std::uint64_t steps) {
+  const TeamPlanStatus& status = *args.memory.status;
+  const TeamFaults& faults = args.result->faults;
+  CudaPlanReport& report = *args.report;
+  report.planned = steps;
+  report.kv_tokens_total = status.total_tokens;
+  report.kv_tokens_distinct = status.distinct_tokens;
+  report.kv_tokens_read = status.read_tokens;
+  report.items = status.items;
+  report.spans = status.spans;
+  report.partials = status.partials;
+  report.fallbacks = status.fallbacks;
+  report.unplanned = status.unplanned;
+  report.bad_lengths = faults.lengths;
+  report.first_bad_length = faults.first_length;
+  report.bad_length = faults.length;
+  report.bad_queries = faults.queries;
+  report.first_bad_queries = faults.first_queries;
+  report.bad_query_start = faults.query_start;
+}
+
 /// \param task room for a BlockTask, in shared memory \param shared of the block, BlockMemory's for so many histograms
 template <class Team>
 __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args, std::int32_t histograms,
                                          std::byte* task, std::byte* shared) {
+  const bool leads = blockIdx.x == 0 && threadIdx.x == 0;
+  if (args.kept != nullptr && *args.kept != 0) {
+    if (leads && args.report != nullptr) args.report->kept = ++args.steps[1];
+    return;
+  }
   if (threadIdx.x == 0) new (task) BlockTask<Team>(team, args, histograms, shared);
   __syncthreads();
   BlockTask<Team>& told = *reinterpret_cast<BlockTask<Team>*>(task);
   TeamPlanner(told.team, told.task, args.lists).plan();
+  if (leads && args.report != nullptr) report_plan(args, ++args.steps[0]);
 }
 
 /// The same kernel for clusters, which is compiled for devices that have them.

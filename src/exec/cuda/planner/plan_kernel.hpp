@@ -11,6 +11,7 @@
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_forest.hpp"
 #include "plan/team/team_machine.hpp"
+#include "trunkline/cuda_planner.hpp"
 
 namespace trunkline::cuda {
 
@@ -21,6 +22,9 @@ struct PlanArgs {
   const TeamMachine* machine;       ///< [1]
   PlanMemory memory;                ///< laid out over room for at least as many rows
   PlanLists lists;
+  const std::int32_t* kept;  ///< [1] 1: the plan that is there stays; null: it never does
+  std::uint64_t* steps;      ///< [2] how many were planned, and kept
+  CudaPlanReport* report;    ///< [1] in memory of the host that the device may write; null: not wanted
 };
 
 /// Threads of a block that plans: of 1,024 each would have 64 registers, which are not enough.

@@ -1,0 +1,162 @@
+#include "exec/cuda/planner/device_planner.hpp"
+
+#include <new>
+#include <utility>
+
+#include "base/check.hpp"
+#include "exec/cuda/device.hpp"
+#include "exec/cuda/workspace.hpp"
+#include "plan/team/team_memory.hpp"
+#include "trunkline/cuda.hpp"
+
+namespace trunkline::cuda {
+
+HostReport::HostReport() {
+  void* host = nullptr;
+  void* device = nullptr;
+  check_cuda(cudaHostAlloc(&host, sizeof(CudaPlanReport), cudaHostAllocMapped), "cudaHostAlloc for the plan report");
+  host_ = new (host) CudaPlanReport;
+  check_cuda(cudaHostGetDevicePointer(&device, host, 0), "cudaHostGetDevicePointer");
+  on_device_ = static_cast<CudaPlanReport*>(device);
+}
+
+HostReport::~HostReport() {
+  cudaFreeHost(host_);
+}
+
+CudaPlanReport HostReport::read() const {
+  return *const_cast<const volatile CudaPlanReport*>(host_);
+}
+
+DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape& shape,
+                             const CudaPlannerOptions& options)
+    : shape_(shape),
+      options_(options),
+      machine_(make_team_machine(profile, shape, options.capacity)),
+      clusters_(cuda_device_info(options.device).major == 9) {
+  const DeviceScope scope(options.device);
+  const std::int32_t most = least(most_plan_rows(), kMaxTeamRows);
+  if (options.rows < 1 || options.rows > most) {
+    fail(options.rows < 1 ? ErrorCode::kInvalidArgument : ErrorCode::kUnsupported, "options.rows is ", options.rows,
+         "; the device plans 1 to ", most, " rows");
+  }
+  if (options.growth < 0) fail(ErrorCode::kInvalidArgument, "options.growth is ", options.growth, "; it must be >= 0");
+  scratch_bytes_ = forest_scratch_bytes(options.rows);
+  memory_bytes_ = lay_out(nullptr).bytes;
+}
+
+DevicePlanner::Memory DevicePlanner::lay_out(std::byte* base) const {
+  TeamMemory memory(base);
+  const std::int64_t rows = options_.rows;
+  Memory lists{};
+  lists.machine = memory.take<TeamMachine>(1);
+  lists.found = memory.take<ForestReport>(1);
+  lists.steady = {memory.take<SteadyRow>(rows), memory.take<std::int32_t>(1)};
+  lists.forest.nodes = memory.take<ForestNode>(2 * rows);
+  lists.forest.order = memory.take<std::int32_t>(rows);
+  lists.forest.kv_len = memory.take<std::int32_t>(rows);
+  lists.forest.query_begin = memory.take<std::int32_t>(rows + 1);
+  lists.forest.node = memory.take<std::int32_t>(rows);
+  lists.steps = memory.take<std::uint64_t>(2);
+  std::byte* const scratch = memory.take<std::byte>(static_cast<std::int64_t>(scratch_bytes_));
+  lists.scratch = scratch_bytes_ > 0 ? scratch : nullptr;
+  const std::size_t before = memory.bytes();
+  lists.bytes =
+      before + lists.plan.lay_out(base == nullptr ? nullptr : base + before, options_.rows, options_.capacity);
+  return lists;
+}
+
+void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
+  if (memory == nullptr || bytes < memory_bytes_) {
+    fail(ErrorCode::kWorkspace, "the planner's memory has ", memory == nullptr ? 0 : bytes, " bytes; it needs ",
+         memory_bytes_);
+  }
+  if (reinterpret_cast<std::uintptr_t>(memory) % kWorkspaceAlignment != 0) {
+    fail(ErrorCode::kWorkspace, "the planner's memory is at ", memory, "; it must be aligned to ", kWorkspaceAlignment,
+         " bytes");
+  }
+  const DeviceScope scope(options_.device);
+  base_ = static_cast<std::byte*>(memory);
+  memory_ = lay_out(base_);
+  check_cuda(cudaMemcpyAsync(memory_.machine, &machine_, sizeof(machine_), cudaMemcpyHostToDevice, stream),
+             "copying the machine to the planner's memory");
+  check_cuda(cudaMemsetAsync(memory_.steps, 0, 2 * sizeof(std::uint64_t), stream), "clearing the planner's counts");
+  forget(stream);
+}
+
+void DevicePlanner::forget(cudaStream_t stream) {
+  check_cuda(cudaMemsetAsync(memory_.steady.count, 0xFF, sizeof(std::int32_t), stream),
+             "clearing the planner's memory");
+}
+
+Plan DevicePlanner::room() const {
+  Plan plan;
+  plan.shape = shape_;
+  plan.capacity = options_.capacity;
+  return plan;
+}
+
+void DevicePlanner::check(std::int32_t rows, std::int32_t page_size) const {
+  if (base_ == nullptr) fail(ErrorCode::kInvalidArgument, "the planner is bound to no memory; call bind() once");
+  if (rows > options_.rows) {
+    fail(ErrorCode::kInvalidArgument, "batch.pages has ", rows, " rows; the planner has room for ", options_.rows);
+  }
+  if (page_size != shape_.page_size) {
+    fail(ErrorCode::kInvalidArgument, "batch.pages has page size ", page_size, "; the planner was made for ",
+         shape_.page_size);
+  }
+}
+
+void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, cudaStream_t stream) {
+  if (lists.counts != last_counts_) forget(stream);
+  last_counts_ = lists.counts;
+  TeamBatch batch = given;
+  batch.null_page = options_.null_page;
+  batch.max_queries = options_.capacity.queries;
+  TeamForest forest = memory_.forest;
+  forest.rows = batch.rows;
+  const ForestArgs find{.batch = batch,
+                        .forest = forest,
+                        .steady = memory_.steady,
+                        .growth = options_.growth,
+                        .report = memory_.found,
+                        .scratch = memory_.scratch};
+  check_cuda(launch_forest(find, clusters_, stream), "launching the kernel that finds the forest");
+  const PlanArgs plan{.forest = forest,
+                      .result = &memory_.found->found,
+                      .machine = memory_.machine,
+                      .memory = memory_.plan,
+                      .lists = lists,
+                      .kept = &memory_.found->kept,
+                      .steps = memory_.steps,
+                      .report = report_.on_device()};
+  check_cuda(launch_plan(plan, clusters_, stream), "launching the kernel that plans");
+}
+
+}  // namespace trunkline::cuda
+
+namespace trunkline {
+
+CudaPlanner::CudaPlanner(const MachineProfile& profile, const AttentionShape& shape, const CudaPlannerOptions& options)
+    : planner_(std::make_unique<cuda::DevicePlanner>(profile, shape, options)) {}
+CudaPlanner::~CudaPlanner() = default;
+CudaPlanner::CudaPlanner(CudaPlanner&&) noexcept = default;
+CudaPlanner& CudaPlanner::operator=(CudaPlanner&&) noexcept = default;
+
+std::size_t CudaPlanner::memory_bytes() const {
+  return planner_->memory_bytes();
+}
+void CudaPlanner::bind(void* memory, std::size_t bytes, void* stream) {
+  planner_->bind(memory, bytes, static_cast<cudaStream_t>(stream));
+}
+const AttentionShape& CudaPlanner::shape() const {
+  return planner_->shape();
+}
+const CudaPlannerOptions& CudaPlanner::options() const {
+  return planner_->options();
+}
+CudaPlanReport CudaPlanner::report() const {
+  return planner_->report();
+}
+
+}  // namespace trunkline

@@ -1,0 +1,77 @@
+// What a CudaPlanner is: memory for the two kernels that plan, and their launches.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/cuda/planner/forest_kernel.hpp"
+#include "exec/cuda/planner/plan_kernel.hpp"
+#include "exec/cuda/resolve.hpp"
+#include "trunkline/cuda_planner.hpp"
+
+namespace trunkline::cuda {
+
+/// A struct in memory of the host that the device may write.
+class HostReport {
+ public:
+  HostReport();
+  ~HostReport();
+  HostReport(const HostReport&) = delete;
+  HostReport& operator=(const HostReport&) = delete;
+
+  CudaPlanReport read() const;
+  CudaPlanReport* on_device() const { return on_device_; }
+
+ private:
+  CudaPlanReport* host_ = nullptr;
+  CudaPlanReport* on_device_ = nullptr;
+};
+
+class DevicePlanner {
+ public:
+  DevicePlanner(const MachineProfile& profile, const AttentionShape& shape, const CudaPlannerOptions& options);
+
+  const AttentionShape& shape() const { return shape_; }
+  const CudaPlannerOptions& options() const { return options_; }
+  std::size_t memory_bytes() const { return memory_bytes_; }
+  void bind(void* memory, std::size_t bytes, cudaStream_t stream);
+  CudaPlanReport report() const { return report_.read(); }
+
+  /// An empty plan of the shape and capacity, for whom its room is all that matters.
+  Plan room() const;
+  /// \throws Error(kInvalidArgument) as CudaExecutor::plan.
+  void check(std::int32_t rows, std::int32_t page_size) const;
+  /// Plans into lists that have the capacity's room, or keeps what it planned there last.
+  void launch(const TeamBatch& batch, const PlanLists& lists, cudaStream_t stream);
+  /// The next plan is made anew: the lists are not those of the last one any more.
+  void forget(cudaStream_t stream);
+
+ private:
+  /// Addresses of all that it keeps, from the base of its memory on.
+  struct Memory {
+    TeamMachine* machine;
+    ForestReport* found;
+    SteadyRows steady;
+    TeamForest forest;
+    std::byte* scratch;  // null where shared memory serves
+    std::uint64_t* steps;
+    PlanMemory plan;
+    std::size_t bytes;
+  };
+  Memory lay_out(std::byte* base) const;
+
+  AttentionShape shape_;
+  CudaPlannerOptions options_;
+  TeamMachine machine_;
+  bool clusters_;
+  std::size_t scratch_bytes_ = 0;
+  std::size_t memory_bytes_ = 0;
+  std::byte* base_ = nullptr;
+  Memory memory_{};
+  const PlanCounts* last_counts_ = nullptr;  // of the lists that were planned last
+  HostReport report_;
+};
+
+}  // namespace trunkline::cuda

@@ -1,0 +1,197 @@
+// Batches planned on the device from start to end: what is attended, in graphs too, and what the planner reports.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "cuda/device_case.hpp"
+#include "exec/executor_cases.hpp"
+#include "kv/paged_batch.hpp"
+#include "support/expect_error.hpp"
+#include "support/policies.hpp"
+#include "support/random_batch.hpp"
+#include "support/test_scale.hpp"
+#include "trunkline/cuda_planner.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+class CudaDevicePlans : public CudaTest {};
+
+constexpr PlanCapacity kRoom = {.queries = 256, .items = 512, .spans = 2048, .partials = 1024};
+
+/// A planner with its memory, an executor and a workspace.
+class OnDevice {
+ public:
+  OnDevice(const AttentionShape& shape, std::int32_t rows, const PlanCapacity& room, CudaOptions options = {})
+      : executor_(options),
+        planner_(cuda_profile(0, shape), on_cuda(shape), {.rows = rows, .capacity = room, .growth = 8}),
+        memory_(planner_.memory_bytes()),
+        workspace_(executor_.workspace_bytes(planner_)) {
+    planner_.bind(memory_.data(), memory_.size(), nullptr);
+  }
+
+  void plan(const DeviceBatch& batch, cudaStream_t stream = nullptr) {
+    executor_.plan(planner_, batch.view(), workspace_.data(), workspace_.size(), stream);
+    executor_.resolve(batch.view(), workspace_.data(), stream);
+  }
+  void run(const DeviceTensors& tensors, cudaStream_t stream = nullptr) {
+    executor_.run(tensors.args(), workspace_.data(), stream);
+  }
+  CudaPlanReport report() const {
+    check(cudaDeviceSynchronize());
+    return planner_.report();
+  }
+  CudaExecutor& executor() { return executor_; }
+  CudaPlanner& planner() { return planner_; }
+  DeviceMemory& workspace() { return workspace_; }
+
+ private:
+  CudaExecutor executor_;
+  CudaPlanner planner_;
+  DeviceMemory memory_;
+  DeviceMemory workspace_;
+};
+
+TEST_F(CudaDevicePlans, AttendWhateverIsShared) {
+  std::mt19937_64 random(20);
+  for (int round = 0; round < scaled(60); ++round) {
+    SCOPED_TRACE(round);
+    const RandomBatch batch = make_random_batch(random, {});
+    const AttentionCase test(make_shape(2, round % 2 == 0 ? 8 : 2, 128, batch.view().pages.page_size()), batch.view());
+    OnDevice on_device(test.shape(), batch.view().rows(), kRoom);
+    const DeviceBatch on(batch.view());
+    DeviceTensors tensors(test);
+    on_device.plan(on);
+    on_device.run(tensors);
+    ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
+    const CudaPlanReport report = on_device.report();
+    EXPECT_EQ(report.kv_tokens_total, test.forest().total_tokens);
+    EXPECT_EQ(report.kv_tokens_distinct, test.forest().distinct_tokens);
+    EXPECT_EQ(report.planned, 1U);
+    EXPECT_EQ(report.fallbacks, 0);
+    EXPECT_EQ(report.unplanned, 0);
+  }
+}
+
+PagedBatch laid_out(const char* levels, std::uint64_t seed) {
+  return lay_out_pages(tree_from_levels(levels), 16, seed);
+}
+
+/// The same batch in a pool of so many pages, so that cases of one shape and as many rows have the same K, V and Q.
+Batch in_pool_of(const PagedBatch& paged, std::int64_t pages) {
+  Batch batch = paged.view();
+  EXPECT_LE(batch.num_pages, pages);
+  batch.num_pages = pages;
+  return batch;
+}
+
+/// A graph of a step: plan, resolve, run.
+class StepGraph {
+ public:
+  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors) {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    on_device.plan(batch, stream_);
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    on_device.plan(batch, stream_);
+    on_device.run(tensors, stream_);
+    check(cudaStreamEndCapture(stream_, &graph));
+    check(cudaGraphInstantiate(&executable_, graph, 0));
+    check(cudaGraphDestroy(graph));
+  }
+  ~StepGraph() {
+    cudaGraphExecDestroy(executable_);
+    cudaStreamDestroy(stream_);
+  }
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+
+  void replay() {
+    check(cudaGraphLaunch(executable_, stream_));
+    check(cudaStreamSynchronize(stream_));
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+// Captured once: then other trees of as many rows, in other pages, rows of length 0 among them.
+TEST_F(CudaDevicePlans, AGraphPlansEachBatchThatItFinds) {
+  constexpr std::int64_t kPages = 1024;
+  const AttentionShape shape = make_shape(2, 8, 128, 16);
+  const PagedBatch widest = laid_out("12/900", 5);
+  const AttentionCase base(shape, in_pool_of(widest, kPages));
+  OnDevice on_device(shape, 12, kRoom);
+  DeviceBatch on(base.batch());
+  DeviceTensors tensors(base);
+  StepGraph graph(on_device, on, tensors);
+  std::uint64_t seed = 6;
+  // All 900 tokens long, so that tables are as wide.
+  for (const char* levels :
+       {"12/900", "1,3,12/600,64,236", "1,12/616,284", "2,4,12/300,300,300", "1,3,12/600,64,236"}) {
+    SCOPED_TRACE(levels);
+    PagedBatch paged = laid_out(levels, seed++);
+    if (seed % 2 == 0) paged.kv_lens[3] = paged.kv_lens[7] = 0;
+    const AttentionCase test(shape, in_pool_of(paged, kPages));
+    on.overwrite(test.batch());
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      tensors.poison();
+      graph.replay();
+      ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16))) << repeat;
+    }
+  }
+  // The first is planned before the capture, and then found again, as every batch is the second time.
+  EXPECT_EQ(on_device.report().planned, 6U);
+  EXPECT_EQ(on_device.report().kept, 5U);
+}
+
+TEST_F(CudaDevicePlans, SteadyStepsKeepThePlan) {
+  const PagedBatch paged = laid_out("1,8/512,100", 3);
+  const AttentionShape shape = make_shape(2, 8, 128, 16);
+  const AttentionCase test(shape, paged.view());
+  OnDevice on_device(shape, 8, kRoom);
+  const DeviceBatch on(paged.view());
+  DeviceTensors tensors(test);
+  for (int step = 0; step < 3; ++step) {
+    tensors.poison();
+    on_device.plan(on);
+    on_device.run(tensors);
+    ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16))) << step;
+  }
+  EXPECT_EQ(on_device.report().planned, 1U);
+  EXPECT_EQ(on_device.report().kept, 2U);
+}
+
+TEST_F(CudaDevicePlans, WhatDoesNotFitIsPlannedFlat) {
+  const PagedBatch paged = laid_out("1,8/512,100", 3);
+  const AttentionShape shape = make_shape(2, 8, 128, 16);
+  const AttentionCase test(shape, paged.view());
+  OnDevice on_device(shape, 8, {.queries = 8, .items = 8, .spans = 8, .partials = 1});
+  const DeviceBatch on(paged.view());
+  DeviceTensors tensors(test);
+  on_device.plan(on);
+  on_device.run(tensors);
+  EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
+  EXPECT_EQ(on_device.report().unplanned, 0);
+}
+
+TEST_F(CudaDevicePlans, BadInput) {
+  const AttentionShape shape = make_shape(2, 8, 128, 16);
+  OnDevice on_device(shape, 4, kRoom);
+  const PagedBatch paged = laid_out("1,8/512,100", 3);
+  const DeviceBatch on(paged.view());
+  expect_error(ErrorCode::kInvalidArgument, "batch.pages has 8 rows; the planner has room for 4",
+               [&] { on_device.plan(on); });
+  expect_error(ErrorCode::kInvalidArgument, "bound to no memory", [&] {
+    CudaPlanner unbound(cuda_profile(0, shape), on_cuda(shape), {.rows = 8, .capacity = kRoom});
+    on_device.executor().plan(unbound, on.view(), on_device.workspace().data(), on_device.workspace().size(), nullptr);
+  });
+  expect_error(ErrorCode::kInvalidArgument, "options.rows is 0",
+               [&] { CudaPlanner(cuda_profile(0, shape), on_cuda(shape), {.rows = 0, .capacity = kRoom}); });
+}
+
+}  // namespace
+}  // namespace trunkline::testing
