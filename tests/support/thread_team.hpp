@@ -80,6 +80,11 @@ class ThreadBlock : public ThreadOperations {
     wait();
     return total;
   }
+  template <class T, class F, class Put>
+  void scan(std::int32_t count, F f, Put put) {
+    if (thread_ == 0) HostTeam().scan<T>(count, f, put);
+    wait();
+  }
   template <class F, class Put>
   std::int32_t select(std::int32_t count, F f, Put put) {
     std::int32_t selected = 0;

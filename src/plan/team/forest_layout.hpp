@@ -6,8 +6,8 @@
 // a mark in rising order of row, each with all below it. So where things lie follows from sums over the items of an
 // owner: the rows that part from it or end inside, sorted by mark and row.
 //
-// One block does it, as what there is of 1,024 rows fits its shared memory: some 35 barriers and 10 dependent reads in
-// between, and 6 more a level of owners: 2 to 3 us for 1,024 rows and levels as usual.
+// One block does it, as what there is of 1,024 rows fits its shared memory: 17 barriers, ten more and 55 dependent
+// reads to sort as many items, and 4 more barriers a level of owners.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class LayoutScratch {
   // Of items, by their place in the order of owner, mark and row.
   TRUNKLINE_HOST_DEVICE std::uint64_t* keys() const { return &wide_(0, 0); }
   TRUNKLINE_HOST_DEVICE std::uint64_t* spare_keys() const { return &wide_(1, 0); }
-  /// Sizes of the items before; while marks are found, their marks and ends.
+  /// Sizes of the items before.
   TRUNKLINE_HOST_DEVICE std::uint64_t& before(std::int32_t i) const { return wide_(2, i); }
   TRUNKLINE_HOST_DEVICE std::int32_t& mark(std::int32_t i) const { return column(0, i); }
   /// Rows that end inside, among the items before.
@@ -79,7 +79,7 @@ class ForestLayout {
   TRUNKLINE_HOST_DEVICE ForestLayout(const RowSharing& from, const LayoutScratch& scratch, const TeamForest& forest)
       : from_(from), s_(scratch), forest_(forest) {}
 
-  /// Fills the forest's nodes, order and node.
+  /// Fills the forest's nodes, order, kv_len and node.
   /// \return the forest with its node_count and distinct_tokens
   template <class Block>
   TRUNKLINE_HOST_DEVICE TeamForest run(Block& block) {
@@ -90,13 +90,9 @@ class ForestLayout {
     add_up_sizes(block, deepest);
     sum_sizes(block, [&](std::int32_t) { return true; });
     place_owners(block, deepest);
-    write_owners(block);
-    write_items(block);
+    forest_.distinct_tokens = write_rows(block);
     write_empty_rows(block);
     forest_.node_count = TeamSizes::nodes(s_.before(roots_));  // of all roots with all below them
-    forest_.distinct_tokens = block.sum(from_.rows, std::int64_t{0}, [&](std::int32_t row) {
-      return std::int64_t{from_.kv_len(row)} - from_.shared(row);
-    });
     return forest_;
   }
 
@@ -117,7 +113,11 @@ class ForestLayout {
 
   template <class Block>
   TRUNKLINE_HOST_DEVICE void list_items(Block& block) {
-    const auto is_root = [&](std::int32_t row) { return owns(row) && from_.owner(row) < 0; };
+    const auto is_root = [&](std::int32_t row) {
+      s_.items_begin(row) = 0;
+      s_.items_end(row) = 0;
+      return owns(row) && from_.owner(row) < 0;
+    };
     const auto is_attached = [&](std::int32_t row) { return from_.owner(row) >= 0; };
     roots_ = block.select(from_.rows, is_root,
                           [&](std::int32_t k, std::int32_t row) { s_.keys()[k] = static_cast<std::uint32_t>(row); });
@@ -127,36 +127,28 @@ class ForestLayout {
     items_ = roots_ + attached;
     const std::uint64_t* const sorted = sort_keys(block, rest, s_.spare_keys(), attached);
     if (sorted != rest) block.each(attached, [&](std::int32_t i) { rest[i] = sorted[i]; });
-    block.each(from_.rows, [&](std::int32_t row) {
-      s_.items_begin(row) = 0;
-      s_.items_end(row) = 0;
-    });
   }
 
   /// Numbers the marks and counts the rows that end inside, and finds each owner's items.
   template <class Block>
   TRUNKLINE_HOST_DEVICE void find_marks(Block& block) {
-    block.each(items_, [&](std::int32_t i) {
+    const auto counted = [&](std::int32_t i) { return TeamSizes::of(begins_mark(i) ? 1 : 0, owns(row_at(i)) ? 0 : 1); };
+    block.template scan<std::uint64_t>(items_, counted, [&](std::int32_t i, std::uint64_t before) {
+      const std::int32_t marks = TeamSizes::rows(before);
+      s_.ends_before(i) = TeamSizes::nodes(before);
+      if (i == items_) {
+        s_.mark_begin(marks) = items_;
+        return;
+      }
       const std::int32_t row = row_at(i);
-      s_.item(row) = i;
-      s_.before(i) = TeamSizes::of(begins_mark(i) ? 1 : 0, owns(row) ? 0 : 1);
-    });
-    const std::uint64_t all = block.scan_exclusive(&s_.before(0), items_);
-    marks_ = TeamSizes::rows(all);
-    block.each(items_, [&](std::int32_t i) {
       const bool first = begins_mark(i);
-      const std::int32_t mark = TeamSizes::rows(s_.before(i)) + (first ? 1 : 0) - 1;
-      s_.mark(i) = mark;
-      s_.ends_before(i) = TeamSizes::nodes(s_.before(i));
-      if (first) s_.mark_begin(mark) = i;
-      const std::int32_t owner = from_.owner(row_at(i));
+      s_.item(row) = i;
+      s_.mark(i) = first ? marks : marks - 1;
+      if (first) s_.mark_begin(marks) = i;
+      const std::int32_t owner = from_.owner(row);
       if (owner < 0) return;
       if (i == 0 || from_.owner(row_at(i - 1)) != owner) s_.items_begin(owner) = i;
       if (i + 1 == items_ || from_.owner(row_at(i + 1)) != owner) s_.items_end(owner) = i + 1;
-    });
-    block.once([&] {
-      s_.mark_begin(marks_) = items_;
-      s_.ends_before(items_) = TeamSizes::nodes(all);
     });
   }
   TRUNKLINE_HOST_DEVICE bool begins_mark(std::int32_t i) const {
@@ -200,12 +192,12 @@ class ForestLayout {
   /// Prefix sums over the items that own tokens and that f names, in s_.before.
   template <class Block, class F>
   TRUNKLINE_HOST_DEVICE void sum_sizes(Block& block, F f) {
-    block.each(items_, [&](std::int32_t i) {
+    const auto size = [&](std::int32_t i) {
       const std::int32_t row = row_at(i);
-      s_.before(i) = owns(row) && f(row) ? s_.size(row) : 0;
-    });
-    const std::uint64_t all = block.scan_exclusive(&s_.before(0), items_);
-    block.once([&] { s_.before(items_) = all; });
+      return owns(row) && f(row) ? s_.size(row) : 0;
+    };
+    block.template scan<std::uint64_t>(items_, size,
+                                       [&](std::int32_t i, std::uint64_t before) { s_.before(i) = before; });
   }
 
   /// Where each owner's rows and nodes begin, and its depth, from the roots down.
@@ -261,36 +253,38 @@ class ForestLayout {
                                           .depth = s_.depth(owner) + cut};
   }
 
-  /// Each owner's last node, and the owner itself, which ends in it before all others.
+  /// \return tokens of all nodes
   template <class Block>
-  TRUNKLINE_HOST_DEVICE void write_owners(Block& block) {
-    block.each(from_.rows, [&](std::int32_t row) {
-      if (!owns(row)) return;
-      const std::int32_t cut = cuts(row);
-      const std::int32_t item = has_mark_at_end(row) ? s_.mark_begin(first_mark(row) + cut) : s_.items_end(row);
-      write_node(row, cut, from_.kv_len(row), item);
-      const std::int32_t ends_above = s_.ends_before(item) - s_.ends_before(s_.items_begin(row));
-      forest_.order[TeamSizes::rows(s_.start(row)) + ends_above] = row;
-      forest_.node[row] = node_of(row, cut);
+  TRUNKLINE_HOST_DEVICE std::int64_t write_rows(Block& block) {
+    return block.sum(from_.rows, std::int64_t{0}, [&](std::int32_t row) {
+      forest_.kv_len[row] = from_.kv_len(row);
+      if (owns(row)) write_owner(row);
+      if (from_.owner(row) >= 0) write_item(s_.item(row), row);
+      return std::int64_t{from_.kv_len(row)} - from_.shared(row);
     });
   }
 
-  /// The nodes up to the owners' marks, and the rows that end inside.
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE void write_items(Block& block) {
-    block.each(items_, [&](std::int32_t i) {
-      const std::int32_t row = row_at(i);
-      const std::int32_t owner = from_.owner(row);
-      if (owner < 0) return;
-      const std::int32_t cut = s_.mark(i) - first_mark(owner);
-      const std::int32_t token = from_.shared(row);
-      const bool at_end = token == from_.kv_len(owner);
-      if (!at_end && s_.mark_begin(s_.mark(i)) == i) write_node(owner, cut, token, i);
-      if (owns(row)) return;
-      const std::int32_t rank = s_.ends_before(i) - s_.ends_before(s_.items_begin(owner)) + (at_end ? 1 : 0);
-      forest_.order[TeamSizes::rows(s_.start(owner)) + rank] = row;
-      forest_.node[row] = node_of(owner, cut);
-    });
+  /// An owner's last node, and the owner itself, which ends in it before all others.
+  TRUNKLINE_HOST_DEVICE void write_owner(std::int32_t row) {
+    const std::int32_t cut = cuts(row);
+    const std::int32_t item = has_mark_at_end(row) ? s_.mark_begin(first_mark(row) + cut) : s_.items_end(row);
+    write_node(row, cut, from_.kv_len(row), item);
+    const std::int32_t ends_above = s_.ends_before(item) - s_.ends_before(s_.items_begin(row));
+    forest_.order[TeamSizes::rows(s_.start(row)) + ends_above] = row;
+    forest_.node[row] = node_of(row, cut);
+  }
+
+  /// The node up to the mark that an item is the first at, and the item's row where it ends inside.
+  TRUNKLINE_HOST_DEVICE void write_item(std::int32_t i, std::int32_t row) {
+    const std::int32_t owner = from_.owner(row);
+    const std::int32_t cut = s_.mark(i) - first_mark(owner);
+    const std::int32_t token = from_.shared(row);
+    const bool at_end = token == from_.kv_len(owner);
+    if (!at_end && s_.mark_begin(s_.mark(i)) == i) write_node(owner, cut, token, i);
+    if (owns(row)) return;
+    const std::int32_t rank = s_.ends_before(i) - s_.ends_before(s_.items_begin(owner)) + (at_end ? 1 : 0);
+    forest_.order[TeamSizes::rows(s_.start(owner)) + rank] = row;
+    forest_.node[row] = node_of(owner, cut);
   }
 
   template <class Block>
@@ -307,7 +301,6 @@ class ForestLayout {
   TeamForest forest_;
   std::int32_t roots_ = 0;
   std::int32_t items_ = 0;
-  std::int32_t marks_ = 0;
 };
 
 }  // namespace trunkline

@@ -1,10 +1,15 @@
 // The first half of planning by a team: the forest of a batch, equal to build_forest()'s.
 //
-// Steps and what they cost, with barriers of 0.3 us for the team and 30 ns for a block, and dependent reads of 0.3 us
-// from L2 or another block's memory and 20 ns from the block's own. Read lengths and first pages: 1 us. Find what rows
-// share, in rounds of 1.5 us (row_sharing.hpp), beside which stands the reading itself: 1 MB in 1.2 us by 8 blocks. Lay
-// the forest out: 2 to 3 us (forest_layout.hpp). So 256 rows of 512 pages under prompts of prompts (two rounds) take
-// about 7 us, 1,024 rows of which all pages are shared about 10, and a batch that shares nothing 3.
+// What it should cost, by counts of what has to wait and not by measurement: 0.3 us for a barrier of the team or a read
+// from L2 or another block's memory that the next waits for, 50 ns for a step of the lead block with its barrier.
+//
+//   batch                                team barriers  block barriers  dependent reads of 0.3 us  in all
+//   256 rows, nothing shared                         3              32                          2    3 us
+//   256 rows, one prompt, any length                 5              50                          7    6 us
+//   256 rows, prompts of prompts of prompts          9              70                         17   11 us
+//   1,024 rows, one prompt of 511 pages              5              52                          7    9 us
+//
+// The last reads 2 MB of ids, 1.2 us a MB by 8 blocks. A level of prompts is a round of row_sharing.hpp: 2.5 us.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +71,6 @@ TRUNKLINE_HOST_DEVICE TeamForest find_forest(Team& team, const TeamBatch& batch,
   team.lead([&](auto& block) {
     const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
     const TeamForest laid_out = ForestLayout(arrays.sharing, arrays.layout, forest).run(block);
-    block.each(batch.rows, [&](std::int32_t row) { forest.kv_len[row] = arrays.sharing.kv_len(row); });
     block.once([&] {
       arrays.result->node_count = laid_out.node_count;
       arrays.result->distinct_tokens = laid_out.distinct_tokens;

@@ -7,10 +7,9 @@
 // found by a hash table whose keys are compared in full: a collision costs a probe and nothing else.
 //
 // Rounds: one, and one more for each branching at which a row is not on the side of the least row; a batch without
-// sharing takes none but the first look at page 0. A round costs the lead block about 6 barriers (30 ns each) and
-// dependent reads of its own memory (20 ns), the team 2 barriers (0.3 us) and two or three dependent reads (0.3 us):
-// about 1.5 us, and what the comparisons read, 1 MB in 1.2 us by 8 blocks. A chain of n rows each of which goes on from
-// the one before it takes n rounds.
+// sharing takes none but the first look at page 0. A round costs the lead block 5 barriers, the team 2, three dependent
+// reads of the lead block's memory and two of pages, and the reading of what is compared. A chain of n rows each of
+// which goes on from the one before it takes n rounds.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
 //   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
+//   scan(count, f, put)       put(i, sum of f before i) for each i, and put(count, sum of all); f(i) is called once
 //   select(count, f, put)     put(k, i) for the k-th i, in rising order, of those where f(i), which is called once for
 //                             each i; how many they are is returned to all threads
 //   sum, least, greatest      (count, none, f) over f(i), returned to all threads; `none` where count is 0
@@ -17,7 +18,7 @@
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
 // A barrier makes all writes before it visible to all threads.
 //
-// scan_exclusive, select and the reductions are of one block (in lead and each_block); all else is of any team.
+// scan_exclusive, scan, select and the reductions are of one block (in lead and each_block); all else is of any team.
 //
 // Rules for such code:
 // - Code outside of these calls is run by all threads alike: it reads what barriers have made known, and writes nothing
@@ -124,6 +125,16 @@ class HostTeam {
       total += value;
     }
     return total;
+  }
+  template <class T, class F, class Put>
+  void scan(std::int32_t count, F f, Put put) {
+    T before = 0;
+    for (std::int32_t i = 0; i < count; ++i) {
+      const T value = f(i);
+      put(i, before);
+      before += value;
+    }
+    put(count, before);
   }
   template <class F, class Put>
   std::int32_t select(std::int32_t count, F f, Put put) {

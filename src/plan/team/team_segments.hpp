@@ -25,20 +25,19 @@ class SegmentLister {
     std::int32_t counts[kTileLists] = {};
     std::int64_t matrix_tokens = 0;
     std::uint32_t ends_without_tokens = 0;  // bit by list: whether its last segment has none
+    Found found = find_at(tile_.raw_begin + lanes.index());
     for (std::int32_t base = tile_.raw_begin; base < tile_.raw_end; base += lanes.count()) {
-      const std::int32_t i = base + lanes.index();
-      Found found{};
-      found.list = kTileLists;
-      if (i < tile_.raw_end) found = find(task_.memory.raw[i]);
+      const Found next = find_at(base + lanes.count() + lanes.index());  // its reads take as long as what follows here
       const std::int64_t length = found.segment.end - found.segment.begin;
       matrix_tokens += length * found.halves;
       for (std::int32_t list = 0; list < kTileLists; ++list) {
         const bool here = found.list == list;
         if (!lanes.any(here)) continue;
         std::int64_t total = 0;
-        std::int32_t total_count = 0;
-        const std::int64_t first = tokens[list] + sum_before(lanes, here ? length : 0, total);
-        const std::int32_t place = counts[list] + sum_before(lanes, here ? 1 : 0, total_count);
+        const std::int64_t sums = sum_before(lanes, here ? length + kOneSegment : 0, total);
+        const std::int64_t first = tokens[list] + sums % kOneSegment;
+        const auto count = static_cast<std::int32_t>(total / kOneSegment);
+        const auto place = static_cast<std::int32_t>(sums / kOneSegment);
         const std::int64_t made = here ? DealOrder::count_fragments(first, first + length, pieces[list]) : 0;
         std::int64_t total_made = 0;
         const std::int64_t before =
@@ -47,14 +46,15 @@ class SegmentLister {
           found.segment.first_token = first;
           found.segment.fragments_before = static_cast<std::int32_t>(before);
           found.segment.masked_before = static_cast<std::int32_t>(before >> 32);
-          segments(list)[place] = found.segment;
+          segments(list)[counts[list] + place] = found.segment;
         }
-        const bool empty_end = lanes.any(here && place + 1 == counts[list] + total_count && length == 0);
+        const bool empty_end = lanes.any(here && place + 1 == count && length == 0);
         ends_without_tokens = (ends_without_tokens & ~(1u << list)) | (empty_end ? 1u << list : 0u);
-        tokens[list] += total;
-        counts[list] += total_count;
+        tokens[list] += total % kOneSegment;
+        counts[list] += count;
         fragments[list] += total_made;
       }
+      found = next;
     }
     matrix_tokens = lanes.sum(matrix_tokens);
     if (lanes.index() != 0) return;
@@ -77,6 +77,8 @@ class SegmentLister {
   // As in trunk_segments.cpp.
   static constexpr std::int64_t kCommonPiece = 64;
   static constexpr std::int64_t kOwnPiece = HalfChanges::kPieceTokens;
+  // Segments are counted above their tokens, which are fewer than 2^36 in 32 of them.
+  static constexpr std::int64_t kOneSegment = std::int64_t{1} << 48;
 
   struct Found {
     TileSegment segment;
@@ -88,6 +90,13 @@ class SegmentLister {
     return task_.memory.segments + std::int64_t{list} * task_.machine.capacity.spans + tile_.raw_begin;
   }
 
+  /// The segment at an index of PlanMemory::raw; of no list behind the tile's.
+  TRUNKLINE_HOST_DEVICE Found find_at(std::int32_t index) const {
+    if (index < tile_.raw_end) return find(task_.memory.raw[index]);
+    Found none{};
+    none.list = kTileLists;
+    return none;
+  }
   /// \param raw as in PlanMemory::raw
   TRUNKLINE_HOST_DEVICE Found find(std::int32_t raw) const {
     const PlanMemory& memory = task_.memory;

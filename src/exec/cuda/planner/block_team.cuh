@@ -129,29 +129,14 @@ class BlockTeam : public TeamOperations {
 
   template <class T>
   __device__ T scan_exclusive(T* values, std::int32_t count) {
-    T before = 0;
-    for (std::int32_t begin = 0; begin < count; begin += threads()) {
-      const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
-      const T value = i < count ? values[i] : T{0};
-      T through = value;
-      for (int step = 1; step < 32; step *= 2) {
-        const T left = __shfl_up_sync(kWholeWarp, through, step);
-        if (lane() >= step) through += left;
-      }
-      if (lane() == 31) scratch_.of_warp[warp()] = static_cast<std::int64_t>(through);
-      __syncthreads();
-      const T mine = lane() < threads() / 32 ? static_cast<T>(scratch_.of_warp[lane()]) : T{0};
-      T warps = mine;
-      for (int step = 1; step < 32; step *= 2) {
-        const T left = __shfl_up_sync(kWholeWarp, warps, step);
-        if (lane() >= step) warps += left;
-      }
-      const T warps_before = __shfl_sync(kWholeWarp, warps - mine, warp());
-      if (i < count) values[i] = before + warps_before + through - value;
-      before += __shfl_sync(kWholeWarp, warps, 31);
-      __syncthreads();
-    }
-    return before;
+    return scan_chunks<T>(
+        count, [&](std::int32_t i) { return values[i]; }, [&](std::int32_t i, T before) { values[i] = before; });
+  }
+  template <class T, class F, class Put>
+  __device__ __forceinline__ void scan(std::int32_t count, F f, Put put) {
+    const T total = scan_chunks<T>(count, f, put);
+    if (threadIdx.x == 0) put(count, total);
+    __syncthreads();
   }
   template <class F, class Put>
   __device__ __forceinline__ std::int32_t select(std::int32_t count, F f, Put put) {
@@ -189,6 +174,32 @@ class BlockTeam : public TeamOperations {
   __device__ __forceinline__ static std::int32_t warp() { return static_cast<std::int32_t>(threadIdx.x / 32); }
 
  private:
+  template <class T, class F, class Put>
+  __device__ __forceinline__ T scan_chunks(std::int32_t count, F f, Put put) {
+    T before = 0;
+    for (std::int32_t begin = 0; begin < count; begin += threads()) {
+      const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
+      const T value = i < count ? f(i) : T{0};
+      T through = value;
+      for (int step = 1; step < 32; step *= 2) {
+        const T left = __shfl_up_sync(kWholeWarp, through, step);
+        if (lane() >= step) through += left;
+      }
+      if (lane() == 31) scratch_.of_warp[warp()] = static_cast<std::int64_t>(through);
+      __syncthreads();
+      const T mine = lane() < threads() / 32 ? static_cast<T>(scratch_.of_warp[lane()]) : T{0};
+      T warps = mine;
+      for (int step = 1; step < 32; step *= 2) {
+        const T left = __shfl_up_sync(kWholeWarp, warps, step);
+        if (lane() >= step) warps += left;
+      }
+      const T warps_before = __shfl_sync(kWholeWarp, warps - mine, warp());
+      if (i < count) put(i, static_cast<T>(before + warps_before + through - value));
+      before += __shfl_sync(kWholeWarp, warps, 31);
+      __syncthreads();
+    }
+    return before;
+  }
   template <class T, class F, class Join>
   __device__ T reduce(std::int32_t count, T none, F f, Join join) {
     T value = none;

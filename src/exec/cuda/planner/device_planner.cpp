@@ -1,5 +1,6 @@
 #include "exec/cuda/planner/device_planner.hpp"
 
+#include <atomic>
 #include <new>
 #include <utility>
 
@@ -25,7 +26,8 @@ HostReport::~HostReport() {
 }
 
 CudaPlanReport HostReport::read() const {
-  return *const_cast<const volatile CudaPlanReport*>(host_);
+  std::atomic_thread_fence(std::memory_order_acquire);  // what the device has written by now
+  return *host_;
 }
 
 DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape& shape,

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kPlanThreads, 1)
 }
 
 // What the kernels have in shared memory besides: a scratch and a task, with room to spare.
-constexpr std::size_t kStaticBytes = 2048;
+constexpr std::size_t kStaticBytes = 4096;
 
 /// What a block of the current device may have; 0 where that cannot be asked.
 std::size_t shared_memory_limit() {

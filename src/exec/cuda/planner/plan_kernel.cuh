@@ -2,18 +2,38 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
+#include <type_traits>
 
 #include "exec/cuda/planner/plan_kernel.hpp"
 #include "plan/team/team_plan.hpp"
 
 namespace trunkline::cuda {
 
-/// What all threads of a block are told, in its shared memory: there it takes no registers.
+/// Room for something that is copied word by word, by all threads of a block.
+template <class T>
+class CopiedWords {
+ public:
+  __device__ T& get() { return *reinterpret_cast<T*>(words_); }
+  __device__ void copy(const T& from) {
+    for (std::size_t i = threadIdx.x; i < kWords; i += blockDim.x) {
+      words_[i] = reinterpret_cast<const std::uint32_t*>(&from)[i];
+    }
+  }
+
+ private:
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::uint32_t) == 0);
+  static constexpr std::size_t kWords = sizeof(T) / sizeof(std::uint32_t);
+
+  alignas(T) std::uint32_t words_[kWords];
+};
+
+/// What all threads of a block are told, in its shared memory: there it takes no registers, and is near.
 template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
-      : team(its_team), forest(args.forest), task{*args.machine, forest, args.memory, block} {
+      : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
     forest.node_count = args.result->node_count;
     forest.total_tokens = args.result->total_tokens;
     forest.distinct_tokens = args.result->distinct_tokens;
@@ -23,6 +43,9 @@ struct BlockTask {
   Team team;
   TeamForest forest;
   BlockMemory block;
+  CopiedWords<PlanMemory> memory;
+  CopiedWords<PlanLists> lists;
+  CopiedWords<TeamMachine> machine;
   PlanTask task;
 };
 
@@ -59,8 +82,12 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   }
   if (threadIdx.x == 0) new (task) BlockTask<Team>(team, args, histograms, shared);
   __syncthreads();
-  BlockTask<Team>& told = *reinterpret_cast<BlockTask<Team>*>(task);
-  TeamPlanner(told.team, told.task, args.lists).plan();
+  BlockTask<Team>& told = *Team::forgotten(reinterpret_cast<BlockTask<Team>*>(task));
+  told.memory.copy(args.memory);
+  told.lists.copy(args.lists);
+  told.machine.copy(*args.machine);
+  __syncthreads();
+  TeamPlanner(told.team, told.task, told.lists.get()).plan();
   if (leads && args.report != nullptr) report_plan(args, ++args.steps[0]);
 }
 
