@@ -1,16 +1,22 @@
 // Batches planned on the device from start to end: what is attended, in graphs too, and what the planner reports.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/device_case.hpp"
+#include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/workspace.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
+#include "support/team_batches.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/cuda_planner.hpp"
 
@@ -53,6 +59,88 @@ class OnDevice {
   DeviceMemory memory_;
   DeviceMemory workspace_;
 };
+
+/// The lists of a workspace, as far as the plan that is there fills them.
+class PlanWords {
+ public:
+  PlanWords(const DeviceMemory& workspace, const cuda::WorkspaceLayout& layout, const Plan& plan) : layout_(layout) {
+    bytes_.resize(workspace.size());
+    workspace.download(bytes_.data());
+    add(layout.counts, sizeof(PlanCounts), 1, "counts");
+    add(layout.queries, sizeof(RowQuery), plan.queries.size(), "queries");
+    add(layout.items, sizeof(WorkItem), plan.items.size(), "items");
+    add(layout.item_queries, 4, plan.item_queries.size(), "item_queries");
+    add(layout.item_outputs, 4, plan.item_outputs.size(), "item_outputs");
+    add(layout.spans, sizeof(RowSpan), plan.spans.size(), "spans");
+    add(layout.masks, sizeof(QueryMask), plan.masks.size(), "masks");
+    add(layout.merge_queries, 4, plan.merge_queries.size(), "merge_queries");
+    add(layout.merge_begin, 4, plan.merge_begin.size(), "merge_begin");
+    add(layout.merge_slots, 4, plan.merge_slots.size(), "merge_slots");
+    add(layout.schedule, 4, plan.schedule.size(), "schedule");
+  }
+  /// \return the first list that differs, or nothing.
+  std::string difference(const PlanWords& other) const {
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      if (lists_[i].second != other.lists_[i].second) return lists_[i].first;
+    }
+    return {};
+  }
+
+ private:
+  void add(std::size_t offset, std::size_t size, std::size_t count, const char* name) {
+    const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(offset);
+    lists_.emplace_back(name, std::vector<std::byte>(begin, begin + static_cast<std::ptrdiff_t>(size * count)));
+  }
+
+  cuda::WorkspaceLayout layout_;
+  std::vector<std::byte> bytes_;
+  std::vector<std::pair<std::string, std::vector<std::byte>>> lists_;
+};
+
+// Uploaded and planned on the device, into two workspaces of one layout.
+TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
+  std::mt19937_64 random(21);
+  constexpr std::int32_t kHeads[][2] = {{8, 4}, {8, 2}, {8, 8}, {32, 1}, {1, 16}};
+  for (int round = 0; round < scaled(2000); ++round) {
+    SCOPED_TRACE(round);
+    const RandomBatch batch = make_team_batch(random(), round % 20 == 0 ? 1024 : (round % 4 == 0 ? 256 : 40));
+    const Batch view = batch.view();
+    if (view.rows() == 0) continue;
+    const auto& heads = kHeads[static_cast<std::size_t>(round) % 5];
+    const AttentionShape shape = on_cuda(make_shape(heads[0], heads[1], 128, view.pages.page_size()));
+    const std::int32_t queries = view.total_queries();
+    // One in three does not fit some list.
+    const PlanCapacity room =
+        round % 3 == 0 ? PlanCapacity{queries + 1, queries + 8, 2 * queries + 16, queries + 4}
+                       : PlanCapacity{queries + 1, 4 * queries + 600, 64 * queries + 4096, 8 * queries + 4096};
+    CudaPlanner planner(cuda_profile(0, shape), shape,
+                        {.rows = view.rows(), .capacity = room, .null_page = batch.null_page});
+    CudaExecutor executor({});
+    PlanOptions options;
+    options.policy = Policy::kTrunk;
+    options.capacity = room;
+    const Plan plan = make_plan(build_forest(view), shape, cuda_profile(0, shape), options);
+    const DeviceMemory memory(planner.memory_bytes());
+    planner.bind(memory.data(), memory.size(), nullptr);
+    const std::size_t bytes = executor.workspace_bytes(planner);
+    ASSERT_EQ(bytes, executor.workspace_bytes(plan));
+    const DeviceMemory uploaded(bytes);
+    const DeviceMemory planned(bytes);
+    DeviceBatch on(view);
+    const DeviceMemory query_start(batch.query_start);
+    CudaBatch on_device = on.view();
+    on_device.query_start = query_start.as<std::int32_t>();
+    executor.upload(plan, view, uploaded.data(), bytes, nullptr);
+    executor.plan(planner, on_device, planned.data(), bytes, nullptr);
+    const cuda::KernelFamily& family = cuda::family_for(CudaKernels::kAuto, cuda_device_info(0).major, shape);
+    const cuda::WorkspaceLayout layout =
+        cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, family.opening_bytes());
+    const PlanWords expected(uploaded, layout, plan);
+    ASSERT_EQ(PlanWords(planned, layout, plan).difference(expected), "");
+    check(cudaDeviceSynchronize());
+    ASSERT_EQ(planner.report().fallbacks, plan.statistics.fallbacks);
+  }
+}
 
 TEST_F(CudaDevicePlans, AttendWhateverIsShared) {
   std::mt19937_64 random(20);

@@ -1,0 +1,316 @@
+// What planning on the device takes, anew and where the plan is kept, and finding the forest alone, by a block and by a
+// cluster: one JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has
+// the gaps between kernels in it and no launch. Rows whose forest is not the host's, or whose plan is not as long, are
+// not printed; the program then fails.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <random>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/check.hpp"
+#include "cli/version.hpp"
+#include "exec/cuda/device.hpp"
+#include "exec/cuda/planner/forest_kernel.hpp"
+#include "kv/paged_batch.hpp"
+#include "kv/prefix_tree.hpp"
+#include "trunkline/cuda.hpp"
+#include "trunkline/cuda_planner.hpp"
+
+namespace trunkline::gpu_bench {
+namespace {
+
+using cuda::check_cuda;
+
+constexpr int kLaunches = 20;  // in a captured run
+constexpr int kRuns = 50;
+
+// Rows and pages of 16 tokens: 256 and 1,024 rows of 512 pages with all kinds of sharing, and long ones.
+constexpr const char* kTrees[] = {"256/8192",
+                                  "1,256/4096,4096",
+                                  "1,256/8176,16",
+                                  "1,4,64,256/2048,2048,2048,2048",
+                                  "1,2,4,8,16,32,64,128,256/912,912,912,912,912,912,912,912,896",
+                                  "1024/8192",
+                                  "1,1024/4096,4096",
+                                  "1,1024/8176,16",
+                                  "1,4,64,1024/2048,2048,2048,2048",
+                                  "1,64/131056,16"};
+
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(const std::vector<T>& host) : OnDevice(host.size()) {
+    check_cuda(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  explicit OnDevice(std::size_t count) : count_(count) {
+    if (count > 0) check_cuda(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T)), "cudaMalloc");
+  }
+  ~OnDevice() { cudaFree(data_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  T* data() const { return data_; }
+  std::vector<T> read() const {
+    std::vector<T> host(count_);
+    check_cuda(cudaMemcpy(host.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return host;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+PagedBatch with_rows_shuffled(const PagedBatch& from) {
+  PagedBatch batch = from;
+  const auto width = static_cast<std::size_t>(batch.width);
+  std::mt19937_64 random(7);
+  for (std::size_t row = batch.kv_lens.size(); row > 1; --row) {
+    const std::size_t other = random() % row;
+    std::swap(batch.kv_lens[row - 1], batch.kv_lens[other]);
+    const auto ids = batch.page_ids.begin();
+    std::swap_ranges(ids + static_cast<std::ptrdiff_t>((row - 1) * width),
+                     ids + static_cast<std::ptrdiff_t>(row * width), ids + static_cast<std::ptrdiff_t>(other * width));
+  }
+  return batch;
+}
+
+/// Microseconds of one of kLaunches launches, `launch` each with its number and the stream, one behind the other.
+template <class Launch>
+double median_us(const Launch& launch) {
+  cudaStream_t stream = nullptr;
+  check_cuda(cudaStreamCreate(&stream), "cudaStreamCreate");
+  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  for (int i = 0; i < kLaunches; ++i) launch(i, stream);
+  cudaGraph_t graph = nullptr;
+  check_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t run = nullptr;
+  check_cuda(cudaGraphInstantiate(&run, graph, 0), "cudaGraphInstantiate");
+  cudaEvent_t begin = nullptr;
+  cudaEvent_t end = nullptr;
+  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
+  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
+  std::vector<float> times;
+  for (int i = 0; i < kRuns; ++i) {
+    check_cuda(cudaEventRecord(begin, stream), "cudaEventRecord");
+    check_cuda(cudaGraphLaunch(run, stream), "cudaGraphLaunch");
+    check_cuda(cudaEventRecord(end, stream), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(end), "the planning kernels");
+    float ms = 0;
+    check_cuda(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
+    times.push_back(ms);
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  cudaGraphExecDestroy(run);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+  std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
+  return 1e3 * static_cast<double>(times[kRuns / 2]) / kLaunches;
+}
+
+class ForestCase {
+ public:
+  explicit ForestCase(const PagedBatch& batch)
+      : rows_(batch.kv_lens.size()),
+        expected_(build_forest(batch.view())),
+        ids_(batch.page_ids),
+        kv_lens_(batch.kv_lens),
+        nodes_(2 * rows_),
+        order_(rows_),
+        kv_len_(rows_),
+        query_begin_(rows_ + 1),
+        node_(rows_),
+        steady_rows_(rows_),
+        steady_count_(1),
+        report_(1),
+        scratch_(cuda::forest_scratch_bytes(static_cast<std::int32_t>(rows_))) {
+    args_.batch.table.ids = ids_.data();
+    args_.batch.table.entries = static_cast<std::int64_t>(batch.page_ids.size());
+    args_.batch.table.width = batch.width;
+    args_.batch.table.page_size = batch.page_size;
+    args_.batch.kv_lens = kv_lens_.data();
+    args_.batch.rows = static_cast<std::int32_t>(rows_);
+    args_.forest.nodes = nodes_.data();
+    args_.forest.order = order_.data();
+    args_.forest.kv_len = kv_len_.data();
+    args_.forest.query_begin = query_begin_.data();
+    args_.forest.node = node_.data();
+    args_.growth = 1 << 20;
+    args_.report = report_.data();
+    args_.scratch = scratch_.data();
+  }
+
+  /// \return microseconds of a launch
+  double measure(bool cluster, bool kept) {
+    args_.steady = {};
+    if (kept) {
+      check_cuda(cudaMemset(steady_count_.data(), 0xFF, sizeof(std::int32_t)), "cudaMemset");
+      args_.steady = {steady_rows_.data(), steady_count_.data()};
+      check_cuda(cuda::launch_forest(args_, cluster, nullptr), "launch_forest");
+      check_cuda(cudaDeviceSynchronize(), "the forest kernel");
+    }
+    const double us = median_us(
+        [&](int, cudaStream_t stream) { check_cuda(cuda::launch_forest(args_, cluster, stream), "launch_forest"); });
+    if (report_.read()[0].kept != (kept ? 1 : 0)) fail(ErrorCode::kInternal, "a steady step was not kept");
+    check_forest();
+    return us;
+  }
+
+ private:
+  void check_forest() const {
+    std::vector<ForestNode> nodes = nodes_.read();
+    nodes.resize(static_cast<std::size_t>(report_.read()[0].found.node_count));
+    const auto same = [](const ForestNode& a, const ForestNode& b) {
+      return a.parent == b.parent && a.begin == b.begin && a.end == b.end && a.row == b.row &&
+             a.requests.begin == b.requests.begin && a.requests.end == b.requests.end && a.last == b.last;
+    };
+    const bool equal = std::equal(nodes.begin(), nodes.end(), expected_.nodes.begin(), expected_.nodes.end(), same) &&
+                       order_.read() == expected_.order;
+    if (!equal) fail(ErrorCode::kInternal, "the device's forest is not the host's");
+  }
+
+  std::size_t rows_;
+  Forest expected_;
+  OnDevice<std::int32_t> ids_, kv_lens_;
+  OnDevice<ForestNode> nodes_;
+  OnDevice<std::int32_t> order_, kv_len_, query_begin_, node_;
+  OnDevice<SteadyRow> steady_rows_;
+  OnDevice<std::int32_t> steady_count_;
+  OnDevice<cuda::ForestReport> report_;
+  OnDevice<std::byte> scratch_;
+  cuda::ForestArgs args_{};
+};
+
+AttentionShape llama_shape() {
+  AttentionShape shape;
+  shape.q_heads = 32;
+  shape.kv_heads = 8;
+  shape.head_dim = 128;
+  shape.page_size = 16;
+  shape.dtype = DType::kF16;
+  shape.device = Device::kCuda;
+  return shape;
+}
+
+/// A table and lengths in device memory.
+struct DeviceTable {
+  explicit DeviceTable(const PagedBatch& batch)
+      : ids(batch.page_ids), kv_lens(batch.kv_lens), rows(static_cast<std::int32_t>(batch.kv_lens.size())) {
+    view.pages = PageTable::dense(std::span<const std::int32_t>(ids.data(), batch.page_ids.size()), rows, batch.width,
+                                  batch.page_size);
+    view.kv_lens = kv_lens.data();
+  }
+  OnDevice<std::int32_t> ids, kv_lens;
+  std::int32_t rows;
+  CudaBatch view;
+};
+
+/// Plans of two batches that share alike in other pages, so that by turns each is made anew.
+class PlanCase {
+ public:
+  PlanCase(const PagedBatch& first, const PagedBatch& second)
+      : first_(first),
+        second_(second),
+        planner_(cuda_profile(0, llama_shape()), llama_shape(),
+                 {.rows = first_.rows, .capacity = capacity_for(first_.rows), .growth = 1 << 20}),
+        memory_(planner_.memory_bytes()),
+        workspace_(executor_.workspace_bytes(planner_)),
+        bytes_(executor_.workspace_bytes(planner_)) {
+    planner_.bind(memory_.data(), planner_.memory_bytes(), nullptr);
+    plan(first_, nullptr);
+    check_cuda(cudaDeviceSynchronize(), "the planning kernels");
+    const Forest forest = build_forest(first.view());
+    PlanOptions options;
+    options.policy = Policy::kTrunk;
+    options.capacity = capacity_for(first_.rows);
+    const Plan expected = make_plan(forest, llama_shape(), cuda_profile(0, llama_shape()), options);
+    const CudaPlanReport report = planner_.report();
+    if (report.items != static_cast<std::int32_t>(expected.items.size()) || report.partials != expected.partials ||
+        report.spans != static_cast<std::int32_t>(expected.spans.size()) || report.fallbacks != 0) {
+      fail(ErrorCode::kInternal, "the device's plan has ", report.items, " items; the host's has ",
+           expected.items.size());
+    }
+  }
+
+  double planned_us() {
+    return median_us([&](int i, cudaStream_t stream) { plan(i % 2 == 0 ? second_ : first_, stream); });
+  }
+  double kept_us() {
+    return median_us([&](int, cudaStream_t stream) { plan(first_, stream); });
+  }
+  /// The kernels that stand between a plan and its layers.
+  double resolve_us() {
+    return median_us([&](int, cudaStream_t stream) { executor_.resolve(first_.view, workspace_.data(), stream); });
+  }
+  std::int32_t items() const { return planner_.report().items; }
+
+ private:
+  static PlanCapacity capacity_for(std::int32_t rows) {
+    return {.queries = rows, .items = 2 * rows + 1024, .spans = 32 * rows + 4096, .partials = 4 * rows + 2048};
+  }
+  void plan(const DeviceTable& table, cudaStream_t stream) {
+    executor_.plan(planner_, table.view, workspace_.data(), bytes_, stream);
+  }
+
+  DeviceTable first_;
+  DeviceTable second_;
+  CudaExecutor executor_;
+  CudaPlanner planner_;
+  OnDevice<std::byte> memory_;
+  OnDevice<std::byte> workspace_;
+  std::size_t bytes_;
+};
+
+void print_row(const std::string& name, bool shuffled, const std::string& fields, const char* device) {
+  std::cout << R"({"suite":"plan_time","case":")" << name << R"(","rows_shuffled":)" << (shuffled ? "true" : "false")
+            << fields << R"(,"commit":")" << cli::commit() << R"(","device":")" << device << "\"}\n"
+            << std::flush;
+}
+
+void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceProp& device) {
+  const PagedBatch ordered[] = {lay_out_pages(tree, 16, 1), lay_out_pages(tree, 16, 2)};
+  for (const bool shuffled : {false, true}) {
+    const PagedBatch first = shuffled ? with_rows_shuffled(ordered[0]) : ordered[0];
+    const PagedBatch second = shuffled ? with_rows_shuffled(ordered[1]) : ordered[1];
+    std::ostringstream fields;
+    ForestCase forest(first);
+    for (const bool cluster : {false, true}) {
+      if (cluster && device.major != 9) continue;
+      const char* const team = cluster ? "cluster" : "block";
+      fields << ",\"forest_" << team << "_us\":" << forest.measure(cluster, false) << ",\"forest_kept_" << team
+             << "_us\":" << forest.measure(cluster, true);
+    }
+    PlanCase plan(first, second);
+    fields << ",\"us\":" << plan.planned_us() << ",\"kept_us\":" << plan.kept_us()
+           << ",\"resolve_us\":" << plan.resolve_us() << ",\"items\":" << plan.items();
+    print_row(name, shuffled, fields.str(), device.name);
+  }
+}
+
+void run_all() {
+  cudaDeviceProp device{};
+  check_cuda(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+  for (const char* const tree : kTrees) run_tree(tree, tree_from_levels(tree), device);
+}
+
+}  // namespace
+}  // namespace trunkline::gpu_bench
+
+int main() {
+  try {
+    trunkline::gpu_bench::run_all();
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "plan_time: " << error.what() << '\n';
+    return 1;
+  }
+}
