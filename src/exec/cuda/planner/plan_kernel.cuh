@@ -34,9 +34,9 @@ template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
       : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
-    forest.node_count = args.result->node_count;
-    forest.total_tokens = args.result->total_tokens;
-    forest.distinct_tokens = args.result->distinct_tokens;
+    forest.node_count = args.report->found.node_count;
+    forest.total_tokens = args.report->found.total_tokens;
+    forest.distinct_tokens = args.report->found.distinct_tokens;
     block.lay_out(shared, args.memory.rows, histograms);
   }
 
@@ -53,6 +53,7 @@ struct BlockTask {
 template <class Team>
 __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args, std::int32_t histograms,
                                          std::byte* task, std::byte* shared) {
+  if (args.report->kept != 0) return;
   if (threadIdx.x == 0) new (task) BlockTask<Team>(team, args, histograms, shared);
   __syncthreads();
   BlockTask<Team>& told = *Team::forgotten(reinterpret_cast<BlockTask<Team>*>(task));

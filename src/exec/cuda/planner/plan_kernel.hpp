@@ -16,10 +16,10 @@ namespace trunkline::cuda {
 
 /// All in device memory, but for what is not behind a pointer.
 struct PlanArgs {
-  TeamForest forest;                ///< its counts are in `result`
-  const ForestPhaseResult* result;  ///< [1]
-  const TeamMachine* machine;       ///< [1]
-  PlanMemory memory;                ///< laid out over room for at least as many rows
+  TeamForest forest;           ///< its counts are in the report
+  const ForestReport* report;  ///< [1] where it says that the forest was kept, so is the plan
+  const TeamMachine* machine;  ///< [1]
+  PlanMemory memory;           ///< laid out over room for at least as many rows
   PlanLists lists;
 };
 
