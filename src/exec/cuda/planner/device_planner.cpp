@@ -125,13 +125,12 @@ void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, cudaS
                         .scratch = memory_.scratch};
   check_cuda(launch_forest(find, clusters_, stream), "launching the kernel that finds the forest");
   const PlanArgs plan{.forest = forest,
-                      .result = &memory_.found->found,
+                      .report = memory_.found,
                       .machine = memory_.machine,
                       .memory = memory_.plan,
                       .lists = lists,
-                      .kept = &memory_.found->kept,
                       .steps = memory_.steps,
-                      .report = report_.on_device()};
+                      .told = report_.on_device()};
   check_cuda(launch_plan(plan, clusters_, stream), "launching the kernel that plans");
 }
 

@@ -34,9 +34,9 @@ template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
       : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
-    forest.node_count = args.result->node_count;
-    forest.total_tokens = args.result->total_tokens;
-    forest.distinct_tokens = args.result->distinct_tokens;
+    forest.node_count = args.report->found.node_count;
+    forest.total_tokens = args.report->found.total_tokens;
+    forest.distinct_tokens = args.report->found.distinct_tokens;
     block.lay_out(shared, args.memory.rows, histograms);
   }
 
@@ -50,10 +50,10 @@ struct BlockTask {
 };
 
 /// By one thread.
-__device__ inline void report_plan(const PlanArgs& args, std::uint64_t steps) {
+__device__ inline void tell_plan(const PlanArgs& args, std::uint64_t steps) {
   const TeamPlanStatus& status = *args.memory.status;
-  const TeamFaults& faults = args.result->faults;
-  CudaPlanReport& report = *args.report;
+  const TeamFaults& faults = args.report->found.faults;
+  CudaPlanReport& report = *args.told;
   report.planned = steps;
   report.kv_tokens_total = status.total_tokens;
   report.kv_tokens_distinct = status.distinct_tokens;
@@ -75,9 +75,9 @@ __device__ inline void report_plan(const PlanArgs& args, std::uint64_t steps) {
 template <class Team>
 __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args, std::int32_t histograms,
                                          std::byte* task, std::byte* shared) {
-  const bool leads = blockIdx.x == 0 && threadIdx.x == 0;
-  if (args.kept != nullptr && *args.kept != 0) {
-    if (leads && args.report != nullptr) args.report->kept = ++args.steps[1];
+  const bool tells = args.told != nullptr && blockIdx.x == 0 && threadIdx.x == 0;
+  if (args.report->kept != 0) {
+    if (tells) args.told->kept = ++args.steps[1];
     return;
   }
   if (threadIdx.x == 0) new (task) BlockTask<Team>(team, args, histograms, shared);
@@ -88,7 +88,7 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   told.machine.copy(*args.machine);
   __syncthreads();
   TeamPlanner(told.team, told.task, told.lists.get()).plan();
-  if (leads && args.report != nullptr) report_plan(args, ++args.steps[0]);
+  if (tells) tell_plan(args, ++args.steps[0]);
 }
 
 /// The same kernel for clusters, which is compiled for devices that have them.

@@ -17,14 +17,13 @@ namespace trunkline::cuda {
 
 /// All in device memory, but for what is not behind a pointer.
 struct PlanArgs {
-  TeamForest forest;                ///< its counts are in `result`
-  const ForestPhaseResult* result;  ///< [1]
-  const TeamMachine* machine;       ///< [1]
-  PlanMemory memory;                ///< laid out over room for at least as many rows
+  TeamForest forest;           ///< its counts are in the report
+  const ForestReport* report;  ///< [1] where it says that the forest was kept, so is the plan
+  const TeamMachine* machine;  ///< [1]
+  PlanMemory memory;           ///< laid out over room for at least as many rows
   PlanLists lists;
-  const std::int32_t* kept;  ///< [1] 1: the plan that is there stays; null: it never does
-  std::uint64_t* steps;      ///< [2] how many were planned, and kept
-  CudaPlanReport* report;    ///< [1] in memory of the host that the device may write; null: not wanted
+  std::uint64_t* steps;        ///< [2] how many were planned, and kept; null where `told` is
+  CudaPlanReport* told;        ///< [1] in memory of the host that the device may write; null: not wanted
 };
 
 /// Threads of a block that plans: of 1,024 each would have 64 registers, which are not enough.

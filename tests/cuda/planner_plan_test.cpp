@@ -1,0 +1,201 @@
+// Plans made on the device, by a block and by a cluster, against the host planner's.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "cuda/device_case.hpp"
+#include "exec/cuda/planner/plan_kernel.hpp"
+#include "plan/team_plan_case.hpp"
+#include "plan/test_cases.hpp"
+#include "support/random_batch.hpp"
+#include "support/test_scale.hpp"
+#include "trunkline/cuda.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+using cuda::ForestReport;
+using cuda::PlanArgs;
+
+std::size_t at(std::int64_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+template <class T>
+std::vector<T> downloaded(const DeviceMemory& memory, std::int64_t count) {
+  std::vector<T> all(memory.size() / sizeof(T));
+  memory.download(all.data());
+  all.resize(at(count));
+  return all;
+}
+
+/// A forest's arrays, and a report on it.
+struct HostArrays {
+  explicit HostArrays(const Forest& forest) {
+    for (const ForestRequest& request : forest.requests) {
+      kv_len.push_back(request.kv_len);
+      query_begin.push_back(request.query_begin);
+      node.push_back(request.node);
+    }
+    const ForestRequest& last = forest.requests.back();
+    query_begin.push_back(last.query_begin + last.queries);
+    nodes = forest.nodes;
+    nodes.resize(2 * kv_len.size());
+    report.resize(1);
+    report[0].found.node_count = static_cast<std::int32_t>(forest.nodes.size());
+    report[0].found.total_tokens = forest.total_tokens;
+    report[0].found.distinct_tokens = forest.distinct_tokens;
+    report[0].kept = 0;
+  }
+
+  std::vector<ForestNode> nodes;
+  std::vector<std::int32_t> kv_len;
+  std::vector<std::int32_t> query_begin;
+  std::vector<std::int32_t> node;
+  std::vector<ForestReport> report;
+};
+
+/// A forest in device memory, and room for its plan.
+class DevicePlanCase {
+ public:
+  DevicePlanCase(const Forest& forest, const TeamMachine& machine, std::int32_t spare_rows)
+      : DevicePlanCase(HostArrays(forest), forest.order, machine, spare_rows) {}
+
+  void launch(bool cluster) { check(cuda::launch_plan(args_, cluster, nullptr)); }
+
+  TeamPlanStatus status() const {
+    std::vector<std::byte> bytes(memory_.size());
+    memory_.download(bytes.data());
+    PlanMemory host = args_.memory;
+    host.lay_out(bytes.data(), host.rows, capacity_);
+    return *host.status;
+  }
+  UploadedPlan plan() const {
+    const PlanCounts counts = downloaded<PlanCounts>(counts_, 1)[0];
+    const TeamPlanStatus status = this->status();
+    return {downloaded<RowQuery>(queries_, query_count_),
+            downloaded<WorkItem>(items_, counts.items),
+            downloaded<std::int32_t>(item_queries_, counts.item_queries),
+            downloaded<std::int32_t>(item_outputs_, counts.item_queries),
+            downloaded<RowSpan>(spans_, counts.spans),
+            downloaded<QueryMask>(masks_, status.masks),
+            downloaded<std::int32_t>(merge_queries_, counts.merges),
+            downloaded<std::int32_t>(merge_begin_, counts.merges + 1),
+            downloaded<std::int32_t>(merge_slots_, status.partials),
+            downloaded<std::int32_t>(partial_merges_, status.partials),
+            downloaded<std::int32_t>(schedule_, counts.items)};
+  }
+
+ private:
+  DevicePlanCase(const HostArrays& host, const std::vector<std::int32_t>& order, const TeamMachine& machine,
+                 std::int32_t spare_rows)
+      : capacity_(machine.capacity),
+        query_count_(host.query_begin.back()),
+        nodes_(host.nodes),
+        order_(order),
+        kv_len_(host.kv_len),
+        query_begin_(host.query_begin),
+        node_(host.node),
+        report_(host.report),
+        machine_(&machine, sizeof(machine)),
+        memory_(PlanMemory{}.lay_out(nullptr, static_cast<std::int32_t>(order.size()) + spare_rows, capacity_)),
+        counts_(sizeof(PlanCounts)),
+        queries_(at(capacity_.queries) * sizeof(RowQuery)),
+        items_(at(capacity_.items) * sizeof(WorkItem)),
+        item_queries_(at(capacity_.queries + capacity_.partials) * 4),
+        item_outputs_(at(capacity_.queries + capacity_.partials) * 4),
+        spans_(at(capacity_.spans) * sizeof(RowSpan)),
+        masks_(at(capacity_.spans) * sizeof(QueryMask)),
+        merge_queries_(at(capacity_.queries) * 4),
+        merge_begin_(at(capacity_.queries + 1) * 4),
+        merge_slots_(at(capacity_.partials) * 4),
+        partial_merges_(at(capacity_.partials) * 4),
+        schedule_(at(capacity_.items) * 4) {
+    const auto rows = static_cast<std::int32_t>(order.size());
+    args_.forest.nodes = nodes_.as<ForestNode>();
+    args_.forest.order = order_.as<std::int32_t>();
+    args_.forest.kv_len = kv_len_.as<std::int32_t>();
+    args_.forest.query_begin = query_begin_.as<std::int32_t>();
+    args_.forest.node = node_.as<std::int32_t>();
+    args_.forest.rows = rows;
+    args_.report = report_.as<ForestReport>();
+    args_.machine = machine_.as<TeamMachine>();
+    args_.memory.lay_out(memory_.as<std::byte>(), rows + spare_rows, capacity_);
+    args_.lists = {counts_.as<PlanCounts>(),
+                   queries_.as<RowQuery>(),
+                   items_.as<WorkItem>(),
+                   item_queries_.as<std::int32_t>(),
+                   item_outputs_.as<std::int32_t>(),
+                   spans_.as<RowSpan>(),
+                   masks_.as<std::uint64_t>(),
+                   merge_queries_.as<std::int32_t>(),
+                   merge_begin_.as<std::int32_t>(),
+                   merge_slots_.as<std::int32_t>(),
+                   partial_merges_.as<std::int32_t>(),
+                   schedule_.as<std::int32_t>()};
+  }
+
+  PlanCapacity capacity_;
+  std::int32_t query_count_;
+  DeviceMemory nodes_, order_, kv_len_, query_begin_, node_, report_, machine_, memory_, counts_, queries_, items_,
+      item_queries_, item_outputs_, spans_, masks_, merge_queries_, merge_begin_, merge_slots_, partial_merges_,
+      schedule_;
+  PlanArgs args_{};
+};
+
+class CudaPlan : public CudaTest {
+ protected:
+  static void expect_hosts_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
+                                const PlanCapacity& capacity, std::int32_t spare_rows) {
+    PlanOptions options;
+    options.policy = Policy::kTrunk;
+    options.capacity = capacity;
+    const Plan plan = make_plan(forest, shape, profile, options);
+    const UploadedPlan expected = uploaded(plan, forest);
+    DevicePlanCase device(forest, make_team_machine(profile, shape, capacity), spare_rows);
+    for (const bool cluster : {false, true}) {
+      if (cluster && cuda_device_info(0).major != 9) continue;
+      SCOPED_TRACE(cluster ? "cluster" : "block");
+      device.launch(cluster);
+      ASSERT_EQ(find_difference(expected, device.plan()), std::nullopt);
+      ASSERT_EQ(device.status().fallbacks, plan.statistics.fallbacks);
+      ASSERT_EQ(device.status().read_tokens, plan.statistics.kv_tokens_read);
+    }
+  }
+};
+
+TEST_F(CudaPlan, EqualsTheHosts) {
+  for (int seed = 1; seed <= scaled(1500); ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    RandomBatchOptions batch;
+    batch.max_rows = seed % 20 == 0 ? 1000 : uniform(random, 1, 80);
+    batch.max_tokens = uniform(random, 0, 2) == 0 ? 8000 : uniform(random, 1, 400);
+    batch.page_size = uniform(random, 0, 1) == 0 ? 1 : 16;
+    batch.max_queries = uniform(random, 0, 2) == 0 ? uniform(random, 2, 40) : 1;
+    const Forest forest = build_forest(make_random_batch(random, batch).view());
+    const AttentionShape shape = shape_of(2 * uniform(random, 1, 16), 2);
+    const ForestRequest& last = forest.requests.back();
+    const std::int32_t queries = last.query_begin + last.queries;
+    // Some plans exceed what there is room for.
+    const PlanCapacity capacity = {queries, queries + uniform(random, 0, 200), queries + uniform(random, 0, 20'000),
+                                   uniform(random, 1, 20'000)};
+    expect_hosts_plan(forest, shape, hopper_like_profile(uniform(random, 1, 200)), capacity, uniform(random, 0, 20));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(CudaPlan, ThousandsOfPieces) {
+  const PlanCapacity capacity = {1024, 4096, 1 << 17, 1 << 15};
+  const MachineProfile profile = hopper_like_profile(132);
+  expect_hosts_plan(star_forest(20'000, 1024, 2000), shape_of(32, 8), profile, capacity, 0);
+  expect_hosts_plan(star_forest(100'000, 24, 90'000), shape_of(32, 8), profile, capacity, 0);
+  expect_hosts_plan(chain_forest(200, 100), shape_of(16, 1), profile, capacity, 0);
+}
+
+}  // namespace
+}  // namespace trunkline::testing
