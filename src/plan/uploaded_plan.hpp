@@ -6,7 +6,7 @@
 namespace trunkline {
 
 /// How long the lists are. At the front of the workspace; changes with each upload, so that a captured graph follows.
-struct PlanCounts {
+struct ListCounts {
   std::int32_t items;
   std::int32_t item_queries;
   std::int32_t spans;

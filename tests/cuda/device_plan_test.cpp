@@ -66,7 +66,7 @@ class PlanWords {
   PlanWords(const DeviceMemory& workspace, const cuda::WorkspaceLayout& layout, const Plan& plan) : layout_(layout) {
     bytes_.resize(workspace.size());
     workspace.download(bytes_.data());
-    add(layout.counts, sizeof(PlanCounts), 1, "counts");
+    add(layout.counts, sizeof(ListCounts), 1, "counts");
     add(layout.queries, sizeof(RowQuery), plan.queries.size(), "queries");
     add(layout.items, sizeof(WorkItem), plan.items.size(), "items");
     add(layout.item_queries, 4, plan.item_queries.size(), "item_queries");
@@ -115,7 +115,7 @@ TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
                        : PlanCapacity{queries + 1, 4 * queries + 600, 64 * queries + 4096, 8 * queries + 4096};
     CudaPlanner planner(cuda_profile(0, shape), shape,
                         {.rows = view.rows(), .capacity = room, .null_page = batch.null_page});
-    CudaExecutor executor({});
+    CudaExecutor executor;
     PlanOptions options;
     options.policy = Policy::kTrunk;
     options.capacity = room;

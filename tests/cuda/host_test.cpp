@@ -15,9 +15,6 @@
 namespace trunkline::testing {
 namespace {
 
-using cuda::PlanCounts;
-using cuda::RowQuery;
-using cuda::RowSpan;
 using cuda::WorkspaceLayout;
 
 const std::vector<TileShape> kTiles{{16, 32}, {32, 32}, {64, 32}};
@@ -86,7 +83,7 @@ TEST(CudaHost, UploadsRowsInPlaceOfSlots) {
   AlignedWorkspace memory(cuda::upload_bytes(plan, layout));
   std::byte* const at = memory.bytes().data();
   cuda::write_upload(plan, batch, kTiles, layout, MergeMode::kFused, table, at);
-  EXPECT_EQ(reinterpret_cast<const PlanCounts*>(at + layout.counts)->items,
+  EXPECT_EQ(reinterpret_cast<const ListCounts*>(at + layout.counts)->items,
             static_cast<std::int32_t>(plan.items.size()));
   for (std::size_t i = 0; i < plan.queries.size(); ++i) {
     const RowQuery& query = reinterpret_cast<const RowQuery*>(at + layout.queries)[i];

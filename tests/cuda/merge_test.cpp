@@ -12,16 +12,14 @@
 namespace trunkline::testing {
 namespace {
 
-using cuda::PlanCounts;
-
 class CudaMerge : public CudaTest {
  protected:
   // As a plan's partials, of queries in another order than their outputs.
   static void expect_right(const MergeCase& made) {
-    PlanCounts counts{};
+    ListCounts counts{};
     counts.merges = made.rows();
     std::vector<std::int32_t> queries;
-    std::vector<cuda::RowQuery> tokens;
+    std::vector<RowQuery> tokens;
     for (std::int32_t row = 0; row < made.rows(); ++row) {
       queries.push_back(made.rows() - 1 - row);
       tokens.push_back({row, row, 0});
@@ -37,11 +35,11 @@ class CudaMerge : public CudaTest {
     const DeviceMemory out(rows * static_cast<std::size_t>(made.head_dim) * sizeof(float), true);
     const DeviceMemory lse(rows * sizeof(float), true);
     cuda::MergeArgs args{};
-    args.plan.counts = counts_memory.as<PlanCounts>();
+    args.plan.counts = counts_memory.as<ListCounts>();
     args.plan.merge_queries = merge_queries.as<std::int32_t>();
     args.plan.merge_begin = begin.as<std::int32_t>();
     args.plan.merge_slots = slots.as<std::int32_t>();
-    args.plan.queries = tokens_memory.as<cuda::RowQuery>();
+    args.plan.queries = tokens_memory.as<RowQuery>();
     args.layer.out = out.data();
     args.layer.out_f32 = 1;
     args.layer.out_token = std::int64_t{made.q_heads} * made.head_dim;

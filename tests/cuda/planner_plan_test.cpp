@@ -75,7 +75,7 @@ class DevicePlanCase {
     return *host.status;
   }
   UploadedPlan plan() const {
-    const PlanCounts counts = downloaded<PlanCounts>(counts_, 1)[0];
+    const ListCounts counts = downloaded<ListCounts>(counts_, 1)[0];
     const TeamPlanStatus status = this->status();
     return {downloaded<RowQuery>(queries_, query_count_),
             downloaded<WorkItem>(items_, counts.items),
@@ -103,7 +103,7 @@ class DevicePlanCase {
         report_(host.report),
         machine_(&machine, sizeof(machine)),
         memory_(PlanMemory{}.lay_out(nullptr, static_cast<std::int32_t>(order.size()) + spare_rows, capacity_)),
-        counts_(sizeof(PlanCounts)),
+        counts_(sizeof(ListCounts)),
         queries_(at(capacity_.queries) * sizeof(RowQuery)),
         items_(at(capacity_.items) * sizeof(WorkItem)),
         item_queries_(at(capacity_.queries + capacity_.partials) * 4),
@@ -125,7 +125,7 @@ class DevicePlanCase {
     args_.report = report_.as<ForestReport>();
     args_.machine = machine_.as<TeamMachine>();
     args_.memory.lay_out(memory_.as<std::byte>(), rows + spare_rows, capacity_);
-    args_.lists = {counts_.as<PlanCounts>(),
+    args_.lists = {counts_.as<ListCounts>(),
                    queries_.as<RowQuery>(),
                    items_.as<WorkItem>(),
                    item_queries_.as<std::int32_t>(),

@@ -130,7 +130,7 @@ struct ListRoom {
     return std::move(plan);
   }
 
-  PlanCounts counts{};
+  ListCounts counts{};
   UploadedPlan plan;
 };
 

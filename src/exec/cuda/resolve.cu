@@ -46,7 +46,7 @@ __device__ TaskHeader resolve_task(const ResolveArgs& args, std::int32_t place) 
 __global__ void __launch_bounds__(kThreads) resolve_kernel(const __grid_constant__ ResolveArgs args) {
   const auto thread = static_cast<std::int32_t>(blockIdx.x * kThreads + threadIdx.x);
   const auto threads = static_cast<std::int32_t>(gridDim.x * kThreads);
-  const PlanCounts counts = *args.plan.counts;
+  const ListCounts counts = *args.plan.counts;
   for (std::int32_t i = thread; i < counts.spans; i += threads)
     args.step.spans[i] = resolve_span(args, args.plan.spans[i]);
   for (std::int32_t i = thread; i < counts.item_queries; i += threads) args.step.rows[i] = resolve_row(args, i);

@@ -20,7 +20,7 @@ std::span<T> list_at(std::byte* base, std::size_t offset, std::size_t count) {
   return {reinterpret_cast<T*>(base + offset), count};
 }
 
-PlanCounts counts_of(const Plan& plan) {
+ListCounts counts_of(const Plan& plan) {
   return {.items = static_cast<std::int32_t>(plan.items.size()),
           .item_queries = static_cast<std::int32_t>(plan.item_queries.size()),
           .spans = static_cast<std::int32_t>(plan.spans.size()),
@@ -131,7 +131,7 @@ void write_upload(const Plan& plan, const Batch& batch, const std::vector<TileSh
     items[i].tile = tiles[static_cast<std::size_t>(finder.find(items[i].tile))];
   }
   std::memset(to + layout.queues, 0, kMaxQueues * sizeof(QueueCounters));
-  list_at<PlanCounts>(to, layout.counts, 1)[0] = counts_of(plan);
+  list_at<ListCounts>(to, layout.counts, 1)[0] = counts_of(plan);
   copy_list(plan.item_queries, to + layout.item_queries);
   copy_list(plan.item_outputs, to + layout.item_outputs);
   copy_list(plan.merge_queries, to + layout.merge_queries);

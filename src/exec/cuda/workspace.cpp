@@ -28,7 +28,7 @@ T* at(std::byte* base, std::size_t offset) {
 }
 
 DevicePlan device_plan(std::byte* base, const WorkspaceLayout& layout) {
-  return {.counts = at<PlanCounts>(base, layout.counts),
+  return {.counts = at<ListCounts>(base, layout.counts),
           .queries = at<RowQuery>(base, layout.queries),
           .items = at<WorkItem>(base, layout.items),
           .item_queries = at<std::int32_t>(base, layout.item_queries),
@@ -104,7 +104,7 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   Divider divider;
   WorkspaceLayout layout;
   layout.queues = divider.take<QueueCounters>(kMaxQueues);
-  layout.counts = divider.take<PlanCounts>(1);
+  layout.counts = divider.take<ListCounts>(1);
   layout.queries = divider.take<RowQuery>(room.queries);
   layout.items = divider.take<WorkItem>(room.items);
   layout.item_queries = divider.take<std::int32_t>(room.item_queries);
@@ -133,7 +133,7 @@ StepArgs step_args(std::byte* base, const WorkspaceLayout& layout, const DeviceP
 }
 
 PlanLists plan_lists(std::byte* base, const WorkspaceLayout& layout, MergeMode merge) {
-  return {.counts = at<PlanCounts>(base, layout.counts),
+  return {.counts = at<ListCounts>(base, layout.counts),
           .queries = at<RowQuery>(base, layout.queries),
           .items = at<WorkItem>(base, layout.items),
           .item_queries = at<std::int32_t>(base, layout.item_queries),

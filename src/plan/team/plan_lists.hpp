@@ -12,7 +12,7 @@ namespace trunkline {
 /// entries, masks two words for each span, merge_queries one for each query and merge_begin one more, merge_slots and
 /// partial_merges partials, schedule items.
 struct PlanLists {
-  PlanCounts* counts = nullptr;
+  ListCounts* counts = nullptr;
   RowQuery* queries = nullptr;
   WorkItem* items = nullptr;
   std::int32_t* item_queries = nullptr;

@@ -84,7 +84,7 @@ class TeamPlanner {
       if (i > 0) return;
       const std::int32_t* const shape = task.memory.shape;
       TeamPlanStatus& status = *task.memory.status;
-      PlanCounts counts{};
+      ListCounts counts{};
       if (planned) {
         counts = {shape[PlanMemory::kItems], shape[PlanMemory::kEntries],
                   shape[PlanMemory::kFragments] + shape[PlanMemory::kSplits], shape[PlanMemory::kMerges]};

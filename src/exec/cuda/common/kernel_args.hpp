@@ -13,7 +13,7 @@ namespace trunkline::cuda {
 
 /// The uploaded plan, device pointers.
 struct DevicePlan {
-  const PlanCounts* counts;
+  const ListCounts* counts;
   const RowQuery* queries;
   const WorkItem* items;
   const std::int32_t* item_queries;

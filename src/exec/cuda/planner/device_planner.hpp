@@ -70,7 +70,7 @@ class DevicePlanner {
   std::size_t memory_bytes_ = 0;
   std::byte* base_ = nullptr;
   Memory memory_{};
-  const PlanCounts* last_counts_ = nullptr;  // of the lists that were planned last
+  const ListCounts* last_counts_ = nullptr;  // of the lists that were planned last
   HostReport report_;
 };
 
