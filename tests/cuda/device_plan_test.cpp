@@ -36,6 +36,7 @@ class OnDevice {
         memory_(planner_.memory_bytes()),
         workspace_(executor_.workspace_bytes(planner_)) {
     planner_.bind(memory_.data(), memory_.size(), nullptr);
+    check(cudaDeviceSynchronize());
   }
 
   void plan(const DeviceBatch& batch, cudaStream_t stream = nullptr) {
@@ -136,8 +137,14 @@ TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
     const cuda::WorkspaceLayout layout =
         cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, family.opening_bytes());
     const PlanWords expected(uploaded, layout, plan);
-    ASSERT_EQ(PlanWords(planned, layout, plan).difference(expected), "");
     check(cudaDeviceSynchronize());
+    const CudaPlanReport report = planner.report();
+    ASSERT_EQ(PlanWords(planned, layout, plan).difference(expected), "")
+        << report.items << " items, " << report.spans << " spans, " << report.partials << " partials, "
+        << report.fallbacks << " fallbacks, " << report.unplanned << " unplanned, " << report.bad_lengths
+        << " bad lengths, " << report.bad_queries << " bad queries; host: " << plan.items.size() << " items, "
+        << plan.spans.size() << " spans, " << plan.partials << " partials, " << plan.statistics.fallbacks
+        << " fallbacks; " << queries << " queries, " << view.rows() << " rows";
     ASSERT_EQ(planner.report().fallbacks, plan.statistics.fallbacks);
   }
 }
@@ -227,6 +234,7 @@ TEST_F(CudaDevicePlans, AGraphPlansEachBatchThatItFinds) {
     on.overwrite(test.batch());
     for (int repeat = 0; repeat < 2; ++repeat) {
       tensors.poison();
+      check(cudaDeviceSynchronize());  // the graph's stream waits for no other
       graph.replay();
       ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16))) << repeat;
     }
