@@ -174,7 +174,7 @@ PagedBatch laid_out(const char* levels, std::uint64_t seed) {
   return lay_out_pages(tree_from_levels(levels), 16, seed);
 }
 
-/// The same batch in a pool of so many pages, so that cases of one shape and as many rows have the same K, V and Q.
+/// The same batch in a pool of so many pages, so that the tensors of cases are as large.
 Batch in_pool_of(const PagedBatch& paged, std::int64_t pages) {
   Batch batch = paged.view();
   EXPECT_LE(batch.num_pages, pages);
@@ -232,6 +232,7 @@ TEST_F(CudaDevicePlans, AGraphPlansEachBatchThatItFinds) {
     if (seed % 2 == 0) paged.kv_lens[3] = paged.kv_lens[7] = 0;
     const AttentionCase test(shape, in_pool_of(paged, kPages));
     on.overwrite(test.batch());
+    tensors.copy_inputs(test);  // pages that a case does not use hold NaN
     for (int repeat = 0; repeat < 2; ++repeat) {
       tensors.poison();
       check(cudaDeviceSynchronize());  // the graph's stream waits for no other
