@@ -22,8 +22,8 @@ struct PlanArgs {
   const TeamMachine* machine;  ///< [1]
   PlanMemory memory;           ///< laid out over room for at least as many rows
   PlanLists lists;
-  std::uint64_t* steps;        ///< [2] how many were planned, and kept; null where `told` is
-  CudaPlanReport* told;        ///< [1] in memory of the host that the device may write; null: not wanted
+  std::uint64_t* steps;  ///< [2] how many were planned, and kept; null where `told` is
+  CudaPlanReport* told;  ///< [1] in memory of the host that the device may write; null: not wanted
 };
 
 /// Threads of a block that plans: of 1,024 each would have 64 registers, which are not enough.
