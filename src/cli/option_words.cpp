@@ -123,9 +123,15 @@ void understand_launch(const Words& words, Options& options) {
                                                 {kOneTile, ForwardMode::kPersistent}});
   }
   options.cuda.kernels = cuda_kernels_from_name(words.kernels);
+  options.plan_on_device = choose<bool>("--planner", words.run_planner, {{"host", false}, {"device", true}});
+  const bool trunk_alone = options.policies == std::vector<Policy>{Policy::kTrunk};
+  if (options.plan_on_device && options.command == Command::kRun && !trunk_alone) {
+    fail(ErrorCode::kUnsupported, "--planner device plans by policy trunk; say --policy trunk too");
+  }
   if (options.shape.device == Device::kCuda) return;
   const char* given = words.kernels != "auto"                                      ? "--kernels"
                       : !words.mode.empty()                                        ? "--mode"
+                      : options.plan_on_device                                     ? "--planner device"
                       : options.cuda.check_pages                                   ? "--check-pages"
                       : !options.trace.empty() && options.command == Command::kRun ? "--trace"
                                                                                    : nullptr;

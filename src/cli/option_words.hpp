@@ -22,8 +22,9 @@ struct Words {
   std::string tile = "auto";
   std::string layout = "nhd";
   std::string machine = "measured";
-  std::string mode;              // run; empty: not given, as for the next
-  std::string merge;             // run
+  std::string mode;   // run; empty: not given, as for the next
+  std::string merge;  // run
+  std::string run_planner = "host";
   std::string kernels = "auto";  // run
 };
 

@@ -123,6 +123,10 @@ void add_run_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--kernels", words.kernels, "cuda: auto (hopper where it runs), portable (mma.sync), hopper (wgmma)")
       ->capture_default_str()
       ->type_name("NAME");
+  app.add_option("--planner", words.run_planner,
+                 "cuda: who plans: host, or device (policy trunk alone), from tables and lengths that are there")
+      ->capture_default_str()
+      ->type_name("NAME");
   app.add_flag("--check-pages", options.cuda.check_pages, "cuda: check all page ids on the device at each resolve");
   app.add_option("--trace", options.trace, "cuda: write when and where each task ran, as a Chrome trace")
       ->type_name("FILE");

@@ -41,6 +41,7 @@ struct Options {
   AttentionShape shape{32, 8, 128, 16, DType::kF16, Device::kCpu};
   CudaOptions cuda;                ///< of shape.device cuda, but for `merge`
   std::optional<MergeMode> merge;  ///< run; nothing: the device's default
+  bool plan_on_device = false;     ///< run on cuda: the device plans, by `trunk`
   bool one_tile = false;           ///< run on cuda, PAT's ablation: all items get the profile's tallest tile
   std::string trace;               ///< run on cuda: the file to write when each task ran to; plan: such a file to show
   PlanOptions plan;

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/check.hpp"
 #include "cli/cuda/device.hpp"
+#include "cli/cuda/plan_on_device.hpp"
 #include "cli/cuda/tensors.hpp"
 #include "cli/plan_inputs.hpp"
 #include "cli/run_memory.hpp"
@@ -34,21 +36,37 @@ struct CudaRunner {
 /// A plan with a workspace of its own.
 struct DevicePlan {
   Plan plan;
+  std::optional<PlanOnDevice> planner;  ///< where the device plans
   DeviceWorkspace workspace;
 
   DevicePlan(Plan given, CudaExecutor& executor) : plan(std::move(given)), workspace(executor, plan) {}
+  DevicePlan(Plan given, CudaExecutor& executor, const MachineProfile& profile, const HostBatch& host,
+             std::int32_t device, cudaStream_t stream)
+      : plan(std::move(given)),
+        planner(std::in_place, plan, profile, host, device, stream),
+        workspace(executor, planner->planner()) {}
 };
 
 class CudaRunBatch final : public LoadedBatch {
  public:
-  CudaRunBatch(const Options& options, CudaRunner& runner, const HostBatch& host, std::vector<Plan> plans)
+  CudaRunBatch(const Options& options, CudaRunner& runner, const MachineProfile& profile, const HostBatch& host,
+               std::vector<Plan> plans)
       : options_(options), runner_(runner), host_(host), tensors_(host.tensors, options.shape, host.paged) {
-    for (Plan& plan : plans) plans_.emplace_back(std::move(plan), runner.executor);
+    for (Plan& plan : plans) {
+      if (options.plan_on_device) {
+        plans_.emplace_back(std::move(plan), runner.executor, profile, host, options.cuda.device, runner.stream.get());
+      } else {
+        plans_.emplace_back(std::move(plan), runner.executor);
+      }
+    }
     for (DevicePlan& plan : plans_) {
       upload(plan);
       resolve(plan, runner_.stream.get());
     }
     runner_.wait("resolving");
+    for (const DevicePlan& plan : plans_) {
+      if (plan.planner) plan.planner->check(plan.plan);
+    }
   }
 
   const Plan& plan(std::size_t index) const override { return plans_[index].plan; }
@@ -63,6 +81,10 @@ class CudaRunBatch final : public LoadedBatch {
 
  private:
   void upload(DevicePlan& plan) {
+    if (plan.planner) {
+      return plan.planner->plan(runner_.executor, tensors_.batch(), plan.workspace.data(), plan.workspace.bytes(),
+                                runner_.stream.get());
+    }
     runner_.executor.upload(plan.plan, host_.batch, plan.workspace.data(), plan.workspace.bytes(),
                             runner_.stream.get());
   }
@@ -216,7 +238,7 @@ class CudaBackend final : public RunBackend {
   Planner& planner() override { return planner_; }
   std::int32_t workers() const override { return workers_; }
   std::unique_ptr<LoadedBatch> load(const HostBatch& batch, std::vector<Plan> plans) override {
-    return std::make_unique<CudaRunBatch>(options_, runner_, batch, std::move(plans));
+    return std::make_unique<CudaRunBatch>(options_, runner_, planner_.profile(), batch, std::move(plans));
   }
 
  private:

@@ -70,7 +70,9 @@ std::int32_t rotated_copies(std::int64_t kv_bytes);
 /// Device memory for one plan, given back to the executor before it is freed.
 class DeviceWorkspace {
  public:
-  DeviceWorkspace(CudaExecutor& executor, const Plan& plan)
+  /// \param plan Plan or CudaPlanner
+  template <class Source>
+  DeviceWorkspace(CudaExecutor& executor, const Source& plan)
       : executor_(executor), bytes_(executor.workspace_bytes(plan)), memory_(bytes_) {}
   ~DeviceWorkspace() { executor_.release(memory_.data()); }
   DeviceWorkspace(const DeviceWorkspace&) = delete;
