@@ -124,8 +124,8 @@ void understand_launch(const Words& words, Options& options) {
   }
   options.cuda.kernels = cuda_kernels_from_name(words.kernels);
   options.plan_on_device = choose<bool>("--planner", words.run_planner, {{"host", false}, {"device", true}});
-  const bool trunk_alone = options.policies == std::vector<Policy>{Policy::kTrunk};
-  if (options.plan_on_device && options.command == Command::kRun && !trunk_alone) {
+  const bool trunk_alone = options.policies.empty() && options.plan.policy == Policy::kTrunk;
+  if (options.plan_on_device && !trunk_alone) {
     fail(ErrorCode::kUnsupported, "--planner device plans by policy trunk; say --policy trunk too");
   }
   if (options.shape.device == Device::kCuda) return;

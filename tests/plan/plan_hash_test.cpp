@@ -100,8 +100,8 @@ struct Known {
 };
 
 constexpr Known kKnown[] = {
-    {Policy::kFlat, 0x81ec9908f62795ea, 0xdaf5dcf5cb65ed6c, 0xbe161593cd2143d0},
-    {Policy::kCascade, 0xb0e3320e7790f307, 0x666a23135100173c, 0x0f0f655c9090f09d},
+    {Policy::kFlat, 0x81ec9908f62795ea, 0x2f478c0f2f377f4a, 0x1d53003a30725368},
+    {Policy::kCascade, 0xb0e3320e7790f307, 0x07264c24a033e092, 0x544d584e09faf9c3},
     {Policy::kNode, 0xbe6ce524fb7336ac, 0xacf9bfea338ce08d, 0x45c94b65e8f6d14d},
     {Policy::kProfit, 0x97b569718731656e, 0x8eb51ca78042adb4, 0x954180212a08201a},
     {Policy::kGreedy, 0xb5c26e537f930264, 0x2d6721c2c7a0db03, 0xb9c8af3397c293a0},

@@ -210,14 +210,14 @@ TEST(KvSplitBalance, ALongRequestIsCutForIdleWorkers) {
   for (const KvSpan& span : cut.spans) EXPECT_EQ(span.begin % 64, 0);
 }
 
-TEST(KvSplitBalance, PiecesAreNotShorterThan256Tokens) {
+TEST(KvSplitBalance, PiecesAreNotShorterThan128Tokens) {
   const Forest forest = testing::unshared_forest(1, 1000);
   MachineProfile profile = testing::cpu_like_profile(512);
   profile.item_us = 0;
   profile.partial_us_per_kib = 0;
   const Plan plan =
       make_plan(forest, testing::shape_of(8, 8), profile, testing::options_of(Policy::kFlat, KvSplit::kBalance));
-  EXPECT_THAT(span_lengths(plan, 1000), ElementsAre(320, 320, 360));
+  EXPECT_THAT(span_lengths(plan, 1000), ElementsAre(128, 128, 128, 128, 128, 128, 232));
 }
 
 TEST(KvSplitBalance, NothingIsCutWhenPartialsCostMoreThanIdleWorkers) {
