@@ -102,13 +102,13 @@ struct Known {
 constexpr Known kKnown[] = {
     {Policy::kFlat, 0x81ec9908f62795ea, 0x2f478c0f2f377f4a, 0x1d53003a30725368},
     {Policy::kCascade, 0xb0e3320e7790f307, 0x07264c24a033e092, 0x544d584e09faf9c3},
-    {Policy::kNode, 0xbe6ce524fb7336ac, 0xacf9bfea338ce08d, 0x45c94b65e8f6d14d},
-    {Policy::kProfit, 0x97b569718731656e, 0x8eb51ca78042adb4, 0x954180212a08201a},
+    {Policy::kNode, 0xbe6ce524fb7336ac, 0x8e2d349ddfc14ea9, 0x100e158e59d62307},
+    {Policy::kProfit, 0x97b569718731656e, 0xaa018a9f88af29b2, 0x41617215acecff95},
     {Policy::kGreedy, 0xb5c26e537f930264, 0x2d6721c2c7a0db03, 0xb9c8af3397c293a0},
     {Policy::kFlatten, 0xd8a58b58d83ab6e8, 0xfb04338aba3fb42b, 0x0c93bf85ade5876d},
     {Policy::kBalanced, 0x8ac3788d41cbc03a, 0x533e0ff1d5b456a2, 0x96d31c01de40ca09},
-    {Policy::kTrunk, 0x9a0163ad1459f501, 0x57dbac1fa67d379d, 0xff94123ded3e6bc6},
-    {Policy::kAuto, 0xbe596d247998463c, 0xbf77e5d79168c79c, 0x7f33cc60b4e0d617},
+    {Policy::kTrunk, 0x9a0163ad1459f501, 0xf0267c27116dee9f, 0x783069fa511e2fec},
+    {Policy::kAuto, 0xbe596d247998463c, 0x3371c0ceb3208732, 0x7a06b2c00ac8189e},
 };
 
 std::uint64_t hash_plans(const std::vector<Forest>& forests, Policy policy, const MachineProfile& profile) {
