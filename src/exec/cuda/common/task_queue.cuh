@@ -28,13 +28,6 @@ class TaskQueue {
         first_lane_(warp == 0 && lane == 0),
         next_(static_cast<std::int32_t>(blockIdx.x)) {}
 
-  /// By one thread, before what else a CTA begins with.
-  static __device__ __forceinline__ void prefetch_first(const ForwardArgs& args) {
-    const std::int32_t place = static_cast<std::int32_t>(blockIdx.x) / args.layer.kv_heads;
-    if (place < args.places) prefetch_to_cache(args.step.tasks + place);
-    prefetch_to_cache(&args.plan.counts->items);
-  }
-
   /// After the first, a task that was claimed. \return false when there are no more.
   __device__ __forceinline__ bool pop(Task& task) {
     for (;; claim()) {

@@ -34,8 +34,8 @@ inline constexpr std::int32_t kPlannerThreads = 1024;
 /// Blocks of a cluster: the most that every device with clusters has.
 inline constexpr std::int32_t kPlannerBlocks = 8;
 
-/// Device memory that a batch of so many rows needs because a block's shared memory does not hold it: 0 up to about 900
-/// rows on an A100 and 1,900 on an H100.
+/// Device memory that a batch of so many rows needs because a block's shared memory does not hold it: 0 up to about 1,400
+/// rows on an A100 and 2,000 on an H100.
 std::size_t forest_scratch_bytes(std::int32_t rows);
 
 /// \param cluster whether a cluster of 8 blocks does it, as devices of compute capability 9 can, or one block
