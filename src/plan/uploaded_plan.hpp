@@ -11,6 +11,8 @@ struct ListCounts {
   std::int32_t item_queries;
   std::int32_t spans;
   std::int32_t merges;  // queries with partials
+  /// Of the planner on the device that wrote the lists, which may keep them; 0: they were uploaded.
+  std::uint64_t planner = 0;
 };
 
 /// A span with its request's row in the batch instead of its slot.

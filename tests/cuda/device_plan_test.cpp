@@ -1,6 +1,7 @@
 // Batches planned on the device from start to end: what is attended, in graphs too, and what the planner reports.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -67,7 +68,7 @@ class PlanWords {
   PlanWords(const DeviceMemory& workspace, const cuda::WorkspaceLayout& layout, const Plan& plan) : layout_(layout) {
     bytes_.resize(workspace.size());
     workspace.download(bytes_.data());
-    add(layout.counts, sizeof(ListCounts), 1, "counts");
+    add(layout.counts, offsetof(ListCounts, planner), 1, "counts");
     add(layout.queries, sizeof(RowQuery), plan.queries.size(), "queries");
     add(layout.items, sizeof(WorkItem), plan.items.size(), "items");
     add(layout.item_queries, 4, plan.item_queries.size(), "item_queries");
@@ -263,6 +264,74 @@ TEST_F(CudaDevicePlans, SteadyStepsKeepThePlan) {
   }
   EXPECT_EQ(on_device.report().planned, 1U);
   EXPECT_EQ(on_device.report().kept, 2U);
+}
+
+// What a workspace holds is known on the device: a plan is kept only where its planner wrote it last.
+TEST_F(CudaDevicePlans, ArePlannedAnewInOtherWorkspaces) {
+  const PagedBatch paged = laid_out("1,8/512,100", 3);
+  const PagedBatch other = laid_out("8/612", 4);
+  const AttentionShape shape = make_shape(2, 8, 128, 16);
+  const AttentionCase test(shape, in_pool_of(paged, 512));
+  const AttentionCase unshared(shape, in_pool_of(other, 512));
+  OnDevice on_device(shape, 8, kRoom);
+  CudaExecutor& executor = on_device.executor();
+  CudaPlanner& planner = on_device.planner();
+  const DeviceMemory second(executor.workspace_bytes(planner));
+  const DeviceBatch on(test.batch());
+  const DeviceBatch on_other(unshared.batch());
+  DeviceTensors tensors(test);
+  DeviceTensors other_tensors(unshared);
+  const auto expect_right = [&](void* workspace, std::size_t bytes) {
+    tensors.poison();
+    executor.plan(planner, on.view(), workspace, bytes, nullptr);
+    executor.resolve(on.view(), workspace, nullptr);
+    executor.run(tensors.args(), workspace, nullptr);
+    EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
+  };
+  expect_right(on_device.workspace().data(), on_device.workspace().size());
+  expect_right(second.data(), second.size());
+  EXPECT_EQ(on_device.report().planned, 2U);
+  expect_right(second.data(), second.size());
+  EXPECT_EQ(on_device.report().kept, 1U);
+  // An upload takes the place of the plan.
+  const Plan plan =
+      make_plan(unshared.forest(), on_cuda(shape), cuda_profile(0, shape), options_of(Policy::kFlat, KvSplit::kNone));
+  executor.upload(plan, unshared.batch(), second.data(), second.size(), nullptr);
+  executor.resolve(on_other.view(), second.data(), nullptr);
+  executor.run(other_tensors.args(), second.data(), nullptr);
+  EXPECT_TRUE(unshared.matches(other_tensors.download(), tolerance_of(DType::kF16)));
+  expect_right(second.data(), second.size());
+  EXPECT_EQ(on_device.report().planned, 3U);
+}
+
+// A plan that was uploaded first may have left less room than a planner needs.
+TEST_F(CudaDevicePlans, LayWorkspacesOutForAllThatTheyMayWrite) {
+  const AttentionShape shape = make_shape(2, 8, 128, 16);
+  const PagedBatch small = laid_out("1/40", 3);
+  const PagedBatch large = laid_out("1,16/512,400", 4);
+  const AttentionCase few(shape, small.view());
+  const AttentionCase many(shape, large.view());
+  OnDevice on_device(shape, 16, kRoom);
+  const Plan plan = make_plan(few.forest(), on_cuda(shape), cuda_profile(0, shape));
+  on_device.executor().upload(plan, few.batch(), on_device.workspace().data(), on_device.workspace().size(), nullptr);
+  const DeviceBatch on(many.batch());
+  DeviceTensors tensors(many);
+  on_device.plan(on);
+  on_device.run(tensors);
+  EXPECT_TRUE(many.matches(tensors.download(), tolerance_of(DType::kF16)));
+}
+
+TEST_F(CudaDevicePlans, AnEmptyBatchIsPlanned) {
+  const AttentionShape shape = make_shape(2, 8, 128, 16);
+  OnDevice on_device(shape, 8, kRoom);
+  PagedBatch paged = laid_out("1,8/512,100", 3);
+  std::fill(paged.kv_lens.begin(), paged.kv_lens.end(), 0);
+  const AttentionCase test(shape, paged.view());
+  const DeviceBatch on(test.batch());
+  DeviceTensors tensors(test);
+  on_device.plan(on);
+  on_device.run(tensors);
+  EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
 }
 
 TEST_F(CudaDevicePlans, WhatDoesNotFitIsPlannedFlat) {

@@ -80,8 +80,7 @@ struct CudaExecutor::State {
   bool fused() const { return options.merge == MergeMode::kFused; }
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
   void forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream, bool capturing);
-  /// What kernels leave as they found it, before the first of them.
-  void clear(const WorkspaceRecord& record, cudaStream_t stream) const;
+  cuda::LaunchCounters counters_of(const WorkspaceRecord& record) const;
   void check_pages(const WorkspaceRecord& record, const CudaBatch& batch, cudaStream_t stream, bool capturing) const;
 };
 
@@ -123,14 +122,14 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
   }
 }
 
-void CudaExecutor::State::clear(const WorkspaceRecord& record, cudaStream_t stream) const {
-  check_cuda(
-      cudaMemsetAsync(record.base + record.layout.queues, 0, cuda::kMaxQueues * sizeof(cuda::QueueCounters), stream),
-      "clearing the task queues");
-  if (!fused()) return;
-  const std::size_t counters = record.room.merges * static_cast<std::size_t>(record.shape.kv_heads);
-  check_cuda(cudaMemsetAsync(record.base + record.layout.arrived, 0, counters * sizeof(std::int32_t), stream),
-             "clearing the merge counters");
+cuda::LaunchCounters CudaExecutor::State::counters_of(const WorkspaceRecord& record) const {
+  cuda::LaunchCounters counters{.queues = reinterpret_cast<std::int32_t*>(record.base + record.layout.queues),
+                                .queue_words = cuda::kMaxQueues * sizeof(cuda::QueueCounters) / sizeof(std::int32_t)};
+  if (fused()) {
+    counters.arrived = reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived);
+    counters.arrived_words = static_cast<std::int32_t>(record.room.merges) * record.shape.kv_heads;
+  }
+  return counters;
 }
 
 void CudaExecutor::State::check_pages(const WorkspaceRecord& record, const CudaBatch& batch, cudaStream_t stream,
@@ -205,9 +204,9 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   }
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
   const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim);
-  WorkspaceRecord record = state_->records.next(plan, family, state_->options.merge, workspace, bytes);
+  WorkspaceRecord record =
+      state_->records.next(plan, cuda::room_of_plan(plan), family, state_->options.merge, workspace, bytes);
   record.bytes = bytes;
-  record.planner = nullptr;
   record.tiles = cuda::used_tiles(plan, tiles, family.half_rows);
   record.counts = tensor_counts(batch);
   record.rows = batch.rows();
@@ -235,19 +234,19 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   const AttentionShape& shape = on_device.shape();
   const Support support = supports(shape);
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
+  if (on_device.options().device != state_->options.device) {
+    fail(ErrorCode::kInvalidArgument, "the planner is of device ", on_device.options().device, "; the executor is of ",
+         state_->options.device);
+  }
   on_device.check(batch.pages.rows(), batch.pages.page_size());
   if (batch.kv_lens == nullptr && batch.pages.rows() > 0) fail(ErrorCode::kInvalidArgument, "batch.kv_lens is null");
   const auto on = static_cast<cudaStream_t>(stream);
   const cuda::DeviceScope scope(state_->options.device);
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, shape);
   const Plan room = on_device.room();
-  WorkspaceRecord record = state_->records.next(room, family, state_->options.merge, workspace, bytes);
-  if (record.planner != &on_device) {
-    state_->clear(record, on);
-    on_device.forget(on);
-  }
+  WorkspaceRecord record =
+      state_->records.next(room, cuda::room_of_capacity(room), family, state_->options.merge, workspace, bytes);
   record.bytes = bytes;
-  record.planner = &on_device;
   record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim).size()) - 1;
   const std::int64_t queries = batch.query_start != nullptr ? room.capacity.queries : batch.pages.rows();
   record.counts = {queries, batch.num_pages};
@@ -255,7 +254,8 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   record.tasks = static_cast<std::size_t>(room.capacity.items) * static_cast<std::size_t>(shape.kv_heads);
   record.resolved = false;
   check_times(record.times, record.times_count, record.tasks);
-  on_device.launch(team_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge), on);
+  on_device.launch(team_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge),
+                   state_->counters_of(record), on);
   record.captured = record.captured || cuda::is_capturing(on);
   state_->records.keep(record);
 }

@@ -7,8 +7,6 @@
 namespace trunkline::cuda {
 namespace {
 
-// The faster ones first. Pages of fewer than 16 tokens come row by row to the Hopper kernels, which the portable ones
-// do as well (docs/kernels.md). sm_90a machine code runs on compute capability 9.0 alone.
 // Of kernels that read a task as resolve leaves it.
 std::size_t no_opening() {
   return 0;
@@ -17,6 +15,8 @@ cudaError_t nothing_to_open(const StepArgs&, std::int32_t, std::size_t, cudaStre
   return cudaSuccess;
 }
 
+// The faster ones first. Pages of fewer than 16 tokens come row by row to the Hopper kernels, which the portable ones
+// do as well (docs/kernels.md). sm_90a machine code runs on compute capability 9.0 alone.
 constexpr KernelFamily kFamilies[] = {
     {CudaKernels::kHopper, 9, 9, 64, 16, sm90::supports, sm90::tiles, sm90::kernel_facts, sm90::launch_persistent,
      sm90::launch_tile, sm90::opening_bytes, sm90::launch_open_tasks},

@@ -31,11 +31,11 @@ WorkspaceRecord& WorkspaceRecords::uploaded(const void* workspace) {
   return records_[static_cast<std::size_t>(record - records_.data())];
 }
 
-WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const KernelFamily& family, MergeMode merge, void* workspace,
-                                       std::size_t bytes) const {
+WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanRoom& needed, const KernelFamily& family,
+                                       MergeMode merge, void* workspace, std::size_t bytes) const {
   const WorkspaceRecord* before = find(workspace);
   if (before != nullptr && before->shape == plan.shape && bytes >= before->layout.bytes) {
-    const Shortage shortage = find_shortage(room_of_plan(plan), before->room);
+    const Shortage shortage = find_shortage(needed, before->room);
     if (shortage.list == nullptr) return *before;
     if (before->captured) {
       fail(ErrorCode::kWorkspace, "the plan has ", shortage.needed, " ", shortage.list,

@@ -11,8 +11,6 @@
 
 namespace trunkline::cuda {
 
-class DevicePlanner;
-
 struct WorkspaceRecord {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
@@ -20,8 +18,7 @@ struct WorkspaceRecord {
   PlanRoom room;
   WorkspaceLayout layout;
   const KernelFamily* family = nullptr;
-  bool captured = false;                   ///< a graph holds its addresses
-  const DevicePlanner* planner = nullptr;  ///< that writes its plans; null: they are uploaded
+  bool captured = false;  ///< a graph holds its addresses
   // Of the last upload.
   TensorCounts counts;
   std::int32_t rows = 0;
@@ -41,8 +38,9 @@ class WorkspaceRecords {
   /// The record that a plan's upload makes. A workspace keeps its layout while plans fit it, so that graphs which hold
   /// its addresses stay true. \throws Error(kWorkspace) when it is too small or misaligned, or is part of a graph and
   /// was laid out for another shape or a lesser capacity.
-  WorkspaceRecord next(const Plan& plan, const KernelFamily& family, MergeMode merge, void* workspace,
-                       std::size_t bytes) const;
+  /// \param needed of this plan, or of all that a planner on the device may write
+  WorkspaceRecord next(const Plan& plan, const PlanRoom& needed, const KernelFamily& family, MergeMode merge,
+                       void* workspace, std::size_t bytes) const;
   /// Takes the place of all workspaces that lay in the same memory.
   void keep(const WorkspaceRecord& record);
   /// \throws Error(kWorkspace) when it holds no plan.

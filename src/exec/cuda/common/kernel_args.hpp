@@ -56,7 +56,7 @@ struct DeviceStep {
   TaskHeader* tasks;    // [items], in the order of the plan's schedule
   ItemRow* rows;        // [item_queries]
   ResolvedSpan* spans;  // [spans]
-  std::byte* openings;  // [items, KernelFamily::opening_bytes], beside tasks; null where the family has none
+  std::byte* openings;  // [items, KernelFamily::opening_bytes], beside tasks; of no use where the family has none
 };
 
 /// The page table of CudaBatch, as passed to kernels.

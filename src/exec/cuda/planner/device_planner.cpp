@@ -16,8 +16,10 @@ HostReport::HostReport() {
   void* host = nullptr;
   void* device = nullptr;
   check_cuda(cudaHostAlloc(&host, sizeof(CudaPlanReport), cudaHostAllocMapped), "cudaHostAlloc for the plan report");
+  const cudaError_t error = cudaHostGetDevicePointer(&device, host, 0);
+  if (error != cudaSuccess) cudaFreeHost(host);
+  check_cuda(error, "cudaHostGetDevicePointer");
   host_ = new (host) CudaPlanReport;
-  check_cuda(cudaHostGetDevicePointer(&device, host, 0), "cudaHostGetDevicePointer");
   on_device_ = static_cast<CudaPlanReport*>(device);
 }
 
@@ -43,6 +45,7 @@ DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape
          "; the device plans 1 to ", most, " rows");
   }
   if (options.growth < 0) fail(ErrorCode::kInvalidArgument, "options.growth is ", options.growth, "; it must be >= 0");
+  report_ = std::make_unique<HostReport>();
   scratch_bytes_ = forest_scratch_bytes(options.rows);
   memory_bytes_ = lay_out(nullptr).bytes;
 }
@@ -54,6 +57,7 @@ DevicePlanner::Memory DevicePlanner::lay_out(std::byte* base) const {
   lists.machine = memory.take<TeamMachine>(1);
   lists.found = memory.take<ForestReport>(1);
   lists.steady = {memory.take<SteadyRow>(rows), memory.take<std::int32_t>(1)};
+  lists.written = memory.take<std::uint64_t>(1);
   lists.forest.nodes = memory.take<ForestNode>(2 * rows);
   lists.forest.order = memory.take<std::int32_t>(rows);
   lists.forest.kv_len = memory.take<std::int32_t>(rows);
@@ -83,12 +87,7 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   check_cuda(cudaMemcpyAsync(memory_.machine, &machine_, sizeof(machine_), cudaMemcpyHostToDevice, stream),
              "copying the machine to the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.steps, 0, 2 * sizeof(std::uint64_t), stream), "clearing the planner's counts");
-  forget(stream);
-}
-
-void DevicePlanner::forget(cudaStream_t stream) {
-  check_cuda(cudaMemsetAsync(memory_.steady.count, 0xFF, sizeof(std::int32_t), stream),
-             "clearing the planner's memory");
+  check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
 
 Plan DevicePlanner::room() const {
@@ -109,9 +108,9 @@ void DevicePlanner::check(std::int32_t rows, std::int32_t page_size) const {
   }
 }
 
-void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, cudaStream_t stream) {
-  if (lists.counts != last_counts_) forget(stream);
-  last_counts_ = lists.counts;
+void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, const LaunchCounters& counters,
+                           cudaStream_t stream) {
+  const KeptLists kept{lists.counts, memory_.written, reinterpret_cast<std::uint64_t>(base_)};
   TeamBatch batch = given;
   batch.null_page = options_.null_page;
   batch.max_queries = options_.capacity.queries;
@@ -120,6 +119,7 @@ void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, cudaS
   const ForestArgs find{.batch = batch,
                         .forest = forest,
                         .steady = memory_.steady,
+                        .kept_lists = kept,
                         .growth = options_.growth,
                         .report = memory_.found,
                         .scratch = memory_.scratch};
@@ -129,8 +129,10 @@ void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, cudaS
                       .machine = memory_.machine,
                       .memory = memory_.plan,
                       .lists = lists,
+                      .kept_lists = kept,
+                      .counters = counters,
                       .steps = memory_.steps,
-                      .told = report_.on_device()};
+                      .told = report_->on_device()};
   check_cuda(launch_plan(plan, clusters_, stream), "launching the kernel that plans");
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "exec/cuda/planner/forest_kernel.hpp"
 #include "exec/cuda/planner/plan_kernel.hpp"
@@ -37,16 +38,14 @@ class DevicePlanner {
   const CudaPlannerOptions& options() const { return options_; }
   std::size_t memory_bytes() const { return memory_bytes_; }
   void bind(void* memory, std::size_t bytes, cudaStream_t stream);
-  CudaPlanReport report() const { return report_.read(); }
+  CudaPlanReport report() const { return report_->read(); }
 
   /// An empty plan of the shape and capacity, for whom its room is all that matters.
   Plan room() const;
   /// \throws Error(kInvalidArgument) as CudaExecutor::plan.
   void check(std::int32_t rows, std::int32_t page_size) const;
   /// Plans into lists that have the capacity's room, or keeps what it planned there last.
-  void launch(const TeamBatch& batch, const PlanLists& lists, cudaStream_t stream);
-  /// The next plan is made anew: the lists are not those of the last one any more.
-  void forget(cudaStream_t stream);
+  void launch(const TeamBatch& batch, const PlanLists& lists, const LaunchCounters& counters, cudaStream_t stream);
 
  private:
   /// Addresses of all that it keeps, from the base of its memory on.
@@ -54,6 +53,7 @@ class DevicePlanner {
     TeamMachine* machine;
     ForestReport* found;
     SteadyRows steady;
+    std::uint64_t* written;
     TeamForest forest;
     std::byte* scratch;  // null where shared memory serves
     std::uint64_t* steps;
@@ -70,8 +70,7 @@ class DevicePlanner {
   std::size_t memory_bytes_ = 0;
   std::byte* base_ = nullptr;
   Memory memory_{};
-  const ListCounts* last_counts_ = nullptr;  // of the lists that were planned last
-  HostReport report_;
+  std::unique_ptr<HostReport> report_;
 };
 
 }  // namespace trunkline::cuda

@@ -14,13 +14,17 @@ namespace trunkline::cuda {
 template <class Team>
 __device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* memory,
                                            std::int32_t* changed) {
-  if (args.steady.rows != nullptr && is_steady(team, args.batch, args.steady, changed)) {
+  const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
+  if (may_keep && is_steady(team, args.batch, args.steady, changed)) {
     team.once([&] { args.report->kept = 1; });
     return;
   }
   const TeamForest forest = find_forest(team, args.batch, memory, args.forest);
   team.lead([&](auto& block) {
     const ForestPhaseMemory arrays(Team::forgotten(memory), args.batch.rows);
+    block.once([&] {
+      if (args.kept_lists.counts != nullptr) *args.kept_lists.written = 0;  // until the plan is written
+    });
     if (args.steady.rows != nullptr) remember_rows(block, args.batch, arrays, forest, args.growth, args.steady);
     block.once([&] { *args.report = {*arrays.result, 0}; });
   });

@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/host_device.hpp"
 #include "plan/team/forest_phase.hpp"
 #include "plan/team/steady_rows.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"
+#include "plan/uploaded_plan.hpp"
 
 namespace trunkline::cuda {
 
@@ -19,11 +21,23 @@ struct ForestReport {
   std::int32_t kept;  ///< 1: the step was steady, and the arrays and `found` are those of the step that was planned
 };
 
+/// Which lists a planner wrote last. Known on the device alone, where graphs replay in any order.
+struct KeptLists {
+  ListCounts* counts = nullptr;      ///< of the lists at hand
+  std::uint64_t* written = nullptr;  ///< [1] address of the counts of those that were written last; 0: of none
+  std::uint64_t planner = 0;         ///< ListCounts::planner of its own
+
+  TRUNKLINE_HOST_DEVICE bool hold() const {
+    return counts == nullptr || (*written == reinterpret_cast<std::uint64_t>(counts) && counts->planner == planner);
+  }
+};
+
 /// All in device memory.
 struct ForestArgs {
   TeamBatch batch;
   TeamForest forest;     ///< arrays with room for the batch's rows, to be filled; counts are in the report
   SteadyRows steady;     ///< where to keep what a steady step is compared with; null: every step is planned
+  KeptLists kept_lists;  ///< whether the lists at hand are those of the step that was planned; null: they are
   std::int32_t growth;   ///< tokens by which a row may grow in steady steps
   ForestReport* report;  ///< [1]
   std::byte* scratch;    ///< [forest_scratch_bytes(rows)] aligned to 16 bytes; null where that is 0
@@ -34,8 +48,8 @@ inline constexpr std::int32_t kPlannerThreads = 1024;
 /// Blocks of a cluster: the most that every device with clusters has.
 inline constexpr std::int32_t kPlannerBlocks = 8;
 
-/// Device memory that a batch of so many rows needs because a block's shared memory does not hold it: 0 up to about 1,400
-/// rows on an A100 and 2,000 on an H100.
+/// Device memory that a batch of so many rows needs because a block's shared memory does not hold it: 0 up to about
+/// 1,400 rows on an A100 and 2,000 on an H100.
 std::size_t forest_scratch_bytes(std::int32_t rows);
 
 /// \param cluster whether a cluster of 8 blocks does it, as devices of compute capability 9 can, or one block

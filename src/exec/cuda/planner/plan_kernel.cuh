@@ -49,6 +49,14 @@ struct BlockTask {
   PlanTask task;
 };
 
+/// By all threads.
+__device__ inline void clear(const LaunchCounters& counters) {
+  const auto first = static_cast<std::int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
+  const auto stride = static_cast<std::int32_t>(gridDim.x * blockDim.x);
+  for (std::int32_t i = first; i < counters.queue_words; i += stride) counters.queues[i] = 0;
+  for (std::int32_t i = first; i < counters.arrived_words; i += stride) counters.arrived[i] = 0;
+}
+
 /// By one thread.
 __device__ inline void tell_plan(const PlanArgs& args, std::uint64_t steps) {
   const TeamPlanStatus& status = *args.memory.status;
@@ -80,6 +88,7 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
     if (tells) args.told->kept = ++args.steps[1];
     return;
   }
+  clear(args.counters);
   if (threadIdx.x == 0) new (task) BlockTask<Team>(team, args, histograms, shared);
   __syncthreads();
   BlockTask<Team>& told = *Team::forgotten(reinterpret_cast<BlockTask<Team>*>(task));
@@ -88,6 +97,10 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   told.machine.copy(*args.machine);
   __syncthreads();
   TeamPlanner(told.team, told.task, told.lists.get()).plan();
+  if (blockIdx.x == 0 && threadIdx.x == 0 && args.kept_lists.counts != nullptr) {
+    args.kept_lists.counts->planner = args.kept_lists.planner;
+    *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
+  }
   if (tells) tell_plan(args, ++args.steps[0]);
 }
 

@@ -15,6 +15,14 @@
 
 namespace trunkline::cuda {
 
+/// What forward kernels count, and leave at 0. As nobody knows what a workspace held before, each plan makes it so.
+struct LaunchCounters {
+  std::int32_t* queues = nullptr;  ///< null: none
+  std::int32_t queue_words = 0;
+  std::int32_t* arrived = nullptr;  ///< null: none
+  std::int32_t arrived_words = 0;
+};
+
 /// All in device memory, but for what is not behind a pointer.
 struct PlanArgs {
   TeamForest forest;           ///< its counts are in the report
@@ -22,6 +30,8 @@ struct PlanArgs {
   const TeamMachine* machine;  ///< [1]
   PlanMemory memory;           ///< laid out over room for at least as many rows
   PlanLists lists;
+  KeptLists kept_lists;  ///< to be written once the plan is
+  LaunchCounters counters;
   std::uint64_t* steps;  ///< [2] how many were planned, and kept; null where `told` is
   CudaPlanReport* told;  ///< [1] in memory of the host that the device may write; null: not wanted
 };
