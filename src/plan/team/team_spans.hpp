@@ -8,6 +8,7 @@
 #include "plan/team/deal_order.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
+#include "plan/team/team_more.hpp"
 #include "plan/team/team_tiles.hpp"
 
 namespace trunkline {
@@ -23,16 +24,7 @@ struct FragmentPlace {
 /// The last of `count` things of which no more than `index` begin before it. \param begin_of of each, rising from 0
 template <class BeginOf>
 TRUNKLINE_HOST_DEVICE std::int32_t last_begun(std::int32_t count, std::int32_t index, BeginOf begin_of) {
-  std::int32_t low = 0;
-  for (std::int32_t high = count - 1; low < high;) {
-    const std::int32_t middle = low + (high - low + 1) / 2;
-    if (begin_of(middle) <= index) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
+  return count_before(count - 1, [=](std::int32_t i) { return begin_of(i + 1) <= index; });
 }
 
 /// \param index of the tile's fragments, list by list
