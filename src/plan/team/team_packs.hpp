@@ -146,22 +146,40 @@ TRUNKLINE_HOST_DEVICE void write_queries(Team& team, const PlanTask& task, const
   team.each(task.forest.rows, [&task, &lists](std::int32_t i) { write_queries_of(task, lists, i); });
 }
 
+/// Puts a node into what every step-th of some tiles streams, all of which have it on their path.
+TRUNKLINE_HOST_DEVICE inline void enter_paths(const PlanMemory& memory, std::int32_t node, std::int32_t depth,
+                                              Range tiles, std::int32_t step) {
+  constexpr std::int32_t kReads = 8;  // on their way together, as each takes long on devices
+  for (std::int32_t first = tiles.begin; first < tiles.end; first += kReads * step) {
+    std::int32_t begins[kReads];
+    for (std::int32_t k = 0; k < kReads; ++k) {
+      const std::int32_t tile = first + k * step;
+      begins[k] = tile < tiles.end ? memory.tiles[tile].raw_begin : -1;
+    }
+    for (std::int32_t k = 0; k < kReads; ++k) {
+      if (begins[k] >= 0) memory.raw[begins[k] + depth] = node;
+    }
+  }
+}
+
 /// Puts what each tile streams into order: the path of its first member, then nodes in depth-first order, each with the
 /// ends of those requests that end where others go on. A node that others have begun before is met on the path alone.
 /// Beside that, queries.
 template <class Team>
 TRUNKLINE_HOST_DEVICE void list_segments(Team& team, const PlanTask& task, const PlanLists& lists) {
+  constexpr std::int32_t kLanes = 4;  // that share the tiles of a node
   const std::int32_t nodes = task.forest.node_count;
   const std::int32_t rows = task.forest.rows;
-  team.each(nodes + rows, [&task, &lists, nodes](std::int32_t i) {
+  team.each(nodes * kLanes + rows, [&task, &lists, nodes](std::int32_t index) {
     const PlanMemory& memory = task.memory;
-    const bool is_node = i < nodes;
-    const std::int32_t member = is_node ? task.forest.nodes[i].requests.begin : i - nodes;
+    const bool is_node = index < nodes * kLanes;
+    const std::int32_t i = index / kLanes;
+    const std::int32_t member = is_node ? task.forest.nodes[i].requests.begin : index - nodes * kLanes;
     if (is_node) {
       const ForestNode& node = task.forest.nodes[i];
-      const std::int32_t end = memory.tiles_from[node.requests.end];
-      for (std::int32_t k = memory.tiles_from[member]; k < end; ++k)
-        memory.raw[memory.tiles[k].raw_begin + node.depth] = i;
+      const Range tiles = {memory.tiles_from[member], memory.tiles_from[node.requests.end]};
+      enter_paths(memory, i, node.depth, {tiles.begin + index % kLanes, tiles.end}, kLanes);
+      if (index % kLanes != 0) return;
     } else {
       write_queries_of(task, lists, member);
     }
