@@ -30,24 +30,25 @@ class PackDivider {
     const PlanTask& task = task_;
     const std::int64_t read = block_.sum(packs_, std::int64_t{0}, [&task](std::int32_t i) {
       const PlanMemory& memory = task.memory;
-      PlannedPack& pack = memory.packs[i];
+      const PlannedPack pack = memory.packs[i];
       const Range held = pack.positions;
       const std::int32_t queries = size_of(held);
       const bool alone = pack.tile < 0;
-      pack.tokens = alone ? most(memory.path_tokens[pack.order_index], 0) : memory.tiles[pack.tile].tokens;
-      std::int64_t matrix_tokens = pack.tokens;
+      const std::int64_t tokens =
+          alone ? most(memory.path_tokens[pack.order_index], 0) : memory.tiles[pack.tile].tokens;
+      std::int64_t matrix_tokens = tokens;
       if (!alone && queries == size_of(memory.tiles[pack.tile].positions)) {
         matrix_tokens = memory.tiles[pack.tile].matrix_tokens;
       } else if (pack.first_half > 0 && pack.first_half < queries) {
-        matrix_tokens = 2 * pack.tokens;  // all of one request's queries see all of its tokens
+        matrix_tokens = 2 * tokens;  // all of one request's queries see all of its tokens
       }
       const bool halves = pack.first_half > 0 && pack.first_half < queries;
       const std::int32_t rows =
           task.block.state->costs.rows(queries, task.machine.widths[pack.width].rows, pack.first_half > 0);
-      memory.loads[i] = {pack.tokens, matrix_tokens,
-                         rows,        queries,
-                         0,           halves ? HalfChanges::of(pack.tokens, matrix_tokens, queries) : 0};
-      return pack.tokens;
+      memory.loads[i] = {
+          tokens, matrix_tokens, rows, queries, 0, halves ? HalfChanges::of(tokens, matrix_tokens, queries) : 0};
+      memory.packs[i].tokens = tokens;
+      return tokens;
     });
     const PlanMemory& memory = task_.memory;
     const std::int64_t needed = needed_tokens();
@@ -96,9 +97,10 @@ class PackDivider {
         block_.sum(packs_, std::int64_t{0}, [&memory, &pieces, in_items, in_spans](std::int32_t i) {
           PlannedPack& pack = memory.packs[i];
           const std::int64_t parts = CutChoice::parts(memory.loads[i], pieces);
-          pack.parts = static_cast<std::int32_t>(parts);
+          const std::int64_t spans = spans_of(memory, pack);  // reads before anything is written
           in_items[i] = (parts << 32) + parts * size_of(pack.positions);
-          in_spans[i] = spans_of(memory, pack);
+          in_spans[i] = spans;
+          pack.parts = static_cast<std::int32_t>(parts);
           return parts;
         });
     const std::int64_t partials = block_.sum(packs_, std::int64_t{0}, [in_items](std::int32_t i) {

@@ -28,7 +28,7 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE void write_items(Team& team, const PlanTask& task, const PlanLists& lists) {
   team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task, &lists](std::int32_t i, auto&& lanes) {
     const PlanMemory& memory = task.memory;
-    const PlannedPack& pack = memory.packs[i];
+    const PlannedPack pack = memory.packs[i];  // read once, whatever is written
     const std::int32_t queries = size_of(pack.positions);
     for (std::int32_t part = lanes.index(); part < pack.parts; part += lanes.count()) {
       const std::int32_t item = pack.first_item + part;
@@ -76,7 +76,7 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
 TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const PlanLists& lists, std::int32_t item,
                                                    std::int32_t lane, std::int32_t lanes) {
   const PlanMemory& memory = task.memory;
-  const PlannedPack& pack = memory.packs[memory.item_pack[item]];
+  const PlannedPack pack = memory.packs[memory.item_pack[item]];  // read once, whatever is written
   const std::int32_t queries = size_of(pack.positions);
   const std::int32_t part = item - pack.first_item;
   if (lane == 0) {
@@ -137,14 +137,7 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
   const std::int32_t all = merges_end + items * ceil_div(items, kChunk);
   team.each(all, [=, &task, &lists](std::int32_t i) {
     if (i < spans_end) {
-      const PlanMemory& memory = task.memory;
-      if (cut) {
-        write_fragment(memory, lists, memory.fragments[i]);
-      } else {
-        visit_run(task, i, length, [&memory, &lists](std::int32_t, const DealtFragment& fragment) {
-          write_fragment(memory, lists, fragment);
-        });
-      }
+      write_fragments(task, lists, i, length, cut);
     } else if (i < items_end) {
       const std::int32_t lanes = 1 << lane_bits;
       write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes);

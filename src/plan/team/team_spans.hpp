@@ -183,7 +183,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, s
 /// Writes spans and masks of a fragment.
 TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const PlanLists& lists,
                                                  const DealtFragment& fragment) {
-  const PlannedPack& pack = memory.packs[fragment.pack];
+  const PlannedPack pack = memory.packs[fragment.pack];  // read once, whatever is written
   const Range held = pack.positions;
   const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
   const Range parts = parts_of(pack, fragment);
@@ -209,6 +209,21 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const
                                 (both ? std::uint32_t{kSpanBothHalves} : 0u);
     lists.spans[pack.first_fragment + fragment.rank + static_cast<std::int32_t>(splits)] = {
         fragment.row, begin, open ? 0 : end, mask, flags};
+  }
+}
+
+/// The same of a run of fragments. \param kept by mark_cuts
+TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const PlanLists& lists, std::int32_t run,
+                                                  std::int32_t length, bool kept) {
+  const PlanMemory& memory = task.memory;
+  const std::int32_t end = least((run + 1) * length, memory.shape[PlanMemory::kFragments]);
+  FragmentPlace place{};
+  if (!kept) place = place_of(memory, run * length);
+  for (std::int32_t i = run * length;;) {
+    const DealtFragment fragment = kept ? memory.fragments[i] : fragment_at(task, place);
+    write_fragment(memory, lists, fragment);
+    if (++i == end) return;
+    if (!kept) place = next_place(memory, place);
   }
 }
 
