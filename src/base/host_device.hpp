@@ -3,8 +3,10 @@
 
 #if defined(__CUDACC__)
 #define TRUNKLINE_HOST_DEVICE __host__ __device__
+#define TRUNKLINE_OUT_OF_LINE __noinline__  // code that devices seldom run lies not amid what they run
 #else
 #define TRUNKLINE_HOST_DEVICE
+#define TRUNKLINE_OUT_OF_LINE
 #endif
 
 namespace trunkline {

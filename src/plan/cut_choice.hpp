@@ -39,9 +39,10 @@ struct TaskLoad {
   TRUNKLINE_HOST_DEVICE void price(const TaskCosts& costs) { whole = uncut_cost(costs); }
   /// Of one of so many equal parts. What the halves of a tile have in common is taken to lie evenly in the item.
   TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts) const {
-    return costs.task(ceil_div<std::int64_t>(tokens, parts), ceil_div<std::int64_t>(matrix_tokens, parts), rows,
-                      queries) +
-           changes / parts * TaskCosts::kHalfChange;
+    const std::int64_t share = ceil_div<std::int64_t>(tokens, parts);
+    const std::int64_t matrix = matrix_tokens == tokens ? share : ceil_div<std::int64_t>(matrix_tokens, parts);
+    const std::int32_t turns = changes == 0 ? 0 : changes / parts;  // most have none, and divisions are slow
+    return costs.task(share, matrix, rows, queries) + turns * TaskCosts::kHalfChange;
   }
 };
 

@@ -68,6 +68,10 @@ class ThreadBlock : public ThreadOperations {
     wait();
   }
   template <class F>
+  void each_warp(std::int32_t count, F f) {
+    each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
   void once(F f) {
     if (thread_ == 0) f();
     wait();

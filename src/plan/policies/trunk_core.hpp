@@ -80,13 +80,14 @@ class TrunkTiling {
   /// The last place up to `high` at which the requests from `begin` on bring no more than so many queries.
   TRUNKLINE_HOST_DEVICE std::int32_t last_fitting(std::int32_t begin, std::int32_t high, std::int32_t queries) const {
     std::int32_t low = begin + 1;  // a request that alone is wider than a tile is spread later
+    std::int32_t middle = least(begin + most(queries, 1), high);  // where each brings one, as in most batches
     while (low < high) {
-      const std::int32_t middle = low + (high - low + 1) / 2;
       if (requests_.queries(begin, middle) <= queries) {
         low = middle;
       } else {
         high = middle - 1;
       }
+      middle = low < begin + queries ? low + (high - low + 1) / 2 : low + 1;
     }
     return low;
   }
@@ -104,8 +105,11 @@ class TrunkTiling {
     // Of the places from half full on, the one where least is read again.
     const std::int32_t half = last_fitting(begin, full, (width.max_queries + 1) / 2);
     std::int32_t end = full;
+    std::int32_t fewest = requests_.shared[full];
     for (std::int32_t place = full - 1; place >= half; --place) {
-      if (requests_.shared[place] < requests_.shared[end]) end = place;
+      const std::int32_t shared = requests_.shared[place];
+      if (shared < fewest) end = place;
+      fewest = least(fewest, shared);
     }
     return end;
   }

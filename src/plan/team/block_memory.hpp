@@ -19,6 +19,8 @@ struct CutTry {
   std::uint32_t cost_low;
   std::uint32_t cost_high;
   std::uint32_t partials;
+  Nanoseconds work;  ///< both once all is summed
+  Nanoseconds time;
 };
 
 /// How items are cut, as CutChoice has it.
@@ -33,7 +35,7 @@ struct CutOutcome {
 struct BlockMemory {
   static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
   static constexpr std::int32_t kClasses = static_cast<std::int32_t>(CostClasses::kClasses);
-  static constexpr std::int32_t kChunk = 43;  // classes that one thread looks through: odd, so in banks of their own
+  static constexpr std::int32_t kChunk = 32;  // classes that one warp looks through
   static constexpr std::int32_t kChunks = kClasses / kChunk;
   static_assert(kChunk * kChunks == kClasses);
 

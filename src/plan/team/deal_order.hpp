@@ -10,6 +10,7 @@
 
 #include "base/host_device.hpp"
 #include "plan/team/plan_memory.hpp"
+#include "plan/team/team_more.hpp"
 
 namespace trunkline {
 
@@ -90,18 +91,11 @@ class DealOrder {
   /// Segments that begin before a place, at it too with ties: of those whose first_token * factor is below limit.
   TRUNKLINE_HOST_DEVICE static std::int64_t segments_before(const DealtList& list, std::int64_t limit,
                                                             std::int64_t factor, bool ties) {
-    std::int32_t low = 0;
-    std::int32_t high = list.count;
-    while (low < high) {
-      const std::int32_t middle = low + (high - low) / 2;
-      const std::int64_t place = list.segments[middle].first_token * factor;
-      if (place < limit || (ties && place == limit)) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    const TileSegment* const segments = list.segments;
+    return count_before(list.count, [=](std::int32_t i) {
+      const std::int64_t place = segments[i].first_token * factor;
+      return place < limit || (ties && place == limit);
+    });
   }
 
   TRUNKLINE_HOST_DEVICE static DealtCount first_pieces(const DealtList& list, std::int64_t pieces) {

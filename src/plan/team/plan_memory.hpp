@@ -149,7 +149,7 @@ struct PlanMemory {
   std::int32_t* item_rank;    // [items] fragments of its pack that begin before it
   std::int64_t* item_splits;  // [items + 1] cuts inside of fragments up to its begin; above 32 bits, of masked ones
   std::int32_t* item_place;   // [items] in the schedule
-  TaskCosts* costs;           // [2] of the batch, before and after it is known what is read again
+  TaskCosts* costs;           // of the batch, once it is known what is read again
   TeamPlanStatus* status;
   std::int32_t* shape;  // [kShapeFields] numbers that one block finds for all
   std::int32_t rows;    // room
@@ -183,7 +183,7 @@ struct PlanMemory {
     take_list(memory, item_rank, room.items);
     take_list(memory, item_splits, room.items + std::int64_t{1});
     take_list(memory, item_place, room.items);
-    take_list(memory, costs, 2);
+    take_list(memory, costs, 1);
     take_list(memory, status, 1);
     take_list(memory, shape, kShapeFields);
     return memory.bytes();

@@ -30,32 +30,32 @@ class PackDivider {
     const PlanTask& task = task_;
     const std::int64_t read = block_.sum(packs_, std::int64_t{0}, [&task](std::int32_t i) {
       const PlanMemory& memory = task.memory;
-      PlannedPack& pack = memory.packs[i];
+      const PlannedPack pack = memory.packs[i];
       const Range held = pack.positions;
       const std::int32_t queries = size_of(held);
       const bool alone = pack.tile < 0;
-      pack.tokens = alone ? most(memory.path_tokens[pack.order_index], 0) : memory.tiles[pack.tile].tokens;
-      std::int64_t matrix_tokens = pack.tokens;
+      const std::int64_t tokens =
+          alone ? most(memory.path_tokens[pack.order_index], 0) : memory.tiles[pack.tile].tokens;
+      std::int64_t matrix_tokens = tokens;
       if (!alone && queries == size_of(memory.tiles[pack.tile].positions)) {
         matrix_tokens = memory.tiles[pack.tile].matrix_tokens;
       } else if (pack.first_half > 0 && pack.first_half < queries) {
-        matrix_tokens = 2 * pack.tokens;  // all of one request's queries see all of its tokens
+        matrix_tokens = 2 * tokens;  // all of one request's queries see all of its tokens
       }
       const bool halves = pack.first_half > 0 && pack.first_half < queries;
       const std::int32_t rows =
-          memory.costs[0].rows(queries, task.machine.widths[pack.width].rows, pack.first_half > 0);
-      memory.loads[i] = {pack.tokens, matrix_tokens,
-                         rows,        queries,
-                         0,           halves ? HalfChanges::of(pack.tokens, matrix_tokens, queries) : 0};
-      return pack.tokens;
+          task.block.state->costs.rows(queries, task.machine.widths[pack.width].rows, pack.first_half > 0);
+      memory.loads[i] = {
+          tokens, matrix_tokens, rows, queries, 0, halves ? HalfChanges::of(tokens, matrix_tokens, queries) : 0};
+      memory.packs[i].tokens = tokens;
+      return tokens;
     });
     const PlanMemory& memory = task_.memory;
     const std::int64_t needed = needed_tokens();
     const BlockMemory& own = task_.block;
     block_.once([&task, &memory, &own, read, needed] {
-      own.state->costs = memory.costs[0];
       own.state->costs.set_rereads(needed, read);
-      memory.costs[1] = own.state->costs;
+      *memory.costs = own.state->costs;
       memory.status->read_tokens = read;
       memory.status->total_tokens = task.forest.total_tokens;
       memory.status->distinct_tokens = task.forest.distinct_tokens;
@@ -91,16 +91,24 @@ class PackDivider {
   TRUNKLINE_HOST_DEVICE bool find_lengths(const CutChoice::Pieces& pieces) {
     const PlanMemory& memory = task_.memory;
     const PlanCapacity& room = task_.machine.capacity;
-    const std::int64_t items = block_.sum(packs_, std::int64_t{0}, [&memory, &pieces](std::int32_t i) {
-      memory.packs[i].parts = CutChoice::parts(memory.loads[i], pieces);
-      return std::int64_t{memory.packs[i].parts};
+    std::int64_t* const in_items = memory.pack_sums;
+    std::int64_t* const in_spans = memory.pack_sums + packs_;
+    const std::int64_t items =
+        block_.sum(packs_, std::int64_t{0}, [&memory, &pieces, in_items, in_spans](std::int32_t i) {
+          PlannedPack& pack = memory.packs[i];
+          const std::int64_t parts = CutChoice::parts(memory.loads[i], pieces);
+          const std::int64_t spans = spans_of(memory, pack);  // reads before anything is written
+          in_items[i] = (parts << 32) + parts * size_of(pack.positions);
+          in_spans[i] = spans;
+          pack.parts = static_cast<std::int32_t>(parts);
+          return parts;
+        });
+    const std::int64_t partials = block_.sum(packs_, std::int64_t{0}, [in_items](std::int32_t i) {
+      const std::int64_t parts = in_items[i] >> 32;
+      return parts > 1 ? in_items[i] - (parts << 32) : 0;
     });
-    const std::int64_t partials = block_.sum(packs_, std::int64_t{0}, [&memory](std::int32_t i) {
-      const PlannedPack& pack = memory.packs[i];
-      return pack.parts > 1 ? std::int64_t{pack.parts} * size_of(pack.positions) : 0;
-    });
-    const std::int64_t fragments = block_.sum(packs_, std::int64_t{0}, [&memory](std::int32_t i) {
-      return std::int64_t{fragments_of(memory, memory.packs[i])};
+    const std::int64_t fragments = block_.sum(packs_, std::int64_t{0}, [in_spans](std::int32_t i) {
+      return std::int64_t{static_cast<std::int32_t>(in_spans[i])};
     });
     const bool fits = items <= room.items && partials <= room.partials && fragments <= room.spans;
     block_.once([&memory, items, partials, fragments, fits] {
@@ -121,11 +129,6 @@ class PackDivider {
     const PlanMemory& memory = task_.memory;
     std::int64_t* const items = memory.pack_sums;
     std::int64_t* const spans = memory.pack_sums + packs_;
-    block_.each(packs_, [&memory, items, spans](std::int32_t i) {
-      const PlannedPack& pack = memory.packs[i];
-      items[i] = (std::int64_t{pack.parts} << 32) + std::int64_t{pack.parts} * size_of(pack.positions);
-      spans[i] = fragments_of(memory, pack) + (std::int64_t{masks_of(memory, pack)} << 32);
-    });
     const std::int64_t all_items = block_.scan_exclusive(items, packs_);
     const std::int64_t all_spans = block_.scan_exclusive(spans, packs_);
     block_.each(packs_, [&memory, items, spans](std::int32_t i) {
@@ -141,17 +144,16 @@ class PackDivider {
     });
   }
 
-  TRUNKLINE_HOST_DEVICE static std::int32_t fragments_of(const PlanMemory& memory, const PlannedPack& pack) {
+  /// Fragments of a pack, and above 32 bits, masked ones.
+  TRUNKLINE_HOST_DEVICE static std::int64_t spans_of(const PlanMemory& memory, const PlannedPack& pack) {
     if (pack.tile < 0) return 1;
     std::int32_t fragments = 0;
-    for (const DealtList& list : memory.tiles[pack.tile].lists) fragments += list.fragments;
-    return fragments;
-  }
-  TRUNKLINE_HOST_DEVICE static std::int32_t masks_of(const PlanMemory& memory, const PlannedPack& pack) {
-    if (pack.tile < 0) return 0;
     std::int32_t masks = 0;
-    for (const DealtList& list : memory.tiles[pack.tile].lists) masks += list.masked;
-    return masks;
+    for (const DealtList& list : memory.tiles[pack.tile].lists) {
+      fragments += list.fragments;
+      masks += list.masked;
+    }
+    return fragments + (std::int64_t{masks} << 32);
   }
 
   Block& block_;

@@ -28,13 +28,13 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE void write_items(Team& team, const PlanTask& task, const PlanLists& lists) {
   team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task, &lists](std::int32_t i, auto&& lanes) {
     const PlanMemory& memory = task.memory;
-    const PlannedPack& pack = memory.packs[i];
+    const PlannedPack pack = memory.packs[i];  // read once, whatever is written
     const std::int32_t queries = size_of(pack.positions);
     for (std::int32_t part = lanes.index(); part < pack.parts; part += lanes.count()) {
       const std::int32_t item = pack.first_item + part;
       const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
       const TaskLoad& load = memory.loads[i];
-      const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, memory.costs[1], pack.parts, tokens);
+      const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, *memory.costs, pack.parts, tokens);
       memory.item_pack[item] = i;
       memory.item_class[item] = static_cast<std::uint16_t>(CostClasses::class_of(cost));
       memory.item_rank[item] = 0;
@@ -76,7 +76,7 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
 TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const PlanLists& lists, std::int32_t item,
                                                    std::int32_t lane, std::int32_t lanes) {
   const PlanMemory& memory = task.memory;
-  const PlannedPack& pack = memory.packs[memory.item_pack[item]];
+  const PlannedPack pack = memory.packs[memory.item_pack[item]];  // read once, whatever is written
   const std::int32_t queries = size_of(pack.positions);
   const std::int32_t part = item - pack.first_item;
   if (lane == 0) {
@@ -122,29 +122,25 @@ TRUNKLINE_HOST_DEVICE void count_ahead(const PlanMemory& memory, std::int32_t it
 /// All that is left to write but the schedule, whose places are counted: steps that do not wait for each other.
 template <class Team>
 TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists) {
-  constexpr std::int32_t kLanes = 32;  // that share an item's queries
-  constexpr std::int32_t kChunk = 64;  // items that one thread compares with
+  constexpr std::int32_t kMostLanes = 2048;  // beyond so many lanes of all items, each has fewer
+  constexpr std::int32_t kChunk = 64;        // items that one thread compares with
   const std::int32_t* const shape = task.memory.shape;
   const std::int32_t items = shape[PlanMemory::kItems];
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
   const bool cut = shape[PlanMemory::kPartials] > 0;
   const std::int32_t length = cut ? 1 : fragment_run(shape[PlanMemory::kFragments]);
   const std::int32_t spans_end = ceil_div(shape[PlanMemory::kFragments], length);
-  const std::int32_t items_end = spans_end + items * kLanes;
+  std::int32_t lane_bits = 5;  // 32 lanes share an item's queries
+  while (lane_bits > 2 && items << lane_bits > kMostLanes) --lane_bits;
+  const std::int32_t items_end = spans_end + (items << lane_bits);
   const std::int32_t merges_end = items_end + (cut ? queries : 0);
   const std::int32_t all = merges_end + items * ceil_div(items, kChunk);
   team.each(all, [=, &task, &lists](std::int32_t i) {
     if (i < spans_end) {
-      const PlanMemory& memory = task.memory;
-      if (cut) {
-        write_fragment(memory, lists, memory.fragments[i]);
-      } else {
-        visit_run(task, i, length, [&memory, &lists](std::int32_t, const DealtFragment& fragment) {
-          write_fragment(memory, lists, fragment);
-        });
-      }
+      write_fragments(task, lists, i, length, cut);
     } else if (i < items_end) {
-      write_item_lists(task, lists, (i - spans_end) / kLanes, (i - spans_end) % kLanes, kLanes);
+      const std::int32_t lanes = 1 << lane_bits;
+      write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes);
     } else if (i < merges_end) {
       write_merge(task, lists, i - items_end);
     } else {

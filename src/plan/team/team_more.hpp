@@ -31,4 +31,25 @@ TRUNKLINE_HOST_DEVICE T sum_before(const Lanes& lanes, T value, T& total) {
 #endif
 }
 
+/// How many of `count` things come before a place, of which those do that are first. Looks at seven things at a time:
+/// on devices reads take long, but not longer when there are some at once. \param before(i) whether thing i does
+template <class Before>
+TRUNKLINE_HOST_DEVICE std::int32_t count_before(std::int32_t count, Before before) {
+  constexpr std::int32_t kProbes = 7;
+  std::int32_t low = 0;
+  std::int32_t high = count;
+  while (low < high) {
+    const std::int32_t step = (high - low) / (kProbes + 1) + 1;
+    std::int32_t passed = 0;
+    for (std::int32_t probe = 1; probe <= kProbes; ++probe) {
+      const std::int32_t at = low + probe * step - 1;
+      const bool is_before = before(least(at, high - 1));
+      passed += at < high && is_before ? 1 : 0;
+    }
+    high = least(high, low + (passed + 1) * step - 1);
+    low += passed * step;
+  }
+  return low;
+}
+
 }  // namespace trunkline

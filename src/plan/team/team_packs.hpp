@@ -135,8 +135,9 @@ TRUNKLINE_HOST_DEVICE inline void write_queries_of(const PlanTask& task, const P
   const std::int32_t row = task.forest.order[i];
   const std::int32_t first = task.forest.query_begin[row];
   const std::int32_t queries = task.memory.queries[i];
+  const std::int32_t position = task.memory.position[i];
   for (std::int32_t token = 0; token < queries; ++token) {
-    task.memory.query_at[task.memory.position[i] + token] = first + token;
+    task.memory.query_at[position + token] = first + token;
     lists.queries[first + token] = {row, first + token, queries - 1 - token};
   }
 }
@@ -146,35 +147,62 @@ TRUNKLINE_HOST_DEVICE void write_queries(Team& team, const PlanTask& task, const
   team.each(task.forest.rows, [&task, &lists](std::int32_t i) { write_queries_of(task, lists, i); });
 }
 
+/// Puts a node into what every step-th of some tiles streams, all of which have it on their path.
+TRUNKLINE_HOST_DEVICE inline void enter_paths(const PlanMemory& memory, std::int32_t node, std::int32_t depth,
+                                              Range tiles, std::int32_t step) {
+  constexpr std::int32_t kReads = 8;  // on their way together, as each takes long on devices
+  for (std::int32_t first = tiles.begin; first < tiles.end; first += kReads * step) {
+    std::int32_t begins[kReads];
+    for (std::int32_t k = 0; k < kReads; ++k) {
+      const std::int32_t tile = first + k * step;
+      begins[k] = tile < tiles.end ? memory.tiles[tile].raw_begin : -1;
+    }
+    for (std::int32_t k = 0; k < kReads; ++k) {
+      if (begins[k] >= 0) memory.raw[begins[k] + depth] = node;
+    }
+  }
+}
+
+/// Where in PlanMemory::raw a node that begins at a member is, or the end of that member; -1 where it is not, or on the
+/// path alone.
+TRUNKLINE_HOST_DEVICE inline std::int32_t place_in_raw(const PlanTask& task, bool is_node, std::int32_t i,
+                                                       std::int32_t member) {
+  const PlanMemory& memory = task.memory;
+  // The last tile that begins up to a member; requests that no tile holds may lie between tiles and behind them.
+  const std::int32_t tile_index = memory.tiles_from[member + 1] - 1;
+  if (tile_index < 0) return -1;
+  const PlannedTile& tile = memory.tiles[tile_index];
+  if (member >= tile.members.end) return -1;
+  const std::int32_t before = memory.tails_before[member];
+  const std::int32_t begin = tile.raw_begin + tile.path + before - memory.tails_before[tile.members.begin];
+  if (is_node) return member > tile.members.begin ? begin + i - tile.first_node - 1 : -1;
+  if (memory.tails_before[member + 1] == before) return -1;
+  return begin + task.forest.node[task.forest.order[member]] - tile.first_node;
+}
+
 /// Puts what each tile streams into order: the path of its first member, then nodes in depth-first order, each with the
 /// ends of those requests that end where others go on. A node that others have begun before is met on the path alone.
 /// Beside that, queries.
 template <class Team>
 TRUNKLINE_HOST_DEVICE void list_segments(Team& team, const PlanTask& task, const PlanLists& lists) {
+  constexpr std::int32_t kLanes = 4;  // that share the tiles of a node
   const std::int32_t nodes = task.forest.node_count;
   const std::int32_t rows = task.forest.rows;
-  team.each(nodes + rows, [&task, &lists, nodes](std::int32_t i) {
+  team.each(nodes * kLanes + rows, [&task, &lists, nodes](std::int32_t index) {
     const PlanMemory& memory = task.memory;
-    const bool is_node = i < nodes;
-    const std::int32_t member = is_node ? task.forest.nodes[i].requests.begin : i - nodes;
+    const bool is_node = index < nodes * kLanes;
+    const std::int32_t i = is_node ? index / kLanes : index - nodes * kLanes;
+    const std::int32_t member = is_node ? task.forest.nodes[i].requests.begin : i;
+    // Found before anything is written: reads cannot be moved ahead of that.
+    const std::int32_t place = place_in_raw(task, is_node, i, member);
     if (is_node) {
       const ForestNode& node = task.forest.nodes[i];
-      const std::int32_t end = memory.tiles_from[node.requests.end];
-      for (std::int32_t k = memory.tiles_from[member]; k < end; ++k)
-        memory.raw[memory.tiles[k].raw_begin + node.depth] = i;
+      const Range tiles = {memory.tiles_from[member], memory.tiles_from[node.requests.end]};
+      enter_paths(memory, i, node.depth, {tiles.begin + index % kLanes, tiles.end}, kLanes);
+      if (place >= 0 && index % kLanes == 0) memory.raw[place] = i;
     } else {
       write_queries_of(task, lists, member);
-    }
-    // The last tile that begins up to a member; requests that no tile holds may lie between tiles and behind them.
-    const std::int32_t tile_index = memory.tiles_from[member + 1] - 1;
-    if (tile_index < 0 || member >= memory.tiles[tile_index].members.end) return;
-    const PlannedTile& tile = memory.tiles[tile_index];
-    const std::int32_t tails = memory.tails_before[member] - memory.tails_before[tile.members.begin];
-    if (is_node) {
-      if (member > tile.members.begin) memory.raw[tile.raw_begin + tile.path + i - tile.first_node - 1 + tails] = i;
-    } else if (memory.tails_before[member + 1] > memory.tails_before[member]) {
-      const std::int32_t node = task.forest.node[task.forest.order[member]];
-      memory.raw[tile.raw_begin + tile.path + node - tile.first_node + tails] = -1 - member;
+      if (place >= 0) memory.raw[place] = -1 - member;
     }
   });
 }

@@ -27,23 +27,23 @@ class TeamPlanner {
   /// Where the plan exceeds a capacity it is `flat` without cuts; where even that does, it has no items.
   TRUNKLINE_HOST_DEVICE void plan() {
     const std::int32_t queries = task_.forest.query_begin[task_.forest.rows];
-    if (queries > task_.machine.capacity.queries) {
-      write_counts(false, false);
-      return;
+    bool planned = false;
+    bool alone = false;
+    if (queries <= task_.machine.capacity.queries) {
+      gather_requests(team_, task_);
+      // One loop rather than two calls: what devices run is waited for where it is not in a cache of theirs yet.
+      for (;; alone = true) {
+        planned = (alone ? list_alone() : list_tiles()) && divide(!alone);
+        if (planned || alone) break;
+      }
+      if (planned) write_lists(team_, task_, lists_);
     }
-    gather_requests(team_, task_);
-    const bool fits = plan_tiles();
-    if (!fits && !plan_alone()) {
-      write_counts(false, true);
-      return;
-    }
-    write_lists(team_, task_, lists_);
-    write_counts(true, !fits);
+    write_counts(planned, alone);
   }
 
  private:
-  /// \return whether the plan fits
-  TRUNKLINE_HOST_DEVICE bool plan_tiles() {
+  /// \return whether the plan may fit
+  TRUNKLINE_HOST_DEVICE bool list_tiles() {
     const PlanTask& task = task_;
     std::int32_t number = 0;
     const TrunkChoice choice = choose_tiles(team_, task, number);
@@ -52,15 +52,15 @@ class TeamPlanner {
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
     list_segments(team_, task, lists_);
     deal_lists(team_, task);
-    return divide(true);
+    return true;
   }
 
   /// `flat`.
-  TRUNKLINE_HOST_DEVICE bool plan_alone() {
+  TRUNKLINE_HOST_DEVICE bool list_alone() {
     const PlanTask& task = task_;
     write_queries(team_, task, lists_);
     team_.lead([&task](auto&& block) { PackLister(block, task).list_alone(0, 0); });
-    return divide(false);
+    return true;
   }
 
   TRUNKLINE_HOST_DEVICE bool divide(bool cut) {

@@ -18,8 +18,7 @@ class SegmentLister {
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE void list(const Lanes& lanes) {
     // Where the tile works as one, nothing is to be gained by cutting what is its own.
-    const std::int64_t own_piece = tile_.middle > 0 ? kOwnPiece : 0;
-    const std::int64_t pieces[kTileLists] = {own_piece, own_piece, kCommonPiece};
+    const bool cuts_own = tile_.middle > 0;
     std::int64_t tokens[kTileLists] = {};
     std::int64_t fragments[kTileLists] = {};  // above 32 bits: masked ones
     std::int32_t counts[kTileLists] = {};
@@ -38,7 +37,7 @@ class SegmentLister {
         const std::int64_t first = tokens[list] + sums % kOneSegment;
         const auto count = static_cast<std::int32_t>(total / kOneSegment);
         const auto place = static_cast<std::int32_t>(sums / kOneSegment);
-        const std::int64_t made = here ? DealOrder::count_fragments(first, first + length, pieces[list]) : 0;
+        const std::int64_t made = !here ? 0 : count_fragments(list, cuts_own, first, first + length);
         std::int64_t total_made = 0;
         const std::int64_t before =
             fragments[list] + sum_before(lanes, made + (found.segment.masked ? made << 32 : 0), total_made);
@@ -61,10 +60,11 @@ class SegmentLister {
     tile_.tokens = 0;
     for (std::int32_t list = 0; list < kTileLists; ++list) {
       const bool empty_end = (ends_without_tokens >> list & 1) != 0;
+      const std::int64_t piece = list == kCommonList ? kCommonPiece : cuts_own ? kOwnPiece : 0;
       tile_.lists[list] = {segments(list),
                            tokens[list],
-                           pieces[list],
-                           DealOrder::count_pieces(tokens[list], pieces[list], counts[list], empty_end),
+                           piece,
+                           DealOrder::count_pieces(tokens[list], piece, counts[list], empty_end),
                            counts[list],
                            static_cast<std::int32_t>(fragments[list]),
                            static_cast<std::int32_t>(fragments[list] >> 32)};
@@ -85,6 +85,13 @@ class SegmentLister {
     std::int32_t list;
     std::int32_t halves;  ///< of the tile that see it; 1 where it works as one
   };
+
+  /// By constants, as divisions by what is not known beforehand are slow. \param cuts_own own lists are dealt in pieces
+  TRUNKLINE_HOST_DEVICE static std::int64_t count_fragments(std::int32_t list, bool cuts_own, std::int64_t begin,
+                                                            std::int64_t end) {
+    if (list == kCommonList) return DealOrder::count_fragments(begin, end, kCommonPiece);
+    return cuts_own ? DealOrder::count_fragments(begin, end, kOwnPiece) : 1;
+  }
 
   TRUNKLINE_HOST_DEVICE TileSegment* segments(std::int32_t list) const {
     return task_.memory.segments + std::int64_t{list} * task_.machine.capacity.spans + tile_.raw_begin;

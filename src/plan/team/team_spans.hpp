@@ -8,6 +8,7 @@
 #include "plan/team/deal_order.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
+#include "plan/team/team_more.hpp"
 #include "plan/team/team_tiles.hpp"
 
 namespace trunkline {
@@ -23,16 +24,7 @@ struct FragmentPlace {
 /// The last of `count` things of which no more than `index` begin before it. \param begin_of of each, rising from 0
 template <class BeginOf>
 TRUNKLINE_HOST_DEVICE std::int32_t last_begun(std::int32_t count, std::int32_t index, BeginOf begin_of) {
-  std::int32_t low = 0;
-  for (std::int32_t high = count - 1; low < high;) {
-    const std::int32_t middle = low + (high - low + 1) / 2;
-    if (begin_of(middle) <= index) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
+  return count_before(count - 1, [=](std::int32_t i) { return begin_of(i + 1) <= index; });
 }
 
 /// \param index of the tile's fragments, list by list
@@ -191,7 +183,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, s
 /// Writes spans and masks of a fragment.
 TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const PlanLists& lists,
                                                  const DealtFragment& fragment) {
-  const PlannedPack& pack = memory.packs[fragment.pack];
+  const PlannedPack pack = memory.packs[fragment.pack];  // read once, whatever is written
   const Range held = pack.positions;
   const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
   const Range parts = parts_of(pack, fragment);
@@ -217,6 +209,21 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const
                                 (both ? std::uint32_t{kSpanBothHalves} : 0u);
     lists.spans[pack.first_fragment + fragment.rank + static_cast<std::int32_t>(splits)] = {
         fragment.row, begin, open ? 0 : end, mask, flags};
+  }
+}
+
+/// The same of a run of fragments. \param kept by mark_cuts
+TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const PlanLists& lists, std::int32_t run,
+                                                  std::int32_t length, bool kept) {
+  const PlanMemory& memory = task.memory;
+  const std::int32_t end = least((run + 1) * length, memory.shape[PlanMemory::kFragments]);
+  FragmentPlace place{};
+  if (!kept) place = place_of(memory, run * length);
+  for (std::int32_t i = run * length;;) {
+    const DealtFragment fragment = kept ? memory.fragments[i] : fragment_at(task, place);
+    write_fragment(memory, lists, fragment);
+    if (++i == end) return;
+    if (!kept) place = next_place(memory, place);
   }
 }
 

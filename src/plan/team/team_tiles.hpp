@@ -103,7 +103,6 @@ class TileTry {
       own.state->requests = {own.tokens, own.shared, own.fresh_before, own.query_begin, count, distinct, false};
       own.state->costs = task.machine.batch_costs(queries, hot);
       if (!publish) return;
-      memory.costs[0] = own.state->costs;
       memory.position[task.forest.rows] = queries;
       const std::int32_t held = least(widest, task.machine.max_queries());
       memory.shape[PlanMemory::kFirstWidth] = task.machine.width_for(held);
@@ -162,19 +161,22 @@ class TileTry {
     return tiles;
   }
 
-  /// Tiles follow each other from the first request on: after k rounds of jumps twice as long, the first 2^k are known.
+  /// Tiles follow each other from the first request on: after k rounds of jumps four times as long, the first 4^k are
+  /// known.
   TRUNKLINE_HOST_DEVICE std::int32_t number_tiles(std::int32_t count) {
     const BlockMemory& own = own_;
     std::int32_t from = 0;
-    for (std::int32_t known = 1; known < count; known *= 2) {
+    while (count > 0 && own.jumps[from * own.rows] < count) {
       block_.each(count, [&own, count, from](std::int32_t i) {
         const std::int32_t* const jumps = own.jumps + from * own.rows;
         std::int32_t* const reached = own.reached + (1 - from) * own.rows;
-        const std::int32_t to = jumps[i];
-        own.jumps[(1 - from) * own.rows + i] = to < count ? jumps[to] : count;
-        if (own.reached[from * own.rows + i] == 0) return;
-        reached[i] = 1;
-        if (to < count) reached[to] = 1;
+        const bool known = own.reached[from * own.rows + i] != 0;
+        std::int32_t to = i;
+        for (std::int32_t jump = 0; jump < 4; ++jump) {
+          if (known && to < count) reached[to] = 1;
+          to = to < count ? jumps[to] : count;
+        }
+        own.jumps[(1 - from) * own.rows + i] = to;
       });
       from = 1 - from;
     }
@@ -209,30 +211,32 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task, std::int32_t& number) {
   const std::int32_t widths = task.machine.width_count;
   const std::int32_t blocks = most(widths, TrunkCore::kCaps);
-  team.each_block(blocks + 1, [&task, widths, blocks](std::int32_t width, auto&& block) {
-    if (width == blocks) {
-      count_tails(block, task);
-      return;
-    }
-    TileTry attempt(block, task);
-    attempt.load_requests(width == 0);
-    if (width < widths) attempt.attempt(width, 0, width);
-  });
   const TriedTiles* const tries = task.memory.tries;
-  number = task.memory.shape[PlanMemory::kFirstWidth];
-  for (std::int32_t i = number + 1; i < widths; ++i) {
-    if (tries[i].possible && tries[i].choice.better_than(tries[number].choice)) number = i;
+  number = -1;
+  TrunkChoice best;
+  TrunkChoice full;
+  // First full tiles of each width, then those of the best one that are closed early.
+  for (bool early = false;; early = true) {
+    team.each_block(blocks + 1, [&task, &full, early, widths, blocks](std::int32_t i, auto&& block) {
+      if (i == blocks) {
+        if (!early) count_tails(block, task);
+        return;
+      }
+      TileTry attempt(block, task);
+      if (!early) attempt.load_requests(i == 0);
+      if (i >= (early ? TrunkCore::kCaps : widths)) return;
+      attempt.attempt(early ? full.width : i, early ? TrunkCore::cap(full, i) : 0, early ? widths + i : i);
+    });
+    const std::int32_t end = early ? widths + TrunkCore::kCaps : widths;
+    for (std::int32_t i = early ? widths : 0; i < end; ++i) {
+      const TriedTiles tried = tries[i];
+      if (!tried.possible || (number >= 0 && !tried.choice.better_than(best))) continue;
+      best = tried.choice;
+      number = i;
+    }
+    if (early || !TrunkCore::may_close_early(best)) return best;
+    full = best;
   }
-  const TrunkChoice full = tries[number].choice;
-  if (!TrunkCore::may_close_early(full)) return full;
-  team.each_block(TrunkCore::kCaps, [&task, full, widths](std::int32_t shift, auto&& block) {
-    TileTry attempt(block, task);
-    attempt.attempt(full.width, TrunkCore::cap(full, shift), widths + shift);
-  });
-  for (std::int32_t i = widths; i < widths + TrunkCore::kCaps; ++i) {
-    if (tries[i].choice.better_than(tries[number].choice)) number = i;
-  }
-  return tries[number].choice;
 }
 
 }  // namespace trunkline

@@ -91,24 +91,29 @@ struct TeamOperations {
   }
 };
 
-/// Of 32 .. 1,024 threads, whole warps.
-class BlockTeam : public TeamOperations {
- public:
-  /// In shared memory; for reductions and scans.
-  struct Scratch {
-    std::int64_t of_warp[32];
-    std::int64_t total;
-  };
+/// In shared memory; for reductions and scans.
+struct TeamScratch {
+  std::int64_t of_warp[32];
+};
 
-  __device__ __forceinline__ explicit BlockTeam(Scratch& scratch) : scratch_(scratch) {}
+/// Of 32 .. 1,024 threads, whole warps. \tparam kCalls sums and scans are calls of one function, where code that is run
+/// once is waited for longer than it runs; threads of few registers have none left for calls
+template <bool kCalls>
+class BlockTeamOf : public TeamOperations {
+ public:
+  using Scratch = TeamScratch;
+
+  __device__ __forceinline__ explicit BlockTeamOf(Scratch& scratch) : scratch_(scratch) {}
 
   template <class F>
   __device__ __forceinline__ void each(std::int32_t count, F f) {
+#pragma unroll 1
     for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) f(i);
     __syncthreads();
   }
   template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
+#pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
     __syncthreads();
   }
@@ -130,11 +135,12 @@ class BlockTeam : public TeamOperations {
   template <class T>
   __device__ T scan_exclusive(T* values, std::int32_t count) {
     return scan_chunks<T>(
-        count, [&](std::int32_t i) { return values[i]; }, [&](std::int32_t i, T before) { values[i] = before; });
+        count, [&](std::int32_t i) { return values[i]; }, [&](std::int32_t i, T before) { values[i] = before; },
+        [this](T value) { return kCalls ? sums_apart(scratch_, value) : sums_before(scratch_, value); });
   }
   template <class T, class F, class Put>
   __device__ __forceinline__ void scan(std::int32_t count, F f, Put put) {
-    const T total = scan_chunks<T>(count, f, put);
+    const T total = scan_chunks<T>(count, f, put, [this](T value) { return sums_before(scratch_, value); });
     if (threadIdx.x == 0) put(count, total);
     __syncthreads();
   }
@@ -158,7 +164,10 @@ class BlockTeam : public TeamOperations {
   }
   template <class T, class F>
   __device__ __forceinline__ T sum(std::int32_t count, T none, F f) {
-    return none + reduce<T>(count, T{0}, f, [](T a, T b) { return a + b; });
+    T value = 0;
+#pragma unroll 1
+    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) value += static_cast<T>(f(i));
+    return none + (kCalls ? sum_apart(scratch_, value) : sum_of_all(scratch_, value));
   }
   template <class T, class F>
   __device__ __forceinline__ T least(std::int32_t count, T none, F f) {
@@ -169,40 +178,78 @@ class BlockTeam : public TeamOperations {
     return reduce<T>(count, none, f, [](T a, T b) { return a < b ? b : a; });
   }
 
-  __device__ __forceinline__ static std::int32_t threads() { return static_cast<std::int32_t>(blockDim.x); }
-  __device__ __forceinline__ static std::int32_t lane() { return static_cast<std::int32_t>(threadIdx.x % 32); }
-  __device__ __forceinline__ static std::int32_t warp() { return static_cast<std::int32_t>(threadIdx.x / 32); }
+  __device__ __forceinline__ static std::int32_t threads() {
+    return static_cast<std::int32_t>(blockDim.x);
+  }
+  __device__ __forceinline__ static std::int32_t lane() {
+    return static_cast<std::int32_t>(threadIdx.x % 32);
+  }
+  __device__ __forceinline__ static std::int32_t warp() {
+    return static_cast<std::int32_t>(threadIdx.x / 32);
+  }
 
  private:
-  template <class T, class F, class Put>
-  __device__ __forceinline__ T scan_chunks(std::int32_t count, F f, Put put) {
+  template <class T, class F, class Put, class Add>
+  __device__ __forceinline__ T scan_chunks(std::int32_t count, F f, Put put, Add add) {
     T before = 0;
+#pragma unroll 1
     for (std::int32_t begin = 0; begin < count; begin += threads()) {
       const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
       const T value = i < count ? f(i) : T{0};
-      T through = value;
-      for (int step = 1; step < 32; step *= 2) {
-        const T left = __shfl_up_sync(kWholeWarp, through, step);
-        if (lane() >= step) through += left;
-      }
-      if (lane() == 31) scratch_.of_warp[warp()] = static_cast<std::int64_t>(through);
-      __syncthreads();
-      const T mine = lane() < threads() / 32 ? static_cast<T>(scratch_.of_warp[lane()]) : T{0};
-      T warps = mine;
-      for (int step = 1; step < 32; step *= 2) {
-        const T left = __shfl_up_sync(kWholeWarp, warps, step);
-        if (lane() >= step) warps += left;
-      }
-      const T warps_before = __shfl_sync(kWholeWarp, warps - mine, warp());
-      if (i < count) put(i, static_cast<T>(before + warps_before + through - value));
-      before += __shfl_sync(kWholeWarp, warps, 31);
+      const Sums<T> sums = add(value);
+      if (i < count) put(i, static_cast<T>(before + sums.before));
+      before += sums.all;
       __syncthreads();
     }
     return before;
   }
+
+  // Of one value a thread.
+  template <class T>
+  struct Sums {
+    T before;  // of the threads before this one
+    T all;
+  };
+  template <class T>
+  static __device__ __forceinline__ Sums<T> sums_before(Scratch& scratch, T value) {
+    const T through = sum_through(value);
+    if (lane() == 31) scratch.of_warp[warp()] = static_cast<std::int64_t>(through);
+    __syncthreads();
+    const T mine = lane() < threads() / 32 ? static_cast<T>(scratch.of_warp[lane()]) : T{0};
+    const T warps = sum_through(mine);
+    const T warps_before = __shfl_sync(kWholeWarp, warps - mine, warp());
+    return {warps_before + through - value, __shfl_sync(kWholeWarp, warps, 31)};
+  }
+  template <class T>
+  static __device__ __noinline__ Sums<T> sums_apart(Scratch& scratch, T value) {
+    return sums_before(scratch, value);
+  }
+  template <class T>
+  static __device__ __forceinline__ T sum_through(T value) {
+    for (int step = 1; step < 32; step *= 2) {
+      const T left = __shfl_up_sync(kWholeWarp, value, step);
+      if (lane() >= step) value += left;
+    }
+    return value;
+  }
+  template <class T>
+  static __device__ __noinline__ T sum_apart(Scratch& scratch, T value) {
+    return sum_of_all(scratch, value);
+  }
+  template <class T>
+  static __device__ __forceinline__ T sum_of_all(Scratch& scratch, T value) {
+    value = WarpLanes().sum(value);
+    if (lane() == 0) scratch.of_warp[warp()] = static_cast<std::int64_t>(value);
+    __syncthreads();
+    value = WarpLanes().sum(lane() < threads() / 32 ? static_cast<T>(scratch.of_warp[lane()]) : T{0});
+    __syncthreads();
+    return value;
+  }
+
   template <class T, class F, class Join>
   __device__ T reduce(std::int32_t count, T none, F f, Join join) {
     T value = none;
+#pragma unroll 1
     for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads())
       value = join(value, static_cast<T>(f(i)));
     for (int step = 16; step > 0; step /= 2) value = join(value, __shfl_xor_sync(kWholeWarp, value, step));
@@ -216,5 +263,7 @@ class BlockTeam : public TeamOperations {
 
   Scratch& scratch_;
 };
+
+using BlockTeam = BlockTeamOf<false>;
 
 }  // namespace trunkline::cuda

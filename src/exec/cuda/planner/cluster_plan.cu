@@ -4,12 +4,14 @@
 namespace trunkline::cuda {
 namespace {
 
+using PlanTeam = ClusterTeamOf<BlockTeamOf<true>>;
+
 __global__ void __launch_bounds__(kPlanThreads, 1)
     plan_kernel(const __grid_constant__ PlanArgs args, std::int32_t histograms) {
   extern __shared__ __align__(16) std::byte shared[];
-  __shared__ BlockTeam::Scratch scratch;
-  __shared__ __align__(16) std::byte task[sizeof(BlockTask<ClusterTeam>)];
-  run_plan(ClusterTeam(scratch), args, histograms, task, shared);
+  __shared__ TeamScratch scratch;
+  __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
+  run_plan(PlanTeam(scratch), args, histograms, task, shared);
 }
 
 }  // namespace

@@ -10,20 +10,23 @@
 namespace trunkline::cuda {
 
 /// All threads of a cluster. Warps take turns over the blocks, so that a few items are spread as well.
-class ClusterTeam : public TeamOperations {
+template <class Block>
+class ClusterTeamOf : public TeamOperations {
  public:
-  __device__ __forceinline__ explicit ClusterTeam(BlockTeam::Scratch& scratch)
+  __device__ __forceinline__ explicit ClusterTeamOf(TeamScratch& scratch)
       : block_(scratch),
         rank_(static_cast<std::int32_t>(cluster().block_rank())),
         blocks_(static_cast<std::int32_t>(cluster().num_blocks())) {}
 
   template <class F>
   __device__ __forceinline__ void each(std::int32_t count, F f) {
-    for (std::int32_t i = warp() * 32 + BlockTeam::lane(); i < count; i += warps() * 32) f(i);
+#pragma unroll 1
+    for (std::int32_t i = warp() * 32 + Block::lane(); i < count; i += warps() * 32) f(i);
     wait();
   }
   template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
+#pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
     wait();
   }
@@ -49,18 +52,26 @@ class ClusterTeam : public TeamOperations {
     return rank_ == 0 ? shared : cluster().map_shared_rank(shared, 0);
   }
   /// A barrier. Also the last thing that blocks do together: the lead block's shared memory lasts as long as it runs.
-  __device__ __forceinline__ void wait() { cluster().sync(); }
+  __device__ __forceinline__ void wait() {
+    cluster().sync();
+  }
 
  private:
   __device__ __forceinline__ static cooperative_groups::cluster_group cluster() {
     return cooperative_groups::this_cluster();
   }
-  __device__ __forceinline__ std::int32_t warp() const { return BlockTeam::warp() * blocks_ + rank_; }
-  __device__ __forceinline__ std::int32_t warps() const { return BlockTeam::threads() / 32 * blocks_; }
+  __device__ __forceinline__ std::int32_t warp() const {
+    return Block::warp() * blocks_ + rank_;
+  }
+  __device__ __forceinline__ std::int32_t warps() const {
+    return Block::threads() / 32 * blocks_;
+  }
 
-  BlockTeam block_;
+  Block block_;
   std::int32_t rank_;
   std::int32_t blocks_;
 };
+
+using ClusterTeam = ClusterTeamOf<BlockTeam>;
 
 }  // namespace trunkline::cuda

@@ -5,12 +5,14 @@
 namespace trunkline::cuda {
 namespace {
 
+using PlanTeam = BlockTeamOf<true>;
+
 __global__ void __launch_bounds__(kPlanThreads, 1)
     plan_kernel(const __grid_constant__ PlanArgs args, std::int32_t histograms) {
   extern __shared__ __align__(16) std::byte shared[];
-  __shared__ BlockTeam::Scratch scratch;
-  __shared__ __align__(16) std::byte task[sizeof(BlockTask<BlockTeam>)];
-  run_plan(BlockTeam(scratch), args, histograms, task, shared);
+  __shared__ TeamScratch scratch;
+  __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
+  run_plan(PlanTeam(scratch), args, histograms, task, shared);
 }
 
 // What the kernels have in shared memory besides: a scratch and a task, with room to spare.
