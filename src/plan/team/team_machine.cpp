@@ -23,6 +23,11 @@ void check_limits(const MachineProfile& profile, const PlanCapacity& capacity) {
   for (const auto& [name, limit] : limits) {
     if (limit < 1) fail(ErrorCode::kInvalidArgument, "capacity.", name, " is ", limit, "; it must be >= 1");
   }
+  // Items are placed in time that grows with their square.
+  constexpr std::int32_t kMostItems = 1 << 18;
+  if (capacity.items > kMostItems) {
+    fail(ErrorCode::kUnsupported, "capacity.items is ", capacity.items, "; supported on a device: up to ", kMostItems);
+  }
 }
 
 void list_widths(const TileTable& tiles, TeamMachine& machine) {

@@ -96,6 +96,7 @@ class TeamPlanner {
       status.masks = planned ? shape[PlanMemory::kMasks] + shape[PlanMemory::kMaskedSplits] : 0;
       status.fallbacks = fell_back ? 1 : 0;
       status.unplanned = planned ? 0 : 1;
+      if (!planned) status.total_tokens = status.distinct_tokens = status.read_tokens = 0;
       lists.merge_begin[counts.merges] = status.partials;
     });
   }

@@ -67,6 +67,7 @@ class TileTry {
     block_.each(rows, [&memory, &own](std::int32_t i) {
       own.listed[i] = (std::int64_t{is_listed(memory, i) ? 1 : 0} << 32) + memory.queries[i];
     });
+    if (publish && rows == 0) block_.once([&memory] { memory.shape[PlanMemory::kFull] = 0; });
     const std::int64_t all = block_.scan_exclusive(own.listed, rows);
     const auto count = static_cast<std::int32_t>(all >> 32);
     block_.each(rows, [&memory, &own, publish, count, rows](std::int32_t i) {
