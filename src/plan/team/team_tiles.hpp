@@ -139,7 +139,8 @@ class TileTry {
                                           std::int64_t& read) {
     const BlockMemory& own = own_;
     std::int32_t* const begins = task_.memory.try_begins + number * (task_.memory.rows + 1);
-    block_.once([&own] { own.state->costs.set_rereads(1, 1); });
+    // Only where tiles are closed early do costs decide where they end.
+    if (cap > 0) block_.once([&own] { own.state->costs.set_rereads(1, 1); });
     const TrunkRequests& requests = own.state->requests;
     const TrunkTiling tiling(own.state->costs, requests);
     block_.each(requests.count, [&own, &tiling, &width, cap](std::int32_t i) {
