@@ -772,9 +772,9 @@ TRUNKLINE_API trunkline_status trunkline_cuda_planner_workspace_bytes(const trun
 // run follow on the stream. Nothing of the batch is read on the host, and nothing waits. Capturable: a replay plans
 // what is in device memory then, of as many rows, of which those of length 0 are padding; before capture call it once,
 // else each replay plans anew. With query_start, Q and outputs of run have T = capacity_queries, of which those past
-// the last query token are not written. INVALID_ARGUMENT when the batch has more rows than the planner has room for or
-// another page size, or the planner is bound to no memory or of another device; WORKSPACE as upload. The executor keeps
-// the planner alive until the workspace is released.
+// the last query token are not written. INVALID_ARGUMENT when the batch has more rows or queries than there is room
+// for, or another page size, or the planner is bound to no memory or of another device; WORKSPACE as upload. The
+// executor keeps the planner alive until the workspace is released.
 TRUNKLINE_API trunkline_status trunkline_cuda_plan(trunkline_cuda* cuda, trunkline_cuda_planner* planner,
                                                    const trunkline_cuda_batch* batch, void* workspace, size_t bytes,
                                                    void* stream);

@@ -84,9 +84,13 @@ trunkline_status trunkline_cuda_plan(trunkline_cuda* cuda, trunkline_cuda_planne
       fail(ErrorCode::kInvalidArgument, "planner is of device ", options.device, "; the executor is of device ",
            held->device);
     }
+    const std::int32_t queries = now.query_start == nullptr ? now.pages.rows() : options.capacity.queries;
+    if (queries > options.capacity.queries) {
+      fail(ErrorCode::kInvalidArgument, "batch.pages has ", queries,
+           " rows, of one query token each; the planner's capacity_queries is ", options.capacity.queries);
+    }
     held->make_room();
     held->executor.plan(by->planner, now, workspace, bytes, stream);
-    const std::int32_t queries = now.query_start == nullptr ? now.pages.rows() : options.capacity.queries;
     held->keep(
         workspace,
         {.shape = by->planner.shape(), .queries = queries, .num_pages = now.num_pages, .device_index = held->device},

@@ -11,6 +11,7 @@
 
 #include "cuda_serving.hpp"
 #include "exec/executor_cases.hpp"
+#include "kv/paged_batch.hpp"
 #include "support/test_scale.hpp"
 
 namespace trunkline::testing {
@@ -25,10 +26,10 @@ constexpr std::int32_t kPartials = 1024;
 
 /// A planner of the serving's shape and profile.
 struct PlannerOnDevice {
-  PlannerOnDevice(const CudaServing& serving, std::int32_t rows) {
+  PlannerOnDevice(const CudaServing& serving, std::int32_t rows, std::int32_t queries = kQueries) {
     auto options = c_struct<trunkline_cuda_planner_options>();
     options.rows = rows;
-    options.capacity_queries = kQueries;
+    options.capacity_queries = queries;
     options.capacity_items = kItems;
     options.capacity_spans = kSpans;
     options.capacity_partials = kPartials;
@@ -137,6 +138,20 @@ TEST_F(CCudaPlannerTest, WithQueryStartTensorsAreOfTheCapacity) {
   expect_failure(trunkline_cuda_run(serving.cuda, &layer.layer, workspace.data(), nullptr), TRUNKLINE_INVALID_ARGUMENT,
                  "[256, 8, 128]");
   EXPECT_EQ(on_device.report().bad_queries, 0);
+}
+
+TEST_F(CCudaPlannerTest, MoreQueriesThanItHasRoomFor) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,3/40,20"), 16, 1);
+  const AttentionCase test(make_shape(2, 4, 128, 16), paged.view());
+  const CudaServing serving(test);
+  const PlannerOnDevice on_device(serving, 3, 2);
+  const DeviceMemory memory(on_device.memory_bytes);
+  const DeviceMemory workspace(on_device.workspace_bytes);
+  ASSERT_OK(trunkline_cuda_planner_bind(on_device.planner, memory.data(), memory.size(), nullptr));
+  expect_failure(trunkline_cuda_plan(serving.cuda, on_device.planner, &serving.device, workspace.data(),
+                                     workspace.size(), nullptr),
+                 TRUNKLINE_INVALID_ARGUMENT, "3 rows, of one query token each; the planner's capacity_queries is 2");
+  check(cudaDeviceSynchronize());
 }
 
 TEST_F(CCudaPlannerTest, BadInput) {
