@@ -207,6 +207,11 @@ class CudaPlanning(CudaTest):
                 alone.replay()
                 self.compare(out, step.right())
             self.assertGreaterEqual(planned.plan_report().planned, 5)
+        # The first plan has decided where plans are made, so that tables may come from the host.
+        begin(steps[2])
+        wrapper.plan(*steps[2].csr(), HEADS, KV_HEADS, DIM, PAGE, q_data_type=torch.float16)
+        alone.replay()
+        self.compare(out, steps[2].right())
 
     def test_the_first_plan_is_not_captured(self):
         step = Step([100, 130, 160], 5)

@@ -10,7 +10,7 @@ Where `indptr`, `indices` and `last_page_len` are all on the GPU, plans are made
 copied to the host, plan() does not wait, and a graph may capture it, after one call before, together with run(). The
 workspace then has room for any plan of so many requests, explain() has nothing to show, and plan_report() tells what
 the GPU did. CPU tensors are planned on the host, and so are batches of more than 1024 requests, and all with `options`:
-what is on the GPU is copied there, and plan() waits.
+what is on the GPU is copied there, and plan() waits. With use_cuda_graph the first plan decides.
 """
 
 from __future__ import annotations
@@ -220,6 +220,8 @@ class BatchDecodeWithPagedKVCacheWrapper:
 
     def _rows_on_gpu(self, given: tuple[Any, ...]) -> int:
         """The most requests of plans that are made there; 0: the host makes them."""
+        if self._use_graph and self._key:
+            return int(self._key[-1])  # as the first plan: the tables are in the buffers, wherever they come from
         if self._options is not None or not self._workspace.is_cuda or not all(map(on_gpu, given)):
             return 0
         rows = self._batch_size if self._use_graph else given[0].shape[0] - 1
@@ -236,7 +238,7 @@ class BatchDecodeWithPagedKVCacheWrapper:
         if self._attention is not None:
             if self._use_graph:
                 raise errors.InvalidArgumentError(
-                    "the shape, or where tables are, is not the first plan's; expected with use_cuda_graph: the same"
+                    "the shape is not the first plan's; expected with use_cuda_graph: the same"
                 )
             self._attention.close()
         self._attention = DecodeAttention(
