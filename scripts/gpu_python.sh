@@ -15,7 +15,10 @@ export PYTHONPATH="$installed"
 failed=0
 
 echo "== tests ($SECONDS s)"
-"$python" tests/python/test_cuda_attention.py 2>&1 | tee "$out/python_tests.txt" || failed=1
+rm -f "$out/python_tests.txt"
+for test in attention planning; do
+  "$python" "tests/python/test_cuda_$test.py" 2>&1 | tee -a "$out/python_tests.txt" || failed=1
+done
 
 echo "== beside torch ($SECONDS s)"
 "$python" bench/python/compare_cuda.py --out "$out/python.jsonl" "${@:3}" >/dev/null || failed=1

@@ -3,7 +3,8 @@
 // What everything means is said in docs/concepts.md, and in C++ in the other headers of this folder; docs/c.md is a
 // tour. One step of decoding goes: trunkline_forest_build (what the requests share), trunkline_planner_plan (who reads
 // what, together), trunkline_cpu_resolve or trunkline_cuda_upload and _resolve (once a step), trunkline_cpu_run or
-// trunkline_cuda_run (once a layer).
+// trunkline_cuda_run (once a layer). Where tables are on a GPU alone, trunkline_cuda_plan is in place of the first two
+// and upload.
 //
 // Status: every function that can fail returns TRUNKLINE_OK or why not, and leaves a text for trunkline_last_error().
 // Nothing is written to outputs before the arguments are found good. No exception crosses, nothing prints, nothing
@@ -46,7 +47,7 @@ extern "C" {
 // -------- Version, status
 
 // Grows when a function or field is added. A change that would break compiled programs changes the library's soname.
-#define TRUNKLINE_ABI_VERSION 1
+#define TRUNKLINE_ABI_VERSION 2
 // Of the library that is loaded; at least the header's, or functions of the header may be missing.
 TRUNKLINE_API int32_t trunkline_abi_version(void);
 // "0.1.0", and the commit that it was built from, or "unknown".
@@ -87,6 +88,7 @@ typedef struct trunkline_async_planner trunkline_async_planner;  // the same, wi
 typedef struct trunkline_workers trunkline_workers;              // a team of CPU threads
 typedef struct trunkline_cpu trunkline_cpu;                      // runs plans on the CPU
 typedef struct trunkline_cuda trunkline_cuda;                    // runs plans on one NVIDIA GPU
+typedef struct trunkline_cuda_planner trunkline_cuda_planner;    // makes plans on one NVIDIA GPU
 
 // The bytes of a text, with a NUL after them that `length` does not count. Good until it is destroyed.
 TRUNKLINE_API trunkline_status trunkline_text_view(const trunkline_text* text, const char** data, size_t* length);
@@ -681,6 +683,7 @@ typedef struct trunkline_cuda_batch {
   const trunkline_page_table* pages;  // of device pointers: DENSE, CSR, TOKEN_LEVEL
   const int32_t* kv_lens;             // [B]
   int64_t num_pages;                  // of the cache; read only with check_pages
+  const int32_t* query_start;         // [B + 1] prefix sums of query tokens; NULL: one a row. For trunkline_cuda_plan
 } trunkline_cuda_batch;
 // Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable without check_pages.
 TRUNKLINE_API trunkline_status trunkline_cuda_resolve(trunkline_cuda* cuda, const trunkline_cuda_batch* batch,
@@ -704,6 +707,81 @@ TRUNKLINE_API trunkline_status trunkline_cuda_record_tasks(trunkline_cuda* cuda,
 // Forgets a workspace whose captured graphs are gone: its memory may be laid out anew, or freed.
 TRUNKLINE_API trunkline_status trunkline_cuda_release(trunkline_cuda* cuda, void* workspace);
 TRUNKLINE_API trunkline_status trunkline_cuda_destroy(trunkline_cuda* cuda);
+
+// -------- Planning on a GPU, for page tables and lengths that are there and nowhere else
+
+typedef struct trunkline_cuda_planner_options {
+  size_t struct_size;
+  int32_t device;
+  int32_t rows;  // most rows of a batch, padding included; >= 1
+  // What does not fit is planned `flat`, without cuts, as by trunkline_planner; all >= 1
+  int32_t capacity_queries;
+  int32_t capacity_items;
+  int32_t capacity_spans;
+  int32_t capacity_partials;
+  // A plan is kept while the same rows share the same pages and none has grown by more than so many tokens since it was
+  // made. 0: 64; -1: none may have grown
+  int32_t growth;
+  int32_t has_null_page;  // 1: null_page below stands for "no page", and is never shared
+  int64_t null_page;
+} trunkline_cuda_planner_options;
+
+// What planning on the device has come to, written by the device.
+typedef struct trunkline_cuda_plan_report {
+  size_t struct_size;
+  uint64_t planned;  // steps whose plan was made
+  uint64_t kept;     // steps that kept the plan before
+  // Of the last plan that was made:
+  int64_t kv_tokens_total;
+  int64_t kv_tokens_distinct;
+  int64_t kv_tokens_read;
+  int32_t items;
+  int32_t spans;
+  int32_t partials;
+  int32_t fallbacks;         // 1 where a capacity forced it to `flat`
+  int32_t unplanned;         // 1 where not even `flat` fitted: it has no items, and nothing is written to outputs
+  int32_t bad_lengths;       // rows whose length is negative or has no pages in the table; planned as empty
+  int32_t first_bad_length;  // the first such row, or -1
+  int32_t bad_length;        // its length
+  int32_t bad_queries;       // rows whose query_start is wrong; if any is, no row has a query
+  int32_t first_bad_queries;
+  int32_t bad_query_start;
+  int32_t reserved;
+} trunkline_cuda_plan_report;
+
+// Makes the plans of policy `trunk`, the same as trunkline_planner_plan with the same profile and capacities. No draft
+// trees. One planner serves one sequence of steps, whose work must not overlap on the device either. The profile is of
+// trunkline_profile_cuda or of such a device. UNSUPPORTED where the device cannot plan so many rows, or the profile
+// cannot for the shape; INVALID_ARGUMENT when a capacity is not positive.
+TRUNKLINE_API trunkline_status trunkline_cuda_planner_create(const trunkline_profile* profile,
+                                                             const trunkline_shape* shape,
+                                                             const trunkline_cuda_planner_options* options,
+                                                             trunkline_cuda_planner** planner);
+// Device memory, aligned to 256 bytes, that it needs besides workspaces.
+TRUNKLINE_API trunkline_status trunkline_cuda_planner_memory_bytes(const trunkline_cuda_planner* planner,
+                                                                   size_t* bytes);
+// Takes it, once, and forgets what was planned. It stays the caller's, and as it is while the planner is used. Not
+// capturable.
+TRUNKLINE_API trunkline_status trunkline_cuda_planner_bind(trunkline_cuda_planner* planner, void* memory, size_t bytes,
+                                                           void* stream);
+// Of a workspace for its plans, as trunkline_cuda_workspace_bytes.
+TRUNKLINE_API trunkline_status trunkline_cuda_planner_workspace_bytes(const trunkline_cuda* cuda,
+                                                                      const trunkline_cuda_planner* planner,
+                                                                      size_t* bytes);
+// Once a step, in place of trunkline_cuda_upload: plans the batch on the device, or keeps the last plan; resolve and
+// run follow on the stream. Nothing of the batch is read on the host, and nothing waits. Capturable: a replay plans
+// what is in device memory then, of as many rows, of which those of length 0 are padding; before capture call it once,
+// else each replay plans anew. With query_start, Q and outputs of run have T = capacity_queries, of which those past
+// the last query token are not written. INVALID_ARGUMENT when the batch has more rows or queries than there is room
+// for, or another page size, or the planner is bound to no memory or of another device; WORKSPACE as upload. The
+// executor keeps the planner alive until the workspace is released.
+TRUNKLINE_API trunkline_status trunkline_cuda_plan(trunkline_cuda* cuda, trunkline_cuda_planner* planner,
+                                                   const trunkline_cuda_batch* batch, void* workspace, size_t bytes,
+                                                   void* stream);
+// What the device has written by now, without waiting for it: of a step in flight, some of it may be missing.
+TRUNKLINE_API trunkline_status trunkline_cuda_planner_report(const trunkline_cuda_planner* planner,
+                                                             trunkline_cuda_plan_report* report);
+TRUNKLINE_API trunkline_status trunkline_cuda_planner_destroy(trunkline_cuda_planner* planner);
 
 // -------- Merging attention states
 

@@ -9,6 +9,7 @@ trunkline.integrations. docs/python.md is a tour.
 """
 
 from . import _direct, _library, _tensors
+from ._device_planner import DevicePlanning, DevicePlanReport
 from ._device_tables import DeviceTables
 from .decode import DecodeAttention
 from .errors import (
@@ -41,6 +42,8 @@ __all__ = [
     "BusyError",
     "ClosedError",
     "DecodeAttention",
+    "DevicePlanReport",
+    "DevicePlanning",
     "DeviceTables",
     "Error",
     "Explanation",

@@ -17,7 +17,7 @@ from ctypes import (
 )
 from typing import Any
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -604,7 +604,14 @@ class CudaBatch(Structure):
     pages: int | None
     kv_lens: int | None
     num_pages: int
-    _fields_ = [("struct_size", c_size_t), ("pages", c_void_p), ("kv_lens", c_void_p), ("num_pages", c_int64)]
+    query_start: int | None
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("pages", c_void_p),
+        ("kv_lens", c_void_p),
+        ("num_pages", c_int64),
+        ("query_start", c_void_p),
+    ]
 
 
 class CudaTaskTime(Structure):
@@ -621,6 +628,72 @@ class CudaTaskTime(Structure):
         ("head", c_int32),
         ("sm", c_int32),
         ("worker", c_int32),
+    ]
+
+
+class CudaPlannerOptions(Structure):
+    struct_size: int
+    device: int
+    rows: int
+    capacity_queries: int
+    capacity_items: int
+    capacity_spans: int
+    capacity_partials: int
+    growth: int
+    has_null_page: int
+    null_page: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("device", c_int32),
+        ("rows", c_int32),
+        ("capacity_queries", c_int32),
+        ("capacity_items", c_int32),
+        ("capacity_spans", c_int32),
+        ("capacity_partials", c_int32),
+        ("growth", c_int32),
+        ("has_null_page", c_int32),
+        ("null_page", c_int64),
+    ]
+
+
+class CudaPlanReport(Structure):
+    struct_size: int
+    planned: int
+    kept: int
+    kv_tokens_total: int
+    kv_tokens_distinct: int
+    kv_tokens_read: int
+    items: int
+    spans: int
+    partials: int
+    fallbacks: int
+    unplanned: int
+    bad_lengths: int
+    first_bad_length: int
+    bad_length: int
+    bad_queries: int
+    first_bad_queries: int
+    bad_query_start: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("planned", c_uint64),
+        ("kept", c_uint64),
+        ("kv_tokens_total", c_int64),
+        ("kv_tokens_distinct", c_int64),
+        ("kv_tokens_read", c_int64),
+        ("items", c_int32),
+        ("spans", c_int32),
+        ("partials", c_int32),
+        ("fallbacks", c_int32),
+        ("unplanned", c_int32),
+        ("bad_lengths", c_int32),
+        ("first_bad_length", c_int32),
+        ("bad_length", c_int32),
+        ("bad_queries", c_int32),
+        ("first_bad_queries", c_int32),
+        ("bad_query_start", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -739,6 +812,13 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_cuda_record_tasks": (c_int32, (c_void_p, c_void_p, c_void_p, c_size_t)),
     "trunkline_cuda_release": (c_int32, (c_void_p, c_void_p)),
     "trunkline_cuda_destroy": (c_int32, (c_void_p,)),
+    "trunkline_cuda_planner_create": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p)),
+    "trunkline_cuda_planner_memory_bytes": (c_int32, (c_void_p, c_void_p)),
+    "trunkline_cuda_planner_bind": (c_int32, (c_void_p, c_void_p, c_size_t, c_void_p)),
+    "trunkline_cuda_planner_workspace_bytes": (c_int32, (c_void_p, c_void_p, c_void_p)),
+    "trunkline_cuda_plan": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p)),
+    "trunkline_cuda_planner_report": (c_int32, (c_void_p, c_void_p)),
+    "trunkline_cuda_planner_destroy": (c_int32, (c_void_p,)),
     "trunkline_merge_states": (c_int32, (c_void_p,)),
     "trunkline_cuda_merge_states": (c_int32, (c_void_p, c_int32, c_void_p)),
     "trunkline_reference_attention": (c_int32, (c_void_p, c_void_p, c_void_p)),

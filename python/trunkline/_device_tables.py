@@ -11,7 +11,7 @@ import numpy as np
 from . import _abi, errors
 from ._batches import HostBatch
 from ._library import new
-from ._tensors import Ints, Tensor, view
+from ._tensors import Ints, Tensor, View, view
 
 
 @dataclass
@@ -33,20 +33,54 @@ class DeviceTables:
     req_pool_indices: Tensor = None
 
 
-class DeviceBatch:
-    """DeviceTables as the C interface has them."""
+def device_array(tensor: Tensor, name: str, ndim: int, dtypes: tuple[int, ...], device_index: int) -> View:
+    """What an array on a GPU is; refused elsewhere, and with gaps where it has one dimension."""
+    if tensor is None:
+        raise errors.InvalidArgumentError(f"{name} is missing")
+    found = view(tensor, name)
+    if found.device != _abi.CUDA or found.device_index != device_index:
+        raise errors.InvalidArgumentError(f"{name} is on {found.place}; expected: cuda:{device_index}")
+    if found.dtype not in dtypes:
+        raise errors.ArgumentTypeError(
+            f"{name} has dtype {found.dtype_name}; expected: {'int32' if len(dtypes) == 1 else 'int32 or int64'}"
+        )
+    if len(found.shape) != ndim:
+        raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {ndim} dimension(s)")
+    if ndim == 1 and not found.contiguous:
+        raise errors.InvalidArgumentError(f"{name} has strides {list(found.strides)}; expected: [1]")
+    return found
 
-    def __init__(self, tables: DeviceTables, host: HostBatch, device_index: int) -> None:
+
+class DeviceBatch:
+    """DeviceTables as the C interface has them.
+
+    rows: of the batch that the host has; by default as many as kv_lens has. prefix: of the tables' names in errors.
+    """
+
+    def __init__(
+        self,
+        tables: DeviceTables,
+        page_size: int,
+        device_index: int,
+        *,
+        rows: int | None = None,
+        num_pages: int = 0,
+        query_start_loc: Tensor = None,
+        prefix: str = "device_tables.",
+    ) -> None:
         self.tables = tables
+        self._queries = query_start_loc
         self._index = device_index
-        rows = host.rows
-        self.pages = new(_abi.PageTable, rows=rows, page_size=host.page_size)
+        self._prefix = prefix
+        if rows is None:
+            rows = self._found(tables.kv_lens, "kv_lens", 1, (_abi.I32,)).shape[0]
+        self.rows = rows
+        self.pages = new(_abi.PageTable, rows=rows, page_size=page_size)
         if tables.page_table is not None:
-            self._table(_abi.DENSE, tables.page_table, "page_table")
-            if view(tables.page_table, "page_table").shape[0] != rows:
+            found = self._table(_abi.DENSE, tables.page_table, "page_table")
+            if found.shape[0] != rows:
                 raise errors.InvalidArgumentError(
-                    f"device_tables.page_table has {view(tables.page_table, 'page_table').shape[0]} rows; "
-                    f"expected: {rows}, as on the host"
+                    f"{prefix}page_table has {found.shape[0]} rows; expected: {rows}, as the batch has"
                 )
         elif tables.indices is not None:
             self.pages.form = _abi.CSR
@@ -57,63 +91,57 @@ class DeviceBatch:
             self.pages.row_map = self._ints(tables.req_pool_indices, "req_pool_indices", rows)
         else:
             raise errors.InvalidArgumentError(
-                "device_tables has no page table; expected: page_table, or indptr and indices, or req_to_token and "
-                "req_pool_indices"
+                f"{prefix.rstrip('.') or 'the step'} has no page table; expected: page_table, or indptr and "
+                "indices, or req_to_token and req_pool_indices"
             )
         self.batch = new(
             _abi.CudaBatch,
             pages=ctypes.addressof(self.pages),
             kv_lens=self._ints(tables.kv_lens, "kv_lens", rows),
-            num_pages=host.batch.num_pages,
+            num_pages=num_pages,
         )
+        if query_start_loc is not None:
+            self.batch.query_start = self._ints(query_start_loc, "query_start_loc", rows + 1)
         self.address = ctypes.addressof(self.batch)
 
     @property
-    def addresses(self) -> tuple[Any, ...]:
-        """Of all arrays: what a captured graph depends on."""
+    def table_addresses(self) -> tuple[Any, ...]:
+        """Of what runs read: what a captured graph of them depends on."""
         pages = self.pages
-        return pages.form, pages.ids, pages.indptr, pages.row_map, self.batch.kv_lens
+        return pages.form, pages.ids, pages.indptr, pages.row_map
 
-    def _found(self, tensor: Tensor, name: str, ndim: int, dtypes: tuple[int, ...]) -> Any:
-        if tensor is None:
-            raise errors.InvalidArgumentError(f"device_tables.{name} is missing")
-        name = f"device_tables.{name}"
-        found = view(tensor, name)
-        if found.device != _abi.CUDA or found.device_index != self._index:
-            raise errors.InvalidArgumentError(f"{name} is on {found.place}; expected: cuda:{self._index}")
-        if found.dtype not in dtypes:
-            raise errors.ArgumentTypeError(
-                f"{name} has dtype {found.dtype_name}; expected: {'int32' if len(dtypes) == 1 else 'int32 or int64'}"
-            )
-        if len(found.shape) != ndim:
-            raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {ndim} dimension(s)")
-        if ndim == 1 and not found.contiguous:
-            raise errors.InvalidArgumentError(f"{name} has strides {list(found.strides)}; expected: [1]")
-        return found
+    @property
+    def addresses(self) -> tuple[Any, ...]:
+        """Of all arrays: what a captured graph of resolve() and runs depends on."""
+        return *self.table_addresses, self.batch.kv_lens
 
-    def _ids(self, tensor: Tensor, name: str, ndim: int) -> Any:
+    def _found(self, tensor: Tensor, name: str, ndim: int, dtypes: tuple[int, ...]) -> View:
+        return device_array(tensor, f"{self._prefix}{name}", ndim, dtypes, self._index)
+
+    def _ids(self, tensor: Tensor, name: str, ndim: int) -> View:
         found = self._found(tensor, name, ndim, (_abi.I32, _abi.I64))
         self.pages.ids = found.address
         self.pages.id_dtype = found.dtype
         self.pages.id_count = found.nbytes * 8 // found.bits
         return found
 
-    def _table(self, form: int, tensor: Tensor, name: str) -> None:
+    def _table(self, form: int, tensor: Tensor, name: str) -> View:
         found = self._ids(tensor, name, 2)
         rows, width = found.shape
         row_step = found.strides[0] if rows > 1 else width
         if (width > 1 and found.strides[1] != 1) or row_step < width:
             raise errors.InvalidArgumentError(
-                f"device_tables.{name} has strides {list(found.strides)}; expected: rows without gaps inside"
+                f"{self._prefix}{name} has strides {list(found.strides)}; expected: rows without gaps inside"
             )
         self.pages.form = form
         self.pages.width = row_step  # a slice of a wider table keeps its rows apart
         self.pages.id_count = (rows - 1) * row_step + width if rows else 0
+        return found
 
     def _ints(self, tensor: Tensor, name: str, count: int) -> int:
         found = self._found(tensor, name, 1, (_abi.I32,))
         if found.shape[0] < count:
-            raise errors.InvalidArgumentError(f"device_tables.{name} has shape [{found.shape[0]}]; expected: [{count}]")
+            raise errors.InvalidArgumentError(f"{self._prefix}{name} has shape [{found.shape[0]}]; expected: [{count}]")
         return int(found.address)
 
 

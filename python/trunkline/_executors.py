@@ -176,7 +176,9 @@ class CudaExecutor(_HandleOwner):
                     "device_tables is missing; expected with use_cuda_graph, whose runs read tables where they were"
                 )
             tables = (live_tables if live else copied_tables)(batch, self.device_index)
-        found = DeviceBatch(tables, batch, self.device_index)
+        found = DeviceBatch(
+            tables, batch.page_size, self.device_index, rows=batch.rows, num_pages=batch.batch.num_pages
+        )
         if self._use_graph and self._tables is not None and found.addresses != self._tables.addresses:
             raise errors.InvalidArgumentError(
                 "device_tables are elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
@@ -191,6 +193,10 @@ class CudaExecutor(_HandleOwner):
         self._tables = found
         self.resolve(workspace, at)
         workspace.fixed = workspace.fixed or self._use_graph
+
+    def take(self, tables: DeviceBatch) -> None:
+        """Of a plan that is not from the host: what is resolved, and kept while it is read."""
+        self._tables = tables
 
     def resolve(self, workspace: Workspace, stream: int) -> None:
         assert self._tables is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _abi, _direct, errors
 from ._batches import HostBatch, on_gpu, on_host
+from ._device_planner import DevicePlanner, DevicePlanning, DevicePlanReport, csr_tables
 from ._device_tables import DeviceTables
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._tensors import Indices, Tensor, device_of, empty_like, empty_lse
@@ -72,6 +73,8 @@ class DecodeAttention:
     edit_share: plan_live edits its plan while at most this share of the requests has come or gone; 0: never.
     kernels: on a GPU "auto", "portable" or "hopper". check_pages: on a GPU, each plan checks all page ids, and waits
     for it.
+    device_planning: on a GPU, plans are made there, by policy `trunk`, from tables and lengths that are there: nothing
+    is read on the host, and nothing waits. See DevicePlanning, and plan.
 
     >>> import numpy as np, trunkline
     >>> attention = trunkline.DecodeAttention(8, 2, 64, page_size=16, dtype="float32")
@@ -107,6 +110,7 @@ class DecodeAttention:
         edit_share: float = 0.0,
         kernels: str = "auto",
         check_pages: bool = False,
+        device_planning: DevicePlanning | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._layout = choice(LAYOUTS, kv_layout, "kv_layout")
@@ -127,9 +131,13 @@ class DecodeAttention:
             profile = profile or Profile.generic_cpu(self._executor.workers.size)
         self._executor.check_shape(self._shape)
         self._use_graph = use_cuda_graph
-        if use_cuda_graph:
-            if self._device != _abi.CUDA:
-                raise errors.InvalidArgumentError('use_cuda_graph is True on the CPU; expected: device="cuda"')
+        if use_cuda_graph and self._device != _abi.CUDA:
+            raise errors.InvalidArgumentError('use_cuda_graph is True on the CPU; expected: device="cuda"')
+        self._on_device: DevicePlanner | None = None
+        if device_planning is not None:
+            self._on_device = _device_planner(device_planning, profile, self._shape, options, self._executor)
+            max_queries = device_planning.queries
+        elif use_cuda_graph:
             options = _with_capacities(options, max_queries, profile.info["workers"])
         self.max_queries = max_queries
         self._planner = Planner(profile, self._shape, options)
@@ -181,10 +189,31 @@ class DecodeAttention:
         Tables are read on the host, in place: numpy arrays, torch CPU tensors, lists. They stay in use until the next
         plan. On a GPU, device_tables has the same there; without it they are copied (by torch). Tables that are only
         on the GPU are copied to the host, which waits for it. stream: a cudaStream_t; by default torch's current one.
+
+        With device_planning, page_table, kv_lens and query_start_loc are on the GPU (all but page_table int32), and
+        read there alone, in place; with query_start_loc, q and outputs have T = max_queries rows, of which those past
+        the last query token are not written. A graph may capture plan and run together, after one call of plan before:
+        replays plan what tables and lengths hold by then, requests of length 0 being padding. There are no token trees,
+        forests and slots then.
         """
         self._enter()
         try:
             self._forget()
+            if self._on_device is not None:
+                self._plan_there(
+                    DeviceTables(kv_lens, page_table=page_table),
+                    query_start_loc=query_start_loc,
+                    query_parents=query_parents,
+                    num_pages=num_pages,
+                    null_page=null_page,
+                    check_ids=check_ids,
+                    forest=forest,
+                    slots=slots,
+                    generations=generations,
+                    device_tables=device_tables,
+                    stream=stream,
+                )
+                return
             if self._device == _abi.CUDA:
                 if device_tables is None and on_gpu(page_table) and on_gpu(kv_lens):
                     device_tables = DeviceTables(kv_lens.int(), page_table=page_table)
@@ -213,10 +242,16 @@ class DecodeAttention:
         **step: Unpack[Step],
     ) -> None:
         """As `plan`, from FlashInfer's form: row r's pages are indices[indptr[r]:indptr[r + 1]],
-        and the last of them holds last_page_len[r] tokens, 1 to P; a row without pages is empty."""
+        and the last of them holds last_page_len[r] tokens, 1 to P; a row without pages is empty. With device_planning
+        lengths are computed on torch's current stream."""
         self._enter()
         try:
             self._forget()
+            if self._on_device is not None:
+                index = self._executor.device_index
+                tables = csr_tables(indptr, indices, last_page_len, self._shape.page_size, index)
+                self._plan_there(tables, **step)
+                return
             self._batch.csr(on_host(indptr), on_host(indices), on_host(last_page_len))
             self._finish(**step)
         finally:
@@ -234,6 +269,10 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
+            if self._on_device is not None:
+                tables = DeviceTables(kv_lens, req_to_token=req_to_token, req_pool_indices=req_pool_indices)
+                self._plan_there(tables, **step)
+                return
             self._batch.token_level(on_host(req_to_token), on_host(req_pool_indices), on_host(kv_lens))
             self._finish(**step)
         finally:
@@ -251,6 +290,11 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
+            if self._on_device is not None:
+                raise errors.UnsupportedError(
+                    "plan_live() with device_planning; supported: plan, plan_csr, plan_token_level, as a live batch is "
+                    "on the host"
+                )
             plans = self._plans_of(live)
             plan = plans.take(live)
             self._batch.live(live._handle.value)
@@ -341,7 +385,10 @@ class DecodeAttention:
     # -- Memory, and what there is to know
 
     def workspace_bytes(self) -> int:
-        """What the last plan takes, and with capacities any other within them. Aligned to 64 bytes, on a GPU to 256."""
+        """What the last plan takes, and with capacities any other within them. Aligned to 64 bytes, on a GPU to 256.
+        With device_planning, what all plans and the planner take, before the first, too."""
+        if self._on_device is not None:
+            return self._on_device.nbytes
         return self._executor.workspace_bytes(self._need_plan(), self._batch.queries)
 
     def set_workspace(self, workspace: Tensor) -> None:
@@ -358,17 +405,33 @@ class DecodeAttention:
     @property
     def current(self) -> Plan:
         """The plan of this step; it ends with the next."""
+        self._need_host("current")
         return Plan(self._need_plan())
 
     @property
     def statistics(self) -> Statistics:
         """Of the last plan."""
+        self._need_host("statistics")
         return self.current.statistics
+
+    def plan_report(self) -> DevicePlanReport:
+        """With device_planning: what the GPU has written by now, without waiting for it. Of a step in flight, some
+        may be missing."""
+        self._enter()
+        try:
+            if self._on_device is None:
+                raise errors.InvalidArgumentError(
+                    "plan_report() needs device_planning; of plans of the host, statistics tells"
+                )
+            return self._on_device.report()
+        finally:
+            self._lock.release()
 
     def explain(self, title: str = "Decode step") -> Explanation:
         """What the last step shares, and what the policies make of it."""
         self._enter()
         try:
+            self._need_host("explain()")
             self._need_plan()
             # With a planner of its own, so that the plan in use stays.
             planner = Planner(self._planner.profile, self._shape, self._planner.options)
@@ -381,8 +444,9 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
-            for held in (self._executor, self._planner, self._forest):
-                held.close()
+            for held in (self._on_device, self._executor, self._planner, self._forest):
+                if held is not None:
+                    held.close()
             if self._live is not None:
                 self._live[1].close()
         finally:
@@ -415,6 +479,12 @@ class DecodeAttention:
             self._no_plan()
         return self._plan
 
+    def _need_host(self, what: str) -> None:
+        if self._on_device is not None:
+            raise errors.UnsupportedError(
+                f"{what} with device_planning; supported: plan_report(), as the host has no plan"
+            )
+
     def _no_plan(self, *_: object) -> None:
         if self._executor.closed:
             raise errors.ClosedError("the DecodeAttention is closed, or was made before this process was forked")
@@ -431,6 +501,8 @@ class DecodeAttention:
         """In the child: threads that runs would wait for are not there."""
         self._lock = threading.Lock()
         self._executor.abandon()
+        if self._on_device is not None:
+            self._on_device.abandon()
         self._forget()
 
     def _forget(self) -> None:
@@ -461,6 +533,11 @@ class DecodeAttention:
         self._resolve(plan, device_tables, stream, live=False)
         self._planned_forest, self._in_use = planned, forest
 
+    def _plan_there(self, tables: DeviceTables, **step: Unpack[Step]) -> None:
+        assert self._on_device is not None
+        self._on_device.plan(tables, step, self._workspace, same_tables=self._use_graph)
+        self._begin_runs(self._on_device.address)
+
     def _resolve(self, plan: int, tables: DeviceTables | None, stream: int | None, *, live: bool) -> None:
         batch, executor, workspace = self._batch, self._executor, self._workspace
         if self._use_graph and batch.queries > self.max_queries:
@@ -471,8 +548,13 @@ class DecodeAttention:
             executor.prepare(plan, batch, workspace)
         else:
             executor.prepare(plan, batch, workspace, tables, stream, live=live)
+        self._begin_runs(plan)
+
+    def _begin_runs(self, plan: int) -> None:
+        """plan: its handle, or that of the planner on the GPU that has made it."""
+        workspace = self._workspace
         self._runner.bind(
-            self._device, executor.address, workspace.address, workspace.nbytes, self._layout, self._lse_base
+            self._device, self._executor.address, workspace.address, workspace.nbytes, self._layout, self._lse_base
         )
         self._plan = plan
         self._run = self._runner.run
@@ -489,6 +571,20 @@ class DecodeAttention:
             )
             self._live = live, plans
         return self._live[1]
+
+
+def _device_planner(
+    planning: DevicePlanning, profile: Profile, shape: _abi.Shape, options: PlanOptions, executor: object
+) -> DevicePlanner:
+    if not isinstance(executor, CudaExecutor):
+        raise errors.InvalidArgumentError('device_planning is given on the CPU; expected: device="cuda"')
+    if not isinstance(planning, DevicePlanning):
+        raise errors.ArgumentTypeError(f"device_planning is {planning!r}; expected: a DevicePlanning")
+    if options not in (PlanOptions(), PlanOptions(policy="trunk")):
+        raise errors.InvalidArgumentError(
+            f"options are {options}; expected with device_planning: none, or policy='trunk', which it plans by"
+        )
+    return DevicePlanner(profile, shape, planning, executor)
 
 
 def _with_capacities(options: PlanOptions, queries: int, workers: int) -> PlanOptions:

@@ -88,6 +88,17 @@ Batch batch_of(const trunkline_batch* given, Ids ids) {
   return batch;
 }
 
+CudaBatch cuda_batch_of(const trunkline_cuda_batch* given) {
+  const trunkline_cuda_batch from = read_struct(given, "batch");
+  CudaBatch batch;
+  batch.pages = page_table(from.pages, Ids::kOnDevice);
+  if (batch.pages.rows() > 0) need(from.kv_lens, "batch.kv_lens");
+  batch.kv_lens = from.kv_lens;
+  batch.num_pages = from.num_pages;
+  batch.query_start = from.query_start;
+  return batch;
+}
+
 }  // namespace trunkline::capi
 
 using namespace trunkline::capi;

@@ -1,12 +1,10 @@
 // Runs on NVIDIA GPUs.
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "capi/batches.hpp"
 #include "capi/convert.hpp"
+#include "capi/cuda_objects.hpp"
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "capi/tensors.hpp"
@@ -21,26 +19,6 @@ static_assert(sizeof(trunkline_cuda_task_time) == sizeof(CudaTaskTime));
 static_assert(offsetof(trunkline_cuda_task_time, end_ns) == offsetof(CudaTaskTime, end_ns));
 static_assert(offsetof(trunkline_cuda_task_time, item) == offsetof(CudaTaskTime, item));
 static_assert(offsetof(trunkline_cuda_task_time, worker) == offsetof(CudaTaskTime, worker));
-
-/// A workspace and what a run's tensors are checked against, from its last upload.
-struct Uploaded {
-  const void* workspace = nullptr;
-  LayerPlace place;
-};
-
-struct CudaObject final : Object {
-  static constexpr Kind kKind = Kind::kCuda;
-  explicit CudaObject(CudaOptions options) : device(options.device), executor(options) {}
-
-  std::vector<Uploaded>::iterator find(const void* workspace) {
-    return std::find_if(uploads.begin(), uploads.end(),
-                        [workspace](const Uploaded& upload) { return upload.workspace == workspace; });
-  }
-
-  const std::int32_t device;
-  CudaExecutor executor;
-  std::vector<Uploaded> uploads;  // few: as many as steps are in flight
-};
 
 CudaOptions options_of(const trunkline_cuda_options* given) {
   const trunkline_cuda_options from = read_options(given, "options");
@@ -86,17 +64,12 @@ trunkline_status trunkline_cuda_upload(trunkline_cuda* cuda, const trunkline_pla
     const auto held = exclusive<CudaObject>(cuda);
     const auto of = shared<PlanObject>(plan);
     const Batch now = batch_of(batch, Ids::kNeverRead);
-    if (held->find(workspace) == held->uploads.end()) held->uploads.reserve(held->uploads.size() + 1);
+    held->make_room();
     held->executor.upload(of->plan(), now, workspace, bytes, stream);
-    const LayerPlace place{.shape = of->plan().shape,
+    held->keep(workspace, {.shape = of->plan().shape,
                            .queries = now.total_queries(),
                            .num_pages = now.num_pages,
-                           .device_index = held->device};
-    if (const auto found = held->find(workspace); found != held->uploads.end()) {
-      found->place = place;
-    } else {
-      held->uploads.push_back({workspace, place});
-    }
+                           .device_index = held->device});
   });
 }
 
@@ -104,13 +77,7 @@ trunkline_status trunkline_cuda_resolve(trunkline_cuda* cuda, const trunkline_cu
                                         void* stream) {
   return guard([&] {
     const auto held = exclusive<CudaObject>(cuda);
-    const trunkline_cuda_batch from = read_struct(batch, "batch");
-    CudaBatch on_device;
-    on_device.pages = page_table(from.pages, Ids::kOnDevice);
-    if (on_device.pages.rows() > 0) need(from.kv_lens, "batch.kv_lens");
-    on_device.kv_lens = from.kv_lens;
-    on_device.num_pages = from.num_pages;
-    held->executor.resolve(on_device, workspace, stream);
+    held->executor.resolve(cuda_batch_of(batch), workspace, stream);
   });
 }
 
@@ -119,8 +86,9 @@ trunkline_status trunkline_cuda_run(trunkline_cuda* cuda, const trunkline_attent
   return guard([&] {
     const auto held = exclusive<CudaObject>(cuda);
     const auto found = held->find(workspace);
-    if (found == held->uploads.end()) {
-      fail(ErrorCode::kWorkspace, "workspace ", workspace, " has no plan; call trunkline_cuda_upload() first");
+    if (found == held->planned.end()) {
+      fail(ErrorCode::kWorkspace, "workspace ", workspace,
+           " has no plan; call trunkline_cuda_upload() or trunkline_cuda_plan() first");
     }
     held->executor.run(attention_args(layer, found->place), workspace, stream);
   });
@@ -137,7 +105,7 @@ trunkline_status trunkline_cuda_release(trunkline_cuda* cuda, void* workspace) {
   return guard([&] {
     const auto held = exclusive<CudaObject>(cuda);
     held->executor.release(workspace);
-    if (const auto found = held->find(workspace); found != held->uploads.end()) held->uploads.erase(found);
+    if (const auto found = held->find(workspace); found != held->planned.end()) held->planned.erase(found);
   });
 }
 

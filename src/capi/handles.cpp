@@ -88,6 +88,7 @@ const char* name_of(Kind kind) {
     case Kind::kWorkers: return "workers";
     case Kind::kCpu: return "CPU executor";
     case Kind::kCuda: return "CUDA executor";
+    case Kind::kCudaPlanner: return "CUDA planner";
   }
   return "unknown";
 }

@@ -24,6 +24,7 @@ enum class Kind : std::uint8_t {
   kWorkers,
   kCpu,
   kCuda,
+  kCudaPlanner,
 };
 /// "planner"
 const char* name_of(Kind kind);

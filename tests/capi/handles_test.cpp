@@ -43,6 +43,7 @@ TEST_F(CHandles, NullIsRefusedAndDestroyedInPeace) {
   EXPECT_OK(trunkline_workers_destroy(nullptr));
   EXPECT_OK(trunkline_cpu_destroy(nullptr));
   EXPECT_OK(trunkline_cuda_destroy(nullptr));
+  EXPECT_OK(trunkline_cuda_planner_destroy(nullptr));
 }
 
 TEST_F(CHandles, NullOutputsAreRefused) {

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from trunkline import DeviceTables, _abi
-from trunkline._batches import HostBatch
 from trunkline._device_tables import DeviceBatch
 
 
@@ -14,11 +13,8 @@ class OnAGpu:
         )
 
 
-def host():
-    batch = HostBatch(16)
-    batch.dense(np.array([[0, 1], [0, 2]], np.int32), [20, 25])
-    batch.rest(3, None, None, None, None, None)
-    return batch
+def batch_of(tables):
+    return DeviceBatch(tables, 16, 0, rows=2, num_pages=3)
 
 
 LENGTHS = OnAGpu((2,))
@@ -29,17 +25,17 @@ def test_dense(typestr):
     size = int(typestr[2])
     # A slice of a wider table: rows keep their distance.
     tables = DeviceTables(LENGTHS, page_table=OnAGpu((2, 2), typestr, (10 * size, size)))
-    found = DeviceBatch(tables, host(), 0)
+    found = batch_of(tables)
     assert (found.pages.form, found.pages.width, found.pages.rows, found.pages.id_count) == (_abi.DENSE, 10, 2, 12)
     assert found.pages.id_dtype == (_abi.I32 if size == 4 else _abi.I64)
     assert (found.pages.ids, found.batch.kv_lens, found.batch.num_pages) == (4096, 4096, 3)
 
 
 def test_csr_and_token_level():
-    csr = DeviceBatch(DeviceTables(LENGTHS, indptr=OnAGpu((3,)), indices=OnAGpu((4,))), host(), 0)
+    csr = batch_of(DeviceTables(LENGTHS, indptr=OnAGpu((3,)), indices=OnAGpu((4,))))
     assert (csr.pages.form, csr.pages.indptr, csr.pages.id_count) == (_abi.CSR, 4096, 4)
     tokens = DeviceTables(LENGTHS, req_to_token=OnAGpu((9, 50)), req_pool_indices=OnAGpu((2,)))
-    found = DeviceBatch(tokens, host(), 0)
+    found = batch_of(tokens)
     assert (found.pages.form, found.pages.width, found.pages.row_map) == (_abi.TOKEN_LEVEL, 50, 4096)
 
 
@@ -68,5 +64,5 @@ WRONG = [
 @pytest.mark.parametrize(("tables", "kind", "text"), WRONG, ids=[text for *_, text in WRONG])
 def test_bad_tables(tables, kind, text):
     with pytest.raises(kind) as raised:
-        DeviceBatch(tables, host(), 0)
+        batch_of(tables)
     assert text in str(raised.value)

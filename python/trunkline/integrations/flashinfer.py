@@ -6,8 +6,11 @@ For fp16 and bf16 caches, head sizes 64, 128 and 256, 1 to 16 query heads a KV h
 and later, and on the CPU. What is not supported (windows, soft caps, positional encodings, fp8 scales of V, sinks) is
 an UnsupportedError that says so. Log-sum-exps are of base 2, as FlashInfer's.
 
-Planning reads page ids on the host. Give `indptr`, `indices` and `last_page_len` as CPU tensors; those that are on the
-GPU are copied to the host, and plan() waits for that copy.
+Where `indptr`, `indices` and `last_page_len` are all on the GPU, plans are made there, by policy `trunk`: nothing is
+copied to the host, plan() does not wait, and a graph may capture it, after one call before, together with run(). The
+workspace then has room for any plan of so many requests, explain() has nothing to show, and plan_report() tells what
+the GPU did. CPU tensors are planned on the host, and so are batches of more than 1024 requests, and all with `options`:
+what is on the GPU is copied there, and plan() waits. With use_cuda_graph the first plan decides.
 """
 
 from __future__ import annotations
@@ -18,11 +21,15 @@ from typing import Any
 import torch
 
 from .. import errors
-from .._batches import on_host
+from .._batches import on_gpu, on_host
+from .._device_planner import DevicePlanning, DevicePlanReport
 from .._device_tables import DeviceTables
 from .._tensors import dtype_number
 from ..decode import DecodeAttention
 from ..plans import Explanation, PlanOptions
+
+_LEAST_ROWS = 64  # a planner on the GPU for so many requests is kept for any fewer
+_MOST_ROWS = 1024  # beyond, the host plans: how many a GPU can plan depends on its shared memory
 
 
 def _refuse(name: str, value: object, expected: str) -> None:
@@ -115,7 +122,8 @@ class BatchDecodeWithPagedKVCacheWrapper:
         fixed_split_size: int | None = None,
         disable_split_kv: bool = False,
     ) -> None:
-        """Once a step. indptr [B + 1], indices [indptr[B]], last_page_len [B] of int32, best on the CPU.
+        """Once a step. indptr [B + 1], indices [indptr[B]], last_page_len [B] of int32: all on the GPU, where the plan
+        is made then, without waiting; or on the CPU.
 
         block_tables, seq_lens, rope_scale, rope_theta, non_blocking and the two about splitting change nothing: tables
         come from `indices`, and how KV is split is the plan's business.
@@ -131,12 +139,17 @@ class BatchDecodeWithPagedKVCacheWrapper:
         if dtype_number(q_type, "q_data_type") != dtype_number(kv_type, "kv_data_type"):
             _refuse("kv_data_type", kv_type, f"that of Q, {q_type}")
         self._out_dtype = None if o_data_type is None else _torch_dtype(o_data_type)
-        attention = self._for_shape((num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type)), q_type)
-        host = [on_host(tensor) for tensor in (indptr, indices, last_page_len)]
-        tables = None
-        if self._workspace.is_cuda:
-            tables = self._tables(indptr, indices, host, page_size)
-        attention.plan_csr(*host, device_tables=tables)
+        given = indptr, indices, last_page_len
+        rows = self._rows_on_gpu(given)
+        shape = num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type)
+        attention = self._for_shape((*shape, rows), q_type)
+        if rows:
+            starts, ids, last = self._copied(given) if self._use_graph else given
+            attention.plan_csr(starts.to(torch.int32), ids, last.to(torch.int32))
+        else:
+            host = [on_host(tensor) for tensor in given]
+            tables = self._tables(indptr, indices, host, page_size) if self._workspace.is_cuda else None
+            attention.plan_csr(*host, device_tables=tables)
         self._scale = sm_scale or 0.0
         self._head_dim = head_dim
 
@@ -199,6 +212,26 @@ class BatchDecodeWithPagedKVCacheWrapper:
             raise errors.WorkspaceError("there is no plan; call plan() once a step")
         return self._attention.explain(title)
 
+    def plan_report(self) -> DevicePlanReport:
+        """Of plans that are made on the GPU: DecodeAttention.plan_report."""
+        if self._attention is None:
+            raise errors.WorkspaceError("there is no plan; call plan() once a step")
+        return self._attention.plan_report()
+
+    def _rows_on_gpu(self, given: tuple[Any, ...]) -> int:
+        """The most requests of plans that are made there; 0: the host makes them."""
+        if self._use_graph and self._key:
+            return int(self._key[-1])  # as the first plan: the tables are in the buffers, wherever they come from
+        if self._options is not None or not self._workspace.is_cuda or not all(map(on_gpu, given)):
+            return 0
+        rows = self._batch_size if self._use_graph else given[0].shape[0] - 1
+        if rows > _MOST_ROWS:
+            return 0
+        if self._use_graph:
+            return int(rows)
+        known = self._key[-1] if self._key else 0
+        return known if rows <= known else max(_LEAST_ROWS, 1 << (rows - 1).bit_length())
+
     def _for_shape(self, key: tuple[Any, ...], dtype: Any) -> DecodeAttention:
         if self._attention is not None and key == self._key:
             return self._attention
@@ -218,6 +251,7 @@ class BatchDecodeWithPagedKVCacheWrapper:
             use_cuda_graph=self._use_graph,
             max_queries=self._batch_size,
             options=self._options,
+            device_planning=DevicePlanning(key[-1]) if key[-1] else None,
         )
         self._key = key
         return self._attention
@@ -233,22 +267,28 @@ class BatchDecodeWithPagedKVCacheWrapper:
                 indptr=indptr.to(device, torch.int32),
                 indices=indices.to(device),
             )
+        starts, ids, last = self._copied((indptr, indices, host[2]))
+        if self._lengths is None:
+            self._lengths = torch.empty_like(last, dtype=torch.int32, device=device)
+        self._lengths.copy_(lengths)
+        return DeviceTables(self._lengths, indptr=starts, indices=ids)
+
+    def _copied(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The graph's buffers, with the step's tables."""
+        indptr, indices, last_page_len = given
         starts, ids, last = self._buffers
-        if host[0].shape[0] != starts.shape[0]:
+        if indptr.shape[0] != starts.shape[0]:
             raise errors.InvalidArgumentError(
-                f"indptr has shape {list(host[0].shape)}; expected: [{starts.shape[0]}], that of the buffer"
+                f"indptr has shape {list(indptr.shape)}; expected: [{starts.shape[0]}], that of the buffer"
             )
         if indices.shape[0] > ids.shape[0]:
             raise errors.InvalidArgumentError(
                 f"indices has {indices.shape[0]} entries; expected: at most {ids.shape[0]}, the buffer's"
             )
-        if self._lengths is None:
-            self._lengths = torch.empty_like(last, dtype=torch.int32, device=device)
         starts.copy_(indptr)
         ids[: indices.shape[0]].copy_(indices)
-        last.copy_(host[2])
-        self._lengths.copy_(lengths)
-        return DeviceTables(self._lengths, indptr=starts, indices=ids)
+        last.copy_(last_page_len)
+        return starts, ids, last
 
 
 def _torch_dtype(dtype: Any) -> Any:

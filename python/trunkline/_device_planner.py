@@ -1,0 +1,222 @@
+"""Plans made on a GPU, of page tables and lengths that are there."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from . import _abi, errors
+from ._device_tables import DeviceBatch, DeviceTables, device_array
+from ._executors import CudaExecutor, Workspace
+from ._library import Handle, c, check, new
+from ._tensors import Tensor
+from .machine import Profile
+
+_ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class DevicePlanning:
+    """Has plans made on the GPU, where page tables and lengths are: see DecodeAttention.
+
+    max_rows: the most requests of a step, padding of length 0 included. max_queries: the most query tokens; 0: one a
+    request. capacity_*: upper limits of a plan's lists; 0: room for any batch of the size that is not built to break
+    them. Beyond, a plan is `flat`, which DecodeAttention.plan_report counts. null_page: an id that stands for "no page"
+    and is never shared. growth: a plan is kept while the same requests share the same pages and none has grown by more
+    than so many tokens since it was made.
+    """
+
+    max_rows: int
+    max_queries: int = 0
+    capacity_items: int = 0
+    capacity_spans: int = 0
+    capacity_partials: int = 0
+    null_page: int | None = None
+    growth: int = 64
+
+    @property
+    def queries(self) -> int:
+        """max_queries, or what stands for it."""
+        return self.max_queries or self.max_rows
+
+    def _struct(self, device_index: int, workers: int) -> _abi.CudaPlannerOptions:
+        for field in fields(self):
+            value, least = getattr(self, field.name), int(field.name == "max_rows")
+            if field.name == "null_page" and value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise errors.ArgumentTypeError(f"device_planning.{field.name} is {value!r}; expected: an int")
+            if value < least:
+                raise errors.InvalidArgumentError(
+                    f"device_planning.{field.name} is {value}; expected: at least {least}"
+                )
+        items = self.capacity_items or 2 * self.queries + 8 * workers
+        return new(
+            _abi.CudaPlannerOptions,
+            device=device_index,
+            rows=self.max_rows,
+            capacity_queries=self.queries,
+            capacity_items=items,
+            capacity_spans=self.capacity_spans or 32 * self.queries + 8 * items,
+            capacity_partials=self.capacity_partials or 4 * self.queries + 16 * workers,
+            growth=self.growth or -1,  # 0 is the default there
+            has_null_page=int(self.null_page is not None),
+            null_page=self.null_page or 0,
+        )
+
+
+@dataclass(frozen=True)
+class DevicePlanReport:
+    """What planning on the GPU has come to.
+
+    planned, kept: steps whose plan was made, and that kept the one before. Of the last plan that was made: tokens as in
+    Statistics, items, spans, partials; fallbacks: 1 where a capacity forced it to `flat`; unplanned: 1 where not even
+    that fitted, so that nothing is written to outputs; bad_lengths: requests whose length is negative or has no pages
+    in the table, planned as empty, the first of them first_bad_length (-1: none), of length bad_length; bad_queries:
+    requests whose query_start_loc is wrong (if any is, none has a query), the first of them first_bad_queries, with
+    bad_query_start.
+    """
+
+    planned: int
+    kept: int
+    kv_tokens_total: int
+    kv_tokens_distinct: int
+    kv_tokens_read: int
+    items: int
+    spans: int
+    partials: int
+    fallbacks: int
+    unplanned: int
+    bad_lengths: int
+    first_bad_length: int
+    bad_length: int
+    bad_queries: int
+    first_bad_queries: int
+    bad_query_start: int
+
+
+def refuse_for_hosts(step: Mapping[str, Any], planning: DevicePlanning) -> None:
+    """What plan() takes for plans of the host alone."""
+    if step.get("query_parents") is not None:
+        raise errors.UnsupportedError(
+            "query_parents is given; supported with device_planning: no token trees, which the host plans"
+        )
+    for name in ("forest", "slots", "generations", "device_tables"):
+        if step.get(name) is not None:
+            raise errors.InvalidArgumentError(
+                f"{name} is given; expected with device_planning: none, as the GPU plans from its own tables"
+            )
+    if step.get("check_ids"):
+        raise errors.InvalidArgumentError(
+            "check_ids is True; expected with device_planning: False, as ids are not read on the host; "
+            "check_pages=True checks them on the GPU"
+        )
+    if step.get("null_page") not in (None, planning.null_page):
+        raise errors.InvalidArgumentError(
+            f"null_page is {step['null_page']}; expected: that of device_planning, {planning.null_page}"
+        )
+
+
+def csr_tables(
+    indptr: Tensor, indices: Tensor, last_page_len: Tensor, page_size: int, device_index: int
+) -> DeviceTables:
+    """With lengths computed on the GPU, by the tensors' library on its current stream."""
+    starts = device_array(indptr, "indptr", 1, (_abi.I32,), device_index).shape[0]
+    last = device_array(last_page_len, "last_page_len", 1, (_abi.I32,), device_index).shape[0]
+    if starts < 1:
+        raise errors.InvalidArgumentError("indptr is empty; expected: [batch + 1], from 0")
+    if starts != last + 1:
+        raise errors.InvalidArgumentError(f"last_page_len has shape [{last}]; expected: [batch] = [{starts - 1}]")
+    counts = indptr[1:] - indptr[:-1]
+    lengths = ((counts - 1) * page_size + last_page_len) * (counts > 0)
+    return DeviceTables(lengths, indptr=indptr, indices=indices)
+
+
+def _is_capturing() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_current_stream_capturing())
+
+
+class DevicePlanner:
+    """Makes plans in a workspace, behind which its own memory is."""
+
+    def __init__(self, profile: Profile, shape: _abi.Shape, planning: DevicePlanning, executor: CudaExecutor) -> None:
+        self.planning = planning
+        self._page_size = shape.page_size
+        self._executor = executor
+        options = planning._struct(executor.device_index, profile.info["workers"])
+        self._handle = Handle("cuda_planner", profile._handle.value, ctypes.byref(shape), ctypes.byref(options))
+        self.address = self._handle.value
+        size = ctypes.c_size_t()
+        check(c.trunkline_cuda_planner_memory_bytes(self.address, ctypes.byref(size)))
+        self._memory_bytes = size.value
+        check(c.trunkline_cuda_planner_workspace_bytes(executor.address, self.address, ctypes.byref(size)))
+        self._workspace_bytes = size.value
+        self._bound = 0
+        self._first: tuple[Any, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Of a workspace: the plan's, and the planner's memory from the next multiple of 256 bytes on."""
+        return self._memory_at + self._memory_bytes
+
+    @property
+    def _memory_at(self) -> int:
+        return self._workspace_bytes + -self._workspace_bytes % _ALIGNMENT
+
+    def plan(self, tables: DeviceTables, step: Mapping[str, Any], workspace: Workspace, *, same_tables: bool) -> None:
+        """Plans and fits the plan to the tables; launches only. same_tables: captured runs read the first step's."""
+        refuse_for_hosts(step, self.planning)
+        executor = self._executor
+        batch = DeviceBatch(
+            tables,
+            self._page_size,
+            executor.device_index,
+            num_pages=step.get("num_pages") or 0,
+            query_start_loc=step.get("query_start_loc"),
+            prefix="",
+        )
+        if batch.rows > self.planning.max_rows:
+            raise errors.InvalidArgumentError(
+                f"the step has {batch.rows} requests; expected: at most device_planning.max_rows = "
+                f"{self.planning.max_rows}"
+            )
+        if same_tables and self._first not in ((), batch.table_addresses):
+            raise errors.InvalidArgumentError(
+                "the page table is elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
+                "written anew"
+            )
+        stream = executor.stream(step.get("stream"))
+        self._bind(workspace, stream)
+        nbytes = self._workspace_bytes
+        check(c.trunkline_cuda_plan(executor.address, self.address, batch.address, workspace.address, nbytes, stream))
+        executor.take(batch)
+        executor.resolve(workspace, stream)
+        self._first = self._first or batch.table_addresses
+
+    def _bind(self, workspace: Workspace, stream: int) -> None:
+        """To a workspace, once."""
+        if self._bound and self._bound == workspace.address:
+            return
+        if _is_capturing():
+            raise errors.WorkspaceError(
+                "plan() is captured before its workspace was set up; call plan() once before the capture"
+            )
+        workspace.reserve(self.nbytes)
+        memory = workspace.address + self._memory_at
+        check(c.trunkline_cuda_planner_bind(self.address, memory, self._memory_bytes, stream))
+        self._bound = workspace.address
+
+    def report(self) -> DevicePlanReport:
+        found = new(_abi.CudaPlanReport)
+        check(c.trunkline_cuda_planner_report(self._handle.value, ctypes.byref(found)))
+        return DevicePlanReport(*(getattr(found, field.name) for field in fields(DevicePlanReport)))
+
+    def abandon(self) -> None:
+        self._handle.abandon()
+
+    def close(self) -> None:
+        self._handle.close()
