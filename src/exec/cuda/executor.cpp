@@ -238,7 +238,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
     fail(ErrorCode::kInvalidArgument, "the planner is of device ", on_device.options().device, "; the executor is of ",
          state_->options.device);
   }
-  on_device.check(batch.pages.rows(), batch.pages.page_size());
+  on_device.check(batch.pages.rows(), batch.pages.page_size(), batch.query_start == nullptr);
   if (batch.kv_lens == nullptr && batch.pages.rows() > 0) fail(ErrorCode::kInvalidArgument, "batch.kv_lens is null");
   const auto on = static_cast<cudaStream_t>(stream);
   const cuda::DeviceScope scope(state_->options.device);

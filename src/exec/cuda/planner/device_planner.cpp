@@ -82,6 +82,9 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
          " bytes");
   }
   const DeviceScope scope(options_.device);
+  if (is_capturing(stream)) {
+    fail(ErrorCode::kUnsupported, "bind() on a stream that is being captured: replays would forget what was planned");
+  }
   base_ = static_cast<std::byte*>(memory);
   memory_ = lay_out(base_);
   check_cuda(cudaMemcpyAsync(memory_.machine, &machine_, sizeof(machine_), cudaMemcpyHostToDevice, stream),
@@ -97,10 +100,14 @@ Plan DevicePlanner::room() const {
   return plan;
 }
 
-void DevicePlanner::check(std::int32_t rows, std::int32_t page_size) const {
+void DevicePlanner::check(std::int32_t rows, std::int32_t page_size, bool one_query_a_row) const {
   if (base_ == nullptr) fail(ErrorCode::kInvalidArgument, "the planner is bound to no memory; call bind() once");
   if (rows > options_.rows) {
     fail(ErrorCode::kInvalidArgument, "batch.pages has ", rows, " rows; the planner has room for ", options_.rows);
+  }
+  if (one_query_a_row && rows > options_.capacity.queries) {
+    fail(ErrorCode::kInvalidArgument, "batch.pages has ", rows, " rows, a query token each; the planner has room for ",
+         options_.capacity.queries, " queries");
   }
   if (page_size != shape_.page_size) {
     fail(ErrorCode::kInvalidArgument, "batch.pages has page size ", page_size, "; the planner was made for ",
