@@ -141,18 +141,8 @@ def comparisons(files: dict[str, list[dict]]) -> str:
     return text
 
 
-def cold_caches(files: dict[str, list[dict]]) -> str:
-    """How caches were made cold. Rows that name no page order are of the first harness."""
-    first = [name for name, rows in files.items() if any("page_order" not in row for row in rows)]
-    text = """Theirs and ours: copies of K and V, more than 400 MB together, take turns, so that those are cold while
+COLD_CACHES = """Theirs and ours: copies of K and V, more than 400 MB together, take turns, so that those are cold while
 page table, plan and Q are not; pages of a node are consecutive, but for `ragged`."""
-    if not first:
-        return text
-    return f"""{text}
-
-**But for {", ".join(f"`{name}`" for name in first)}**, where 512 MiB were *written* before each replay and pages were
-shuffled: our first 50 MB or so of reads there wait until as much is written back, some 10 us, and all else is cold,
-too. Recorded kernels met neither. These rows are to be taken again."""
 
 
 def page() -> str:
@@ -169,7 +159,7 @@ forward and merge, by replays of a captured graph between two events, median of 
 are apart. "forward" is from when the first task began to when the last one ended, without launch and merge. The floor
 is 5.8 us + max(distinct K, V, Q and O bytes / 4.67 TB/s, FLOPs / 790 TFLOP/s).
 [Recorded](../bench/recorded/h200.json) times are of published kernels on the same kind of GPU on another day: ratios to
-them are good to some 3 %. {cold_caches(files)}
+them are good to some 3 %. {COLD_CACHES}
 
 This page is written by `bench/gpu_report.py` from [bench/results/h200](../bench/results/h200), whose rows come from
 `scripts/gpu_bench.sh`, or its program by hand, by `bench/gpu_collect.py`; each names its command.
