@@ -33,7 +33,7 @@ def checked_rows(path: pathlib.Path) -> list[dict]:
         raise SystemExit(f"{path.name}: made by several commits, {', '.join(commits)}")
     if any(commit == "unknown" or commit.endswith("-dirty") for commit in commits):
         raise SystemExit(f"{path.name}: made by {commits[0]}; rows are kept of a commit only")
-    # Counters are of runs that are not checked, of cases that the other suites check; plan_time prints what it has checked.
+    # Counters are of runs that are not checked, of cases that the other suites check; plan_time prints what it checked.
     wrong = [row for row in rows if not row.get("passed", path.stem in ("counters", "plan_time"))]
     if wrong:
         raise SystemExit(f"{path.name}: wrong output in {wrong[0]['case']} at {wrong[0]['heads']}")
