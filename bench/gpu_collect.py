@@ -57,7 +57,8 @@ def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     for path, rows in found.items():
         trees = trees_of(rows[0]["commit"])
-        lines = [json.dumps({**environment, **row, **trees}) for row in rows]
+        made_by = {"command": "BUILD/bench/plan_time > OUT/plan_time.jsonl"} if path.stem == "plan_time" else {}
+        lines = [json.dumps({**environment, **made_by, **row, **trees}) for row in rows]
         (RESULTS / path.name).write_text("\n".join(lines) + "\n")
         print(f"{RESULTS / path.name}: {len(rows)} rows")
     tests = given.out / "tests.txt"
