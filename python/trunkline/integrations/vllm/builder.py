@@ -1,0 +1,111 @@
+"""Once a step and group of layers: which rows are Trunkline's, their plan, and the parent's metadata for the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vllm.config import get_layers_from_vllm_config
+from vllm.model_executor.layers.attention import Attention
+from vllm.v1.attention.backend import AttentionCGSupport
+from vllm.v1.attention.backends.flash_attn import FlashAttentionMetadata, FlashAttentionMetadataBuilder
+
+from ... import errors
+from .capability import GroupFacts, refusal
+from .decode_steps import DecodeSteps
+from .group_facts import group_facts
+from .rows import decode_rows, rows_from
+from .settings import logger
+
+
+@dataclass
+class TrunklineMetadata(FlashAttentionMetadata):
+    """A step of which the first decode_rows requests, of a query token each, are ours.
+
+    steps: has their plan. rest: the parent's metadata of the requests behind them, where there are such. theirs: in
+    shadow mode the parent's metadata of all requests, whose results are served.
+    """
+
+    steps: Any = None
+    decode_rows: int = 0
+    rest: Any = None
+    theirs: Any = None
+
+
+class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
+    """Its plans are made by the GPU from vLLM's page table and lengths there: build() only launches."""
+
+    # Each group has a plan of its own page table.
+    supports_update_block_table = False
+
+    def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: Any) -> None:
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        self.steps = self._make_steps(kv_cache_spec, layer_names, vllm_config, device)
+        if self.steps is not None:
+            # Decode rows come first then, in the model runner that asks for it (V1).
+            self._init_reorder_batch_threshold(1)
+
+    @classmethod
+    def get_cudagraph_support(cls, vllm_config: Any, kv_cache_spec: Any) -> AttentionCGSupport:
+        """Graphs of decode steps. Not of mixed ones: which rows are ours there changes from step to step."""
+        theirs = super().get_cudagraph_support(vllm_config, kv_cache_spec)
+        return min(theirs, AttentionCGSupport.UNIFORM_BATCH, key=lambda support: support.value)
+
+    def _make_steps(
+        self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: Any
+    ) -> DecodeSteps | None:
+        layers = get_layers_from_vllm_config(vllm_config, Attention, layer_names)
+        facts: GroupFacts = group_facts(kv_cache_spec, list(layers.values()), vllm_config)
+        reason = refusal(facts)
+        if reason is None:
+            scheduler, compilation = vllm_config.scheduler_config, vllm_config.compilation_config
+            max_rows = max(scheduler.max_num_seqs, compilation.max_cudagraph_capture_size or 0)
+            try:
+                return DecodeSteps(facts, layer_names, max_rows, device)
+            except errors.Error as wrong:
+                reason = str(wrong)
+        logger.warning(
+            "Trunkline leaves %d layers from %s to vLLM's FlashAttention: %s", len(layer_names), layer_names[0], reason
+        )
+        return None
+
+    def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
+        common = common_attn_metadata
+        rows = 0 if self.steps is None else decode_rows(common)
+        if self.steps is None or rows == 0:
+            if self.steps is not None:
+                self.steps.counters.engine_steps += 1
+            return super().build(common_prefix_len, common, fast_build)
+        self.steps.plan(common.block_table_tensor[:rows], common.seq_lens[:rows])
+        rest = theirs = None
+        if self.steps.shadow is not None:
+            theirs = super().build(0, common, fast_build)
+        elif rows < common.num_reqs:
+            rest = super().build(0, rows_from(common, rows), fast_build)
+        self.steps.counters.mixed_steps += int(rows < common.num_reqs)
+        return TrunklineMetadata(
+            num_actual_tokens=common.num_actual_tokens,
+            max_query_len=common.max_query_len,
+            query_start_loc=common.query_start_loc,
+            max_seq_len=common.max_seq_len,
+            seq_lens=common.seq_lens,
+            block_table=common.block_table_tensor,
+            slot_mapping=common.slot_mapping,
+            use_cascade=False,
+            common_prefix_len=0,
+            cu_prefix_query_lens=None,
+            prefix_kv_lens=None,
+            suffix_kv_lens=None,
+            steps=self.steps,
+            decode_rows=rows,
+            rest=rest,
+            theirs=theirs,
+        )
+
+    def build_for_drafting(self, common_attn_metadata: Any, draft_index: int) -> Any:
+        """Draft models change lengths between their steps, behind a plan's back: theirs."""
+        return super().build(0, common_attn_metadata, True)
+
+    def use_cascade_attention(self, *args: Any, **kwargs: Any) -> bool:
+        """Ours finds shared prefixes itself, at every depth."""
+        return False if self.steps is not None else bool(super().use_cascade_attention(*args, **kwargs))

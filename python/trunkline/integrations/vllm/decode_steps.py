@@ -1,0 +1,63 @@
+"""Decode steps of one group of layers, as Trunkline runs them: planned on the GPU once a step, run once a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ... import DecodeAttention, DevicePlanning
+from .capability import GroupFacts
+from .counters import SAMPLED, CounterLog, Counters, add_group
+from .settings import settings
+from .shadow import Shadow
+
+NULL_PAGE = 0  # vLLM's block 0: of padding, and of no request
+
+
+class DecodeSteps:
+    """Made before graphs are captured: its memory stays where it is. Launches only; nothing waits for the GPU."""
+
+    def __init__(self, facts: GroupFacts, layers: list[str], max_rows: int, device: Any) -> None:
+        self.attention = DecodeAttention(
+            facts.num_qo_heads,
+            facts.num_kv_heads,
+            facts.head_dim,
+            facts.page_size,
+            dtype=facts.dtype,
+            device=device,
+            use_cuda_graph=True,
+            device_planning=DevicePlanning(max_rows=max_rows, null_page=NULL_PAGE),
+        )
+        nbytes = self.attention.workspace_bytes()
+        self.attention.set_workspace(torch.empty(nbytes + 256, dtype=torch.uint8, device=device))
+        bytes_per_token = 2 * facts.num_kv_heads * facts.head_dim * 2
+        self.counters = Counters(len(layers), bytes_per_token * len(layers))
+        self._log = CounterLog(self.counters, f"{len(layers)} layers from {layers[0]}")
+        self.shadow = Shadow(facts, device) if settings().shadow else None
+        self._looked_at = 0
+        add_group(layers[0], self)
+
+    def plan(self, block_table: Any, seq_lens: Any) -> None:
+        """Of rows [B, W] and lengths [B], on the GPU, for runs of [B, Hq, d]."""
+        self.attention.plan(block_table, seq_lens)
+        counters = self.counters
+        counters.decode_steps += 1
+        counters.decode_rows += seq_lens.shape[0]
+        if counters.decode_steps - self._looked_at >= SAMPLED:
+            self.look()
+            self._log.tick()
+
+    def look(self) -> None:
+        """At what the GPU has written about plans by now, without waiting for it."""
+        steps = self.counters.decode_steps - self._looked_at
+        if steps:
+            self._looked_at += steps
+            self.counters.take(self.attention.plan_report(), steps)
+
+    def run(self, query: Any, kv: Any, output: Any, scale: float) -> None:
+        """query, output: [B, Hq, d] of the planned rows; kv: a pair of [pages, P, Hkv, d]."""
+        self.attention.run(query, kv, out=output, scale=scale)
+
+    def shadow_report(self) -> dict[str, float] | None:
+        return None if self.shadow is None else self.shadow.report()

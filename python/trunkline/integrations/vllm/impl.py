@@ -1,0 +1,51 @@
+"""A layer's attention: decode rows on Trunkline, the others by vLLM's FlashAttention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from vllm.utils.torch_utils import canonicalize_singleton_dim_strides
+from vllm.v1.attention.backends.flash_attn import FlashAttentionImpl
+
+from .builder import TrunklineMetadata
+
+
+class TrunklineImpl(FlashAttentionImpl):
+    """Takes what the builder planned, and leaves all else to the parent."""
+
+    def forward(
+        self,
+        layer: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        kv_cache: Any,
+        attn_metadata: Any,
+        output: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """query [T, Hq, d], T padded; kv_cache [pages, Hkv, P, 2 d] with any strides, K and V packed in the last
+        dimension. Writes into output [T, Hq, d] and returns it."""
+        run_theirs = super().forward
+        if not isinstance(attn_metadata, TrunklineMetadata) or args or any(x is not None for x in kwargs.values()):
+            # Profiling, steps that are not ours, and outputs that are to be quantised, which the parent refuses.
+            return run_theirs(layer, query, key, value, kv_cache, attn_metadata, output, *args, **kwargs)
+        rows = attn_metadata.decode_rows
+        if attn_metadata.theirs is not None:
+            run_theirs(layer, query, key, value, kv_cache, attn_metadata.theirs, output)
+            ours = torch.empty_like(output[:rows])
+            self._run(query[:rows], kv_cache, ours, attn_metadata)
+            attn_metadata.steps.shadow.compare(ours, output[:rows], attn_metadata.seq_lens[:rows])
+            return output
+        self._run(query[:rows], kv_cache, output[:rows], attn_metadata)
+        if attn_metadata.rest is not None:
+            new = [None if tensor is None else tensor[rows:] for tensor in (key, value)]
+            run_theirs(layer, query[rows:], *new, kv_cache, attn_metadata.rest, output[rows:])
+        return output
+
+    def _run(self, query: Any, kv_cache: Any, output: Any, attn_metadata: TrunklineMetadata) -> None:
+        k, v = kv_cache.transpose(1, 2).split(self.head_size, dim=-1)
+        kv = canonicalize_singleton_dim_strides(k), canonicalize_singleton_dim_strides(v)
+        attn_metadata.steps.run(query, kv, output, self.scale)

@@ -1,0 +1,217 @@
+"""Drives a real vLLM engine with the plug-in in shadow mode, and fails where its results differ from vLLM's own.
+
+One configuration a process, on a machine with a GPU, vLLM and the trunkline wheel:
+    python tests/vllm/engine_check.py --runner V2 --compilation default
+A small model with random weights is made on the spot. Requests come and go while others decode: shared prefixes at
+several depths, chunked prefill, aborts, a KV cache too small for all (preemption, eviction, pages used anew at once).
+Prints one JSON line; the exit status is 1 where something is wrong.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import sys
+import tempfile
+
+LAYERS = 4
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runner", choices=["V1", "V2"], default="V2")
+    parser.add_argument("--compilation", choices=["eager", "fulldecode", "default"], default="fulldecode")
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--heads", type=int, nargs=2, default=[32, 8], metavar=("QO", "KV"))
+    parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--tensor-parallel", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--blocks", type=int, default=900, help="pages of 16 tokens")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--override", action="store_true", help="in place of FLASH_ATTN, without a flag")
+    parser.add_argument("--no-shadow", action="store_true", help="serve Trunkline's results, without a comparison")
+    return parser.parse_args()
+
+
+def environment(options: argparse.Namespace) -> None:
+    os.environ.update(
+        {
+            "TRUNKLINE_VLLM": "override" if options.override else "custom",
+            "TRUNKLINE_VLLM_SHADOW": "0" if options.no_shadow else "1",
+            "TRUNKLINE_VLLM_LOG_SECONDS": "2",
+            "VLLM_USE_V2_MODEL_RUNNER": "1" if options.runner == "V2" else "0",
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+        }
+    )
+
+
+def model_folder(options: argparse.Namespace) -> str:
+    folder = pathlib.Path(tempfile.mkdtemp())
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 512,
+        "intermediate_size": 1024,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": options.heads[0],
+        "num_key_value_heads": options.heads[1],
+        "head_dim": options.head_dim,
+        "vocab_size": 32000,
+        "max_position_embeddings": 16384,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 500000.0,
+        "hidden_act": "silu",
+        "torch_dtype": options.dtype,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "tie_word_embeddings": False,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def spread_weights(model) -> bool:
+    """vLLM's dummy weights are so small that attention is all but uniform."""
+    import torch
+
+    generator = torch.Generator(device="cuda").manual_seed(1)
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            parameter.data.normal_(0, 0.05, generator=generator)
+        else:
+            parameter.data.fill_(1)
+    return True
+
+
+class Traffic:
+    """Requests of a few trees: a root of many pages, branches, tails of their own; lengths end anywhere in a page."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._roots = [self._tokens(self._random.choice([700, 1500, 2300])) for _ in range(3)]
+        self._branches = [
+            [root + self._tokens(self._random.randint(20, 500)) for _ in range(3)] for root in self._roots
+        ]
+
+    def _tokens(self, count: int) -> list[int]:
+        return [self._random.randrange(10, 31000) for _ in range(count)]
+
+    def prompt(self) -> list[int]:
+        kind = self._random.random()
+        if kind < 0.15:
+            return self._tokens(self._random.randint(1, 900))
+        which = self._random.randrange(3)
+        start = self._roots[which] if kind < 0.5 else self._random.choice(self._branches[which])
+        if kind > 0.95:
+            start = start[: self._random.randint(1, len(start))]
+        return start + self._tokens(self._random.randint(1, 120))
+
+    def wanted(self) -> int:
+        return self._random.choice([1, 2, 17, 40, 90, 200])
+
+    def event(self) -> float:
+        return self._random.random()
+
+    def pick(self, items: list):
+        return self._random.choice(items)
+
+
+def drive(engine, traffic: Traffic, steps: int) -> dict:
+    from vllm import SamplingParams
+
+    live: dict[str, int] = {}
+    made = finished = aborted = most = tokens = 0
+    for step in range(steps):
+        while len(live) < 48 and (step % 100 < 60) and traffic.event() < 0.6:
+            wanted, name = traffic.wanted(), f"r{made}"
+            made += 1
+            sampling = SamplingParams(max_tokens=wanted, temperature=0.0, ignore_eos=True, detokenize=False)
+            engine.add_request(name, {"prompt_token_ids": traffic.prompt()}, sampling)
+            live[name] = wanted
+        if live and traffic.event() < 0.05:
+            gone = traffic.pick(sorted(live))
+            engine.abort_request([gone])
+            del live[gone]
+            aborted += 1
+        most = max(most, len(live))
+        for output in engine.step():
+            if output.finished and output.request_id in live:
+                got = len(output.outputs[0].token_ids)
+                assert got == live.pop(output.request_id), "a request ended early"
+                finished += 1
+                tokens += got
+    engine.abort_request(sorted(live))
+    while engine.has_unfinished_requests():
+        engine.step()
+    return {"requests": made, "finished": finished, "aborted": aborted, "most_at_once": most, "tokens": tokens}
+
+
+def main() -> int:
+    options = arguments()
+    environment(options)
+    from vllm import LLM
+
+    compilation = {
+        "eager": {"enforce_eager": True},
+        "fulldecode": {"compilation_config": {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY"}},
+        "default": {},
+    }[options.compilation]
+    llm = LLM(
+        model=model_folder(options),
+        load_format="dummy",
+        skip_tokenizer_init=True,
+        dtype=options.dtype,
+        max_model_len=8192,
+        max_num_seqs=64,
+        max_num_batched_tokens=2048,
+        kv_cache_memory_bytes=options.blocks * 16 * options.heads[1] * options.head_dim * 2 * 2 * LAYERS,
+        gpu_memory_utilization=0.2,
+        disable_log_stats=False,
+        tensor_parallel_size=options.tensor_parallel,
+        **({} if options.override else {"attention_backend": "CUSTOM"}),
+        **compilation,
+    )
+    llm.apply_model(spread_weights)
+    done = drive(llm.llm_engine, Traffic(options.seed), options.steps)
+    found = statistics_of(llm)
+    wrong = judge(found, options)
+    preemptions = next((m.value for m in llm.get_metrics() if m.name == "vllm:num_preemptions"), None)
+    print(json.dumps({**vars(options), **done, "preemptions": preemptions, "statistics": found, "wrong": wrong}))
+    return int(bool(wrong))
+
+
+def worker_statistics(worker) -> dict:
+    from trunkline.integrations.vllm import statistics
+
+    return statistics()
+
+
+def statistics_of(llm) -> list[dict]:
+    return llm.collective_rpc(worker_statistics)
+
+
+def judge(found: list[dict], options: argparse.Namespace) -> list[str]:
+    wrong = [] if found and all(found) else ["a rank has no layers on Trunkline"]
+    for rank, groups in enumerate(found):
+        for name, counted in groups.items():
+            where = f"rank {rank}, {name}"
+            if not counted["decode_steps"] or not counted["shared_steps"]:
+                wrong.append(f"{where}: no steps, or none that share")
+            if counted["overflows"] or counted["bad_lengths"]:
+                wrong.append(f"{where}: {counted['overflows']} overflows, {counted['bad_lengths']} bad lengths")
+            if options.no_shadow:
+                continue
+            shadow = counted["shadow"]
+            if shadow["compared"] < 1000 or shadow["beyond"]:
+                wrong.append(
+                    f"{where}: {shadow['beyond']} of {shadow['compared']} vectors differ, most {shadow['most']}"
+                )
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
