@@ -684,6 +684,8 @@ typedef struct trunkline_cuda_batch {
   const int32_t* kv_lens;             // [B]
   int64_t num_pages;                  // of the cache; read only with check_pages
   const int32_t* query_start;         // [B + 1] prefix sums of query tokens; NULL: one a row. For trunkline_cuda_plan
+  int32_t queries;  // with query_start, T of q and out in the runs, the most that it may count; 0: capacity_queries
+  int32_t reserved;
 } trunkline_cuda_batch;
 // Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable without check_pages.
 TRUNKLINE_API trunkline_status trunkline_cuda_resolve(trunkline_cuda* cuda, const trunkline_cuda_batch* batch,

@@ -605,12 +605,16 @@ class CudaBatch(Structure):
     kv_lens: int | None
     num_pages: int
     query_start: int | None
+    queries: int
+    reserved: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("pages", c_void_p),
         ("kv_lens", c_void_p),
         ("num_pages", c_int64),
         ("query_start", c_void_p),
+        ("queries", c_int32),
+        ("reserved", c_int32),
     ]
 
 

@@ -177,6 +177,7 @@ class DevicePlanner:
             executor.device_index,
             num_pages=step.get("num_pages") or 0,
             query_start_loc=step.get("query_start_loc"),
+            queries=self._queries(step),
             prefix="",
         )
         if batch.rows > self.planning.max_rows:
@@ -196,6 +197,21 @@ class DevicePlanner:
         executor.take(batch)
         executor.resolve(workspace, stream)
         self._first = self._first or batch.table_addresses
+
+    def _queries(self, step: Mapping[str, Any]) -> int:
+        """What query_start_loc may count; 0 for as many as the planner has room for."""
+        given = step.get("num_queries")
+        if given is None:
+            return 0
+        if step.get("query_start_loc") is None:
+            raise errors.InvalidArgumentError(
+                f"num_queries is {given}; expected without query_start_loc: none, as there is a query token a request"
+            )
+        if not 1 <= given <= self.planning.queries:
+            raise errors.InvalidArgumentError(
+                f"num_queries is {given}; expected: 1 to device_planning.max_queries = {self.planning.queries}"
+            )
+        return int(given)
 
     def _bind(self, workspace: Workspace, stream: int) -> None:
         """To a workspace, once."""

@@ -66,6 +66,7 @@ class DeviceBatch:
         rows: int | None = None,
         num_pages: int = 0,
         query_start_loc: Tensor = None,
+        queries: int = 0,
         prefix: str = "device_tables.",
     ) -> None:
         self.tables = tables
@@ -99,6 +100,7 @@ class DeviceBatch:
             pages=ctypes.addressof(self.pages),
             kv_lens=self._ints(tables.kv_lens, "kv_lens", rows),
             num_pages=num_pages,
+            queries=queries,
         )
         if query_start_loc is not None:
             self.batch.query_start = self._ints(query_start_loc, "query_start_loc", rows + 1)

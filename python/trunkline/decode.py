@@ -40,6 +40,7 @@ class Step(TypedDict, total=False):
 
     query_start_loc: Indices | None
     query_parents: Indices | None
+    num_queries: int | None
     num_pages: int | None
     null_page: int | None
     check_ids: bool
@@ -163,6 +164,7 @@ class DecodeAttention:
         *,
         query_start_loc: Indices | None = None,
         query_parents: Indices | None = None,
+        num_queries: int | None = None,
         num_pages: int | None = None,
         null_page: int | None = None,
         check_ids: bool = False,
@@ -191,10 +193,10 @@ class DecodeAttention:
         on the GPU are copied to the host, which waits for it. stream: a cudaStream_t; by default torch's current one.
 
         With device_planning, page_table, kv_lens and query_start_loc are on the GPU (all but page_table int32), and
-        read there alone, in place; with query_start_loc, q and outputs have T = max_queries rows, of which those past
-        the last query token are not written. A graph may capture plan and run together, after one call of plan before:
-        replays plan what tables and lengths hold by then, requests of length 0 being padding. There are no token trees,
-        forests and slots then.
+        read there alone, in place; with query_start_loc, q and outputs have T = num_queries rows, by default
+        max_queries, of which those past the last query token are not written. A graph may capture plan and run
+        together, after one call of plan before: replays plan what tables and lengths hold by then, requests of length
+        0 being padding. There are no token trees, forests and slots then.
         """
         self._enter()
         try:
@@ -204,6 +206,7 @@ class DecodeAttention:
                     DeviceTables(kv_lens, page_table=page_table),
                     query_start_loc=query_start_loc,
                     query_parents=query_parents,
+                    num_queries=num_queries,
                     num_pages=num_pages,
                     null_page=null_page,
                     check_ids=check_ids,
@@ -222,6 +225,7 @@ class DecodeAttention:
             self._finish(
                 query_start_loc=query_start_loc,
                 query_parents=query_parents,
+                num_queries=num_queries,
                 num_pages=num_pages,
                 null_page=null_page,
                 check_ids=check_ids,
@@ -514,6 +518,7 @@ class DecodeAttention:
         *,
         query_start_loc: Indices | None = None,
         query_parents: Indices | None = None,
+        num_queries: int | None = None,
         num_pages: int | None = None,
         null_page: int | None = None,
         check_ids: bool = False,
@@ -523,6 +528,10 @@ class DecodeAttention:
         device_tables: DeviceTables | None = None,
         stream: int | None = None,
     ) -> None:
+        if num_queries is not None:
+            raise errors.InvalidArgumentError(
+                f"num_queries is {num_queries}; expected without device_planning: none, as query_start_loc is read"
+            )
         batch = self._batch
         batch.rest(num_pages, query_start_loc, query_parents, null_page, slots, generations)
         if forest is None:

@@ -37,6 +37,21 @@ CudaPlannerOptions options_of(const trunkline_cuda_planner_options* given) {
   return options;
 }
 
+/// The rows that Q and outputs have.
+std::int32_t planned_queries(const CudaBatch& batch, std::int32_t capacity) {
+  const std::int32_t rows = batch.pages.rows();
+  if (batch.query_start == nullptr && rows > capacity) {
+    fail(ErrorCode::kInvalidArgument, "batch.pages has ", rows,
+         " rows, of one query token each; the planner's capacity_queries is ", capacity);
+  }
+  if (batch.queries < 0 || batch.queries > capacity) {
+    fail(ErrorCode::kInvalidArgument, "batch.queries is ", batch.queries,
+         "; it must be 0 to the planner's capacity_queries, ", capacity);
+  }
+  if (batch.query_start == nullptr) return rows;
+  return batch.queries > 0 ? batch.queries : capacity;
+}
+
 }  // namespace
 
 trunkline_status trunkline_cuda_planner_create(const trunkline_profile* profile, const trunkline_shape* shape,
@@ -84,11 +99,7 @@ trunkline_status trunkline_cuda_plan(trunkline_cuda* cuda, trunkline_cuda_planne
       fail(ErrorCode::kInvalidArgument, "planner is of device ", options.device, "; the executor is of device ",
            held->device);
     }
-    const std::int32_t queries = now.query_start == nullptr ? now.pages.rows() : options.capacity.queries;
-    if (queries > options.capacity.queries) {
-      fail(ErrorCode::kInvalidArgument, "batch.pages has ", queries,
-           " rows, of one query token each; the planner's capacity_queries is ", options.capacity.queries);
-    }
+    const std::int32_t queries = planned_queries(now, options.capacity.queries);
     held->make_room();
     held->executor.plan(by->planner, now, workspace, bytes, stream);
     held->keep(

@@ -138,6 +138,17 @@ TEST_F(CCudaPlannerTest, WithQueryStartTensorsAreOfTheCapacity) {
   expect_failure(trunkline_cuda_run(serving.cuda, &layer.layer, workspace.data(), nullptr), TRUNKLINE_INVALID_ARGUMENT,
                  "[256, 8, 128]");
   EXPECT_EQ(on_device.report().bad_queries, 0);
+
+  serving.device.queries = batch.view().rows();
+  ASSERT_OK(trunkline_cuda_plan(serving.cuda, on_device.planner, &serving.device, workspace.data(), workspace.size(),
+                                nullptr));
+  ASSERT_OK(trunkline_cuda_resolve(serving.cuda, &serving.device, workspace.data(), nullptr));
+  ASSERT_OK(trunkline_cuda_run(serving.cuda, &layer.layer, workspace.data(), nullptr));
+  EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().dtype)));
+  serving.device.queries = 257;
+  expect_failure(trunkline_cuda_plan(serving.cuda, on_device.planner, &serving.device, workspace.data(),
+                                     workspace.size(), nullptr),
+                 TRUNKLINE_INVALID_ARGUMENT, "batch.queries is 257; it must be 0 to the planner's capacity_queries, 256");
 }
 
 TEST_F(CCudaPlannerTest, MoreQueriesThanItHasRoomFor) {

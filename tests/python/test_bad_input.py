@@ -73,6 +73,7 @@ PLANNING = [
     (dict(page_table=TABLE.astype(np.uint8)), TypeError, "page_table has dtype uint8; expected: int32 or int64"),
     (dict(page_table=-TABLE), ValueError, "is -1"),
     (dict(num_pages=2, check_ids=True), ValueError, "is 2"),
+    (dict(num_queries=2), ValueError, "num_queries is 2; expected without device_planning: none"),
     (dict(query_start_loc=[0, 1]), ValueError, "query_start_loc has shape [2]; expected: [batch + 1] = [3]"),
     (dict(query_start_loc=[0, 2, 1]), ValueError, "query_start"),
     (dict(query_parents=[-1]), ValueError, "query_parents has shape [1]; expected: [query tokens] = [2]"),

@@ -100,6 +100,17 @@ class CudaPlanning(CudaTest):
         self.assertTrue(bool((out[5:] == 7).all()))
         with self.assertRaisesRegex(ValueError, r"q has shape \[5, 8, 128\]; expected: .* = \[8, 8, 128\]"):
             attention.run(q[:5], step.kv)
+        table, lengths = torch.from_numpy(step.table).cuda(), torch.from_numpy(step.lengths).cuda()
+        for last, bad in ((5, 0), (6, 1)):  # beyond num_queries no request has a query, and nothing is written
+            counts = torch.tensor([0, 3, last], dtype=torch.int32, device="cuda")
+            attention.plan(table, lengths, query_start_loc=counts, num_queries=5)
+            out = attention.run(q[:5], step.kv, out=torch.full_like(q[:5], 7))
+            torch.cuda.synchronize()
+            self.assertEqual(attention.plan_report().bad_queries, bad)
+            if bad:
+                self.assertTrue(bool((out == 7).all()))
+            else:
+                self.compare(out, step.right(q[:5], query_start=starts))
 
     def test_on_a_stream(self):
         step = Step([300, 280, 17], 10)

@@ -92,6 +92,9 @@ def test_the_planner_is_bound_once(notes):
     assert (notes.batch.num_pages, notes.batch.query_start, notes.pages.rows, notes.pages.page_size) == (9, None, 2, 16)
     attention.plan(TABLE, LENGTHS, query_start_loc=OnAGpu((3,)), stream=6)
     assert [call[-1] for call in notes.taken()] == [6, 6] and notes.batch.query_start == 4096
+    assert notes.batch.queries == 0
+    attention.plan(TABLE, LENGTHS, query_start_loc=OnAGpu((3,)), num_queries=3)
+    assert notes.batch.queries == 3 and notes.taken()
     attention.resolve()
     assert notes.taken() == PLAN[1:]
 
@@ -159,6 +162,12 @@ def test_graphs_of_runs_alone_keep_their_table(notes):
             dict(page_table=OnAGpu((5, 2)), kv_lens=OnAGpu((5,))),
             ValueError,
             "the step has 5 requests; expected: at most device_planning.max_rows = 4",
+        ),
+        (dict(num_queries=2), ValueError, "num_queries is 2; expected without query_start_loc: none"),
+        (
+            dict(query_start_loc=OnAGpu((3,)), num_queries=5),
+            ValueError,
+            "num_queries is 5; expected: 1 to device_planning.max_queries = 4",
         ),
     ],
 )

@@ -52,7 +52,8 @@ TeamBatch team_batch(const CudaBatch& batch) {
       .table = {pages.ids, rows.indptr, rows.row_map, rows.width, rows.entries, rows.page_size, pages.wide_ids != 0},
       .kv_lens = batch.kv_lens,
       .query_start = batch.query_start,
-      .rows = batch.pages.rows()};
+      .rows = batch.pages.rows(),
+      .max_queries = batch.queries};
 }
 
 void check_times(const CudaTaskTime* times, std::size_t count, std::size_t tasks) {
@@ -238,7 +239,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
     fail(ErrorCode::kInvalidArgument, "the planner is of device ", on_device.options().device, "; the executor is of ",
          state_->options.device);
   }
-  on_device.check(batch.pages.rows(), batch.pages.page_size(), batch.query_start == nullptr);
+  on_device.check(team_batch(batch), batch.pages.page_size());
   if (batch.kv_lens == nullptr && batch.pages.rows() > 0) fail(ErrorCode::kInvalidArgument, "batch.kv_lens is null");
   const auto on = static_cast<cudaStream_t>(stream);
   const cuda::DeviceScope scope(state_->options.device);
@@ -248,7 +249,8 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
       state_->records.next(room, cuda::room_of_capacity(room), family, state_->options.merge, workspace, bytes);
   record.bytes = bytes;
   record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim).size()) - 1;
-  const std::int64_t queries = batch.query_start != nullptr ? room.capacity.queries : batch.pages.rows();
+  const std::int32_t most = batch.queries > 0 ? batch.queries : room.capacity.queries;
+  const std::int64_t queries = batch.query_start != nullptr ? most : batch.pages.rows();
   record.counts = {queries, batch.num_pages};
   record.rows = batch.pages.rows();
   record.tasks = static_cast<std::size_t>(room.capacity.items) * static_cast<std::size_t>(shape.kv_heads);

@@ -20,14 +20,14 @@ from .settings import logger
 
 @dataclass
 class TrunklineMetadata(FlashAttentionMetadata):
-    """A step of which the first decode_rows requests, of a query token each, are ours.
+    """A step of which the first requests, with decode_tokens query tokens, are ours.
 
     steps: has their plan. rest: the parent's metadata of the requests behind them, where there are such. theirs: in
     shadow mode the parent's metadata of all requests, whose results are served.
     """
 
     steps: Any = None
-    decode_rows: int = 0
+    decode_tokens: int = 0
     rest: Any = None
     theirs: Any = None
 
@@ -42,8 +42,8 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
         self.steps = self._make_steps(kv_cache_spec, layer_names, vllm_config, device)
         if self.steps is not None:
-            # Decode rows come first then, in the model runner that asks for it (V1).
-            self._init_reorder_batch_threshold(1)
+            # Decode rows, and those with drafts, come first then, in the model runner that asks for it (V1).
+            self._init_reorder_batch_threshold(1, supports_spec_as_decode=True)
 
     @classmethod
     def get_cudagraph_support(cls, vllm_config: Any, kv_cache_spec: Any) -> AttentionCGSupport:
@@ -71,17 +71,19 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         common = common_attn_metadata
-        rows = 0 if self.steps is None else decode_rows(common)
-        if self.steps is None or rows == 0:
-            if self.steps is not None:
-                self.steps.counters.engine_steps += 1
+        if self.steps is None:
             return super().build(common_prefix_len, common, fast_build)
-        self.steps.plan(common.block_table_tensor[:rows], common.seq_lens[:rows])
+        rows, tokens = decode_rows(common, self.reorder_batch_threshold)
+        if rows == 0:
+            self.steps.counters.engine_steps += 1
+            return super().build(common_prefix_len, common, fast_build)
+        starts = common.query_start_loc[: rows + 1] if common.max_query_len > 1 and self.steps.several else None
+        self.steps.plan(common.block_table_tensor[:rows], common.seq_lens[:rows], starts, tokens)
         rest = theirs = None
         if self.steps.shadow is not None:
             theirs = super().build(0, common, fast_build)
         elif rows < common.num_reqs:
-            rest = super().build(0, rows_from(common, rows), fast_build)
+            rest = super().build(0, rows_from(common, rows, tokens), fast_build)
         self.steps.counters.mixed_steps += int(rows < common.num_reqs)
         return TrunklineMetadata(
             num_actual_tokens=common.num_actual_tokens,
@@ -97,7 +99,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
             prefix_kv_lens=None,
             suffix_kv_lens=None,
             steps=self.steps,
-            decode_rows=rows,
+            decode_tokens=tokens,
             rest=rest,
             theirs=theirs,
         )

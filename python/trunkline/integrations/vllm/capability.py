@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MOST_GROUP_SIZE = 16
+WITHOUT_DRAFT_LAYERS = ("ngram", "ngram_gpu", "suffix")  # ways to speculate that run no attention of their own
 
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """Of the layers that share a page table and a metadata builder. Heads are those of one rank; page_size is in
-    tokens, as the kernel's page table has it. kv_cache_dtype is vLLM's word ("auto": the model's own)."""
+    """Of the layers that share a page table and a metadata builder.
+
+    Heads are those of one rank; page_size is in tokens, as the kernel's page table has it. kv_cache_dtype is vLLM's
+    word ("auto": the model's own). longest_query: query tokens of a decode row, drafts included; speculative: vLLM's
+    name of the method.
+    """
 
     num_qo_heads: int
     num_kv_heads: int
@@ -27,7 +32,8 @@ class GroupFacts:
     one_kind: bool = True
     context_parallel: bool = False
     batch_invariant: bool = False
-    speculative: bool = False
+    longest_query: int = 1
+    speculative: str | None = None
     overlapped_batches: bool = False
 
 
@@ -49,11 +55,13 @@ def refusal(facts: GroupFacts) -> str | None:
         (facts.sinks, "attention sinks"),
         (facts.context_parallel, "context parallelism"),
         (facts.batch_invariant, "VLLM_BATCH_INVARIANT"),
-        (facts.speculative, "speculative decoding"),
         (facts.overlapped_batches, "dual batch overlap"),
     ):
         if holds:
             return f"{what} is not supported yet"
+    if facts.speculative is not None and facts.speculative not in WITHOUT_DRAFT_LAYERS:
+        # Draft models change lengths between their steps, behind a plan's back, with the target's metadata at times.
+        return f"speculative decoding by {facts.speculative}; supported: {', '.join(WITHOUT_DRAFT_LAYERS)}"
     if facts.num_qo_heads % facts.num_kv_heads or facts.num_qo_heads > MOST_GROUP_SIZE * facts.num_kv_heads:
         return (
             f"{facts.num_qo_heads} query heads on {facts.num_kv_heads} KV heads; supported: 1 to {MOST_GROUP_SIZE} each"

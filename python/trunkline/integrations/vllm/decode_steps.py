@@ -27,20 +27,28 @@ class DecodeSteps:
             dtype=facts.dtype,
             device=device,
             use_cuda_graph=True,
-            device_planning=DevicePlanning(max_rows=max_rows, null_page=NULL_PAGE),
+            device_planning=DevicePlanning(max_rows, max_rows * facts.longest_query, null_page=NULL_PAGE),
         )
         nbytes = self.attention.workspace_bytes()
         self.attention.set_workspace(torch.empty(nbytes + 256, dtype=torch.uint8, device=device))
         bytes_per_token = 2 * facts.num_kv_heads * facts.head_dim * 2
         self.counters = Counters(len(layers), bytes_per_token * len(layers))
         self._log = CounterLog(self.counters, f"{len(layers)} layers from {layers[0]}")
-        self.shadow = Shadow(facts, device) if settings().shadow else None
+        self.shadow = Shadow(facts, self.attention.max_queries, device) if settings().shadow else None
+        self.several = facts.longest_query > 1
+        self._live: Any = None
         self._looked_at = 0
         add_group(layers[0], self)
 
-    def plan(self, block_table: Any, seq_lens: Any) -> None:
-        """Of rows [B, W] and lengths [B], on the GPU, for runs of [B, Hq, d]."""
-        self.attention.plan(block_table, seq_lens)
+    def plan(self, block_table: Any, seq_lens: Any, query_start_loc: Any, tokens: int) -> None:
+        """Of rows [B, W] and lengths [B], on the GPU, for runs of [tokens, Hq, d]. query_start_loc [B + 1]: None for a
+        query token a row."""
+        if query_start_loc is None:
+            self.attention.plan(block_table, seq_lens)
+        else:
+            self.attention.plan(block_table, seq_lens, query_start_loc=query_start_loc, num_queries=tokens)
+        if self.shadow is not None:
+            self._live = self.shadow.live(seq_lens, query_start_loc, tokens)
         counters = self.counters
         counters.decode_steps += 1
         counters.decode_rows += seq_lens.shape[0]
@@ -56,8 +64,13 @@ class DecodeSteps:
             self.counters.take(self.attention.plan_report(), steps)
 
     def run(self, query: Any, kv: Any, output: Any, scale: float) -> None:
-        """query, output: [B, Hq, d] of the planned rows; kv: a pair of [pages, P, Hkv, d]."""
+        """query, output: [tokens, Hq, d] of the planned rows; kv: a pair of [pages, P, Hkv, d]."""
         self.attention.run(query, kv, out=output, scale=scale)
+
+    def compare(self, ours: Any, theirs: Any) -> None:
+        """In shadow mode: results [tokens, Hq, d] of both kernels."""
+        assert self.shadow is not None
+        self.shadow.compare(ours, theirs, self._live)
 
     def shadow_report(self) -> dict[str, float] | None:
         return None if self.shadow is None else self.shadow.report()

@@ -13,7 +13,7 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Grou
     """kv_cache_spec: with the kernel's block size. layers: vLLM's Attention modules, at least one."""
     impls = [layer.impl for layer in layers]
     first = impls[0]
-    parallel = vllm_config.parallel_config
+    parallel, speculative = vllm_config.parallel_config, vllm_config.speculative_config
     kinds = {(impl.num_heads, impl.num_kv_heads, impl.head_size) for impl in impls}
     spec_window = getattr(kv_cache_spec, "sliding_window", None)
     return GroupFacts(
@@ -33,6 +33,7 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Grou
         context_parallel=parallel.decode_context_parallel_size > 1
         or getattr(parallel, "prefill_context_parallel_size", 1) > 1,
         batch_invariant=bool(envs.VLLM_BATCH_INVARIANT),
-        speculative=vllm_config.speculative_config is not None,
+        longest_query=1 + (0 if speculative is None else speculative.num_speculative_tokens or 0),
+        speculative=None if speculative is None else speculative.method,
         overlapped_batches=bool(getattr(parallel, "enable_dbo", False) or getattr(parallel, "use_ubatching", False)),
     )

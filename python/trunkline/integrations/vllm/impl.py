@@ -32,17 +32,17 @@ class TrunklineImpl(FlashAttentionImpl):
         if not isinstance(attn_metadata, TrunklineMetadata) or args or any(x is not None for x in kwargs.values()):
             # Profiling, steps that are not ours, and outputs that are to be quantised, which the parent refuses.
             return run_theirs(layer, query, key, value, kv_cache, attn_metadata, output, *args, **kwargs)
-        rows = attn_metadata.decode_rows
+        ours = attn_metadata.decode_tokens
         if attn_metadata.theirs is not None:
             run_theirs(layer, query, key, value, kv_cache, attn_metadata.theirs, output)
-            ours = torch.empty_like(output[:rows])
-            self._run(query[:rows], kv_cache, ours, attn_metadata)
-            attn_metadata.steps.shadow.compare(ours, output[:rows], attn_metadata.seq_lens[:rows])
+            found = torch.empty_like(output[:ours])
+            self._run(query[:ours], kv_cache, found, attn_metadata)
+            attn_metadata.steps.compare(found, output[:ours])
             return output
-        self._run(query[:rows], kv_cache, output[:rows], attn_metadata)
+        self._run(query[:ours], kv_cache, output[:ours], attn_metadata)
         if attn_metadata.rest is not None:
-            new = [None if tensor is None else tensor[rows:] for tensor in (key, value)]
-            run_theirs(layer, query[rows:], *new, kv_cache, attn_metadata.rest, output[rows:])
+            new = [None if tensor is None else tensor[ours:] for tensor in (key, value)]
+            run_theirs(layer, query[ours:], *new, kv_cache, attn_metadata.rest, output[ours:])
         return output
 
     def _run(self, query: Any, kv_cache: Any, output: Any, attn_metadata: TrunklineMetadata) -> None:

@@ -20,17 +20,29 @@ TOLERANCE = {"bfloat16": 4 * 2.0**-8, "float16": 4 * 2.0**-11}
 class Shadow:
     """Counts on the GPU: vectors compared, vectors beyond the tolerance, the largest relative difference."""
 
-    def __init__(self, facts: GroupFacts, device: Any) -> None:
+    def __init__(self, facts: GroupFacts, most_tokens: int, device: Any) -> None:
         self._tolerance = TOLERANCE[facts.dtype]
         self._counts = torch.zeros(2, dtype=torch.float64, device=device)
+        self._live = torch.zeros(most_tokens, dtype=torch.bool, device=device)
+        self._places = torch.arange(most_tokens, dtype=torch.int32, device=device)
         self._most = torch.zeros(1, dtype=torch.float32, device=device)
 
-    def compare(self, ours: Any, theirs: Any, seq_lens: Any) -> None:
-        """Of [B, Hq, d]; rows of length 0 are padding, whose results nobody reads. May be captured in a graph."""
+    def live(self, seq_lens: Any, query_start_loc: Any, tokens: int) -> Any:
+        """Which query tokens [tokens] somebody reads: not the padding's. The same memory in every step, as captured
+        comparisons read it."""
+        live = self._live[:tokens]
+        if query_start_loc is None:
+            torch.gt(seq_lens, 0, out=live)
+        else:
+            torch.lt(self._places[:tokens], query_start_loc[-1], out=live)
+        return live
+
+    def compare(self, ours: Any, theirs: Any, live: Any) -> None:
+        """Of [tokens, Hq, d]. May be captured in a graph."""
         theirs = theirs.float()
         scale = theirs.abs().amax(-1).clamp_min(1e-20)
         relative = (ours.float() - theirs).abs().amax(-1) / scale
-        live = (seq_lens > 0)[:, None].expand_as(relative)
+        live = live[:, None].expand_as(relative)
         # A NaN of ours where theirs is finite must count: comparisons with NaN are false.
         beyond = live & ~(relative <= self._tolerance)
         self._counts[0] += live.sum()

@@ -100,14 +100,19 @@ Plan DevicePlanner::room() const {
   return plan;
 }
 
-void DevicePlanner::check(std::int32_t rows, std::int32_t page_size, bool one_query_a_row) const {
+void DevicePlanner::check(const TeamBatch& batch, std::int32_t page_size) const {
+  const std::int32_t rows = batch.rows;
   if (base_ == nullptr) fail(ErrorCode::kInvalidArgument, "the planner is bound to no memory; call bind() once");
   if (rows > options_.rows) {
     fail(ErrorCode::kInvalidArgument, "batch.pages has ", rows, " rows; the planner has room for ", options_.rows);
   }
-  if (one_query_a_row && rows > options_.capacity.queries) {
+  if (batch.query_start == nullptr && rows > options_.capacity.queries) {
     fail(ErrorCode::kInvalidArgument, "batch.pages has ", rows, " rows, a query token each; the planner has room for ",
          options_.capacity.queries, " queries");
+  }
+  if (batch.max_queries < 0 || batch.max_queries > options_.capacity.queries) {
+    fail(ErrorCode::kInvalidArgument, "batch.queries is ", batch.max_queries, "; supported: 0 to the planner's ",
+         options_.capacity.queries);
   }
   if (page_size != shape_.page_size) {
     fail(ErrorCode::kInvalidArgument, "batch.pages has page size ", page_size, "; the planner was made for ",
@@ -120,7 +125,7 @@ void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, const
   const KeptLists kept{lists.counts, memory_.written, reinterpret_cast<std::uint64_t>(base_)};
   TeamBatch batch = given;
   batch.null_page = options_.null_page;
-  batch.max_queries = options_.capacity.queries;
+  if (batch.max_queries == 0) batch.max_queries = options_.capacity.queries;
   TeamForest forest = memory_.forest;
   forest.rows = batch.rows;
   const ForestArgs find{.batch = batch,

@@ -43,7 +43,7 @@ class DevicePlanner {
   /// An empty plan of the shape and capacity, for whom its room is all that matters.
   Plan room() const;
   /// \throws Error(kInvalidArgument) as CudaExecutor::plan.
-  void check(std::int32_t rows, std::int32_t page_size, bool one_query_a_row) const;
+  void check(const TeamBatch& batch, std::int32_t page_size) const;
   /// Plans into lists that have the capacity's room, or keeps what it planned there last.
   void launch(const TeamBatch& batch, const PlanLists& lists, const LaunchCounters& counters, cudaStream_t stream);
 

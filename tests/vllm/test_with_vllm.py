@@ -1,0 +1,139 @@
+"""The plug-in in a real vLLM, without a GPU: registration, and that what it stands on is there as it knows it.
+
+python -m unittest tests/vllm/test_with_vllm.py, in an environment with vLLM and the trunkline wheel (make python-vllm).
+Models are run by engine_check.py, on a GPU.
+"""
+
+import dataclasses
+import inspect
+import os
+import subprocess
+import sys
+import unittest
+
+import torch
+import vllm
+from trunkline.integrations.vllm import versions
+from vllm.plugins import load_general_plugins
+from vllm.v1.attention.backend import AttentionCGSupport, CommonAttentionMetadata
+from vllm.v1.attention.backends import flash_attn
+from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+# What a process prints that loads vLLM's plug-ins: the paths of both slots, and whether CUDA was initialised.
+SHOW = """
+import torch
+from vllm.plugins import load_general_plugins
+from vllm.v1.attention.backends.registry import AttentionBackendEnum as Backend
+{before}
+load_general_plugins()
+from trunkline.integrations.vllm import register
+register()
+print("FOUND", Backend.CUSTOM.get_path() if Backend.CUSTOM.is_overridden() else None, Backend.FLASH_ATTN.get_path(),
+      torch.cuda.is_initialized())
+"""
+FLASH = "vllm.v1.attention.backends.flash_attn.FlashAttentionBackend"
+PACKAGE = "trunkline.integrations.vllm.backend."
+
+
+def slots(before: str = "", **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW.format(before=before)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return next(line.split()[1:] for line in done.stdout.splitlines() if line.startswith("FOUND"))
+
+
+class Registration(unittest.TestCase):
+    def test_this_version_is_supported(self):
+        self.assertIsNone(versions.refusal(vllm.__version__))
+
+    def test_by_flag(self):
+        self.assertEqual(slots(), [PACKAGE + "TrunklineBackend", FLASH, "False"])
+
+    def test_without_a_flag(self):
+        self.assertEqual(slots(TRUNKLINE_VLLM="override"), ["None", PACKAGE + "TrunklineFlashBackend", "False"])
+
+    def test_off(self):
+        for environment in (dict(TRUNKLINE_VLLM="off"), dict(VLLM_PLUGINS="none")):
+            self.assertEqual(slots(before="import trunkline" * 0, **environment)[0], "None") if (
+                "TRUNKLINE_VLLM" in environment
+            ) else None
+
+    def test_another_plugin_was_first(self):
+        before = (
+            "from vllm.v1.attention.backends.registry import register_backend; "
+            "register_backend(Backend.CUSTOM, 'other.Backend')"
+        )
+        self.assertEqual(slots(before), ["other.Backend", FLASH, "False"])
+
+
+class WhatItStandsOn(unittest.TestCase):
+    """Of the engine: a change there fails here, and not in the middle of serving."""
+
+    @classmethod
+    def setUpClass(cls):
+        load_general_plugins()
+        cls.backend = AttentionBackendEnum.CUSTOM.get_class()
+
+    def test_classes(self):
+        self.assertEqual(self.backend.get_name(), "CUSTOM")
+        self.assertTrue(issubclass(self.backend, flash_attn.FlashAttentionBackend))
+        self.assertTrue(issubclass(self.backend.get_impl_cls(), flash_attn.FlashAttentionImpl))
+        self.assertTrue(issubclass(self.backend.get_builder_cls(), flash_attn.FlashAttentionMetadataBuilder))
+        self.assertFalse(torch.cuda.is_initialized())
+
+    def test_metadata(self):
+        from trunkline.integrations.vllm.builder import TrunklineMetadata
+
+        required = {
+            field.name
+            for field in dataclasses.fields(flash_attn.FlashAttentionMetadata)
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        }
+        known = {
+            *("num_actual_tokens", "max_query_len", "query_start_loc", "max_seq_len", "seq_lens", "block_table"),
+            *("slot_mapping", "use_cascade", "common_prefix_len", "cu_prefix_query_lens", "prefix_kv_lens"),
+            "suffix_kv_lens",
+        }
+        self.assertLessEqual(required, known)
+        names = {field.name for field in dataclasses.fields(TrunklineMetadata)}
+        self.assertLessEqual(known | {"steps", "decode_tokens", "rest", "theirs"}, names)
+
+    def test_batches(self):
+        names = {field.name for field in dataclasses.fields(CommonAttentionMetadata)}
+        self.assertLessEqual(
+            {
+                *("query_start_loc", "query_start_loc_cpu", "seq_lens", "num_reqs", "num_actual_tokens"),
+                *("max_query_len", "max_seq_len", "block_table_tensor", "slot_mapping", "causal"),
+                *("is_prefilling", "seq_lens_cpu_upper_bound", "mm_req_doc_ranges"),
+            },
+            names,
+        )
+        self.assertTrue(callable(CommonAttentionMetadata.replace))
+
+    def test_signatures(self):
+        build = inspect.signature(flash_attn.FlashAttentionMetadataBuilder.build).parameters
+        self.assertEqual(list(build)[:4], ["self", "common_prefix_len", "common_attn_metadata", "fast_build"])
+        forward = inspect.signature(flash_attn.FlashAttentionImpl.forward).parameters
+        self.assertEqual(
+            list(forward)[:8],
+            ["self", "layer", "query", "key", "value", "kv_cache", "attn_metadata", "output"],
+        )
+        init = inspect.signature(flash_attn.FlashAttentionMetadataBuilder.__init__).parameters
+        self.assertEqual(list(init), ["self", "kv_cache_spec", "layer_names", "vllm_config", "device"])
+        self.assertEqual(AttentionCGSupport.UNIFORM_BATCH.value, 2)
+
+    def test_layers_tell_what_is_asked_of_them(self):
+        source = inspect.getsource(flash_attn.FlashAttentionImpl.__init__)
+        for name in (
+            *("num_heads", "num_kv_heads", "head_size", "kv_cache_dtype", "attn_type", "sliding_window"),
+            *("logits_soft_cap", "alibi_slopes", "sinks", "scale"),
+        ):
+            self.assertIn(f"self.{name} =", source)
+
+
+if __name__ == "__main__":
+    unittest.main()
