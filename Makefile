@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
 INSTALL = bash scripts/install_dependencies.sh
 
-.PHONY: demo build test python python-torch bench traffic replay format lint clean
+.PHONY: demo build test python python-torch python-vllm bench traffic replay format lint clean
 
 demo: build
 	$(BUILD)/src/cli/trunkline run data/demo.jsonl --check
@@ -30,6 +30,12 @@ python:
 python-torch:
 	$(INSTALL) build python
 	TRUNKLINE_TORCH=1 bash scripts/python_tests.sh
+
+# The vLLM plug-in in a real vLLM, without a GPU: 3 GB to download, 8 GB on disk, kept in build/python. VLLM=0.33.0 takes
+# another release.
+python-vllm:
+	$(INSTALL) build python
+	bash scripts/vllm_tests.sh $(VLLM)
 
 bench:
 	$(INSTALL) build

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import trunkline
 from trunkline.integrations import vllm as plugin
-from trunkline.integrations.vllm import counters, registration, settings, versions
+from trunkline.integrations.vllm import counters, metrics, registration, settings, versions
 from trunkline.integrations.vllm.capability import GroupFacts, refusal
 from trunkline.integrations.vllm.rows import decode_rows, rows_from
 
@@ -337,3 +337,33 @@ def test_statistics():
     assert steps.looked == 1
     del steps
     assert "model.layers.0" not in plugin.statistics()
+
+
+def test_metrics(monkeypatch):
+    told: list[Any] = []
+
+    class Counter:
+        def __init__(self, name, text, labelnames):
+            self.name = name
+
+        def labels(self, layers):
+            return types.SimpleNamespace(inc=lambda more: told.append((self.name, layers, more)))
+
+    prometheus: Any = types.ModuleType("prometheus_client")
+    prometheus.Counter = Counter
+    monkeypatch.setitem(sys.modules, "prometheus_client", prometheus)
+    monkeypatch.setattr(metrics, "_made", {})
+    counted = counters.Counters(1, 10, decode_steps=5, kv_tokens=9, kv_tokens_read=4)
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
+    metrics.Metrics("l0").tell(counted)
+    assert not told
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/tmp")
+    its = metrics.Metrics("l0")
+    its.tell(counted)
+    counted.decode_steps = 7
+    its.tell(counted)
+    assert told == [
+        ("trunkline:decode_steps", "l0", 5),
+        ("trunkline:kv_bytes_saved", "l0", 50),
+        ("trunkline:decode_steps", "l0", 2),
+    ]

@@ -29,6 +29,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--blocks", type=int, default=900, help="pages of 16 tokens")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--speculative", default="", help="a method that drafts without a model: ngram, ngram_gpu")
     parser.add_argument("--override", action="store_true", help="in place of FLASH_ATTN, without a flag")
     parser.add_argument("--no-shadow", action="store_true", help="serve Trunkline's results, without a comparison")
     return parser.parse_args()
@@ -150,6 +151,10 @@ def drive(engine, traffic: Traffic, steps: int) -> dict:
     return {"requests": made, "finished": finished, "aborted": aborted, "most_at_once": most, "tokens": tokens}
 
 
+def drafts(method: str) -> dict:
+    return {"method": method, "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+
+
 def main() -> int:
     options = arguments()
     environment(options)
@@ -172,6 +177,7 @@ def main() -> int:
         gpu_memory_utilization=0.2,
         disable_log_stats=False,
         tensor_parallel_size=options.tensor_parallel,
+        **({"speculative_config": drafts(options.speculative)} if options.speculative else {}),
         **({} if options.override else {"attention_backend": "CUSTOM"}),
         **compilation,
     )

@@ -9,6 +9,7 @@ import torch
 from ... import DecodeAttention, DevicePlanning
 from .capability import GroupFacts
 from .counters import SAMPLED, CounterLog, Counters, add_group
+from .metrics import Metrics
 from .settings import settings
 from .shadow import Shadow
 
@@ -34,6 +35,7 @@ class DecodeSteps:
         bytes_per_token = 2 * facts.num_kv_heads * facts.head_dim * 2
         self.counters = Counters(len(layers), bytes_per_token * len(layers))
         self._log = CounterLog(self.counters, f"{len(layers)} layers from {layers[0]}")
+        self._metrics = Metrics(layers[0])
         self.shadow = Shadow(facts, self.attention.max_queries, device) if settings().shadow else None
         self.several = facts.longest_query > 1
         self._live: Any = None
@@ -55,6 +57,7 @@ class DecodeSteps:
         if counters.decode_steps - self._looked_at >= SAMPLED:
             self.look()
             self._log.tick()
+            self._metrics.tell(counters)
 
     def look(self) -> None:
         """At what the GPU has written about plans by now, without waiting for it."""
