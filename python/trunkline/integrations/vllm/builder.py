@@ -17,6 +17,19 @@ from .group_facts import group_facts
 from .rows import decode_rows, rows_from
 from .settings import logger
 
+# Fields of vLLM's own shared prefixes, which later releases do not have.
+_NO_CASCADE = {
+    name: value
+    for name, value in {
+        "use_cascade": False,
+        "common_prefix_len": 0,
+        "cu_prefix_query_lens": None,
+        "prefix_kv_lens": None,
+        "suffix_kv_lens": None,
+    }.items()
+    if name in FlashAttentionMetadata.__dataclass_fields__
+}
+
 
 @dataclass
 class TrunklineMetadata(FlashAttentionMetadata):
@@ -93,11 +106,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
             seq_lens=common.seq_lens,
             block_table=common.block_table_tensor,
             slot_mapping=common.slot_mapping,
-            use_cascade=False,
-            common_prefix_len=0,
-            cu_prefix_query_lens=None,
-            prefix_kv_lens=None,
-            suffix_kv_lens=None,
+            **_NO_CASCADE,
             steps=self.steps,
             decode_tokens=tokens,
             rest=rest,
