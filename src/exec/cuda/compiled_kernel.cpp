@@ -36,12 +36,20 @@ cudaError_t CompiledKernel::facts(TileShape tile, KernelFacts& facts) {
   return cudaSuccess;
 }
 
-cudaError_t CompiledKernel::launch(void** parameters, std::int32_t sms, cudaStream_t stream) {
+cudaError_t CompiledKernel::launch(void** parameters, std::int32_t sms, bool early, cudaStream_t stream) {
   OnDevice* on = nullptr;
   if (const cudaError_t error = present_device(&on); error != cudaSuccess) return error;
-  const auto ctas = static_cast<unsigned>(sms * on->ctas_per_sm);
-  return cudaLaunchKernel(function_, dim3(ctas), dim3(static_cast<unsigned>(threads_)), parameters, shared_bytes_,
-                          stream);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(sms * on->ctas_per_sm));
+  config.blockDim = dim3(static_cast<unsigned>(threads_));
+  config.dynamicSmemBytes = shared_bytes_;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = early ? 1 : 0;
+  return cudaLaunchKernelExC(&config, function_, parameters);
 }
 
 }  // namespace trunkline::cuda

@@ -34,7 +34,8 @@ class CompiledKernel {
   cudaError_t facts(TileShape tile, KernelFacts& facts);
   /// As many CTAs as the present device, of `sms` multiprocessors, holds at once.
   /// \param parameters pointers to the kernel's, in order
-  cudaError_t launch(void** parameters, std::int32_t sms, cudaStream_t stream);
+  /// \param early while the kernel before still ends: the kernel must wait for it before it reads memory
+  cudaError_t launch(void** parameters, std::int32_t sms, bool early, cudaStream_t stream);
 
  private:
   static constexpr int kMaxDevices = 64;

@@ -68,7 +68,7 @@ cudaError_t launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t
   ForwardArgs all = args;
   all.tile_m = all.tile_n = 0;
   void* parameters[] = {&all};
-  return entry->kernels[0].launch(parameters, sms, stream);
+  return entry->kernels[0].launch(parameters, sms, false, stream);
 }
 
 cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile, std::int32_t sms,
@@ -81,7 +81,7 @@ cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_
   one.tile_m = tile.m;
   one.tile_n = tile.n;
   void* parameters[] = {&one};
-  return entry->kernels[1 + (rows - std::begin(kTileRows))].launch(parameters, sms, stream);
+  return entry->kernels[1 + (rows - std::begin(kTileRows))].launch(parameters, sms, false, stream);
 }
 
 }  // namespace trunkline::cuda::sm80

@@ -52,10 +52,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory*>(memory);
   touch_parameters(args, maps);
-  const FirstTask first(args, maps.usable != 0);
-  first.begin_copies(shared);
   if (threadIdx.x / 32 == 0) init_slot_barriers(shared, static_cast<int>(threadIdx.x));
   if (threadIdx.x / 32 == kConsumerWarps) init_batch_barriers(shared, static_cast<int>(threadIdx.x % 32));
+  wait_for_kernel_before();
+  const FirstTask first(args, maps.usable != 0);
+  first.begin_copies(shared);
   if (threadIdx.x == kConsumerThreads) first.announce(shared);
   wait_for_copies();
   __syncthreads();

@@ -36,7 +36,8 @@ cudaError_t launch(const ForwardArgs& args, DType dtype, std::int32_t head_dim, 
   some.tile_n = tile.n;
   CacheMaps maps = make_cache_maps(args, dtype);
   void* parameters[] = {&some, &maps};
-  return kernel->launch(parameters, sms, stream);
+  const bool alone = tile.m == 0;  // kernels of single tiles may run side by side, on streams of their own
+  return kernel->launch(parameters, sms, alone, stream);
 }
 
 }  // namespace
