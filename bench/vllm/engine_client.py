@@ -29,7 +29,8 @@ class EngineClient:
                 pass_fds=[writing], start_new_session=True, env={**os.environ, **(environment or {})},
             )  # fmt: skip
         os.close(writing)
-        self.replies, self.rest, self.number = reading, b"", 0
+        self.replies: int | None = reading
+        self.rest, self.number = b"", 0
         self.dead = False
 
     def started(self, limit_s: float) -> dict:
@@ -37,7 +38,7 @@ class EngineClient:
         return self.reply(0, time.monotonic() + limit_s)
 
     def ask(self, command: str, within_s: float, **arguments) -> dict:
-        """The result; WorkerError where the command fails, the process ends or the limit passes, after which it is dead."""
+        """The result; WorkerError where the command fails; where the process ends or is late, it is dead, too."""
         if self.dead:
             raise WorkerError(f"{self.name} is dead", dead=True)
         self.number += 1
@@ -85,6 +86,11 @@ class EngineClient:
             os.killpg(self.process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        if self.replies is not None:
+            os.close(self.replies)
+            self.replies = None
 
     def quit(self, limit_s: float = 10.0) -> None:
         if not self.dead:

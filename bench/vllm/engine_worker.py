@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument("--model", default="llama3-8b")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--compilation", choices=COMPILATIONS, default="default")
-    parser.add_argument("--kv-gib", type=float, default=40.0)
+    parser.add_argument("--kv-gib", type=float, default=44.0)
     parser.add_argument("--max-num-seqs", type=int, default=256)
     parser.add_argument("--std", type=float, default=0.02, help="of the drawn weights")
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm", help="folder for configurations and compiled code")

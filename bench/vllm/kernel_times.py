@@ -5,7 +5,10 @@ import re
 FAMILIES = (  # the first that matches; plans and pages before attention, for their names say trunkline too
     ("kv_write", re.compile(r"reshape_and_cache|concat_and_cache|slot_mapping")),
     ("plan", re.compile(r"trunkline.*(plan_kernel|forest_kernel|resolve_kernel|open_tasks|check_kernel)")),
-    ("attention", re.compile(r"trunkline|flash|fmha|merge_attn_states|unified_attention|prepare_varlen", re.I)),
+    (
+        "attention",
+        re.compile(r"^(?!triton_).*(trunkline|flash|fmha|merge_attn_states|unified_attention|prepare_varlen)", re.I),
+    ),
 )
 
 
@@ -15,7 +18,7 @@ def family(kernel: str) -> str:
 
 
 def per_step(kernels: dict[str, float], steps: int, listed: int = 12) -> dict:
-    """Of microseconds by kernel over `steps` steps: milliseconds a step by family and in all, and the longest kernels."""
+    """Milliseconds a step by family, in all, and of the longest kernels, from microseconds over `steps` steps."""
     sums = {name: 0.0 for name in ("attention", "plan", "kv_write", "other")}
     for kernel, us in kernels.items():
         sums[family(kernel)] += us / steps / 1e3

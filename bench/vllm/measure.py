@@ -156,6 +156,8 @@ def serve_rows(workload: Workload, found: dict, subject: str) -> list[dict]:
                 ratios[metric] = pairing.ratio_of_rounds(*values)
             except ValueError:  # no request that both answered
                 continue
+        seconds = ([result["seconds"] for result in found[name]] for name in (base, subject))
+        ratios["seconds"] = pairing.ratio_of_pairs(*seconds) | {"over": "rounds"}
         row = {
             **ratios.get("tpot_ms", {"ratio": None, "ratio_lo": None, "ratio_hi": None, "pairs": 0, "over": None}),
             "ratios": ratios,
@@ -181,5 +183,6 @@ def summary(results: list[dict]) -> dict:
     made["tokens_per_s"] = statistics.fmean(result["tokens"] / max(result["seconds"], 1e-9) for result in results)
     made["seconds"] = statistics.fmean(result["seconds"] for result in results)
     made["mean_load"] = statistics.fmean(result["mean_load"] for result in results)
+    made["emptied"] = all(result.get("emptied") for result in results)  # the prefix cache, before each round
     made["why"] = next((result["why"] for result in results if result.get("why")), None)
     return made

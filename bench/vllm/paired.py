@@ -43,7 +43,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
     parser.add_argument("--layers", type=int, help="fewer than the model has")
     parser.add_argument("--compilation", choices=["default", "fulldecode", "eager"], default="default")
-    parser.add_argument("--kv-gib", type=float, default=40.0, help="KV cache of each engine")
+    parser.add_argument("--kv-gib", type=float, default=44.0, help="KV cache of each engine")
     parser.add_argument("--max-num-seqs", type=int, default=256)
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
     parser.add_argument("--python", default=sys.executable)

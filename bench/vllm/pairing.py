@@ -21,7 +21,7 @@ def t95(degrees: int) -> float:
 
 
 def ratio_of_pairs(base: list[float], subject: list[float]) -> dict:
-    """base / subject: the geometric mean over pairs and its 95 % interval, of t on logarithms; no interval for one pair."""
+    """base / subject: the geometric mean over pairs and its 95 % interval, of t on logarithms; one pair has none."""
     logs = [math.log(a / b) for a, b in zip(base, subject, strict=True)]
     if not logs:
         raise ValueError("no pairs")

@@ -19,7 +19,7 @@ PAT_CONTEXT = 7800  # PAT's serving driver drops what is longer
 
 @dataclasses.dataclass
 class Request:
-    """`after` lists requests that must have ended before; `parent`, one of them, begins the prompt with its whole text."""
+    """`after`: requests that must have ended before; `parent`: one of them, whose whole text begins the prompt."""
 
     prompt: list[int]
     max_tokens: int = OPEN_END
@@ -77,9 +77,9 @@ def groups(drawn: Drawn, samples: int, length: int) -> Workload:
     return Workload("", "steps", requests, f"{samples} samples of one prompt of {length:,} tokens", temperature=1.0)
 
 
-def unshared(drawn: Drawn, batch: int) -> Workload:
-    requests = [Request(drawn(1024, "prompt", i)) for i in range(batch)]
-    return Workload("", "steps", requests, f"{batch} prompts of 1,024 tokens, nothing shared")
+def unshared(drawn: Drawn, batch: int, length: int = 1024) -> Workload:
+    requests = [Request(drawn(length, "prompt", i)) for i in range(batch)]
+    return Workload("", "steps", requests, f"{batch} random prompts of {length:,} tokens")
 
 
 # FastTree's and PAT's serving workloads begin with a system prompt whose place and language are filled in: a level that
@@ -225,7 +225,7 @@ FIXED: dict[str, Callable[[Drawn], Workload]] = {
     "unshared_1": lambda drawn: unshared(drawn, 1),
     "unshared_8": lambda drawn: unshared(drawn, 8),
     "unshared_64": lambda drawn: unshared(drawn, 64),
-    "unshared_256": lambda drawn: unshared(drawn, 256),
+    "unshared_256": lambda drawn: unshared(drawn, 256, 512),
     "fasttree_levels": fasttree_levels,
     "fasttree_shots": fasttree_shots,
     "fasttree_chains": fasttree_chains,
@@ -242,7 +242,7 @@ RECORDED = ("mooncake_conversation", "mooncake_synthetic", "mooncake_toolagent",
 SETS = {
     "groups": [name for name in FIXED if name.startswith("groups")],
     "unshared": [name for name in FIXED if name.startswith("unshared")],
-    "conversation": ["conversation@8", "conversation@16", "conversation@24"],
+    "conversation": ["conversation@8", "conversation@16", "conversation@inf"],
     "fasttree": [name for name in FIXED if name.startswith("fasttree")],
     "deft": [name for name in FIXED if name.startswith("deft")],
     "toolagent": ["toolagent@8", "toolagent@16"],
@@ -256,16 +256,23 @@ def names_of(wanted: list[str]) -> list[str]:
     names = [name for word in wanted for name in SETS.get(word, [word])]
     for name in names:
         head, at, rate = name.partition("@")
-        known = name in FIXED or name in RECORDED or (head in RATED and at and float(rate) > 0)
-        if not known:
+        if not (name in FIXED or name in RECORDED or (head in RATED and at and positive(rate))):
             known_names = ", ".join([*SETS, *FIXED, *RECORDED, *(f"{head}@RATE" for head in RATED)])
             raise ValueError(f"workload {name!r} is none of {known_names}")
     return list(dict.fromkeys(names))
 
 
+def positive(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False
+
+
 def build(name: str, seed: int = 0, seconds: float = 8.0) -> Workload:
     """The workload of a name; `seconds` of arrivals where requests arrive over time."""
-    names_of([name])
+    if names_of([name]) != [name]:
+        raise ValueError(f"{name!r} is a set of workloads, not one")
     head, _, rate = name.partition("@")
     drawn = Drawn(head, seed)
     if name in FIXED:
