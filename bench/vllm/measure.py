@@ -119,7 +119,7 @@ def steps_rows(workload: Workload, found: dict, subject: str, token_bytes: int, 
             row["profile"] = profile
         if base in profile:
             row["attention_ms"] = profile[base]["attention_ms"]
-            if floor is not None:
+            if floor is not None and base == "default":
                 times = row["step_ms"][base], row["step_ms"][subject]
                 row["recovered"] = pairing.recovered(*times, row["attention_ms"], floor)
         rows.append({"baseline": base, "subject": subject, **row})
