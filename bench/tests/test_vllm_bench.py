@@ -57,6 +57,8 @@ class WorkloadsTest(unittest.TestCase):
     def test_fasttrees_four_have_its_counts(self):
         for name in workloads.SETS["fasttree"]:
             self.assertEqual(len(workloads.build(name).requests), 128, name)
+            whole = workloads.build(f"{name}_whole")
+            self.assertEqual((whole.kind, {request.max_tokens for request in whole.requests}), ("serve", {256}))
         total, distinct = kv_tokens(workloads.build("fasttree_levels").requests, 0)
         self.assertEqual(total, 128 * (459 + 38 + 584 + 2112 + 80))
         # By hand: 459 once, 38 for three places, 584 + 2112 for four variants, 80 for each request, but for pages

@@ -2,12 +2,11 @@
 
 import dataclasses
 import statistics
-import sys
 import time
 
 import pairing
 import workloads
-from engine_client import EngineClient, WorkerError
+from engine_client import EngineClient
 from workloads import Workload
 
 
@@ -54,9 +53,9 @@ def steps_per_turn(plan: Plan, first: dict) -> int:
 
 
 def time_steps(engines: dict[str, EngineClient], workload: Workload, plan: Plan, clock: Clock) -> dict:
-    """Medians of each turn by engine, of rounds that begin the batch anew, and what kernels took."""
+    """Medians of each turn by engine, of rounds that begin the batch anew."""
     names = list(engines)
-    found = {"medians": {name: [] for name in names}, "generated": [], "short": 0, "profile": {}, "steps": 0}
+    found = {"medians": {name: [] for name in names}, "generated": [], "short": 0, "steps": 0}
     load(engines, workload, plan)
     for round_number in range(plan.rounds):
         if round_number and clock.left() < 5:
@@ -74,21 +73,32 @@ def time_steps(engines: dict[str, EngineClient], workload: Workload, plan: Plan,
                 found["medians"][name].append(statistics.median(timed["ms"]))
                 found["generated"].append(timed["generated"])
                 found["short"] += timed["short"]
-        if plan.profile_steps and not found["profile"]:
-            found["profile"] = profiles(engines, plan)
         in_turn(engines, names, "end", plan.limit_s)
     return found
 
 
-def profiles(engines: dict[str, EngineClient], plan: Plan) -> dict:
-    """Of each engine; {} where one has no profiler that works, which costs the column and not the row."""
-    try:
-        return in_turn(engines, list(engines), "profile", plan.limit_s, steps=plan.profile_steps)
-    except WorkerError as error:
-        if error.dead:
-            raise
-        print(f"profile: {error}", file=sys.stderr)
-        return {}
+def profile(engines: dict[str, EngineClient], workload: Workload, plan: Plan) -> dict:
+    """What kernels take of a step of each engine. Apart from all timing, for a profiler that has run once may go on
+    costing time; after as many tokens as half of a round generates."""
+    names = list(engines)
+    load(engines, workload, plan)
+    in_turn(engines, names, "begin", plan.limit_s + 5, limit_s=plan.limit_s)
+    generate = {"count": plan.pairs * plan.steps // 2, "drop": plan.drop, "limit_s": plan.limit_s}
+    in_turn(engines, names, "steps", plan.limit_s + 5, **generate)
+    found = in_turn(engines, names, "profile", plan.limit_s, steps=plan.profile_steps)
+    in_turn(engines, names, "end", plan.limit_s)
+    return found
+
+
+def with_profile(row: dict, found: dict) -> dict:
+    """A row of steps with what the profiler says of both engines."""
+    base, subject = row["baseline"], row["subject"]
+    row = row | {"profile": {name: found[name] for name in (base, subject)}}
+    row["attention_ms"] = found[base]["attention_ms"]
+    if row["floor_ms"] is not None and base == "default":
+        times = row["step_ms"][base], row["step_ms"][subject]
+        row["recovered"] = pairing.recovered(*times, row["attention_ms"], row["floor_ms"])
+    return row
 
 
 def load(engines: dict[str, EngineClient], workload: Workload, plan: Plan) -> None:
@@ -114,14 +124,6 @@ def steps_rows(workload: Workload, found: dict, subject: str, token_bytes: int, 
             "kv_tokens_distinct": distinct,
             "floor_ms": floor,
         }
-        profile = {name: found["profile"][name] for name in (base, subject) if name in found["profile"]}
-        if profile:
-            row["profile"] = profile
-        if base in profile:
-            row["attention_ms"] = profile[base]["attention_ms"]
-            if floor is not None and base == "default":
-                times = row["step_ms"][base], row["step_ms"][subject]
-                row["recovered"] = pairing.recovered(*times, row["attention_ms"], floor)
         rows.append({"baseline": base, "subject": subject, **row})
     return rows
 
@@ -137,7 +139,8 @@ def serve_rounds(engines: dict[str, EngineClient], workload: Workload, plan: Pla
             break
         began = time.monotonic()
         order = pairing.turn_order(names, round_number)
-        for name, result in in_turn(engines, order, "serve", plan.limit_s + 10, limit_s=plan.limit_s).items():
+        limit = min(plan.limit_s, max(clock.left() / len(names), 10.0))
+        for name, result in in_turn(engines, order, "serve", limit + 10, limit_s=limit).items():
             found[name].append(result)
         longest = max(longest, time.monotonic() - began)
     return found

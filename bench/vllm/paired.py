@@ -25,8 +25,19 @@ from engine_client import EngineClient, WorkerError
 
 HERE = pathlib.Path(__file__).resolve().parent
 SUBJECT = "trunkline"
-ORDER = ["groups", "unshared", "conversation", "fasttree", "deft", "reasoning", "toolagent", "faithful"]
+ORDER = [
+    "groups",
+    "unshared",
+    "conversation",
+    "fasttree",
+    "deft",
+    "fasttree_whole",
+    "reasoning",
+    "toolagent",
+    "faithful",
+]
 STEPS_SECONDS, SERVE_SECONDS = 12.0, 25.0  # a workload is not begun with less than this left
+PROFILE_SECONDS = 5.0  # kept for each workload whose steps were timed
 PROFILES = ("H200", "H100", "A100")
 
 
@@ -111,10 +122,22 @@ class Rows:
     def __init__(self, path: pathlib.Path, common: dict):
         self.path, self.common = path, common
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.before = path.read_text() if path.exists() else ""
+        self.rows: list[dict] = []
+
+    def line(self, row: dict) -> str:
+        return json.dumps({"suite": "vllm", **row, **self.common}) + "\n"
+
+    def rewrite(self) -> None:
+        """After rows were changed; the file is whole at any time."""
+        new = self.path.with_suffix(".new")
+        new.write_text(self.before + "".join(map(self.line, self.rows)))
+        new.replace(self.path)
 
     def add(self, row: dict) -> None:
+        self.rows.append(row)
         with open(self.path, "a") as out:
-            out.write(json.dumps({"suite": "vllm", **row, **self.common}) + "\n")
+            out.write(self.line(row))
         shown = {name: row[name] for name in ("workload", "baseline", "ratio", "ratio_lo", "ratio_hi") if name in row}
         print(json.dumps(shown or row)[:300], flush=True)
 
@@ -160,7 +183,8 @@ def run_all(given, engines: dict[str, EngineClient], rows: Rows, clock: measure.
     token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers))
     skipped = []
     for name in given.workloads:
-        if clock.left() < (STEPS_SECONDS if workloads.build(name).kind == "steps" else SERVE_SECONDS):
+        kept = PROFILE_SECONDS * len(timed(rows)) if plan.profile_steps else 0.0
+        if clock.left() - kept < (STEPS_SECONDS if workloads.build(name).kind == "steps" else SERVE_SECONDS):
             skipped.append(name)
             continue
         try:
@@ -177,6 +201,28 @@ def run_all(given, engines: dict[str, EngineClient], rows: Rows, clock: measure.
     if skipped:
         print(f"no time left for {' '.join(skipped)}")
     return failed
+
+
+def timed(rows: Rows) -> list[str]:
+    """Workloads of which steps were timed."""
+    return list(dict.fromkeys(row["workload"] for row in rows.rows if row["kind"] == "steps"))
+
+
+def profile_all(engines: dict[str, EngineClient], rows: Rows, plan: measure.Plan, clock: measure.Clock) -> None:
+    """Adds to the rows of steps what kernels took; a failure costs what is not profiled yet, and no row."""
+    try:
+        for name in timed(rows):
+            if clock.left() < PROFILE_SECONDS:
+                print("no time left to profile more")
+                break
+            found = measure.profile(engines, workloads.build(name, plan.seed, plan.seconds), plan)
+            rows.rows = [
+                measure.with_profile(row, found) if (row["kind"], row["workload"]) == ("steps", name) else row
+                for row in rows.rows
+            ]
+    except WorkerError as error:
+        print(f"profile: {error}", file=sys.stderr)
+    rows.rewrite()
 
 
 def counters(engines: dict[str, EngineClient], rows: Rows) -> None:
@@ -217,6 +263,8 @@ def main() -> int:
             return 1
         failed = run_all(given, engines, rows, clock, common.get("device") or "")
         counters(engines, rows)
+        if given.profile_steps:
+            profile_all(engines, rows, plan_of(given), clock)
         return 1 if failed else 0
     except WorkerError as error:
         rows.add({"workload": "start", "kind": "error", "error": str(error)[:3000]})

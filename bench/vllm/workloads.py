@@ -217,6 +217,18 @@ def reasoning(drawn: Drawn, name: str, trees: int) -> Workload:
     return Workload("", "serve", requests, f"{trees} recorded searches at once, thoughts as forks of requests")
 
 
+def whole(made: Workload) -> Workload:
+    """The batch from its prompts to 256 tokens of answer each, as FastTree times it."""
+    requests = [dataclasses.replace(request, max_tokens=256) for request in made.requests]
+    return Workload("", "serve", requests, f"{made.about}; all at once, 256 tokens of answer")
+
+
+FASTTREE: dict[str, Callable[[Drawn], Workload]] = {
+    "fasttree_levels": fasttree_levels,
+    "fasttree_shots": fasttree_shots,
+    "fasttree_chains": fasttree_chains,
+    "fasttree_documents": fasttree_documents,
+}
 FIXED: dict[str, Callable[[Drawn], Workload]] = {
     "groups_64x16k": lambda drawn: groups(drawn, 64, 16384),
     "groups_64x2k": lambda drawn: groups(drawn, 64, 2048),
@@ -226,10 +238,8 @@ FIXED: dict[str, Callable[[Drawn], Workload]] = {
     "unshared_8": lambda drawn: unshared(drawn, 8),
     "unshared_64": lambda drawn: unshared(drawn, 64),
     "unshared_256": lambda drawn: unshared(drawn, 256, 512),
-    "fasttree_levels": fasttree_levels,
-    "fasttree_shots": fasttree_shots,
-    "fasttree_chains": fasttree_chains,
-    "fasttree_documents": fasttree_documents,
+    **FASTTREE,
+    **{f"{name}_whole": lambda drawn, make=make: whole(make(drawn)) for name, make in FASTTREE.items()},
     "deft_shots_20": lambda drawn: deft_shots(drawn, 20),
     "deft_shots_30": lambda drawn: deft_shots(drawn, 30),
     "deft_shots_50": lambda drawn: deft_shots(drawn, 50),
@@ -243,7 +253,8 @@ SETS = {
     "groups": [name for name in FIXED if name.startswith("groups")],
     "unshared": [name for name in FIXED if name.startswith("unshared")],
     "conversation": ["conversation@8", "conversation@16", "conversation@inf"],
-    "fasttree": [name for name in FIXED if name.startswith("fasttree")],
+    "fasttree": list(FASTTREE),
+    "fasttree_whole": [f"{name}_whole" for name in FASTTREE],
     "deft": [name for name in FIXED if name.startswith("deft")],
     "toolagent": ["toolagent@8", "toolagent@16"],
     "reasoning": [name for name in FIXED if name.startswith("reasoning")],
