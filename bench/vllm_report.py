@@ -175,6 +175,12 @@ def faults(rows: list[dict]) -> str:
     return "Not measured, for an engine failed: " + "; ".join(told) + "\n" if told else ""
 
 
+def short_steps(rows: list[dict]) -> str:
+    """Where the KV cache did not hold the batch, times are of fewer requests than the row says."""
+    told = [f"{row['workload']} ({row['short_steps']})" for row in rows if row.get("short_steps")]
+    return f"Steps that did not move all requests of their batch: {', '.join(told)}.\n" if told else ""
+
+
 TABLES = {"steps": ("Decode steps", steps), "serve": ("Serving", serving), "http": ("HTTP servers", http)}
 
 
@@ -188,7 +194,7 @@ def run_section(name: str, rows: list[dict]) -> list[str]:
             if chosen:
                 parts += [f"### {title}, `{chosen[0]['subject']}` against `{base}`\n", make(chosen)]
                 parts += [equal_where_nothing_is_shared(chosen)] if kind == "steps" else []
-        parts.append(losses(against))
+        parts += [losses(against), short_steps(against)]
     parts.append(faults(rows))
     return [part for part in parts if part]
 

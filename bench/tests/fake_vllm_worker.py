@@ -13,7 +13,7 @@ import types
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "vllm"))
 import engine_worker  # noqa: E402
 
-STEP_S = 0.0005
+STEP_S = 0.001
 
 
 class FakeEngine:

@@ -84,6 +84,10 @@ class PageTest(unittest.TestCase):
         text = self.page(unshared(0.992, 1.008, 1), unshared(0.985, 1.008, 8), unshared(0.95, 0.97, 64))
         self.assertIn("1 requests: equal within 1 %; 8 requests: within 1 % or not: undecided; 64 requests: not", text)
 
+    def test_batches_that_were_not_whole_are_named(self):
+        text = self.page(GROUPS | {"short_steps": 7}, unshared(0.99, 1.005) | {"short_steps": 0})
+        self.assertIn("did not move all requests of their batch: groups_64x16k (7).", text)
+
     def test_failed_workloads_are_named(self):
         text = self.page(COMMON | {"workload": "deft_shots_20", "kind": "error", "error": "WorkerError: died\nmore"})
         self.assertIn("deft_shots_20: WorkerError: died\n", text)

@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm", help="folder for configurations and compiled code")
     parser.add_argument("--reply-fd", type=int, required=True)
     given = parser.parse_args()
+    os.set_inheritable(given.reply_fd, False)  # else its end would not be seen while some child lives
     replies = os.fdopen(given.reply_fd, "w")
     try:
         from vllm_engine import VllmEngine
