@@ -38,8 +38,7 @@ def ratio(found: dict | None) -> str:
         return "-"
     if found["ratio_lo"] is None:
         return f"{found['ratio']:.3f} (one pair)"
-    mark = "*" if found.get("over") == "requests" else ""
-    return f"{found['ratio']:.3f} ({found['ratio_lo']:.3f} to {found['ratio_hi']:.3f}){mark}"
+    return f"{found['ratio']:.3f} ({found['ratio_lo']:.3f} to {found['ratio_hi']:.3f})"
 
 
 def introduction(name: str, rows: list[dict]) -> str:
@@ -205,8 +204,8 @@ def page(runs: dict[str, list[dict]]) -> str:
         "The plug-in against vLLM's own attention, on one GPU, engines in turns; this page is written by "
         "`bench/vllm_report.py` from the rows in [bench/results/vllm](../bench/results/vllm); "
         "[workloads, terms and commands](../bench/README.md#in-vllm). A ratio is the baseline's time over ours, above "
-        "1 where we are faster, with its 95 % interval over pairs of turns or rounds; * over requests, which is too "
-        "narrow. `a/b` is the baseline's and ours.\n",
+        "1 where we are faster, with its 95 % interval over pairs of turns or rounds. "
+        "`a/b` is the baseline's and ours.\n",
     ]
     for name, rows in runs.items():
         text += run_section(name, rows)

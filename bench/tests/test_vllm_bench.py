@@ -133,11 +133,12 @@ class PairingTest(unittest.TestCase):
         self.assertAlmostEqual(pairing.t95(31), 2.0395, places=3)
         self.assertAlmostEqual(pairing.t95(120), 1.9799, places=3)
 
-    def test_few_rounds_are_compared_by_request(self):
-        two = pairing.ratio_of_rounds([[2.0, None, 4.0], [2.0]], [[1.0, 5.0, 2.0], [1.0]])
-        self.assertEqual((two["over"], two["pairs"], two["ratio"]), ("requests", 3, 2.0))
-        three = pairing.ratio_of_rounds([[2.0, 4.0]] * 3, [[1.0, 2.0]] * 3)
-        self.assertEqual((three["over"], three["pairs"], three["ratio"]), ("rounds", 3, 2.0))
+    def test_rounds_are_compared_by_what_both_answered(self):
+        two = pairing.ratio_of_rounds([[2.0, None, 4.0], [9.0]], [[1.0, 5.0, 2.0], [1.0]])
+        self.assertEqual((two["over"], two["pairs"]), ("rounds", 2))
+        self.assertAlmostEqual(two["ratio"], math.sqrt(2 * 9))
+        with self.assertRaises(ValueError):
+            pairing.ratio_of_rounds([[None]], [[1.0]])
 
     def test_percentiles_interpolate(self):
         self.assertEqual(pairing.percentile([4.0, 1.0, 2.0, 3.0], 0.5), 2.5)

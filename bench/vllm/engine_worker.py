@@ -122,7 +122,7 @@ def serve(worker: Worker, commands, replies) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", default="default", help="default, trunkline or cascade")
+    parser.add_argument("--config", default="default", help="default, trunkline, cascade or again")
     parser.add_argument("--model", default="llama3-8b")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--compilation", choices=COMPILATIONS, default="default")

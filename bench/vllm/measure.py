@@ -20,9 +20,9 @@ class Plan:
     fewest_steps: int = 10
     drop: int = 4
     turn_s: float = 0.6
-    serve_rounds: int = 3
+    serve_rounds: int = 4
     profile_steps: int = 8  # 0: no profile
-    seconds: float = 8.0  # of arrivals
+    seconds: float = 6.0  # of arrivals
     seed: int = 0
     limit_s: float = 60.0  # of one command
 

@@ -43,7 +43,12 @@ PROFILES = ("H200", "H100", "A100")
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--configs", nargs="+", default=["default", SUBJECT], help="default, trunkline, cascade")
+    parser.add_argument(
+        "--configs",
+        nargs="+",
+        default=["default", SUBJECT],
+        help="default, trunkline, cascade, again (default once more)",
+    )
     parser.add_argument("--workloads", nargs="+", default=ORDER, help="names or sets, in this order")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="file that rows are appended to")
     parser.add_argument("--logs", type=pathlib.Path, help="folder of the engines' logs; beside --out unless given")
@@ -62,8 +67,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=2, help="times that a batch begins")
     parser.add_argument("--pairs", type=int, default=6, help="turns of each engine in a round")
     parser.add_argument("--steps", type=int, default=40, help="timed steps in a turn, at most")
-    parser.add_argument("--serve-rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=8.0, help="of arrivals, where requests arrive over time")
+    parser.add_argument("--serve-rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=6.0, help="of arrivals, where requests arrive over time")
     parser.add_argument("--profile-steps", type=int, default=8, help="0: none")
     parser.add_argument("--limit-s", type=float, default=60.0, help="of one command to an engine")
     parser.add_argument("--seed", type=int, default=0)

@@ -8,7 +8,6 @@ T95 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-FEWEST_ROUNDS = 3  # fewer say nothing of the spread between rounds
 
 
 def t95(degrees: int) -> float:
@@ -34,19 +33,15 @@ def ratio_of_pairs(base: list[float], subject: list[float]) -> dict:
 
 
 def ratio_of_rounds(base: list[list], subject: list[list]) -> dict:
-    """base / subject of rounds in which both served the same requests: of the rounds' means where there are enough
-    rounds, else of each request (`over` says which; requests of a batch are not independent, so that this interval is
-    too narrow). Requests without a value in either are left out; ValueError where none is left."""
-    both = [
-        [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
-        for x, y in zip(base, subject, strict=True)
-    ]
-    both = [pairs for pairs in both if pairs]
-    if len(both) >= FEWEST_ROUNDS:
-        means = [(statistics.fmean(a for a, _ in pairs), statistics.fmean(b for _, b in pairs)) for pairs in both]
-        return ratio_of_pairs([a for a, _ in means], [b for _, b in means]) | {"over": "rounds"}
-    flat = [pair for pairs in both for pair in pairs if min(pair) > 0]
-    return ratio_of_pairs([a for a, _ in flat], [b for _, b in flat]) | {"over": "requests"}
+    """base / subject of rounds in which both served the same requests: of means over those that both have a value
+    for. The interval is over rounds, for what a batch does to one of its requests it does to all. ValueError without
+    such requests."""
+    means = []
+    for x, y in zip(base, subject, strict=True):
+        both = [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
+        if both:
+            means.append((statistics.fmean(a for a, _ in both), statistics.fmean(b for _, b in both)))
+    return ratio_of_pairs([a for a, _ in means], [b for _, b in means]) | {"over": "rounds"}
 
 
 def percentile(values: list[float], share: float) -> float:

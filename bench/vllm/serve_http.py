@@ -176,7 +176,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--port", type=int, default=8123)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10.0, help="of arrivals")
     parser.add_argument("--limit-s", type=float, default=90.0, help="of one replay, the client's start included")
     parser.add_argument("--seed", type=int, default=0)

@@ -11,6 +11,7 @@ from workloads import CONTEXT, Request
 CONFIGURATIONS = {  # by name: arguments of LLM, environment
     "default": ({}, {}),
     "trunkline": ({"attention_backend": "CUSTOM"}, {}),
+    "again": ({}, {}),  # what is said of equal engines
     "cascade": ({"disable_cascade_attn": False}, {"VLLM_USE_V2_MODEL_RUNNER": "0"}),
 }
 COMPILATIONS = {
