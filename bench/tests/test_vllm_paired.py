@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,43 @@ class PairedTest(unittest.TestCase):
         rows = self.run_it("--workloads", "unshared_1", fake="trunkline:refuses", code=1)
         self.assertEqual([row["kind"] for row in rows], ["error"])
         self.assertIn("no memory", rows[0]["error"])
+
+
+class HttpTest(unittest.TestCase):
+    def run_it(self, fake="", code=0):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        out = pathlib.Path(folder.name) / "vllm_http.jsonl"
+        program = f"""import sys; sys.path.insert(0, {str(ROOT / "bench/vllm")!r})
+import models, serve_http
+models.write_tokenizer = lambda folder, shape: None  # needs the tokenizers package
+sys.exit(serve_http.main())"""
+        command = [
+            sys.executable, "-c", program, "--out", str(out), "--python", str(ROOT / "bench/tests/fake_vllm_cli.py"),
+            "--scratch", folder.name, "--port", str(port), "--workloads", "conversation@8", "--rounds", "2",
+            "--seconds", "1",
+        ]  # fmt: skip
+        environment = {**os.environ, "FAKE_HTTP": fake, "FAKE_PORT": str(port)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return [json.loads(line) for line in out.read_text().splitlines()]
+
+    def test_servers_are_asked_in_turn(self):
+        (row,) = self.run_it()
+        self.assertEqual((row["kind"], row["ratio"], row["pairs"]), ("http", 2.0, 2))
+        self.assertEqual(
+            (row["served"]["default"]["mean_tpot_ms"], row["vllm"], row["torch"]), (6.0, "0.26.0", "2.11.0")
+        )
+        self.assertEqual(row["failures"], {"default": 0, "trunkline": 0})
+
+    def test_servers_and_clients_that_fail_are_rows(self):
+        for fake, what in (("trunkline:refuses", "no memory"), ("fails", "exit status 1")):
+            (row,) = self.run_it(fake, code=1)
+            self.assertEqual(row["kind"], "error")
+            self.assertIn(what, row["error"])
 
 
 if __name__ == "__main__":

@@ -103,8 +103,9 @@ def start(given: argparse.Namespace) -> dict[str, EngineClient]:
     return engines
 
 
-def driver() -> str | None:
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+def of_gpu(field: str) -> str | None:
+    """What the driver's program says of the first GPU; None without one."""
+    query = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"]
     try:
         return subprocess.run(query, capture_output=True, text=True, check=True, timeout=20).stdout.split("\n")[0]
     except (OSError, subprocess.SubprocessError):
@@ -258,7 +259,7 @@ def main() -> int:
         seen = {name: engine.started(given.start_limit_s) for name, engine in engines.items()}
         first = next(iter(seen.values()))
         common |= {name: first[name] for name in ("device", "vllm", "torch", "cuda", "layers") if name in first}
-        common |= {"driver": driver()}
+        common |= {"driver": of_gpu("driver_version")}
         started = {"workload": "start", "kind": "start", "engines": seen, "start_s": round(time.monotonic() - began, 1)}
         rows.add(started)
         for engine in engines.values():

@@ -24,7 +24,7 @@ import models
 import pairing
 import workloads
 from measure import Clock
-from paired import Rows, driver
+from paired import Rows, of_gpu
 from vllm_engine import COMPILATIONS, CONFIGURATIONS, ENVIRONMENT
 
 SUBJECT = "trunkline"
@@ -44,7 +44,7 @@ def trace_lines(workload: workloads.Workload) -> list[str]:
             {
                 "timestamp": request.arrival_s,
                 "input_length": len(request.prompt),
-                "output_length": min(request.max_tokens, 256),
+                "output_length": 256 if request.max_tokens == workloads.OPEN_END else request.max_tokens,
                 "hash_ids": request.prompt,
             }
         )
@@ -194,13 +194,12 @@ def main() -> int:
     shape = models.shape_of(given.model, given.layers)
     model = models.write_model(pathlib.Path(given.scratch) / "served_model", shape)
     models.write_tokenizer(model, shape)
-    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    device = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split("\n")[0]
     versions = "import torch, vllm; print(vllm.__version__, torch.__version__)"
     shown = subprocess.run([given.python, "-c", versions], capture_output=True, text=True, check=False).stdout.split()
     common = {
         "model": given.model, "dtype": "bf16", "layers": shape["num_hidden_layers"], "compilation": given.compilation,
-        "kv_gib": given.kv_gib, "commit": given.commit, **given.trees, "device": device, "driver": driver(),
+        "kv_gib": given.kv_gib, "commit": given.commit, **given.trees, "device": of_gpu("name"),
+        "driver": of_gpu("driver_version"),
         "vllm": shown[-2] if len(shown) > 1 else None, "torch": shown[-1] if shown else None,
         "command": "bench/vllm/serve_http.py --workloads " + " ".join(given.workloads),
     }  # fmt: skip
