@@ -156,8 +156,7 @@ class VllmEngine:
         found: dict[str, float] = {}
         for event in recorded.events():
             if "CUDA" in str(event.device_type):
-                us = getattr(event, "self_device_time_total", 0) or event.time_range.elapsed_us()
-                found[event.name] = found.get(event.name, 0.0) + us
+                found[event.name] = found.get(event.name, 0.0) + event.time_range.elapsed_us()
         return found
 
     def log_probabilities(self, prompts: list[list[int]], forced: list[int], steps: int) -> list[list[float]]:
