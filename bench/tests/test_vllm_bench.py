@@ -1,0 +1,322 @@
+"""What measures engines against each other, without any engine: workloads, statistics, serving loop, configurations."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import types
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+sys.path.insert(0, str(ROOT / "bench/vllm"))
+import check_prompts  # noqa: E402
+import kernel_times  # noqa: E402
+import models  # noqa: E402
+import open_loop  # noqa: E402
+import pairing  # noqa: E402
+import serve_http  # noqa: E402
+import vllm_engine  # noqa: E402
+import workloads  # noqa: E402
+from workloads import Request, Workload, kv_tokens  # noqa: E402
+
+
+class WorkloadsTest(unittest.TestCase):
+    def test_equal_seeds_give_equal_requests_and_others_differ(self):
+        for name in workloads.names_of(list(workloads.SETS)):
+            made = workloads.build(name, 3, 2.0)
+            self.assertEqual(made, workloads.build(name, 3, 2.0), name)
+            self.assertGreater(len(made.requests), 0, name)
+        self.assertNotEqual(workloads.build("unshared_8", 3), workloads.build("unshared_8", 4))
+
+    def test_other_processes_draw_the_same(self):
+        program = "import workloads; print(workloads.build('fasttree_documents').requests[100].prompt[:2000:100])"
+        found = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT / "bench/vllm", capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": "77"},
+        ).stdout  # fmt: skip
+        expected = workloads.build("fasttree_documents").requests[100].prompt[:2000:100]
+        self.assertEqual(found.strip(), str(expected))
+
+    def test_what_is_shared_is_counted_by_whole_pages(self):
+        groups = workloads.build("groups_64x2k")
+        # 2,047 tokens before the last one are 127 pages of 16; each sample has its own 16 and what it generates.
+        self.assertEqual(kv_tokens(groups.requests, 0), (64 * 2048, 127 * 16 + 64 * 16))
+        self.assertEqual(kv_tokens(groups.requests, 5), (64 * 2053, 127 * 16 + 64 * 21))
+        alone = workloads.build("unshared_64")
+        self.assertEqual(kv_tokens(alone.requests, 7), (64 * 1031, 64 * 1031))
+        uneven = [Request([1] * 17), Request([1] * 16), Request([1] * 33)]
+        self.assertEqual(kv_tokens(uneven, 0), (66, 16 + 1 + 16 + 16 + 1))
+
+    def test_pages_with_equal_tokens_after_other_tokens_are_not_shared(self):
+        requests = [Request([1] * 16 + [5] * 17), Request([2] * 16 + [5] * 17)]
+        self.assertEqual(kv_tokens(requests, 0), (66, 66))
+
+    def test_fasttrees_four_have_its_counts(self):
+        for name in workloads.SETS["fasttree"]:
+            self.assertEqual(len(workloads.build(name).requests), 128, name)
+            whole = workloads.build(f"{name}_whole")
+            self.assertEqual((whole.kind, {request.max_tokens for request in whole.requests}), ("serve", {256}))
+        total, distinct = kv_tokens(workloads.build("fasttree_levels").requests, 0)
+        self.assertEqual(total, 128 * (459 + 38 + 584 + 2112 + 80))
+        # By hand: 459 once, 38 for three places, 584 + 2112 for four variants, 80 for each request, but for pages
+        # that straddle levels.
+        by_hand = 459 + 3 * 38 + 4 * (584 + 2112) + 128 * 80
+        self.assertLess(abs(distinct - by_hand), 128 * 16 + 64)
+        self.assertGreaterEqual(distinct, by_hand)
+
+    def test_arrivals_are_poisson_of_the_rate_and_prompts_fit(self):
+        made = workloads.build("conversation@16", 0, 60.0)
+        self.assertLess(abs(len(made.requests) - 960), 4 * math.sqrt(960))
+        times = [request.arrival_s for request in made.requests]
+        self.assertEqual(times, sorted(times))
+        self.assertLess(times[-1], 60.0)
+        for request in made.requests:
+            self.assertLessEqual(len(request.prompt) + request.max_tokens, workloads.PAT_CONTEXT)
+        starts = {tuple(request.prompt[: sum(workloads.PAT_LEVELS)]) for request in made.requests}
+        self.assertEqual(len(starts), 4)
+        self.assertEqual(len({start[:46] for start in starts}), 1)
+        self.assertEqual(len({start[: 46 + 348] for start in starts}), 3)
+        self.assertEqual({r.arrival_s for r in workloads.build("conversation@inf").requests}, {0.0})
+
+    def test_recorded_traces_keep_lengths_times_and_sharing(self):
+        made = workloads.build("mooncake_toolagent", 0, 5.0)
+        rows = [json.loads(line) for line in (ROOT / "data/serving/mooncake_toolagent.jsonl").read_text().splitlines()]
+        for request, row in zip(made.requests, rows, strict=False):
+            self.assertEqual(len(request.prompt), row["input_length"])
+            self.assertEqual(request.max_tokens, row["output_length"])
+        first, second = (r.prompt for r in made.requests[:2])
+        self.assertEqual(rows[0]["hash_ids"][0], rows[1]["hash_ids"][0])
+        self.assertEqual(first[:512], second[:512])
+        self.assertNotEqual(first[512:1024], second[512:1024])
+
+    def test_thoughts_wait_for_their_parents(self):
+        made = workloads.build("reasoning_keyword")
+        nodes = [node for tree in workloads.traces.reasoning("keyword")[:8] for node in tree[1:] if node[2] > 0]
+        self.assertEqual([request.max_tokens for request in made.requests], [node[2] for node in nodes])
+        forks = [request for request in made.requests if request.parent is not None]
+        self.assertGreater(len(forks), 100)
+        for i, request in enumerate(made.requests):
+            self.assertTrue(all(j < i for j in request.after), i)
+            self.assertTrue(request.parent is None or request.parent in request.after, i)
+            self.assertEqual(request.parent is None, bool(request.prompt), i)
+
+    def test_unknown_names_are_refused(self):
+        for name in ("groups_7", "conversation@0", "unshared@3", "toolagent@"):
+            with self.assertRaisesRegex(ValueError, name):
+                workloads.names_of([name])
+        with self.assertRaisesRegex(ValueError, "a set"):
+            workloads.build("conversation")
+
+
+class PairingTest(unittest.TestCase):
+    def test_ratio_is_the_geometric_mean_with_students_interval(self):
+        found = pairing.ratio_of_pairs([2.0, 8.0, 4.0], [1.0, 2.0, 1.0])
+        self.assertAlmostEqual(found["ratio"], 2 ** (5 / 3))
+        logs = [math.log(2), math.log(4), math.log(4)]
+        spread = math.sqrt(sum((x - sum(logs) / 3) ** 2 for x in logs) / 2)
+        half = 4.303 * spread / math.sqrt(3)
+        self.assertAlmostEqual(math.log(found["ratio_hi"]), sum(logs) / 3 + half, places=6)
+        self.assertAlmostEqual(math.log(found["ratio_lo"]), sum(logs) / 3 - half, places=6)
+
+    def test_equal_pairs_have_an_interval_of_no_width_and_one_pair_has_none(self):
+        found = pairing.ratio_of_pairs([3.0, 6.0], [1.5, 3.0])
+        self.assertEqual((found["ratio_lo"], found["ratio_hi"]), (2.0, 2.0))
+        self.assertIsNone(pairing.ratio_of_pairs([3.0], [1.5])["ratio_lo"])
+        with self.assertRaises(ValueError):
+            pairing.ratio_of_pairs([], [])
+
+    def test_t_meets_its_table(self):
+        self.assertEqual(pairing.t95(1), 12.706)
+        self.assertAlmostEqual(pairing.t95(31), 2.0395, places=3)
+        self.assertAlmostEqual(pairing.t95(120), 1.9799, places=3)
+
+    def test_rounds_are_compared_by_what_both_answered(self):
+        two = pairing.ratio_of_rounds([[2.0, None, 4.0], [9.0]], [[1.0, 5.0, 2.0], [1.0]])
+        self.assertEqual((two["over"], two["pairs"]), ("rounds", 2))
+        self.assertAlmostEqual(two["ratio"], math.sqrt(2 * 9))
+        with self.assertRaises(ValueError):
+            pairing.ratio_of_rounds([[None]], [[1.0]])
+
+    def test_percentiles_interpolate(self):
+        self.assertEqual(pairing.percentile([4.0, 1.0, 2.0, 3.0], 0.5), 2.5)
+        self.assertEqual(pairing.percentile([1.0], 0.99), 1.0)
+
+    def test_recovered_is_of_what_lay_above_the_floor(self):
+        self.assertAlmostEqual(pairing.recovered(26.0, 8.0, 21.0, 1.0), 0.9)
+        self.assertIsNone(pairing.recovered(5.0, 5.0, 1.0, 1.0))
+
+
+class CheckTest(unittest.TestCase):
+    def test_prompts_are_shared_in_levels_and_end_anywhere(self):
+        prompts, forced = check_prompts.check_prompts(0)
+        self.assertEqual(len(prompts), len(forced))
+        self.assertGreater(len({len(prompt) % 16 for prompt in prompts}), 8)
+        total, distinct = kv_tokens([Request(prompt) for prompt in prompts], 0)
+        self.assertGreater(total, 3 * distinct)
+
+    def test_verdicts(self):
+        base = [[-10.0, -11.0], [-12.0]]
+        near = [[-10.004, -11.0], [-12.001]]
+        self.assertTrue(check_prompts.verdict(base, base, near)["passed"])
+        one_off = [[-10.0, -11.0], [-12.2]]
+        self.assertFalse(check_prompts.verdict(base, base, one_off)["passed"])
+        noisy = [[-10.0, -11.0], [-12.15]]
+        self.assertTrue(check_prompts.verdict(base, noisy, one_off)["passed"])
+        self.assertFalse(check_prompts.verdict(base, base, [[math.nan, -11.0], [-12.0]])["passed"])
+        with self.assertRaises(ValueError):
+            check_prompts.verdict(base, base, [[-10.0], [-12.0]])
+
+
+class KernelTimesTest(unittest.TestCase):
+    def test_families(self):
+        for kernel, family in {
+            "void flash::FlashAttnFwdSm90<...>": "attention",
+            "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90>>": "attention",
+            "void trunkline::sm90::forward_kernel<64, 64>(Args)": "attention",
+            "trunkline::(anonymous namespace)::merge_kernel": "attention",
+            "void trunkline::plan_kernel(trunkline::PlanArgs)": "plan",
+            "void vllm::reshape_and_cache_flash_kernel<...>": "kv_write",
+            "nvjet_tst_128x64_64x6_1x2_h_bz_TNT": "other",
+            "triton_red_fused_flash_add": "other",
+        }.items():
+            self.assertEqual(kernel_times.family(kernel), family, kernel)
+
+    def test_sums_are_of_one_step(self):
+        found = kernel_times.per_step({"flash::a": 800.0, "flash::b": 800.0, "gemm": 1600.0}, 8)
+        self.assertEqual((found["attention_ms"], found["other_ms"], found["kernels_ms"]), (0.2, 0.2, 0.4))
+
+
+class ScriptedEngine:
+    """Gives each live request one token a step, and notes what it was asked."""
+
+    def __init__(self):
+        self.live, self.prompts, self.refused, self.now = {}, {}, set(), 0.0
+
+    def clock(self):
+        return self.now
+
+    def add(self, key, request, temperature):
+        if len(request.prompt) in self.refused:
+            raise ValueError("too long")
+        self.live[key] = request.max_tokens
+        self.prompts[key] = request.prompt
+
+    def step(self):
+        self.now += 1.0
+        moved = []
+        for key in list(self.live):
+            self.live[key] -= 1
+            moved.append((key, [int(self.now)], self.live[key] == 0))
+            if self.live[key] == 0:
+                del self.live[key]
+        return moved
+
+    def abort(self, keys):
+        for key in keys:
+            self.live.pop(key, None)
+
+    def synchronize(self):
+        pass
+
+
+class OpenLoopTest(unittest.TestCase):
+    def serve(self, requests, refused=(), limit_s=100.0):
+        engine = ScriptedEngine()
+        engine.refused = set(refused)
+        loop = open_loop.OpenLoop(engine, Workload("w", "serve", requests, ""), "run", engine.clock)
+        return engine, loop.serve(limit_s)
+
+    def test_times_are_from_arrival(self):
+        _, found = self.serve([Request([1], 4), Request([2], 3, arrival_s=1.5)])
+        self.assertEqual(found["ttft_ms"], [1000.0, 1500.0])  # the second is admitted at 2 and answered at 3
+        self.assertEqual(found["tpot_ms"], [1000.0, 1000.0])
+        self.assertEqual(found["e2e_ms"], [4000.0, 3500.0])
+        self.assertEqual((found["tokens"], found["failures"], found["itl_p99_ms"]), (7, 0, 1000.0))
+
+    def test_forks_begin_with_their_parents_text(self):
+        requests = [Request([1, 2], 2), Request([3], 1), Request([], 2, parent=0, after=(0, 1))]
+        engine, found = self.serve(requests)
+        self.assertEqual(engine.prompts["run.2"], [1, 2, 1, 2])
+        self.assertEqual(found["ttft_ms"][2], 1000.0)
+        self.assertEqual(found["failures"], 0)
+
+    def test_what_is_refused_or_late_is_a_failure(self):
+        _, found = self.serve([Request([1, 1, 1], 2), Request([2], 2)], refused=[3])
+        self.assertEqual((found["failures"], found["ttft_ms"][0]), (1, None))
+        self.assertIn("too long", found["why"])
+        engine, found = self.serve([Request([1], 50), Request([2], 2)], limit_s=10.0)
+        self.assertEqual((found["failures"], found["tpot_ms"][0], found["tpot_ms"][1]), (1, None, 1000.0))
+        self.assertEqual(engine.live, {})
+
+
+class ConfigurationTest(unittest.TestCase):
+    def test_key_and_value_bytes(self):
+        self.assertEqual(models.kv_bytes_per_token(models.shape_of("llama3-8b")), 131072)
+        self.assertEqual(models.kv_bytes_per_token(models.shape_of("qwen3-8b")), 147456)
+        self.assertEqual(models.shape_of("llama3-8b", 4)["num_hidden_layers"], 4)
+
+    def test_configurations_differ_in_what_their_names_say(self):
+        made = {name: vllm_engine.engine_arguments(name, "default", "m", 1, 8) for name in vllm_engine.CONFIGURATIONS}
+        self.assertEqual(made["trunkline"], made["default"] | {"attention_backend": "CUSTOM"})
+        self.assertEqual(made["cascade"], made["default"] | {"disable_cascade_attn": False})
+        self.assertEqual(made["default"]["kv_cache_memory_bytes"], 2**30)
+        self.assertEqual(serve_http.flags("cascade", "default"), ["--no-disable-cascade-attn"])
+        expected = ["--attention-backend", "CUSTOM", "--enforce-eager"]
+        self.assertEqual(serve_http.flags("trunkline", "eager"), expected)
+
+    def test_weights_are_drawn_and_norms_are_one(self):
+        class Tensor:
+            def __init__(self, dimensions):
+                self.dimensions, self.data, self.done = dimensions, self, None
+
+            def dim(self):
+                return self.dimensions
+
+            def numel(self):
+                return 3
+
+            def normal_(self, mean, std, generator):
+                self.done = (mean, std, generator)
+
+            def fill_(self, value):
+                self.done = value
+
+        generator = types.SimpleNamespace(manual_seed=lambda seed: f"seed {seed}")
+        sys.modules["torch"], before = (
+            types.SimpleNamespace(Generator=lambda device: generator), sys.modules.get("torch")
+        )  # fmt: skip
+        try:
+            matrix, norm = Tensor(2), Tensor(1)
+            model = types.SimpleNamespace(parameters=lambda: [matrix, norm])
+            self.assertEqual(vllm_engine.draw_weights(model, 0.02), 6)
+        finally:
+            del sys.modules["torch"]
+            if before is not None:
+                sys.modules["torch"] = before
+        self.assertEqual((matrix.done, norm.done), ((0, 0.02, "seed 1"), 1))
+
+
+class HttpTest(unittest.TestCase):
+    def test_traces_keep_tokens_and_times(self):
+        workload = workloads.build("conversation@8", 0, 1.0)
+        rows = [json.loads(line) for line in serve_http.trace_lines(workload)]
+        self.assertEqual([row["hash_ids"] for row in rows], [request.prompt for request in workload.requests])
+        self.assertTrue(all(row["input_length"] == len(row["hash_ids"]) for row in rows))
+        with self.assertRaisesRegex(ValueError, "wait"):
+            serve_http.trace_lines(workloads.build("reasoning_keyword"))
+
+    def test_rounds_are_pairs(self):
+        def result(tpot, failed=0):
+            return dict.fromkeys(serve_http.KEYS, 1.0) | {"mean_tpot_ms": tpot, "failed": failed}
+
+        row = serve_http.row_of(
+            {"default": [result(4), result(4)], "trunkline": [result(2), result(2, 1)]}, "default", "trunkline"
+        )
+        self.assertEqual((row["ratio"], row["pairs"], row["failures"]), (2.0, 2, {"default": 0, "trunkline": 1}))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,147 @@
+"""Filing rows of engines' comparisons, and their page, on made-up rows."""
+
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "bench/vllm"), str(ROOT / "bench")]
+import collect  # noqa: E402
+import vllm_report  # noqa: E402
+
+COMMON = {
+    "suite": "vllm", "model": "llama3-8b", "dtype": "bf16", "compilation": "default", "commit": "abc", "layers": 32,
+    "command": "bench/vllm/paired.py --workloads groups", "device": "NVIDIA H200", "driver": "580", "vllm": "0.26.0",
+    "torch": "2.11.0",
+}  # fmt: skip
+PAIR = {"baseline": "default", "subject": "trunkline"}
+START = COMMON | {
+    "workload": "start",
+    "kind": "start",
+    "engines": {"default": {"backend": "a.b.Flash", "runner": "V2"}},
+}
+CHECK = COMMON | PAIR | {
+    "workload": "check", "kind": "check", "passed": True, "logprob_mean_diff": 0.004, "logprob_max_diff": 0.03,
+    "mean_limit": 0.01, "max_limit": 0.1, "noise_mean_diff": 0.002, "noise_max_diff": 0.02, "tokens": 448,
+}  # fmt: skip
+GROUPS = COMMON | PAIR | {
+    "workload": "groups_64x16k", "kind": "steps", "about": "", "requests": 64, "ratio": 3.2, "ratio_lo": 3.1,
+    "ratio_hi": 3.3, "pairs": 12, "over": "turns", "step_ms": {"default": 25.3, "trunkline": 7.9},
+    "kv_tokens_total": 1058000, "kv_tokens_distinct": 27000, "floor_ms": 0.76, "attention_ms": 20.5, "recovered": 0.88,
+    "profile": {"default": {"attention_ms": 20.5}, "trunkline": {"attention_ms": 2.9}},
+}  # fmt: skip
+SIDE = {
+    "tpot_ms": {"mean": 10.0, "p99": 20.0}, "ttft_ms": {"mean": 50.0, "p99": 90.0}, "e2e_ms": {"mean": 900.0},
+    "tokens_per_s": 800.0,
+}  # fmt: skip
+SERVED = COMMON | PAIR | {
+    "workload": "conversation@8", "kind": "serve", "about": "", "requests": 52, "rounds": 2, "ratio": 1.2,
+    "ratio_lo": 1.1, "ratio_hi": 1.3, "over": "rounds", "served": {"default": SIDE, "trunkline": SIDE},
+    "ratios": {"tpot_ms": {"ratio": 1.2, "ratio_lo": 1.1, "ratio_hi": 1.3, "over": "rounds"}},
+    "failures": {"default": 0, "trunkline": 2},
+}  # fmt: skip
+
+
+def unshared(low, high, requests=8):
+    middle = (low + high) / 2
+    found = {
+        "workload": f"unshared_{requests}",
+        "requests": requests,
+        "ratio": middle,
+        "ratio_lo": low,
+        "ratio_hi": high,
+    }
+    return {key: value for key, value in (GROUPS | found).items() if key != "recovered"}
+
+
+class PageTest(unittest.TestCase):
+    def page(self, *rows):
+        return vllm_report.page({"vllm": [START, CHECK, *rows]})
+
+    def test_rows_are_shown_with_their_intervals(self):
+        text = self.page(GROUPS, SERVED)
+        groups = (
+            "| groups_64x16k | 64 | 1,058,000 | 27,000 | 25.30 | 7.90 | 3.200 (3.100 to 3.300) | 12 | 20.50 | 2.90 |"
+        )
+        self.assertIn(f"{groups} 0.76 | 0.88 |", text)
+        self.assertIn("1.200 (1.100 to 1.300)", text)
+        self.assertIn("| 800/800 | 0/2 |", text)
+        self.assertIn("mean difference 0.0040 (limit 0.0100)", text)
+        self.assertIn("default: Flash, model runner V2", text)
+        self.assertIn("No row has the baseline faster.", text)
+
+    def test_losses_are_named(self):
+        text = self.page(GROUPS, unshared(0.95, 0.97, 64), unshared(0.99, 1.005))
+        self.assertIn("The baseline is faster in 2 of 3 rows: unshared_64 (0.960 (0.950 to 0.970)), unshared_8", text)
+        self.assertIn("the interval holds 1", text)
+
+    def test_equality_needs_the_whole_interval(self):
+        text = self.page(unshared(0.992, 1.008, 1), unshared(0.985, 1.008, 8), unshared(0.95, 0.97, 64))
+        self.assertIn("1 requests: equal within 1 %; 8 requests: within 1 % or not: undecided; 64 requests: not", text)
+
+    def test_batches_that_were_not_whole_are_named(self):
+        text = self.page(GROUPS | {"short_steps": 7}, unshared(0.99, 1.005) | {"short_steps": 0})
+        self.assertIn("did not move all requests of their batch: groups_64x16k (7).", text)
+
+    def test_failed_workloads_are_named(self):
+        text = self.page(COMMON | {"workload": "deft_shots_20", "kind": "error", "error": "WorkerError: died\nmore"})
+        self.assertIn("deft_shots_20: WorkerError: died\n", text)
+        self.assertNotIn("more", text)
+
+    def test_check_compares_the_page_with_the_rows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results, page = pathlib.Path(folder), pathlib.Path(folder) / "page.md"
+            (results / "vllm.jsonl").write_text("\n".join(json.dumps(row) for row in (START, CHECK, GROUPS)))
+            with (
+                unittest.mock.patch.object(vllm_report, "RESULTS", results),
+                unittest.mock.patch.object(vllm_report, "PAGE", page),
+                unittest.mock.patch.object(sys, "argv", ["vllm_report.py"]) as arguments,
+            ):
+                vllm_report.main()
+                arguments.append("--check")
+                vllm_report.main()
+                page.write_text(page.read_text().replace("25.30", "99.00"))
+                with self.assertRaisesRegex(SystemExit, "page.md"):
+                    vllm_report.main()
+
+
+class CollectTest(unittest.TestCase):
+    def file(self, *rows):
+        with tempfile.TemporaryDirectory() as folder:
+            results, given = pathlib.Path(folder) / "results", pathlib.Path(folder) / "vllm.jsonl"
+            given.write_text("\n".join(json.dumps(row) for row in rows))
+            with (
+                unittest.mock.patch.object(collect, "RESULTS", results),
+                unittest.mock.patch.object(sys, "argv", ["collect.py", str(given)]),
+                unittest.mock.patch.object(collect, "trees_of", lambda commit: {"python_tree": f"tree of {commit}"}),
+                contextlib.redirect_stdout(io.StringIO()),
+            ):
+                collect.main()
+            return [json.loads(line) for line in (results / "vllm.jsonl").read_text().splitlines()]
+
+    def test_rows_get_their_trees(self):
+        filed = self.file(START, CHECK, GROUPS)
+        self.assertEqual(filed[2], GROUPS | {"python_tree": "tree of abc"})
+
+    def test_what_is_not_sound_is_refused(self):
+        for rows, why in (
+            ([START, CHECK | {"passed": False}], "disagree"),
+            ([START, GROUPS], "agree"),
+            ([START, CHECK, GROUPS | {"commit": "def"}], "2 commits"),
+            ([row | {"commit": "abc-dirty"} for row in (START, CHECK, GROUPS)], "abc-dirty"),
+        ):
+            with self.assertRaisesRegex(SystemExit, why):
+                self.file(*rows)
+
+    def test_what_others_lack_is_filed(self):
+        other = CHECK | {"subject": "cascade", "passed": False}
+        self.assertEqual(len(self.file(START, CHECK, other, GROUPS)), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

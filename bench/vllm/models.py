@@ -1,0 +1,56 @@
+"""Models by their shape: configurations that vLLM reads, for weights that are drawn and never downloaded."""
+
+import json
+import pathlib
+
+COMMON = {
+    "hidden_act": "silu", "tie_word_embeddings": False, "torch_dtype": "bfloat16", "attention_bias": False,
+    "initializer_range": 0.02, "use_cache": True, "bos_token_id": 1, "eos_token_id": 2, "head_dim": 128,
+}  # fmt: skip
+LLAMA = COMMON | {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "mlp_bias": False, "hidden_size": 4096,
+    "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 128256, "max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+}  # fmt: skip
+QWEN = COMMON | {
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288,
+    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 151936,
+    "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
+}  # fmt: skip
+SHAPES = {
+    "llama3-8b": LLAMA,  # positions beyond the published 8,192, for the long prompts
+    "qwen3-8b": QWEN,
+    "tiny": LLAMA | {"num_hidden_layers": 2, "intermediate_size": 4096, "vocab_size": 32000},  # for checks
+}
+
+
+def shape_of(name: str, layers: int | None = None) -> dict:
+    """The configuration of a shape, with fewer layers if given; KeyError for an unknown name."""
+    return SHAPES[name] | ({"num_hidden_layers": layers} if layers else {})
+
+
+def write_model(folder: pathlib.Path, shape: dict) -> pathlib.Path:
+    """A folder with config.json, all that vLLM needs with load_format="dummy" and no tokenizer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(shape))
+    return folder
+
+
+def write_tokenizer(folder: pathlib.Path, shape: dict) -> None:
+    """Words "w3", "w4", ... for tokens 3, 4, ...: an HTTP server and its client take text."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"w{token}": token for token in range(3, shape["vocab_size"])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>",
+        "model_max_length": shape["max_position_embeddings"], "clean_up_tokenization_spaces": False,
+    }  # fmt: skip
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def kv_bytes_per_token(shape: dict, element_bytes: int = 2) -> int:
+    """Keys and values of one token in all layers."""
+    return 2 * element_bytes * shape["num_hidden_layers"] * shape["num_key_value_heads"] * shape["head_dim"]
