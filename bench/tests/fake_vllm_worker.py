@@ -21,6 +21,7 @@ class FakeEngine:
         config = given.config
         self.faults = {word.partition(":")[2] for word in os.environ.get("FAKE", "").split() if word.startswith(config)}
         self.live: dict[str, list] = {}
+        self.build_us = [40.0, 60.0]
         self.config, self.queued = config, False
         if "refuses" in self.faults:
             raise RuntimeError("no memory")
@@ -43,6 +44,7 @@ class FakeEngine:
             self.queued = True
             return []
         time.sleep(STEP_S * (3 if "slow" in self.faults else 1))
+        self.build_us.append(50.0)
         moved = []
         for key, state in list(self.live.items()):
             state[1] += 1

@@ -18,6 +18,7 @@ import models  # noqa: E402
 import open_loop  # noqa: E402
 import pairing  # noqa: E402
 import serve_http  # noqa: E402
+import shared_weights  # noqa: E402
 import vllm_engine  # noqa: E402
 import workloads  # noqa: E402
 from workloads import Request, Workload, kv_tokens  # noqa: E402
@@ -297,6 +298,10 @@ class ConfigurationTest(unittest.TestCase):
             if before is not None:
                 sys.modules["torch"] = before
         self.assertEqual((matrix.done, norm.done), ((0, 0.02, "seed 1"), 1))
+
+    def test_an_owner_that_does_not_start_is_not_waited_for(self):
+        with self.assertRaisesRegex(TimeoutError, "the engine that owns the weights did not start"):
+            shared_weights.adopt(None, pathlib.Path("/nowhere"), 0.01)
 
 
 class HttpTest(unittest.TestCase):

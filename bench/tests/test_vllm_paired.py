@@ -89,6 +89,8 @@ class PairedTest(unittest.TestCase):
         self.assertTrue(steps["ratio_lo"] < steps["ratio"] < steps["ratio_hi"])
         self.assertGreater(steps["step_ms"]["default"], 1.5 * steps["step_ms"]["trunkline"])
         self.assertEqual((steps["pairs"], steps["steps_per_turn"], steps["short_steps"]), (4, 12, 0))
+        self.assertEqual(steps["build_us"], {"default": 50.0, "trunkline": 50.0})
+        self.assertEqual(steps["weights"], "shared")
         self.assertAlmostEqual(steps["floor_ms"], steps["kv_tokens_distinct"] * 131072 / 4670000 / 1e3)
         times = steps["step_ms"]["default"] - steps["step_ms"]["trunkline"]
         self.assertAlmostEqual(steps["recovered"], times / (steps["attention_ms"] - steps["floor_ms"]))

@@ -10,6 +10,7 @@ The first reply, of id 0, comes once the engine has started. engine_client.py is
 import argparse
 import json
 import os
+import statistics
 import sys
 import traceback
 from collections.abc import Callable
@@ -79,7 +80,9 @@ class Worker:
         return {"prefill_s": self.batch.until_all_decode(limit_s)}
 
     def do_steps(self, count: int = 40, drop: int = 4, limit_s: float = 60.0) -> dict:
-        return self.batch.turn(count, drop, limit_s)
+        self.engine.build_us.clear()
+        turn = self.batch.turn(count, drop, limit_s)
+        return turn | {"build_us": statistics.median(self.engine.build_us) if self.engine.build_us else None}
 
     def do_profile(self, steps: int = 8) -> dict:
         """GPU time by kernel over some steps of the batch."""
@@ -130,6 +133,8 @@ def main() -> None:
     parser.add_argument("--max-num-seqs", type=int, default=256)
     parser.add_argument("--std", type=float, default=0.02, help="of the drawn weights")
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm", help="folder for configurations and compiled code")
+    parser.add_argument("--weights", help="file by which one engine tells others where its weights are; none: its own")
+    parser.add_argument("--owner", action="store_true", help="of these weights")
     parser.add_argument("--reply-fd", type=int, required=True)
     given = parser.parse_args()
     os.set_inheritable(given.reply_fd, False)  # else its end would not be seen while some child lives

@@ -55,7 +55,8 @@ def steps_per_turn(plan: Plan, first: dict) -> int:
 def time_steps(engines: dict[str, EngineClient], workload: Workload, plan: Plan, clock: Clock) -> dict:
     """Medians of each turn by engine, of rounds that begin the batch anew."""
     names = list(engines)
-    found = {"medians": {name: [] for name in names}, "generated": [], "short": 0, "steps": 0}
+    found: dict = {"medians": {name: [] for name in names}, "generated": [], "short": 0, "steps": 0}
+    found["build_us"] = {name: [] for name in names}
     load(engines, workload, plan)
     for round_number in range(plan.rounds):
         if round_number and clock.left() < 5:
@@ -73,6 +74,8 @@ def time_steps(engines: dict[str, EngineClient], workload: Workload, plan: Plan,
                 found["medians"][name].append(statistics.median(timed["ms"]))
                 found["generated"].append(timed["generated"])
                 found["short"] += timed["short"]
+                if timed.get("build_us"):
+                    found["build_us"][name].append(timed["build_us"])
         in_turn(engines, names, "end", plan.limit_s)
     return found
 
@@ -117,6 +120,11 @@ def steps_rows(workload: Workload, found: dict, subject: str, token_bytes: int, 
         row = {
             "step_ms": {name: round(statistics.median(medians[name]), 4) for name in (base, subject)},
             **pairing.ratio_of_pairs(medians[base], medians[subject]),
+            "build_us": {
+                name: round(statistics.median(found["build_us"][name]), 1)
+                for name in (base, subject)
+                if found["build_us"][name]
+            },
             "over": "turns",
             "steps_per_turn": found["steps"],
             "short_steps": found["short"],

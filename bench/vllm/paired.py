@@ -10,6 +10,7 @@ so. Rows are appended as workloads end, so that what stops a run costs what it h
 
 import argparse
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -61,6 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--compilation", choices=["default", "fulldecode", "eager"], default="default")
     parser.add_argument("--kv-gib", type=float, default=44.0, help="KV cache of each engine")
     parser.add_argument("--max-num-seqs", type=int, default=256)
+    parser.add_argument("--own-weights", action="store_true", help="a copy for each engine, wherever it comes to lie")
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--worker", type=pathlib.Path, default=HERE / "engine_worker.py")
@@ -92,11 +94,14 @@ def start(given: argparse.Namespace) -> dict[str, EngineClient]:
     logs = given.logs or given.out.parent
     logs.mkdir(parents=True, exist_ok=True)
     engines = {}
+    weights = pathlib.Path(given.scratch) / f"weights_{os.getpid()}"
+    weights.parent.mkdir(parents=True, exist_ok=True)
     for name in given.configs:
+        shared = [] if given.own_weights else ["--weights", str(weights), *["--owner"][: not engines]]
         command = [
             given.python, str(given.worker), "--config", name, "--model", given.model, "--compilation",
             given.compilation, "--kv-gib", str(given.kv_gib), "--max-num-seqs", str(given.max_num_seqs), "--scratch",
-            given.scratch, *(["--layers", str(given.layers)] if given.layers else []),
+            given.scratch, *shared, *(["--layers", str(given.layers)] if given.layers else []),
         ]  # fmt: skip
         cache = {"VLLM_CACHE_ROOT": f"{given.scratch}/{name}_cache"}
         engines[name] = EngineClient(name, command, logs / f"engine_{name}.log", cache)
@@ -248,6 +253,7 @@ def main() -> int:
     clock = measure.Clock(given.budget_s)
     common = {
         "model": given.model, "dtype": "bf16", "compilation": given.compilation, "kv_gib": given.kv_gib,
+        "weights": "own" if given.own_weights else "shared",
         "commit": given.commit, **given.trees,
         "command": "bench/vllm/paired.py --workloads " + " ".join(given.workloads),
     }  # fmt: skip

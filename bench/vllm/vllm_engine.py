@@ -4,8 +4,10 @@ import gc
 import os
 import pathlib
 import sys
+import time
 
 from models import shape_of, write_model
+from shared_weights import share
 from workloads import CONTEXT, Request
 
 CONFIGURATIONS = {  # by name: arguments of LLM, environment
@@ -57,7 +59,27 @@ def draw_weights(model, std: float) -> int:
             parameter.data.normal_(0, std, generator=generator)
         else:
             parameter.data.fill_(1)
+    return count_weights(model)
+
+
+def count_weights(model) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def time_builds(model, found: list[float]) -> None:
+    """Appends the host's microseconds of each build of a decode step's metadata."""
+    layers = (m for m in model.modules() if hasattr(m, "impl") and hasattr(m, "get_attn_backend"))
+    builder = next(layers).get_attn_backend().get_builder_cls()
+    build = builder.build
+
+    def timed(self, common_prefix_len, common_attn_metadata, *rest, **named):
+        began = time.perf_counter()
+        made = build(self, common_prefix_len, common_attn_metadata, *rest, **named)
+        if common_attn_metadata.max_query_len == 1:
+            found.append(1e6 * (time.perf_counter() - began))
+        return made
+
+    builder.build = timed
 
 
 class VllmEngine:
@@ -72,10 +94,15 @@ class VllmEngine:
         import vllm
 
         self.torch, self.vllm = torch, vllm
+        if given.weights:
+            share(pathlib.Path(given.weights), given.owner, lambda model: draw_weights(model, given.std))
         chosen = engine_arguments(given.config, given.compilation, str(folder), given.kv_gib, given.max_num_seqs)
         self.llm = vllm.LLM(**chosen)
         self.engine = self.llm.llm_engine
-        self.parameters = self.llm.apply_model(lambda model: draw_weights(model, given.std))[0]
+        drawn = count_weights if given.weights else lambda model: draw_weights(model, given.std)
+        self.parameters = self.llm.apply_model(drawn)[0]
+        self.build_us: list[float] = []
+        self.llm.apply_model(lambda model: time_builds(model, self.build_us))
         torch.cuda.synchronize()
         gc.collect()
         gc.freeze()  # as vLLM's own engine process does
