@@ -9,7 +9,7 @@ trunkline.integrations. docs/python.md is a tour.
 """
 
 from . import _direct, _library, _tensors
-from ._device_planner import DevicePlanning, DevicePlanReport
+from ._device_planner import DevicePlanning, DevicePlanReport, PreparedStep
 from ._device_tables import DeviceTables
 from .decode import DecodeAttention
 from .errors import (
@@ -57,6 +57,7 @@ __all__ = [
     "Node",
     "Plan",
     "PlanOptions",
+    "PreparedStep",
     "Profile",
     "Request",
     "RequestInfo",

@@ -98,6 +98,14 @@ class DevicePlanReport:
     bad_query_start: int
 
 
+@dataclass(frozen=True)
+class PreparedStep:
+    """What DecodeAttention.prepare has checked; for plan_prepared of the same object."""
+
+    batch: DeviceBatch
+    owner: object
+
+
 def refuse_for_hosts(step: Mapping[str, Any], planning: DevicePlanning) -> None:
     """What plan() takes for plans of the host alone."""
     if step.get("query_parents") is not None:
@@ -167,14 +175,13 @@ class DevicePlanner:
     def _memory_at(self) -> int:
         return self._workspace_bytes + -self._workspace_bytes % _ALIGNMENT
 
-    def plan(self, tables: DeviceTables, step: Mapping[str, Any], workspace: Workspace, *, same_tables: bool) -> None:
-        """Plans and fits the plan to the tables; launches only. same_tables: captured runs read the first step's."""
+    def prepare(self, tables: DeviceTables, step: Mapping[str, Any], *, same_tables: bool) -> DeviceBatch:
+        """What plan() reads, checked. same_tables: captured runs read the first step's."""
         refuse_for_hosts(step, self.planning)
-        executor = self._executor
         batch = DeviceBatch(
             tables,
             self._page_size,
-            executor.device_index,
+            self._executor.device_index,
             num_pages=step.get("num_pages") or 0,
             query_start_loc=step.get("query_start_loc"),
             queries=self._queries(step),
@@ -190,13 +197,18 @@ class DevicePlanner:
                 "the page table is elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
                 "written anew"
             )
-        stream = executor.stream(step.get("stream"))
-        self._bind(workspace, stream)
-        nbytes = self._workspace_bytes
-        check(c.trunkline_cuda_plan(executor.address, self.address, batch.address, workspace.address, nbytes, stream))
-        executor.take(batch)
-        executor.resolve(workspace, stream)
         self._first = self._first or batch.table_addresses
+        return batch
+
+    def plan(self, batch: DeviceBatch, workspace: Workspace, stream: int | None) -> None:
+        """Plans and fits the plan to the tables; launches only."""
+        executor = self._executor
+        at = executor.stream(stream)
+        self._bind(workspace, at)
+        nbytes = self._workspace_bytes
+        check(c.trunkline_cuda_plan(executor.address, self.address, batch.address, workspace.address, nbytes, at))
+        executor.take(batch)
+        executor.resolve(workspace, at)
 
     def _queries(self, step: Mapping[str, Any]) -> int:
         """What query_start_loc may count; 0 for as many as the planner has room for."""

@@ -112,6 +112,18 @@ class CudaPlanning(CudaTest):
             else:
                 self.compare(out, step.right(q[:5], query_start=starts))
 
+    def test_a_prepared_step(self):
+        step = Step([300, 280, 17, 260], 10)
+        lengths, table = torch.from_numpy(step.lengths).cuda(), torch.from_numpy(step.table).cuda()
+        attention = made(step, device_planning=trunkline.DevicePlanning(4))
+        prepared = attention.prepare(table, lengths)
+        for _ in range(3):
+            with no_synchronisation():
+                attention.plan_prepared(prepared)
+            self.compare(attention.run(step.q, step.kv), step.right())
+            lengths -= 1
+            step.lengths = step.lengths - 1
+
     def test_on_a_stream(self):
         step = Step([300, 280, 17], 10)
         table, lengths = torch.zeros(3, 64, dtype=torch.int32, device="cuda"), torch.zeros(3, dtype=torch.int32).cuda()

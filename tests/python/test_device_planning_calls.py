@@ -99,6 +99,24 @@ def test_the_planner_is_bound_once(notes):
     assert notes.taken() == PLAN[1:]
 
 
+def test_a_prepared_step(notes):
+    attention = made()
+    step = attention.prepare(TABLE, LENGTHS, num_pages=9)
+    assert notes.taken() == []
+    for _ in range(2):
+        attention.plan_prepared(step, stream=6)
+    calls = [(call[0], call[-1]) for call in notes.taken()]
+    assert calls == [(call[0], 6) for call in BIND + PLAN + PLAN]
+    assert (notes.batch.num_pages, notes.pages.rows) == (9, 2)
+    with pytest.raises(ValueError, match="step was prepared by another DecodeAttention"):
+        made().plan_prepared(step)
+    with pytest.raises(TypeError, match="kv_lens is of type list"):
+        attention.prepare(TABLE, [20, 30])
+    attention.close()
+    with pytest.raises(trunkline.ClosedError):
+        attention.plan_prepared(step)
+
+
 def test_another_workspace_is_bound_anew(notes):
     attention = made()
     attention.plan(TABLE, LENGTHS)

@@ -90,8 +90,8 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         if rows == 0:
             self.steps.counters.engine_steps += 1
             return super().build(common_prefix_len, common, fast_build)
-        starts = common.query_start_loc[: rows + 1] if common.max_query_len > 1 and self.steps.several else None
-        self.steps.plan(common.block_table_tensor[:rows], common.seq_lens[:rows], starts, tokens)
+        starts = common.query_start_loc if common.max_query_len > 1 and self.steps.several else None
+        self.steps.plan(common.block_table_tensor, common.seq_lens, rows, starts, tokens)
         rest = theirs = None
         if self.steps.shadow is not None:
             theirs = super().build(0, common, fast_build)

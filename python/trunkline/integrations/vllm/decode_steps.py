@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ... import DecodeAttention, DevicePlanning
+from ... import DecodeAttention, DevicePlanning, PreparedStep
 from .capability import GroupFacts
 from .counters import SAMPLED, CounterLog, Counters, add_group
 from .metrics import Metrics
@@ -39,25 +39,41 @@ class DecodeSteps:
         self.shadow = Shadow(facts, self.attention.max_queries, device) if settings().shadow else None
         self.several = facts.longest_query > 1
         self._live: Any = None
+        self._prepared: dict[int, PreparedStep] = {}
+        self._where = 0, 0, 0
         self._looked_at = 0
         add_group(layers[0], self)
 
-    def plan(self, block_table: Any, seq_lens: Any, query_start_loc: Any, tokens: int) -> None:
-        """Of rows [B, W] and lengths [B], on the GPU, for runs of [tokens, Hq, d]. query_start_loc [B + 1]: None for a
-        query token a row."""
+    def plan(self, block_table: Any, seq_lens: Any, rows: int, query_start_loc: Any, tokens: int) -> None:
+        """Of the first rows of page tables and lengths, on the GPU, for runs of [tokens, Hq, d]. query_start_loc: None
+        for a query token a row."""
         if query_start_loc is None:
-            self.attention.plan(block_table, seq_lens)
+            self.attention.plan_prepared(self._prepare(block_table, seq_lens, rows))
         else:
-            self.attention.plan(block_table, seq_lens, query_start_loc=query_start_loc, num_queries=tokens)
+            self.attention.plan(
+                block_table[:rows], seq_lens[:rows], query_start_loc=query_start_loc[: rows + 1], num_queries=tokens
+            )
         if self.shadow is not None:
-            self._live = self.shadow.live(seq_lens, query_start_loc, tokens)
+            starts = None if query_start_loc is None else query_start_loc[: rows + 1]
+            self._live = self.shadow.live(seq_lens[:rows], starts, tokens)
         counters = self.counters
         counters.decode_steps += 1
-        counters.decode_rows += seq_lens.shape[0]
+        counters.decode_rows += rows
         if counters.decode_steps - self._looked_at >= SAMPLED:
             self.look()
             self._log.tick()
             self._metrics.tell(counters)
+
+    def _prepare(self, block_table: Any, seq_lens: Any, rows: int) -> PreparedStep:
+        """vLLM's arrays stay where they are, so that each number of rows is checked once."""
+        where = block_table.data_ptr(), block_table.shape[1], seq_lens.data_ptr()
+        if where != self._where:
+            self._prepared.clear()
+            self._where = where
+        step = self._prepared.get(rows)
+        if step is None:
+            step = self._prepared[rows] = self.attention.prepare(block_table[:rows], seq_lens[:rows])
+        return step
 
     def look(self) -> None:
         """At what the GPU has written about plans by now, without waiting for it."""

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Measures Trunkline against vLLM's own attention inside one engine: the same process, weights, cache and requests.
+
+    python3 bench/vllm/sides.py --out OUT/sides.jsonl --commit COMMIT --workloads unshared groups
+
+An engine with the plug-in captures its graphs of decode steps twice, with Trunkline's kernels and with the parent's,
+and changes sides between turns of one batch that stays alive. So nothing else differs, which paired.py's engines do:
+there, products of the same sizes took up to 3 % longer in one than in the other at batch 1. Model runner V2 alone.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import time
+import traceback
+
+import kernel_times
+import measure
+import models
+import pairing
+import workloads
+from decode_steps import DecodeBatch
+from engine_worker import COMPILATIONS
+from paired import read_bytes_per_us
+from vllm_engine import VllmEngine
+
+THEIRS, OURS = "default", "trunkline"
+
+
+class Sides:
+    """Of an engine whose graphs were captured with Trunkline."""
+
+    def __init__(self, worker):
+        from vllm.config import CUDAGraphMode, set_current_vllm_config
+
+        runner = worker.model_runner
+        self.manager = runner.cudagraph_manager
+        self.builders = [group.get_metadata_builder(0) for groups in runner.attn_groups for group in groups]
+        self.steps = [builder.steps for builder in self.builders]
+        if not any(self.steps):
+            raise RuntimeError("no layer is Trunkline's; its log says why")
+        self.graphs = {OURS: self.manager.graphs}
+        self.use(THEIRS, graphs={})
+        captured = self.manager._capture_descs
+        self.manager._capture_descs = {CUDAGraphMode.FULL: captured[CUDAGraphMode.FULL]}
+        with set_current_vllm_config(runner.vllm_config):
+            runner.capture_model()
+        self.manager._capture_descs = captured
+        self.graphs[THEIRS] = self.manager.graphs
+
+    def use(self, side: str, graphs: dict | None = None) -> None:
+        self.manager.graphs = self.graphs[side] if graphs is None else graphs
+        for builder, steps in zip(self.builders, self.steps, strict=True):
+            builder.steps = steps if side == OURS else None
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", nargs="+", default=["unshared", "groups"], help="names or sets of timed steps")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="file that rows are appended to")
+    parser.add_argument("--commit", default="unknown", help="that the installed wheel was built from")
+    parser.add_argument("--trees", type=json.loads, default={}, help="hashes of source folders, as JSON")
+    parser.add_argument("--budget-s", type=float, default=240.0, help="no workload begins after this, start included")
+    parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
+    parser.add_argument("--layers", type=int, help="fewer than the model has")
+    parser.add_argument("--compilation", choices=[c for c in COMPILATIONS if c != "eager"], default="default")
+    parser.add_argument("--kv-gib", type=float, default=44.0)
+    parser.add_argument("--max-num-seqs", type=int, default=256)
+    parser.add_argument("--std", type=float, default=0.02)
+    parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
+    parser.add_argument("--rounds", type=int, default=2, help="times that a batch begins")
+    parser.add_argument("--pairs", type=int, default=8, help="turns of each side in a round")
+    parser.add_argument("--steps", type=int, default=40, help="timed steps in a turn, at most")
+    parser.add_argument("--profile-steps", type=int, default=8, help="0: none")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    given.workloads = workloads.names_of(given.workloads)
+    given.config, given.weights = OURS, None
+    return given
+
+
+def plan_of(given: argparse.Namespace) -> measure.Plan:
+    return measure.Plan(rounds=given.rounds, pairs=given.pairs, steps=given.steps, profile_steps=given.profile_steps)
+
+
+def turn(engine: VllmEngine, sides: Sides, batch: DecodeBatch, side: str, count: int, plan: measure.Plan) -> dict:
+    sides.use(side)
+    engine.build_us.clear()
+    timed = batch.turn(count, plan.drop, plan.limit_s)
+    return timed | {"build_us": statistics.median(engine.build_us) if engine.build_us else None}
+
+
+def time_steps(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
+    """As measure.time_steps, of one batch that both sides run."""
+    names = [THEIRS, OURS]
+    found: dict = {"medians": {n: [] for n in names}, "build_us": {n: [] for n in names}}
+    found |= {"generated": [], "short": 0, "steps": 0}
+    for round_number in range(plan.rounds):
+        batch = DecodeBatch(engine, workload, f"{workload.name}.{round_number}.{time.monotonic_ns()}")
+        batch.until_all_decode(plan.limit_s)
+        first = {side: turn(engine, sides, batch, side, 6, plan) for side in names}
+        found["steps"] = found["steps"] or measure.steps_per_turn(plan, first)
+        for number in range(plan.pairs):
+            for side in pairing.turn_order(names, number + round_number):
+                timed = turn(engine, sides, batch, side, found["steps"], plan)
+                found["medians"][side].append(statistics.median(timed["ms"]))
+                found["generated"].append(timed["generated"])
+                found["short"] += timed["short"]
+                if timed["build_us"]:
+                    found["build_us"][side].append(timed["build_us"])
+        batch.finish()
+    return found
+
+
+def profile(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
+    batch = DecodeBatch(engine, workload, f"{workload.name}.profile.{time.monotonic_ns()}")
+    batch.until_all_decode(plan.limit_s)
+    found = {}
+    for side in (THEIRS, OURS):
+        sides.use(side)
+        batch.turn(plan.pairs * plan.steps // 4, 0, plan.limit_s)
+        kernels = engine.kernels(batch.step, plan.profile_steps)
+        found[side] = kernel_times.per_step(kernels, plan.profile_steps) | {"generated": batch.generated()}
+    batch.finish()
+    return found
+
+
+def main() -> int:
+    given = arguments()
+    clock, plan = measure.Clock(given.budget_s), plan_of(given)
+    engine = VllmEngine(given)
+    sides = engine.llm.collective_rpc(Sides)[0]
+    info = engine.info()
+    common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
+    common |= {"model": given.model, "dtype": "bf16", "compilation": given.compilation, "commit": given.commit}
+    common |= {**given.trees, "command": "bench/vllm/sides.py --workloads " + " ".join(given.workloads)}
+    token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers))
+    bandwidth = read_bytes_per_us(info["device"])
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    rows, failed = [], 0
+    for name in given.workloads:
+        if clock.left() < 10:
+            print(f"no time left for {name}")
+            continue
+        workload = workloads.build(name, given.seed)
+        try:
+            found = time_steps(engine, sides, workload, plan)
+            about = {"workload": name, "kind": "sides", "about": workload.about, "requests": len(workload.requests)}
+            rows += [about | row for row in measure.steps_rows(workload, found, OURS, token_bytes, bandwidth)]
+            print(json.dumps({k: rows[-1][k] for k in ("workload", "step_ms", "ratio", "build_us")}), flush=True)
+        except Exception:
+            failed += 1
+            rows.append({"workload": name, "kind": "error", "error": traceback.format_exc()[-3000:]})
+    timed = [row for row in rows if row["kind"] == "sides"]
+    for row in timed if plan.profile_steps else []:
+        if clock.left() > 5:
+            row |= measure.with_profile(row, profile(engine, sides, workloads.build(row["workload"], given.seed), plan))
+    with open(given.out, "a") as out:
+        out.writelines(json.dumps({"suite": "vllm", **row, **common}) + "\n" for row in rows)
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
