@@ -15,7 +15,7 @@ BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/vllm"
 PAGE = BENCH.parent / "docs/results_vllm.md"
 EQUAL = 0.01  # what shares nothing must not differ by more
-MEASURED = ("steps", "serve", "http")
+MEASURED = ("steps", "sides", "serve", "http")
 
 
 def load() -> dict[str, list[dict]]:
@@ -94,15 +94,45 @@ def steps(rows: list[dict]) -> str:
     return table(header, lines)
 
 
+def sides(rows: list[dict]) -> str:
+    """With what two captures of the baseline differ by, and the host's time of a step's metadata."""
+    lines = [
+        [
+            row["workload"],
+            str(row["requests"]),
+            number(row["step_ms"][row["baseline"]], ".3f"),
+            number(row["step_ms"][row["subject"]], ".3f"),
+            ratio(row),
+            ratio(row["null"]),
+            str(row["pairs"]),
+            "/".join(number(row["build_us"].get(row[side]), ".0f") for side in ("baseline", "subject")),
+            number(row.get("attention_ms")),
+            number(row.get("floor_ms")),
+            number(row.get("recovered")),
+        ]
+        for row in rows
+    ]
+    base, subject = rows[0]["baseline"], rows[0]["subject"]
+    header = ["workload", "requests", f"{base}, ms", f"{subject}, ms", "ratio (95 %)", f"{base} against itself"]
+    return table([*header, "pairs", "build, us", f"attention of {base}, ms", "floor", "recovered"], lines)
+
+
 def equal_where_nothing_is_shared(rows: list[dict]) -> str:
     """Whether the intervals lie within 1 %, row by row."""
     lines = []
     for row in (row for row in rows if row["workload"].startswith("unshared") and row["ratio_lo"] is not None):
-        inside = row["ratio_lo"] >= 1 - EQUAL and row["ratio_hi"] <= 1 + EQUAL
-        outside = row["ratio_hi"] < 1 - EQUAL or row["ratio_lo"] > 1 + EQUAL
-        said = "equal within 1 %" if inside else "not equal within 1 %" if outside else "within 1 % or not: undecided"
-        lines.append(f"{row['requests']} requests: {said}")
+        lines.append(f"{row['requests']} requests: {equality(row['ratio_lo'], row['ratio_hi'])}")
     return f"Where nothing is shared: {'; '.join(lines)}.\n" if lines else ""
+
+
+def equality(low: float, high: float) -> str:
+    if low >= 1 - EQUAL and high <= 1 + EQUAL:
+        return "equal within 1 %"
+    if low > 1 + EQUAL:
+        return "faster by more than 1 %"
+    if high < 1 - EQUAL:
+        return "slower by more than 1 %"
+    return "within 1 % or faster" if low >= 1 - EQUAL else "within 1 % or slower" if high <= 1 + EQUAL else "undecided"
 
 
 def serving(rows: list[dict]) -> str:
@@ -180,7 +210,12 @@ def short_steps(rows: list[dict]) -> str:
     return f"Steps that did not move all requests of their batch: {', '.join(told)}.\n" if told else ""
 
 
-TABLES = {"steps": ("Decode steps", steps), "serve": ("Serving", serving), "http": ("HTTP servers", http)}
+TABLES = {
+    "steps": ("Decode steps", steps),
+    "sides": ("Decode steps inside one engine", sides),
+    "serve": ("Serving", serving),
+    "http": ("HTTP servers", http),
+}
 
 
 def run_section(name: str, rows: list[dict]) -> list[str]:
@@ -192,7 +227,7 @@ def run_section(name: str, rows: list[dict]) -> list[str]:
             chosen = of_kind(against, kind)
             if chosen:
                 parts += [f"### {title}, `{chosen[0]['subject']}` against `{base}`\n", make(chosen)]
-                parts += [equal_where_nothing_is_shared(chosen)] if kind == "steps" else []
+                parts += [equal_where_nothing_is_shared(chosen)] if kind in ("steps", "sides") else []
         parts += [losses(against), short_steps(against)]
     parts.append(faults(rows))
     return [part for part in parts if part]

@@ -14,11 +14,13 @@ sys.path.insert(0, str(ROOT / "bench"))
 sys.path.insert(0, str(ROOT / "bench/vllm"))
 import check_prompts  # noqa: E402
 import kernel_times  # noqa: E402
+import measure  # noqa: E402
 import models  # noqa: E402
 import open_loop  # noqa: E402
 import pairing  # noqa: E402
 import serve_http  # noqa: E402
 import shared_weights  # noqa: E402
+import sides  # noqa: E402
 import vllm_engine  # noqa: E402
 import workloads  # noqa: E402
 from workloads import Request, Workload, kv_tokens  # noqa: E402
@@ -251,6 +253,37 @@ class OpenLoopTest(unittest.TestCase):
         engine, found = self.serve([Request([1], 50), Request([2], 2)], limit_s=10.0)
         self.assertEqual((found["failures"], found["tpot_ms"][0], found["tpot_ms"][1]), (1, None, 1000.0))
         self.assertEqual(engine.live, {})
+
+
+class SidesTest(unittest.TestCase):
+    def test_all_sides_run_the_same_batch_in_turns(self):
+        order = []
+
+        class Engine:
+            def __init__(self):
+                self.build_us, self.keys = [], []
+
+            def add(self, key, request, temperature):
+                self.keys.append(key)
+
+            def step(self):
+                self.build_us.append(7.0)
+                return [(key, [1], False) for key in self.keys]
+
+            def abort(self, keys):
+                self.keys = [key for key in self.keys if key not in keys]
+
+            def synchronize(self):
+                pass
+
+        switch = types.SimpleNamespace(use=order.append)
+        plan = measure.Plan(rounds=2, pairs=2, steps=12)
+        workload = Workload("two", "steps", [Request([5, 6]), Request([5, 7])], "")
+        found = sides.time_steps(Engine(), switch, workload, plan)
+        warm = sides.SIDES
+        self.assertEqual(order, [*warm, *warm, *warm[::-1], *warm, *warm[::-1], *warm])
+        self.assertEqual({side: len(times) for side, times in found["medians"].items()}, dict.fromkeys(warm, 4))
+        self.assertEqual((found["short"], found["steps"], found["build_us"]["trunkline"]), (0, 12, [7.0] * 4))
 
 
 class ConfigurationTest(unittest.TestCase):

@@ -82,7 +82,17 @@ class PageTest(unittest.TestCase):
 
     def test_equality_needs_the_whole_interval(self):
         text = self.page(unshared(0.992, 1.008, 1), unshared(0.985, 1.008, 8), unshared(0.95, 0.97, 64))
-        self.assertIn("1 requests: equal within 1 %; 8 requests: within 1 % or not: undecided; 64 requests: not", text)
+        self.assertIn("1 requests: equal within 1 %; 8 requests: within 1 % or slower; 64 requests: slower by", text)
+        text = self.page(unshared(1.02, 1.04, 1), unshared(0.995, 1.02, 8), unshared(0.98, 1.02, 64))
+        self.assertIn("1 requests: faster by more than 1 %; 8 requests: within 1 % or faster; 64 requests: undec", text)
+
+    def test_sides_of_one_engine_have_their_null(self):
+        null = {"ratio": 1.001, "ratio_lo": 0.999, "ratio_hi": 1.003}
+        side = {"kind": "sides", "null": null, "build_us": {"default": 94.3, "trunkline": 98.7}}
+        text = self.page(unshared(0.992, 1.008) | side)
+        self.assertIn("### Decode steps inside one engine, `trunkline` against `default`", text)
+        self.assertIn("1.000 (0.992 to 1.008) | 1.001 (0.999 to 1.003) | 12 | 94/99 | 20.50 |", text)
+        self.assertIn("8 requests: equal within 1 %", text)
 
     def test_batches_that_were_not_whole_are_named(self):
         text = self.page(GROUPS | {"short_steps": 7}, unshared(0.99, 1.005) | {"short_steps": 0})

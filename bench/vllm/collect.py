@@ -39,7 +39,7 @@ def filed(path: pathlib.Path) -> list[dict]:
     differing = [row for row in checks if not row["passed"]]
     if differing:
         raise SystemExit(f"{path.name}: {differing[0]['subject']} and {differing[0]['baseline']} disagree")
-    if not checks and any(row["kind"] in ("steps", "serve") for row in rows):
+    if not checks and any(row["kind"] in ("steps", "sides", "serve") for row in rows):
         raise SystemExit(f"{path.name}: no row says that the engines agree")
     trees = trees_of(commits[0])
     return [row | trees for row in rows]

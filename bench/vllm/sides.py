@@ -3,9 +3,10 @@
 
     python3 bench/vllm/sides.py --out OUT/sides.jsonl --commit COMMIT --workloads unshared groups
 
-An engine with the plug-in captures its graphs of decode steps twice, with Trunkline's kernels and with the parent's,
-and changes sides between turns of one batch that stays alive. So nothing else differs, which paired.py's engines do:
-there, products of the same sizes took up to 3 % longer in one than in the other at batch 1. Model runner V2 alone.
+An engine with the plug-in captures its graphs of decode steps with Trunkline's kernels and twice with the parent's, and
+changes sides between turns of one batch that stays alive. So nothing else differs, which paired.py's engines do:
+there, products of the same sizes took up to 3 % longer in one than in the other at batch 1. How far the parent's two
+captures differ, "null" in the rows, is what this cannot tell apart. Model runner V2 alone.
 """
 
 import argparse
@@ -16,17 +17,19 @@ import sys
 import time
 import traceback
 
+import check_prompts
 import kernel_times
 import measure
 import models
 import pairing
 import workloads
 from decode_steps import DecodeBatch
-from engine_worker import COMPILATIONS
-from paired import read_bytes_per_us
+from engine_worker import COMPILATIONS, Worker
+from paired import of_gpu, read_bytes_per_us
 from vllm_engine import VllmEngine
 
-THEIRS, OURS = "default", "trunkline"
+THEIRS, OURS, AGAIN = "default", "trunkline", "again"
+SIDES = [THEIRS, OURS, AGAIN]
 
 
 class Sides:
@@ -42,13 +45,14 @@ class Sides:
         if not any(self.steps):
             raise RuntimeError("no layer is Trunkline's; its log says why")
         self.graphs = {OURS: self.manager.graphs}
-        self.use(THEIRS, graphs={})
         captured = self.manager._capture_descs
         self.manager._capture_descs = {CUDAGraphMode.FULL: captured[CUDAGraphMode.FULL]}
-        with set_current_vllm_config(runner.vllm_config):
-            runner.capture_model()
+        for side in (THEIRS, AGAIN):
+            self.use(side, graphs={})
+            with set_current_vllm_config(runner.vllm_config):
+                runner.capture_model()
+            self.graphs[side] = self.manager.graphs
         self.manager._capture_descs = captured
-        self.graphs[THEIRS] = self.manager.graphs
 
     def use(self, side: str, graphs: dict | None = None) -> None:
         self.manager.graphs = self.graphs[side] if graphs is None else graphs
@@ -94,7 +98,7 @@ def turn(engine: VllmEngine, sides: Sides, batch: DecodeBatch, side: str, count:
 
 def time_steps(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
     """As measure.time_steps, of one batch that both sides run."""
-    names = [THEIRS, OURS]
+    names = SIDES
     found: dict = {"medians": {n: [] for n in names}, "build_us": {n: [] for n in names}}
     found |= {"generated": [], "short": 0, "steps": 0}
     for round_number in range(plan.rounds):
@@ -127,6 +131,16 @@ def profile(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan
     return found
 
 
+def compare(engine: VllmEngine, sides: Sides) -> dict:
+    """A row that says whether both kernels give the same log-probabilities."""
+    found = {}
+    for side, parts in ((THEIRS, 1), (AGAIN, 2), (OURS, 1)):
+        sides.use(side)
+        found[side] = Worker(engine).do_logprobs(check_prompts.STEPS, parts=parts)["logprobs"]
+    verdict = check_prompts.verdict(found[THEIRS], found[AGAIN], found[OURS])
+    return {"workload": "check", "kind": "check", "baseline": THEIRS, "subject": OURS, **verdict}
+
+
 def main() -> int:
     given = arguments()
     clock, plan = measure.Clock(given.budget_s), plan_of(given)
@@ -134,12 +148,21 @@ def main() -> int:
     sides = engine.llm.collective_rpc(Sides)[0]
     info = engine.info()
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
-    common |= {"model": given.model, "dtype": "bf16", "compilation": given.compilation, "commit": given.commit}
+    common |= {
+        "driver": of_gpu("driver_version"),
+        "model": given.model,
+        "dtype": "bf16",
+        "compilation": given.compilation,
+        "commit": given.commit,
+    }
     common |= {**given.trees, "command": "bench/vllm/sides.py --workloads " + " ".join(given.workloads)}
     token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers))
     bandwidth = read_bytes_per_us(info["device"])
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    rows, failed = [], 0
+    rows, failed = [compare(engine, sides)], 0
+    if not rows[0]["passed"]:
+        print("the kernels disagree; nothing was timed", file=sys.stderr)
+        given.workloads, failed = [], 1
     for name in given.workloads:
         if clock.left() < 10:
             print(f"no time left for {name}")
@@ -148,8 +171,12 @@ def main() -> int:
         try:
             found = time_steps(engine, sides, workload, plan)
             about = {"workload": name, "kind": "sides", "about": workload.about, "requests": len(workload.requests)}
-            rows += [about | row for row in measure.steps_rows(workload, found, OURS, token_bytes, bandwidth)]
-            print(json.dumps({k: rows[-1][k] for k in ("workload", "step_ms", "ratio", "build_us")}), flush=True)
+            row = measure.steps_rows(workload, found, OURS, token_bytes, bandwidth)[0]
+            null = pairing.ratio_of_pairs(found["medians"][THEIRS], found["medians"][AGAIN])
+            rows.append(about | row | {"null": null})
+            print(
+                json.dumps({k: rows[-1][k] for k in ("workload", "step_ms", "ratio", "null", "build_us")}), flush=True
+            )
         except Exception:
             failed += 1
             rows.append({"workload": name, "kind": "error", "error": traceback.format_exc()[-3000:]})
