@@ -25,7 +25,8 @@ import pairing
 import workloads
 from decode_steps import DecodeBatch
 from engine_worker import COMPILATIONS, Worker
-from paired import of_gpu, read_bytes_per_us
+from open_loop import OpenLoop
+from paired import Rows, of_gpu, read_bytes_per_us
 from vllm_engine import VllmEngine
 
 THEIRS, OURS, AGAIN = "default", "trunkline", "again"
@@ -77,6 +78,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=2, help="times that a batch begins")
     parser.add_argument("--pairs", type=int, default=8, help="turns of each side in a round")
     parser.add_argument("--steps", type=int, default=40, help="timed steps in a turn, at most")
+    parser.add_argument("--serve-rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=6.0, help="of arrivals, where requests arrive over time")
     parser.add_argument("--profile-steps", type=int, default=8, help="0: none")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -86,7 +89,10 @@ def arguments() -> argparse.Namespace:
 
 
 def plan_of(given: argparse.Namespace) -> measure.Plan:
-    return measure.Plan(rounds=given.rounds, pairs=given.pairs, steps=given.steps, profile_steps=given.profile_steps)
+    return measure.Plan(
+        rounds=given.rounds, pairs=given.pairs, steps=given.steps, serve_rounds=given.serve_rounds, seed=given.seed,
+        profile_steps=given.profile_steps, seconds=given.seconds,
+    )  # fmt: skip
 
 
 def turn(engine: VllmEngine, sides: Sides, batch: DecodeBatch, side: str, count: int, plan: measure.Plan) -> dict:
@@ -116,6 +122,28 @@ def time_steps(engine: VllmEngine, sides: Sides, workload: workloads.Workload, p
                     found["build_us"][side].append(timed["build_us"])
         batch.finish()
     return found
+
+
+def serve(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
+    """What both sides make of the same requests in an open loop, by round, each from an empty prefix cache."""
+    names = [THEIRS, OURS]
+    found: dict[str, list[dict]] = {name: [] for name in names}
+    for number in range(plan.serve_rounds):
+        for side in pairing.turn_order(names, number):
+            sides.use(side)
+            emptied = engine.forget()
+            run = f"{workload.name}.{number}.{time.monotonic_ns()}"
+            found[side].append(OpenLoop(engine, workload, run).serve(plan.limit_s) | {"emptied": emptied})
+    return found
+
+
+def rows_of(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan, floor: tuple) -> dict:
+    """The row of a workload."""
+    if workload.kind == "serve":
+        return {"kind": "serve", **measure.serve_rows(workload, serve(engine, sides, workload, plan), OURS)[0]}
+    found = time_steps(engine, sides, workload, plan)
+    null = pairing.ratio_of_pairs(found["medians"][THEIRS], found["medians"][AGAIN])
+    return {"kind": "sides", **measure.steps_rows(workload, found, OURS, *floor)[0], "null": null}
 
 
 def profile(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
@@ -148,44 +176,32 @@ def main() -> int:
     sides = engine.llm.collective_rpc(Sides)[0]
     info = engine.info()
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
-    common |= {
-        "driver": of_gpu("driver_version"),
-        "model": given.model,
-        "dtype": "bf16",
-        "compilation": given.compilation,
-        "commit": given.commit,
-    }
-    common |= {**given.trees, "command": "bench/vllm/sides.py --workloads " + " ".join(given.workloads)}
-    token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers))
-    bandwidth = read_bytes_per_us(info["device"])
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    rows, failed = [compare(engine, sides)], 0
-    if not rows[0]["passed"]:
+    common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16"}
+    common |= {"compilation": given.compilation, "commit": given.commit, **given.trees}
+    common |= {"command": "bench/vllm/sides.py --workloads " + " ".join(given.workloads)}
+    floor = models.kv_bytes_per_token(models.shape_of(given.model, given.layers)), read_bytes_per_us(info["device"])
+    rows, failed = Rows(given.out, common), 0
+    rows.add(compare(engine, sides))
+    if not rows.rows[0]["passed"]:
         print("the kernels disagree; nothing was timed", file=sys.stderr)
-        given.workloads, failed = [], 1
+        return 1
     for name in given.workloads:
         if clock.left() < 10:
             print(f"no time left for {name}")
             continue
-        workload = workloads.build(name, given.seed)
+        workload = workloads.build(name, given.seed, plan.seconds)
         try:
-            found = time_steps(engine, sides, workload, plan)
-            about = {"workload": name, "kind": "sides", "about": workload.about, "requests": len(workload.requests)}
-            row = measure.steps_rows(workload, found, OURS, token_bytes, bandwidth)[0]
-            null = pairing.ratio_of_pairs(found["medians"][THEIRS], found["medians"][AGAIN])
-            rows.append(about | row | {"null": null})
-            print(
-                json.dumps({k: rows[-1][k] for k in ("workload", "step_ms", "ratio", "null", "build_us")}), flush=True
-            )
+            about = {"workload": name, "about": workload.about, "requests": len(workload.requests)}
+            rows.add(about | rows_of(engine, sides, workload, plan, floor))
         except Exception:
             failed += 1
-            rows.append({"workload": name, "kind": "error", "error": traceback.format_exc()[-3000:]})
-    timed = [row for row in rows if row["kind"] == "sides"]
-    for row in timed if plan.profile_steps else []:
-        if clock.left() > 5:
-            row |= measure.with_profile(row, profile(engine, sides, workloads.build(row["workload"], given.seed), plan))
-    with open(given.out, "a") as out:
-        out.writelines(json.dumps({"suite": "vllm", **row, **common}) + "\n" for row in rows)
+            rows.add({"workload": name, "kind": "error", "error": traceback.format_exc()[-3000:]})
+    rows.add({"workload": "counters", "kind": "counters", "subject": OURS, "counters": engine.statistics()})
+    for i, row in enumerate(rows.rows):
+        if plan.profile_steps and row["kind"] == "sides" and clock.left() > 5:
+            found = profile(engine, sides, workloads.build(row["workload"], given.seed), plan)
+            rows.rows[i] = measure.with_profile(row, found)
+            rows.rewrite()
     return int(bool(failed))
 
 
