@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from vllm.config import get_layers_from_vllm_config
 from vllm.model_executor.layers.attention import Attention
 from vllm.v1.attention.backend import AttentionCGSupport
 from vllm.v1.attention.backends.flash_attn import FlashAttentionMetadata, FlashAttentionMetadataBuilder
 
 from ... import errors
-from .capability import GroupFacts, refusal
+from .capability import refusal
 from .decode_steps import DecodeSteps
 from .group_facts import group_facts
 from .rows import decode_rows, rows_from
@@ -68,15 +69,15 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: Any
     ) -> DecodeSteps | None:
         layers = get_layers_from_vllm_config(vllm_config, Attention, layer_names)
-        facts: GroupFacts = group_facts(kv_cache_spec, list(layers.values()), vllm_config)
-        reason = refusal(facts)
-        if reason is None:
-            scheduler, compilation = vllm_config.scheduler_config, vllm_config.compilation_config
-            max_rows = max(scheduler.max_num_seqs, compilation.max_cudagraph_capture_size or 0)
-            try:
-                return DecodeSteps(facts, layer_names, max_rows, device)
-            except errors.Error as wrong:
-                reason = str(wrong)
+        try:
+            reason: str | None = "not all of them are vLLM's Attention"
+            if len(layers) == len(layer_names):
+                facts = group_facts(kv_cache_spec, list(layers.values()), vllm_config)
+                reason = refusal(facts)
+            if reason is None:
+                return DecodeSteps(facts, layer_names, most_rows(vllm_config), device)
+        except (errors.Error, torch.OutOfMemoryError) as wrong:
+            reason = str(wrong)
         logger.warning(
             "Trunkline leaves %d layers from %s to vLLM's FlashAttention: %s", len(layer_names), layer_names[0], reason
         )
@@ -120,3 +121,10 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
     def use_cascade_attention(self, *args: Any, **kwargs: Any) -> bool:
         """Ours finds shared prefixes itself, at every depth."""
         return False if self.steps is not None else bool(super().use_cascade_attention(*args, **kwargs))
+
+
+def most_rows(vllm_config: Any) -> int:
+    """Requests of a step, padding to the largest captured graph included."""
+    return max(
+        vllm_config.scheduler_config.max_num_seqs, vllm_config.compilation_config.max_cudagraph_capture_size or 0
+    )
