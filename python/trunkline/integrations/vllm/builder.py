@@ -125,6 +125,5 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
 
 def most_rows(vllm_config: Any) -> int:
     """Requests of a step, padding to the largest captured graph included."""
-    return max(
-        vllm_config.scheduler_config.max_num_seqs, vllm_config.compilation_config.max_cudagraph_capture_size or 0
-    )
+    scheduler, compilation = vllm_config.scheduler_config, vllm_config.compilation_config
+    return int(max(scheduler.max_num_seqs, compilation.max_cudagraph_capture_size or 0))
