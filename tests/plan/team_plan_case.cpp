@@ -74,6 +74,8 @@ struct OwnMemory {
   OwnMemory(std::int32_t rows, std::int32_t histograms)
       : bytes(memory.lay_out(nullptr, rows, histograms), std::byte{0xCD}) {
     memory.lay_out(bytes.data(), rows, histograms);
+    HostTeam team;
+    memory.clear_classes(team);
   }
 
   BlockMemory memory{};

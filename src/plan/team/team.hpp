@@ -47,10 +47,16 @@ class HostLanes {
     return value;
   }
   template <class T>
+  T greatest(T value) const {
+    return value;
+  }
+  template <class T>
   T sum(T value) const {
     return value;
   }
   bool any(bool value) const { return value; }
+  /// Makes what lanes wrote visible to the others.
+  void wait() const {}
 };
 
 /// The numbers below `count`, each once, in an order that a seed decides.

@@ -77,8 +77,7 @@ class PackDivider {
   }
 
   TRUNKLINE_HOST_DEVICE CutChoice::Pieces cut_for_balance(std::int64_t read) {
-    TeamCuts<Block> cuts(block_, task_.block, task_.memory.loads, packs_, read);
-    return cuts.choose().pieces;
+    return choose_cuts(block_, task_.block, task_.memory.loads, packs_, read).pieces;
   }
   TRUNKLINE_HOST_DEVICE CutChoice::Pieces price() {
     const PlanMemory& memory = task_.memory;

@@ -121,8 +121,7 @@ class TileTry {
     }
     std::int64_t read = 0;
     const std::int32_t tiles = fill(task_.machine.widths[width], cap, number, read);
-    TeamCuts<Block> cuts(block_, own_, own_.loads, tiles, read);
-    const CutOutcome outcome = cuts.choose();
+    const CutOutcome outcome = choose_cuts(block_, own_, own_.loads, tiles, read);
     const PlanMemory& memory = task_.memory;
     block_.once([&memory, &outcome, width, tiles, cap, number] {
       memory.tries[number] = {{width, tiles, outcome.time, outcome.work, outcome.ideal, cap}, true};

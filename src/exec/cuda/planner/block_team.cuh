@@ -24,11 +24,20 @@ class WarpLanes {
     return value;
   }
   template <class T>
+  __device__ __forceinline__ T greatest(T value) const {
+    for (int step = 16; step > 0; step /= 2) {
+      const T other = __shfl_xor_sync(kWholeWarp, value, step);
+      value = value < other ? other : value;
+    }
+    return value;
+  }
+  template <class T>
   __device__ __forceinline__ T sum(T value) const {
     for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kWholeWarp, value, step);
     return value;
   }
   __device__ __forceinline__ bool any(bool value) const { return __any_sync(kWholeWarp, value) != 0; }
+  __device__ __forceinline__ void wait() const { __syncwarp(); }
 };
 
 /// What needs no barrier.
@@ -124,6 +133,11 @@ class BlockTeamOf : public TeamOperations {
   }
   template <class F>
   __device__ __forceinline__ void lead(F f) {
+    f(*this);
+  }
+  /// f(block) by each block for itself. No barrier.
+  template <class F>
+  __device__ __forceinline__ void own(F f) {
     f(*this);
   }
   template <class F>

@@ -41,6 +41,10 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
   template <class F>
+  __device__ __forceinline__ void own(F f) {
+    f(block_);
+  }
+  template <class F>
   __device__ __forceinline__ void once(F f) {
     if (rank_ == 0 && threadIdx.x == 0) f();
     wait();

@@ -95,7 +95,7 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   told.memory.copy(args.memory);
   told.lists.copy(args.lists);
   told.machine.copy(*args.machine);
-  __syncthreads();
+  told.team.own([&told](auto& block) { told.block.clear_classes(block); });
   TeamPlanner(told.team, told.task, told.lists.get()).plan();
   if (blockIdx.x == 0 && threadIdx.x == 0 && args.kept_lists.counts != nullptr) {
     args.kept_lists.counts->planner = args.kept_lists.planner;
