@@ -75,7 +75,7 @@ struct OwnMemory {
       : bytes(memory.lay_out(nullptr, rows, histograms), std::byte{0xCD}) {
     memory.lay_out(bytes.data(), rows, histograms);
     HostTeam team;
-    memory.clear_classes(team);
+    memory.begin(team);
   }
 
   BlockMemory memory{};

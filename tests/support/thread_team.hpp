@@ -6,6 +6,7 @@
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -54,8 +55,23 @@ struct ThreadOperations {
 class ThreadBlock : public ThreadOperations {
  public:
   struct Shared {
-    explicit Shared(std::int32_t threads) : of_thread(static_cast<std::size_t>(threads)), barrier(threads) {}
+    explicit Shared(std::int32_t threads)
+        : of_thread(static_cast<std::size_t>(threads)), words(of_thread.size()), barrier(threads) {}
+
+    /// Of a type that is as long as TeamWords<4> at most.
+    template <class T>
+    void put(std::int32_t thread, const T& value) {
+      std::memcpy(&words[static_cast<std::size_t>(thread)], &value, sizeof(value));
+    }
+    template <class T>
+    T get(std::int32_t thread) const {
+      T value;
+      std::memcpy(&value, &words[static_cast<std::size_t>(thread)], sizeof(value));
+      return value;
+    }
+
     std::vector<std::int64_t> of_thread;
+    std::vector<TeamWords<4>> words;
     std::barrier<> barrier;
   };
 
@@ -85,9 +101,12 @@ class ThreadBlock : public ThreadOperations {
     return total;
   }
   template <class T, class F, class Put>
-  void scan(std::int32_t count, F f, Put put) {
-    if (thread_ == 0) HostTeam().scan<T>(count, f, put);
+  T scan(std::int32_t count, F f, Put put) {
+    if (thread_ == 0) shared_->put(0, HostTeam().scan<T>(count, f, put));
     wait();
+    const T total = shared_->get<T>(0);
+    wait();
+    return total;
   }
   template <class F, class Put>
   std::int32_t select(std::int32_t count, F f, Put put) {
@@ -107,7 +126,7 @@ class ThreadBlock : public ThreadOperations {
   }
   template <class T, class F>
   T sum(std::int32_t count, T none, F f) {
-    return reduce(count, none, f, [](T a, T b) { return static_cast<T>(a + b); });
+    return reduce(count, none, f, [](const T& a, const T& b) { return static_cast<T>(a + b); });
   }
   template <class T, class F>
   T least(std::int32_t count, T none, F f) {
@@ -123,10 +142,10 @@ class ThreadBlock : public ThreadOperations {
   T reduce(std::int32_t count, T none, F f, Join join) {
     T value = none;
     for (std::int32_t i = thread_; i < count; i += threads_) value = join(value, f(i));
-    shared_->of_thread[static_cast<std::size_t>(thread_)] = static_cast<std::int64_t>(value);
+    shared_->put(thread_, value);
     wait();
     value = none;
-    for (const std::int64_t other : shared_->of_thread) value = join(value, static_cast<T>(other));
+    for (std::int32_t thread = 0; thread < threads_; ++thread) value = join(value, shared_->get<T>(thread));
     wait();
     return value;
   }

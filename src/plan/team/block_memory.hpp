@@ -47,6 +47,7 @@ struct BlockMemory {
     CutOutcome serial;
     std::uint32_t large;       ///< numbers are too large for 32-bit sums
     std::int32_t busy_chunks;  ///< that have tasks
+    std::int32_t widest;       ///< the most queries of a request, 1 at least
   };
 
   State* state;
@@ -89,7 +90,13 @@ struct BlockMemory {
     return memory.bytes();
   }
 
-  /// To be called once before the first choice.
+  /// To be called once before all else.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void begin(Block& block) const {
+    State* const all = state;
+    block.once([all] { all->widest = 1; });
+    clear_classes(block);
+  }
   template <class Block>
   TRUNKLINE_HOST_DEVICE void clear_classes(Block& block) const {
     FourWords* const parts = reinterpret_cast<FourWords*>(classes);

@@ -8,7 +8,8 @@
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
 //   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
-//   scan(count, f, put)       put(i, sum of f before i) for each i, and put(count, sum of all); f(i) is called once
+//   scan(count, f, put)       put(i, sum of f before i) for each i, and put(count, sum of all), which is returned to
+//                             all threads; f(i) is called once, and put(i) by its thread
 //   select(count, f, put)     put(k, i) for the k-th i, in rising order, of those where f(i), which is called once for
 //                             each i; how many they are is returned to all threads
 //   sum, least, greatest      (count, none, f) over f(i), returned to all threads; `none` where count is 0
@@ -30,11 +31,27 @@
 // - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/host_device.hpp"
 
 namespace trunkline {
+
+/// What is summed together. All that sums of a team need: + and -.
+template <std::size_t kCount>
+struct TeamWords {
+  std::int64_t at[kCount];
+
+  TRUNKLINE_HOST_DEVICE friend TeamWords operator+(TeamWords a, const TeamWords& b) {
+    for (std::size_t i = 0; i < kCount; ++i) a.at[i] += b.at[i];
+    return a;
+  }
+  TRUNKLINE_HOST_DEVICE friend TeamWords operator-(TeamWords a, const TeamWords& b) {
+    for (std::size_t i = 0; i < kCount; ++i) a.at[i] -= b.at[i];
+    return a;
+  }
+};
 
 /// A warp of the host: one lane. On devices all lanes of a warp call these together.
 class HostLanes {
@@ -133,14 +150,15 @@ class HostTeam {
     return total;
   }
   template <class T, class F, class Put>
-  void scan(std::int32_t count, F f, Put put) {
-    T before = 0;
+  T scan(std::int32_t count, F f, Put put) {
+    T before{};
     for (std::int32_t i = 0; i < count; ++i) {
       const T value = f(i);
       put(i, before);
-      before += value;
+      before = before + value;
     }
     put(count, before);
+    return before;
   }
   template <class F, class Put>
   std::int32_t select(std::int32_t count, F f, Put put) {
@@ -152,7 +170,7 @@ class HostTeam {
   }
   template <class T, class F>
   T sum(std::int32_t count, T none, F f) {
-    each(count, [&](std::int32_t i) { none += f(i); });
+    each(count, [&](std::int32_t i) { none = none + f(i); });
     return none;
   }
   template <class T, class F>

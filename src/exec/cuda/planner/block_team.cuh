@@ -1,11 +1,67 @@
 // The team of one block; see plan/team/team.hpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "exec/cuda/common/ptx.cuh"
+#include "plan/team/team.hpp"
 
 namespace trunkline::cuda {
+
+/// In shared memory; for reductions and scans.
+struct TeamScratch {
+  static constexpr std::size_t kWords = 3;
+
+  std::int64_t of_warp[32];
+  std::int64_t words[kWords][32];
+};
+
+// What sums need of their types.
+template <class T>
+__device__ __forceinline__ T shuffle_up(T value, int step) {
+  return __shfl_up_sync(kWholeWarp, value, step);
+}
+template <class T>
+__device__ __forceinline__ T shuffle_from(T value, int lane) {
+  return __shfl_sync(kWholeWarp, value, lane);
+}
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T value, int step) {
+  return __shfl_xor_sync(kWholeWarp, value, step);
+}
+template <class T>
+__device__ __forceinline__ void put_of_warp(TeamScratch& scratch, std::int32_t warp, T value) {
+  scratch.of_warp[warp] = static_cast<std::int64_t>(value);
+}
+template <class T>
+__device__ __forceinline__ void get_of_warp(const TeamScratch& scratch, std::int32_t warp, T& value) {
+  value = static_cast<T>(scratch.of_warp[warp]);
+}
+template <std::size_t kCount>
+__device__ __forceinline__ TeamWords<kCount> shuffle_up(TeamWords<kCount> value, int step) {
+  for (std::size_t i = 0; i < kCount; ++i) value.at[i] = __shfl_up_sync(kWholeWarp, value.at[i], step);
+  return value;
+}
+template <std::size_t kCount>
+__device__ __forceinline__ TeamWords<kCount> shuffle_from(TeamWords<kCount> value, int lane) {
+  for (std::size_t i = 0; i < kCount; ++i) value.at[i] = __shfl_sync(kWholeWarp, value.at[i], lane);
+  return value;
+}
+template <std::size_t kCount>
+__device__ __forceinline__ TeamWords<kCount> shuffle_xor(TeamWords<kCount> value, int step) {
+  for (std::size_t i = 0; i < kCount; ++i) value.at[i] = __shfl_xor_sync(kWholeWarp, value.at[i], step);
+  return value;
+}
+template <std::size_t kCount>
+__device__ __forceinline__ void put_of_warp(TeamScratch& scratch, std::int32_t warp, const TeamWords<kCount>& value) {
+  static_assert(kCount <= TeamScratch::kWords);
+  for (std::size_t i = 0; i < kCount; ++i) scratch.words[i][warp] = value.at[i];
+}
+template <std::size_t kCount>
+__device__ __forceinline__ void get_of_warp(const TeamScratch& scratch, std::int32_t warp, TeamWords<kCount>& value) {
+  for (std::size_t i = 0; i < kCount; ++i) value.at[i] = scratch.words[i][warp];
+}
 
 class WarpLanes {
  public:
@@ -33,7 +89,7 @@ class WarpLanes {
   }
   template <class T>
   __device__ __forceinline__ T sum(T value) const {
-    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kWholeWarp, value, step);
+    for (int step = 16; step > 0; step /= 2) value = value + shuffle_xor(value, step);
     return value;
   }
   __device__ __forceinline__ bool any(bool value) const { return __any_sync(kWholeWarp, value) != 0; }
@@ -100,11 +156,6 @@ struct TeamOperations {
   }
 };
 
-/// In shared memory; for reductions and scans.
-struct TeamScratch {
-  std::int64_t of_warp[32];
-};
-
 /// Of 32 .. 1,024 threads, whole warps. \tparam kCalls sums and scans are calls of one function, where code that is run
 /// once is waited for longer than it runs; threads of few registers have none left for calls
 template <bool kCalls>
@@ -153,10 +204,11 @@ class BlockTeamOf : public TeamOperations {
         [this](T value) { return kCalls ? sums_apart(scratch_, value) : sums_before(scratch_, value); });
   }
   template <class T, class F, class Put>
-  __device__ __forceinline__ void scan(std::int32_t count, F f, Put put) {
+  __device__ __forceinline__ T scan(std::int32_t count, F f, Put put) {
     const T total = scan_chunks<T>(count, f, put, [this](T value) { return sums_before(scratch_, value); });
     if (threadIdx.x == 0) put(count, total);
     __syncthreads();
+    return total;
   }
   template <class F, class Put>
   __device__ __forceinline__ std::int32_t select(std::int32_t count, F f, Put put) {
@@ -178,9 +230,11 @@ class BlockTeamOf : public TeamOperations {
   }
   template <class T, class F>
   __device__ __forceinline__ T sum(std::int32_t count, T none, F f) {
-    T value = 0;
+    T value{};
 #pragma unroll 1
-    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) value += static_cast<T>(f(i));
+    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) {
+      value = value + static_cast<T>(f(i));
+    }
     return none + (kCalls ? sum_apart(scratch_, value) : sum_of_all(scratch_, value));
   }
   template <class T, class F>
@@ -205,14 +259,15 @@ class BlockTeamOf : public TeamOperations {
  private:
   template <class T, class F, class Put, class Add>
   __device__ __forceinline__ T scan_chunks(std::int32_t count, F f, Put put, Add add) {
-    T before = 0;
+    T before{};
 #pragma unroll 1
     for (std::int32_t begin = 0; begin < count; begin += threads()) {
       const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
-      const T value = i < count ? f(i) : T{0};
+      T value{};
+      if (i < count) value = f(i);
       const Sums<T> sums = add(value);
       if (i < count) put(i, static_cast<T>(before + sums.before));
-      before += sums.all;
+      before = before + sums.all;
       __syncthreads();
     }
     return before;
@@ -227,12 +282,13 @@ class BlockTeamOf : public TeamOperations {
   template <class T>
   static __device__ __forceinline__ Sums<T> sums_before(Scratch& scratch, T value) {
     const T through = sum_through(value);
-    if (lane() == 31) scratch.of_warp[warp()] = static_cast<std::int64_t>(through);
+    if (lane() == 31) put_of_warp(scratch, warp(), through);
     __syncthreads();
-    const T mine = lane() < threads() / 32 ? static_cast<T>(scratch.of_warp[lane()]) : T{0};
+    T mine{};
+    if (lane() < threads() / 32) get_of_warp(scratch, lane(), mine);
     const T warps = sum_through(mine);
-    const T warps_before = __shfl_sync(kWholeWarp, warps - mine, warp());
-    return {warps_before + through - value, __shfl_sync(kWholeWarp, warps, 31)};
+    const T warps_before = shuffle_from(static_cast<T>(warps - mine), warp());
+    return {static_cast<T>(warps_before + through - value), shuffle_from(warps, 31)};
   }
   template <class T>
   static __device__ __noinline__ Sums<T> sums_apart(Scratch& scratch, T value) {
@@ -241,8 +297,8 @@ class BlockTeamOf : public TeamOperations {
   template <class T>
   static __device__ __forceinline__ T sum_through(T value) {
     for (int step = 1; step < 32; step *= 2) {
-      const T left = __shfl_up_sync(kWholeWarp, value, step);
-      if (lane() >= step) value += left;
+      const T left = shuffle_up(value, step);
+      if (lane() >= step) value = value + left;
     }
     return value;
   }
@@ -253,9 +309,11 @@ class BlockTeamOf : public TeamOperations {
   template <class T>
   static __device__ __forceinline__ T sum_of_all(Scratch& scratch, T value) {
     value = WarpLanes().sum(value);
-    if (lane() == 0) scratch.of_warp[warp()] = static_cast<std::int64_t>(value);
+    if (lane() == 0) put_of_warp(scratch, warp(), value);
     __syncthreads();
-    value = WarpLanes().sum(lane() < threads() / 32 ? static_cast<T>(scratch.of_warp[lane()]) : T{0});
+    T mine{};
+    if (lane() < threads() / 32) get_of_warp(scratch, lane(), mine);
+    value = WarpLanes().sum(mine);
     __syncthreads();
     return value;
   }

@@ -95,7 +95,7 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   told.memory.copy(args.memory);
   told.lists.copy(args.lists);
   told.machine.copy(*args.machine);
-  told.team.own([&told](auto& block) { told.block.clear_classes(block); });
+  told.team.own([&told](auto& block) { told.block.begin(block); });
   TeamPlanner(told.team, told.task, told.lists.get()).plan();
   if (blockIdx.x == 0 && threadIdx.x == 0 && args.kept_lists.counts != nullptr) {
     args.kept_lists.counts->planner = args.kept_lists.planner;
