@@ -110,7 +110,8 @@ struct BlockMemory {
   };
 
   TRUNKLINE_HOST_DEVICE std::int32_t class_parts() const {
-    constexpr auto kSerial = static_cast<std::int32_t>((sizeof(CostClasses) + sizeof(FourWords) - 1) / sizeof(FourWords));
+    constexpr auto kSerial =
+        static_cast<std::int32_t>((sizeof(CostClasses) + sizeof(FourWords) - 1) / sizeof(FourWords));
     return most(ceil_div(3 * kClasses * histograms, 4), kSerial);
   }
 };

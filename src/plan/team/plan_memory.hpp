@@ -64,7 +64,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t halves_of(Range readers, Range held, s
 }
 
 /// Requests that stream their tokens together.
-struct PlannedTile {
+struct TileFrame {
   Range members;            ///< of Forest::order
   Range positions;          ///< of their queries
   std::int32_t first_node;  ///< that the first member ends in
@@ -72,7 +72,11 @@ struct PlannedTile {
   std::int32_t path;        ///< nodes from the root to first_node
   std::int32_t width;       ///< of TeamMachine
   std::int32_t middle;      ///< position of the second half's first query; 0: the tile works as one
-  std::int32_t raw_begin;   ///< of its segments, before they are parted into lists
+};
+
+/// And what they stream.
+struct PlannedTile : TileFrame {
+  std::int32_t raw_begin;  ///< of its segments, before they are parted into lists
   std::int32_t raw_end;
   std::int64_t tokens;
   std::int64_t matrix_tokens;
