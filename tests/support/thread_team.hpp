@@ -54,6 +54,8 @@ struct ThreadOperations {
 /// The threads of one block.
 class ThreadBlock : public ThreadOperations {
  public:
+  static constexpr std::int32_t kLanes = 1;
+
   struct Shared {
     explicit Shared(std::int32_t threads)
         : of_thread(static_cast<std::size_t>(threads)), words(of_thread.size()), barrier(threads) {}
@@ -159,9 +161,9 @@ class ThreadBlock : public ThreadOperations {
 /// One thread of a cluster of blocks.
 class ThreadTeam : public ThreadOperations {
  public:
-  ThreadTeam(std::barrier<>& all, ThreadBlock block, std::int32_t rank, std::int32_t blocks, std::int32_t thread,
-             std::int32_t threads)
-      : all_(&all), block_(block), rank_(rank), blocks_(blocks), thread_(thread), threads_(threads) {}
+  ThreadTeam(std::barrier<>& all, std::atomic<std::int32_t>& told, ThreadBlock block, std::int32_t rank,
+             std::int32_t blocks, std::int32_t thread, std::int32_t threads)
+      : all_(&all), told_(&told), block_(block), rank_(rank), blocks_(blocks), thread_(thread), threads_(threads) {}
 
   template <class F>
   void each(std::int32_t count, F f) {
@@ -171,6 +173,32 @@ class ThreadTeam : public ThreadOperations {
   template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
+  bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) any = f(i, HostLanes()) || any;
+    if (any) told_->store(1);
+    wait();
+    any = told_->load() != 0;
+    wait();
+    told_->store(0);
+    wait();
+    return any;
+  }
+  template <class Next, class F, class Last>
+  void lead_rounds(Next next, F f, Last last) {
+    for (std::int32_t round = 0;; ++round) {
+      if (rank_ == 0) {
+        const std::int32_t count = next(block_, round);
+        if (count == 0) last(block_);
+        told_->store(count);
+      }
+      wait();
+      const std::int32_t count = told_->load();
+      if (count == 0) return;
+      each_warp(count, f);
+    }
   }
   template <class F>
   void each_block(std::int32_t count, F f) {
@@ -192,6 +220,7 @@ class ThreadTeam : public ThreadOperations {
   void wait() { all_->arrive_and_wait(); }
 
   std::barrier<>* all_;
+  std::atomic<std::int32_t>* told_;
   ThreadBlock block_;
   std::int32_t rank_;
   std::int32_t blocks_;
@@ -203,13 +232,14 @@ class ThreadTeam : public ThreadOperations {
 template <class F>
 void run_threads(std::int32_t blocks, std::int32_t threads, F f) {
   std::barrier<> all(blocks * threads);
+  std::atomic<std::int32_t> told = 0;
   std::vector<std::unique_ptr<ThreadBlock::Shared>> shared;
   for (std::int32_t rank = 0; rank < blocks; ++rank) shared.push_back(std::make_unique<ThreadBlock::Shared>(threads));
   std::vector<std::jthread> running;
   for (std::int32_t rank = 0; rank < blocks; ++rank) {
     for (std::int32_t thread = 0; thread < threads; ++thread) {
       running.emplace_back([&, rank, thread] {
-        ThreadTeam team(all, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread), rank, blocks, thread,
+        ThreadTeam team(all, told, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread), rank, blocks, thread,
                         threads);
         f(team, rank);
       });

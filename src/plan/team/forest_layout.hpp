@@ -15,6 +15,7 @@
 #include "base/host_device.hpp"
 #include "plan/team/row_sharing.hpp"
 #include "plan/team/sorted_keys.hpp"
+#include "plan/team/team.hpp"
 #include "plan/team/team_forest.hpp"
 #include "plan/team/team_memory.hpp"
 
@@ -74,15 +75,20 @@ class LayoutScratch {
   std::int32_t first_column_ = 0;
 };
 
+struct LaidOutForest {
+  std::int32_t nodes;
+  std::int64_t total_tokens;
+  std::int64_t distinct_tokens;
+};
+
 class ForestLayout {
  public:
   TRUNKLINE_HOST_DEVICE ForestLayout(const RowSharing& from, const LayoutScratch& scratch, const TeamForest& forest)
       : from_(from), s_(scratch), forest_(forest) {}
 
-  /// Fills the forest's nodes, order, kv_len and node.
-  /// \return the forest with its node_count and distinct_tokens
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE TeamForest run(Block& block) {
+  /// Fills the forest's nodes, order, kv_len and node. \param keep(row, alone) as find_forest's
+  template <class Block, class Keep>
+  TRUNKLINE_HOST_DEVICE LaidOutForest run(Block& block, Keep keep) {
     list_items(block);
     find_marks(block);
     const std::int32_t deepest =
@@ -90,10 +96,9 @@ class ForestLayout {
     add_up_sizes(block, deepest);
     sum_sizes(block, [&](std::int32_t) { return true; });
     place_owners(block, deepest);
-    forest_.distinct_tokens = write_rows(block);
+    const TeamWords<2> tokens = write_rows(block, keep);
     write_empty_rows(block);
-    forest_.node_count = TeamSizes::nodes(s_.before(roots_));  // of all roots with all below them
-    return forest_;
+    return {TeamSizes::nodes(s_.before(roots_)), tokens.at[0], tokens.at[1]};  // of all roots with all below them
   }
 
  private:
@@ -227,63 +232,94 @@ class ForestLayout {
     }
   }
 
-  TRUNKLINE_HOST_DEVICE std::int32_t node_of(std::int32_t owner, std::int32_t cut) const {
-    return TeamSizes::nodes(s_.start(owner)) + cut;
+  /// An owner, read once whatever is written.
+  struct Owned {
+    std::int32_t row;
+    std::int32_t items_begin;
+    std::int32_t items_end;
+    std::int32_t first_mark;
+    std::int32_t cuts;
+    std::int32_t ends;
+    bool mark_at_end;
+    std::uint64_t start;
+  };
+  TRUNKLINE_HOST_DEVICE Owned owned_by(std::int32_t row) const {
+    Owned owned{row, 0, 0, 0, 0, 1, false, s_.start(row)};
+    if (!has_items(row)) return owned;
+    owned.items_begin = s_.items_begin(row);
+    owned.items_end = s_.items_end(row);
+    owned.first_mark = s_.mark(owned.items_begin);
+    owned.mark_at_end = has_mark_at_end(row);
+    owned.cuts = s_.mark(owned.items_end - 1) + 1 - owned.first_mark - (owned.mark_at_end ? 1 : 0);
+    owned.ends = 1 + s_.ends_before(owned.items_end) - s_.ends_before(owned.items_begin);
+    return owned;
+  }
+
+  TRUNKLINE_HOST_DEVICE std::int32_t node_of(const Owned& owner, std::int32_t cut) const {
+    return TeamSizes::nodes(owner.start) + cut;
   }
   TRUNKLINE_HOST_DEVICE std::int32_t parent_of_first_node(std::int32_t owner) const {
     const std::int32_t above = from_.owner(owner);
-    return above < 0 ? -1 : node_of(above, s_.mark(s_.item(owner)) - first_mark(above));
+    if (above < 0) return -1;
+    return TeamSizes::nodes(s_.start(above)) + s_.mark(s_.item(owner)) - first_mark(above);
+  }
+  /// Of the owner's items, those that end inside before this one.
+  TRUNKLINE_HOST_DEVICE std::int32_t ends_before(const Owned& owner, std::int32_t item) const {
+    return item == owner.items_begin ? 0 : s_.ends_before(item) - s_.ends_before(owner.items_begin);
   }
 
   /// The node that an owner has up to its `cut`-th mark, or to its end. \param item the first item of that mark, or
-  /// past the owner's last
-  TRUNKLINE_HOST_DEVICE void write_node(std::int32_t owner, std::int32_t cut, std::int32_t end, std::int32_t item) {
-    const std::uint64_t start = s_.start(owner);
-    const std::int32_t begin = cut == 0 ? from_.shared(owner) : token_of(first_mark(owner) + cut - 1);
-    const std::int32_t parent = cut == 0 ? parent_of_first_node(owner) : node_of(owner, cut - 1);
-    const std::int32_t ends_above = s_.ends_before(item) - s_.ends_before(s_.items_begin(owner));
-    const std::uint64_t below = s_.before(s_.items_end(owner)) - s_.before(item);
-    const std::uint64_t past = start + TeamSizes::of(ends(owner), cuts(owner) + 1) + below;
+  /// past the owner's last \return requests that are in it
+  TRUNKLINE_HOST_DEVICE std::int32_t write_node(const Owned& owner, std::int32_t cut, std::int32_t end,
+                                                std::int32_t item) {
+    const std::int32_t begin = cut == 0 ? from_.shared(owner.row) : token_of(owner.first_mark + cut - 1);
+    const std::int32_t parent = cut == 0 ? parent_of_first_node(owner.row) : node_of(owner, cut - 1);
+    const std::uint64_t below = item == owner.items_end ? 0 : s_.before(owner.items_end) - s_.before(item);
+    const std::uint64_t past = owner.start + TeamSizes::of(owner.ends, owner.cuts + 1) + below;
+    const Range requests = {TeamSizes::rows(owner.start) + ends_before(owner, item), TeamSizes::rows(past)};
     forest_.nodes[node_of(owner, cut)] = {.parent = parent,
                                           .begin = begin,
                                           .end = end,
-                                          .row = owner,
-                                          .requests = {TeamSizes::rows(start) + ends_above, TeamSizes::rows(past)},
+                                          .row = owner.row,
+                                          .requests = requests,
                                           .last = TeamSizes::nodes(past),
-                                          .depth = s_.depth(owner) + cut};
+                                          .depth = s_.depth(owner.row) + cut};
+    return requests.end - requests.begin;
   }
 
-  /// \return tokens of all nodes
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE std::int64_t write_rows(Block& block) {
-    return block.sum(from_.rows, std::int64_t{0}, [&](std::int32_t row) {
-      forest_.kv_len[row] = from_.kv_len(row);
-      if (owns(row)) write_owner(row);
+  /// \return tokens of all rows, and of all nodes
+  template <class Block, class Keep>
+  TRUNKLINE_HOST_DEVICE TeamWords<2> write_rows(Block& block, Keep keep) {
+    return block.sum(from_.rows, TeamWords<2>{}, [&](std::int32_t row) {
+      const std::int32_t kv_len = from_.kv_len(row);
+      forest_.kv_len[row] = kv_len;
+      const bool alone = owns(row) && write_owner(row);
       if (from_.owner(row) >= 0) write_item(s_.item(row), row);
-      return std::int64_t{from_.kv_len(row)} - from_.shared(row);
+      keep(row, alone);
+      return TeamWords<2>{{kv_len, std::int64_t{kv_len} - from_.shared(row)}};
     });
   }
 
-  /// An owner's last node, and the owner itself, which ends in it before all others.
-  TRUNKLINE_HOST_DEVICE void write_owner(std::int32_t row) {
-    const std::int32_t cut = cuts(row);
-    const std::int32_t item = has_mark_at_end(row) ? s_.mark_begin(first_mark(row) + cut) : s_.items_end(row);
-    write_node(row, cut, from_.kv_len(row), item);
-    const std::int32_t ends_above = s_.ends_before(item) - s_.ends_before(s_.items_begin(row));
-    forest_.order[TeamSizes::rows(s_.start(row)) + ends_above] = row;
-    forest_.node[row] = node_of(row, cut);
+  /// An owner's last node, and the owner itself, which ends in it before all others. \return whether it is alone there
+  TRUNKLINE_HOST_DEVICE bool write_owner(std::int32_t row) {
+    const Owned owner = owned_by(row);
+    const std::int32_t item = owner.mark_at_end ? s_.mark_begin(owner.first_mark + owner.cuts) : owner.items_end;
+    const std::int32_t requests = write_node(owner, owner.cuts, from_.kv_len(row), item);
+    forest_.order[TeamSizes::rows(owner.start) + ends_before(owner, item)] = row;
+    forest_.node[row] = node_of(owner, owner.cuts);
+    return requests == 1;
   }
 
   /// The node up to the mark that an item is the first at, and the item's row where it ends inside.
   TRUNKLINE_HOST_DEVICE void write_item(std::int32_t i, std::int32_t row) {
-    const std::int32_t owner = from_.owner(row);
-    const std::int32_t cut = s_.mark(i) - first_mark(owner);
+    const Owned owner = owned_by(from_.owner(row));
+    const std::int32_t cut = s_.mark(i) - owner.first_mark;
     const std::int32_t token = from_.shared(row);
-    const bool at_end = token == from_.kv_len(owner);
+    const bool at_end = token == from_.kv_len(owner.row);
     if (!at_end && s_.mark_begin(s_.mark(i)) == i) write_node(owner, cut, token, i);
     if (owns(row)) return;
-    const std::int32_t rank = s_.ends_before(i) - s_.ends_before(s_.items_begin(owner)) + (at_end ? 1 : 0);
-    forest_.order[TeamSizes::rows(s_.start(owner)) + rank] = row;
+    const std::int32_t rank = ends_before(owner, i) + (at_end ? 1 : 0);
+    forest_.order[TeamSizes::rows(owner.start) + rank] = row;
     forest_.node[row] = node_of(owner, cut);
   }
 

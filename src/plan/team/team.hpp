@@ -5,6 +5,10 @@
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
+//   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads
+//   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
+//                             which all do; and so on until there are none: then last(block) by the same block. For
+//                             two barriers a round, and one at the end
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
 //   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
@@ -74,6 +78,11 @@ class HostLanes {
   bool any(bool value) const { return value; }
   /// Makes what lanes wrote visible to the others.
   void wait() const {}
+  /// What a lane has.
+  template <class T>
+  T from(const T& value, std::int32_t) const {
+    return value;
+  }
 };
 
 /// The numbers below `count`, each once, in an order that a seed decides.
@@ -115,6 +124,8 @@ class ShuffledOrder {
 /// One thread that does it all. It is its own only block.
 class HostTeam {
  public:
+  static constexpr std::int32_t kLanes = 1;  ///< of a warp
+
   /// \param seed of the orders of i; 0: rising
   explicit HostTeam(std::uint64_t seed = 0) : seed_(seed) {}
 
@@ -125,6 +136,21 @@ class HostTeam {
   template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
+  bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+    each(count, [&](std::int32_t i) { any = f(i, HostLanes()) || any; });
+    return any;
+  }
+  template <class Next, class F, class Last>
+  void lead_rounds(Next next, F f, Last last) {
+    std::int32_t round = 0;
+    for (std::int32_t count = next(*this, round); count > 0; count = next(*this, round)) {
+      each_warp(count, f);
+      ++round;
+    }
+    last(*this);
   }
   template <class F>
   void each_block(std::int32_t count, F f) {

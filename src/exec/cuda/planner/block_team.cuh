@@ -15,6 +15,7 @@ struct TeamScratch {
 
   std::int64_t of_warp[32];
   std::int64_t words[kWords][32];
+  std::int32_t of_block[8];  ///< what each block of a cluster, or its lead, says to this one
 };
 
 // What sums need of their types.
@@ -94,6 +95,10 @@ class WarpLanes {
   }
   __device__ __forceinline__ bool any(bool value) const { return __any_sync(kWholeWarp, value) != 0; }
   __device__ __forceinline__ void wait() const { __syncwarp(); }
+  template <class T>
+  __device__ __forceinline__ T from(T value, std::int32_t lane) const {
+    return shuffle_from(value, lane);
+  }
 };
 
 /// What needs no barrier.
@@ -162,6 +167,7 @@ template <bool kCalls>
 class BlockTeamOf : public TeamOperations {
  public:
   using Scratch = TeamScratch;
+  static constexpr std::int32_t kLanes = 32;
 
   __device__ __forceinline__ explicit BlockTeamOf(Scratch& scratch) : scratch_(scratch) {}
 
@@ -176,6 +182,23 @@ class BlockTeamOf : public TeamOperations {
 #pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
     __syncthreads();
+  }
+  template <class F>
+  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+#pragma unroll 1
+    for (std::int32_t i = warp(); i < count && !any; i += threads() / 32) any = f(i, WarpLanes());
+    return __syncthreads_or(any ? 1 : 0) != 0;
+  }
+  template <class Next, class F, class Last>
+  __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
+#pragma unroll 1
+    for (std::int32_t round = 0;; ++round) {
+      const std::int32_t count = next(*this, round);
+      if (count == 0) break;
+      each_warp(count, f);
+    }
+    last(*this);
   }
   template <class F>
   __device__ __forceinline__ void each_block(std::int32_t count, F f) {

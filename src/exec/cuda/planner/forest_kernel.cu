@@ -8,9 +8,8 @@ namespace {
 __global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_constant__ ForestArgs args) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ BlockTeam::Scratch scratch;
-  __shared__ std::int32_t changed;
   BlockTeam team(scratch);
-  run_forest(team, args, args.scratch != nullptr ? args.scratch : shared, &changed);
+  run_forest(team, args, args.scratch != nullptr ? args.scratch : shared);
 }
 
 // Of a team itself, with what alignment may add.

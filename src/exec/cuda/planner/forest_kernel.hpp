@@ -28,7 +28,10 @@ struct KeptLists {
   std::uint64_t planner = 0;         ///< ListCounts::planner of its own
 
   TRUNKLINE_HOST_DEVICE bool hold() const {
-    return counts == nullptr || (*written == reinterpret_cast<std::uint64_t>(counts) && counts->planner == planner);
+    if (counts == nullptr) return true;
+    const bool last = *written == reinterpret_cast<std::uint64_t>(counts);  // both are read at once
+    const bool own = counts->planner == planner;
+    return last && own;
   }
 };
 
