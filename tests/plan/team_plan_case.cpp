@@ -183,7 +183,7 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   const PlanLists lists = room.lists();
   const auto plan = [&](auto& team, std::int32_t rank) {
     const PlanTask task{machine, arrays.view, memory, blocks[at(rank)].memory};
-    TeamPlanner(team, task, lists).plan();
+    TeamPlanner(team, task, lists).plan([] {});
   };
   HostTeam alone(options.seed);
   if (options.blocks == 0) {

@@ -96,12 +96,13 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   told.lists.copy(args.lists);
   told.machine.copy(*args.machine);
   told.team.own([&told](auto& block) { told.block.begin(block); });
-  TeamPlanner(told.team, told.task, told.lists.get()).plan();
-  if (blockIdx.x == 0 && threadIdx.x == 0 && args.kept_lists.counts != nullptr) {
-    args.kept_lists.counts->planner = args.kept_lists.planner;
-    *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
-  }
-  if (tells) tell_plan(args, ++args.steps[0]);
+  TeamPlanner(told.team, told.task, told.lists.get()).plan([&args] {
+    if (args.kept_lists.counts != nullptr) {
+      args.kept_lists.counts->planner = args.kept_lists.planner;
+      *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
+    }
+    if (args.told != nullptr) tell_plan(args, ++args.steps[0]);
+  });
 }
 
 /// The same kernel for clusters, which is compiled for devices that have them.
