@@ -209,6 +209,9 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ void lead(F f) {
     f(*this);
   }
+  // As of ClusterTeamOf: kernels of one block are of devices where they begin one after the other.
+  __device__ __forceinline__ static void release_next() {}
+  __device__ __forceinline__ static void wait_for_last() {}
   /// f(block) by each block for itself. No barrier.
   template <class F>
   __device__ __forceinline__ void own(F f) {

@@ -82,6 +82,15 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
 
+  /// Lets the next kernel of the stream begin what it does before it waits for this one.
+  __device__ __forceinline__ static void release_next() {
+    asm volatile("griddepcontrol.launch_dependents;");
+  }
+  /// Waits until the kernel before is done, where this one was launched to begin earlier.
+  __device__ __forceinline__ static void wait_for_last() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+  }
+
   /// The lead block's copy of a shared variable.
   template <class T>
   __device__ __forceinline__ T* of_lead(T* shared) const {
