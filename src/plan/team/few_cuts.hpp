@@ -85,18 +85,22 @@ struct FewCuts {
   /// The highest of what the classes ask for.
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE Nanoseconds bound_of(const Tasks* all, const Lanes& lanes) const {
+    constexpr std::int32_t kReads = 8;  // on their way together; what is behind the last load is clear
+    static_assert(kMostLoads % kReads == 0);
     Nanoseconds bound = 0;
     for (std::int32_t i = lanes.index(); i < count; i += lanes.count()) {
       const std::int32_t own = all[i].of_class;
       std::int64_t through = 0;  // tasks of this class and those above
-      std::int64_t of_class = 0;
+      std::int32_t of_class = 0;
       Nanoseconds cost = 0;
-      for (std::int32_t k = 0; k < count; ++k) {
-        const Tasks other = all[k];
-        if (other.of_class >= own) through += other.count;
-        if (other.of_class != own) continue;
-        of_class += other.count;
-        cost += other.cost;
+      for (std::int32_t first = 0; first < count; first += kReads) {
+        Tasks others[kReads];
+        for (std::int32_t k = 0; k < kReads; ++k) others[k] = all[first + k];
+        for (const Tasks& other : others) {
+          through += other.of_class >= own ? other.count : 0;
+          of_class += other.of_class == own ? other.count : 0;
+          cost += other.of_class == own ? other.cost : 0;
+        }
       }
       bound = most(bound, CostClasses::product((through * costs.kv_heads - 1) / costs.workers + 1, cost / of_class));
     }

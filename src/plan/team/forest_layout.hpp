@@ -277,13 +277,13 @@ class ForestLayout {
     const std::uint64_t below = item == owner.items_end ? 0 : s_.before(owner.items_end) - s_.before(item);
     const std::uint64_t past = owner.start + TeamSizes::of(owner.ends, owner.cuts + 1) + below;
     const Range requests = {TeamSizes::rows(owner.start) + ends_before(owner, item), TeamSizes::rows(past)};
-    forest_.nodes[node_of(owner, cut)] = {.parent = parent,
-                                          .begin = begin,
-                                          .end = end,
-                                          .row = owner.row,
-                                          .requests = requests,
-                                          .last = TeamSizes::nodes(past),
-                                          .depth = s_.depth(owner.row) + cut};
+    store_whole(forest_.nodes[node_of(owner, cut)], {.parent = parent,
+                                                     .begin = begin,
+                                                     .end = end,
+                                                     .row = owner.row,
+                                                     .requests = requests,
+                                                     .last = TeamSizes::nodes(past),
+                                                     .depth = s_.depth(owner.row) + cut});
     return requests.end - requests.begin;
   }
 
@@ -291,11 +291,10 @@ class ForestLayout {
   template <class Block, class Keep>
   TRUNKLINE_HOST_DEVICE TeamWords<2> write_rows(Block& block, Keep keep) {
     return block.sum(from_.rows, TeamWords<2>{}, [&](std::int32_t row) {
+      keep(row, owns(row) && write_owner(row));
+      if (from_.owner(row) >= 0) write_item(s_.item(row), row);
       const std::int32_t kv_len = from_.kv_len(row);
       forest_.kv_len[row] = kv_len;
-      const bool alone = owns(row) && write_owner(row);
-      if (from_.owner(row) >= 0) write_item(s_.item(row), row);
-      keep(row, alone);
       return TeamWords<2>{{kv_len, std::int64_t{kv_len} - from_.shared(row)}};
     });
   }

@@ -23,11 +23,12 @@
 #include "plan/team/row_sharing.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"
+#include "plan/team/team_memory.hpp"
 
 namespace trunkline {
 
 /// What must hold of a row for the plan to be kept.
-struct SteadyRow {
+struct alignas(16) SteadyRow {
   std::int64_t next_id = 0;    ///< the page of token `shared`, where the row has one
   std::int32_t least_len = 0;  ///< of kv_len; planning may lower it to what the plan reads by position, but for a token
                                ///< at least of the row's last node
@@ -137,7 +138,7 @@ class SteadyKeeper {
     kept.owner = sharing.owner(row);
     kept.queries = query_begin_[row + 1] - query_begin_[row];
     if (kv_len > shared) kept.next_id = team_page_id(batch_, row, shared / batch_.table.page_size);
-    planned_.rows[row] = kept;
+    store_whole(planned_.rows[row], kept);
   }
   /// By one thread. Where the batch has faults nothing is kept: the next step is planned anew.
   TRUNKLINE_HOST_DEVICE void finish(const TeamFaults& faults) const {
