@@ -129,10 +129,11 @@ class PackDivider {
     status.distinct_tokens = task.forest.distinct_tokens;
   }
 
-  /// Where the items of each pack, their queries, spans and masks begin.
+  /// Where the items of each pack, their queries, spans and masks begin; and, unless some are cut, all of items.
   TRUNKLINE_HOST_DEVICE void place_packs() {
     const PlanMemory& memory = task_.memory;
     const std::int32_t packs = packs_;
+    const bool cut = memory.shape[PlanMemory::kPartials] > 0;
     const std::int64_t* const items = memory.pack_sums;
     const std::int64_t* const spans = memory.pack_sums + packs_;
     block_.template scan<TeamWords<2>>(
@@ -140,14 +141,17 @@ class PackDivider {
         [items, spans](std::int32_t i) {
           return TeamWords<2>{{items[i], spans[i]}};
         },
-        [&memory, packs](std::int32_t i, const TeamWords<2>& before) {
+        [&memory, packs, cut](std::int32_t i, const TeamWords<2>& before) {
           if (i == packs) {
+            memory.item_splits[before.at[0] >> 32] = 0;
             memory.shape[PlanMemory::kEntries] = static_cast<std::int32_t>(before.at[0]);
             memory.shape[PlanMemory::kMasks] = static_cast<std::int32_t>(before.at[1] >> 32);
             return;
           }
           PlannedPack& pack = memory.packs[i];
-          pack.first_item = static_cast<std::int32_t>(before.at[0] >> 32);
+          const auto first_item = static_cast<std::int32_t>(before.at[0] >> 32);
+          if (!cut) memory.place_item(first_item, i, memory.loads[i].whole);
+          pack.first_item = first_item;
           pack.first_entry = static_cast<std::int32_t>(before.at[0]);
           pack.first_fragment = static_cast<std::int32_t>(before.at[1]);
           pack.first_mask = static_cast<std::int32_t>(before.at[1] >> 32);

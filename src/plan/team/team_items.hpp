@@ -23,33 +23,24 @@ TRUNKLINE_HOST_DEVICE inline TileShape tile_shape(const TeamMachine& machine, st
   return {machine.widths[width].rows, machine.n[width][least(bits_of(tokens), TeamMachine::kLengths - 1)]};
 }
 
-/// All of items but their spans: tiles and costs. And how many partials each query has.
+/// Classes of items of which some are cut, and how many partials each query has. Where none is cut, PackDivider has
+/// done that.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void write_items(Team& team, const PlanTask& task, const PlanLists& lists) {
-  team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task, &lists](std::int32_t i, auto&& lanes) {
+TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task) {
+  team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task](std::int32_t i, auto&& lanes) {
     const PlanMemory& memory = task.memory;
     const PlannedPack pack = memory.packs[i];  // read once, whatever is written
     const std::int32_t queries = size_of(pack.positions);
     for (std::int32_t part = lanes.index(); part < pack.parts; part += lanes.count()) {
-      const std::int32_t item = pack.first_item + part;
       const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
       const TaskLoad& load = memory.loads[i];
       const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, *memory.costs, pack.parts, tokens);
-      memory.item_pack[item] = i;
-      memory.item_class[item] = static_cast<std::uint16_t>(CostClasses::class_of(cost));
-      memory.item_rank[item] = 0;
-      memory.item_splits[item] = 0;
-      memory.item_place[item] = 0;
-      const std::int32_t first = pack.first_entry + part * queries;
-      lists.items[item].queries = {first, first + queries};
-      lists.items[item].tile = tile_shape(task.machine, pack.width, tokens);
-      lists.items[item].first_half = pack.first_half;
+      memory.place_item(pack.first_item + part, i, cost);
     }
     for (std::int32_t k = lanes.index(); k < queries; k += lanes.count()) {
       memory.slots_of[memory.query_at[pack.positions.begin + k]] =
           pack.parts == 1 ? 0 : (std::int64_t{1} << 32) + pack.parts;
     }
-    if (i == 0 && lanes.index() == 0) memory.item_splits[memory.shape[PlanMemory::kItems]] = 0;
   });
 }
 
@@ -72,7 +63,7 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
   });
 }
 
-/// Spans and queries of an item, by one of some lanes.
+/// An item, its queries and outputs, by one of some lanes.
 TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const PlanLists& lists, std::int32_t item,
                                                    std::int32_t lane, std::int32_t lanes) {
   const PlanMemory& memory = task.memory;
@@ -82,7 +73,12 @@ TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const P
   if (lane == 0) {
     const bool last = item + 1 == memory.shape[PlanMemory::kItems];
     const std::int32_t spans = memory.shape[PlanMemory::kFragments] + memory.shape[PlanMemory::kSplits];
+    const std::int32_t first = pack.first_entry + part * queries;
+    const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
+    lists.items[item].queries = {first, first + queries};
     lists.items[item].spans = {first_span(memory, item), last ? spans : first_span(memory, item + 1)};
+    lists.items[item].tile = tile_shape(task.machine, pack.width, tokens);
+    lists.items[item].first_half = pack.first_half;
   }
   for (std::int32_t k = lane; k < queries; k += lanes) {
     const std::int32_t query = memory.query_at[pack.positions.begin + k];

@@ -34,8 +34,8 @@ class PackLister {
       }
       const std::int32_t i = (index - count) / kLanes;
       const std::int32_t lane = (index - count) % kLanes;
-      const std::int32_t before = i == 0 ? -1 : to.try_orders[begins[i - 1]];
-      const std::int32_t begin = i == count ? task.forest.rows : to.try_orders[begins[i]];
+      const std::int32_t before = i == 0 ? -1 : order_of(task, begins[i - 1]);
+      const std::int32_t begin = i == count ? task.forest.rows : order_of(task, begins[i]);
       for (std::int32_t k = before + 1 + lane; k <= begin; k += kLanes) to.tiles_from[k] = i;
     });
     const std::int64_t all = block_.scan_exclusive(sums, count);
@@ -78,11 +78,16 @@ class PackLister {
   }
 
  private:
+  /// Index of Forest::order of a request that tiles hold. Mostly they hold all, and a read is saved.
+  TRUNKLINE_HOST_DEVICE static std::int32_t order_of(const PlanTask& task, std::int32_t listed) {
+    return task.block.state->requests.count == task.forest.rows ? listed : task.memory.try_orders[listed];
+  }
+
   TRUNKLINE_HOST_DEVICE static TileFrame frame_of(const PlanTask& task, std::int32_t width, Range listed) {
     const PlanMemory& memory = task.memory;
     const TeamMachine& machine = task.machine;
-    const std::int32_t first = memory.try_orders[listed.begin];
-    const std::int32_t last = memory.try_orders[listed.end - 1];
+    const std::int32_t first = order_of(task, listed.begin);
+    const std::int32_t last = order_of(task, listed.end - 1);
     TileFrame tile{};
     tile.members = {first, last + 1};
     tile.positions = {memory.position[first], memory.position[last] + memory.queries[last]};

@@ -76,8 +76,8 @@ class TeamPlanner {
     const PlanTask& task = task_;
     team_.lead([&task, cut](auto&& block) { PackDivider(block, task).divide(cut); });
     if (task.memory.shape[PlanMemory::kFits] == 0) return false;
-    write_items(team_, task, lists_);
     if (task.memory.shape[PlanMemory::kPartials] == 0) return true;
+    place_items(team_, task);
     mark_cuts(team_, task);
     team_.lead([&task](auto&& block) { place_partials(block, task); });
     return task.memory.shape[PlanMemory::kFits] != 0;

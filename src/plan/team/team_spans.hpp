@@ -140,7 +140,7 @@ TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
   team.each(packs << bits, [&task, bits](std::int32_t lane) {
     visit_fragments(task, lane, bits, [&task](std::int32_t i, std::int32_t pack, std::int32_t index) {
       const DealtFragment fragment = fragment_at(task, pack, index);
-      task.memory.fragments[i] = fragment;
+      store_whole(task.memory.fragments[i], fragment);
       mark_parts<Team>(task.memory, fragment);
     });
   });
