@@ -89,16 +89,16 @@ class ForestLayout {
   /// Fills the forest's nodes, order, kv_len and node. \param keep(row, alone) as find_forest's
   template <class Block, class Keep>
   TRUNKLINE_HOST_DEVICE LaidOutForest run(Block& block, Keep keep) {
-    list_items(block);
-    find_marks(block);
-    const std::int32_t deepest =
-        block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
-    add_up_sizes(block, deepest);
-    sum_sizes(block, [&](std::int32_t) { return true; });
-    place_owners(block, deepest);
+    list_roots(block);
+    std::int32_t nodes = roots_;
+    if (roots_ < from_.rows) list_attached(block);
+    if (items_ > roots_) {
+      place_all(block);
+      nodes = TeamSizes::nodes(s_.before(roots_));  // of all roots with all below them
+    }
     const TeamWords<2> tokens = write_rows(block, keep);
-    write_empty_rows(block);
-    return {TeamSizes::nodes(s_.before(roots_)), tokens.at[0], tokens.at[1]};  // of all roots with all below them
+    if (items_ < from_.rows) write_empty_rows(block);
+    return {nodes, tokens.at[0], tokens.at[1]};
   }
 
  private:
@@ -116,22 +116,41 @@ class ForestLayout {
   }
   TRUNKLINE_HOST_DEVICE bool owns(std::int32_t row) const { return from_.owns_tokens(row); }
 
+  /// Places them too, as they are where nothing is shared.
   template <class Block>
-  TRUNKLINE_HOST_DEVICE void list_items(Block& block) {
+  TRUNKLINE_HOST_DEVICE void list_roots(Block& block) {
     const auto is_root = [&](std::int32_t row) {
       s_.items_begin(row) = 0;
       s_.items_end(row) = 0;
       return owns(row) && from_.owner(row) < 0;
     };
+    roots_ = block.select(from_.rows, is_root, [&](std::int32_t k, std::int32_t row) {
+      s_.keys()[k] = static_cast<std::uint32_t>(row);
+      s_.start(row) = TeamSizes::of(k, k);
+      s_.depth(row) = 0;
+    });
+    items_ = roots_;
+  }
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void list_attached(Block& block) {
     const auto is_attached = [&](std::int32_t row) { return from_.owner(row) >= 0; };
-    roots_ = block.select(from_.rows, is_root,
-                          [&](std::int32_t k, std::int32_t row) { s_.keys()[k] = static_cast<std::uint32_t>(row); });
     std::uint64_t* const rest = s_.keys() + roots_;
     const std::int32_t attached =
         block.select(from_.rows, is_attached, [&](std::int32_t k, std::int32_t row) { rest[k] = key_of(row); });
     items_ = roots_ + attached;
     const std::uint64_t* const sorted = sort_keys(block, rest, s_.spare_keys(), attached);
     if (sorted != rest) block.each(attached, [&](std::int32_t i) { rest[i] = sorted[i]; });
+  }
+
+  /// Where the rows and nodes of all owners begin.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void place_all(Block& block) {
+    find_marks(block);
+    const std::int32_t deepest =
+        block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
+    add_up_sizes(block, deepest);
+    sum_sizes(block, [&](std::int32_t) { return true; });
+    place_owners(block, deepest);
   }
 
   /// Numbers the marks and counts the rows that end inside, and finds each owner's items.

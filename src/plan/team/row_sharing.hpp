@@ -73,9 +73,7 @@ class SharingScratch {
                                        std::int32_t rows)
       : columns_(columns), first_column_(first_column) {
     // Half full at most, a quarter where there is room, so that probes are short.
-    slot_count = 64;
-    while (slot_count < 2 * static_cast<std::uint32_t>(rows)) slot_count *= 2;
-    if (rows <= kFewRows) slot_count *= 2;
+    slot_count = power_of_two(most<std::uint32_t>(64, (rows <= kFewRows ? 4 : 2) * static_cast<std::uint32_t>(rows)));
     wide_ = {memory.take<std::int64_t>(2 * std::int64_t{rows}), rows};
     slots = memory.take<std::uint32_t>(slot_count);
     tasks = memory.take<SharingTask>(rows);
@@ -98,6 +96,13 @@ class SharingScratch {
 
  private:
   static constexpr std::int32_t kFewRows = 1024;
+
+  /// The least that is no less than a number below 2^31, in as many steps for all.
+  TRUNKLINE_HOST_DEVICE static std::uint32_t power_of_two(std::uint32_t number) {
+    std::uint32_t below = number - 1;
+    for (int bits = 1; bits < 32; bits *= 2) below |= below >> bits;
+    return below + 1;
+  }
 
   TeamColumns<std::int64_t> wide_;
   TeamColumns<std::int32_t> columns_;
