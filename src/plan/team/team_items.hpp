@@ -120,7 +120,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const PlanMemory& memory, 
 /// one thread: steps that do not wait for each other.
 template <class Team, class Tell>
 TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists, Tell tell) {
-  constexpr std::int32_t kMostLanes = 2048;  // beyond so many lanes of all items, each has fewer
+  constexpr std::int32_t kMostLanes = 1024;  // beyond so many lanes of all items, each has fewer
   constexpr std::int32_t kWarp = 32;
   const std::int32_t* const shape = task.memory.shape;
   const std::int32_t items = shape[PlanMemory::kItems];
