@@ -10,7 +10,7 @@
 namespace trunkline {
 
 struct FewCuts {
-  static constexpr std::int32_t kMostLoads = 64;
+  static constexpr std::int32_t kMostLoads = 32;  // of more, counting by class is faster
 
   /// The tasks of a load, all of one class.
   struct alignas(16) Tasks {

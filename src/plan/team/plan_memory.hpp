@@ -85,7 +85,7 @@ struct PlannedTile : TileFrame {
 };
 
 /// Pack, with what cutting and laying out needs. Its queries are at one range of positions.
-struct PlannedPack {
+struct alignas(16) PlannedPack {
   std::int32_t tile;         ///< -1: one request alone, all of whose tokens are one segment
   std::int32_t order_index;  ///< of that request
   Range positions;

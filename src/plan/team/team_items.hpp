@@ -126,8 +126,8 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
   const std::int32_t items = shape[PlanMemory::kItems];
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
   const bool cut = shape[PlanMemory::kPartials] > 0;
-  const std::int32_t pack_bits = pack_lane_bits(shape[PlanMemory::kPacks]);
-  const std::int32_t spans_end = shape[PlanMemory::kPacks] << pack_bits;
+  const PackLanes pack_lanes(task.memory);
+  const std::int32_t spans_end = pack_lanes.count();
   std::int32_t lane_bits = 5;  // 32 lanes share an item's queries
   while (lane_bits > 2 && items << lane_bits > kMostLanes) --lane_bits;
   const std::int32_t items_end = spans_end + (items << lane_bits);
@@ -136,7 +136,7 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
   const std::int32_t teller = ceil_div(all, kWarp) * kWarp;  // the first of a warp: no other's way is taken with it
   team.each(teller + 1, [=, &task, &lists](std::int32_t i) {
     if (i < spans_end) {
-      write_fragments(task, lists, i, pack_bits, cut);
+      write_fragments(task, lists, i, pack_lanes, cut);
     } else if (i < items_end) {
       const std::int32_t lanes = 1 << lane_bits;
       write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes);

@@ -66,9 +66,8 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& t
 }
 
 /// A fragment of a pack.
-TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_at(const PlanTask& task, std::int32_t pack_index,
-                                                       std::int32_t index) {
-  const PlannedPack& pack = task.memory.packs[pack_index];
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_at(const PlanTask& task, const PlannedPack& pack,
+                                                       std::int32_t pack_index, std::int32_t index) {
   if (pack.tile >= 0) {
     const PlannedTile& tile = task.memory.tiles[pack.tile];
     return fragment_of_tile(tile, place_in_tile(tile, pack_index, index));
@@ -80,20 +79,36 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_at(const PlanTask& task, std
 /// The threads that share the fragments of a pack, as a power of two: fewer where packs are many.
 TRUNKLINE_HOST_DEVICE inline std::int32_t pack_lane_bits(std::int32_t packs) {
   constexpr std::int32_t kMostLanes = 4096;  // of all packs
-  std::int32_t bits = 8;
+  std::int32_t bits = 12;
   while (bits > 0 && packs << bits > kMostLanes) --bits;
   return bits;
 }
 
-/// f(number, pack, index in the pack) for the fragments of one lane of a pack.
+/// All packs and their fragments.
+struct PackLanes {
+  std::int32_t packs;
+  std::int32_t fragments;
+  std::int32_t bits;  ///< of a pack's lanes
+
+  TRUNKLINE_HOST_DEVICE explicit PackLanes(const PlanMemory& memory)
+      : packs(memory.shape[PlanMemory::kPacks]),
+        fragments(memory.shape[PlanMemory::kFragments]),
+        bits(pack_lane_bits(packs)) {}
+  TRUNKLINE_HOST_DEVICE std::int32_t count() const { return packs << bits; }
+};
+
+/// f(number, pack, its number, index in the pack) for the fragments of one lane of a pack.
 template <class F>
-TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t lane, std::int32_t lane_bits, F f) {
-  const PlanMemory& memory = task.memory;
-  const std::int32_t pack = lane >> lane_bits;
-  const std::int32_t begin = memory.packs[pack].first_fragment;
-  const bool last = pack + 1 == memory.shape[PlanMemory::kPacks];
-  const std::int32_t end = last ? memory.shape[PlanMemory::kFragments] : memory.packs[pack + 1].first_fragment;
-  for (std::int32_t i = begin + lane - (pack << lane_bits); i < end; i += 1 << lane_bits) f(i, pack, i - begin);
+TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t lane, const PackLanes& lanes, F f) {
+  const PlannedPack* const packs = task.memory.packs;
+  const std::int32_t number = lane >> lanes.bits;
+  // Read once, whatever is written, and the next beside it.
+  const PlannedPack pack = packs[number];
+  const std::int32_t next = packs[least(number + 1, lanes.packs - 1)].first_fragment;
+  const std::int32_t begin = pack.first_fragment;
+  const std::int32_t end = number + 1 == lanes.packs ? lanes.fragments : next;
+  const std::int32_t first = begin + lane - (number << lanes.bits);
+  for (std::int32_t i = first; i < end; i += 1 << lanes.bits) f(i, pack, number, i - begin);
 }
 
 /// The part of a pack that holds a token.
@@ -118,8 +133,8 @@ TRUNKLINE_HOST_DEVICE inline Range parts_of(const PlannedPack& pack, const Dealt
 
 /// Finds which items begin inside of a fragment, and how many fragments begin before each.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const DealtFragment& fragment) {
-  const PlannedPack& pack = memory.packs[fragment.pack];
+TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const PlannedPack& pack,
+                                      const DealtFragment& fragment) {
   if (pack.parts == 1) return;
   const Range parts = parts_of(pack, fragment);
   for (std::int32_t part = parts.begin + 1; part < parts.end; ++part) {
@@ -135,14 +150,14 @@ TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const DealtFragm
 /// The same of all fragments, which are kept for write_fragment.
 template <class Team>
 TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
-  const std::int32_t packs = task.memory.shape[PlanMemory::kPacks];
-  const std::int32_t bits = pack_lane_bits(packs);
-  team.each(packs << bits, [&task, bits](std::int32_t lane) {
-    visit_fragments(task, lane, bits, [&task](std::int32_t i, std::int32_t pack, std::int32_t index) {
-      const DealtFragment fragment = fragment_at(task, pack, index);
+  const PackLanes lanes(task.memory);
+  team.each(lanes.count(), [&task, lanes](std::int32_t lane) {
+    const auto mark = [&task](std::int32_t i, const PlannedPack& pack, std::int32_t number, std::int32_t index) {
+      const DealtFragment fragment = fragment_at(task, pack, number, index);
       store_whole(task.memory.fragments[i], fragment);
-      mark_parts<Team>(task.memory, fragment);
-    });
+      mark_parts<Team>(task.memory, pack, fragment);
+    };
+    visit_fragments(task, lane, lanes, mark);
   });
 }
 
@@ -161,8 +176,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, s
 
 /// Writes spans and masks of a fragment.
 TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const PlanLists& lists,
-                                                 const DealtFragment& fragment) {
-  const PlannedPack pack = memory.packs[fragment.pack];  // read once, whatever is written
+                                                 const PlannedPack& pack, const DealtFragment& fragment) {
   const Range held = pack.positions;
   const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
   const Range parts = parts_of(pack, fragment);
@@ -193,10 +207,12 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const
 
 /// The same of one lane's fragments. \param kept by mark_cuts
 TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const PlanLists& lists, std::int32_t lane,
-                                                  std::int32_t lane_bits, bool kept) {
-  visit_fragments(task, lane, lane_bits, [&](std::int32_t i, std::int32_t pack, std::int32_t index) {
-    write_fragment(task.memory, lists, kept ? task.memory.fragments[i] : fragment_at(task, pack, index));
-  });
+                                                  const PackLanes& lanes, bool kept) {
+  const auto write = [&](std::int32_t i, const PlannedPack& pack, std::int32_t number, std::int32_t index) {
+    const DealtFragment fragment = kept ? task.memory.fragments[i] : fragment_at(task, pack, number, index);
+    write_fragment(task.memory, lists, pack, fragment);
+  };
+  visit_fragments(task, lane, lanes, write);
 }
 
 }  // namespace trunkline
