@@ -110,8 +110,8 @@ class SteadyCheck {
     return true;
   }
 
-  TeamBatch batch_;
-  SteadyRows planned_;
+  const TeamBatch& batch_;
+  const SteadyRows& planned_;
   bool planned_here_;
   const Id* ids_;
   TeamNullId<Id> null_;

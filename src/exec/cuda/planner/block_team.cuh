@@ -187,7 +187,10 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
     bool any = false;
 #pragma unroll 1
-    for (std::int32_t i = warp(); i < count && !any; i += threads() / 32) any = f(i, WarpLanes());
+    for (std::int32_t i = warp(); i < count; i += threads() / 32) {
+      any = f(i, WarpLanes());
+      if (any) break;
+    }
     return __syncthreads_or(any ? 1 : 0) != 0;
   }
   template <class Next, class F, class Last>
