@@ -30,8 +30,11 @@ TRUNKLINE_HOST_DEVICE std::int32_t last_begun(std::int32_t count, std::int32_t i
 /// \param index of the tile's fragments, list by list
 TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_tile(const PlannedTile& tile, std::int32_t pack,
                                                          std::int32_t index) {
-  std::int32_t list = 0;
-  while (index >= tile.lists[list].fragments) index -= tile.lists[list++].fragments;
+  static_assert(kTileLists == 3);
+  const std::int32_t own = tile.lists[kOwnList].fragments;  // read at once
+  const std::int32_t second = tile.lists[kOwnOfSecondList].fragments;
+  const std::int32_t list = index < own ? kOwnList : index < own + second ? kOwnOfSecondList : kCommonList;
+  index -= list == kOwnList ? 0 : list == kOwnOfSecondList ? own : own + second;
   const DealtList& from = tile.lists[list];
   const std::int32_t segment =
       last_begun(from.count, index, [&from](std::int32_t i) { return from.segments[i].fragments_before; });
