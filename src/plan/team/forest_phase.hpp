@@ -1,15 +1,7 @@
 // The first half of planning by a team: the forest of a batch, equal to build_forest()'s.
 //
-// What it costs on an H200 by a cluster of 8 blocks (plan_time; the page table warm in L2), with what waits in it: a
-// barrier of the team takes 1.2 us, a step of the lead block with its barrier 0.3 to 0.6.
-//
-//   batch                                     team barriers  block barriers  in all
-//   256 rows, nothing shared                              3              32   14 us
-//   256 rows, one prompt, any length                      5              50   26 us
-//   256 rows, prompts of prompts of prompts               9              70   37 us
-//   1,024 rows, one prompt of 511 pages                   5              52   47 us
-//
-// The last reads 2 MB of ids. A level of prompts is a round of row_sharing.hpp: some 5 us.
+// A barrier of a cluster takes 0.6 us, a step of one block with its barrier 0.3 to 0.8: one block does all but the
+// comparing of pages, and waits for the others twice a round of row_sharing.hpp. What it costs: docs/planning.md.
 #pragma once
 
 #include <cstddef>

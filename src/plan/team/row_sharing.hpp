@@ -7,7 +7,7 @@
 // found by a hash table whose keys are compared in full: a collision costs a probe and nothing else.
 //
 // Rounds: one, and one more for each branching at which a row is not on the side of the least row; a batch without
-// sharing takes none but the first look at page 0. A round costs the lead block 5 barriers, the team 2, three dependent
+// sharing takes none but the first look at page 0. A round costs the lead block 4 barriers, the team 2, three dependent
 // reads of the lead block's memory and two of pages, and the reading of what is compared. A chain of n rows each of
 // which goes on from the one before it takes n rounds.
 #pragma once
