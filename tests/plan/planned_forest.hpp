@@ -1,7 +1,6 @@
 // A forest as a team of the host finds it, with the memory that it is in.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -33,19 +32,19 @@ class PlannedForest {
 
   /// Finds the forest, and keeps the batch for is_steady(). \param growth as of SteadyKeeper
   void remember(const TeamBatch& batch, std::int32_t growth) {
+    steady_rows_.assign(static_cast<std::size_t>(batch.rows), {});
     growth_ = growth;
     HostTeam team(5);
-    find_by<SharingHash>(team, batch, room_for(batch), steady_for(batch));
+    find_by<SharingHash>(team, batch, room_for(batch), {steady_rows_.data(), &steady_count_});
   }
   bool is_steady(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    return trunkline::is_steady(team, batch, steady_for(batch), true);
+    return trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_});
   }
   bool is_steady_by_threads(const TeamBatch& batch) {
     bool is = false;
-    const SteadyRows steady = steady_for(batch);
     run_threads(3, 3, [&](auto& team, std::int32_t) {
-      const bool found = trunkline::is_steady(team, batch, steady, true);
+      const bool found = trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_});
       team.once([&] { is = found; });
     });
     return is;
@@ -74,12 +73,6 @@ class PlannedForest {
           found_.total_tokens = found.result->total_tokens;
           found_.distinct_tokens = found.result->distinct_tokens;
         });
-  }
-
-  /// With room for the batch's rows, whatever was planned.
-  SteadyRows steady_for(const TeamBatch& batch) {
-    steady_rows_.resize(std::max(steady_rows_.size(), static_cast<std::size_t>(batch.rows)));
-    return {steady_rows_.data(), &steady_count_};
   }
 
   TeamForest room_for(const TeamBatch& batch) {

@@ -56,7 +56,7 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_parting_one_by_one(const Lanes& lanes, 
   return end;
 }
 
-/// Of pages [begin, end), of rows that may be read at once.
+/// Of units [begin, end) of TeamIds::kCount pages each. \return a page; that after the last unit if none
 template <class Lanes, class Id>
 TRUNKLINE_HOST_DEVICE std::int32_t first_parting_at_once(const Lanes& lanes, const Id* a, const Id* b,
                                                          std::int32_t begin, std::int32_t end,
@@ -66,19 +66,10 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_parting_at_once(const Lanes& lanes, con
   const auto* const a_ids = reinterpret_cast<const Ids*>(a);
   const auto* const b_ids = reinterpret_cast<const Ids*>(b);
   const auto per_step = static_cast<std::int32_t>(kLoads) * lanes.count();
-  const std::int32_t units_end = end / Ids::kCount;
-  // What is behind the last whole unit: read first and by all, so that it is there when it is asked for.
-  const auto rest_page = [&](std::int32_t i) { return least(units_end * Ids::kCount + i, end - 1); };
-  Ids rest_of_a{};
-  Ids rest_of_b{};
-  for (std::int32_t i = 0; i < Ids::kCount - 1; ++i) {
-    rest_of_a.at[i] = a[rest_page(i)];
-    rest_of_b.at[i] = b[rest_page(i)];
-  }
-  for (std::int32_t step = begin / Ids::kCount; step < units_end; step += least(per_step, units_end - step)) {
-    // Beyond the end the last unit is read once more, as in first_parting_one_by_one.
+  const std::int32_t none = end * Ids::kCount;
+  for (std::int32_t step = begin; step < end; step += least(per_step, end - step)) {
     const auto unit = [&](std::size_t k) {
-      return step + least(static_cast<std::int32_t>(k) * lanes.count() + lanes.index(), units_end - 1 - step);
+      return step + least(static_cast<std::int32_t>(k) * lanes.count() + lanes.index(), end - 1 - step);
     };
     Ids of_a[kLoads];
     Ids of_b[kLoads];
@@ -86,21 +77,16 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_parting_at_once(const Lanes& lanes, con
       of_a[k] = a_ids[unit(k)];
       of_b[k] = b_ids[unit(k)];
     }
-    std::int32_t first = end;
+    std::int32_t first = none;
     for (std::size_t k = kLoads; k-- > 0;) {
       for (std::int32_t i = Ids::kCount; i-- > 0;) {
-        const std::int32_t page = unit(k) * Ids::kCount + i;
-        if (page >= begin && (of_a[k].at[i] != of_b[k].at[i] || null.is(of_a[k].at[i]))) first = page;
+        if (of_a[k].at[i] != of_b[k].at[i] || null.is(of_a[k].at[i])) first = unit(k) * Ids::kCount + i;
       }
     }
     first = lanes.least(first);
-    if (first < end) return first;
+    if (first < none) return first;
   }
-  for (std::int32_t i = 0; i < Ids::kCount - 1; ++i) {
-    const std::int32_t page = rest_page(i);
-    if (page >= begin && (rest_of_a.at[i] != rest_of_b.at[i] || null.is(rest_of_a.at[i]))) return page;
-  }
-  return end;
+  return none;
 }
 
 /// The first page in [begin, end) that differs in two rows or is null; `end` if none. All lanes call it alike and get
@@ -109,9 +95,24 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_parting_at_once(const Lanes& lanes, con
 template <class Lanes, class Id>
 TRUNKLINE_HOST_DEVICE std::int32_t first_parting(const Lanes& lanes, const Id* a, const Id* b, std::int32_t begin,
                                                  std::int32_t end, const TeamNullId<Id>& null) {
-  const bool aligned = TeamIds<Id>::may_read(a) && TeamIds<Id>::may_read(b);
-  return aligned && begin < end ? first_parting_at_once(lanes, a, b, begin, end, null)
-                                : first_parting_one_by_one(lanes, a, b, begin, end, null);
+  constexpr std::int32_t kUnit = TeamIds<Id>::kCount;
+  if (end - begin < 2 * kUnit || !TeamIds<Id>::may_read(a) || !TeamIds<Id>::may_read(b)) {
+    return first_parting_one_by_one(lanes, a, b, begin, end, null);
+  }
+  const std::int32_t units_begin = ceil_div(begin, kUnit);
+  const std::int32_t units_end = end / kUnit;
+  // The edges first, whose reads are few.
+  const std::int32_t before = units_begin * kUnit - begin;
+  const std::int32_t edges = before + end - units_end * kUnit;
+  std::int32_t edge = end;
+  for (std::int32_t i = lanes.index(); i < edges; i += lanes.count()) {
+    const std::int32_t page = i < before ? begin + i : units_end * kUnit + i - before;
+    if (a[page] != b[page] || null.is(a[page])) edge = least(edge, page);
+  }
+  edge = lanes.least(edge);
+  if (edge < units_begin * kUnit) return edge;
+  const std::int32_t found = first_parting_at_once(lanes, a, b, units_begin, units_end, null);
+  return found < units_end * kUnit ? found : edge;
 }
 
 }  // namespace trunkline

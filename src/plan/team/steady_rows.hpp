@@ -36,12 +36,11 @@ struct alignas(16) SteadyRow {
   std::int32_t shared = 0;  ///< leading tokens that it has in common with its owner
   std::int32_t owner = -1;
   std::int32_t queries = 0;
-  std::int32_t next_page = 0;  ///< of token `shared`
 };
 
 /// What was planned, in memory that outlives the launch.
 struct SteadyRows {
-  SteadyRow* rows = nullptr;      ///< [most rows] with room for any batch, planned or not
+  SteadyRow* rows = nullptr;      ///< [most rows]
   std::int32_t* count = nullptr;  ///< [1] rows that were planned; -1, or any other number of rows: plan anew
 };
 
@@ -50,13 +49,8 @@ inline constexpr std::int32_t kLongestRow = std::numeric_limits<std::int32_t>::m
 template <class Id>
 class SteadyCheck {
  public:
-  /// \param planned_here whether `planned` is of as many rows and of the lists at hand
-  TRUNKLINE_HOST_DEVICE SteadyCheck(const TeamBatch& batch, const SteadyRows& planned, bool planned_here)
-      : batch_(batch),
-        planned_(planned),
-        planned_here_(planned_here),
-        ids_(static_cast<const Id*>(batch.table.ids)),
-        null_(batch.null_page) {}
+  TRUNKLINE_HOST_DEVICE SteadyCheck(const TeamBatch& batch, const SteadyRows& planned)
+      : batch_(batch), planned_(planned), ids_(static_cast<const Id*>(batch.table.ids)), null_(batch.null_page) {}
 
   /// Whether every `step`-th row from `first` on is as planned. All lanes call it alike and get the result: first each
   /// looks at what is a row's and no page but one, then all compare the pages of one row after the other.
@@ -86,50 +80,40 @@ class SteadyCheck {
   };
 
   TRUNKLINE_HOST_DEVICE bool holds_but_for_pages(std::int32_t row, SharedPages& pages) const {
-    // Read together, and with what says whether they hold: a branch would wait.
     const SteadyRow planned = planned_.rows[row];
     const TeamRow live = team_row(batch_, row);
+    if (!live.fits || live.kv_len < planned.least_len || live.kv_len > planned.most_len) return false;
     const std::int32_t queries =
         batch_.query_start == nullptr ? 1 : batch_.query_start[row + 1] - batch_.query_start[row];
-    const bool fits = live.fits && live.kv_len >= planned.least_len && live.kv_len <= planned.most_len;
-    if (!planned_here_ || !fits || queries != planned.queries) return false;
+    if (queries != planned.queries) return false;
     const Id* const ids = ids_ + live.begin;
-    const std::int32_t next = planned.next_page;
+    const std::int32_t next = planned.shared / batch_.table.page_size;
     const bool goes_on = live.kv_len > planned.shared;
-    const bool has_owner = planned.owner >= 0;
-    const TeamRow owner = team_row(batch_, has_owner ? planned.owner : row);
-    Id id{};
-    if (goes_on) id = ids[next];
-    const bool both_go_on = has_owner && goes_on && owner.kv_len > planned.shared;
-    Id owner_id{};
-    if (both_go_on) owner_id = ids_[owner.begin + next];
-    if (goes_on && std::int64_t{id} != planned.next_id) return false;
-    if (!has_owner) return true;
-    if (owner.kv_len < planned.shared || (both_go_on && id == owner_id && !null_.is(id))) return false;
-    pages = {live.begin, owner.begin, next + (planned.shared > next * batch_.table.page_size ? 1 : 0)};
-    return true;
+    if (goes_on && std::int64_t{ids[next]} != planned.next_id) return false;
+    if (planned.owner < 0) return true;
+    const TeamRow owner = team_row(batch_, planned.owner);
+    if (owner.kv_len < planned.shared) return false;
+    pages = {live.begin, owner.begin, team_pages(planned.shared, batch_.table.page_size)};
+    const bool both_go_on = goes_on && owner.kv_len > planned.shared;
+    return !both_go_on || ids[next] != ids_[owner.begin + next] || null_.is(ids[next]);
   }
 
   const TeamBatch& batch_;
   const SteadyRows& planned_;
-  bool planned_here_;
   const Id* ids_;
   TeamNullId<Id> null_;
 };
 
 /// Whether the plan that was made for `planned` still fits, to all threads.
-/// \param here whether it is the plan of the lists at hand
 template <class Team>
-TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, bool here) {
+TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
   constexpr std::int32_t kWarps = 256;  // of 8 blocks
-  const bool same_rows = *planned.count == batch.rows;
-  const bool planned_here = here && same_rows;
-  if (batch.rows == 0 && !planned_here) return false;
+  if (*planned.count != batch.rows) return false;
   if (batch.query_start != nullptr && batch.query_start[0] != 0) return false;
   const std::int32_t warps = least(batch.rows, kWarps);
   return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
-    return !(batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned, planned_here).holds(lanes, first, warps)
-                              : SteadyCheck<std::int32_t>(batch, planned, planned_here).holds(lanes, first, warps));
+    return !(batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps)
+                              : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps));
   });
 }
 
@@ -153,8 +137,7 @@ class SteadyKeeper {
     kept.shared = shared;
     kept.owner = sharing.owner(row);
     kept.queries = query_begin_[row + 1] - query_begin_[row];
-    kept.next_page = shared / batch_.table.page_size;
-    if (kv_len > shared) kept.next_id = team_page_id(batch_, row, kept.next_page);
+    if (kv_len > shared) kept.next_id = team_page_id(batch_, row, shared / batch_.table.page_size);
     store_whole(planned_.rows[row], kept);
   }
   /// By one thread. Where the batch has faults nothing is kept: the next step is planned anew.

@@ -13,7 +13,8 @@ namespace trunkline::cuda {
 template <class Team>
 __device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* memory) {
   team.release_next();
-  if (args.steady.rows != nullptr && is_steady(team, args.batch, args.steady, args.kept_lists.hold())) {
+  const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
+  if (may_keep && is_steady(team, args.batch, args.steady)) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return;
   }
