@@ -48,6 +48,7 @@ template <class Id>
 struct Case {
   std::vector<Id> a, b;
   std::int32_t begin = 0, end = 0;
+  std::int32_t skipped = 0;  // ids before those that are compared, so that rows are not aligned
   std::int64_t null_page = -1;
 
   std::int32_t expected() const {
@@ -68,6 +69,7 @@ Case<Id> random_case(std::mt19937_64& random) {
   test.b = test.a;
   test.end = uniform(random, 0, pages);
   test.begin = uniform(random, 0, test.end);
+  test.skipped = uniform(random, 0, 1) == 0 ? 0 : uniform(random, 1, 3);
   if (uniform(random, 0, 1) == 0) test.null_page = uniform(random, 1, 400);
   if (uniform(random, 0, 2) > 0) test.b[static_cast<std::size_t>(uniform(random, 0, pages - 1))] += 1000;
   return test;
@@ -85,8 +87,11 @@ void expect_right_by_lanes(std::int32_t lanes) {
     for (std::int32_t lane = 0; lane < lanes; ++lane) {
       threads.emplace_back([&, lane] {
         for (const Case<Id>& test : cases) {
-          found[static_cast<std::size_t>(lane)].push_back(first_parting(
-              Lanes(shared, lane), test.a.data(), test.b.data(), test.begin, test.end, TeamNullId<Id>(test.null_page)));
+          const std::int32_t skipped = least(test.skipped, test.begin);
+          const std::int32_t first =
+              first_parting(Lanes(shared, lane), test.a.data() + skipped, test.b.data() + skipped, test.begin - skipped,
+                            test.end - skipped, TeamNullId<Id>(test.null_page));
+          found[static_cast<std::size_t>(lane)].push_back(first + skipped);
         }
       });
     }

@@ -19,36 +19,32 @@ class PlannedForest {
   template <class Hash = SharingHash>
   const Forest& find(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    found_ = find_forest<Hash>(team, batch, memory(), room_for(batch));
+    find_by<Hash>(team, batch, room_for(batch), {});
     return read(batch);
   }
   /// By real threads: 3 blocks of 3.
   const Forest& find_by_threads(const TeamBatch& batch) {
     const TeamForest arrays = room_for(batch);
-    run_threads(3, 3, [&](auto& team, std::int32_t) {
-      const TeamForest found = find_forest(team, batch, memory(), arrays);
-      team.once([&] { found_ = found; });
-    });
+    run_threads(3, 3, [&](auto& team, std::int32_t) { find_by<SharingHash>(team, batch, arrays, {}); });
     return read(batch);
   }
   const TeamFaults& faults() const { return faults_; }
 
-  /// Keeps the batch that was found last for is_steady(). \param growth as of remember_rows()
+  /// Finds the forest, and keeps the batch for is_steady(). \param growth as of SteadyKeeper
   void remember(const TeamBatch& batch, std::int32_t growth) {
     steady_rows_.assign(static_cast<std::size_t>(batch.rows), {});
+    growth_ = growth;
     HostTeam team(5);
-    remember_rows(team, batch, ForestPhaseMemory(memory(), batch.rows), found_, growth, steady());
+    find_by<SharingHash>(team, batch, room_for(batch), {steady_rows_.data(), &steady_count_});
   }
   bool is_steady(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    std::int32_t changed = 0;
-    return trunkline::is_steady(team, batch, steady(), &changed);
+    return trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_});
   }
   bool is_steady_by_threads(const TeamBatch& batch) {
-    std::int32_t changed = 0;
     bool is = false;
     run_threads(3, 3, [&](auto& team, std::int32_t) {
-      const bool found = trunkline::is_steady(team, batch, steady(), &changed);
+      const bool found = trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_});
       team.once([&] { is = found; });
     });
     return is;
@@ -62,7 +58,22 @@ class PlannedForest {
   };
 
   std::byte* memory() { return reinterpret_cast<std::byte*>(memory_.data()); }
-  SteadyRows steady() { return {steady_rows_.data(), &steady_count_}; }
+
+  template <class Hash, class Team>
+  void find_by(Team& team, const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& steady) {
+    const SteadyKeeper keeper(batch, arrays.query_begin, growth_, steady);
+    find_forest<Hash>(
+        team, batch, memory(), arrays,
+        [&](const ForestPhaseMemory& found, std::int32_t row, bool alone) { keeper.keep(found.sharing, row, alone); },
+        [&](const ForestPhaseMemory& found) {
+          keeper.finish(found.result->faults);
+          found_ = arrays;
+          found_.rows = batch.rows;
+          found_.node_count = found.result->node_count;
+          found_.total_tokens = found.result->total_tokens;
+          found_.distinct_tokens = found.result->distinct_tokens;
+        });
+  }
 
   TeamForest room_for(const TeamBatch& batch) {
     const auto rows = static_cast<std::size_t>(batch.rows);
@@ -105,6 +116,7 @@ class PlannedForest {
   std::vector<std::int32_t> order_, kv_len_, query_begin_, node_;
   std::vector<SteadyRow> steady_rows_;
   std::int32_t steady_count_ = -1;
+  std::int32_t growth_ = 0;
   TeamForest found_;
   TeamFaults faults_;
   Forest forest_;

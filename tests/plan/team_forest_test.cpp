@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "plan/planned_forest.hpp"
-#include "plan/team/page_faults.hpp"
 #include "plan/team/team.hpp"
 #include "support/brute_forest.hpp"
 #include "support/random_batch.hpp"
@@ -131,38 +130,6 @@ TEST(TeamForest, WrongQueryStartsLeaveNoQueries) {
     EXPECT_EQ(planned.faults().query_start, test.value);
     for (const ForestRequest& request : forest.requests) EXPECT_EQ(request.queries, test.faults == 0 ? 1 : 0);
     EXPECT_EQ(forest.nodes.size(), 6U);
-  }
-}
-
-TEST(TeamForest, PageIdsAreCheckedWhereAsked) {
-  for (const bool wide : {false, true}) {
-    SCOPED_TRACE(wide);
-    SmallTable table;
-    std::vector<std::int64_t> wide_ids;
-    const auto faults = [&] {
-      HostTeam team(11);
-      TeamBatch batch = table.team_view();
-      wide_ids.assign(table.ids.begin(), table.ids.end());
-      if (wide) batch.table.ids = wide_ids.data();
-      batch.table.wide = wide;
-      TeamPageFaults found;
-      check_page_ids(team, batch, 7, found);
-      return found;
-    };
-    EXPECT_EQ(faults().rows, 0) << "entries past a row's length are not looked at";
-    EXPECT_EQ(faults().first_row, -1);
-    table.ids[10] = 7;
-    table.ids[7] = -4;
-    table.ids[6] = 9;
-    EXPECT_EQ(faults().rows, 2);
-    EXPECT_EQ(faults().first_row, 2);
-    EXPECT_EQ(faults().page, 0);
-    EXPECT_EQ(faults().id, 9);
-    table.ids[6] = 6;
-    EXPECT_EQ(faults().page, 1);
-    EXPECT_EQ(faults().id, -4);
-    table.kv_lens[2] = -1;
-    EXPECT_EQ(faults().first_row, 3) << "a row that does not fit has no pages";
   }
 }
 

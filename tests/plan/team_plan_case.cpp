@@ -74,6 +74,8 @@ struct OwnMemory {
   OwnMemory(std::int32_t rows, std::int32_t histograms)
       : bytes(memory.lay_out(nullptr, rows, histograms), std::byte{0xCD}) {
     memory.lay_out(bytes.data(), rows, histograms);
+    HostTeam team;
+    memory.begin(team);
   }
 
   BlockMemory memory{};
@@ -181,7 +183,7 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   const PlanLists lists = room.lists();
   const auto plan = [&](auto& team, std::int32_t rank) {
     const PlanTask task{machine, arrays.view, memory, blocks[at(rank)].memory};
-    TeamPlanner(team, task, lists).plan();
+    TeamPlanner(team, task, lists).plan([] {});
   };
   HostTeam alone(options.seed);
   if (options.blocks == 0) {

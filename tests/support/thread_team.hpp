@@ -6,6 +6,7 @@
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -53,9 +54,26 @@ struct ThreadOperations {
 /// The threads of one block.
 class ThreadBlock : public ThreadOperations {
  public:
+  static constexpr std::int32_t kLanes = 1;
+
   struct Shared {
-    explicit Shared(std::int32_t threads) : of_thread(static_cast<std::size_t>(threads)), barrier(threads) {}
+    explicit Shared(std::int32_t threads)
+        : of_thread(static_cast<std::size_t>(threads)), words(of_thread.size()), barrier(threads) {}
+
+    /// Of a type that is as long as TeamWords<4> at most.
+    template <class T>
+    void put(std::int32_t thread, const T& value) {
+      std::memcpy(&words[static_cast<std::size_t>(thread)], &value, sizeof(value));
+    }
+    template <class T>
+    T get(std::int32_t thread) const {
+      T value;
+      std::memcpy(&value, &words[static_cast<std::size_t>(thread)], sizeof(value));
+      return value;
+    }
+
     std::vector<std::int64_t> of_thread;
+    std::vector<TeamWords<4>> words;
     std::barrier<> barrier;
   };
 
@@ -85,9 +103,12 @@ class ThreadBlock : public ThreadOperations {
     return total;
   }
   template <class T, class F, class Put>
-  void scan(std::int32_t count, F f, Put put) {
-    if (thread_ == 0) HostTeam().scan<T>(count, f, put);
+  T scan(std::int32_t count, F f, Put put) {
+    if (thread_ == 0) shared_->put(0, HostTeam().scan<T>(count, f, put));
     wait();
+    const T total = shared_->get<T>(0);
+    wait();
+    return total;
   }
   template <class F, class Put>
   std::int32_t select(std::int32_t count, F f, Put put) {
@@ -107,7 +128,7 @@ class ThreadBlock : public ThreadOperations {
   }
   template <class T, class F>
   T sum(std::int32_t count, T none, F f) {
-    return reduce(count, none, f, [](T a, T b) { return static_cast<T>(a + b); });
+    return reduce(count, none, f, [](const T& a, const T& b) { return static_cast<T>(a + b); });
   }
   template <class T, class F>
   T least(std::int32_t count, T none, F f) {
@@ -123,10 +144,10 @@ class ThreadBlock : public ThreadOperations {
   T reduce(std::int32_t count, T none, F f, Join join) {
     T value = none;
     for (std::int32_t i = thread_; i < count; i += threads_) value = join(value, f(i));
-    shared_->of_thread[static_cast<std::size_t>(thread_)] = static_cast<std::int64_t>(value);
+    shared_->put(thread_, value);
     wait();
     value = none;
-    for (const std::int64_t other : shared_->of_thread) value = join(value, static_cast<T>(other));
+    for (std::int32_t thread = 0; thread < threads_; ++thread) value = join(value, shared_->get<T>(thread));
     wait();
     return value;
   }
@@ -140,9 +161,9 @@ class ThreadBlock : public ThreadOperations {
 /// One thread of a cluster of blocks.
 class ThreadTeam : public ThreadOperations {
  public:
-  ThreadTeam(std::barrier<>& all, ThreadBlock block, std::int32_t rank, std::int32_t blocks, std::int32_t thread,
-             std::int32_t threads)
-      : all_(&all), block_(block), rank_(rank), blocks_(blocks), thread_(thread), threads_(threads) {}
+  ThreadTeam(std::barrier<>& all, std::atomic<std::int32_t>& told, ThreadBlock block, std::int32_t rank,
+             std::int32_t blocks, std::int32_t thread, std::int32_t threads)
+      : all_(&all), told_(&told), block_(block), rank_(rank), blocks_(blocks), thread_(thread), threads_(threads) {}
 
   template <class F>
   void each(std::int32_t count, F f) {
@@ -152,6 +173,32 @@ class ThreadTeam : public ThreadOperations {
   template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
+  bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) any = f(i, HostLanes()) || any;
+    if (any) told_->store(1);
+    wait();
+    any = told_->load() != 0;
+    wait();
+    told_->store(0);
+    wait();
+    return any;
+  }
+  template <class Next, class F, class Last>
+  void lead_rounds(Next next, F f, Last last) {
+    for (std::int32_t round = 0;; ++round) {
+      if (rank_ == 0) {
+        const std::int32_t count = next(block_, round);
+        if (count == 0) last(block_);
+        told_->store(count);
+      }
+      wait();
+      const std::int32_t count = told_->load();
+      if (count == 0) return;
+      each_warp(count, f);
+    }
   }
   template <class F>
   void each_block(std::int32_t count, F f) {
@@ -173,6 +220,7 @@ class ThreadTeam : public ThreadOperations {
   void wait() { all_->arrive_and_wait(); }
 
   std::barrier<>* all_;
+  std::atomic<std::int32_t>* told_;
   ThreadBlock block_;
   std::int32_t rank_;
   std::int32_t blocks_;
@@ -184,13 +232,14 @@ class ThreadTeam : public ThreadOperations {
 template <class F>
 void run_threads(std::int32_t blocks, std::int32_t threads, F f) {
   std::barrier<> all(blocks * threads);
+  std::atomic<std::int32_t> told = 0;
   std::vector<std::unique_ptr<ThreadBlock::Shared>> shared;
   for (std::int32_t rank = 0; rank < blocks; ++rank) shared.push_back(std::make_unique<ThreadBlock::Shared>(threads));
   std::vector<std::jthread> running;
   for (std::int32_t rank = 0; rank < blocks; ++rank) {
     for (std::int32_t thread = 0; thread < threads; ++thread) {
       running.emplace_back([&, rank, thread] {
-        ThreadTeam team(all, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread), rank, blocks, thread,
+        ThreadTeam team(all, told, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread), rank, blocks, thread,
                         threads);
         f(team, rank);
       });

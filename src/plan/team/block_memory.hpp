@@ -45,7 +45,9 @@ struct BlockMemory {
     TrunkRequests requests;
     CutTry tries[kTries];
     CutOutcome serial;
-    std::uint32_t large;  ///< numbers are too large for 32-bit sums
+    std::uint32_t large;       ///< numbers are too large for 32-bit sums
+    std::int32_t busy_chunks;  ///< that have tasks
+    std::int32_t widest;       ///< the most queries of a request, 1 at least
   };
 
   State* state;
@@ -60,7 +62,8 @@ struct BlockMemory {
   std::int32_t* begins;        // [rows + 1] of tiles
   TaskLoad* loads;             // [rows]
   std::int32_t* chunk_tasks;   // [kTries, kChunks]
-  std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts
+  std::int32_t* busy_chunks;   // [kTries * kChunks] those that have tasks
+  std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts; clear between choices
   std::int32_t rows;
   std::int32_t histograms;
 
@@ -82,10 +85,34 @@ struct BlockMemory {
     take_list(memory, begins, rows + 1);
     take_list(memory, loads, rows);
     take_list(memory, chunk_tasks, kTries * kChunks);
-    const std::int64_t words = std::int64_t{3} * kClasses * histograms;
-    const std::int64_t serial = (sizeof(CostClasses) + 3) / 4;
-    take_list(memory, classes, most(words, serial));
+    take_list(memory, busy_chunks, kTries * kChunks);
+    take_list(memory, classes, std::int64_t{4} * class_parts());
     return memory.bytes();
+  }
+
+  /// To be called once before all else.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void begin(Block& block) const {
+    State* const all = state;
+    block.once([all] { all->widest = 1; });
+    clear_classes(block);
+  }
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void clear_classes(Block& block) const {
+    FourWords* const parts = reinterpret_cast<FourWords*>(classes);
+    block.each(class_parts(), [parts](std::int32_t i) { parts[i] = {}; });
+  }
+
+ private:
+  // What is stored at once.
+  struct alignas(16) FourWords {
+    std::uint32_t words[4];
+  };
+
+  TRUNKLINE_HOST_DEVICE std::int32_t class_parts() const {
+    constexpr auto kSerial =
+        static_cast<std::int32_t>((sizeof(CostClasses) + sizeof(FourWords) - 1) / sizeof(FourWords));
+    return most(ceil_div(3 * kClasses * histograms, 4), kSerial);
   }
 };
 

@@ -91,11 +91,11 @@ class DealOrder {
   /// Segments that begin before a place, at it too with ties: of those whose first_token * factor is below limit.
   TRUNKLINE_HOST_DEVICE static std::int64_t segments_before(const DealtList& list, std::int64_t limit,
                                                             std::int64_t factor, bool ties) {
+    return segments_below(list, ties ? quotient(limit, factor) + 1 : quotient(limit + factor - 1, factor));
+  }
+  TRUNKLINE_HOST_DEVICE static std::int32_t segments_below(const DealtList& list, std::int64_t first_token) {
     const TileSegment* const segments = list.segments;
-    return count_before(list.count, [=](std::int32_t i) {
-      const std::int64_t place = segments[i].first_token * factor;
-      return place < limit || (ties && place == limit);
-    });
+    return count_before(list.count, [=](std::int32_t i) { return segments[i].first_token < first_token; });
   }
 
   TRUNKLINE_HOST_DEVICE static DealtCount first_pieces(const DealtList& list, std::int64_t pieces) {
@@ -105,7 +105,7 @@ class DealOrder {
       return {next.first_token, next.fragments_before, next.masked_before};
     }
     const std::int64_t tokens = pieces * list.piece;
-    const auto next = static_cast<std::int32_t>(segments_before(list, tokens, 1, false));
+    const std::int32_t next = segments_below(list, tokens);
     DealtCount count{tokens, list.fragments, list.masked};
     std::int64_t end = list.tokens;  // of the segment before
     if (next < list.count) {

@@ -6,72 +6,27 @@
 // a mark in rising order of row, each with all below it. So where things lie follows from sums over the items of an
 // owner: the rows that part from it or end inside, sorted by mark and row.
 //
-// One block does it, as what there is of 1,024 rows fits its shared memory: 17 barriers, ten more and 55 dependent
-// reads to sort as many items, and 4 more barriers a level of owners.
+// One block does it, as what there is of 1,024 rows fits its shared memory: where nothing is shared in a few barriers,
+// else in some twenty, eight more to sort as many items where they are in no order yet, and 4 more a level of owners.
 #pragma once
 
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "plan/team/layout_scratch.hpp"
 #include "plan/team/row_sharing.hpp"
 #include "plan/team/sorted_keys.hpp"
+#include "plan/team/team.hpp"
 #include "plan/team/team_forest.hpp"
 #include "plan/team/team_memory.hpp"
 
 namespace trunkline {
 
-/// Rows and nodes, added up together: rows in the upper half, so that neither carries into the other.
-struct TeamSizes {
-  TRUNKLINE_HOST_DEVICE static std::uint64_t of(std::int32_t rows, std::int32_t nodes) {
-    return std::uint64_t{static_cast<std::uint32_t>(rows)} << 32 | static_cast<std::uint32_t>(nodes);
-  }
-  TRUNKLINE_HOST_DEVICE static std::int32_t rows(std::uint64_t sizes) { return static_cast<std::int32_t>(sizes >> 32); }
-  TRUNKLINE_HOST_DEVICE static std::int32_t nodes(std::uint64_t sizes) {
-    return static_cast<std::int32_t>(sizes & 0xFFFFFFFFu);
-  }
-};
-
-class LayoutScratch {
- public:
-  static constexpr std::int32_t kColumns = 7;
-
-  LayoutScratch() = default;
-  TRUNKLINE_HOST_DEVICE LayoutScratch(TeamMemory& memory, TeamColumns<std::int32_t> columns, std::int32_t first_column)
-      : wide_{memory.take<std::uint64_t>(5 * std::int64_t{columns.length}), columns.length},
-        columns_(columns),
-        first_column_(first_column) {}
-
-  // Of items, by their place in the order of owner, mark and row.
-  TRUNKLINE_HOST_DEVICE std::uint64_t* keys() const { return &wide_(0, 0); }
-  TRUNKLINE_HOST_DEVICE std::uint64_t* spare_keys() const { return &wide_(1, 0); }
-  /// Sizes of the items before.
-  TRUNKLINE_HOST_DEVICE std::uint64_t& before(std::int32_t i) const { return wide_(2, i); }
-  TRUNKLINE_HOST_DEVICE std::int32_t& mark(std::int32_t i) const { return column(0, i); }
-  /// Rows that end inside, among the items before.
-  TRUNKLINE_HOST_DEVICE std::int32_t& ends_before(std::int32_t i) const { return column(1, i); }
-
-  /// A mark's first item.
-  TRUNKLINE_HOST_DEVICE std::int32_t& mark_begin(std::int32_t mark) const { return column(2, mark); }
-
-  // Of rows, the latter five of owners alone.
-  TRUNKLINE_HOST_DEVICE std::int32_t& item(std::int32_t row) const { return column(3, row); }
-  TRUNKLINE_HOST_DEVICE std::int32_t& items_begin(std::int32_t row) const { return column(4, row); }
-  TRUNKLINE_HOST_DEVICE std::int32_t& items_end(std::int32_t row) const { return column(5, row); }
-  /// Of its first node.
-  TRUNKLINE_HOST_DEVICE std::int32_t& depth(std::int32_t row) const { return column(6, row); }
-  /// With all below it.
-  TRUNKLINE_HOST_DEVICE std::uint64_t& size(std::int32_t row) const { return wide_(3, row); }
-  /// Where its rows and nodes begin; at first, counted from its owner's.
-  TRUNKLINE_HOST_DEVICE std::uint64_t& start(std::int32_t row) const { return wide_(4, row); }
-
- private:
-  TRUNKLINE_HOST_DEVICE std::int32_t& column(std::int32_t number, std::int32_t i) const {
-    return columns_(first_column_ + number, i);
-  }
-
-  TeamColumns<std::uint64_t> wide_;
-  TeamColumns<std::int32_t> columns_;
-  std::int32_t first_column_ = 0;
+/// Counts of a forest whose arrays are filled.
+struct LaidOutForest {
+  std::int32_t nodes;
+  std::int64_t total_tokens;
+  std::int64_t distinct_tokens;
 };
 
 class ForestLayout {
@@ -79,21 +34,19 @@ class ForestLayout {
   TRUNKLINE_HOST_DEVICE ForestLayout(const RowSharing& from, const LayoutScratch& scratch, const TeamForest& forest)
       : from_(from), s_(scratch), forest_(forest) {}
 
-  /// Fills the forest's nodes, order, kv_len and node.
-  /// \return the forest with its node_count and distinct_tokens
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE TeamForest run(Block& block) {
-    list_items(block);
-    find_marks(block);
-    const std::int32_t deepest =
-        block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
-    add_up_sizes(block, deepest);
-    sum_sizes(block, [&](std::int32_t) { return true; });
-    place_owners(block, deepest);
-    forest_.distinct_tokens = write_rows(block);
-    write_empty_rows(block);
-    forest_.node_count = TeamSizes::nodes(s_.before(roots_));  // of all roots with all below them
-    return forest_;
+  /// Fills the forest's nodes, order, kv_len and node. \param keep(row, alone) as find_forest's
+  template <class Block, class Keep>
+  TRUNKLINE_HOST_DEVICE LaidOutForest run(Block& block, Keep keep) {
+    list_roots(block);
+    std::int32_t nodes = roots_;
+    if (roots_ < from_.rows) list_attached(block);
+    if (items_ > roots_) {
+      place_all(block);
+      nodes = TeamSizes::nodes(s_.before(roots_));  // of all roots with all below them
+    }
+    const TeamWords<2> tokens = write_rows(block, keep);
+    if (items_ < from_.rows) write_empty_rows(block);
+    return {nodes, tokens.at[0], tokens.at[1]};
   }
 
  private:
@@ -111,22 +64,41 @@ class ForestLayout {
   }
   TRUNKLINE_HOST_DEVICE bool owns(std::int32_t row) const { return from_.owns_tokens(row); }
 
+  /// Places them too, as they are where nothing is shared.
   template <class Block>
-  TRUNKLINE_HOST_DEVICE void list_items(Block& block) {
+  TRUNKLINE_HOST_DEVICE void list_roots(Block& block) {
     const auto is_root = [&](std::int32_t row) {
       s_.items_begin(row) = 0;
       s_.items_end(row) = 0;
       return owns(row) && from_.owner(row) < 0;
     };
+    roots_ = block.select(from_.rows, is_root, [&](std::int32_t k, std::int32_t row) {
+      s_.keys()[k] = static_cast<std::uint32_t>(row);
+      s_.start(row) = TeamSizes::of(k, k);
+      s_.depth(row) = 0;
+    });
+    items_ = roots_;
+  }
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void list_attached(Block& block) {
     const auto is_attached = [&](std::int32_t row) { return from_.owner(row) >= 0; };
-    roots_ = block.select(from_.rows, is_root,
-                          [&](std::int32_t k, std::int32_t row) { s_.keys()[k] = static_cast<std::uint32_t>(row); });
     std::uint64_t* const rest = s_.keys() + roots_;
     const std::int32_t attached =
         block.select(from_.rows, is_attached, [&](std::int32_t k, std::int32_t row) { rest[k] = key_of(row); });
     items_ = roots_ + attached;
     const std::uint64_t* const sorted = sort_keys(block, rest, s_.spare_keys(), attached);
     if (sorted != rest) block.each(attached, [&](std::int32_t i) { rest[i] = sorted[i]; });
+  }
+
+  /// Where the rows and nodes of all owners begin.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void place_all(Block& block) {
+    find_marks(block);
+    const std::int32_t deepest =
+        block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
+    add_up_sizes(block, deepest);
+    sum_sizes(block, [&](std::int32_t) { return true; });
+    place_owners(block, deepest);
   }
 
   /// Numbers the marks and counts the rows that end inside, and finds each owner's items.
@@ -227,63 +199,93 @@ class ForestLayout {
     }
   }
 
-  TRUNKLINE_HOST_DEVICE std::int32_t node_of(std::int32_t owner, std::int32_t cut) const {
-    return TeamSizes::nodes(s_.start(owner)) + cut;
+  /// An owner, read once whatever is written.
+  struct Owned {
+    std::int32_t row;
+    std::int32_t items_begin;
+    std::int32_t items_end;
+    std::int32_t first_mark;
+    std::int32_t cuts;
+    std::int32_t ends;
+    bool mark_at_end;
+    std::uint64_t start;
+  };
+  TRUNKLINE_HOST_DEVICE Owned owned_by(std::int32_t row) const {
+    Owned owned{row, 0, 0, 0, 0, 1, false, s_.start(row)};
+    if (!has_items(row)) return owned;
+    owned.items_begin = s_.items_begin(row);
+    owned.items_end = s_.items_end(row);
+    owned.first_mark = s_.mark(owned.items_begin);
+    owned.mark_at_end = has_mark_at_end(row);
+    owned.cuts = s_.mark(owned.items_end - 1) + 1 - owned.first_mark - (owned.mark_at_end ? 1 : 0);
+    owned.ends = 1 + s_.ends_before(owned.items_end) - s_.ends_before(owned.items_begin);
+    return owned;
+  }
+
+  TRUNKLINE_HOST_DEVICE std::int32_t node_of(const Owned& owner, std::int32_t cut) const {
+    return TeamSizes::nodes(owner.start) + cut;
   }
   TRUNKLINE_HOST_DEVICE std::int32_t parent_of_first_node(std::int32_t owner) const {
     const std::int32_t above = from_.owner(owner);
-    return above < 0 ? -1 : node_of(above, s_.mark(s_.item(owner)) - first_mark(above));
+    if (above < 0) return -1;
+    return TeamSizes::nodes(s_.start(above)) + s_.mark(s_.item(owner)) - first_mark(above);
+  }
+  /// Of the owner's items, those that end inside before this one.
+  TRUNKLINE_HOST_DEVICE std::int32_t ends_before(const Owned& owner, std::int32_t item) const {
+    return item == owner.items_begin ? 0 : s_.ends_before(item) - s_.ends_before(owner.items_begin);
   }
 
   /// The node that an owner has up to its `cut`-th mark, or to its end. \param item the first item of that mark, or
-  /// past the owner's last
-  TRUNKLINE_HOST_DEVICE void write_node(std::int32_t owner, std::int32_t cut, std::int32_t end, std::int32_t item) {
-    const std::uint64_t start = s_.start(owner);
-    const std::int32_t begin = cut == 0 ? from_.shared(owner) : token_of(first_mark(owner) + cut - 1);
-    const std::int32_t parent = cut == 0 ? parent_of_first_node(owner) : node_of(owner, cut - 1);
-    const std::int32_t ends_above = s_.ends_before(item) - s_.ends_before(s_.items_begin(owner));
-    const std::uint64_t below = s_.before(s_.items_end(owner)) - s_.before(item);
-    const std::uint64_t past = start + TeamSizes::of(ends(owner), cuts(owner) + 1) + below;
-    forest_.nodes[node_of(owner, cut)] = {.parent = parent,
-                                          .begin = begin,
-                                          .end = end,
-                                          .row = owner,
-                                          .requests = {TeamSizes::rows(start) + ends_above, TeamSizes::rows(past)},
-                                          .last = TeamSizes::nodes(past),
-                                          .depth = s_.depth(owner) + cut};
+  /// past the owner's last \return requests that are in it
+  TRUNKLINE_HOST_DEVICE std::int32_t write_node(const Owned& owner, std::int32_t cut, std::int32_t end,
+                                                std::int32_t item) {
+    const std::int32_t begin = cut == 0 ? from_.shared(owner.row) : token_of(owner.first_mark + cut - 1);
+    const std::int32_t parent = cut == 0 ? parent_of_first_node(owner.row) : node_of(owner, cut - 1);
+    const std::uint64_t below = item == owner.items_end ? 0 : s_.before(owner.items_end) - s_.before(item);
+    const std::uint64_t past = owner.start + TeamSizes::of(owner.ends, owner.cuts + 1) + below;
+    const Range requests = {TeamSizes::rows(owner.start) + ends_before(owner, item), TeamSizes::rows(past)};
+    store_whole(forest_.nodes[node_of(owner, cut)], {.parent = parent,
+                                                     .begin = begin,
+                                                     .end = end,
+                                                     .row = owner.row,
+                                                     .requests = requests,
+                                                     .last = TeamSizes::nodes(past),
+                                                     .depth = s_.depth(owner.row) + cut});
+    return requests.end - requests.begin;
   }
 
-  /// \return tokens of all nodes
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE std::int64_t write_rows(Block& block) {
-    return block.sum(from_.rows, std::int64_t{0}, [&](std::int32_t row) {
-      forest_.kv_len[row] = from_.kv_len(row);
-      if (owns(row)) write_owner(row);
+  /// \return tokens of all rows, and of all nodes
+  template <class Block, class Keep>
+  TRUNKLINE_HOST_DEVICE TeamWords<2> write_rows(Block& block, Keep keep) {
+    return block.sum(from_.rows, TeamWords<2>{}, [&](std::int32_t row) {
+      keep(row, owns(row) && write_owner(row));
       if (from_.owner(row) >= 0) write_item(s_.item(row), row);
-      return std::int64_t{from_.kv_len(row)} - from_.shared(row);
+      const std::int32_t kv_len = from_.kv_len(row);
+      forest_.kv_len[row] = kv_len;
+      return TeamWords<2>{{kv_len, std::int64_t{kv_len} - from_.shared(row)}};
     });
   }
 
-  /// An owner's last node, and the owner itself, which ends in it before all others.
-  TRUNKLINE_HOST_DEVICE void write_owner(std::int32_t row) {
-    const std::int32_t cut = cuts(row);
-    const std::int32_t item = has_mark_at_end(row) ? s_.mark_begin(first_mark(row) + cut) : s_.items_end(row);
-    write_node(row, cut, from_.kv_len(row), item);
-    const std::int32_t ends_above = s_.ends_before(item) - s_.ends_before(s_.items_begin(row));
-    forest_.order[TeamSizes::rows(s_.start(row)) + ends_above] = row;
-    forest_.node[row] = node_of(row, cut);
+  /// An owner's last node, and the owner itself, which ends in it before all others. \return whether it is alone there
+  TRUNKLINE_HOST_DEVICE bool write_owner(std::int32_t row) {
+    const Owned owner = owned_by(row);
+    const std::int32_t item = owner.mark_at_end ? s_.mark_begin(owner.first_mark + owner.cuts) : owner.items_end;
+    const std::int32_t requests = write_node(owner, owner.cuts, from_.kv_len(row), item);
+    forest_.order[TeamSizes::rows(owner.start) + ends_before(owner, item)] = row;
+    forest_.node[row] = node_of(owner, owner.cuts);
+    return requests == 1;
   }
 
   /// The node up to the mark that an item is the first at, and the item's row where it ends inside.
   TRUNKLINE_HOST_DEVICE void write_item(std::int32_t i, std::int32_t row) {
-    const std::int32_t owner = from_.owner(row);
-    const std::int32_t cut = s_.mark(i) - first_mark(owner);
+    const Owned owner = owned_by(from_.owner(row));
+    const std::int32_t cut = s_.mark(i) - owner.first_mark;
     const std::int32_t token = from_.shared(row);
-    const bool at_end = token == from_.kv_len(owner);
+    const bool at_end = token == from_.kv_len(owner.row);
     if (!at_end && s_.mark_begin(s_.mark(i)) == i) write_node(owner, cut, token, i);
     if (owns(row)) return;
-    const std::int32_t rank = s_.ends_before(i) - s_.ends_before(s_.items_begin(owner)) + (at_end ? 1 : 0);
-    forest_.order[TeamSizes::rows(s_.start(owner)) + rank] = row;
+    const std::int32_t rank = ends_before(owner, i) + (at_end ? 1 : 0);
+    forest_.order[TeamSizes::rows(owner.start) + rank] = row;
     forest_.node[row] = node_of(owner, cut);
   }
 

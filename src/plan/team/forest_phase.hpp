@@ -1,15 +1,7 @@
 // The first half of planning by a team: the forest of a batch, equal to build_forest()'s.
 //
-// What it costs on an H200 by a cluster of 8 blocks (plan_time; the page table warm in L2), with what waits in it: a
-// barrier of the team takes 1.2 us, a step of the lead block with its barrier 0.3 to 0.6.
-//
-//   batch                                     team barriers  block barriers  in all
-//   256 rows, nothing shared                              3              32   14 us
-//   256 rows, one prompt, any length                      5              50   26 us
-//   256 rows, prompts of prompts of prompts               9              70   37 us
-//   1,024 rows, one prompt of 511 pages                   5              52   47 us
-//
-// The last reads 2 MB of ids. A level of prompts is a round of row_sharing.hpp: some 5 us.
+// A barrier of a cluster takes 0.6 us, a step of one block with its barrier 0.3 to 0.8: one block does all but the
+// comparing of pages, and waits for the others twice a round of row_sharing.hpp. What it costs: docs/planning.md.
 #pragma once
 
 #include <cstddef>
@@ -53,36 +45,46 @@ struct ForestPhaseMemory {
 /// Whatever the table, lengths and query_start hold, only entries of the table are read, and the result is a forest.
 /// \tparam Hash of groups of rows, for tests
 /// \param memory as ForestPhaseMemory has it for the batch's rows
-/// \return `forest` with its counts, to all threads; ForestPhaseMemory::result has them too, and the faults
-template <class Hash = SharingHash, class Team>
-TRUNKLINE_HOST_DEVICE TeamForest find_forest(Team& team, const TeamBatch& batch, std::byte* memory, TeamForest forest) {
-  team.lead([&](auto& block) {
-    ForestPhaseResult& result = *ForestPhaseMemory(Team::forgotten(memory), batch.rows).result;
-    block.once([&] { result = {}; });
-    copy_query_starts(block, batch, forest.query_begin, result.faults);
-  });
-  if (batch.table.wide) {
-    const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-    SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search).run(team, *arrays.result);
-  } else {
-    const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-    SharingSearch<std::int32_t, Hash>(batch, arrays.sharing, arrays.search).run(team, *arrays.result);
-  }
-  team.lead([&](auto& block) {
-    const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-    const TeamForest laid_out = ForestLayout(arrays.sharing, arrays.layout, forest).run(block);
-    block.once([&] {
-      arrays.result->node_count = laid_out.node_count;
-      arrays.result->distinct_tokens = laid_out.distinct_tokens;
-      name_faults(batch, arrays.result->faults);
-    });
-  });
-  const ForestPhaseResult& result = *ForestPhaseMemory(Team::forgotten(memory), batch.rows).result;
-  forest.rows = batch.rows;
-  forest.node_count = result.node_count;
-  forest.total_tokens = result.total_tokens;
-  forest.distinct_tokens = result.distinct_tokens;
-  return forest;
+/// \param keep(arrays, row, alone) of each row, by some thread; alone: it ends in a node that no other row is in
+/// \param finish(arrays) by one thread, once all else is done; `arrays.result` has the counts and faults
+/// When all return, blocks have nothing to do with each other any more.
+template <class Hash = SharingHash, class Team, class Keep, class Finish>
+TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, std::byte* memory, const TeamForest& forest,
+                                       Keep keep, Finish finish) {
+  std::int32_t tasks = 0;
+  team.lead_rounds(
+      [&](auto& block, std::int32_t round) {
+        const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
+        if (round == 0) block.once([&] { *arrays.result = {}; });
+        const auto next = [&](auto search) {
+          return search.next(block, round, tasks, forest.query_begin, arrays.result->faults);
+        };
+        tasks = batch.table.wide ? next(SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search))
+                                 : next(SharingSearch<std::int32_t, Hash>(batch, arrays.sharing, arrays.search));
+        return tasks;
+      },
+      [&](std::int32_t i, const auto& lanes) {
+        const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
+        if (batch.table.wide) {
+          SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search).compare(lanes, i);
+        } else {
+          SharingSearch<std::int32_t, Hash>(batch, arrays.sharing, arrays.search).compare(lanes, i);
+        }
+      },
+      [&](auto& block) {
+        const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
+        const LaidOutForest laid_out =
+            ForestLayout(arrays.sharing, arrays.layout, forest).run(block, [&](std::int32_t row, bool alone) {
+              keep(arrays, row, alone);
+            });
+        block.once([&] {
+          arrays.result->node_count = laid_out.nodes;
+          arrays.result->total_tokens = laid_out.total_tokens;
+          arrays.result->distinct_tokens = laid_out.distinct_tokens;
+          name_faults(batch, arrays.result->faults);
+          finish(arrays);
+        });
+      });
 }
 
 }  // namespace trunkline

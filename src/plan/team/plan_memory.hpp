@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
 #include "plan/team/team_machine.hpp"
@@ -19,7 +20,7 @@ namespace trunkline {
 enum TileList : std::int32_t { kOwnList, kOwnOfSecondList, kCommonList, kTileLists };
 
 /// A run of tokens that a tile streams.
-struct TileSegment {
+struct alignas(16) TileSegment {
   std::int64_t first_token;       ///< those of its list before it
   std::int32_t fragments_before;  ///< of its list: fragments are what dealing cuts segments into
   std::int32_t masked_before;     ///< those among them that not all queries of the tile see
@@ -43,7 +44,7 @@ struct DealtList {
 };
 
 /// A fragment, and where it comes in its pack.
-struct DealtFragment {
+struct alignas(16) DealtFragment {
   std::int32_t pack;
   std::int32_t row;
   std::int32_t begin;  ///< token positions
@@ -64,7 +65,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t halves_of(Range readers, Range held, s
 }
 
 /// Requests that stream their tokens together.
-struct PlannedTile {
+struct TileFrame {
   Range members;            ///< of Forest::order
   Range positions;          ///< of their queries
   std::int32_t first_node;  ///< that the first member ends in
@@ -72,7 +73,11 @@ struct PlannedTile {
   std::int32_t path;        ///< nodes from the root to first_node
   std::int32_t width;       ///< of TeamMachine
   std::int32_t middle;      ///< position of the second half's first query; 0: the tile works as one
-  std::int32_t raw_begin;   ///< of its segments, before they are parted into lists
+};
+
+/// And what they stream.
+struct PlannedTile : TileFrame {
+  std::int32_t raw_begin;  ///< of its segments, before they are parted into lists
   std::int32_t raw_end;
   std::int64_t tokens;
   std::int64_t matrix_tokens;
@@ -80,7 +85,7 @@ struct PlannedTile {
 };
 
 /// Pack, with what cutting and laying out needs. Its queries are at one range of positions.
-struct PlannedPack {
+struct alignas(16) PlannedPack {
   std::int32_t tile;         ///< -1: one request alone, all of whose tokens are one segment
   std::int32_t order_index;  ///< of that request
   Range positions;
@@ -187,6 +192,14 @@ struct PlanMemory {
     take_list(memory, status, 1);
     take_list(memory, shape, kShapeFields);
     return memory.bytes();
+  }
+
+  TRUNKLINE_HOST_DEVICE void place_item(std::int32_t item, std::int32_t pack, Nanoseconds cost) const {
+    item_pack[item] = pack;
+    item_class[item] = static_cast<std::uint16_t>(CostClasses::class_of(cost));
+    item_rank[item] = 0;
+    item_splits[item] = 0;
+    item_place[item] = 0;
   }
 
   enum ShapeField : std::int32_t {

@@ -25,17 +25,21 @@ TRUNKLINE_HOST_DEVICE inline bool has_sound_queries(const TeamBatch& batch, std:
   return begin >= 0 && begin <= end && end <= batch.max_queries && (kv_len <= 0 || end - begin <= kv_len);
 }
 
-/// Fills query_begin [rows + 1]. Where any row's are wrong no row has a query: prefix sums are one whole.
+/// Fills query_begin[i], of rows + 1, and counts faults.
 template <class Block>
-TRUNKLINE_HOST_DEVICE void copy_query_starts(Block& block, const TeamBatch& batch, std::int32_t* query_begin,
-                                             TeamFaults& faults) {
+TRUNKLINE_HOST_DEVICE void copy_query_start(const TeamBatch& batch, std::int32_t i, std::int32_t* query_begin,
+                                            TeamFaults& faults) {
   const bool given = batch.query_start != nullptr;
-  block.each(batch.rows + 1, [&](std::int32_t i) {
-    query_begin[i] = given ? batch.query_start[i] : i;
-    if (given && i < batch.rows && !has_sound_queries(batch, i)) {
-      count_fault<Block>(faults.queries, faults.first_queries, i);
-    }
-  });
+  query_begin[i] = given ? batch.query_start[i] : i;
+  if (given && i < batch.rows && !has_sound_queries(batch, i)) {
+    count_fault<Block>(faults.queries, faults.first_queries, i);
+  }
+}
+
+/// Where any row's are wrong no row has a query: prefix sums are one whole.
+template <class Block>
+TRUNKLINE_HOST_DEVICE void drop_faulty_queries(Block& block, const TeamBatch& batch, std::int32_t* query_begin,
+                                               const TeamFaults& faults) {
   if (faults.queries == 0) return;
   block.each(batch.rows + 1, [&](std::int32_t i) { query_begin[i] = 0; });
 }

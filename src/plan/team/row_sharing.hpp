@@ -7,7 +7,7 @@
 // found by a hash table whose keys are compared in full: a collision costs a probe and nothing else.
 //
 // Rounds: one, and one more for each branching at which a row is not on the side of the least row; a batch without
-// sharing takes none but the first look at page 0. A round costs the lead block 5 barriers, the team 2, three dependent
+// sharing takes none but the first look at page 0. A round costs the lead block 4 barriers, the team 2, three dependent
 // reads of the lead block's memory and two of pages, and the reading of what is compared. A chain of n rows each of
 // which goes on from the one before it takes n rounds.
 #pragma once
@@ -72,13 +72,11 @@ class SharingScratch {
   TRUNKLINE_HOST_DEVICE SharingScratch(TeamMemory& memory, TeamColumns<std::int32_t> columns, std::int32_t first_column,
                                        std::int32_t rows)
       : columns_(columns), first_column_(first_column) {
-    // Half full at most, so that probes are short.
-    slot_count = 64;
-    while (slot_count < 2 * static_cast<std::uint32_t>(rows)) slot_count *= 2;
+    // Half full at most, a quarter where there is room, so that probes are short.
+    slot_count = power_of_two(most<std::uint32_t>(64, (rows <= kFewRows ? 4 : 2) * static_cast<std::uint32_t>(rows)));
     wide_ = {memory.take<std::int64_t>(2 * std::int64_t{rows}), rows};
     slots = memory.take<std::uint32_t>(slot_count);
     tasks = memory.take<SharingTask>(rows);
-    task_count = memory.take<std::int32_t>(1);
   }
 
   /// The row's first entry.
@@ -92,12 +90,20 @@ class SharingScratch {
     return columns_(first_column_ + 1 + turn % 2, i);
   }
 
-  std::uint32_t* slots = nullptr;      ///< [slot_count] round and least row of a group
-  SharingTask* tasks = nullptr;        ///< [rows]
-  std::int32_t* task_count = nullptr;  ///< [1]
-  std::uint32_t slot_count = 0;        ///< a power of two
+  std::uint32_t* slots = nullptr;  ///< [slot_count] round and least row of a group
+  SharingTask* tasks = nullptr;    ///< [rows]
+  std::uint32_t slot_count = 0;    ///< a power of two
 
  private:
+  static constexpr std::int32_t kFewRows = 1024;
+
+  /// The least that is no less than a number below 2^31, in as many steps for all.
+  TRUNKLINE_HOST_DEVICE static std::uint32_t power_of_two(std::uint32_t number) {
+    std::uint32_t below = number - 1;
+    for (int bits = 1; bits < 32; bits *= 2) below |= below >> bits;
+    return below + 1;
+  }
+
   TeamColumns<std::int64_t> wide_;
   TeamColumns<std::int32_t> columns_;
   std::int32_t first_column_ = 0;
@@ -123,41 +129,45 @@ class SharingSearch {
         to_(result),
         s_(scratch) {}
 
-  /// Fills the result and, of `to`, faults of lengths and total_tokens.
-  template <class Team>
-  TRUNKLINE_HOST_DEVICE void run(Team& team, ForestPhaseResult& to) {
-    team.lead([&](auto& block) {
-      const std::int64_t tokens = read_rows(block, to.faults);
-      const std::int32_t count = block.select(
+  /// One round. \param tasks of the last one; \return those of this one, for compare()
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE std::int32_t next(Block& block, std::int32_t round, std::int32_t tasks,
+                                          std::int32_t* query_begin, TeamFaults& faults) {
+    if (round == 0) {
+      read_rows(block, query_begin, faults);
+      tasks = block.select(
           to_.rows, [&](std::int32_t row) { return to_.level(row) == RowSharing::kOpen; },
           [&](std::int32_t k, std::int32_t row) { s_.listed(0, k) = row; });
-      form_groups(block, 0, count);
-      block.once([&] { to.total_tokens = tokens; });
-    });
-    for (std::int32_t round = 1; *s_.task_count > 0; ++round) {
-      const std::int32_t tasks = *s_.task_count;
-      team.each_warp(tasks, [&](std::int32_t i, const auto& lanes) { compare(lanes, s_.tasks[i]); });
-      team.lead([&](auto& block) { form_groups(block, round, tasks); });
     }
+    return form_groups(block, round, tasks);
+  }
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE void compare(const Lanes& lanes, std::int32_t task) {
+    compare(lanes, s_.tasks[task]);
   }
 
  private:
-  /// Each row's length and first page. \return sum of lengths
+  /// Each row's length, first page and queries.
   template <class Block>
-  TRUNKLINE_HOST_DEVICE std::int64_t read_rows(Block& block, TeamFaults& faults) {
-    block.each(static_cast<std::int32_t>(s_.slot_count), [&](std::int32_t i) { s_.slots[i] = kEmptySlot; });
-    const auto read = [&](std::int32_t row) {
-      const TeamRow live = team_row(batch_, row);
-      if (!live.fits) count_fault<Block>(faults.lengths, faults.first_length, row);
-      s_.begin(row) = live.begin;
-      to_.kv_len(row) = live.kv_len;
-      to_.shared(row) = 0;
-      to_.owner(row) = -1;
-      to_.level(row) = RowSharing::kInside;
-      if (live.kv_len > 0) open(row, 0, ids_[live.begin]);
-      return std::int64_t{live.kv_len};
-    };
-    return block.sum(to_.rows, std::int64_t{0}, read);
+  TRUNKLINE_HOST_DEVICE void read_rows(Block& block, std::int32_t* query_begin, TeamFaults& faults) {
+    const auto slots = static_cast<std::int32_t>(s_.slot_count);
+    block.each(most(slots, to_.rows + 1), [&](std::int32_t i) {
+      if (i < slots) s_.slots[i] = kEmptySlot;
+      if (i <= to_.rows) copy_query_start<Block>(batch_, i, query_begin, faults);
+      if (i < to_.rows) read_row<Block>(i, faults);
+    });
+    drop_faulty_queries(block, batch_, query_begin, faults);
+  }
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void read_row(std::int32_t row, TeamFaults& faults) {
+    const TeamRow live = team_row(batch_, row);
+    if (!live.fits) count_fault<Block>(faults.lengths, faults.first_length, row);
+    s_.begin(row) = live.begin;
+    to_.kv_len(row) = live.kv_len;
+    to_.shared(row) = 0;
+    to_.owner(row) = -1;
+    to_.level(row) = RowSharing::kInside;
+    if (live.kv_len > 0) open(row, 0, ids_[live.begin]);
   }
 
   /// A row looks for others with the page that it goes on with; with a null page there are none.
@@ -166,9 +176,9 @@ class SharingSearch {
     to_.level(row) = null_.is(id) ? level : RowSharing::kOpen;
   }
 
-  /// Puts the listed rows that are open into groups, and makes tasks of those that are no head.
+  /// Puts the listed rows that are open into groups, and makes tasks of those that are no head. \return how many
   template <class Block>
-  TRUNKLINE_HOST_DEVICE void form_groups(Block& block, std::int32_t round, std::int32_t count) {
+  TRUNKLINE_HOST_DEVICE std::int32_t form_groups(Block& block, std::int32_t round, std::int32_t count) {
     // One row in 32 first: most others then find their group headed by an earlier row, and need no atomic. 1,024 of
     // them at one address would take 2 us.
     constexpr std::int32_t kStride = 32;
@@ -183,7 +193,7 @@ class SharingSearch {
       to_.level(row) = round;
       return false;
     };
-    const std::int32_t tasks = block.select(count, is_member, [&](std::int32_t k, std::int32_t i) {
+    return block.select(count, is_member, [&](std::int32_t k, std::int32_t i) {
       const std::int32_t row = s_.listed(round, i);
       const std::int32_t head = row_in(s_.slots[s_.place(row)]);
       s_.listed(round + 1, k) = row;
@@ -197,7 +207,6 @@ class SharingSearch {
                      to_.shared(row) / batch_.table.page_size + 1,
                      round};
     });
-    block.once([&] { *s_.task_count = tasks; });
   }
 
   // Rounds count down, so that what an earlier round left in a slot is as good as empty, and a head is the least value.

@@ -12,23 +12,23 @@
 // Pages that one row has to itself may change: plans hold no page ids. Another request in such a row is noticed by its
 // first page there; where that is the same by chance, the plan is right for it all the same, and shares no less.
 //
-// Cost: a barrier and, a row, three dependent reads (0.3 us each) besides the pages, of which 8 blocks read 1 MB in 1.2
-// us: 256 rows of 512 shared pages take about 2 us, 1,024 about 4.
+// Cost: a barrier and, for a warp's rows together, three dependent reads (0.3 us each) besides the pages.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
 #include "base/host_device.hpp"
-#include "plan/team/forest_phase.hpp"
 #include "plan/team/page_compare.hpp"
+#include "plan/team/row_sharing.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"
+#include "plan/team/team_memory.hpp"
 
 namespace trunkline {
 
 /// What must hold of a row for the plan to be kept.
-struct SteadyRow {
+struct alignas(16) SteadyRow {
   std::int64_t next_id = 0;    ///< the page of token `shared`, where the row has one
   std::int32_t least_len = 0;  ///< of kv_len; planning may lower it to what the plan reads by position, but for a token
                                ///< at least of the row's last node
@@ -52,9 +52,34 @@ class SteadyCheck {
   TRUNKLINE_HOST_DEVICE SteadyCheck(const TeamBatch& batch, const SteadyRows& planned)
       : batch_(batch), planned_(planned), ids_(static_cast<const Id*>(batch.table.ids)), null_(batch.null_page) {}
 
-  /// Whether a row is as planned. All lanes call it alike and get the result.
+  /// Whether every `step`-th row from `first` on is as planned. All lanes call it alike and get the result: first each
+  /// looks at what is a row's and no page but one, then all compare the pages of one row after the other.
   template <class Lanes>
-  TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t row) const {
+  TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t first, std::int32_t step) const {
+    for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
+      const std::int32_t row = base + lanes.index() * step;
+      SharedPages pages{};
+      if (lanes.any(row < batch_.rows && !holds_but_for_pages(row, pages))) return false;
+      for (std::int32_t lane = 0; lane < lanes.count() && base + lane * step < batch_.rows; ++lane) {
+        const std::int32_t count = lanes.from(pages.count, lane);
+        if (count == 0) continue;
+        const Id* const own = ids_ + lanes.from(pages.begin, lane);
+        const Id* const owners = ids_ + lanes.from(pages.owner_begin, lane);
+        if (first_parting(lanes, own, owners, 0, count, null_) != count) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  /// That a row and its owner must have in common.
+  struct SharedPages {
+    std::int64_t begin;
+    std::int64_t owner_begin;
+    std::int32_t count;
+  };
+
+  TRUNKLINE_HOST_DEVICE bool holds_but_for_pages(std::int32_t row, SharedPages& pages) const {
     const SteadyRow planned = planned_.rows[row];
     const TeamRow live = team_row(batch_, row);
     if (!live.fits || live.kv_len < planned.least_len || live.kv_len > planned.most_len) return false;
@@ -66,65 +91,65 @@ class SteadyCheck {
     const bool goes_on = live.kv_len > planned.shared;
     if (goes_on && std::int64_t{ids[next]} != planned.next_id) return false;
     if (planned.owner < 0) return true;
-    return parts_from_owner(lanes, planned, ids, next, goes_on);
-  }
-
- private:
-  template <class Lanes>
-  TRUNKLINE_HOST_DEVICE bool parts_from_owner(const Lanes& lanes, const SteadyRow& planned, const Id* ids,
-                                              std::int32_t next, bool goes_on) const {
     const TeamRow owner = team_row(batch_, planned.owner);
     if (owner.kv_len < planned.shared) return false;
-    const Id* const owner_ids = ids_ + owner.begin;
-    const std::int32_t pages = team_pages(planned.shared, batch_.table.page_size);
-    if (goes_on && owner.kv_len > planned.shared && ids[next] == owner_ids[next] && !null_.is(ids[next])) return false;
-    return first_parting(lanes, ids, owner_ids, 0, pages, null_) == pages;
+    pages = {live.begin, owner.begin, team_pages(planned.shared, batch_.table.page_size)};
+    const bool both_go_on = goes_on && owner.kv_len > planned.shared;
+    return !both_go_on || ids[next] != ids_[owner.begin + next] || null_.is(ids[next]);
   }
 
-  TeamBatch batch_;
-  SteadyRows planned_;
+  const TeamBatch& batch_;
+  const SteadyRows& planned_;
   const Id* ids_;
   TeamNullId<Id> null_;
 };
 
 /// Whether the plan that was made for `planned` still fits, to all threads.
-/// \param changed [1] scratch, in the lead block's shared memory or in device memory, of nobody else
 template <class Team>
-TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned,
-                                     std::int32_t* changed) {
+TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
+  constexpr std::int32_t kWarps = 256;  // of 8 blocks
   if (*planned.count != batch.rows) return false;
-  team.once([&] { *changed = batch.query_start != nullptr && batch.query_start[0] != 0 ? 1 : 0; });
-  team.each_warp(batch.rows, [&](std::int32_t row, const auto& lanes) {
-    const bool holds = batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, row)
-                                        : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, row);
-    if (!holds && lanes.index() == 0) team.fetch_greatest(*changed, 1);
+  if (batch.query_start != nullptr && batch.query_start[0] != 0) return false;
+  const std::int32_t warps = least(batch.rows, kWarps);
+  return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
+    return !(batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps)
+                              : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps));
   });
-  return *changed == 0;
 }
 
-/// Keeps what is_steady() compares with. After find_forest(), of whose memory it reads what rows share.
-/// \param growth tokens by which a row may grow before planning is due again
-/// Where the batch has faults nothing is kept: the next step is planned anew.
-template <class Block>
-TRUNKLINE_HOST_DEVICE void remember_rows(Block& block, const TeamBatch& batch, const ForestPhaseMemory& memory,
-                                         const TeamForest& forest, std::int32_t growth, const SteadyRows& planned) {
-  const RowSharing& sharing = memory.sharing;
-  block.each(batch.rows, [&](std::int32_t row) {
+/// Keeps what is_steady() compares with: of each row, as find_forest() names it, then of all.
+class SteadyKeeper {
+ public:
+  /// \param growth tokens by which a row may grow before planning is due again
+  /// \param planned with null rows nothing is kept
+  TRUNKLINE_HOST_DEVICE SteadyKeeper(const TeamBatch& batch, const std::int32_t* query_begin, std::int32_t growth,
+                                     const SteadyRows& planned)
+      : batch_(batch), query_begin_(query_begin), growth_(growth), planned_(planned) {}
+
+  /// \param alone it ends in a node that no other row is in, where it may grow
+  TRUNKLINE_HOST_DEVICE void keep(const RowSharing& sharing, std::int32_t row, bool alone) const {
+    if (planned_.rows == nullptr) return;
     const std::int32_t kv_len = sharing.kv_len(row);
     const std::int32_t shared = sharing.shared(row);
-    const std::int32_t node = forest.node[row];
-    const bool grows = node >= 0 && forest.nodes[node].requests.end - forest.nodes[node].requests.begin == 1;
     SteadyRow kept;
     kept.least_len = kv_len;
-    kept.most_len = grows ? kv_len + least(growth, kLongestRow - kv_len) : kv_len;
+    kept.most_len = alone ? kv_len + least(growth_, kLongestRow - kv_len) : kv_len;
     kept.shared = shared;
     kept.owner = sharing.owner(row);
-    kept.queries = forest.query_begin[row + 1] - forest.query_begin[row];
-    if (kv_len > shared) kept.next_id = team_page_id(batch, row, shared / batch.table.page_size);
-    planned.rows[row] = kept;
-  });
-  const TeamFaults& faults = memory.result->faults;
-  block.once([&] { *planned.count = faults.lengths + faults.queries == 0 ? batch.rows : -1; });
-}
+    kept.queries = query_begin_[row + 1] - query_begin_[row];
+    if (kv_len > shared) kept.next_id = team_page_id(batch_, row, shared / batch_.table.page_size);
+    store_whole(planned_.rows[row], kept);
+  }
+  /// By one thread. Where the batch has faults nothing is kept: the next step is planned anew.
+  TRUNKLINE_HOST_DEVICE void finish(const TeamFaults& faults) const {
+    if (planned_.rows != nullptr) *planned_.count = faults.lengths + faults.queries == 0 ? batch_.rows : -1;
+  }
+
+ private:
+  TeamBatch batch_;
+  const std::int32_t* query_begin_;
+  std::int32_t growth_;
+  SteadyRows planned_;
+};
 
 }  // namespace trunkline

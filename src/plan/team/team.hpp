@@ -5,10 +5,15 @@
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
+//   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads
+//   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
+//                             which all do; and so on until there are none: then last(block) by the same block. For
+//                             two barriers a round, and one at the end
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
 //   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
-//   scan(count, f, put)       put(i, sum of f before i) for each i, and put(count, sum of all); f(i) is called once
+//   scan(count, f, put)       put(i, sum of f before i) for each i, and put(count, sum of all), which is returned to
+//                             all threads; f(i) is called once, and put(i) by its thread
 //   select(count, f, put)     put(k, i) for the k-th i, in rising order, of those where f(i), which is called once for
 //                             each i; how many they are is returned to all threads
 //   sum, least, greatest      (count, none, f) over f(i), returned to all threads; `none` where count is 0
@@ -30,11 +35,27 @@
 // - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/host_device.hpp"
 
 namespace trunkline {
+
+/// What is summed together. All that sums of a team need: + and -.
+template <std::size_t kCount>
+struct TeamWords {
+  std::int64_t at[kCount];
+
+  TRUNKLINE_HOST_DEVICE friend TeamWords operator+(TeamWords a, const TeamWords& b) {
+    for (std::size_t i = 0; i < kCount; ++i) a.at[i] += b.at[i];
+    return a;
+  }
+  TRUNKLINE_HOST_DEVICE friend TeamWords operator-(TeamWords a, const TeamWords& b) {
+    for (std::size_t i = 0; i < kCount; ++i) a.at[i] -= b.at[i];
+    return a;
+  }
+};
 
 /// A warp of the host: one lane. On devices all lanes of a warp call these together.
 class HostLanes {
@@ -47,10 +68,21 @@ class HostLanes {
     return value;
   }
   template <class T>
+  T greatest(T value) const {
+    return value;
+  }
+  template <class T>
   T sum(T value) const {
     return value;
   }
   bool any(bool value) const { return value; }
+  /// Makes what lanes wrote visible to the others.
+  void wait() const {}
+  /// What a lane has.
+  template <class T>
+  T from(const T& value, std::int32_t) const {
+    return value;
+  }
 };
 
 /// The numbers below `count`, each once, in an order that a seed decides.
@@ -92,6 +124,8 @@ class ShuffledOrder {
 /// One thread that does it all. It is its own only block.
 class HostTeam {
  public:
+  static constexpr std::int32_t kLanes = 1;  ///< of a warp
+
   /// \param seed of the orders of i; 0: rising
   explicit HostTeam(std::uint64_t seed = 0) : seed_(seed) {}
 
@@ -102,6 +136,21 @@ class HostTeam {
   template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
+  bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+    each(count, [&](std::int32_t i) { any = f(i, HostLanes()) || any; });
+    return any;
+  }
+  template <class Next, class F, class Last>
+  void lead_rounds(Next next, F f, Last last) {
+    std::int32_t round = 0;
+    for (std::int32_t count = next(*this, round); count > 0; count = next(*this, round)) {
+      each_warp(count, f);
+      ++round;
+    }
+    last(*this);
   }
   template <class F>
   void each_block(std::int32_t count, F f) {
@@ -127,14 +176,15 @@ class HostTeam {
     return total;
   }
   template <class T, class F, class Put>
-  void scan(std::int32_t count, F f, Put put) {
-    T before = 0;
+  T scan(std::int32_t count, F f, Put put) {
+    T before{};
     for (std::int32_t i = 0; i < count; ++i) {
       const T value = f(i);
       put(i, before);
-      before += value;
+      before = before + value;
     }
     put(count, before);
+    return before;
   }
   template <class F, class Put>
   std::int32_t select(std::int32_t count, F f, Put put) {
@@ -146,7 +196,7 @@ class HostTeam {
   }
   template <class T, class F>
   T sum(std::int32_t count, T none, F f) {
-    each(count, [&](std::int32_t i) { none += f(i); });
+    each(count, [&](std::int32_t i) { none = none + f(i); });
     return none;
   }
   template <class T, class F>

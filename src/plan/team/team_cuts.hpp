@@ -5,12 +5,15 @@
 
 #include "plan/cut_choice.hpp"
 #include "plan/team/block_memory.hpp"
+#include "plan/team/few_cuts.hpp"
 #include "plan/team/team_more.hpp"
 
 namespace trunkline {
 
 /// The same as CutChoice::choose, with few partials: prices the loads and finds how to cut them. The block's memory
 /// holds the costs.
+/// Few loads are compared with each other, a warp a try (few_cuts.hpp); of more, the tasks of each try are counted by
+/// class.
 template <class Block>
 class TeamCuts {
  public:
@@ -20,20 +23,22 @@ class TeamCuts {
       : block_(block), memory_(memory), costs_(memory.state->costs), loads_(loads), count_(count), tokens_(tokens) {}
 
   TRUNKLINE_HOST_DEVICE CutOutcome choose() {
-    const std::int32_t room = least(memory_.histograms, BlockMemory::kTries);
-    const Nanoseconds total = price(room);
+    const bool few = count_ <= FewCuts::kMostLoads;
+    const std::int32_t room = few ? BlockMemory::kTries : least(memory_.histograms, BlockMemory::kTries);
+    const Nanoseconds total = price();
     ideal_ = most(CostClasses::product(least(total, CostClasses::kMaxSum), costs_.kv_heads) / costs_.workers,
                   costs_.memory_time);
     CutOutcome best{CutChoice::kNever, 0, ideal_, {}};
     for (std::int32_t first = 0; first < BlockMemory::kTries; first += room) {
       const std::int32_t tries = least(room, BlockMemory::kTries - first);
       if (first > 0 && !CutChoice::may_gain(best.time, ideal_)) break;
-      if (first > 0) {
-        const BlockMemory& memory = memory_;
-        block_.each(cleared_parts(tries), [&memory, first](std::int32_t i) { clear(memory, first, i); });
+      if (few) {
+        try_few();
+      } else {
+        if (first > 0) clear_chunks();
+        fill_classes(first, tries);
+        find_bounds(first, tries);
       }
-      fill_classes(first, tries);
-      find_bounds(first, tries);
       if (memory_.state->large != 0) {
         choose_serially(block_, memory_, loads_, count_);
         return memory_.state->serial;
@@ -44,7 +49,7 @@ class TeamCuts {
         if (i > 0 && result.time >= best.time) continue;
         best.time = result.time;
         best.work = result.work;
-        best.pieces = pieces_of(i, ideal_);
+        best.pieces = FewCuts::pieces_of(i, ideal_);
       }
     }
     return best;
@@ -58,40 +63,39 @@ class TeamCuts {
   static constexpr Nanoseconds kMostCost = Nanoseconds{1} << 51;
   static constexpr std::int32_t kMostTasks = std::int32_t{1} << 27;
 
-  TRUNKLINE_HOST_DEVICE static CutChoice::Pieces pieces_of(std::int32_t number, Nanoseconds ideal) {
-    return number == 0 ? CutChoice::Pieces{} : CutChoice::pieces_of(number - 1, ideal);
-  }
-
-  /// Prices the loads, and clears what so many tries are summed in. \return what all loads cost
-  TRUNKLINE_HOST_DEVICE Nanoseconds price(std::int32_t tries) {
+  /// Prices the loads, and clears what is summed beside the classes. \return what all loads cost
+  TRUNKLINE_HOST_DEVICE Nanoseconds price() {
     const BlockMemory& memory = memory_;
     const TaskCosts& costs = costs_;
     TaskLoad* const loads = loads_;
     const std::int32_t count = count_;
-    const std::int32_t parts = cleared_parts(tries);
-    return block_.sum(most(count, parts), Nanoseconds{0}, [=, &memory, &costs](std::int32_t i) {
+    return block_.sum(most(count, kSums), Nanoseconds{0}, [=, &memory, &costs](std::int32_t i) {
       if (i == 0) memory.state->large = 0;
-      if (i < parts) clear(memory, 0, i);
+      if (i == 0) memory.state->busy_chunks = 0;
+      if (i < kSums) memory.chunk_tasks[i] = 0;
+      if (i < BlockMemory::kTries) memory.state->tries[i] = {};
       if (i >= count) return Nanoseconds{0};
       loads[i].price(costs);
       return loads[i].whole;
     });
   }
+  static constexpr std::int32_t kSums = BlockMemory::kTries * BlockMemory::kChunks;
 
-  // What is stored at once.
-  struct alignas(16) FourWords {
-    std::uint32_t words[4];
-  };
-  static_assert(BlockMemory::kClasses % 4 == 0);
-
-  TRUNKLINE_HOST_DEVICE static std::int32_t cleared_parts(std::int32_t tries) {
-    return tries * 3 * BlockMemory::kClasses / 4;
+  TRUNKLINE_HOST_DEVICE void clear_chunks() {
+    const BlockMemory& memory = memory_;
+    block_.each(kSums, [&memory](std::int32_t i) {
+      if (i == 0) memory.state->busy_chunks = 0;
+      memory.chunk_tasks[i] = 0;
+    });
   }
-  /// A part of the classes of some tries, and of what is summed beside.
-  TRUNKLINE_HOST_DEVICE static void clear(const BlockMemory& memory, std::int32_t first, std::int32_t part) {
-    reinterpret_cast<FourWords*>(memory.classes)[part] = {};
-    if (part < BlockMemory::kTries * BlockMemory::kChunks) memory.chunk_tasks[part] = 0;
-    if (first + part < BlockMemory::kTries) memory.state->tries[first + part] = {};
+
+  TRUNKLINE_HOST_DEVICE void try_few() {
+    const BlockMemory& memory = memory_;
+    const FewCuts cuts{costs_, loads_, count_, tokens_, ideal_};
+    block_.each_warp(BlockMemory::kTries, [&memory, cuts](std::int32_t i, auto&& lanes) {
+      const bool fits = cuts.find(i, FewCuts::tasks_of(memory, i), lanes, memory.state->tries[i]);
+      if (!fits && lanes.index() == 0) Block::fetch_greatest(memory.state->large, std::uint32_t{1});
+    });
   }
 
   /// Puts the tasks of some tries into their classes.
@@ -105,7 +109,7 @@ class TeamCuts {
     block_.each(tries * count, [=, &memory, &costs](std::int32_t i) {
       const std::int32_t place = i / count;
       const TaskLoad& load = loads[i - place * count];
-      const std::int32_t parts = CutChoice::parts(load, pieces_of(first + place, ideal));
+      const std::int32_t parts = CutChoice::parts(load, FewCuts::pieces_of(first + place, ideal));
       const Nanoseconds cost = parts == 1 ? load.whole : load.part_cost(costs, parts);
       const Nanoseconds all = CostClasses::product(cost, parts);
       const std::int64_t partials = parts == 1 ? 0 : std::int64_t{parts} * load.queries;
@@ -120,31 +124,41 @@ class TeamCuts {
       Block::fetch_add(to[BlockMemory::kClasses], low_part(all));
       Block::fetch_add(to[2 * BlockMemory::kClasses], high_part(all));
       const std::int32_t chunk = BlockMemory::kChunks - 1 - index / BlockMemory::kChunk;
-      Block::fetch_add(memory.chunk_tasks[place * BlockMemory::kChunks + chunk], parts);
+      const std::int32_t number = place * BlockMemory::kChunks + chunk;
+      if (Block::fetch_add(memory.chunk_tasks[number], parts) == 0) {
+        memory.busy_chunks[Block::fetch_add(memory.state->busy_chunks, 1)] = number;
+      }
       if (partials > 0)
         Block::fetch_add(memory.state->tries[first + place].partials, static_cast<std::uint32_t>(partials));
     });
   }
 
-  /// CostClasses::bound and total, and the time that follows.
+  /// CostClasses::bound and total, and the time that follows. Leaves the classes clear.
   TRUNKLINE_HOST_DEVICE void find_bounds(std::int32_t first, std::int32_t tries) {
     const BlockMemory& memory = memory_;
     const TaskCosts& costs = costs_;
-    const std::int32_t chunks = tries * BlockMemory::kChunks;
-    const std::int32_t tasks = block_.scan_exclusive(memory.chunk_tasks, chunks);
-    block_.each_warp(chunks, [=, &memory, &costs](std::int32_t i, auto&& lanes) {
-      const std::int32_t before = memory.chunk_tasks[i];
-      if (before == (i + 1 == chunks ? tasks : memory.chunk_tasks[i + 1])) return;
-      const std::int32_t place = i / BlockMemory::kChunks;
-      bound_chunk(memory, costs, i, before - memory.chunk_tasks[place * BlockMemory::kChunks],
-                  memory.state->tries[first + place], lanes);
+    block_.each_warp(memory.state->busy_chunks, [=, &memory, &costs](std::int32_t i, auto&& lanes) {
+      const std::int32_t chunk = memory.busy_chunks[i];
+      const std::int32_t place = chunk / BlockMemory::kChunks;
+      const std::int32_t before = tasks_of(memory, place, chunk - place * BlockMemory::kChunks, lanes);
+      bound_chunk(memory, costs, chunk, before, memory.state->tries[first + place], lanes);
     });
     const std::int64_t tokens = tokens_;
-    block_.each(tries, [=, &memory, &costs](std::int32_t i) {
-      const std::int32_t end = i + 1 == tries ? tasks : memory.chunk_tasks[(i + 1) * BlockMemory::kChunks];
-      find_time(costs, end - memory.chunk_tasks[i * BlockMemory::kChunks], first + i > 0, tokens,
-                memory.state->tries[first + i]);
+    block_.each_warp(tries, [=, &memory, &costs](std::int32_t i, auto&& lanes) {
+      const std::int32_t tasks = tasks_of(memory, i, BlockMemory::kChunks, lanes);
+      if (lanes.index() == 0) find_time(costs, tasks, first + i > 0, tokens, memory.state->tries[first + i]);
     });
+  }
+
+  /// Of the first chunks of a try.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static std::int32_t tasks_of(const BlockMemory& memory, std::int32_t place, std::int32_t chunks,
+                                                     const Lanes& lanes) {
+    std::int32_t tasks = 0;
+    for (std::int32_t k = lanes.index(); k < chunks; k += lanes.count()) {
+      tasks += memory.chunk_tasks[place * BlockMemory::kChunks + k];
+    }
+    return lanes.sum(tasks);
   }
 
   /// \param chunk of those of all tries: each try's count from its highest classes on \param before tasks of the try's
@@ -154,10 +168,10 @@ class TeamCuts {
                                                 std::int32_t before, CutTry& result, const Lanes& lanes) {
     const std::int32_t place = chunk / BlockMemory::kChunks;
     const std::int32_t above = (chunk - place * BlockMemory::kChunks) * BlockMemory::kChunk;
-    const std::uint32_t* const highest =
+    std::uint32_t* const highest =
         memory.classes + place * 3 * BlockMemory::kClasses + BlockMemory::kClasses - 1 - above;
     for (std::int32_t base = 0; base < BlockMemory::kChunk; base += lanes.count()) {
-      const std::uint32_t* const own = highest - base - lanes.index();
+      std::uint32_t* const own = highest - base - lanes.index();
       const auto tasks = static_cast<std::int32_t>(own[0]);
       std::int32_t total = 0;
       const std::int64_t through = before + sum_before(lanes, tasks, total) + tasks;
@@ -165,6 +179,7 @@ class TeamCuts {
       if (tasks == 0) continue;
       const std::uint32_t low = own[BlockMemory::kClasses];
       const std::uint32_t high = own[2 * BlockMemory::kClasses];
+      own[0] = own[BlockMemory::kClasses] = own[2 * BlockMemory::kClasses] = 0;
       const Nanoseconds mean = (low + (static_cast<Nanoseconds>(high) << kLowBits)) / tasks;
       const Nanoseconds bound = CostClasses::product((through * costs.kv_heads - 1) / costs.workers + 1, mean);
       if (bound >> 32 != 0) Block::fetch_greatest(memory.state->large, std::uint32_t{1});
@@ -177,14 +192,10 @@ class TeamCuts {
   /// \param tasks of the try \param limited too many partials make it the worst
   TRUNKLINE_HOST_DEVICE static void find_time(const TaskCosts& costs, std::int32_t tasks, bool limited,
                                               std::int64_t tokens, CutTry& result) {
-    const Nanoseconds total = result.cost_low + (static_cast<Nanoseconds>(result.cost_high) << kLowBits);
-    const Nanoseconds all = CostClasses::product(total, costs.kv_heads);
-    const Nanoseconds bound = most<Nanoseconds>(ceil_div<Nanoseconds>(all, costs.workers), result.bound);
-    const std::int64_t copies = std::int64_t{tasks} * costs.kv_heads;
-    const std::int64_t busy = most<std::int64_t>(least<std::int64_t>(costs.workers, copies), 1);
-    result.work = total;
-    result.time = limited && CutChoice::too_many(result.partials, tokens, costs) ? CutChoice::kNever
-                                                                                 : costs.finish(bound, all / busy);
+    result.work = result.cost_low + (static_cast<Nanoseconds>(result.cost_high) << kLowBits);
+    result.time = limited && CutChoice::too_many(result.partials, tokens, costs)
+                      ? CutChoice::kNever
+                      : FewCuts::time_of(costs, result.work, tasks, result.bound);
   }
 
   TRUNKLINE_HOST_DEVICE static std::uint32_t low_part(Nanoseconds cost) {
@@ -203,6 +214,7 @@ class TeamCuts {
       const Nanoseconds time = cut.choose(count, [loads](std::int32_t i) -> TaskLoad& { return loads[i]; });
       memory.state->serial = {time, cut.work(), cut.ideal(), cut.pieces()};
     });
+    memory.clear_classes(block);
   }
 
   Block& block_;
@@ -213,5 +225,13 @@ class TeamCuts {
   std::int64_t tokens_;
   Nanoseconds ideal_ = 0;
 };
+
+/// Compiled once for all who cut: what devices run once is waited for.
+template <class Block>
+TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE CutOutcome choose_cuts(Block& block, const BlockMemory& memory,
+                                                                   TaskLoad* loads, std::int32_t count,
+                                                                   std::int64_t tokens) {
+  return TeamCuts<Block>(block, memory, loads, count, tokens).choose();
+}
 
 }  // namespace trunkline

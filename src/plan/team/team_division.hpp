@@ -2,10 +2,12 @@
 // block.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "plan/cut_choice.hpp"
 #include "plan/team/plan_memory.hpp"
+#include "plan/team/team.hpp"
 #include "plan/team/team_cuts.hpp"
 #include "plan/team/team_packs.hpp"
 
@@ -21,7 +23,7 @@ class PackDivider {
   TRUNKLINE_HOST_DEVICE void divide(bool cut) {
     const std::int64_t read = load_packs();
     const CutChoice::Pieces pieces = cut ? cut_for_balance(read) : price();
-    if (find_lengths(pieces)) place_packs();
+    if (find_lengths(pieces, read)) place_packs();
   }
 
  private:
@@ -50,16 +52,9 @@ class PackDivider {
       memory.packs[i].tokens = tokens;
       return tokens;
     });
-    const PlanMemory& memory = task_.memory;
     const std::int64_t needed = needed_tokens();
     const BlockMemory& own = task_.block;
-    block_.once([&task, &memory, &own, read, needed] {
-      own.state->costs.set_rereads(needed, read);
-      *memory.costs = own.state->costs;
-      memory.status->read_tokens = read;
-      memory.status->total_tokens = task.forest.total_tokens;
-      memory.status->distinct_tokens = task.forest.distinct_tokens;
-    });
+    block_.once([&own, read, needed] { own.state->costs.set_rereads(needed, read); });
     return read;
   }
 
@@ -77,8 +72,7 @@ class PackDivider {
   }
 
   TRUNKLINE_HOST_DEVICE CutChoice::Pieces cut_for_balance(std::int64_t read) {
-    TeamCuts<Block> cuts(block_, task_.block, task_.memory.loads, packs_, read);
-    return cuts.choose().pieces;
+    return choose_cuts(block_, task_.block, task_.memory.loads, packs_, read).pieces;
   }
   TRUNKLINE_HOST_DEVICE CutChoice::Pieces price() {
     const PlanMemory& memory = task_.memory;
@@ -87,36 +81,38 @@ class PackDivider {
     return {};
   }
 
+  /// Beside that, what others are told of the batch.
   /// \return whether they fit, as far as that is known before it is known how many spans are cut
-  TRUNKLINE_HOST_DEVICE bool find_lengths(const CutChoice::Pieces& pieces) {
+  TRUNKLINE_HOST_DEVICE bool find_lengths(const CutChoice::Pieces& pieces, std::int64_t read) {
+    enum : std::size_t { kItems, kPartials, kFragments, kSums };
+    const PlanTask& task = task_;
     const PlanMemory& memory = task_.memory;
-    const PlanCapacity& room = task_.machine.capacity;
+    const std::int32_t packs = packs_;
     std::int64_t* const in_items = memory.pack_sums;
     std::int64_t* const in_spans = memory.pack_sums + packs_;
-    const std::int64_t items =
-        block_.sum(packs_, std::int64_t{0}, [&memory, &pieces, in_items, in_spans](std::int32_t i) {
-          PlannedPack& pack = memory.packs[i];
-          const std::int64_t parts = CutChoice::parts(memory.loads[i], pieces);
-          const std::int64_t spans = spans_of(memory, pack);  // reads before anything is written
-          in_items[i] = (parts << 32) + parts * size_of(pack.positions);
+    using Sums = TeamWords<kSums>;
+    const Sums sums =
+        block_.sum(most(packs, kTeller + 1), Sums{}, [&task, &pieces, in_items, in_spans, packs, read](std::int32_t i) {
+          if (i == kTeller) tell_batch(task, read);
+          if (i >= packs) return Sums{};
+          PlannedPack& pack = task.memory.packs[i];
+          const std::int64_t parts = CutChoice::parts(task.memory.loads[i], pieces);
+          const std::int64_t spans = spans_of(task.memory, pack);  // reads before anything is written
+          const std::int64_t entries = parts * size_of(pack.positions);
+          in_items[i] = (parts << 32) + entries;
           in_spans[i] = spans;
           pack.parts = static_cast<std::int32_t>(parts);
-          return parts;
+          return Sums{{parts, parts > 1 ? entries : 0, static_cast<std::int32_t>(spans)}};
         });
-    const std::int64_t partials = block_.sum(packs_, std::int64_t{0}, [in_items](std::int32_t i) {
-      const std::int64_t parts = in_items[i] >> 32;
-      return parts > 1 ? in_items[i] - (parts << 32) : 0;
-    });
-    const std::int64_t fragments = block_.sum(packs_, std::int64_t{0}, [in_spans](std::int32_t i) {
-      return std::int64_t{static_cast<std::int32_t>(in_spans[i])};
-    });
-    const bool fits = items <= room.items && partials <= room.partials && fragments <= room.spans;
-    block_.once([&memory, items, partials, fragments, fits] {
+    const PlanCapacity& room = task_.machine.capacity;
+    const bool fits =
+        sums.at[kItems] <= room.items && sums.at[kPartials] <= room.partials && sums.at[kFragments] <= room.spans;
+    block_.once([&memory, &sums, fits] {
       memory.shape[PlanMemory::kFits] = fits ? 1 : 0;
       if (!fits) return;
-      memory.shape[PlanMemory::kItems] = static_cast<std::int32_t>(items);
-      memory.shape[PlanMemory::kPartials] = static_cast<std::int32_t>(partials);
-      memory.shape[PlanMemory::kFragments] = static_cast<std::int32_t>(fragments);
+      memory.shape[PlanMemory::kItems] = static_cast<std::int32_t>(sums.at[kItems]);
+      memory.shape[PlanMemory::kPartials] = static_cast<std::int32_t>(sums.at[kPartials]);
+      memory.shape[PlanMemory::kFragments] = static_cast<std::int32_t>(sums.at[kFragments]);
       memory.shape[PlanMemory::kSplits] = 0;
       memory.shape[PlanMemory::kMaskedSplits] = 0;
       memory.shape[PlanMemory::kMerges] = 0;
@@ -124,24 +120,42 @@ class PackDivider {
     return fits;
   }
 
-  /// Where the items of each pack, their queries, spans and masks begin.
+  static constexpr std::int32_t kTeller = 32;  ///< not of the first warp, which has packs to do
+  TRUNKLINE_HOST_DEVICE static void tell_batch(const PlanTask& task, std::int64_t read) {
+    *task.memory.costs = task.block.state->costs;
+    TeamPlanStatus& status = *task.memory.status;
+    status.read_tokens = read;
+    status.total_tokens = task.forest.total_tokens;
+    status.distinct_tokens = task.forest.distinct_tokens;
+  }
+
+  /// Where the items of each pack, their queries, spans and masks begin; and, unless some are cut, all of items.
   TRUNKLINE_HOST_DEVICE void place_packs() {
     const PlanMemory& memory = task_.memory;
-    std::int64_t* const items = memory.pack_sums;
-    std::int64_t* const spans = memory.pack_sums + packs_;
-    const std::int64_t all_items = block_.scan_exclusive(items, packs_);
-    const std::int64_t all_spans = block_.scan_exclusive(spans, packs_);
-    block_.each(packs_, [&memory, items, spans](std::int32_t i) {
-      PlannedPack& pack = memory.packs[i];
-      pack.first_item = static_cast<std::int32_t>(items[i] >> 32);
-      pack.first_entry = static_cast<std::int32_t>(items[i]);
-      pack.first_fragment = static_cast<std::int32_t>(spans[i]);
-      pack.first_mask = static_cast<std::int32_t>(spans[i] >> 32);
-    });
-    block_.once([&memory, all_items, all_spans] {
-      memory.shape[PlanMemory::kEntries] = static_cast<std::int32_t>(all_items);
-      memory.shape[PlanMemory::kMasks] = static_cast<std::int32_t>(all_spans >> 32);
-    });
+    const std::int32_t packs = packs_;
+    const bool cut = memory.shape[PlanMemory::kPartials] > 0;
+    const std::int64_t* const items = memory.pack_sums;
+    const std::int64_t* const spans = memory.pack_sums + packs_;
+    block_.template scan<TeamWords<2>>(
+        packs,
+        [items, spans](std::int32_t i) {
+          return TeamWords<2>{{items[i], spans[i]}};
+        },
+        [&memory, packs, cut](std::int32_t i, const TeamWords<2>& before) {
+          if (i == packs) {
+            memory.item_splits[before.at[0] >> 32] = 0;
+            memory.shape[PlanMemory::kEntries] = static_cast<std::int32_t>(before.at[0]);
+            memory.shape[PlanMemory::kMasks] = static_cast<std::int32_t>(before.at[1] >> 32);
+            return;
+          }
+          PlannedPack& pack = memory.packs[i];
+          const auto first_item = static_cast<std::int32_t>(before.at[0] >> 32);
+          if (!cut) memory.place_item(first_item, i, memory.loads[i].whole);
+          pack.first_item = first_item;
+          pack.first_entry = static_cast<std::int32_t>(before.at[0]);
+          pack.first_fragment = static_cast<std::int32_t>(before.at[1]);
+          pack.first_mask = static_cast<std::int32_t>(before.at[1] >> 32);
+        });
   }
 
   /// Fragments of a pack, and above 32 bits, masked ones.

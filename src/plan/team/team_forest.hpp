@@ -11,7 +11,7 @@ namespace trunkline {
 /// Of `rows` batch rows. Equal to the members of the same names of Forest and ForestRequest, for batches whose slots
 /// are their rows and which have no draft trees.
 struct TeamForest {
-  ForestNode* nodes = nullptr;          ///< [node_count], room for 2 * rows
+  ForestNode* nodes = nullptr;          ///< [node_count], room for 2 * rows; aligned to 16 bytes
   std::int32_t* order = nullptr;        ///< [rows] rows in depth-first order, empty ones last
   std::int32_t* kv_len = nullptr;       ///< [rows] clamped to what the table holds
   std::int32_t* query_begin = nullptr;  ///< [rows + 1] prefix sums of query tokens

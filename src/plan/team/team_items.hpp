@@ -23,33 +23,24 @@ TRUNKLINE_HOST_DEVICE inline TileShape tile_shape(const TeamMachine& machine, st
   return {machine.widths[width].rows, machine.n[width][least(bits_of(tokens), TeamMachine::kLengths - 1)]};
 }
 
-/// All of items but their spans: tiles and costs. And how many partials each query has.
+/// Classes of items of which some are cut, and how many partials each query has. Where none is cut, PackDivider has
+/// done that.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void write_items(Team& team, const PlanTask& task, const PlanLists& lists) {
-  team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task, &lists](std::int32_t i, auto&& lanes) {
+TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task) {
+  team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task](std::int32_t i, auto&& lanes) {
     const PlanMemory& memory = task.memory;
     const PlannedPack pack = memory.packs[i];  // read once, whatever is written
     const std::int32_t queries = size_of(pack.positions);
     for (std::int32_t part = lanes.index(); part < pack.parts; part += lanes.count()) {
-      const std::int32_t item = pack.first_item + part;
       const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
       const TaskLoad& load = memory.loads[i];
       const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, *memory.costs, pack.parts, tokens);
-      memory.item_pack[item] = i;
-      memory.item_class[item] = static_cast<std::uint16_t>(CostClasses::class_of(cost));
-      memory.item_rank[item] = 0;
-      memory.item_splits[item] = 0;
-      memory.item_place[item] = 0;
-      const std::int32_t first = pack.first_entry + part * queries;
-      lists.items[item].queries = {first, first + queries};
-      lists.items[item].tile = tile_shape(task.machine, pack.width, tokens);
-      lists.items[item].first_half = pack.first_half;
+      memory.place_item(pack.first_item + part, i, cost);
     }
     for (std::int32_t k = lanes.index(); k < queries; k += lanes.count()) {
       memory.slots_of[memory.query_at[pack.positions.begin + k]] =
           pack.parts == 1 ? 0 : (std::int64_t{1} << 32) + pack.parts;
     }
-    if (i == 0 && lanes.index() == 0) memory.item_splits[memory.shape[PlanMemory::kItems]] = 0;
   });
 }
 
@@ -72,7 +63,7 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
   });
 }
 
-/// Spans and queries of an item, by one of some lanes.
+/// An item, its queries and outputs, by one of some lanes.
 TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const PlanLists& lists, std::int32_t item,
                                                    std::int32_t lane, std::int32_t lanes) {
   const PlanMemory& memory = task.memory;
@@ -82,7 +73,12 @@ TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const P
   if (lane == 0) {
     const bool last = item + 1 == memory.shape[PlanMemory::kItems];
     const std::int32_t spans = memory.shape[PlanMemory::kFragments] + memory.shape[PlanMemory::kSplits];
+    const std::int32_t first = pack.first_entry + part * queries;
+    const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
+    lists.items[item].queries = {first, first + queries};
     lists.items[item].spans = {first_span(memory, item), last ? spans : first_span(memory, item + 1)};
+    lists.items[item].tile = tile_shape(task.machine, pack.width, tokens);
+    lists.items[item].first_half = pack.first_half;
   }
   for (std::int32_t k = lane; k < queries; k += lanes) {
     const std::int32_t query = memory.query_at[pack.positions.begin + k];
@@ -106,49 +102,62 @@ TRUNKLINE_HOST_DEVICE inline void write_merge(const PlanTask& task, const PlanLi
   }
 }
 
+constexpr std::int32_t kScheduleChunk = 64;  ///< items that one thread compares with
+
 /// Items of a chunk that come before an item: those that cost more to within a class, and of one class those of lower
 /// index.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void count_ahead(const PlanMemory& memory, std::int32_t item, Range chunk) {
+TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const PlanMemory& memory, std::int32_t item, Range chunk) {
   const std::int32_t own = memory.item_class[item];
   std::int32_t ahead = 0;
   for (std::int32_t other = chunk.begin; other < chunk.end; ++other) {
     const std::int32_t its = memory.item_class[other];
     ahead += its > own || (its == own && other < item) ? 1 : 0;
   }
-  if (ahead > 0) Team::fetch_add(memory.item_place[item], ahead);
+  return ahead;
 }
 
-/// All that is left to write but the schedule, whose places are counted: steps that do not wait for each other.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists) {
-  constexpr std::int32_t kMostLanes = 2048;  // beyond so many lanes of all items, each has fewer
-  constexpr std::int32_t kChunk = 64;        // items that one thread compares with
+/// All that is left to write but the schedule of more than a chunk of items, whose places are counted, and tell(), by
+/// one thread: steps that do not wait for each other.
+template <class Team, class Tell>
+TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists, Tell tell) {
+  constexpr std::int32_t kMostLanes = 1024;  // beyond so many lanes of all items, each has fewer
+  constexpr std::int32_t kWarp = 32;
   const std::int32_t* const shape = task.memory.shape;
   const std::int32_t items = shape[PlanMemory::kItems];
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
   const bool cut = shape[PlanMemory::kPartials] > 0;
-  const std::int32_t length = cut ? 1 : fragment_run(shape[PlanMemory::kFragments]);
-  const std::int32_t spans_end = ceil_div(shape[PlanMemory::kFragments], length);
+  const PackLanes pack_lanes(task.memory);
+  const std::int32_t spans_end = pack_lanes.count();
   std::int32_t lane_bits = 5;  // 32 lanes share an item's queries
   while (lane_bits > 2 && items << lane_bits > kMostLanes) --lane_bits;
   const std::int32_t items_end = spans_end + (items << lane_bits);
   const std::int32_t merges_end = items_end + (cut ? queries : 0);
-  const std::int32_t all = merges_end + items * ceil_div(items, kChunk);
-  team.each(all, [=, &task, &lists](std::int32_t i) {
+  const std::int32_t all = merges_end + items * ceil_div(items, kScheduleChunk);
+  const std::int32_t teller = ceil_div(all, kWarp) * kWarp;  // the first of a warp: no other's way is taken with it
+  team.each(teller + 1, [=, &task, &lists](std::int32_t i) {
     if (i < spans_end) {
-      write_fragments(task, lists, i, length, cut);
+      write_fragments(task, lists, i, pack_lanes, cut);
     } else if (i < items_end) {
       const std::int32_t lanes = 1 << lane_bits;
       write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes);
     } else if (i < merges_end) {
       write_merge(task, lists, i - items_end);
-    } else {
+    } else if (i < all) {
       const std::int32_t chunk = (i - merges_end) / items;
-      count_ahead<Team>(task.memory, i - merges_end - chunk * items,
-                        {chunk * kChunk, least((chunk + 1) * kChunk, items)});
+      const std::int32_t item = i - merges_end - chunk * items;
+      const std::int32_t begin = chunk * kScheduleChunk;
+      const std::int32_t ahead = count_ahead(task.memory, item, {begin, least(begin + kScheduleChunk, items)});
+      if (items <= kScheduleChunk) {
+        lists.schedule[ahead] = item;
+      } else if (ahead > 0) {
+        Team::fetch_add(task.memory.item_place[item], ahead);
+      }
+    } else if (i == teller) {
+      tell();
     }
   });
+  if (items <= kScheduleChunk) return;
+  team.each(items, [&task, &lists](std::int32_t i) { lists.schedule[task.memory.item_place[i]] = i; });
 }
 
 }  // namespace trunkline

@@ -65,7 +65,6 @@ TeamMachine make_team_machine(const MachineProfile& profile, const AttentionShap
   TileTable tiles;
   tiles.reset(profile, shape.group_size());
   list_widths(tiles, machine);
-  machine.half_rows = profile.half_rows;
   machine.capacity = capacity;
   return machine;
 }

@@ -24,8 +24,7 @@ struct TeamMachine {
   TrunkWidth widths[kMaxHeights] = {};  ///< by rising rows
   std::int32_t n[kMaxHeights][kLengths] = {};  ///< KV tokens of a width's tile, by bit width of the item's tokens
   std::int32_t width_count = 0;
-  std::int32_t half_rows = 0;  ///< MachineProfile's
-  PlanCapacity capacity;       ///< none of them 0
+  PlanCapacity capacity;  ///< none of them 0
 
   TRUNKLINE_HOST_DEVICE std::int32_t max_queries() const { return widths[width_count - 1].max_queries; }
   /// The narrowest that holds so many queries; the widest where none does.

@@ -32,6 +32,24 @@ class TeamMemory {
   std::size_t bytes_ = 0;
 };
 
+/// Stores a struct that is aligned to 16 bytes: on devices by words of as many, since stores of four each, with others
+/// of a warp far away, take as long as there are stores.
+template <class T>
+TRUNKLINE_HOST_DEVICE void store_whole(T& to, const T& value) {
+#if defined(__CUDA_ARCH__)
+  static_assert(sizeof(T) % sizeof(uint4) == 0);
+  union Words {
+    T whole;
+    uint4 at[sizeof(T) / sizeof(uint4)];
+    __device__ Words() {}
+  } words;
+  words.whole = value;
+  for (std::size_t i = 0; i < sizeof(T) / sizeof(uint4); ++i) reinterpret_cast<uint4*>(&to)[i] = words.at[i];
+#else
+  to = value;
+#endif
+}
+
 /// Columns of equal length side by side. All take two registers together, where pointers would take two each, and a
 /// thread of a full block has 64.
 template <class T>

@@ -22,30 +22,32 @@ class PackLister {
     const std::int32_t* const begins = memory.try_begins + number * (memory.rows + 1);
     const std::int32_t count = choice.tiles;
     const std::int32_t width = choice.width;
-    constexpr std::int32_t kLanes = 32;  // that share a tile's members
-    block_.each((count + 1) * kLanes, [&task, begins, count, width](std::int32_t index) {
+    constexpr std::int32_t kLanes = 16;  // that share a tile's members
+    std::int64_t* const sums = task_.block.listed;
+    block_.each(count + (count + 1) * kLanes, [&task, sums, begins, count, width](std::int32_t index) {
       const PlanMemory& to = task.memory;
-      const std::int32_t i = index / kLanes;
-      const std::int32_t lane = index % kLanes;
-      const std::int32_t before = i == 0 ? -1 : to.try_orders[begins[i - 1]];
-      const std::int32_t begin = i == count ? task.forest.rows : to.try_orders[begins[i]];
-      for (std::int32_t k = before + 1 + lane; k <= begin; k += kLanes) to.tiles_from[k] = i;
-      if (i < count && lane == 0) {
-        fill_tile(task, width, {begins[i], begins[i + 1]}, to.tiles[i]);
-        to.pack_sums[i] = segments_of(to, to.tiles[i]) + (std::int64_t{packs_of(task, to.tiles[i])} << 32);
+      if (index < count) {
+        const TileFrame tile = frame_of(task, width, {begins[index], begins[index + 1]});
+        static_cast<TileFrame&>(to.tiles[index]) = tile;
+        sums[index] = segments_of(to, tile) + (std::int64_t{packs_of(task, tile)} << 32);
+        return;
       }
+      const std::int32_t i = (index - count) / kLanes;
+      const std::int32_t lane = (index - count) % kLanes;
+      const std::int32_t before = i == 0 ? -1 : order_of(task, begins[i - 1]);
+      const std::int32_t begin = i == count ? task.forest.rows : order_of(task, begins[i]);
+      for (std::int32_t k = before + 1 + lane; k <= begin; k += kLanes) to.tiles_from[k] = i;
     });
-    const std::int64_t all = block_.scan_exclusive(memory.pack_sums, count);
+    const std::int64_t all = block_.scan_exclusive(sums, count);
     const auto packs = static_cast<std::int32_t>(all >> 32);
-    block_.each(most(count, 1), [&task, count, all, packs](std::int32_t i) {
+    block_.each(most(count, 1), [&task, sums, count, all, packs](std::int32_t i) {
       const PlanMemory& to = task.memory;
       if (i < count) {
         PlannedTile& tile = to.tiles[i];
-        tile.raw_begin = static_cast<std::int32_t>(to.pack_sums[i]);
-        tile.raw_end = static_cast<std::int32_t>(i + 1 == count ? all : to.pack_sums[i + 1]);
+        tile.raw_begin = static_cast<std::int32_t>(sums[i]);
+        tile.raw_end = static_cast<std::int32_t>(i + 1 == count ? all : sums[i + 1]);
         const Undivided pack{i, 0, tile.positions, tile.width};
-        spread(task, pack, task.machine.widths[tile.width].max_queries,
-               static_cast<std::int32_t>(to.pack_sums[i] >> 32));
+        spread(task, pack, task.machine.widths[tile.width].max_queries, static_cast<std::int32_t>(sums[i] >> 32));
       }
       if (i > 0) return;
       to.shape[PlanMemory::kRaw] = static_cast<std::int32_t>(all);
@@ -76,12 +78,17 @@ class PackLister {
   }
 
  private:
-  TRUNKLINE_HOST_DEVICE static void fill_tile(const PlanTask& task, std::int32_t width, Range listed,
-                                              PlannedTile& tile) {
+  /// Index of Forest::order of a request that tiles hold. Mostly they hold all, and a read is saved.
+  TRUNKLINE_HOST_DEVICE static std::int32_t order_of(const PlanTask& task, std::int32_t listed) {
+    return task.block.state->requests.count == task.forest.rows ? listed : task.memory.try_orders[listed];
+  }
+
+  TRUNKLINE_HOST_DEVICE static TileFrame frame_of(const PlanTask& task, std::int32_t width, Range listed) {
     const PlanMemory& memory = task.memory;
     const TeamMachine& machine = task.machine;
-    const std::int32_t first = memory.try_orders[listed.begin];
-    const std::int32_t last = memory.try_orders[listed.end - 1];
+    const std::int32_t first = order_of(task, listed.begin);
+    const std::int32_t last = order_of(task, listed.end - 1);
+    TileFrame tile{};
     tile.members = {first, last + 1};
     tile.positions = {memory.position[first], memory.position[last] + memory.queries[last]};
     tile.first_node = task.forest.node[task.forest.order[first]];
@@ -93,13 +100,14 @@ class PackLister {
         narrowed(machine.widths[width], queries, machine.widths + least_width, machine.width_count - least_width);
     tile.width = static_cast<std::int32_t>(&narrow - machine.widths);
     tile.middle = narrow.halves ? tile.positions.begin + machine.first_half(tile.width, queries) : 0;
+    return tile;
   }
 
-  TRUNKLINE_HOST_DEVICE static std::int32_t segments_of(const PlanMemory& memory, const PlannedTile& tile) {
+  TRUNKLINE_HOST_DEVICE static std::int32_t segments_of(const PlanMemory& memory, const TileFrame& tile) {
     const std::int32_t tails = memory.tails_before[tile.members.end] - memory.tails_before[tile.members.begin];
     return tile.path + tile.last_node - tile.first_node + tails;
   }
-  TRUNKLINE_HOST_DEVICE static std::int32_t packs_of(const PlanTask& task, const PlannedTile& tile) {
+  TRUNKLINE_HOST_DEVICE static std::int32_t packs_of(const PlanTask& task, const TileFrame& tile) {
     return ceil_div(size_of(tile.positions), task.machine.widths[tile.width].max_queries);
   }
 

@@ -25,7 +25,9 @@ class TeamPlanner {
       : team_(team), task_(task), lists_(lists) {}
 
   /// Where the plan exceeds a capacity it is `flat` without cuts; where even that does, it has no items.
-  TRUNKLINE_HOST_DEVICE void plan() {
+  /// \param tell() by one thread, once the status is known: lists may not be written yet
+  template <class Tell>
+  TRUNKLINE_HOST_DEVICE void plan(Tell tell) {
     const std::int32_t queries = task_.forest.query_begin[task_.forest.rows];
     bool planned = false;
     bool alone = false;
@@ -36,9 +38,16 @@ class TeamPlanner {
         planned = (alone ? list_alone() : list_tiles()) && divide(!alone);
         if (planned || alone) break;
       }
-      if (planned) write_lists(team_, task_, lists_);
     }
-    write_counts(planned, alone);
+    const auto tell_all = [this, planned, alone, tell] {
+      write_counts(task_, lists_, planned, alone);
+      tell();
+    };
+    if (planned) {
+      write_lists(team_, task_, lists_, tell_all);
+    } else {
+      team_.once(tell_all);
+    }
   }
 
  private:
@@ -67,38 +76,33 @@ class TeamPlanner {
     const PlanTask& task = task_;
     team_.lead([&task, cut](auto&& block) { PackDivider(block, task).divide(cut); });
     if (task.memory.shape[PlanMemory::kFits] == 0) return false;
-    write_items(team_, task, lists_);
     if (task.memory.shape[PlanMemory::kPartials] == 0) return true;
+    place_items(team_, task);
     mark_cuts(team_, task);
     team_.lead([&task](auto&& block) { place_partials(block, task); });
     return task.memory.shape[PlanMemory::kFits] != 0;
   }
 
-  /// The schedule, and how long lists are. \param planned has items; else the lists are empty
-  TRUNKLINE_HOST_DEVICE void write_counts(bool planned, bool fell_back) {
-    const PlanTask& task = task_;
-    const PlanLists& lists = lists_;
-    const std::int32_t items = planned ? task.memory.shape[PlanMemory::kItems] : 0;
-    team_.each(most(items, 1), [&task, &lists, items, planned, fell_back](std::int32_t i) {
-      if (i < items) lists.schedule[task.memory.item_place[i]] = i;
-      if (i > 0) return;
-      const std::int32_t* const shape = task.memory.shape;
-      TeamPlanStatus& status = *task.memory.status;
-      ListCounts counts{};
-      if (planned) {
-        counts = {shape[PlanMemory::kItems], shape[PlanMemory::kEntries],
-                  shape[PlanMemory::kFragments] + shape[PlanMemory::kSplits], shape[PlanMemory::kMerges]};
-      }
-      *lists.counts = counts;
-      status.items = counts.items;
-      status.spans = counts.spans;
-      status.partials = planned ? shape[PlanMemory::kPartials] : 0;
-      status.masks = planned ? shape[PlanMemory::kMasks] + shape[PlanMemory::kMaskedSplits] : 0;
-      status.fallbacks = fell_back ? 1 : 0;
-      status.unplanned = planned ? 0 : 1;
-      if (!planned) status.total_tokens = status.distinct_tokens = status.read_tokens = 0;
-      lists.merge_begin[counts.merges] = status.partials;
-    });
+  /// How long lists are. By one thread. \param planned has items; else the lists are empty
+  TRUNKLINE_HOST_DEVICE static void write_counts(const PlanTask& task, const PlanLists& lists, bool planned,
+                                                 bool fell_back) {
+    const std::int32_t* const shape = task.memory.shape;
+    TeamPlanStatus status = *task.memory.status;
+    ListCounts counts{};
+    if (planned) {
+      counts = {shape[PlanMemory::kItems], shape[PlanMemory::kEntries],
+                shape[PlanMemory::kFragments] + shape[PlanMemory::kSplits], shape[PlanMemory::kMerges]};
+    }
+    status.items = counts.items;
+    status.spans = counts.spans;
+    status.partials = planned ? shape[PlanMemory::kPartials] : 0;
+    status.masks = planned ? shape[PlanMemory::kMasks] + shape[PlanMemory::kMaskedSplits] : 0;
+    status.fallbacks = fell_back ? 1 : 0;
+    status.unplanned = planned ? 0 : 1;
+    if (!planned) status.total_tokens = status.distinct_tokens = status.read_tokens = 0;
+    *lists.counts = counts;
+    *task.memory.status = status;
+    lists.merge_begin[counts.merges] = status.partials;
   }
 
   Team& team_;

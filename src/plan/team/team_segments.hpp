@@ -45,7 +45,7 @@ class SegmentLister {
           found.segment.first_token = first;
           found.segment.fragments_before = static_cast<std::int32_t>(before);
           found.segment.masked_before = static_cast<std::int32_t>(before >> 32);
-          segments(list)[counts[list] + place] = found.segment;
+          store_whole(segments(list)[counts[list] + place], found.segment);
         }
         const bool empty_end = lanes.any(here && place + 1 == count && length == 0);
         ends_without_tokens = (ends_without_tokens & ~(1u << list)) | (empty_end ? 1u << list : 0u);
@@ -57,19 +57,18 @@ class SegmentLister {
     }
     matrix_tokens = lanes.sum(matrix_tokens);
     if (lanes.index() != 0) return;
-    tile_.tokens = 0;
     for (std::int32_t list = 0; list < kTileLists; ++list) {
       const bool empty_end = (ends_without_tokens >> list & 1) != 0;
       const std::int64_t piece = list == kCommonList ? kCommonPiece : cuts_own ? kOwnPiece : 0;
       tile_.lists[list] = {segments(list),
                            tokens[list],
                            piece,
-                           DealOrder::count_pieces(tokens[list], piece, counts[list], empty_end),
+                           count_pieces(list, cuts_own, tokens[list], counts[list], empty_end),
                            counts[list],
                            static_cast<std::int32_t>(fragments[list]),
                            static_cast<std::int32_t>(fragments[list] >> 32)};
-      tile_.tokens += tokens[list];
     }
+    tile_.tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
     tile_.matrix_tokens = matrix_tokens;
   }
 
@@ -91,6 +90,12 @@ class SegmentLister {
                                                             std::int64_t end) {
     if (list == kCommonList) return DealOrder::count_fragments(begin, end, kCommonPiece);
     return cuts_own ? DealOrder::count_fragments(begin, end, kOwnPiece) : 1;
+  }
+
+  TRUNKLINE_HOST_DEVICE static std::int64_t count_pieces(std::int32_t list, bool cuts_own, std::int64_t tokens,
+                                                         std::int32_t segments, bool empty_end) {
+    if (list == kCommonList) return DealOrder::count_pieces(tokens, kCommonPiece, segments, empty_end);
+    return DealOrder::count_pieces(tokens, cuts_own ? kOwnPiece : 0, segments, empty_end);
   }
 
   TRUNKLINE_HOST_DEVICE TileSegment* segments(std::int32_t list) const {

@@ -30,41 +30,15 @@ TRUNKLINE_HOST_DEVICE std::int32_t last_begun(std::int32_t count, std::int32_t i
 /// \param index of the tile's fragments, list by list
 TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_tile(const PlannedTile& tile, std::int32_t pack,
                                                          std::int32_t index) {
-  std::int32_t list = 0;
-  while (index >= tile.lists[list].fragments) index -= tile.lists[list++].fragments;
+  static_assert(kTileLists == 3);
+  const std::int32_t own = tile.lists[kOwnList].fragments;  // read at once
+  const std::int32_t second = tile.lists[kOwnOfSecondList].fragments;
+  const std::int32_t list = index < own ? kOwnList : index < own + second ? kOwnOfSecondList : kCommonList;
+  index -= list == kOwnList ? 0 : list == kOwnOfSecondList ? own : own + second;
   const DealtList& from = tile.lists[list];
   const std::int32_t segment =
       last_begun(from.count, index, [&from](std::int32_t i) { return from.segments[i].fragments_before; });
   return {pack, list, segment, index};
-}
-
-/// \param index of all fragments, pack by pack
-TRUNKLINE_HOST_DEVICE inline FragmentPlace place_of(const PlanMemory& memory, std::int32_t index) {
-  const PlannedPack* const packs = memory.packs;
-  const std::int32_t pack =
-      last_begun(memory.shape[PlanMemory::kPacks], index, [packs](std::int32_t i) { return packs[i].first_fragment; });
-  if (packs[pack].tile < 0) return {pack, 0, 0, 0};
-  return place_in_tile(memory.tiles[packs[pack].tile], pack, index - packs[pack].first_fragment);
-}
-
-/// \return the place of the next fragment, which there is
-TRUNKLINE_HOST_DEVICE inline FragmentPlace next_place(const PlanMemory& memory, FragmentPlace place) {
-  const std::int32_t tile = memory.packs[place.pack].tile;
-  if (tile >= 0) {
-    const DealtList* const lists = memory.tiles[tile].lists;
-    const DealtList& from = lists[place.list];
-    if (++place.index < from.fragments) {
-      const std::int32_t next = place.segment + 1;
-      if (next < from.count && from.segments[next].fragments_before <= place.index) place.segment = next;
-      return place;
-    }
-    while (++place.list < kTileLists) {
-      if (lists[place.list].fragments > 0) return {place.pack, place.list, 0, 0};
-    }
-  }
-  const std::int32_t pack = place.pack + 1;
-  return memory.packs[pack].tile < 0 ? FragmentPlace{pack, 0, 0, 0}
-                                     : place_in_tile(memory.tiles[memory.packs[pack].tile], pack, 0);
 }
 
 TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& tile, const FragmentPlace& place) {
@@ -94,28 +68,50 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& t
           segment.masked_before + (segment.masked ? within : 0) + before.masked};
 }
 
-TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_at(const PlanTask& task, const FragmentPlace& place) {
-  const PlannedPack& pack = task.memory.packs[place.pack];
-  if (pack.tile >= 0) return fragment_of_tile(task.memory.tiles[pack.tile], place);
-  const auto tokens = static_cast<std::int32_t>(pack.tokens);  // all of a request's
-  return {place.pack, task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
-}
-
-/// Many fragments are found by fewer threads, each of which goes on from one to the next.
-TRUNKLINE_HOST_DEVICE inline std::int32_t fragment_run(std::int32_t fragments) {
-  return fragments > (1 << 13) ? 4 : 1;
-}
-
-/// f(index, fragment) for each of the fragments [run * length, (run + 1) * length) that there are.
-template <class F>
-TRUNKLINE_HOST_DEVICE void visit_run(const PlanTask& task, std::int32_t run, std::int32_t length, F f) {
-  const std::int32_t end = least((run + 1) * length, task.memory.shape[PlanMemory::kFragments]);
-  FragmentPlace place = place_of(task.memory, run * length);
-  for (std::int32_t i = run * length;;) {
-    f(i, fragment_at(task, place));
-    if (++i == end) return;
-    place = next_place(task.memory, place);
+/// A fragment of a pack.
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_at(const PlanTask& task, const PlannedPack& pack,
+                                                       std::int32_t pack_index, std::int32_t index) {
+  if (pack.tile >= 0) {
+    const PlannedTile& tile = task.memory.tiles[pack.tile];
+    return fragment_of_tile(tile, place_in_tile(tile, pack_index, index));
   }
+  const auto tokens = static_cast<std::int32_t>(pack.tokens);  // all of a request's
+  return {pack_index, task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
+}
+
+/// The threads that share the fragments of a pack, as a power of two: fewer where packs are many.
+TRUNKLINE_HOST_DEVICE inline std::int32_t pack_lane_bits(std::int32_t packs) {
+  constexpr std::int32_t kMostLanes = 4096;  // of all packs
+  std::int32_t bits = 12;
+  while (bits > 0 && packs << bits > kMostLanes) --bits;
+  return bits;
+}
+
+/// All packs and their fragments.
+struct PackLanes {
+  std::int32_t packs;
+  std::int32_t fragments;
+  std::int32_t bits;  ///< of a pack's lanes
+
+  TRUNKLINE_HOST_DEVICE explicit PackLanes(const PlanMemory& memory)
+      : packs(memory.shape[PlanMemory::kPacks]),
+        fragments(memory.shape[PlanMemory::kFragments]),
+        bits(pack_lane_bits(packs)) {}
+  TRUNKLINE_HOST_DEVICE std::int32_t count() const { return packs << bits; }
+};
+
+/// f(number, pack, its number, index in the pack) for the fragments of one lane of a pack.
+template <class F>
+TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t lane, const PackLanes& lanes, F f) {
+  const PlannedPack* const packs = task.memory.packs;
+  const std::int32_t number = lane >> lanes.bits;
+  // Read once, whatever is written, and the next beside it.
+  const PlannedPack pack = packs[number];
+  const std::int32_t next = packs[least(number + 1, lanes.packs - 1)].first_fragment;
+  const std::int32_t begin = pack.first_fragment;
+  const std::int32_t end = number + 1 == lanes.packs ? lanes.fragments : next;
+  const std::int32_t first = begin + lane - (number << lanes.bits);
+  for (std::int32_t i = first; i < end; i += 1 << lanes.bits) f(i, pack, number, i - begin);
 }
 
 /// The part of a pack that holds a token.
@@ -140,8 +136,8 @@ TRUNKLINE_HOST_DEVICE inline Range parts_of(const PlannedPack& pack, const Dealt
 
 /// Finds which items begin inside of a fragment, and how many fragments begin before each.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const DealtFragment& fragment) {
-  const PlannedPack& pack = memory.packs[fragment.pack];
+TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const PlannedPack& pack,
+                                      const DealtFragment& fragment) {
   if (pack.parts == 1) return;
   const Range parts = parts_of(pack, fragment);
   for (std::int32_t part = parts.begin + 1; part < parts.end; ++part) {
@@ -157,13 +153,14 @@ TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const DealtFragm
 /// The same of all fragments, which are kept for write_fragment.
 template <class Team>
 TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
-  const std::int32_t fragments = task.memory.shape[PlanMemory::kFragments];
-  const std::int32_t length = fragment_run(fragments);
-  team.each(ceil_div(fragments, length), [&task, length](std::int32_t run) {
-    visit_run(task, run, length, [&task](std::int32_t i, const DealtFragment& fragment) {
-      task.memory.fragments[i] = fragment;
-      mark_parts<Team>(task.memory, fragment);
-    });
+  const PackLanes lanes(task.memory);
+  team.each(lanes.count(), [&task, lanes](std::int32_t lane) {
+    const auto mark = [&task](std::int32_t i, const PlannedPack& pack, std::int32_t number, std::int32_t index) {
+      const DealtFragment fragment = fragment_at(task, pack, number, index);
+      store_whole(task.memory.fragments[i], fragment);
+      mark_parts<Team>(task.memory, pack, fragment);
+    };
+    visit_fragments(task, lane, lanes, mark);
   });
 }
 
@@ -182,8 +179,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, s
 
 /// Writes spans and masks of a fragment.
 TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const PlanLists& lists,
-                                                 const DealtFragment& fragment) {
-  const PlannedPack pack = memory.packs[fragment.pack];  // read once, whatever is written
+                                                 const PlannedPack& pack, const DealtFragment& fragment) {
   const Range held = pack.positions;
   const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
   const Range parts = parts_of(pack, fragment);
@@ -212,19 +208,14 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const
   }
 }
 
-/// The same of a run of fragments. \param kept by mark_cuts
-TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const PlanLists& lists, std::int32_t run,
-                                                  std::int32_t length, bool kept) {
-  const PlanMemory& memory = task.memory;
-  const std::int32_t end = least((run + 1) * length, memory.shape[PlanMemory::kFragments]);
-  FragmentPlace place{};
-  if (!kept) place = place_of(memory, run * length);
-  for (std::int32_t i = run * length;;) {
-    const DealtFragment fragment = kept ? memory.fragments[i] : fragment_at(task, place);
-    write_fragment(memory, lists, fragment);
-    if (++i == end) return;
-    if (!kept) place = next_place(memory, place);
-  }
+/// The same of one lane's fragments. \param kept by mark_cuts
+TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const PlanLists& lists, std::int32_t lane,
+                                                  const PackLanes& lanes, bool kept) {
+  const auto write = [&](std::int32_t i, const PlannedPack& pack, std::int32_t number, std::int32_t index) {
+    const DealtFragment fragment = kept ? task.memory.fragments[i] : fragment_at(task, pack, number, index);
+    write_fragment(task.memory, lists, pack, fragment);
+  };
+  visit_fragments(task, lane, lanes, write);
 }
 
 }  // namespace trunkline

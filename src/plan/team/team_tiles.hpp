@@ -64,13 +64,27 @@ class TileTry {
     const PlanMemory& memory = task_.memory;
     const BlockMemory& own = own_;
     const std::int32_t rows = task_.forest.rows;
-    block_.each(rows, [&memory, &own](std::int32_t i) {
-      own.listed[i] = (std::int64_t{is_listed(memory, i) ? 1 : 0} << 32) + memory.queries[i];
-    });
+    const std::int32_t nodes = task_.forest.node_count;
+    // Most batches have a query a row: few have to tell that they have more.
+    const std::int64_t hot =
+        block_.sum(most(rows, nodes), std::int64_t{0}, [&memory, &own, rows, nodes](std::int32_t i) {
+          if (i < rows) {
+            const std::int32_t queries = memory.queries[i];
+            own.listed[i] = (std::int64_t{is_listed(memory, i) ? 1 : 0} << 32) + queries;
+            if (queries > Block::peek(own.state->widest)) Block::fetch_greatest(own.state->widest, queries);
+          }
+          return std::int64_t{i < nodes ? memory.hot_tokens[i] : 0};
+        });
     if (publish && rows == 0) block_.once([&memory] { memory.shape[PlanMemory::kFull] = 0; });
     const std::int64_t all = block_.scan_exclusive(own.listed, rows);
+    const auto queries = static_cast<std::int32_t>(all);
     const auto count = static_cast<std::int32_t>(all >> 32);
-    block_.each(rows, [&memory, &own, publish, count, rows](std::int32_t i) {
+    const PlanTask& task = task_;
+    block_.each(rows + 1, [&memory, &own, &task, publish, count, rows, queries, hot](std::int32_t i) {
+      if (i == rows) {
+        name_batch(task, publish, count, queries, hot);
+        return;
+      }
       const auto position = static_cast<std::int32_t>(own.listed[i]);
       if (publish) {
         memory.position[i] = position;
@@ -86,30 +100,17 @@ class TileTry {
       }
       own.tokens[index] = memory.path_tokens[i];
       own.shared[index] = shared;
-      own.fresh_before[index] = memory.path_tokens[i] - shared;
       own.query_begin[index] = position;
       if (index + 1 == count) own.query_begin[count] = position + memory.queries[i];
       if (publish) memory.try_orders[index] = i;
     });
-    const std::int64_t distinct = block_.scan_exclusive(own.fresh_before, count);
-    const std::int64_t hot = block_.sum(task_.forest.node_count, std::int64_t{0},
-                                        [&memory](std::int32_t i) { return std::int64_t{memory.hot_tokens[i]}; });
-    const std::int32_t widest =
-        block_.greatest(rows, std::int32_t{1}, [&memory](std::int32_t i) { return memory.queries[i]; });
-    const auto queries = static_cast<std::int32_t>(all);
-    const PlanTask& task = task_;
-    block_.once([&memory, &own, &task, publish, count, distinct, hot, widest, queries] {
-      own.fresh_before[count] = distinct;
-      if (count == 0) own.query_begin[0] = 0;
-      own.state->requests = {own.tokens, own.shared, own.fresh_before, own.query_begin, count, distinct, false};
-      own.state->costs = task.machine.batch_costs(queries, hot);
-      if (!publish) return;
-      memory.position[task.forest.rows] = queries;
-      const std::int32_t held = least(widest, task.machine.max_queries());
-      memory.shape[PlanMemory::kFirstWidth] = task.machine.width_for(held);
-      memory.shape[PlanMemory::kListed] = count;
-    });
-    widest_ = least(widest, task_.machine.max_queries());
+    block_.template scan<std::int64_t>(
+        count, [&own](std::int32_t i) { return std::int64_t{own.tokens[i]} - own.shared[i]; },
+        [&own, count](std::int32_t i, std::int64_t before) {
+          own.fresh_before[i] = before;
+          if (i == count) own.state->requests.distinct_tokens = before;
+        });
+    widest_ = least(own.state->widest, task_.machine.max_queries());
   }
 
   /// Tiles of one width, and what they cost. \param number of the try
@@ -121,8 +122,7 @@ class TileTry {
     }
     std::int64_t read = 0;
     const std::int32_t tiles = fill(task_.machine.widths[width], cap, number, read);
-    TeamCuts<Block> cuts(block_, own_, own_.loads, tiles, read);
-    const CutOutcome outcome = cuts.choose();
+    const CutOutcome outcome = choose_cuts(block_, own_, own_.loads, tiles, read);
     const PlanMemory& memory = task_.memory;
     block_.once([&memory, &outcome, width, tiles, cap, number] {
       memory.tries[number] = {{width, tiles, outcome.time, outcome.work, outcome.ideal, cap}, true};
@@ -130,6 +130,21 @@ class TileTry {
   }
 
  private:
+  /// What is known of all requests but their tokens. By one thread.
+  TRUNKLINE_HOST_DEVICE static void name_batch(const PlanTask& task, bool publish, std::int32_t count,
+                                               std::int32_t queries, std::int64_t hot) {
+    const PlanMemory& memory = task.memory;
+    const BlockMemory& own = task.block;
+    if (count == 0) own.query_begin[0] = 0;
+    own.state->requests = {own.tokens, own.shared, own.fresh_before, own.query_begin, count, 0, false};
+    own.state->costs = task.machine.batch_costs(queries, hot);
+    if (!publish) return;
+    memory.position[task.forest.rows] = queries;
+    const std::int32_t held = least(own.state->widest, task.machine.max_queries());
+    memory.shape[PlanMemory::kFirstWidth] = task.machine.width_for(held);
+    memory.shape[PlanMemory::kListed] = count;
+  }
+
   TRUNKLINE_HOST_DEVICE static bool is_listed(const PlanMemory& memory, std::int32_t i) {
     return memory.path_tokens[i] >= 0 && memory.queries[i] > 0;
   }
@@ -182,15 +197,12 @@ class TileTry {
       });
       from = 1 - from;
     }
-    // What is one more at the next request is a tile that begins.
-    std::int32_t* const numbers = own.reached + from * own.rows;
-    const std::int32_t tiles = block_.scan_exclusive(numbers, count);
-    block_.each(count, [&own, numbers, count, tiles](std::int32_t i) {
-      const std::int32_t next = i + 1 == count ? tiles : numbers[i + 1];
-      if (next > numbers[i]) own.begins[numbers[i]] = i;
-      if (i == 0) own.begins[tiles] = count;
-    });
-    return tiles;
+    const std::int32_t* const numbers = own.reached + from * own.rows;  // 1 where a tile begins
+    return block_.template scan<std::int32_t>(
+        count, [numbers](std::int32_t i) { return numbers[i]; },
+        [&own, numbers, count](std::int32_t i, std::int32_t before) {
+          if (i == count || numbers[i] != 0) own.begins[before] = i;
+        });
   }
 
   Block& block_;

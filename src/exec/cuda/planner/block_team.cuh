@@ -3,98 +3,9 @@
 
 #include <cstdint>
 
-#include "exec/cuda/common/ptx.cuh"
+#include "exec/cuda/planner/team_operations.cuh"
 
 namespace trunkline::cuda {
-
-class WarpLanes {
- public:
-  __device__ __forceinline__ std::int32_t index() const { return static_cast<std::int32_t>(threadIdx.x % 32); }
-  __device__ __forceinline__ std::int32_t count() const { return 32; }
-  __device__ __forceinline__ std::int32_t least(std::int32_t value) const {
-    return __reduce_min_sync(kWholeWarp, value);
-  }
-  __device__ __forceinline__ std::int32_t sum(std::int32_t value) const { return __reduce_add_sync(kWholeWarp, value); }
-  template <class T>
-  __device__ __forceinline__ T least(T value) const {
-    for (int step = 16; step > 0; step /= 2) {
-      const T other = __shfl_xor_sync(kWholeWarp, value, step);
-      value = other < value ? other : value;
-    }
-    return value;
-  }
-  template <class T>
-  __device__ __forceinline__ T sum(T value) const {
-    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kWholeWarp, value, step);
-    return value;
-  }
-  __device__ __forceinline__ bool any(bool value) const { return __any_sync(kWholeWarp, value) != 0; }
-};
-
-/// What needs no barrier.
-struct TeamOperations {
-  template <class T>
-  static __device__ __forceinline__ T* forgotten(T* pointer) {
-    asm volatile("" : "+l"(pointer));
-    return pointer;
-  }
-
-  // The widths that CUDA has atomics of.
-  template <class T>
-  static __device__ __forceinline__ auto* word(T& to) {
-    if constexpr (sizeof(T) == 8) {
-      if constexpr (static_cast<T>(-1) < static_cast<T>(0)) {
-        return reinterpret_cast<long long*>(&to);
-      } else {
-        return reinterpret_cast<unsigned long long*>(&to);
-      }
-    } else {
-      static_assert(sizeof(T) == 4);
-      if constexpr (static_cast<T>(-1) < static_cast<T>(0)) {
-        return reinterpret_cast<int*>(&to);
-      } else {
-        return reinterpret_cast<unsigned*>(&to);
-      }
-    }
-  }
-  template <class T>
-  static __device__ __forceinline__ T peek(const T& from) {
-    return *const_cast<const volatile T*>(&from);
-  }
-  template <class T>
-  static __device__ __forceinline__ T fetch_add(T& to, T value) {
-    if constexpr (sizeof(T) == 8) {
-      return static_cast<T>(
-          atomicAdd(reinterpret_cast<unsigned long long*>(&to), static_cast<unsigned long long>(value)));
-    } else {
-      return atomicAdd(word(to), value);
-    }
-  }
-  template <class T>
-  static __device__ __forceinline__ T fetch_least(T& to, T value) {
-    return atomicMin(word(to), value);
-  }
-  template <class T>
-  static __device__ __forceinline__ T fetch_greatest(T& to, T value) {
-    return atomicMax(word(to), value);
-  }
-  template <class T>
-  static __device__ __forceinline__ T compare_exchange(T& to, T expected, T value) {
-    if constexpr (sizeof(T) == 8) {
-      return static_cast<T>(atomicCAS(reinterpret_cast<unsigned long long*>(&to),
-                                      static_cast<unsigned long long>(expected),
-                                      static_cast<unsigned long long>(value)));
-    } else {
-      return static_cast<T>(
-          atomicCAS(reinterpret_cast<unsigned*>(&to), static_cast<unsigned>(expected), static_cast<unsigned>(value)));
-    }
-  }
-};
-
-/// In shared memory; for reductions and scans.
-struct TeamScratch {
-  std::int64_t of_warp[32];
-};
 
 /// Of 32 .. 1,024 threads, whole warps. \tparam kCalls sums and scans are calls of one function, where code that is run
 /// once is waited for longer than it runs; threads of few registers have none left for calls
@@ -102,6 +13,7 @@ template <bool kCalls>
 class BlockTeamOf : public TeamOperations {
  public:
   using Scratch = TeamScratch;
+  static constexpr std::int32_t kLanes = 32;
 
   __device__ __forceinline__ explicit BlockTeamOf(Scratch& scratch) : scratch_(scratch) {}
 
@@ -118,12 +30,40 @@ class BlockTeamOf : public TeamOperations {
     __syncthreads();
   }
   template <class F>
+  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+#pragma unroll 1
+    for (std::int32_t i = warp(); i < count; i += threads() / 32) {
+      any = f(i, WarpLanes());
+      if (any) break;
+    }
+    return __syncthreads_or(any ? 1 : 0) != 0;
+  }
+  template <class Next, class F, class Last>
+  __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
+#pragma unroll 1
+    for (std::int32_t round = 0;; ++round) {
+      const std::int32_t count = next(*this, round);
+      if (count == 0) break;
+      each_warp(count, f);
+    }
+    last(*this);
+  }
+  template <class F>
   __device__ __forceinline__ void each_block(std::int32_t count, F f) {
     for (std::int32_t i = 0; i < count; ++i) f(i, *this);
     __syncthreads();
   }
   template <class F>
   __device__ __forceinline__ void lead(F f) {
+    f(*this);
+  }
+  // As of ClusterTeamOf: kernels of one block are of devices where they begin one after the other.
+  __device__ __forceinline__ static void release_next() {}
+  __device__ __forceinline__ static void wait_for_last() {}
+  /// f(block) by each block for itself. No barrier.
+  template <class F>
+  __device__ __forceinline__ void own(F f) {
     f(*this);
   }
   template <class F>
@@ -139,10 +79,11 @@ class BlockTeamOf : public TeamOperations {
         [this](T value) { return kCalls ? sums_apart(scratch_, value) : sums_before(scratch_, value); });
   }
   template <class T, class F, class Put>
-  __device__ __forceinline__ void scan(std::int32_t count, F f, Put put) {
+  __device__ __forceinline__ T scan(std::int32_t count, F f, Put put) {
     const T total = scan_chunks<T>(count, f, put, [this](T value) { return sums_before(scratch_, value); });
     if (threadIdx.x == 0) put(count, total);
     __syncthreads();
+    return total;
   }
   template <class F, class Put>
   __device__ __forceinline__ std::int32_t select(std::int32_t count, F f, Put put) {
@@ -164,9 +105,11 @@ class BlockTeamOf : public TeamOperations {
   }
   template <class T, class F>
   __device__ __forceinline__ T sum(std::int32_t count, T none, F f) {
-    T value = 0;
+    T value{};
 #pragma unroll 1
-    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) value += static_cast<T>(f(i));
+    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) {
+      value = value + static_cast<T>(f(i));
+    }
     return none + (kCalls ? sum_apart(scratch_, value) : sum_of_all(scratch_, value));
   }
   template <class T, class F>
@@ -191,14 +134,15 @@ class BlockTeamOf : public TeamOperations {
  private:
   template <class T, class F, class Put, class Add>
   __device__ __forceinline__ T scan_chunks(std::int32_t count, F f, Put put, Add add) {
-    T before = 0;
+    T before{};
 #pragma unroll 1
     for (std::int32_t begin = 0; begin < count; begin += threads()) {
       const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
-      const T value = i < count ? f(i) : T{0};
+      T value{};
+      if (i < count) value = f(i);
       const Sums<T> sums = add(value);
       if (i < count) put(i, static_cast<T>(before + sums.before));
-      before += sums.all;
+      before = before + sums.all;
       __syncthreads();
     }
     return before;
@@ -213,12 +157,13 @@ class BlockTeamOf : public TeamOperations {
   template <class T>
   static __device__ __forceinline__ Sums<T> sums_before(Scratch& scratch, T value) {
     const T through = sum_through(value);
-    if (lane() == 31) scratch.of_warp[warp()] = static_cast<std::int64_t>(through);
+    if (lane() == 31) put_of_warp(scratch, warp(), through);
     __syncthreads();
-    const T mine = lane() < threads() / 32 ? static_cast<T>(scratch.of_warp[lane()]) : T{0};
+    T mine{};
+    if (lane() < threads() / 32) get_of_warp(scratch, lane(), mine);
     const T warps = sum_through(mine);
-    const T warps_before = __shfl_sync(kWholeWarp, warps - mine, warp());
-    return {warps_before + through - value, __shfl_sync(kWholeWarp, warps, 31)};
+    const T warps_before = shuffle_from(static_cast<T>(warps - mine), warp());
+    return {static_cast<T>(warps_before + through - value), shuffle_from(warps, 31)};
   }
   template <class T>
   static __device__ __noinline__ Sums<T> sums_apart(Scratch& scratch, T value) {
@@ -227,8 +172,8 @@ class BlockTeamOf : public TeamOperations {
   template <class T>
   static __device__ __forceinline__ T sum_through(T value) {
     for (int step = 1; step < 32; step *= 2) {
-      const T left = __shfl_up_sync(kWholeWarp, value, step);
-      if (lane() >= step) value += left;
+      const T left = shuffle_up(value, step);
+      if (lane() >= step) value = value + left;
     }
     return value;
   }
@@ -239,9 +184,11 @@ class BlockTeamOf : public TeamOperations {
   template <class T>
   static __device__ __forceinline__ T sum_of_all(Scratch& scratch, T value) {
     value = WarpLanes().sum(value);
-    if (lane() == 0) scratch.of_warp[warp()] = static_cast<std::int64_t>(value);
+    if (lane() == 0) put_of_warp(scratch, warp(), value);
     __syncthreads();
-    value = WarpLanes().sum(lane() < threads() / 32 ? static_cast<T>(scratch.of_warp[lane()]) : T{0});
+    T mine{};
+    if (lane() < threads() / 32) get_of_warp(scratch, lane(), mine);
+    value = WarpLanes().sum(mine);
     __syncthreads();
     return value;
   }

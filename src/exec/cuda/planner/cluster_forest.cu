@@ -7,9 +7,9 @@ namespace {
 __global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_constant__ ForestArgs args) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ BlockTeam::Scratch scratch;
-  __shared__ std::int32_t changed;
   ClusterTeam team(scratch);
-  run_forest(team, args, args.scratch != nullptr ? args.scratch : team.of_lead(&shared[0]), team.of_lead(&changed));
+  team.arrive();
+  run_forest(team, args, args.scratch != nullptr ? args.scratch : team.of_lead(&shared[0]));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ class ClusterTeamOf : public TeamOperations {
  public:
   __device__ __forceinline__ explicit ClusterTeamOf(TeamScratch& scratch)
       : block_(scratch),
+        scratch_(&scratch),
         rank_(static_cast<std::int32_t>(cluster().block_rank())),
         blocks_(static_cast<std::int32_t>(cluster().num_blocks())) {}
 
@@ -31,6 +32,37 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
   template <class F>
+  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+#pragma unroll 1
+    for (std::int32_t i = warp(); i < count && !any; i += warps()) any = f(i, WarpLanes());
+    any = __syncthreads_or(any ? 1 : 0) != 0;
+    meet();
+    const auto other = static_cast<std::int32_t>(threadIdx.x);
+    if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[rank_], other) = any ? 1 : 0;
+    wait();
+    std::int32_t found = 0;
+    for (std::int32_t rank = 0; rank < blocks_; ++rank) found |= scratch_->of_block[rank];
+    return found != 0;
+  }
+  template <class Next, class F, class Last>
+  __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
+    meet();
+#pragma unroll 1
+    for (std::int32_t round = 0;; ++round) {
+      if (rank_ == 0) {
+        const std::int32_t count = next(block_, round);
+        if (count == 0) last(block_);
+        const auto other = static_cast<std::int32_t>(threadIdx.x);
+        if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[0], other) = count;
+      }
+      wait();
+      const std::int32_t count = scratch_->of_block[0];
+      if (count == 0) return;
+      each_warp(count, f);
+    }
+  }
+  template <class F>
   __device__ __forceinline__ void each_block(std::int32_t count, F f) {
     for (std::int32_t i = rank_; i < count; i += blocks_) f(i, block_);
     wait();
@@ -41,9 +73,22 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
   template <class F>
+  __device__ __forceinline__ void own(F f) {
+    f(block_);
+  }
+  template <class F>
   __device__ __forceinline__ void once(F f) {
     if (rank_ == 0 && threadIdx.x == 0) f();
     wait();
+  }
+
+  /// Lets the next kernel of the stream begin what it does before it waits for this one.
+  __device__ __forceinline__ static void release_next() {
+    asm volatile("griddepcontrol.launch_dependents;");
+  }
+  /// Waits until the kernel before is done, where this one was launched to begin earlier.
+  __device__ __forceinline__ static void wait_for_last() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
   }
 
   /// The lead block's copy of a shared variable.
@@ -51,8 +96,14 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ T* of_lead(T* shared) const {
     return rank_ == 0 ? shared : cluster().map_shared_rank(shared, 0);
   }
+  /// At the start of a kernel, where blocks write to each other's memory before their first barrier.
+  __device__ __forceinline__ void arrive() {
+    cluster().barrier_arrive();
+    arrived_ = true;
+  }
   /// A barrier. Also the last thing that blocks do together: the lead block's shared memory lasts as long as it runs.
   __device__ __forceinline__ void wait() {
+    meet();
     cluster().sync();
   }
 
@@ -67,9 +118,18 @@ class ClusterTeamOf : public TeamOperations {
     return Block::threads() / 32 * blocks_;
   }
 
+  /// All blocks are there.
+  __device__ __forceinline__ void meet() {
+    if (!arrived_) return;
+    cluster().barrier_wait();
+    arrived_ = false;
+  }
+
   Block block_;
+  TeamScratch* scratch_;
   std::int32_t rank_;
   std::int32_t blocks_;
+  bool arrived_ = false;
 };
 
 using ClusterTeam = ClusterTeamOf<BlockTeam>;

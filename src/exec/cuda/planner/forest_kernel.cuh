@@ -10,24 +10,23 @@
 namespace trunkline::cuda {
 
 /// \param memory ForestPhaseMemory's, which the lead block reaches fastest
-/// \param changed is_steady()'s
 template <class Team>
-__device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* memory,
-                                           std::int32_t* changed) {
+__device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* memory) {
+  team.release_next();
   const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
-  if (may_keep && is_steady(team, args.batch, args.steady, changed)) {
-    team.once([&] { args.report->kept = 1; });
+  if (may_keep && is_steady(team, args.batch, args.steady)) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return;
   }
-  const TeamForest forest = find_forest(team, args.batch, memory, args.forest);
-  team.lead([&](auto& block) {
-    const ForestPhaseMemory arrays(Team::forgotten(memory), args.batch.rows);
-    block.once([&] {
-      if (args.kept_lists.counts != nullptr) *args.kept_lists.written = 0;  // until the plan is written
-    });
-    if (args.steady.rows != nullptr) remember_rows(block, args.batch, arrays, forest, args.growth, args.steady);
-    block.once([&] { *args.report = {*arrays.result, 0}; });
-  });
+  const SteadyKeeper keeper(args.batch, args.forest.query_begin, args.growth, args.steady);
+  find_forest(
+      team, args.batch, memory, args.forest,
+      [&](const ForestPhaseMemory& arrays, std::int32_t row, bool alone) { keeper.keep(arrays.sharing, row, alone); },
+      [&](const ForestPhaseMemory& arrays) {
+        if (args.kept_lists.counts != nullptr) *args.kept_lists.written = 0;  // until the plan is written
+        keeper.finish(arrays.result->faults);
+        *args.report = {*arrays.result, 0};
+      });
 }
 
 /// The same kernel for clusters, which is compiled for devices that have them.

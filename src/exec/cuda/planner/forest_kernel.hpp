@@ -28,7 +28,10 @@ struct KeptLists {
   std::uint64_t planner = 0;         ///< ListCounts::planner of its own
 
   TRUNKLINE_HOST_DEVICE bool hold() const {
-    return counts == nullptr || (*written == reinterpret_cast<std::uint64_t>(counts) && counts->planner == planner);
+    if (counts == nullptr) return true;
+    const bool last = *written == reinterpret_cast<std::uint64_t>(counts);  // both are read at once
+    const bool own = counts->planner == planner;
+    return last && own;
   }
 };
 
@@ -45,8 +48,6 @@ struct ForestArgs {
 
 /// Threads of a planning block: the most that one may have, as all there is to do is to wait for reads.
 inline constexpr std::int32_t kPlannerThreads = 1024;
-/// Blocks of a cluster: the most that every device with clusters has.
-inline constexpr std::int32_t kPlannerBlocks = 8;
 
 /// Device memory that a batch of so many rows needs because a block's shared memory does not hold it: 0 up to about
 /// 1,400 rows on an A100 and 2,000 on an H100.

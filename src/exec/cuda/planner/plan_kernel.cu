@@ -1,6 +1,7 @@
 #include "exec/cuda/planner/plan_kernel.cuh"
 
 #include "exec/cuda/planner/block_team.cuh"
+#include "exec/cuda/planner/team_launch.hpp"
 
 namespace trunkline::cuda {
 namespace {
@@ -11,21 +12,13 @@ __global__ void __launch_bounds__(kPlanThreads, 1)
     plan_kernel(const __grid_constant__ PlanArgs args, std::int32_t histograms) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ TeamScratch scratch;
+  static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kPlanStaticBytes);  // aligned to 16
   __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
   run_plan(PlanTeam(scratch), args, histograms, task, shared);
 }
 
-// What the kernels have in shared memory besides: a scratch and a task, with room to spare.
-constexpr std::size_t kStaticBytes = 4096;
-
-/// What a block of the current device may have; 0 where that cannot be asked.
 std::size_t shared_memory_limit() {
-  int device = 0;
-  int bytes = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) return 0;
-  const auto limit = static_cast<std::size_t>(bytes);
-  return limit > kStaticBytes ? limit - kStaticBytes : 0;
+  return shared_memory_beside(kPlanStaticBytes);
 }
 
 std::size_t block_bytes(std::int32_t rows, std::int32_t histograms) {
@@ -51,22 +44,12 @@ cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream)
   while (histograms > 1 && block_bytes(rows, histograms) > shared_memory_limit()) --histograms;
   const std::size_t bytes = block_bytes(rows, histograms);
   const void* kernel = cluster ? cluster_plan_kernel() : reinterpret_cast<const void*>(&plan_kernel);
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  if (error != cudaSuccess) return error;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {kPlannerBlocks, 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(cluster ? kPlannerBlocks : 1);
-  config.blockDim = dim3(kPlanThreads);
-  config.dynamicSmemBytes = bytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = cluster ? 1 : 0;
+  // What it needs no forest for comes first.
+  const TeamLaunch launch{
+      .kernel = kernel, .cluster = cluster, .early = true, .threads = kPlanThreads, .shared_bytes = bytes};
   PlanArgs copy = args;
   void* parameters[] = {&copy, &histograms};
-  return cudaLaunchKernelExC(&config, kernel, parameters);
+  return launch_team(launch, parameters, stream);
 }
 
 }  // namespace trunkline::cuda

@@ -11,6 +11,9 @@
 
 namespace trunkline::cuda {
 
+/// What the kernels have in shared memory beside BlockMemory, at most.
+inline constexpr std::size_t kPlanStaticBytes = 4096;
+
 /// Room for something that is copied word by word, by all threads of a block.
 template <class T>
 class CopiedWords {
@@ -34,10 +37,12 @@ template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
       : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
-    forest.node_count = args.report->found.node_count;
-    forest.total_tokens = args.report->found.total_tokens;
-    forest.distinct_tokens = args.report->found.distinct_tokens;
     block.lay_out(shared, args.memory.rows, histograms);
+  }
+  __device__ void take_counts(const ForestPhaseResult& found) {
+    forest.node_count = found.node_count;
+    forest.total_tokens = found.total_tokens;
+    forest.distinct_tokens = found.distinct_tokens;
   }
 
   Team team;
@@ -83,25 +88,29 @@ __device__ inline void tell_plan(const PlanArgs& args, std::uint64_t steps) {
 template <class Team>
 __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args, std::int32_t histograms,
                                          std::byte* task, std::byte* shared) {
-  const bool tells = args.told != nullptr && blockIdx.x == 0 && threadIdx.x == 0;
-  if (args.report->kept != 0) {
-    if (tells) args.told->kept = ++args.steps[1];
-    return;
-  }
-  clear(args.counters);
+  // What needs nothing of the forest: done while that is being found.
   if (threadIdx.x == 0) new (task) BlockTask<Team>(team, args, histograms, shared);
   __syncthreads();
   BlockTask<Team>& told = *Team::forgotten(reinterpret_cast<BlockTask<Team>*>(task));
   told.memory.copy(args.memory);
   told.lists.copy(args.lists);
   told.machine.copy(*args.machine);
-  __syncthreads();
-  TeamPlanner(told.team, told.task, told.lists.get()).plan();
-  if (blockIdx.x == 0 && threadIdx.x == 0 && args.kept_lists.counts != nullptr) {
-    args.kept_lists.counts->planner = args.kept_lists.planner;
-    *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
+  told.team.own([&told](auto& block) { told.block.begin(block); });
+  team.wait_for_last();
+  if (args.report->kept != 0) {
+    if (args.told != nullptr && blockIdx.x == 0 && threadIdx.x == 0) args.told->kept = ++args.steps[1];
+    return;
   }
-  if (tells) tell_plan(args, ++args.steps[0]);
+  clear(args.counters);
+  if (threadIdx.x == 0) told.take_counts(args.report->found);
+  __syncthreads();
+  TeamPlanner(told.team, told.task, told.lists.get()).plan([&args] {
+    if (args.kept_lists.counts != nullptr) {
+      args.kept_lists.counts->planner = args.kept_lists.planner;
+      *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
+    }
+    if (args.told != nullptr) tell_plan(args, ++args.steps[0]);
+  });
 }
 
 /// The same kernel for clusters, which is compiled for devices that have them.

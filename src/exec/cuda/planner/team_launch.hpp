@@ -1,0 +1,29 @@
+// How kernels that plan are launched: by one block, or on Hopper by a cluster.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace trunkline::cuda {
+
+/// Blocks of a cluster: the most that every device with clusters has.
+inline constexpr std::int32_t kPlannerBlocks = 8;
+
+struct TeamLaunch {
+  const void* kernel;
+  bool cluster;  ///< kPlannerBlocks blocks, else one
+  /// A cluster's kernel may begin before the one ahead of it in the stream is done, for which it waits itself.
+  bool early;
+  std::int32_t threads;
+  std::size_t shared_bytes;
+};
+
+/// \param parameters of the kernel, as cudaLaunchKernelExC has them
+cudaError_t launch_team(const TeamLaunch& launch, void** parameters, cudaStream_t stream);
+
+/// What a block of the current device may have beside so much; 0 where that cannot be asked.
+std::size_t shared_memory_beside(std::size_t bytes);
+
+}  // namespace trunkline::cuda

@@ -1,0 +1,164 @@
+// What teams of a device do without a barrier: by a warp, and atomically.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/cuda/common/ptx.cuh"
+#include "plan/team/team.hpp"
+
+namespace trunkline::cuda {
+
+/// In shared memory; for reductions and scans.
+struct TeamScratch {
+  static constexpr std::size_t kWords = 3;
+
+  std::int64_t of_warp[32];
+  std::int64_t words[kWords][32];
+  std::int32_t of_block[8];  ///< what each block of a cluster, or its lead, says to this one
+};
+
+// What sums need of their types.
+template <class T>
+__device__ __forceinline__ T shuffle_up(T value, int step) {
+  return __shfl_up_sync(kWholeWarp, value, step);
+}
+template <class T>
+__device__ __forceinline__ T shuffle_from(T value, int lane) {
+  return __shfl_sync(kWholeWarp, value, lane);
+}
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T value, int step) {
+  return __shfl_xor_sync(kWholeWarp, value, step);
+}
+template <class T>
+__device__ __forceinline__ void put_of_warp(TeamScratch& scratch, std::int32_t warp, T value) {
+  scratch.of_warp[warp] = static_cast<std::int64_t>(value);
+}
+template <class T>
+__device__ __forceinline__ void get_of_warp(const TeamScratch& scratch, std::int32_t warp, T& value) {
+  value = static_cast<T>(scratch.of_warp[warp]);
+}
+template <std::size_t kCount>
+__device__ __forceinline__ TeamWords<kCount> shuffle_up(TeamWords<kCount> value, int step) {
+  for (std::size_t i = 0; i < kCount; ++i) value.at[i] = __shfl_up_sync(kWholeWarp, value.at[i], step);
+  return value;
+}
+template <std::size_t kCount>
+__device__ __forceinline__ TeamWords<kCount> shuffle_from(TeamWords<kCount> value, int lane) {
+  for (std::size_t i = 0; i < kCount; ++i) value.at[i] = __shfl_sync(kWholeWarp, value.at[i], lane);
+  return value;
+}
+template <std::size_t kCount>
+__device__ __forceinline__ TeamWords<kCount> shuffle_xor(TeamWords<kCount> value, int step) {
+  for (std::size_t i = 0; i < kCount; ++i) value.at[i] = __shfl_xor_sync(kWholeWarp, value.at[i], step);
+  return value;
+}
+template <std::size_t kCount>
+__device__ __forceinline__ void put_of_warp(TeamScratch& scratch, std::int32_t warp, const TeamWords<kCount>& value) {
+  static_assert(kCount <= TeamScratch::kWords);
+  for (std::size_t i = 0; i < kCount; ++i) scratch.words[i][warp] = value.at[i];
+}
+template <std::size_t kCount>
+__device__ __forceinline__ void get_of_warp(const TeamScratch& scratch, std::int32_t warp, TeamWords<kCount>& value) {
+  for (std::size_t i = 0; i < kCount; ++i) value.at[i] = scratch.words[i][warp];
+}
+
+class WarpLanes {
+ public:
+  __device__ __forceinline__ std::int32_t index() const { return static_cast<std::int32_t>(threadIdx.x % 32); }
+  __device__ __forceinline__ std::int32_t count() const { return 32; }
+  __device__ __forceinline__ std::int32_t least(std::int32_t value) const {
+    return __reduce_min_sync(kWholeWarp, value);
+  }
+  __device__ __forceinline__ std::int32_t sum(std::int32_t value) const { return __reduce_add_sync(kWholeWarp, value); }
+  template <class T>
+  __device__ __forceinline__ T least(T value) const {
+    for (int step = 16; step > 0; step /= 2) {
+      const T other = __shfl_xor_sync(kWholeWarp, value, step);
+      value = other < value ? other : value;
+    }
+    return value;
+  }
+  template <class T>
+  __device__ __forceinline__ T greatest(T value) const {
+    for (int step = 16; step > 0; step /= 2) {
+      const T other = __shfl_xor_sync(kWholeWarp, value, step);
+      value = value < other ? other : value;
+    }
+    return value;
+  }
+  template <class T>
+  __device__ __forceinline__ T sum(T value) const {
+    for (int step = 16; step > 0; step /= 2) value = value + shuffle_xor(value, step);
+    return value;
+  }
+  __device__ __forceinline__ bool any(bool value) const { return __any_sync(kWholeWarp, value) != 0; }
+  __device__ __forceinline__ void wait() const { __syncwarp(); }
+  template <class T>
+  __device__ __forceinline__ T from(T value, std::int32_t lane) const {
+    return shuffle_from(value, lane);
+  }
+};
+
+/// What needs no barrier.
+struct TeamOperations {
+  template <class T>
+  static __device__ __forceinline__ T* forgotten(T* pointer) {
+    asm volatile("" : "+l"(pointer));
+    return pointer;
+  }
+
+  // The widths that CUDA has atomics of.
+  template <class T>
+  static __device__ __forceinline__ auto* word(T& to) {
+    if constexpr (sizeof(T) == 8) {
+      if constexpr (static_cast<T>(-1) < static_cast<T>(0)) {
+        return reinterpret_cast<long long*>(&to);
+      } else {
+        return reinterpret_cast<unsigned long long*>(&to);
+      }
+    } else {
+      static_assert(sizeof(T) == 4);
+      if constexpr (static_cast<T>(-1) < static_cast<T>(0)) {
+        return reinterpret_cast<int*>(&to);
+      } else {
+        return reinterpret_cast<unsigned*>(&to);
+      }
+    }
+  }
+  template <class T>
+  static __device__ __forceinline__ T peek(const T& from) {
+    return *const_cast<const volatile T*>(&from);
+  }
+  template <class T>
+  static __device__ __forceinline__ T fetch_add(T& to, T value) {
+    if constexpr (sizeof(T) == 8) {
+      return static_cast<T>(
+          atomicAdd(reinterpret_cast<unsigned long long*>(&to), static_cast<unsigned long long>(value)));
+    } else {
+      return atomicAdd(word(to), value);
+    }
+  }
+  template <class T>
+  static __device__ __forceinline__ T fetch_least(T& to, T value) {
+    return atomicMin(word(to), value);
+  }
+  template <class T>
+  static __device__ __forceinline__ T fetch_greatest(T& to, T value) {
+    return atomicMax(word(to), value);
+  }
+  template <class T>
+  static __device__ __forceinline__ T compare_exchange(T& to, T expected, T value) {
+    if constexpr (sizeof(T) == 8) {
+      return static_cast<T>(atomicCAS(reinterpret_cast<unsigned long long*>(&to),
+                                      static_cast<unsigned long long>(expected),
+                                      static_cast<unsigned long long>(value)));
+    } else {
+      return static_cast<T>(
+          atomicCAS(reinterpret_cast<unsigned*>(&to), static_cast<unsigned>(expected), static_cast<unsigned>(value)));
+    }
+  }
+};
+
+}  // namespace trunkline::cuda

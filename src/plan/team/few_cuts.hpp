@@ -1,0 +1,111 @@
+// A way to cut few loads, tried by one warp: each load's tasks are compared with all others', without a barrier.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/cut_choice.hpp"
+#include "plan/team/block_memory.hpp"
+
+namespace trunkline {
+
+struct FewCuts {
+  static constexpr std::int32_t kMostLoads = 32;  // of more, counting by class is faster
+
+  /// The tasks of a load, all of one class.
+  struct alignas(16) Tasks {
+    Nanoseconds cost;  ///< of all
+    std::int32_t of_class;
+    std::int32_t count;
+  };
+
+  const TaskCosts& costs;
+  const TaskLoad* loads;  ///< [count] priced
+  std::int32_t count;
+  std::int64_t tokens;  ///< of all loads
+  Nanoseconds ideal;
+
+  /// \param number of the try; the first is not to cut
+  TRUNKLINE_HOST_DEVICE static CutChoice::Pieces pieces_of(std::int32_t number, Nanoseconds ideal) {
+    return number == 0 ? CutChoice::Pieces{} : CutChoice::pieces_of(number - 1, ideal);
+  }
+  /// The time of tasks without what too many partials would cost. \param bound of CostClasses, but for the mean
+  TRUNKLINE_HOST_DEVICE static Nanoseconds time_of(const TaskCosts& costs, Nanoseconds work, std::int64_t tasks,
+                                                   Nanoseconds bound) {
+    const Nanoseconds all = CostClasses::product(work, costs.kv_heads);
+    const std::int64_t busy = most<std::int64_t>(least<std::int64_t>(costs.workers, tasks * costs.kv_heads), 1);
+    return costs.finish(most<Nanoseconds>(ceil_div<Nanoseconds>(all, costs.workers), bound), all / busy);
+  }
+  /// A try's scratch, in the classes, of which it leaves none used.
+  TRUNKLINE_HOST_DEVICE static Tasks* tasks_of(const BlockMemory& memory, std::int32_t number) {
+    static_assert(BlockMemory::kTries * kMostLoads * sizeof(Tasks) <=
+                  sizeof(std::uint32_t) * 3 * BlockMemory::kClasses);
+    return reinterpret_cast<Tasks*>(memory.classes) + number * kMostLoads;
+  }
+
+  /// Finds work and time of a try. \param all [count] scratch, left clear
+  /// \return false: a cost is so large that sums would overflow
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE bool find(std::int32_t number, Tasks* all, const Lanes& lanes, CutTry& result) const {
+    const CutChoice::Pieces pieces = pieces_of(number, ideal);
+    Nanoseconds work = 0;
+    std::int64_t partials = 0;
+    std::int32_t tasks = 0;
+    bool large = false;
+    for (std::int32_t i = lanes.index(); i < count; i += lanes.count()) {
+      const TaskLoad& load = loads[i];
+      const std::int32_t parts = CutChoice::parts(load, pieces);
+      const Nanoseconds cost = parts == 1 ? load.whole : load.part_cost(costs, parts);
+      all[i] = {CostClasses::product(cost, parts), static_cast<std::int32_t>(CostClasses::class_of(cost)), parts};
+      large = large || all[i].cost >= kMostCost;
+      work += all[i].cost;
+      tasks += parts;
+      partials += parts == 1 ? 0 : std::int64_t{parts} * load.queries;
+    }
+    large = lanes.any(large);
+    lanes.wait();
+    const Nanoseconds bound = large ? 0 : bound_of(all, lanes);
+    lanes.wait();
+    for (std::int32_t i = lanes.index(); i < count; i += lanes.count()) all[i] = {};
+    work = lanes.sum(work);
+    partials = lanes.sum(partials);
+    tasks = lanes.sum(tasks);
+    if (lanes.index() == 0) {
+      result.work = work;
+      result.time = number > 0 && CutChoice::too_many(partials, tokens, costs) ? CutChoice::kNever
+                                                                               : time_of(costs, work, tasks, bound);
+    }
+    return !large;
+  }
+
+ private:
+  // Sums of so many stay below CostClasses::kMaxSum; parts are 2^20 at most.
+  static constexpr Nanoseconds kMostCost = CostClasses::kMaxSum / kMostLoads;
+
+  /// The highest of what the classes ask for.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE Nanoseconds bound_of(const Tasks* all, const Lanes& lanes) const {
+    constexpr std::int32_t kReads = 8;  // on their way together; what is behind the last load is clear
+    static_assert(kMostLoads % kReads == 0);
+    Nanoseconds bound = 0;
+    for (std::int32_t i = lanes.index(); i < count; i += lanes.count()) {
+      const std::int32_t own = all[i].of_class;
+      std::int64_t through = 0;  // tasks of this class and those above
+      std::int32_t of_class = 0;
+      Nanoseconds cost = 0;
+      for (std::int32_t first = 0; first < count; first += kReads) {
+        Tasks others[kReads];
+        for (std::int32_t k = 0; k < kReads; ++k) others[k] = all[first + k];
+        for (const Tasks& other : others) {
+          through += other.of_class >= own ? other.count : 0;
+          of_class += other.of_class == own ? other.count : 0;
+          cost += other.of_class == own ? other.cost : 0;
+        }
+      }
+      bound = most(bound, CostClasses::product((through * costs.kv_heads - 1) / costs.workers + 1, cost / of_class));
+    }
+    return lanes.greatest(bound);
+  }
+};
+
+}  // namespace trunkline
