@@ -149,9 +149,18 @@ def _is_capturing() -> bool:
 
 
 class DevicePlanner:
-    """Makes plans in a workspace, behind which its own memory is."""
+    """Makes plans in a workspace, behind which its own memory is. same_tables: captured runs read the first step's."""
 
-    def __init__(self, profile: Profile, shape: _abi.Shape, planning: DevicePlanning, executor: CudaExecutor) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        shape: _abi.Shape,
+        planning: DevicePlanning,
+        executor: CudaExecutor,
+        *,
+        same_tables: bool,
+    ) -> None:
+        self._same_tables = same_tables
         self.planning = planning
         self._page_size = shape.page_size
         self._executor = executor
@@ -175,8 +184,8 @@ class DevicePlanner:
     def _memory_at(self) -> int:
         return self._workspace_bytes + -self._workspace_bytes % _ALIGNMENT
 
-    def prepare(self, tables: DeviceTables, step: Mapping[str, Any], *, same_tables: bool) -> DeviceBatch:
-        """What plan() reads, checked. same_tables: captured runs read the first step's."""
+    def prepare(self, tables: DeviceTables, step: Mapping[str, Any]) -> DeviceBatch:
+        """What plan() reads, checked."""
         refuse_for_hosts(step, self.planning)
         batch = DeviceBatch(
             tables,
@@ -192,16 +201,15 @@ class DevicePlanner:
                 f"the step has {batch.rows} requests; expected: at most device_planning.max_rows = "
                 f"{self.planning.max_rows}"
             )
-        if same_tables and self._first not in ((), batch.table_addresses):
-            raise errors.InvalidArgumentError(
-                "the page table is elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
-                "written anew"
-            )
-        self._first = self._first or batch.table_addresses
         return batch
 
     def plan(self, batch: DeviceBatch, workspace: Workspace, stream: int | None) -> None:
         """Plans and fits the plan to the tables; launches only."""
+        if self._same_tables and self._first not in ((), batch.table_addresses):
+            raise errors.InvalidArgumentError(
+                "the page table is elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
+                "written anew"
+            )
         executor = self._executor
         at = executor.stream(stream)
         self._bind(workspace, at)
@@ -209,6 +217,7 @@ class DevicePlanner:
         check(c.trunkline_cuda_plan(executor.address, self.address, batch.address, workspace.address, nbytes, at))
         executor.take(batch)
         executor.resolve(workspace, at)
+        self._first = self._first or batch.table_addresses
 
     def _queries(self, step: Mapping[str, Any]) -> int:
         """What query_start_loc may count; 0 for as many as the planner has room for."""

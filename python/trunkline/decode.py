@@ -136,7 +136,9 @@ class DecodeAttention:
             raise errors.InvalidArgumentError('use_cuda_graph is True on the CPU; expected: device="cuda"')
         self._on_device: DevicePlanner | None = None
         if device_planning is not None:
-            self._on_device = _device_planner(device_planning, profile, self._shape, options, self._executor)
+            self._on_device = _device_planner(
+                device_planning, profile, self._shape, options, self._executor, use_cuda_graph
+            )
             max_queries = device_planning.queries
         elif use_cuda_graph:
             options = _with_capacities(options, max_queries, profile.info["workers"])
@@ -256,7 +258,7 @@ class DecodeAttention:
                 raise errors.InvalidArgumentError("prepare() needs device_planning; plans of the host take plan()")
             step: Step = {"query_start_loc": query_start_loc, "num_queries": num_queries, "num_pages": num_pages}
             tables = DeviceTables(kv_lens, page_table=page_table)
-            return PreparedStep(self._on_device.prepare(tables, step, same_tables=self._use_graph), self)
+            return PreparedStep(self._on_device.prepare(tables, step), self)
         finally:
             self._lock.release()
 
@@ -579,7 +581,7 @@ class DecodeAttention:
     def _plan_there(self, tables: DeviceTables, **step: Unpack[Step]) -> None:
         planner = self._on_device
         assert planner is not None
-        batch = planner.prepare(tables, step, same_tables=self._use_graph)
+        batch = planner.prepare(tables, step)
         planner.plan(batch, self._workspace, step.get("stream"))
         self._begin_runs(planner.address)
 
@@ -619,7 +621,12 @@ class DecodeAttention:
 
 
 def _device_planner(
-    planning: DevicePlanning, profile: Profile, shape: _abi.Shape, options: PlanOptions, executor: object
+    planning: DevicePlanning,
+    profile: Profile,
+    shape: _abi.Shape,
+    options: PlanOptions,
+    executor: object,
+    use_graph: bool,
 ) -> DevicePlanner:
     if not isinstance(executor, CudaExecutor):
         raise errors.InvalidArgumentError('device_planning is given on the CPU; expected: device="cuda"')
@@ -629,7 +636,7 @@ def _device_planner(
         raise errors.InvalidArgumentError(
             f"options are {options}; expected with device_planning: none, or policy='trunk', which it plans by"
         )
-    return DevicePlanner(profile, shape, planning, executor)
+    return DevicePlanner(profile, shape, planning, executor, same_tables=use_graph)
 
 
 def _with_capacities(options: PlanOptions, queries: int, workers: int) -> PlanOptions:

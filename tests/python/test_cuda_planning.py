@@ -124,6 +124,27 @@ class CudaPlanning(CudaTest):
             lengths -= 1
             step.lengths = step.lengths - 1
 
+    def test_what_a_joined_stream_wrote_is_read(self):
+        """The kernel is launched while the one before ends; here that is a copy of another stream."""
+        step = Step([300, 280, 17], 10)
+        lengths, table = torch.from_numpy(step.lengths).cuda(), torch.from_numpy(step.table).cuda()
+        attention = made(step, device_planning=trunkline.DevicePlanning(3))
+        attention.plan(table, lengths)
+        source, q, out = step.q.clone(), torch.empty_like(step.q), torch.empty_like(step.q)
+        attention.run(step.q, step.kv, out=out)
+        graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        with torch.cuda.graph(graph):
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                q.copy_(source)
+            torch.cuda.current_stream().wait_stream(side)
+            attention.run(q, step.kv, out=out)
+            q.zero_()
+        for factor in (1, 2, -1):
+            source.copy_(step.q * factor)
+            graph.replay()
+            self.compare(out, step.right(step.q * factor))
+
     def test_on_a_stream(self):
         step = Step([300, 280, 17], 10)
         table, lengths = torch.zeros(3, 64, dtype=torch.int32, device="cuda"), torch.zeros(3, dtype=torch.int32).cuda()

@@ -191,6 +191,9 @@ def test_what_is_taken():
         (dict(context_parallel=True), "context parallelism"),
         (dict(batch_invariant=True), "VLLM_BATCH_INVARIANT"),
         (dict(overlapped_batches=True), "dual batch overlap"),
+        (dict(bidirectional_prefix=True), "bidirectional attention"),
+        (dict(reference_window=True), "a reference sliding window"),
+        (dict(fast_prefill=True), "kv_sharing_fast_prefill"),
         (dict(kv_cache_dtype="fp8_e4m3"), "kv_cache_dtype fp8_e4m3; supported: auto, bfloat16"),
         (dict(dtype="float32"), "KV cache of float32; supported: float16, bfloat16"),
         (dict(attention_type="encoder_decoder"), "attention of type encoder_decoder; supported: decoder"),
@@ -265,9 +268,8 @@ def test_decode_rows(counts, longest, expected):
     assert decode_rows(common(counts), longest) == expected
 
 
-@pytest.mark.parametrize("changes", [dict(causal=False), dict(mm_req_doc_ranges={0: [(1, 2)]})])
-def test_no_decode_rows(changes):
-    assert decode_rows(common([1, 1], **changes), 1) == (0, 0)
+def test_no_decode_rows():
+    assert decode_rows(common([1, 1], causal=False), 1) == (0, 0)
 
 
 def test_the_other_rows():
@@ -284,7 +286,8 @@ def test_the_other_rows():
 
 
 def report(**changes):
-    fields = dict(planned=3, kept=7, kv_tokens_total=1000, kv_tokens_read=250, fallbacks=0, unplanned=0, bad_lengths=0)
+    fields = dict(planned=3, kept=7, kv_tokens_total=1000, kv_tokens_read=250)
+    fields |= dict(fallbacks=0, unplanned=0, bad_lengths=0, bad_queries=0)
     return types.SimpleNamespace(**(fields | changes))
 
 
@@ -297,6 +300,15 @@ def test_counters():
     assert (counted.shared_steps, counted.plans_made, counted.overflows, counted.bad_lengths) == (16, 4, 1, 1)
     assert "16 decode steps" in counted.line() and "plans: 4 made, 7 kept, 1 overflows" in counted.line()
     assert "saved about 0.0 %" in counters.Counters(1, 1).line()
+
+
+@pytest.mark.parametrize("fault", counters.FAULTS)
+def test_what_must_not_be_is_an_error_once(fault, caplog):
+    counted = counters.Counters(1, 1)
+    for _ in range(3):
+        counted.take(report(**{fault: 1}), 16)
+    assert getattr(counted, fault) == 3 and counted.overflows == 0
+    assert len(caplog.records) == 1 and f"planned wrongly ({fault})" in caplog.text
 
 
 def test_the_log_has_a_line_when_something_happened(monkeypatch, caplog):

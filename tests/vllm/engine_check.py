@@ -14,6 +14,7 @@ import pathlib
 import random
 import sys
 import tempfile
+import time
 
 LAYERS = 4
 
@@ -30,6 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, default=900, help="pages of 16 tokens")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--speculative", default="", help="a method that drafts without a model: ngram, ngram_gpu")
+    parser.add_argument("--sleep", action="store_true", help="sleep and wake up in the middle, as RL trainers do")
     parser.add_argument("--override", action="store_true", help="in place of FLASH_ATTN, without a flag")
     parser.add_argument("--no-shadow", action="store_true", help="serve Trunkline's results, without a comparison")
     return parser.parse_args()
@@ -125,10 +127,11 @@ def drive(engine, traffic: Traffic, steps: int) -> dict:
     from vllm import SamplingParams
 
     live: dict[str, int] = {}
+    prefix = f"r{time.monotonic_ns()}."
     made = finished = aborted = most = tokens = 0
     for step in range(steps):
         while len(live) < 48 and (step % 100 < 60) and traffic.event() < 0.6:
-            wanted, name = traffic.wanted(), f"r{made}"
+            wanted, name = traffic.wanted(), f"{prefix}{made}"
             made += 1
             sampling = SamplingParams(max_tokens=wanted, temperature=0.0, ignore_eos=True, detokenize=False)
             engine.add_request(name, {"prompt_token_ids": traffic.prompt()}, sampling)
@@ -178,11 +181,17 @@ def main() -> int:
         disable_log_stats=False,
         tensor_parallel_size=options.tensor_parallel,
         **({"speculative_config": drafts(options.speculative)} if options.speculative else {}),
+        **({"enable_sleep_mode": True} if options.sleep else {}),
         **({} if options.override else {"attention_backend": "CUSTOM"}),
         **compilation,
     )
     llm.apply_model(spread_weights)
-    done = drive(llm.llm_engine, Traffic(options.seed), options.steps)
+    traffic = Traffic(options.seed)
+    done = drive(llm.llm_engine, traffic, options.steps)
+    if options.sleep:
+        llm.sleep(level=1)
+        llm.wake_up()
+        done = {"before_sleep": done, **drive(llm.llm_engine, traffic, options.steps)}
     found = statistics_of(llm)
     wrong = judge(found, options)
     preemptions = next((m.value for m in llm.get_metrics() if m.name == "vllm:num_preemptions"), None)
@@ -207,8 +216,9 @@ def judge(found: list[dict], options: argparse.Namespace) -> list[str]:
             where = f"rank {rank}, {name}"
             if not counted["decode_steps"] or not counted["shared_steps"]:
                 wrong.append(f"{where}: no steps, or none that share")
-            if counted["overflows"] or counted["bad_lengths"]:
-                wrong.append(f"{where}: {counted['overflows']} overflows, {counted['bad_lengths']} bad lengths")
+            faults = {name: counted[name] for name in ("overflows", "unplanned", "bad_lengths", "bad_queries")}
+            if any(faults.values()):
+                wrong.append(f"{where}: {faults}")
             if options.no_shadow:
                 continue
             shadow = counted["shadow"]

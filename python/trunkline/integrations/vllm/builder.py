@@ -12,7 +12,7 @@ from vllm.v1.attention.backend import AttentionCGSupport
 from vllm.v1.attention.backends.flash_attn import FlashAttentionMetadata, FlashAttentionMetadataBuilder
 
 from ... import errors
-from .capability import refusal
+from .capability import GroupFacts, refusal
 from .decode_steps import DecodeSteps
 from .group_facts import group_facts
 from .rows import decode_rows, rows_from
@@ -37,7 +37,7 @@ class TrunklineMetadata(FlashAttentionMetadata):
     """A step of which the first requests, with decode_tokens query tokens, are ours.
 
     steps: has their plan. rest: the parent's metadata of the requests behind them, where there are such. theirs: in
-    shadow mode the parent's metadata of all requests, whose results are served.
+    shadow mode the parent's metadata of all requests; its results are served, and compared with the other ones.
     """
 
     steps: Any = None
@@ -49,15 +49,15 @@ class TrunklineMetadata(FlashAttentionMetadata):
 class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
     """Its plans are made by the GPU from vLLM's page table and lengths there: build() only launches."""
 
-    # Each group has a plan of its own page table.
-    supports_update_block_table = False
-
     def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: Any) -> None:
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
-        self.steps = self._make_steps(kv_cache_spec, layer_names, vllm_config, device)
-        if self.steps is not None:
+        self.steps: DecodeSteps | None = None
+        self._capturing = False
+        self._facts = self._ours(kv_cache_spec, layer_names, vllm_config)
+        if self._facts is not None:
             # Decode rows, and those with drafts, come first then, in the model runner that asks for it (V1).
             self._init_reorder_batch_threshold(1, supports_spec_as_decode=True)
+            self.supports_update_block_table = False  # each group has a plan of its own page table
 
     @classmethod
     def get_cudagraph_support(cls, vllm_config: Any, kv_cache_spec: Any) -> AttentionCGSupport:
@@ -65,40 +65,54 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         theirs = super().get_cudagraph_support(vllm_config, kv_cache_spec)
         return min(theirs, AttentionCGSupport.UNIFORM_BATCH, key=lambda support: support.value)
 
-    def _make_steps(
-        self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: Any
-    ) -> DecodeSteps | None:
+    def _ours(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any) -> GroupFacts | None:
+        """None where vLLM's kernel runs these layers."""
         layers = get_layers_from_vllm_config(vllm_config, Attention, layer_names)
-        try:
-            reason: str | None = "not all of them are vLLM's Attention"
-            if len(layers) == len(layer_names):
-                facts = group_facts(kv_cache_spec, list(layers.values()), vllm_config)
-                reason = refusal(facts)
-            if reason is None:
-                return DecodeSteps(facts, layer_names, most_rows(vllm_config), device)
-        except (errors.Error, torch.OutOfMemoryError) as wrong:
-            reason = str(wrong)
-        logger.warning(
-            "Trunkline leaves %d layers from %s to vLLM's FlashAttention: %s", len(layer_names), layer_names[0], reason
-        )
+        if len(layers) != len(layer_names):
+            self._leave("not all of them are vLLM's Attention")
+            return None
+        facts = group_facts(kv_cache_spec, list(layers.values()), vllm_config)
+        reason = refusal(facts)
+        if reason is None:
+            return facts
+        self._leave(reason)
         return None
+
+    def _leave(self, reason: str) -> None:
+        names = self.layer_names
+        logger.warning("Trunkline leaves %d layers from %s to vLLM's FlashAttention: %s", len(names), names[0], reason)
+
+    def _make_steps(self) -> DecodeSteps | None:
+        """At the first step, which is before graphs are captured. Not with the builder: what is allocated then belongs
+        to the KV cache, and in sleep mode goes with it."""
+        facts, self._facts = self._facts, None
+        if facts is not None:
+            try:
+                rows, tokens = most_rows(self.vllm_config), most_tokens(self.vllm_config)
+                self.steps = DecodeSteps(facts, self.layer_names, rows, tokens, self.device)
+            except (errors.Error, torch.OutOfMemoryError) as wrong:
+                self._leave(str(wrong))
+        return self.steps
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         common = common_attn_metadata
-        if self.steps is None:
+        steps = self.steps or self._make_steps()
+        if steps is None:
             return super().build(common_prefix_len, common, fast_build)
         rows, tokens = decode_rows(common, self.reorder_batch_threshold)
         if rows == 0:
-            self.steps.counters.engine_steps += 1
+            steps.counters.engine_steps += 1
             return super().build(common_prefix_len, common, fast_build)
-        starts = common.query_start_loc if common.max_query_len > 1 and self.steps.several else None
-        self.steps.plan(common.block_table_tensor, common.seq_lens, rows, starts, tokens)
+        starts = common.query_start_loc if common.max_query_len > 1 and steps.several else None
+        steps.plan(common.block_table_tensor, common.seq_lens, rows, starts, tokens, counted=not self._capturing)
         rest = theirs = None
-        if self.steps.shadow is not None:
+        if steps.shadow is not None:
+            steps.shadow.whole(common.num_actual_tokens)
             theirs = super().build(0, common, fast_build)
-        elif rows < common.num_reqs:
-            rest = super().build(0, rows_from(common, rows, tokens), fast_build)
-        self.steps.counters.mixed_steps += int(rows < common.num_reqs)
+        if rows < common.num_reqs:
+            steps.counters.mixed_steps += 1
+            # Ahead of time both would be scheduled in the same memory.
+            rest = super().build(0, rows_from(common, rows, tokens), fast_build or theirs is not None)
         return TrunklineMetadata(
             num_actual_tokens=common.num_actual_tokens,
             max_query_len=common.max_query_len,
@@ -108,11 +122,19 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
             block_table=common.block_table_tensor,
             slot_mapping=common.slot_mapping,
             **_NO_CASCADE,
-            steps=self.steps,
+            steps=steps,
             decode_tokens=tokens,
             rest=rest,
             theirs=theirs,
         )
+
+    def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:
+        """Of lengths that are made up."""
+        self._capturing = True
+        try:
+            return super().build_for_cudagraph_capture(common_attn_metadata)
+        finally:
+            self._capturing = False
 
     def build_for_drafting(self, common_attn_metadata: Any, draft_index: int) -> Any:
         """Draft models change lengths between their steps, behind a plan's back: theirs."""
@@ -120,10 +142,17 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
 
     def use_cascade_attention(self, *args: Any, **kwargs: Any) -> bool:
         """Ours finds shared prefixes itself, at every depth."""
-        return False if self.steps is not None else bool(super().use_cascade_attention(*args, **kwargs))
+        ours = self.steps is not None or self._facts is not None
+        return False if ours else bool(super().use_cascade_attention(*args, **kwargs))
 
 
 def most_rows(vllm_config: Any) -> int:
     """Requests of a step, padding to the largest captured graph included."""
     scheduler, compilation = vllm_config.scheduler_config, vllm_config.compilation_config
     return int(max(scheduler.max_num_seqs, compilation.max_cudagraph_capture_size or 0))
+
+
+def most_tokens(vllm_config: Any) -> int:
+    """Query tokens of a step, prefill and padding included."""
+    scheduler, compilation = vllm_config.scheduler_config, vllm_config.compilation_config
+    return int(max(scheduler.max_num_batched_tokens, compilation.max_cudagraph_capture_size or 0))

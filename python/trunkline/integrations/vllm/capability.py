@@ -35,6 +35,9 @@ class GroupFacts:
     longest_query: int = 1
     speculative: str | None = None
     overlapped_batches: bool = False
+    bidirectional_prefix: bool = False
+    reference_window: bool = False
+    fast_prefill: bool = False
 
 
 def refusal(facts: GroupFacts) -> str | None:
@@ -56,6 +59,10 @@ def refusal(facts: GroupFacts) -> str | None:
         (facts.context_parallel, "context parallelism"),
         (facts.batch_invariant, "VLLM_BATCH_INVARIANT"),
         (facts.overlapped_batches, "dual batch overlap"),
+        # Of these, captured decode steps look like any other, and the real ones do not.
+        (facts.bidirectional_prefix, "bidirectional attention to parts of a prompt"),
+        (facts.reference_window, "a reference sliding window"),
+        (facts.fast_prefill, "kv_sharing_fast_prefill"),
     ):
         if holds:
             return f"{what} is not supported yet"

@@ -9,6 +9,7 @@ from typing import Any
 
 from .settings import logger, settings
 
+FAULTS = ("unplanned", "bad_lengths", "bad_queries")
 SAMPLED = 16  # steps between two looks at what the GPU has written about its plans
 
 
@@ -16,11 +17,12 @@ SAMPLED = 16  # steps between two looks at what the GPU has written about its pl
 class Counters:
     """Of one group of layers.
 
-    decode_steps: steps whose decode rows were ours; mixed_steps: of those, the ones with prefill rows beside; engine's
-    steps: others, all vLLM's. decode_rows: requests in them, a step each, padding included. shared_steps, kv_tokens,
-    kv_tokens_read: estimated by a look every SAMPLED steps: steps that read less than each request's tokens on its own,
-    tokens of all requests, and tokens that were read. plans_made, plans_kept: by the GPU. overflows: looks that found a
-    plan which fell back to `flat` for lack of room. bad_lengths: looks that found lengths which were refused.
+    decode_steps: steps whose decode rows were ours; mixed_steps: of those, the ones with prefill rows beside;
+    engine_steps: others, all vLLM's. decode_rows: requests in them, a step each, padding included. shared_steps,
+    kv_tokens, kv_tokens_read: estimated by a look every SAMPLED steps: steps that read less than each request's tokens
+    on its own, tokens of all requests, and tokens that were read. plans_made, plans_kept: by the GPU. overflows: looks
+    that found a plan which fell back to `flat` for lack of room. unplanned, bad_lengths, bad_queries: looks that found
+    what must not be: a step without any plan, lengths or query counts that cannot be true; the log has an error then.
     """
 
     layers: int
@@ -35,7 +37,9 @@ class Counters:
     plans_made: int = 0
     plans_kept: int = 0
     overflows: int = 0
+    unplanned: int = 0
     bad_lengths: int = 0
+    bad_queries: int = 0
 
     @property
     def kv_bytes_saved(self) -> int:
@@ -47,8 +51,12 @@ class Counters:
         self.kv_tokens += report.kv_tokens_total * steps
         self.kv_tokens_read += report.kv_tokens_read * steps
         self.shared_steps += steps if report.kv_tokens_read < report.kv_tokens_total else 0
-        self.overflows += int(bool(report.fallbacks or report.unplanned))
-        self.bad_lengths += int(bool(report.bad_lengths))
+        self.overflows += int(bool(report.fallbacks))
+        for fault in FAULTS:
+            found = int(bool(getattr(report, fault)))
+            if found and not getattr(self, fault):
+                logger.error("Trunkline: a step was planned wrongly (%s); please report it: %s", fault, report)
+            setattr(self, fault, getattr(self, fault) + found)
 
     def line(self) -> str:
         saved = 100 * (1 - self.kv_tokens_read / self.kv_tokens) if self.kv_tokens else 0.0
@@ -87,7 +95,7 @@ def add_group(name: str, owner: Any) -> None:
 
 def statistics() -> dict[str, dict[str, Any]]:
     """Counters of each group of layers in this process, by the name of its first layer; in shadow mode with what was
-    compared, which waits for the GPU."""
+    compared, which waits for the GPU. On the thread that runs the model, as collective_rpc does."""
     found = {}
     for name, owner in sorted(_groups.items()):
         owner.look()

@@ -19,7 +19,7 @@ NULL_PAGE = 0  # vLLM's block 0: of padding, and of no request
 class DecodeSteps:
     """Made before graphs are captured: its memory stays where it is. Launches only; nothing waits for the GPU."""
 
-    def __init__(self, facts: GroupFacts, layers: list[str], max_rows: int, device: Any) -> None:
+    def __init__(self, facts: GroupFacts, layers: list[str], max_rows: int, most_tokens: int, device: Any) -> None:
         self.attention = DecodeAttention(
             facts.num_qo_heads,
             facts.num_kv_heads,
@@ -36,17 +36,18 @@ class DecodeSteps:
         self.counters = Counters(len(layers), bytes_per_token * len(layers))
         self._log = CounterLog(self.counters, f"{len(layers)} layers from {layers[0]}")
         self._metrics = Metrics(layers[0])
-        self.shadow = Shadow(facts, self.attention.max_queries, device) if settings().shadow else None
+        self.shadow = Shadow(facts, most_tokens, device) if settings().shadow else None
         self.several = facts.longest_query > 1
-        self._live: Any = None
         self._prepared: dict[int, PreparedStep] = {}
         self._where = 0, 0, 0
         self._looked_at = 0
         add_group(layers[0], self)
 
-    def plan(self, block_table: Any, seq_lens: Any, rows: int, query_start_loc: Any, tokens: int) -> None:
+    def plan(
+        self, block_table: Any, seq_lens: Any, rows: int, query_start_loc: Any, tokens: int, *, counted: bool
+    ) -> None:
         """Of the first rows of page tables and lengths, on the GPU, for runs of [tokens, Hq, d]. query_start_loc: None
-        for a query token a row."""
+        for a query token a row. counted: requests of somebody, not of a capture."""
         if query_start_loc is None:
             self.attention.plan_prepared(self._prepare(block_table, seq_lens, rows))
         else:
@@ -55,7 +56,11 @@ class DecodeSteps:
             )
         if self.shadow is not None:
             starts = None if query_start_loc is None else query_start_loc[: rows + 1]
-            self._live = self.shadow.live(seq_lens[:rows], starts, tokens)
+            self.shadow.live(seq_lens[:rows], starts, tokens)
+        if counted:
+            self._count(rows)
+
+    def _count(self, rows: int) -> None:
         counters = self.counters
         counters.decode_steps += 1
         counters.decode_rows += rows
@@ -87,9 +92,9 @@ class DecodeSteps:
         self.attention.run(query, kv, out=output, scale=scale)
 
     def compare(self, ours: Any, theirs: Any) -> None:
-        """In shadow mode: results [tokens, Hq, d] of both kernels."""
+        """In shadow mode: results [T, Hq, d] of a step, as served with Trunkline and by vLLM alone."""
         assert self.shadow is not None
-        self.shadow.compare(ours, theirs, self._live)
+        self.shadow.compare(ours, theirs)
 
     def shadow_report(self) -> dict[str, float] | None:
         return None if self.shadow is None else self.shadow.report()

@@ -14,6 +14,7 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Grou
     impls = [layer.impl for layer in layers]
     first = impls[0]
     parallel, speculative = vllm_config.parallel_config, vllm_config.speculative_config
+    model = vllm_config.model_config
     kinds = {(impl.num_heads, impl.num_kv_heads, impl.head_size) for impl in impls}
     spec_window = getattr(kv_cache_spec, "sliding_window", None)
     return GroupFacts(
@@ -35,5 +36,8 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Grou
         batch_invariant=bool(envs.VLLM_BATCH_INVARIANT),
         longest_query=1 + (0 if speculative is None else speculative.num_speculative_tokens or 0),
         speculative=None if speculative is None else speculative.method,
+        bidirectional_prefix=bool(getattr(model, "is_mm_prefix_lm", False)),
+        reference_window=getattr(model, "rswa_window", None) is not None,
+        fast_prefill=bool(getattr(vllm_config.cache_config, "kv_sharing_fast_prefill", False)),
         overlapped_batches=bool(getattr(parallel, "enable_dbo", False) or getattr(parallel, "use_ubatching", False)),
     )

@@ -32,18 +32,23 @@ class TrunklineImpl(FlashAttentionImpl):
         if not isinstance(attn_metadata, TrunklineMetadata) or args or any(x is not None for x in kwargs.values()):
             # Profiling, steps that are not ours, and outputs that are to be quantised, which the parent refuses.
             return run_theirs(layer, query, key, value, kv_cache, attn_metadata, output, *args, **kwargs)
-        ours = attn_metadata.decode_tokens
-        if attn_metadata.theirs is not None:
-            run_theirs(layer, query, key, value, kv_cache, attn_metadata.theirs, output)
-            found = torch.empty_like(output[:ours])
-            self._run(query[:ours], kv_cache, found, attn_metadata)
-            attn_metadata.steps.compare(found, output[:ours])
+        new = query, key, value
+        if attn_metadata.theirs is None:
+            self._serve(layer, new, kv_cache, attn_metadata, output)
             return output
-        self._run(query[:ours], kv_cache, output[:ours], attn_metadata)
-        if attn_metadata.rest is not None:
-            new = [None if tensor is None else tensor[ours:] for tensor in (key, value)]
-            run_theirs(layer, query[ours:], *new, kv_cache, attn_metadata.rest, output[ours:])
+        run_theirs(layer, *new, kv_cache, attn_metadata.theirs, output)
+        found = torch.empty_like(output)
+        self._serve(layer, new, kv_cache, attn_metadata, found)
+        attn_metadata.steps.compare(found, output)
         return output
+
+    def _serve(self, layer: Any, new: Any, kv_cache: Any, attn_metadata: TrunklineMetadata, output: Any) -> None:
+        """new: query, key and value."""
+        ours = attn_metadata.decode_tokens
+        self._run(new[0][:ours], kv_cache, output[:ours], attn_metadata)
+        if attn_metadata.rest is not None:
+            theirs = [None if tensor is None else tensor[ours:] for tensor in new]
+            super().forward(layer, *theirs, kv_cache, attn_metadata.rest, output[ours:])
 
     def _run(self, query: Any, kv_cache: Any, output: Any, attn_metadata: TrunklineMetadata) -> None:
         k, v = kv_cache.transpose(1, 2).split(self.head_size, dim=-1)

@@ -8,7 +8,7 @@ from typing import Any
 def decode_rows(common: Any, longest: int) -> tuple[int, int]:
     """How many requests at the batch's begin have at most so many query tokens, and how many these have, by what the
     host knows. Padding counts as such requests."""
-    if common.causal is not True or common.mm_req_doc_ranges or getattr(common, "rswa_prefix_lens", None) is not None:
+    if common.causal is not True:
         return 0, 0
     if common.max_query_len <= 1:  # num_actual_tokens may leave padding out (V1 runner), which num_reqs counts
         return int(common.num_reqs), int(common.num_reqs)

@@ -18,27 +18,38 @@ TOLERANCE = {"bfloat16": 4 * 2.0**-8, "float16": 4 * 2.0**-11}
 
 
 class Shadow:
-    """Counts on the GPU: vectors compared, vectors beyond the tolerance, the largest relative difference."""
+    """Counts on the GPU: vectors compared, vectors beyond the tolerance, the largest relative difference.
+
+    most_tokens: query tokens of a step, prefill included.
+    """
 
     def __init__(self, facts: GroupFacts, most_tokens: int, device: Any) -> None:
         self._tolerance = TOLERANCE[facts.dtype]
         self._counts = torch.zeros(2, dtype=torch.float64, device=device)
         self._live = torch.zeros(most_tokens, dtype=torch.bool, device=device)
         self._places = torch.arange(most_tokens, dtype=torch.int32, device=device)
+        self._tokens = 0
         self._most = torch.zeros(1, dtype=torch.float32, device=device)
 
-    def live(self, seq_lens: Any, query_start_loc: Any, tokens: int) -> Any:
-        """Which query tokens [tokens] somebody reads: not the padding's. The same memory in every step, as captured
-        comparisons read it."""
+    def live(self, seq_lens: Any, query_start_loc: Any, tokens: int) -> None:
+        """Of a step: which of the first query tokens somebody reads: not the padding's. The same memory in every step,
+        as captured comparisons read it."""
         live = self._live[:tokens]
         if query_start_loc is None:
             torch.gt(seq_lens, 0, out=live)
         else:
             torch.lt(self._places[:tokens], query_start_loc[-1], out=live)
-        return live
+        self._tokens = tokens
 
-    def compare(self, ours: Any, theirs: Any, live: Any) -> None:
-        """Of [tokens, Hq, d]. May be captured in a graph."""
+    def whole(self, tokens: int) -> None:
+        """The step has so many query tokens in all; those behind the first are of prefill, and all are read."""
+        if tokens > self._tokens:
+            self._live[self._tokens : tokens] = True
+            self._tokens = tokens
+
+    def compare(self, ours: Any, theirs: Any) -> None:
+        """Of [T, Hq, d], T padded. May be captured in a graph."""
+        ours, theirs, live = ours[: self._tokens], theirs[: self._tokens], self._live[: self._tokens]
         theirs = theirs.float()
         scale = theirs.abs().amax(-1).clamp_min(1e-20)
         relative = (ours.float() - theirs).abs().amax(-1) / scale
