@@ -148,7 +148,8 @@ TEST_F(CCudaPlannerTest, WithQueryStartTensorsAreOfTheCapacity) {
   serving.device.queries = 257;
   expect_failure(trunkline_cuda_plan(serving.cuda, on_device.planner, &serving.device, workspace.data(),
                                      workspace.size(), nullptr),
-                 TRUNKLINE_INVALID_ARGUMENT, "batch.queries is 257; it must be 0 to the planner's capacity_queries, 256");
+                 TRUNKLINE_INVALID_ARGUMENT,
+                 "batch.queries is 257; it must be 0 to the planner's capacity_queries, 256");
 }
 
 TEST_F(CCudaPlannerTest, MoreQueriesThanItHasRoomFor) {
