@@ -152,6 +152,39 @@ class CollectTest(unittest.TestCase):
         other = CHECK | {"subject": "cascade", "passed": False}
         self.assertEqual(len(self.file(START, CHECK, other, GROUPS)), 4)
 
+    def checks(self, *logs, commit="abc"):
+        with tempfile.TemporaryDirectory() as folder:
+            results, files = pathlib.Path(folder) / "results", []
+            for i, log in enumerate(logs):
+                files.append(pathlib.Path(folder) / f"{i}.log")
+                files[-1].write_text(log)
+            words = ["collect.py", "--checks", "--commit", commit, "--device", "NVIDIA H200", *map(str, files)]
+            with (
+                unittest.mock.patch.object(collect, "RESULTS", results),
+                unittest.mock.patch.object(sys, "argv", words),
+                unittest.mock.patch.object(collect, "trees_of", lambda commit: {"python_tree": f"tree of {commit}"}),
+                contextlib.redirect_stdout(io.StringIO()),
+            ):
+                collect.main()
+                collect.main()
+            return [json.loads(line) for line in (results / "checks/engine_check.jsonl").read_text().splitlines()]
+
+    def test_checks_of_engines_are_kept_by_their_options(self):
+        printed = {"runner": "V2", "heads": [32, 8], "speculative": "", "sleep": True, "requests": 7, "wrong": []}
+        log = "INFO\n" + json.dumps(printed) + "\n"
+        rows = self.checks(log, log.replace("V2", "V1"))
+        self.assertEqual([row["runner"] for row in rows], ["V2", "V1"])
+        self.assertEqual(rows[0]["command"], "tests/vllm/engine_check.py --runner V2 --heads 32 8 --sleep")
+        self.assertEqual((rows[0]["python_tree"], rows[0]["device"]), ("tree of abc", "NVIDIA H200"))
+        for log, why in (
+            (json.dumps(printed | {"wrong": ["x differs"]}), "x differs"),
+            ("Traceback", "it did not end"),
+        ):
+            with self.assertRaisesRegex(SystemExit, why):
+                self.checks(log)
+        with self.assertRaisesRegex(SystemExit, "commit"):
+            self.checks(json.dumps(printed), commit="unknown")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -5,6 +5,7 @@ Run it where the commit that the wheel was built from is known to git:
 
     python3 bench/vllm/collect.py OUT/vllm.jsonl          # replaces bench/results/vllm/vllm.jsonl
     python3 bench/vllm_report.py
+    python3 bench/vllm/collect.py --checks --commit COMMIT --device NAME --driver VERSION LOG ...   # of engine_check.py
 """
 
 import argparse
@@ -45,11 +46,71 @@ def filed(path: pathlib.Path) -> list[dict]:
     return [row | trees for row in rows]
 
 
+def check_row(log: pathlib.Path, given: argparse.Namespace) -> dict:
+    """What engine_check.py printed; SystemExit where it found something wrong."""
+    printed = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"runner"')]
+    if len(printed) != 1 or printed[0]["wrong"]:
+        raise SystemExit(f"{log.name}: {printed[0]['wrong'] if printed else 'it did not end'}")
+    if given.commit == "unknown":
+        raise SystemExit("--commit is not given; checks are kept of a commit only")
+    place = {"device": given.device, "driver": given.driver, "vllm": given.vllm, "commit": given.commit}
+    row = {"suite": "vllm_check", "command": command_of(printed[0]), **place}
+    return row | trees_of(given.commit) | printed[0]
+
+
+def command_of(printed: dict) -> str:
+    """With the options that were not left out, in their order."""
+    words = ["tests/vllm/engine_check.py"]
+    for name, value in printed.items():
+        flag = f"--{name.replace('_', '-')}"
+        if name == "requests" or name == "before_sleep":  # where options end
+            break
+        if value is True:
+            words.append(flag)
+        elif value:
+            words += [flag, *map(str, value if isinstance(value, list) else [value])]
+    return " ".join(words)
+
+
+def file_checks(given: argparse.Namespace) -> None:
+    """Rows of other options stay as they are."""
+    path = RESULTS / "checks/engine_check.jsonl"
+    before = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = {options_of(row): row for row in [*before, *(check_row(log, given) for log in given.files)]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows.values()))
+    print(f"{path}: {len(rows)} rows")
+
+
+def options_of(row: dict) -> str:
+    names = (
+        "runner",
+        "compilation",
+        "dtype",
+        "heads",
+        "head_dim",
+        "tensor_parallel",
+        "speculative",
+        "sleep",
+        "override",
+    )
+    return json.dumps([row.get(name) or None for name in names])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=pathlib.Path, nargs="+")
+    parser.add_argument("--checks", action="store_true", help="files are logs of tests/vllm/engine_check.py")
+    parser.add_argument("--commit", default="unknown", help="of --checks: that the wheel was built from")
+    parser.add_argument("--device", default="unknown")
+    parser.add_argument("--driver", default="unknown")
+    parser.add_argument("--vllm", default="0.26.0")
+    given = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    for path in parser.parse_args().files:
+    if given.checks:
+        file_checks(given)
+        return
+    for path in given.files:
         rows = filed(path)
         (RESULTS / path.name).write_text("".join(json.dumps(row) + "\n" for row in rows))
         print(f"{RESULTS / path.name}: {len(rows)} rows")
