@@ -63,7 +63,7 @@ def command_of(printed: dict) -> str:
     words = ["tests/vllm/engine_check.py"]
     for name, value in printed.items():
         flag = f"--{name.replace('_', '-')}"
-        if name == "requests" or name == "before_sleep":  # where options end
+        if name in ("requests", "before_sleep"):  # where options end
             break
         if value is True:
             words.append(flag)

@@ -1,9 +1,9 @@
 """One copy of a model's weights for all engines on a GPU.
 
-Where weights lie in memory decides some percent of a matrix product: with a copy each, one kernel at the same sizes
-took 1.78 ms a step in one engine and 1.91 in the other (H200, Llama-3-8B, gate and up projections at batch 1), more
-than the difference that is looked for. The first engine draws the weights and tells the others by CUDA IPC where they
-are.
+So that where weights lie in memory can favour none of them. With a copy each, one matrix product took 1.78 ms a step in
+one engine and 1.91 in the other (groups of 16 and batch 1 in bench/results/vllm/vllm_engines.jsonl), more than what is
+looked for; with one copy most of that stayed, so sides.py compares inside one engine. The first engine draws the
+weights and tells the others by CUDA IPC where they are.
 """
 
 import pathlib

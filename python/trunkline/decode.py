@@ -203,40 +203,29 @@ class DecodeAttention:
         self._enter()
         try:
             self._forget()
-            if self._on_device is not None:
-                self._plan_there(
-                    DeviceTables(kv_lens, page_table=page_table),
-                    query_start_loc=query_start_loc,
-                    query_parents=query_parents,
-                    num_queries=num_queries,
-                    num_pages=num_pages,
-                    null_page=null_page,
-                    check_ids=check_ids,
-                    forest=forest,
-                    slots=slots,
-                    generations=generations,
-                    device_tables=device_tables,
-                    stream=stream,
-                )
-                return
-            if self._device == _abi.CUDA:
+            there = self._on_device is not None
+            if self._device == _abi.CUDA and not there:
                 if device_tables is None and on_gpu(page_table) and on_gpu(kv_lens):
                     device_tables = DeviceTables(kv_lens.int(), page_table=page_table)
                 page_table, kv_lens = on_host(page_table), on_host(kv_lens)
-            self._batch.dense(page_table, kv_lens)
-            self._finish(
-                query_start_loc=query_start_loc,
-                query_parents=query_parents,
-                num_queries=num_queries,
-                num_pages=num_pages,
-                null_page=null_page,
-                check_ids=check_ids,
-                forest=forest,
-                slots=slots,
-                generations=generations,
-                device_tables=device_tables,
-                stream=stream,
-            )
+            step: Step = {
+                "query_start_loc": query_start_loc,
+                "query_parents": query_parents,
+                "num_queries": num_queries,
+                "num_pages": num_pages,
+                "null_page": null_page,
+                "check_ids": check_ids,
+                "forest": forest,
+                "slots": slots,
+                "generations": generations,
+                "device_tables": device_tables,
+                "stream": stream,
+            }
+            if there:
+                self._plan_there(DeviceTables(kv_lens, page_table=page_table), **step)
+            else:
+                self._batch.dense(page_table, kv_lens)
+                self._finish(**step)
         finally:
             self._lock.release()
 
