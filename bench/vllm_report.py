@@ -104,6 +104,7 @@ def sides(rows: list[dict]) -> str:
             number(row["step_ms"][row["subject"]], ".3f"),
             ratio(row),
             ratio(row["null"]),
+            ratio(row.get("subject_null")),
             str(row["pairs"]),
             "/".join(number(row["build_us"].get(row[side]), ".0f") for side in ("baseline", "subject")),
             number(row.get("attention_ms")),
@@ -114,6 +115,7 @@ def sides(rows: list[dict]) -> str:
     ]
     base, subject = rows[0]["baseline"], rows[0]["subject"]
     header = ["workload", "requests", f"{base}, ms", f"{subject}, ms", "ratio (95 %)", f"{base} against itself"]
+    header += [f"{subject} against itself"]
     return table([*header, "pairs", "build, us", f"attention of {base}, ms", "floor", "recovered"], lines)
 
 

@@ -1,6 +1,7 @@
 """Rounds of one workload on engines in turns, and the rows that come of them."""
 
 import dataclasses
+import pathlib
 import statistics
 import time
 
@@ -35,6 +36,12 @@ class Clock:
 
     def left(self) -> float:
         return self.end - time.monotonic()
+
+
+def wait_for(path: pathlib.Path | None) -> None:
+    """Until the file is there: engines that start while others are measured cost no start of their own."""
+    while path is not None and not path.exists():
+        time.sleep(0.2)
 
 
 def in_turn(engines: dict[str, EngineClient], order: list[str], command: str, within_s: float, **arguments) -> dict:

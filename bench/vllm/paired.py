@@ -62,6 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--compilation", choices=["default", "fulldecode", "eager"], default="default")
     parser.add_argument("--kv-gib", type=float, default=44.0, help="KV cache of each engine")
     parser.add_argument("--max-num-seqs", type=int, default=256)
+    parser.add_argument("--owner", help="of --configs, the one whose weights the others use; the first unless given")
     parser.add_argument("--own-weights", action="store_true", help="a copy for each engine, wherever it comes to lie")
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
     parser.add_argument("--python", default=sys.executable)
@@ -79,6 +80,8 @@ def arguments() -> argparse.Namespace:
     given.workloads = workloads.names_of(given.workloads)
     if len(set(given.configs)) < 2:
         raise SystemExit(f"--configs {' '.join(given.configs)}: a comparison needs two")
+    if given.owner not in (None, *given.configs):
+        raise SystemExit(f"--owner {given.owner}: it is none of --configs {' '.join(given.configs)}")
     return given
 
 
@@ -93,11 +96,11 @@ def start(given: argparse.Namespace) -> dict[str, EngineClient]:
     """Workers that start side by side; each compiles into a folder of its own."""
     logs = given.logs or given.out.parent
     logs.mkdir(parents=True, exist_ok=True)
-    engines = {}
+    engines, owner = {}, given.owner or given.configs[0]
     weights = pathlib.Path(given.scratch) / f"weights_{os.getpid()}"
     weights.parent.mkdir(parents=True, exist_ok=True)
     for name in given.configs:
-        shared = [] if given.own_weights else ["--weights", str(weights), *["--owner"][: not engines]]
+        shared = [] if given.own_weights else ["--weights", str(weights), *["--owner"][: name == owner]]
         command = [
             given.python, str(given.worker), "--config", name, "--model", given.model, "--compilation",
             given.compilation, "--kv-gib", str(given.kv_gib), "--max-num-seqs", str(given.max_num_seqs), "--scratch",
@@ -253,7 +256,7 @@ def main() -> int:
     clock = measure.Clock(given.budget_s)
     common = {
         "model": given.model, "dtype": "bf16", "compilation": given.compilation, "kv_gib": given.kv_gib,
-        "weights": "own" if given.own_weights else "shared",
+        "weights": "own" if given.own_weights else f"of {given.owner or given.configs[0]}",
         "commit": given.commit, **given.trees,
         "command": "bench/vllm/paired.py --workloads " + " ".join(given.workloads),
     }  # fmt: skip

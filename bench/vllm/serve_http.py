@@ -23,7 +23,7 @@ import urllib.request
 import models
 import pairing
 import workloads
-from measure import Clock
+from measure import Clock, wait_for
 from paired import Rows, of_gpu
 from vllm_engine import COMPILATIONS, CONFIGURATIONS, ENVIRONMENT
 
@@ -167,6 +167,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--commit", default="unknown")
     parser.add_argument("--trees", type=json.loads, default={}, help="hashes of source folders, as JSON")
     parser.add_argument("--budget-s", type=float, default=480.0, help="no workload begins after this, start included")
+    parser.add_argument("--begin-after", type=pathlib.Path, help="file; nothing is measured before it is there")
     parser.add_argument("--start-limit-s", type=float, default=180.0)
     parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
     parser.add_argument("--layers", type=int)
@@ -210,6 +211,7 @@ def main() -> int:
         deadline = time.monotonic() + given.start_limit_s
         for server in servers.values():
             server.wait(deadline)
+        wait_for(given.begin_after)
         for name in given.workloads:
             if clock.left() < 40:
                 print(f"no time left for {name}")

@@ -3,10 +3,11 @@
 
     python3 bench/vllm/sides.py --out OUT/sides.jsonl --commit COMMIT --workloads unshared groups
 
-An engine with the plug-in captures its graphs of decode steps with Trunkline's kernels and twice with the parent's, and
-changes sides between turns of one batch that stays alive. So nothing else differs, which paired.py's engines do:
-there, products of the same sizes took up to 3 % longer in one than in the other at batch 1. How far the parent's two
-captures differ, "null" in the rows, is what this cannot tell apart. Model runner V2 alone.
+An engine with the plug-in captures its graphs of decode steps twice with the parent's kernels and twice with
+Trunkline's, all in the same way, and changes sides between turns of one batch that stays alive. So nothing else
+differs, which paired.py's engines do: there, products of the same sizes took up to 3 % longer in one than in the other
+at batch 1. How far two captures of a side differ, "null" and "subject_null" in the rows, is what this cannot tell
+apart. Model runner V2 alone.
 """
 
 import argparse
@@ -26,11 +27,11 @@ import workloads
 from decode_steps import DecodeBatch
 from engine_worker import COMPILATIONS, Worker
 from open_loop import OpenLoop
-from paired import Rows, of_gpu, read_bytes_per_us
+from paired import PROFILE_SECONDS, Rows, of_gpu, read_bytes_per_us
 from vllm_engine import VllmEngine
 
-THEIRS, OURS, AGAIN = "default", "trunkline", "again"
-SIDES = [THEIRS, OURS, AGAIN]
+THEIRS, OURS, AGAIN, OURS_AGAIN = "default", "trunkline", "again", "trunkline_again"
+SIDES = [THEIRS, OURS, AGAIN, OURS_AGAIN]
 
 
 class Sides:
@@ -45,10 +46,10 @@ class Sides:
         self.steps = [builder.steps for builder in self.builders]
         if not any(self.steps):
             raise RuntimeError("no layer is Trunkline's; its log says why")
-        self.graphs = {OURS: self.manager.graphs}
+        self.graphs: dict[str, dict] = {}
         captured = self.manager._capture_descs
         self.manager._capture_descs = {CUDAGraphMode.FULL: captured[CUDAGraphMode.FULL]}
-        for side in (THEIRS, AGAIN):
+        for side in SIDES:
             self.use(side, graphs={})
             with set_current_vllm_config(runner.vllm_config):
                 runner.capture_model()
@@ -58,7 +59,7 @@ class Sides:
     def use(self, side: str, graphs: dict | None = None) -> None:
         self.manager.graphs = self.graphs[side] if graphs is None else graphs
         for builder, steps in zip(self.builders, self.steps, strict=True):
-            builder.steps = steps if side == OURS else None
+            builder.steps = steps if side in (OURS, OURS_AGAIN) else None
 
 
 def arguments() -> argparse.Namespace:
@@ -68,6 +69,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--commit", default="unknown", help="that the installed wheel was built from")
     parser.add_argument("--trees", type=json.loads, default={}, help="hashes of source folders, as JSON")
     parser.add_argument("--budget-s", type=float, default=240.0, help="no workload begins after this, start included")
+    parser.add_argument("--begin-after", type=pathlib.Path, help="file; nothing is measured before it is there")
     parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
     parser.add_argument("--layers", type=int, help="fewer than the model has")
     parser.add_argument("--compilation", choices=[c for c in COMPILATIONS if c != "eager"], default="default")
@@ -142,8 +144,12 @@ def rows_of(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan
     if workload.kind == "serve":
         return {"kind": "serve", **measure.serve_rows(workload, serve(engine, sides, workload, plan), OURS)[0]}
     found = time_steps(engine, sides, workload, plan)
-    null = pairing.ratio_of_pairs(found["medians"][THEIRS], found["medians"][AGAIN])
-    return {"kind": "sides", **measure.steps_rows(workload, found, OURS, *floor)[0], "null": null}
+    medians = found["medians"]
+    null, subject_null = (
+        pairing.ratio_of_pairs(medians[a], medians[b]) for a, b in ((THEIRS, AGAIN), (OURS, OURS_AGAIN))
+    )
+    row = measure.steps_rows(workload, found, OURS, *floor)[0]
+    return {"kind": "sides", **row, "null": null, "subject_null": subject_null}
 
 
 def profile(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
@@ -181,12 +187,14 @@ def main() -> int:
     common |= {"command": "bench/vllm/sides.py --workloads " + " ".join(given.workloads)}
     floor = models.kv_bytes_per_token(models.shape_of(given.model, given.layers)), read_bytes_per_us(info["device"])
     rows, failed = Rows(given.out, common), 0
+    measure.wait_for(given.begin_after)
     rows.add(compare(engine, sides))
     if not rows.rows[0]["passed"]:
         print("the kernels disagree; nothing was timed", file=sys.stderr)
         return 1
     for name in given.workloads:
-        if clock.left() < 10:
+        kept = PROFILE_SECONDS * sum(row["kind"] == "sides" for row in rows.rows) if plan.profile_steps else 0.0
+        if clock.left() - kept < 10:
             print(f"no time left for {name}")
             continue
         workload = workloads.build(name, given.seed, plan.seconds)
