@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from . import _abi, errors
 from ._batches import HostBatch
-from ._tensors import Indices
 from .live import LiveBatch, LivePlans
 from .machine import Profile
 from .plans import Explanation, Forest, Planner, PlanOptions
@@ -29,25 +28,8 @@ class HostPlanner:
         self._asynchronous = asynchronous
         self._edit_share = edit_share
 
-    def plan(
-        self,
-        *,
-        query_start_loc: Indices | None = None,
-        query_parents: Indices | None = None,
-        num_queries: int | None = None,
-        num_pages: int | None = None,
-        null_page: int | None = None,
-        check_ids: bool = False,
-        forest: Forest | None = None,
-        slots: Indices | None = None,
-        generations: Indices | None = None,
-    ) -> int:
-        """Of the page tables that `batch` has been given; the plan's handle."""
-        if num_queries is not None:
-            raise errors.InvalidArgumentError(
-                f"num_queries is {num_queries}; expected without device_planning: none, as query_start_loc is read"
-            )
-        self.batch.rest(num_pages, query_start_loc, query_parents, null_page, slots, generations)
+    def plan(self, forest: Forest | None, check_ids: bool) -> int:
+        """Of what `batch` has been given; the plan's handle. forest: None for what its page tables share."""
         if forest is None:
             self._forest._build(self.batch, check_ids)
             forest = self._forest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from . import _abi, errors
 from ._batches import on_gpu, on_host
@@ -245,23 +245,28 @@ class StepPlanning(PlanHolder):
         """Steps of plan_live by where their plans came from."""
         return self._host.live_counts
 
-    def resolve(self, stream: int | None = None) -> None:
-        """On a GPU: fits the plan again to what the device tables hold by now, without reading anything on the host:
-        after tokens were appended and nothing else has changed. May be captured in a graph."""
-        self._enter()
-        try:
-            self._need_plan()
-            if not isinstance(self._executor, CudaExecutor):
-                raise errors.InvalidArgumentError(
-                    "resolve() is for GPUs; the plan is for the CPU, where plan() does it"
-                )
-            self._executor.resolve(self._workspace, self._executor.stream(stream))
-        finally:
-            self._lock.release()
-
-    def _finish(self, *, device_tables: DeviceTables | None = None, stream: int | None = None, **step: Any) -> None:
-        """step: what HostPlanner.plan takes."""
-        self._resolve(self._host.plan(**step), device_tables, stream, live=False)
+    def _finish(
+        self,
+        *,
+        query_start_loc: Indices | None = None,
+        query_parents: Indices | None = None,
+        num_queries: int | None = None,
+        num_pages: int | None = None,
+        null_page: int | None = None,
+        check_ids: bool = False,
+        forest: Forest | None = None,
+        slots: Indices | None = None,
+        generations: Indices | None = None,
+        device_tables: DeviceTables | None = None,
+        stream: int | None = None,
+    ) -> None:
+        if num_queries is not None:
+            raise errors.InvalidArgumentError(
+                f"num_queries is {num_queries}; expected without device_planning: none, as query_start_loc is read"
+            )
+        host = self._host
+        host.batch.rest(num_pages, query_start_loc, query_parents, null_page, slots, generations)
+        self._resolve(host.plan(forest, check_ids), device_tables, stream, live=False)
 
     def _plan_there(self, tables: DeviceTables, **step: Unpack[Step]) -> None:
         planner = self._on_device

@@ -117,6 +117,20 @@ class DecodeAttention(StepPlanning):
             use_graph=use_cuda_graph,
         )
 
+    def resolve(self, stream: int | None = None) -> None:
+        """On a GPU: fits the plan again to what the device tables hold by now, without reading anything on the host:
+        after tokens were appended and nothing else has changed. May be captured in a graph."""
+        self._enter()
+        try:
+            self._need_plan()
+            if not isinstance(self._executor, CudaExecutor):
+                raise errors.InvalidArgumentError(
+                    "resolve() is for GPUs; the plan is for the CPU, where plan() does it"
+                )
+            self._executor.resolve(self._workspace, self._executor.stream(stream))
+        finally:
+            self._lock.release()
+
     def run(
         self,
         q: Tensor,
