@@ -125,6 +125,14 @@ def public(item: griffe.Object) -> Iterator[griffe.Object]:
             yield member
 
 
+def methods_of(kind: griffe.Class) -> Iterator[griffe.Object]:
+    """Public members, after those of bases in modules that are not public: users find them in the class alone."""
+    for base in reversed(kind.mro()):
+        if base.module.name.startswith("_"):
+            yield from public(base)
+    yield from public(kind)
+
+
 def fields_of(kind: griffe.Class) -> str:
     """Of a dataclass or a named tuple, as its source has them."""
     lines = []
@@ -154,7 +162,7 @@ def class_text(kind: griffe.Class) -> str:
         parts.append(fenced(signature(init, kind.name)))
         names = names_of(init)
     parts.append(words_of(kind, names))
-    for member in public(kind):
+    for member in methods_of(kind):
         if member.is_function:
             parts.append("\n" + function_text(member, "####", f"{kind.name}."))
         elif "property" in member.labels:

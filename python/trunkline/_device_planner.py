@@ -14,6 +14,7 @@ from ._executors import CudaExecutor, Workspace
 from ._library import Handle, c, check, new
 from ._tensors import Tensor
 from .machine import Profile
+from .plans import PlanOptions
 
 _ALIGNMENT = 256
 
@@ -257,3 +258,22 @@ class DevicePlanner:
 
     def close(self) -> None:
         self._handle.close()
+
+
+def planner_for(
+    planning: DevicePlanning,
+    profile: Profile,
+    shape: _abi.Shape,
+    options: PlanOptions,
+    executor: object,
+    use_graph: bool,
+) -> DevicePlanner:
+    if not isinstance(executor, CudaExecutor):
+        raise errors.InvalidArgumentError('device_planning is given on the CPU; expected: device="cuda"')
+    if not isinstance(planning, DevicePlanning):
+        raise errors.ArgumentTypeError(f"device_planning is {planning!r}; expected: a DevicePlanning")
+    if options not in (PlanOptions(), PlanOptions(policy="trunk")):
+        raise errors.InvalidArgumentError(
+            f"options are {options}; expected with device_planning: none, or policy='trunk', which it plans by"
+        )
+    return DevicePlanner(profile, shape, planning, executor, same_tables=use_graph)

@@ -9,7 +9,9 @@ import inspect
 import os
 import subprocess
 import sys
+import types
 import unittest
+from unittest import mock
 
 import torch
 import vllm
@@ -129,6 +131,38 @@ class WhatItStandsOn(unittest.TestCase):
             *("logits_soft_cap", "alibi_slopes", "sinks", "scale"),
         ):
             self.assertIn(f"self.{name} =", source)
+
+
+class ShadowMode(unittest.TestCase):
+    def test_both_run_and_theirs_is_served(self):
+        from trunkline.integrations.vllm.builder import _NO_CASCADE, TrunklineMetadata
+        from trunkline.integrations.vllm.impl import TrunklineImpl
+
+        compared = []
+        steps = types.SimpleNamespace(
+            run=lambda query, kv, output, scale: output.fill_(1),
+            shadow=types.SimpleNamespace(compare=lambda ours, theirs: compared.append((ours, theirs))),
+        )
+        names = [field.name for field in dataclasses.fields(flash_attn.FlashAttentionMetadata)]
+        whole, rest = object(), object()
+        metadata = TrunklineMetadata(
+            **dict.fromkeys(names) | _NO_CASCADE, steps=steps, decode_tokens=2, rest=rest, theirs=whole
+        )
+        impl = TrunklineImpl.__new__(TrunklineImpl)
+        impl.head_size, impl.scale = 64, 1.0
+        new = torch.zeros(3, 2, 64)
+        output = torch.empty_like(new)
+
+        def theirs(self, layer, query, key, value, kv_cache, metadata, output):
+            return output.fill_({whole: 2, rest: 3}[metadata])
+
+        with mock.patch.object(flash_attn.FlashAttentionImpl, "forward", theirs):
+            found = impl.forward(None, new, new, new, torch.zeros(1, 2, 16, 128), metadata, output)
+        self.assertIs(found, output)
+        [(by_ours, by_theirs)] = compared
+        self.assertIs(by_theirs, output)
+        self.assertEqual(by_ours[:, 0, 0].tolist(), [1, 1, 3])
+        self.assertEqual(by_theirs[:, 0, 0].tolist(), [2, 2, 2])
 
 
 if __name__ == "__main__":

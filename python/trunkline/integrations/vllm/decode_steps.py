@@ -91,10 +91,5 @@ class DecodeSteps:
         """query, output: [tokens, Hq, d] of the planned rows; kv: a pair of [pages, P, Hkv, d]."""
         self.attention.run(query, kv, out=output, scale=scale)
 
-    def compare(self, ours: Any, theirs: Any) -> None:
-        """In shadow mode: results [T, Hq, d] of a step, as served with Trunkline and by vLLM alone."""
-        assert self.shadow is not None
-        self.shadow.compare(ours, theirs)
-
     def shadow_report(self) -> dict[str, float] | None:
         return None if self.shadow is None else self.shadow.report()

@@ -39,7 +39,7 @@ class TrunklineImpl(FlashAttentionImpl):
         run_theirs(layer, *new, kv_cache, attn_metadata.theirs, output)
         found = torch.empty_like(output)
         self._serve(layer, new, kv_cache, attn_metadata, found)
-        attn_metadata.steps.compare(found, output)
+        attn_metadata.steps.shadow.compare(found, output)
         return output
 
     def _serve(self, layer: Any, new: Any, kv_cache: Any, attn_metadata: TrunklineMetadata, output: Any) -> None:

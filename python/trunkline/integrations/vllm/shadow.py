@@ -48,7 +48,7 @@ class Shadow:
             self._tokens = tokens
 
     def compare(self, ours: Any, theirs: Any) -> None:
-        """Of [T, Hq, d], T padded. May be captured in a graph."""
+        """Results [T, Hq, d], T padded, with Trunkline and by vLLM alone. May be captured in a graph."""
         ours, theirs, live = ours[: self._tokens], theirs[: self._tokens], self._live[: self._tokens]
         theirs = theirs.float()
         scale = theirs.abs().amax(-1).clamp_min(1e-20)
