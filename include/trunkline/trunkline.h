@@ -722,7 +722,7 @@ typedef struct trunkline_cuda_planner_options {
   int32_t capacity_spans;
   int32_t capacity_partials;
   // A plan is kept while the same rows share the same pages and none has grown by more than so many tokens since it was
-  // made. 0: 64; -1: none may have grown
+  // made, or by fewer where an item has the ends of many rows. 0: 64; -1: none may have grown
   int32_t growth;
   int32_t has_null_page;  // 1: null_page below stands for "no page", and is never shared
   int64_t null_page;

@@ -11,6 +11,7 @@ from typing import Any
 from . import _abi, errors
 from ._device_tables import DeviceBatch, DeviceTables, device_array
 from ._executors import CudaExecutor, Workspace
+from ._host_planner import partials_of_a_round
 from ._library import Handle, c, check, new
 from ._tensors import Tensor
 from .machine import Profile
@@ -27,7 +28,7 @@ class DevicePlanning:
     request. capacity_*: upper limits of a plan's lists; 0: room for any batch of the size that is not built to break
     them. Beyond, a plan is `flat`, which DecodeAttention.plan_report counts. null_page: an id that stands for "no page"
     and is never shared. growth: a plan is kept while the same requests share the same pages and none has grown by more
-    than so many tokens since it was made.
+    than so many tokens since it was made, or by fewer where an item has the ends of many requests.
     """
 
     max_rows: int
@@ -43,7 +44,7 @@ class DevicePlanning:
         """max_queries, or what stands for it."""
         return self.max_queries or self.max_rows
 
-    def _struct(self, device_index: int, workers: int) -> _abi.CudaPlannerOptions:
+    def _struct(self, device_index: int, workers: int, shape: _abi.Shape) -> _abi.CudaPlannerOptions:
         for field in fields(self):
             value, least = getattr(self, field.name), int(field.name == "max_rows")
             if field.name == "null_page" and value is None:
@@ -55,6 +56,7 @@ class DevicePlanning:
                     f"device_planning.{field.name} is {value}; expected: at least {least}"
                 )
         items = self.capacity_items or 2 * self.queries + 8 * workers
+        partials = max(16 * workers, partials_of_a_round(workers, shape))
         return new(
             _abi.CudaPlannerOptions,
             device=device_index,
@@ -62,7 +64,7 @@ class DevicePlanning:
             capacity_queries=self.queries,
             capacity_items=items,
             capacity_spans=self.capacity_spans or 32 * self.queries + 8 * items,
-            capacity_partials=self.capacity_partials or 4 * self.queries + 16 * workers,
+            capacity_partials=self.capacity_partials or 4 * self.queries + partials,
             growth=self.growth or -1,  # 0 is the default there
             has_null_page=int(self.null_page is not None),
             null_page=self.null_page or 0,
@@ -165,7 +167,7 @@ class DevicePlanner:
         self.planning = planning
         self._page_size = shape.page_size
         self._executor = executor
-        options = planning._struct(executor.device_index, profile.info["workers"])
+        options = planning._struct(executor.device_index, profile.info["workers"], shape)
         self._handle = Handle("cuda_planner", profile._handle.value, ctypes.byref(shape), ctypes.byref(options))
         self.address = self._handle.value
         size = ctypes.c_size_t()

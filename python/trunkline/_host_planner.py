@@ -83,16 +83,23 @@ class HostPlanner:
         return self._live[1]
 
 
-def with_capacities(options: PlanOptions, queries: int, workers: int) -> PlanOptions:
+def partials_of_a_round(workers: int, shape: _abi.Shape) -> int:
+    """Of a full tile of 128 rows for each worker, which `trunk` may always make."""
+    tile = max(128 * shape.kv_heads // shape.q_heads, 1)
+    return -(-workers // shape.kv_heads) * tile
+
+
+def with_capacities(options: PlanOptions, queries: int, workers: int, shape: _abi.Shape) -> PlanOptions:
     """Limits for graphs where the caller has set none: room for `trunk` on any batch of the size that is not built to
     break them; beyond, a plan falls back to `flat`, which always fits."""
     if queries < 1:
         raise errors.InvalidArgumentError(f"max_queries is {queries}; expected with use_cuda_graph: at least 1")
     items = options.capacity_items or 2 * queries + 4 * workers
+    partials = max(4 * workers, partials_of_a_round(workers, shape))
     filled = {
         "capacity_queries": options.capacity_queries or queries,
         "capacity_items": items,
         "capacity_spans": options.capacity_spans or 8 * items,
-        "capacity_partials": options.capacity_partials or 4 * queries + 4 * workers,
+        "capacity_partials": options.capacity_partials or 4 * queries + partials,
     }
     return PlanOptions(**{**options.__dict__, **filled})

@@ -104,7 +104,7 @@ class DecodeAttention(StepPlanning):
             on_device = planner_for(device_planning, profile, self._shape, options, executor, use_cuda_graph)
             max_queries = device_planning.queries
         elif use_cuda_graph:
-            options = with_capacities(options, max_queries, profile.info["workers"])
+            options = with_capacities(options, max_queries, profile.info["workers"], self._shape)
         host = HostPlanner(profile, self._shape, options, asynchronous=async_planning, edit_share=edit_share)
         super().__init__(
             executor,

@@ -41,6 +41,11 @@ class PlannedForest {
     HostTeam team(order);
     return trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_});
   }
+  /// \param growth TeamPlanStatus::growth of the plan
+  bool is_steady_within(const TeamBatch& batch, std::int32_t growth) {
+    HostTeam team(1);
+    return trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_, &growth});
+  }
   bool is_steady_by_threads(const TeamBatch& batch) {
     bool is = false;
     run_threads(3, 3, [&](auto& team, std::int32_t) {

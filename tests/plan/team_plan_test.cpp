@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "cli/batch_file.hpp"
 #include "kv/paged_batch.hpp"
+#include "plan/team/plan_growth.hpp"
 #include "plan/team_plan_case.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
@@ -255,9 +256,26 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
   EXPECT_GT(seen.cut, 0);
 }
 
+// Rows that end in one item grow together: at 64 tokens more, 16 of them made 41 us of 35 (an H200, 16,368 tokens in
+// common). Where each item has one end, or each worker as many, they may grow for long.
+TEST(TeamPlan, RowsMayGrowByLessTheMoreOfThemEndInAnItem) {
+  const MachineProfile profile = testing::hopper_like_profile(132);
+  const auto growth_of = [&profile](const Forest& forest) {
+    TeamPlanStatus status{};
+    const PlanCapacity room{4096, 4096, 1 << 16, 8192};
+    testing::team_plan(forest, testing::shape_of(32, 8), profile, room, {}, &status);
+    return status.growth;
+  };
+  EXPECT_EQ(growth_of(testing::star_forest(16'368, 16, 17)), 4) << "all 16 end in the last item";
+  EXPECT_EQ(growth_of(testing::star_forest(16'368, 16, 1500)), 16) << "an item holds one request's end";
+  EXPECT_EQ(growth_of(testing::unshared_forest(256, 1024)), PlanGrowth::kUnlimited);
+  EXPECT_EQ(growth_of(testing::unshared_forest(1, 1024)), 16);
+}
+
 TEST(TeamPlan, WhatNotEvenFlatFitsHasNoItems) {
   const Forest forest = testing::star_forest(100, 20, 50);
-  const MachineProfile profile = testing::hopper_like_profile(132);
+  MachineProfile profile = testing::hopper_like_profile(132);
+  profile.cut_us = 1000;  // cut tiles would not fit
   for (const PlanCapacity capacity : {PlanCapacity{19, 100, 100, 100}, {20, 19, 100, 100}, {20, 20, 19, 100}}) {
     TeamPlanStatus status{};
     const UploadedPlan plan = testing::team_plan(forest, testing::shape_of(32, 8), profile, capacity, {}, &status);

@@ -144,6 +144,23 @@ TEST(TeamSteady, KeepsAPlanExactlyWhenTheForestKeepsItsForm) {
   EXPECT_GT(grown, testing::scaled(500));
 }
 
+TEST(TeamSteady, RowsGrowNoFurtherThanThePlanAllows) {
+  RandomBatch random = testing::make_team_batch(3, 20);
+  random.query_start.clear();
+  PlannedForest planned;
+  planned.find(testing::team_batch_of(random.view()), 1);
+  planned.remember(testing::team_batch_of(random.view()), kGrowth);
+  const Forest forest = build_forest(random.view());
+  for (std::size_t row = 0; row < random.kv_lens.size(); ++row) {
+    if (is_private(forest, forest.requests[row].node)) set_length(random, row, random.kv_lens[row] + 5);
+  }
+  random.lay_out_table();
+  const TeamBatch grown = testing::team_batch_of(random.view());
+  EXPECT_TRUE(planned.is_steady(grown, 1));
+  EXPECT_TRUE(planned.is_steady_within(grown, 5));
+  EXPECT_FALSE(planned.is_steady_within(grown, 4));
+}
+
 TEST(TeamSteady, OtherRowsQueriesAndFaultsArePlannedAnew) {
   RandomBatch random = testing::make_team_batch(3, 20);
   random.query_start.clear();

@@ -147,19 +147,40 @@ TEST(TrunkPolicy, EndsAtInnerNodesDuplicatesAndEmptyRequests) {
   EXPECT_EQ(trunk_plan(empty, 32, 8).items.size(), 2u);
 }
 
-// A fifth of the KV bytes at most: 32 queries of g = 4 write 32 x 2,064 bytes a part and head.
+// A fifth of the KV bytes at most where there are more tasks than workers: 32 queries of g = 4 write 32 x 2,064 bytes a
+// part and head.
 TEST(TrunkPolicy, PartialsAreFewBesideWhatIsRead) {
   MachineProfile profile = testing::hopper_like_profile(132);
   profile.cut_us = 0;
   profile.item_us = 0;
   profile.partial_us_per_kib = 0;
+  int many_tasks = 0;
   for (const std::int32_t tokens : {2000, 20'000, 200'000}) {
-    SCOPED_TRACE(tokens);
-    const Forest forest = testing::star_forest(tokens, 16, 50);
-    const Plan plan =
-        make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kTrunk, KvSplit::kOwn));
-    EXPECT_LE(plan.statistics.partial_bytes / 2, plan.statistics.kv_bytes_read / 5);
-    EXPECT_TRUE(tokens < 200'000 || plan.partials > 0);
+    for (const std::int32_t requests : {16, 600}) {
+      SCOPED_TRACE(concat(requests, " requests of ", tokens, " tokens"));
+      const Forest forest = testing::star_forest(tokens, requests, 50);
+      const Plan plan =
+          make_plan(forest, testing::shape_of(32, 8), profile, testing::options_of(Policy::kTrunk, KvSplit::kOwn));
+      EXPECT_TRUE(tokens < 200'000 || plan.partials > 0);
+      if (plan.items.size() * 8 <= 132) continue;
+      EXPECT_LE(plan.statistics.partial_bytes / 2, plan.statistics.kv_bytes_read / 5);
+      ++many_tasks;
+    }
+  }
+  EXPECT_GT(many_tasks, 2);
+}
+
+// 16 samples of a prompt are one tile: uncut it leaves 124 of 132 workers idle, and partials of a part for each worker
+// take more than a fifth of so few KV bytes.
+TEST(TrunkPolicy, IdleWorkersTakePartsHoweverFewTokensThereAre) {
+  const MachineProfile profile = testing::hopper_like_profile(132);
+  const AttentionShape shape = testing::shape_of(32, 8);
+  for (const std::int32_t own : {17, 65}) {
+    SCOPED_TRACE(own);
+    const Forest forest = testing::star_forest(2032, 16, own);
+    const Plan plan = make_plan(forest, shape, profile, testing::options_of(Policy::kTrunk, KvSplit::kOwn));
+    EXPECT_GE(plan.items.size(), 10u);
+    EXPECT_GT(plan.statistics.partial_bytes / 2, plan.statistics.kv_bytes_read / 5);
   }
 }
 

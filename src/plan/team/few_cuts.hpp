@@ -72,8 +72,9 @@ struct FewCuts {
     tasks = lanes.sum(tasks);
     if (lanes.index() == 0) {
       result.work = work;
-      result.time = number > 0 && CutChoice::too_many(partials, tokens, costs) ? CutChoice::kNever
-                                                                               : time_of(costs, work, tasks, bound);
+      result.time = number > 0 && CutChoice::too_many(partials, tasks, tokens, costs)
+                        ? CutChoice::kNever
+                        : time_of(costs, work, tasks, bound);
     }
     return !large;
   }

@@ -113,6 +113,7 @@ struct TeamPlanStatus {
   std::int32_t partials;
   std::int32_t fallbacks;  ///< 1 where a capacity forced the plan to `flat`
   std::int32_t unplanned;  ///< 1 where not even `flat` fits: the plan has no item
+  std::int32_t growth;     ///< tokens by which rows may grow before planning anew pays (plan_growth.hpp)
   std::int64_t read_tokens;
   std::int64_t total_tokens;
   std::int64_t distinct_tokens;
@@ -218,6 +219,7 @@ struct PlanMemory {
     kPartials,
     kMerges,
     kFits,
+    kOpenEnds,  // the most of an item, about
     kShapeFields
   };
 };

@@ -33,6 +33,7 @@ struct alignas(16) SteadyRow {
   std::int32_t least_len = 0;  ///< of kv_len; planning may lower it to what the plan reads by position, but for a token
                                ///< at least of the row's last node
   std::int32_t most_len = 0;
+  std::int32_t planned_len = 0;
   std::int32_t shared = 0;  ///< leading tokens that it has in common with its owner
   std::int32_t owner = -1;
   std::int32_t queries = 0;
@@ -42,6 +43,7 @@ struct alignas(16) SteadyRow {
 struct SteadyRows {
   SteadyRow* rows = nullptr;      ///< [most rows]
   std::int32_t* count = nullptr;  ///< [1] rows that were planned; -1, or any other number of rows: plan anew
+  std::int32_t* growth = nullptr;  ///< [1] TeamPlanStatus::growth of the plan; null: as its rows say
 };
 
 inline constexpr std::int32_t kLongestRow = std::numeric_limits<std::int32_t>::max();
@@ -50,7 +52,11 @@ template <class Id>
 class SteadyCheck {
  public:
   TRUNKLINE_HOST_DEVICE SteadyCheck(const TeamBatch& batch, const SteadyRows& planned)
-      : batch_(batch), planned_(planned), ids_(static_cast<const Id*>(batch.table.ids)), null_(batch.null_page) {}
+      : batch_(batch),
+        planned_(planned),
+        ids_(static_cast<const Id*>(batch.table.ids)),
+        null_(batch.null_page),
+        growth_(planned.growth == nullptr ? kLongestRow : *planned.growth) {}
 
   /// Whether every `step`-th row from `first` on is as planned. All lanes call it alike and get the result: first each
   /// looks at what is a row's and no page but one, then all compare the pages of one row after the other.
@@ -83,6 +89,7 @@ class SteadyCheck {
     const SteadyRow planned = planned_.rows[row];
     const TeamRow live = team_row(batch_, row);
     if (!live.fits || live.kv_len < planned.least_len || live.kv_len > planned.most_len) return false;
+    if (live.kv_len - planned.planned_len > growth_) return false;
     const std::int32_t queries =
         batch_.query_start == nullptr ? 1 : batch_.query_start[row + 1] - batch_.query_start[row];
     if (queries != planned.queries) return false;
@@ -102,6 +109,7 @@ class SteadyCheck {
   const SteadyRows& planned_;
   const Id* ids_;
   TeamNullId<Id> null_;
+  std::int32_t growth_;
 };
 
 /// Whether the plan that was made for `planned` still fits, to all threads.
@@ -120,7 +128,7 @@ TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const S
 /// Keeps what is_steady() compares with: of each row, as find_forest() names it, then of all.
 class SteadyKeeper {
  public:
-  /// \param growth tokens by which a row may grow before planning is due again
+  /// \param growth tokens by which a row may grow at most before planning is due again
   /// \param planned with null rows nothing is kept
   TRUNKLINE_HOST_DEVICE SteadyKeeper(const TeamBatch& batch, const std::int32_t* query_begin, std::int32_t growth,
                                      const SteadyRows& planned)
@@ -132,7 +140,7 @@ class SteadyKeeper {
     const std::int32_t kv_len = sharing.kv_len(row);
     const std::int32_t shared = sharing.shared(row);
     SteadyRow kept;
-    kept.least_len = kv_len;
+    kept.least_len = kept.planned_len = kv_len;
     kept.most_len = alone ? kv_len + least(growth_, kLongestRow - kv_len) : kv_len;
     kept.shared = shared;
     kept.owner = sharing.owner(row);

@@ -193,7 +193,7 @@ class TeamCuts {
   TRUNKLINE_HOST_DEVICE static void find_time(const TaskCosts& costs, std::int32_t tasks, bool limited,
                                               std::int64_t tokens, CutTry& result) {
     result.work = result.cost_low + (static_cast<Nanoseconds>(result.cost_high) << kLowBits);
-    result.time = limited && CutChoice::too_many(result.partials, tokens, costs)
+    result.time = limited && CutChoice::too_many(result.partials, tasks, tokens, costs)
                       ? CutChoice::kNever
                       : FewCuts::time_of(costs, result.work, tasks, result.bound);
   }

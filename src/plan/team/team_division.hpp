@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "plan/cut_choice.hpp"
+#include "plan/team/plan_growth.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team.hpp"
 #include "plan/team/team_cuts.hpp"
@@ -54,7 +55,10 @@ class PackDivider {
     });
     const std::int64_t needed = needed_tokens();
     const BlockMemory& own = task_.block;
-    block_.once([&own, read, needed] { own.state->costs.set_rereads(needed, read); });
+    block_.once([&own, &task, read, needed] {
+      own.state->costs.set_rereads(needed, read);
+      task.memory.shape[PlanMemory::kOpenEnds] = 1;
+    });
     return read;
   }
 
@@ -102,6 +106,10 @@ class PackDivider {
           in_items[i] = (parts << 32) + entries;
           in_spans[i] = spans;
           pack.parts = static_cast<std::int32_t>(parts);
+          if (pack.tile >= 0) {
+            const std::int32_t ends = PlanGrowth::open_ends(task.memory.tiles[pack.tile], pack.parts);
+            if (ends > 1) Block::fetch_greatest(task.memory.shape[PlanMemory::kOpenEnds], ends);
+          }
           return Sums{{parts, parts > 1 ? entries : 0, static_cast<std::int32_t>(spans)}};
         });
     const PlanCapacity& room = task_.machine.capacity;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "plan/team/plan_growth.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_division.hpp"
@@ -99,10 +100,16 @@ class TeamPlanner {
     status.masks = planned ? shape[PlanMemory::kMasks] + shape[PlanMemory::kMaskedSplits] : 0;
     status.fallbacks = fell_back ? 1 : 0;
     status.unplanned = planned ? 0 : 1;
+    status.growth = planned ? growth_of(task.memory) : PlanGrowth::kUnlimited;
     if (!planned) status.total_tokens = status.distinct_tokens = status.read_tokens = 0;
     *lists.counts = counts;
     *task.memory.status = status;
     lists.merge_begin[counts.merges] = status.partials;
+  }
+
+  TRUNKLINE_HOST_DEVICE static std::int32_t growth_of(const PlanMemory& memory) {
+    return PlanGrowth::limit(memory.shape[PlanMemory::kOpenEnds], memory.shape[PlanMemory::kFull],
+                             memory.shape[PlanMemory::kItems], *memory.costs);
   }
 
   Team& team_;

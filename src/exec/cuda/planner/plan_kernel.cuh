@@ -109,6 +109,7 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
       args.kept_lists.counts->planner = args.kept_lists.planner;
       *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
     }
+    if (args.growth != nullptr) *args.growth = args.memory.status->growth;
     if (args.told != nullptr) tell_plan(args, ++args.steps[0]);
   });
 }

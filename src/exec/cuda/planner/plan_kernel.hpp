@@ -32,6 +32,7 @@ struct PlanArgs {
   PlanLists lists;
   KeptLists kept_lists;  ///< to be written once the plan is
   LaunchCounters counters;
+  std::int32_t* growth;  ///< [1] SteadyRows::growth; null: not wanted
   std::uint64_t* steps;  ///< [2] how many were planned, and kept; null where `told` is
   CudaPlanReport* told;  ///< [1] in memory of the host that the device may write; null: not wanted
 };
