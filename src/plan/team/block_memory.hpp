@@ -48,6 +48,7 @@ struct BlockMemory {
     std::uint32_t large;       ///< numbers are too large for 32-bit sums
     std::int32_t busy_chunks;  ///< that have tasks
     std::int32_t widest;       ///< the most queries of a request, 1 at least
+    std::int32_t in_order;     ///< 1: the requests that tiles hold are the first of Forest::order, without a gap
   };
 
   State* state;

@@ -78,9 +78,9 @@ class PackLister {
   }
 
  private:
-  /// Index of Forest::order of a request that tiles hold. Mostly they hold all, and a read is saved.
+  /// Index of Forest::order of a request that tiles hold. Mostly there is no gap, and a read is saved.
   TRUNKLINE_HOST_DEVICE static std::int32_t order_of(const PlanTask& task, std::int32_t listed) {
-    return task.block.state->requests.count == task.forest.rows ? listed : task.memory.try_orders[listed];
+    return task.block.state->in_order != 0 ? listed : task.memory.try_orders[listed];
   }
 
   TRUNKLINE_HOST_DEVICE static TileFrame frame_of(const PlanTask& task, std::int32_t width, Range listed) {

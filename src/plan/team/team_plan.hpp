@@ -32,7 +32,6 @@ class TeamPlanner {
     bool planned = false;
     bool alone = false;
     if (queries <= task_.machine.capacity.queries) {
-      gather_requests(team_, task_);
       // One loop rather than two calls: what devices run is waited for where it is not in a cache of theirs yet.
       for (;; alone = true) {
         planned = (alone ? list_alone() : list_tiles()) && divide(!alone);

@@ -95,7 +95,7 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   told.memory.copy(args.memory);
   told.lists.copy(args.lists);
   told.machine.copy(*args.machine);
-  told.team.own([&told](auto& block) { told.block.begin(block); });
+  told.team.own([&told](auto& block, bool) { told.block.begin(block); });
   team.wait_for_last();
   if (args.report->kept != 0) {
     if (args.told != nullptr && blockIdx.x == 0 && threadIdx.x == 0) args.told->kept = ++args.steps[1];
