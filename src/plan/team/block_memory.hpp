@@ -31,6 +31,14 @@ struct CutOutcome {
   CutChoice::Pieces pieces;
 };
 
+/// How the items of the chosen tiles are cut, unless packs are others than tiles.
+struct ChosenCuts {
+  CutChoice::Pieces pieces;
+  std::int64_t read_tokens;
+  std::int32_t tiles;
+  std::int32_t width;  ///< before narrow ones are chosen for what is left
+};
+
 /// What each block has for itself.
 struct BlockMemory {
   static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
@@ -45,9 +53,11 @@ struct BlockMemory {
     TrunkRequests requests;
     CutTry tries[kTries];
     CutOutcome serial;
+    ChosenCuts chosen;
     std::uint32_t large;       ///< numbers are too large for 32-bit sums
     std::int32_t busy_chunks;  ///< that have tasks
     std::int32_t widest;       ///< the most queries of a request, 1 at least
+    std::int32_t tiles;        ///< of a try; -1: not counted yet
     std::int32_t in_order;     ///< 1: the requests that tiles hold are the first of Forest::order, without a gap
   };
 

@@ -103,7 +103,8 @@ struct alignas(16) PlannedPack {
 struct TriedTiles {
   TrunkChoice choice;
   CutChoice::Pieces pieces;  ///< how its items are cut
-  Nanoseconds memory_time;   ///< TaskCosts that depend on what is read, as below
+  std::int64_t read_tokens;
+  Nanoseconds memory_time;  ///< of TaskCosts, as what follows: what depends on what is read
   std::int64_t memory_per_token;
   bool possible;
 };

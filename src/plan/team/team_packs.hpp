@@ -24,8 +24,9 @@ class PackLister {
     const std::int32_t width = choice.width;
     constexpr std::int32_t kLanes = 16;  // that share a tile's members
     std::int64_t* const sums = task_.block.listed;
-    block_.each(count + (count + 1) * kLanes, [&task, sums, begins, count, width](std::int32_t index) {
+    block_.each(count + (count + 1) * kLanes, [&task, sums, begins, count, width, number](std::int32_t index) {
       const PlanMemory& to = task.memory;
+      if (index == count) keep_cuts(task, number);
       if (index < count) {
         const TileFrame tile = frame_of(task, width, {begins[index], begins[index + 1]});
         static_cast<TileFrame&>(to.tiles[index]) = tile;
@@ -78,6 +79,15 @@ class PackLister {
   }
 
  private:
+  /// For PackDivider. By one thread.
+  TRUNKLINE_HOST_DEVICE static void keep_cuts(const PlanTask& task, std::int32_t number) {
+    const TriedTiles tried = task.memory.tries[number];
+    BlockMemory::State& state = *task.block.state;
+    state.chosen = {tried.pieces, tried.read_tokens, tried.choice.tiles, tried.choice.width};
+    state.costs.memory_time = tried.memory_time;
+    state.costs.memory_per_token = tried.memory_per_token;
+  }
+
   /// Index of Forest::order of a request that tiles hold. Mostly there is no gap, and a read is saved.
   TRUNKLINE_HOST_DEVICE static std::int32_t order_of(const PlanTask& task, std::int32_t listed) {
     return task.block.state->in_order != 0 ? listed : task.memory.try_orders[listed];

@@ -32,9 +32,10 @@ class TileTry {
     const CutOutcome outcome = choose_cuts(block_, own_, own_.loads, tiles, read);
     const PlanMemory& memory = task_.memory;
     const TaskCosts& costs = own_.state->costs;
-    block_.once([&memory, &outcome, &costs, width, tiles, cap, number] {
+    block_.once([&memory, &outcome, &costs, width, tiles, cap, number, read] {
       memory.tries[number] = {.choice = {width, tiles, outcome.time, outcome.work, outcome.ideal, cap},
                               .pieces = outcome.pieces,
+                              .read_tokens = read,
                               .memory_time = costs.memory_time,
                               .memory_per_token = costs.memory_per_token,
                               .possible = true};
@@ -57,7 +58,7 @@ class TileTry {
       own.reached[i] = i == 0 ? 1 : 0;
       own.reached[own.rows + i] = 0;
     });
-    const std::int32_t tiles = number_tiles(requests.count);
+    const std::int32_t tiles = number_tiles(requests.count, ceil_div(requests.count, most(width.max_queries, 1)));
     read = block_.sum(tiles, std::int64_t{0}, [&own, &tiling, &width, begins](std::int32_t i) {
       begins[i] = own.begins[i];
       own.loads[i] = tiling.load(width, own.begins[i], own.begins[i + 1]);
@@ -71,9 +72,29 @@ class TileTry {
     return tiles;
   }
 
-  /// Tiles follow each other from the first request on: after k rounds of jumps four times as long, the first 4^k are
-  /// known.
-  TRUNKLINE_HOST_DEVICE std::int32_t number_tiles(std::int32_t count) {
+  /// Tiles follow each other from the first request on. Few are followed by one thread, which takes 20 ns a tile; of
+  /// many, after k rounds of jumps four times as long, the first 4^k are known. \param fewest that there may be
+  TRUNKLINE_HOST_DEVICE std::int32_t number_tiles(std::int32_t count, std::int32_t fewest) {
+    constexpr std::int32_t kMostFollowed = 96;
+    if (fewest > kMostFollowed) return number_many(count);
+    BlockMemory::State* const state = own_.state;
+    std::int32_t* const begins = own_.begins;
+    const std::int32_t* const ends = own_.ends;
+    block_.once([state, begins, ends, count] {
+      std::int32_t tiles = 0;
+      std::int32_t at = 0;
+      for (; at < count && tiles < kMostFollowed; ++tiles) {
+        begins[tiles] = at;
+        at = ends[at];
+      }
+      begins[tiles] = at;
+      state->tiles = at < count ? -1 : tiles;
+    });
+    const std::int32_t tiles = state->tiles;
+    return tiles < 0 ? number_many(count) : tiles;
+  }
+
+  TRUNKLINE_HOST_DEVICE std::int32_t number_many(std::int32_t count) {
     const BlockMemory& own = own_;
     std::int32_t from = 0;
     while (count > 0 && own.jumps[from * own.rows] < count) {
