@@ -9,6 +9,7 @@
 #include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
+#include "plan/team/block_memory.hpp"
 #include "plan/team/team_machine.hpp"
 #include "plan/team/team_memory.hpp"
 #include "plan/team/team_more.hpp"
@@ -103,9 +104,7 @@ struct alignas(16) PlannedPack {
 struct TriedTiles {
   TrunkChoice choice;
   CutChoice::Pieces pieces;  ///< how its items are cut
-  std::int64_t read_tokens;
-  Nanoseconds memory_time;  ///< of TaskCosts, as what follows: what depends on what is read
-  std::int64_t memory_per_token;
+  ReadCosts reads;
   bool possible;
 };
 

@@ -30,9 +30,14 @@ class PackDivider {
       const Sums sums = divide_as_tried();
       if (sums.at[kParts] < kOther) return place_packs(sums);
     }
-    const std::int64_t read = load_packs();
-    const CutChoice::Pieces pieces = cut ? cut_for_balance(read) : price();
-    place_packs(find_lengths(pieces, read));
+    if (cut && packs_ <= FewCuts::kMostLoads) {
+      const CutOutcome outcome = cut_few();
+      place_packs(find_lengths(outcome.pieces, outcome.reads.read_tokens));
+    } else {
+      const std::int64_t read = load_packs();
+      const CutChoice::Pieces pieces = cut ? cut_for_balance(read) : price(read);
+      place_packs(find_lengths(pieces, read));
+    }
   }
 
  private:
@@ -56,7 +61,7 @@ class PackDivider {
     const Places to{in_items_, in_spans_};
     return block_.sum(most(packs, kTeller + 1), Sums{}, [&task, to, packs](std::int32_t i) {
       const BlockMemory::State& state = *task.block.state;
-      if (i == kTeller) tell_batch(task, state.chosen.read_tokens);
+      if (i == kTeller) tell_batch(task, state.chosen.reads.read_tokens);
       if (i >= packs) return Sums{};
       PlannedPack pack = task.memory.packs[i];
       if (pack.tile < 0) return Sums{{kOther, 0, 0}};
@@ -94,15 +99,11 @@ class PackDivider {
   /// \return tokens that they read
   TRUNKLINE_HOST_DEVICE std::int64_t load_packs() {
     const PlanTask& task = task_;
-    const std::int64_t read = block_.sum(packs_, std::int64_t{0}, [&task](std::int32_t i) {
+    return block_.sum(packs_, std::int64_t{0}, [&task](std::int32_t i) {
       const TaskLoad load = load_of(task, task.memory.packs[i]);
       task.memory.loads[i] = load;
       return load.tokens;
     });
-    const std::int64_t needed = needed_tokens();
-    const BlockMemory& own = task_.block;
-    block_.once([&own, read, needed] { own.state->costs.set_rereads(needed, read); });
-    return read;
   }
 
   /// QueryOrder::needed_tokens.
@@ -118,14 +119,30 @@ class PackDivider {
     });
   }
 
+  // All price the loads too.
+  TRUNKLINE_HOST_DEVICE CutOutcome cut_few() {
+    const PlanTask& task = task_;
+    const BlockMemory& own = task_.block;
+    const CutOutcome outcome = choose_few_cuts(
+        block_, own, task_.memory.loads, packs_, needed_tokens(),
+        [&task](std::int32_t i) { return load_of(task, task.memory.packs[i]); }, [](std::int32_t) {});
+    block_.once([&own, &outcome] { outcome.reads.put_into(own.state->costs); });
+    return outcome;
+  }
   TRUNKLINE_HOST_DEVICE CutChoice::Pieces cut_for_balance(std::int64_t read) {
+    set_costs(needed_tokens(), read);
     return choose_cuts(block_, task_.block, task_.memory.loads, packs_, read).pieces;
   }
-  TRUNKLINE_HOST_DEVICE CutChoice::Pieces price() {
+  TRUNKLINE_HOST_DEVICE CutChoice::Pieces price(std::int64_t read) {
+    set_costs(needed_tokens(), read);
     const PlanMemory& memory = task_.memory;
     const TaskCosts& costs = task_.block.state->costs;
     block_.each(packs_, [&memory, &costs](std::int32_t i) { memory.loads[i].price(costs); });
     return {};
+  }
+  TRUNKLINE_HOST_DEVICE void set_costs(std::int64_t needed, std::int64_t read) {
+    const BlockMemory& own = task_.block;
+    block_.once([&own, read, needed] { own.state->costs.set_rereads(needed, read); });
   }
 
   /// Where what a pack brings is to be scanned.

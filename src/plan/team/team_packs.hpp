@@ -83,9 +83,8 @@ class PackLister {
   TRUNKLINE_HOST_DEVICE static void keep_cuts(const PlanTask& task, std::int32_t number) {
     const TriedTiles tried = task.memory.tries[number];
     BlockMemory::State& state = *task.block.state;
-    state.chosen = {tried.pieces, tried.read_tokens, tried.choice.tiles, tried.choice.width};
-    state.costs.memory_time = tried.memory_time;
-    state.costs.memory_per_token = tried.memory_per_token;
+    state.chosen = {tried.pieces, tried.reads, tried.choice.tiles, tried.choice.width};
+    tried.reads.put_into(state.costs);
   }
 
   /// Index of Forest::order of a request that tiles hold. Mostly there is no gap, and a read is saved.

@@ -27,27 +27,25 @@ class TileTry {
       block_.once([&memory, number] { memory.tries[number].possible = false; });
       return;
     }
-    std::int64_t read = 0;
-    const std::int32_t tiles = fill(task_.machine.widths[width], cap, number, read);
-    const CutOutcome outcome = choose_cuts(block_, own_, own_.loads, tiles, read);
+    const std::int32_t tiles = fill(task_.machine.widths[width], cap);
+    std::int32_t* const begins = task_.memory.try_begins + number * (task_.memory.rows + 1);
+    const CutOutcome outcome = tiles <= FewCuts::kMostLoads ? cut_few(task_.machine.widths[width], tiles, begins)
+                                                            : cut(task_.machine.widths[width], tiles, begins);
     const PlanMemory& memory = task_.memory;
-    const TaskCosts& costs = own_.state->costs;
-    block_.once([&memory, &outcome, &costs, width, tiles, cap, number, read] {
+    const std::int32_t end = own_.begins[tiles];
+    block_.once([&memory, &outcome, width, tiles, cap, number, begins, end] {
+      begins[tiles] = end;
       memory.tries[number] = {.choice = {width, tiles, outcome.time, outcome.work, outcome.ideal, cap},
                               .pieces = outcome.pieces,
-                              .read_tokens = read,
-                              .memory_time = costs.memory_time,
-                              .memory_per_token = costs.memory_per_token,
+                              .reads = outcome.reads,
                               .possible = true};
     });
   }
 
  private:
-  /// TrunkCore::fill. \param[out] read tokens of all tiles \return how many tiles
-  TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap, std::int32_t number,
-                                          std::int64_t& read) {
+  /// Finds where tiles end. \return how many there are
+  TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap) {
     const BlockMemory& own = own_;
-    std::int32_t* const begins = task_.memory.try_begins + number * (task_.memory.rows + 1);
     // Only where tiles are closed early do costs decide where they end.
     if (cap > 0) block_.once([&own] { own.state->costs.set_rereads(1, 1); });
     const TrunkRequests& requests = own.state->requests;
@@ -58,18 +56,30 @@ class TileTry {
       own.reached[i] = i == 0 ? 1 : 0;
       own.reached[own.rows + i] = 0;
     });
-    const std::int32_t tiles = number_tiles(requests.count, ceil_div(requests.count, most(width.max_queries, 1)));
-    read = block_.sum(tiles, std::int64_t{0}, [&own, &tiling, &width, begins](std::int32_t i) {
-      begins[i] = own.begins[i];
-      own.loads[i] = tiling.load(width, own.begins[i], own.begins[i + 1]);
-      return own.loads[i].tokens;
-    });
-    const std::int64_t sum = read;
-    block_.once([&own, begins, tiles, sum] {
-      begins[tiles] = own.begins[tiles];
-      own.state->costs.set_rereads(own.state->requests.distinct_tokens, sum);
-    });
-    return tiles;
+    return number_tiles(requests.count, ceil_div(requests.count, most(width.max_queries, 1)));
+  }
+
+  /// \param[out] begins of the tiles
+  TRUNKLINE_HOST_DEVICE CutOutcome cut_few(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins) {
+    const BlockMemory& own = own_;
+    return choose_few_cuts(
+        block_, own, own.loads, tiles, own.state->requests.distinct_tokens,
+        [&own, &width](std::int32_t i) {
+          return TrunkTiling(own.state->costs, own.state->requests).load(width, own.begins[i], own.begins[i + 1]);
+        },
+        [&own, begins](std::int32_t i) { begins[i] = own.begins[i]; });
+  }
+  TRUNKLINE_HOST_DEVICE CutOutcome cut(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins) {
+    const BlockMemory& own = own_;
+    const TrunkTiling tiling(own.state->costs, own.state->requests);
+    const std::int64_t read =
+        block_.sum(tiles, std::int64_t{0}, [&own, &tiling, &width, begins](std::int32_t i) {
+          begins[i] = own.begins[i];
+          own.loads[i] = tiling.load(width, own.begins[i], own.begins[i + 1]);
+          return own.loads[i].tokens;
+        });
+    block_.once([&own, read] { own.state->costs.set_rereads(own.state->requests.distinct_tokens, read); });
+    return choose_cuts(block_, own, own.loads, tiles, read);
   }
 
   /// Tiles follow each other from the first request on. Few are followed by one thread, which takes 20 ns a tile; of
