@@ -130,7 +130,6 @@ struct PlanMemory {
   std::int32_t* path_tokens;   // [rows] to the end of its node; -1: an empty request
   std::int32_t* position;      // [rows + 1] of its first query
   std::int32_t* tails_before;  // [rows + 1] requests before it that end where others go on
-  std::int32_t* tiles_from;    // [rows + 1] tiles that begin before it
   // By position.
   std::int32_t* query_at;  // [queries]
   // By query.
@@ -167,7 +166,6 @@ struct PlanMemory {
     take_list(memory, path_tokens, rows);
     take_list(memory, position, rows + 1);
     take_list(memory, tails_before, rows + 1);
-    take_list(memory, tiles_from, rows + 1);
     take_list(memory, query_at, room.queries);
     take_list(memory, slots_of, room.queries + 1);
     take_list(memory, tries, kTries);

@@ -50,7 +50,8 @@ class PackDivider {
   TRUNKLINE_HOST_DEVICE bool packs_are_tiles() const {
     const std::int32_t* const shape = task_.memory.shape;
     const BlockMemory::State& state = *task_.block.state;
-    return shape[PlanMemory::kListed] == shape[PlanMemory::kFull] && state.chosen.tiles == packs_ &&
+    const std::int32_t listed = shape[PlanMemory::kListed];
+    return listed > 0 && listed == shape[PlanMemory::kFull] && state.chosen.tiles == packs_ &&
            state.requests.distinct_tokens == task_.forest.distinct_tokens;
   }
 

@@ -58,8 +58,7 @@ class TeamPlanner {
     team_.lead([&task, &choice, number](auto&& block) { PackLister(block, task).list_tiles(choice, number); });
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
-    list_segments(team_, task, lists_);
-    deal_lists(team_, task);
+    deal_lists(team_, task, lists_);
     return true;
   }
 
