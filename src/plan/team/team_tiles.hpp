@@ -47,7 +47,7 @@ class TileTry {
   TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap) {
     const BlockMemory& own = own_;
     // Only where tiles are closed early do costs decide where they end.
-    if (cap > 0) block_.once([&own] { own.state->costs.set_rereads(1, 1); });
+    if (cap > 0) block_.once([&own] { own.state->costs.count_reads_alike(); });
     const TrunkRequests& requests = own.state->requests;
     const TrunkTiling tiling(own.state->costs, requests);
     block_.each(requests.count, [&own, &tiling, &width, cap](std::int32_t i) {
