@@ -24,7 +24,8 @@
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
 // A barrier makes all writes before it visible to all threads.
 //
-// scan_exclusive, scan, select and the reductions are of one block (in lead, own and each_block); all else is of any team.
+// scan_exclusive, scan, select and the reductions are of one block (in lead, own and each_block); all else is of any
+// team.
 //
 // Rules for such code:
 // - Code outside of these calls is run by all threads alike: it reads what barriers have made known, and writes nothing

@@ -183,8 +183,8 @@ class RequestLoader {
   TRUNKLINE_HOST_DEVICE static void name_requests(const PlanTask& task, bool publish, const Counts& counts,
                                                   std::int64_t distinct_tokens) {
     const BlockMemory& own = task.block;
-    own.state->requests = {own.tokens,    own.shared,      own.fresh_before, own.query_begin,
-                           counts.listed, distinct_tokens, false};
+    own.state->requests = {own.tokens,      own.shared, own.fresh_before, own.query_begin, counts.listed,
+                           distinct_tokens, false};
     own.state->in_order = counts.listed == counts.full ? 1 : 0;
     if (!publish) return;
     const std::int32_t held = least(own.state->widest, task.machine.max_queries());

@@ -179,11 +179,10 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
   const PackLanes lanes(task.memory);
   team.each(lanes.count(), [&task, lanes](std::int32_t lane) {
-    visit_fragments(task, lane, lanes,
-                    [&task](std::int32_t i, const PlannedPack& pack, const DealtFragment& fragment) {
-                      store_whole(task.memory.fragments[i], fragment);
-                      mark_parts<Team>(task.memory, pack, fragment);
-                    });
+    visit_fragments(task, lane, lanes, [&task](std::int32_t i, const PlannedPack& pack, const DealtFragment& fragment) {
+      store_whole(task.memory.fragments[i], fragment);
+      mark_parts<Team>(task.memory, pack, fragment);
+    });
   });
 }
 

@@ -72,12 +72,11 @@ class TileTry {
   TRUNKLINE_HOST_DEVICE CutOutcome cut(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins) {
     const BlockMemory& own = own_;
     const TrunkTiling tiling(own.state->costs, own.state->requests);
-    const std::int64_t read =
-        block_.sum(tiles, std::int64_t{0}, [&own, &tiling, &width, begins](std::int32_t i) {
-          begins[i] = own.begins[i];
-          own.loads[i] = tiling.load(width, own.begins[i], own.begins[i + 1]);
-          return own.loads[i].tokens;
-        });
+    const std::int64_t read = block_.sum(tiles, std::int64_t{0}, [&own, &tiling, &width, begins](std::int32_t i) {
+      begins[i] = own.begins[i];
+      own.loads[i] = tiling.load(width, own.begins[i], own.begins[i + 1]);
+      return own.loads[i].tokens;
+    });
     block_.once([&own, read] { own.state->costs.set_rereads(own.state->requests.distinct_tokens, read); });
     return choose_cuts(block_, own, own.loads, tiles, read);
   }
@@ -148,8 +147,7 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task,
   // First full tiles of each width, then those of the best one that are closed early.
   for (bool early = false;; early = true) {
     team.each_block(early ? TrunkCore::kCaps : widths, [&task, &full, early, widths](std::int32_t i, auto&& block) {
-      TileTry(block, task)
-          .attempt(early ? full.width : i, early ? TrunkCore::cap(full, i) : 0, early ? widths + i : i);
+      TileTry(block, task).attempt(early ? full.width : i, early ? TrunkCore::cap(full, i) : 0, early ? widths + i : i);
     });
     const std::int32_t end = early ? widths + TrunkCore::kCaps : widths;
     for (std::int32_t i = early ? widths : 0; i < end; ++i) {
