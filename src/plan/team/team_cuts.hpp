@@ -51,7 +51,7 @@ class TeamCuts {
     }
   }
 
-  /// One load after the other, whose numbers are too large. \param reads the costs may not say
+  /// One load after the other, whose numbers are too large. \param reads which the costs may not hold yet
   TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static CutOutcome choose_serially(Block& block, const BlockMemory& memory,
                                                                                 TaskLoad* loads, std::int32_t count,
                                                                                 ReadCosts reads) {
