@@ -68,6 +68,11 @@ struct TaskCosts {
     memory_per_token = reread_per_token + ((saved * share(distinct_tokens, read_tokens)) >> kFractionBits);
   }
 
+  /// Until it is known what is read again, all reads count alike, for single tasks: without a division.
+  TRUNKLINE_HOST_DEVICE void count_reads_alike() {
+    if (alone_per_token <= 0) memory_per_token = first_read_per_token;
+  }
+
   /// When all is done. Where a worker alone reads faster, memory holds up all alike for as long as all are at work, and
   /// those that end later than the mean go on for that much longer; else tasks count what memory takes already.
   /// \param longest worker's tasks \param mean of the workers that have some

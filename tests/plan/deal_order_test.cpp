@@ -127,10 +127,13 @@ TEST(DealOrder, IsThatOfDealingPieceByPiece) {
     const std::vector<Dealt> expected = deal(hands);
     ASSERT_EQ(static_cast<std::size_t>(fragments), expected.size());
     std::vector<DealtFragment> found(expected.size());
-    for (std::int32_t i = 0; i < fragments; ++i) {
-      const DealtFragment fragment = fragment_of_tile(tile, place_in_tile(tile, 0, i));
-      ASSERT_LT(static_cast<std::size_t>(fragment.rank), found.size());
-      found[static_cast<std::size_t>(fragment.rank)] = fragment;
+    for (std::int32_t list = 0; list < kTileLists; ++list) {
+      const DealtList& from = tile.lists[list];
+      for (std::int32_t i = 0; i < from.fragments; ++i) {
+        const DealtFragment fragment = fragment_of_tile(tile, place_in_list(from, 0, list, i));
+        ASSERT_LT(static_cast<std::size_t>(fragment.rank), found.size());
+        found[static_cast<std::size_t>(fragment.rank)] = fragment;
+      }
     }
     std::int64_t tokens = 0;
     std::int32_t masked = 0;

@@ -206,6 +206,10 @@ class ThreadTeam : public ThreadOperations {
     wait();
   }
   template <class F>
+  void own(F f) {
+    f(block_, rank_ + 1 == blocks_);
+  }
+  template <class F>
   void lead(F f) {
     if (rank_ == 0) f(block_);
     wait();

@@ -213,7 +213,7 @@ class TrunkCore {
     const TrunkWidth& width = widths[index];
     const TrunkTiling tiling(costs_, requests_);
     count_ = 0;
-    costs_.set_rereads(1, 1);  // until the tiles are known, all reads count alike
+    costs_.count_reads_alike();  // until the tiles are known
     std::int64_t read = 0;
     for (std::int32_t begin = 0; begin < requests_.count;) {
       const std::int32_t end = tiling.tile_end(width, begin, cap);

@@ -19,8 +19,21 @@ struct CutTry {
   std::uint32_t cost_low;
   std::uint32_t cost_high;
   std::uint32_t partials;
-  Nanoseconds work;  ///< both once all is summed
+  std::uint32_t large;  ///< of few loads: sums would overflow
+  Nanoseconds work;     ///< both once all is summed
   Nanoseconds time;
+};
+
+/// What depends on what all items read.
+struct ReadCosts {
+  std::int64_t read_tokens;
+  Nanoseconds memory_time;  ///< of TaskCosts, as what follows
+  std::int64_t memory_per_token;
+
+  TRUNKLINE_HOST_DEVICE void put_into(TaskCosts& costs) const {
+    costs.memory_time = memory_time;
+    costs.memory_per_token = memory_per_token;
+  }
 };
 
 /// How items are cut, as CutChoice has it.
@@ -29,6 +42,15 @@ struct CutOutcome {
   Nanoseconds work;
   Nanoseconds ideal;
   CutChoice::Pieces pieces;
+  ReadCosts reads;
+};
+
+/// How the items of the chosen tiles are cut, unless packs are others than tiles.
+struct ChosenCuts {
+  CutChoice::Pieces pieces;
+  ReadCosts reads;
+  std::int32_t tiles;
+  std::int32_t width;  ///< before narrow ones are chosen for what is left
 };
 
 /// What each block has for itself.
@@ -45,9 +67,14 @@ struct BlockMemory {
     TrunkRequests requests;
     CutTry tries[kTries];
     CutOutcome serial;
+    ReadCosts reads;    ///< of few loads, as what follows
+    Nanoseconds ideal;  ///< were all workers busy to the end
+    ChosenCuts chosen;
     std::uint32_t large;       ///< numbers are too large for 32-bit sums
     std::int32_t busy_chunks;  ///< that have tasks
     std::int32_t widest;       ///< the most queries of a request, 1 at least
+    std::int32_t tiles;        ///< of a try; -1: not counted yet
+    std::int32_t in_order;     ///< 1: the requests that tiles hold are the first of Forest::order, without a gap
   };
 
   State* state;

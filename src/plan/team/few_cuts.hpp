@@ -19,12 +19,6 @@ struct FewCuts {
     std::int32_t count;
   };
 
-  const TaskCosts& costs;
-  const TaskLoad* loads;  ///< [count] priced
-  std::int32_t count;
-  std::int64_t tokens;  ///< of all loads
-  Nanoseconds ideal;
-
   /// \param number of the try; the first is not to cut
   TRUNKLINE_HOST_DEVICE static CutChoice::Pieces pieces_of(std::int32_t number, Nanoseconds ideal) {
     return number == 0 ? CutChoice::Pieces{} : CutChoice::pieces_of(number - 1, ideal);
@@ -43,49 +37,87 @@ struct FewCuts {
     return reinterpret_cast<Tasks*>(memory.classes) + number * kMostLoads;
   }
 
-  /// Finds work and time of a try. \param all [count] scratch, left clear
-  /// \return false: a cost is so large that sums would overflow
-  template <class Lanes>
-  TRUNKLINE_HOST_DEVICE bool find(std::int32_t number, Tasks* all, const Lanes& lanes, CutTry& result) const {
+  /// Finds work and time of a try. \tparam kLanes of a warp \param number of the try, of which the first tells the
+  /// block's memory what all have found \param distinct tokens that must be read
+  /// \param load_at(i) an unpriced load, for all tries \param keep(i, load) once it is priced, by the first try
+  template <std::int32_t kLanes, class Lanes, class LoadAt, class Keep>
+  TRUNKLINE_HOST_DEVICE static void find(const BlockMemory& memory, std::int32_t number, std::int32_t count,
+                                         std::int64_t distinct, const Lanes& lanes, LoadAt load_at, Keep keep) {
+    constexpr std::size_t kHeld = kMostLoads / kLanes;
+    BlockMemory::State& state = *memory.state;
+    CutTry& result = state.tries[number];
+    TaskCosts costs = state.costs;
+    TaskLoad held[kHeld];
+    std::int64_t tokens = 0;
+    visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) {
+      held[k] = load_at(i);
+      tokens += held[k].tokens;
+    });
+    tokens = lanes.sum(tokens);
+    costs.set_rereads(distinct, tokens);
+    Nanoseconds total = 0;
+    visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t) {
+      held[k].price(costs);
+      total += held[k].whole;
+    });
+    total = least(lanes.sum(total), CostClasses::kMaxSum);
+    const Nanoseconds ideal = most(CostClasses::product(total, costs.kv_heads) / costs.workers, costs.memory_time);
     const CutChoice::Pieces pieces = pieces_of(number, ideal);
+    if (number == 0) {
+      visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) { keep(i, held[k]); });
+      if (lanes.index() == 0) {
+        state.reads = {tokens, costs.memory_time, costs.memory_per_token};
+        state.ideal = ideal;
+      }
+    }
+    Tasks* const all = tasks_of(memory, number);
     Nanoseconds work = 0;
     std::int64_t partials = 0;
     std::int32_t tasks = 0;
     bool large = false;
-    for (std::int32_t i = lanes.index(); i < count; i += lanes.count()) {
-      const TaskLoad& load = loads[i];
+    visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) {
+      const TaskLoad& load = held[k];
       const std::int32_t parts = CutChoice::parts(load, pieces);
       const Nanoseconds cost = parts == 1 ? load.whole : load.part_cost(costs, parts);
-      all[i] = {CostClasses::product(cost, parts), static_cast<std::int32_t>(CostClasses::class_of(cost)), parts};
-      large = large || all[i].cost >= kMostCost;
-      work += all[i].cost;
+      const Tasks own{CostClasses::product(cost, parts), static_cast<std::int32_t>(CostClasses::class_of(cost)), parts};
+      all[i] = own;
+      large = large || own.cost >= kMostCost;
+      work += own.cost;
       tasks += parts;
       partials += parts == 1 ? 0 : std::int64_t{parts} * load.queries;
-    }
+    });
     large = lanes.any(large);
     lanes.wait();
-    const Nanoseconds bound = large ? 0 : bound_of(all, lanes);
+    const Nanoseconds bound = large ? 0 : bound_of(costs, all, count, lanes);
     lanes.wait();
-    for (std::int32_t i = lanes.index(); i < count; i += lanes.count()) all[i] = {};
+    visit<kHeld>(lanes, count, [&](std::size_t, std::int32_t i) { all[i] = {}; });
     work = lanes.sum(work);
     partials = lanes.sum(partials);
     tasks = lanes.sum(tasks);
-    if (lanes.index() == 0) {
-      result.work = work;
-      result.time = number > 0 && CutChoice::too_many(partials, tasks, tokens, costs)
-                        ? CutChoice::kNever
-                        : time_of(costs, work, tasks, bound);
-    }
-    return !large;
+    if (lanes.index() != 0) return;
+    result.work = work;
+    result.large = large ? 1 : 0;
+    const bool worst = number > 0 && CutChoice::too_many(partials, tasks, tokens, costs);
+    result.time = worst ? CutChoice::kNever : time_of(costs, work, tasks, bound);
   }
 
  private:
   // Sums of so many stay below CostClasses::kMaxSum; parts are 2^20 at most.
   static constexpr Nanoseconds kMostCost = CostClasses::kMaxSum / kMostLoads;
 
+  /// f(k, i) for a lane's k-th load, which is the batch's i-th.
+  template <std::size_t kHeld, class Lanes, class F>
+  TRUNKLINE_HOST_DEVICE static void visit(const Lanes& lanes, std::int32_t count, F f) {
+    for (std::size_t k = 0; k < kHeld; ++k) {
+      const std::int32_t i = static_cast<std::int32_t>(k) * lanes.count() + lanes.index();
+      if (i < count) f(k, i);
+    }
+  }
+
   /// The highest of what the classes ask for.
   template <class Lanes>
-  TRUNKLINE_HOST_DEVICE Nanoseconds bound_of(const Tasks* all, const Lanes& lanes) const {
+  TRUNKLINE_HOST_DEVICE static Nanoseconds bound_of(const TaskCosts& costs, const Tasks* all, std::int32_t count,
+                                                    const Lanes& lanes) {
     constexpr std::int32_t kReads = 8;  // on their way together; what is behind the last load is clear
     static_assert(kMostLoads % kReads == 0);
     Nanoseconds bound = 0;

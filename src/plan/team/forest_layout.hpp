@@ -7,7 +7,7 @@
 // owner: the rows that part from it or end inside, sorted by mark and row.
 //
 // One block does it, as what there is of 1,024 rows fits its shared memory: where nothing is shared in a few barriers,
-// else in some twenty, eight more to sort as many items where they are in no order yet, and 4 more a level of owners.
+// else in some twenty, eight more to sort as many items where they are in no order yet, and 2 more a level of owners.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "plan/team/team.hpp"
 #include "plan/team/team_forest.hpp"
 #include "plan/team/team_memory.hpp"
+#include "plan/team/team_more.hpp"
 
 namespace trunkline {
 
@@ -97,7 +98,7 @@ class ForestLayout {
     const std::int32_t deepest =
         block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
     add_up_sizes(block, deepest);
-    sum_sizes(block, [&](std::int32_t) { return true; });
+    sum_sizes(block);
     place_owners(block, deepest);
   }
 
@@ -153,20 +154,36 @@ class ForestLayout {
       if (owns(row)) s_.size(row) = TeamSizes::of(ends(row), cuts(row) + 1);
     });
     for (std::int32_t level = deepest; level > 0; --level) {
-      sum_sizes(block, [&](std::int32_t row) { return from_.level(row) == level; });
-      block.each(from_.rows, [&](std::int32_t row) {
-        if (from_.level(row) == level - 1)
-          s_.size(row) += s_.before(s_.items_end(row)) - s_.before(s_.items_begin(row));
+      block.each_warp(ceil_div(items_, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
+        add_to_owners<Block>(level, run * Block::kLanes, lanes);
       });
     }
   }
 
-  /// Prefix sums over the items that own tokens and that f names, in s_.before.
-  template <class Block, class F>
-  TRUNKLINE_HOST_DEVICE void sum_sizes(Block& block, F f) {
+  /// Adds the sizes of those of a warp's items that are of a level to their owners'. As items lie by owner, each owner
+  /// is added to once.
+  template <class Block, class Lanes>
+  TRUNKLINE_HOST_DEVICE void add_to_owners(std::int32_t level, std::int32_t begin, const Lanes& lanes) {
+    const std::int32_t i = begin + lanes.index();
+    const std::int32_t row = i < items_ ? row_at(i) : -1;
+    const bool counts = row >= 0 && from_.level(row) == level;
+    if (!lanes.any(counts)) return;
+    const std::uint64_t size = counts ? s_.size(row) : 0;
+    std::uint64_t total = 0;
+    const std::uint64_t before = sum_before(lanes, size, total);
+    const std::int32_t owner = row < 0 ? -1 : from_.owner(row);
+    const std::int32_t first = owner < 0 ? 0 : most(s_.items_begin(owner) - begin, 0);
+    const std::uint64_t of_owner = before + size - lanes.from(before, first);
+    const bool is_last = owner >= 0 && (lanes.index() + 1 == lanes.count() || i + 1 == s_.items_end(owner));
+    if (is_last && of_owner != 0) Block::fetch_add(s_.size(owner), of_owner);
+  }
+
+  /// Prefix sums over the items that own tokens, in s_.before.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void sum_sizes(Block& block) {
     const auto size = [&](std::int32_t i) {
       const std::int32_t row = row_at(i);
-      return owns(row) && f(row) ? s_.size(row) : 0;
+      return owns(row) ? s_.size(row) : 0;
     };
     block.template scan<std::uint64_t>(items_, size,
                                        [&](std::int32_t i, std::uint64_t before) { s_.before(i) = before; });

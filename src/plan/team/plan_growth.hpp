@@ -23,11 +23,10 @@ struct PlanGrowth {
   TRUNKLINE_HOST_DEVICE static std::int32_t open_ends(const PlannedTile& tile, std::int32_t parts) {
     const std::int32_t members = tile.members.end - tile.members.begin;
     if (parts <= 1) return members;
-    const std::int64_t own = tile.lists[kOwnList].tokens + tile.lists[kOwnOfSecondList].tokens;
     // What is dealt out lies between what all have in common; else it follows on that, end by end.
     const bool dealt = tile.lists[kCommonList].tokens > 0;
     const std::int64_t together = dealt ? tile.lists[kOwnList].piece : tile.tokens / parts;
-    const std::int64_t ends = together * members / most<std::int64_t>(own, 1) + 1;
+    const std::int64_t ends = together * members / most<std::int64_t>(tile.open_tokens, 1) + 1;
     return static_cast<std::int32_t>(least<std::int64_t>(members, most<std::int64_t>(ends, ceil_div(members, parts))));
   }
 

@@ -9,6 +9,7 @@
 #include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
+#include "plan/team/block_memory.hpp"
 #include "plan/team/team_machine.hpp"
 #include "plan/team/team_memory.hpp"
 #include "plan/team/team_more.hpp"
@@ -81,6 +82,7 @@ struct PlannedTile : TileFrame {
   std::int32_t raw_end;
   std::int64_t tokens;
   std::int64_t matrix_tokens;
+  std::int64_t open_tokens;  ///< of requests of their own
   DealtList lists[kTileLists];
 };
 
@@ -102,6 +104,8 @@ struct alignas(16) PlannedPack {
 /// A try at tiles.
 struct TriedTiles {
   TrunkChoice choice;
+  CutChoice::Pieces pieces;  ///< how its items are cut
+  ReadCosts reads;
   bool possible;
 };
 
@@ -126,16 +130,12 @@ struct PlanMemory {
   // By index of Forest::order.
   std::int32_t* queries;       // [rows]
   std::int32_t* path_tokens;   // [rows] to the end of its node; -1: an empty request
-  std::int32_t* path_shared;   // [rows] of these, those in common with the request before
   std::int32_t* position;      // [rows + 1] of its first query
   std::int32_t* tails_before;  // [rows + 1] requests before it that end where others go on
-  std::int32_t* tiles_from;    // [rows + 1] tiles that begin before it
   // By position.
   std::int32_t* query_at;  // [queries]
   // By query.
   std::int64_t* slots_of;  // [queries + 1] partial slots of those before it; and above 32 bits, how many have some
-  // By node.
-  std::int32_t* hot_tokens;  // [nodes] those that several requests read
 
   TriedTiles* tries;         // [kTries]
   std::int32_t* try_begins;  // [kTries, rows + 1] first request of each tile, among those that tiles hold
@@ -166,13 +166,10 @@ struct PlanMemory {
     TeamMemory memory(base);
     take_list(memory, queries, rows);
     take_list(memory, path_tokens, rows);
-    take_list(memory, path_shared, rows);
     take_list(memory, position, rows + 1);
     take_list(memory, tails_before, rows + 1);
-    take_list(memory, tiles_from, rows + 1);
     take_list(memory, query_at, room.queries);
     take_list(memory, slots_of, room.queries + 1);
-    take_list(memory, hot_tokens, 2 * rows);
     take_list(memory, tries, kTries);
     take_list(memory, try_begins, kTries * (rows + 1));
     take_list(memory, try_orders, rows);

@@ -7,7 +7,7 @@
 // found by a hash table whose keys are compared in full: a collision costs a probe and nothing else.
 //
 // Rounds: one, and one more for each branching at which a row is not on the side of the least row; a batch without
-// sharing takes none but the first look at page 0. A round costs the lead block 4 barriers, the team 2, three dependent
+// sharing takes none but the first look at page 0. A round costs the lead block 3 barriers, the team 2, three dependent
 // reads of the lead block's memory and two of pages, and the reading of what is compared. A chain of n rows each of
 // which goes on from the one before it takes n rounds.
 #pragma once
@@ -179,12 +179,9 @@ class SharingSearch {
   /// Puts the listed rows that are open into groups, and makes tasks of those that are no head. \return how many
   template <class Block>
   TRUNKLINE_HOST_DEVICE std::int32_t form_groups(Block& block, std::int32_t round, std::int32_t count) {
-    // One row in 32 first: most others then find their group headed by an earlier row, and need no atomic. 1,024 of
-    // them at one address would take 2 us.
-    constexpr std::int32_t kStride = 32;
-    block.each(ceil_div(count, kStride), [&](std::int32_t i) { enter(block, round, s_.listed(round, i * kStride)); });
-    block.each(count, [&](std::int32_t i) {
-      if (i % kStride != 0) enter(block, round, s_.listed(round, i));
+    block.each_warp(ceil_div(count, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
+      const std::int32_t i = run * Block::kLanes + lanes.index();
+      enter_some(block, round, i < count ? s_.listed(round, i) : -1, lanes);
     });
     const auto is_member = [&](std::int32_t i) {
       const std::int32_t row = s_.listed(round, i);
@@ -221,9 +218,19 @@ class SharingSearch {
     return to_.owner(a) == to_.owner(b) && to_.shared(a) == to_.shared(b) && s_.next_id(a) == s_.next_id(b);
   }
 
+  /// Rows of a warp in rising order, -1 for none. The first that is open enters for those of its group: 1,024 rows at
+  /// one address would take 2 us.
+  template <class Block, class Lanes>
+  TRUNKLINE_HOST_DEVICE void enter_some(Block& block, std::int32_t round, std::int32_t row, const Lanes& lanes) {
+    const bool open = row >= 0 && to_.level(row) == RowSharing::kOpen;
+    const std::int32_t first = lanes.least(open ? row : std::int32_t{kMaxTeamRows});
+    const bool follows = open && first < row && are_group(first, row);
+    if (open && !follows) enter(block, round, row);
+    lanes.wait();
+    if (follows) s_.place(row) = s_.place(first);
+  }
   template <class Block>
   TRUNKLINE_HOST_DEVICE void enter(Block& block, std::int32_t round, std::int32_t row) {
-    if (to_.level(row) != RowSharing::kOpen) return;
     const std::uint32_t mine = slot_of(round, row);
     const std::uint32_t mask = s_.slot_count - 1;
     std::uint32_t place = Hash()(to_.owner(row), to_.shared(row), s_.next_id(row)) & mask;

@@ -41,8 +41,8 @@ struct alignas(16) SteadyRow {
 
 /// What was planned, in memory that outlives the launch.
 struct SteadyRows {
-  SteadyRow* rows = nullptr;      ///< [most rows]
-  std::int32_t* count = nullptr;  ///< [1] rows that were planned; -1, or any other number of rows: plan anew
+  SteadyRow* rows = nullptr;       ///< [most rows]
+  std::int32_t* count = nullptr;   ///< [1] rows that were planned; -1, or any other number of rows: plan anew
   std::int32_t* growth = nullptr;  ///< [1] TeamPlanStatus::growth of the plan; null: as its rows say
 };
 

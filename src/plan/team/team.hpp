@@ -9,6 +9,7 @@
 //   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
 //                             which all do; and so on until there are none: then last(block) by the same block. For
 //                             two barriers a round, and one at the end
+//   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
 //   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
@@ -23,14 +24,15 @@
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
 // A barrier makes all writes before it visible to all threads.
 //
-// scan_exclusive, scan, select and the reductions are of one block (in lead and each_block); all else is of any team.
+// scan_exclusive, scan, select and the reductions are of one block (in lead, own and each_block); all else is of any
+// team.
 //
 // Rules for such code:
 // - Code outside of these calls is run by all threads alike: it reads what barriers have made known, and writes nothing
 //   but its own variables.
 // - What is read there is written by no f of the call that follows it, but only after one barrier more: a slow thread
 //   may still be reading.
-// - Calls are not nested, but for those of a block in each_block and lead. There, block is the team.
+// - Calls are not nested, but for those of a block in each_block, own and lead. There, block is the team.
 // - Nothing may depend on the order of i. HostTeam shuffles it, so that tests see what does.
 // - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
 #pragma once
@@ -155,6 +157,10 @@ class HostTeam {
   template <class F>
   void each_block(std::int32_t count, F f) {
     each(count, [this, &f](std::int32_t i) { f(i, *this); });
+  }
+  template <class F>
+  void own(F f) {
+    f(*this, true);
   }
   template <class F>
   void lead(F f) {

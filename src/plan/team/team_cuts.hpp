@@ -12,8 +12,7 @@ namespace trunkline {
 
 /// The same as CutChoice::choose, with few partials: prices the loads and finds how to cut them. The block's memory
 /// holds the costs.
-/// Few loads are compared with each other, a warp a try (few_cuts.hpp); of more, the tasks of each try are counted by
-/// class.
+/// The tasks of each try are counted by class; for few loads see few_cuts.hpp.
 template <class Block>
 class TeamCuts {
  public:
@@ -23,36 +22,49 @@ class TeamCuts {
       : block_(block), memory_(memory), costs_(memory.state->costs), loads_(loads), count_(count), tokens_(tokens) {}
 
   TRUNKLINE_HOST_DEVICE CutOutcome choose() {
-    const bool few = count_ <= FewCuts::kMostLoads;
-    const std::int32_t room = few ? BlockMemory::kTries : least(memory_.histograms, BlockMemory::kTries);
+    const std::int32_t room = least(memory_.histograms, BlockMemory::kTries);
     const Nanoseconds total = price();
     ideal_ = most(CostClasses::product(least(total, CostClasses::kMaxSum), costs_.kv_heads) / costs_.workers,
                   costs_.memory_time);
-    CutOutcome best{CutChoice::kNever, 0, ideal_, {}};
+    CutOutcome best{CutChoice::kNever, 0, ideal_, {}, {tokens_, costs_.memory_time, costs_.memory_per_token}};
     for (std::int32_t first = 0; first < BlockMemory::kTries; first += room) {
       const std::int32_t tries = least(room, BlockMemory::kTries - first);
       if (first > 0 && !CutChoice::may_gain(best.time, ideal_)) break;
-      if (few) {
-        try_few();
-      } else {
-        if (first > 0) clear_chunks();
-        fill_classes(first, tries);
-        find_bounds(first, tries);
-      }
-      if (memory_.state->large != 0) {
-        choose_serially(block_, memory_, loads_, count_);
-        return memory_.state->serial;
-      }
-      for (std::int32_t i = first; i < first + tries; ++i) {
-        if (i > 0 && !CutChoice::may_gain(best.time, ideal_)) break;
-        const CutTry& result = memory_.state->tries[i];
-        if (i > 0 && result.time >= best.time) continue;
-        best.time = result.time;
-        best.work = result.work;
-        best.pieces = FewCuts::pieces_of(i, ideal_);
-      }
+      if (first > 0) clear_chunks();
+      fill_classes(first, tries);
+      find_bounds(first, tries);
+      if (memory_.state->large != 0) return choose_serially(block_, memory_, loads_, count_, best.reads);
+      take_best(*memory_.state, {first, first + tries}, best);
     }
     return best;
+  }
+
+  /// The best of some tries and the one so far, tried in order.
+  TRUNKLINE_HOST_DEVICE static void take_best(const BlockMemory::State& state, Range tries, CutOutcome& best) {
+    for (std::int32_t i = tries.begin; i < tries.end; ++i) {
+      if (i > 0 && !CutChoice::may_gain(best.time, best.ideal)) break;
+      const CutTry& result = state.tries[i];
+      if (i > 0 && result.time >= best.time) continue;
+      best.time = result.time;
+      best.work = result.work;
+      best.pieces = FewCuts::pieces_of(i, best.ideal);
+    }
+  }
+
+  /// One load after the other, whose numbers are too large. \param reads which the costs may not hold yet
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static CutOutcome choose_serially(Block& block, const BlockMemory& memory,
+                                                                                TaskLoad* loads, std::int32_t count,
+                                                                                ReadCosts reads) {
+    block.each(static_cast<std::int32_t>((sizeof(CostClasses) + 3) / 4),
+               [&memory](std::int32_t i) { memory.classes[i] = 0; });
+    block.once([&memory, loads, count, reads] {
+      reads.put_into(memory.state->costs);
+      CutChoice cut(memory.state->costs, *reinterpret_cast<CostClasses*>(memory.classes), true);
+      const Nanoseconds time = cut.choose(count, [loads](std::int32_t i) -> TaskLoad& { return loads[i]; });
+      memory.state->serial = {time, cut.work(), cut.ideal(), cut.pieces(), reads};
+    });
+    memory.clear_classes(block);
+    return memory.state->serial;
   }
 
  private:
@@ -86,15 +98,6 @@ class TeamCuts {
     block_.each(kSums, [&memory](std::int32_t i) {
       if (i == 0) memory.state->busy_chunks = 0;
       memory.chunk_tasks[i] = 0;
-    });
-  }
-
-  TRUNKLINE_HOST_DEVICE void try_few() {
-    const BlockMemory& memory = memory_;
-    const FewCuts cuts{costs_, loads_, count_, tokens_, ideal_};
-    block_.each_warp(BlockMemory::kTries, [&memory, cuts](std::int32_t i, auto&& lanes) {
-      const bool fits = cuts.find(i, FewCuts::tasks_of(memory, i), lanes, memory.state->tries[i]);
-      if (!fits && lanes.index() == 0) Block::fetch_greatest(memory.state->large, std::uint32_t{1});
     });
   }
 
@@ -204,19 +207,6 @@ class TeamCuts {
   TRUNKLINE_HOST_DEVICE static std::uint32_t high_part(Nanoseconds cost) {
     return static_cast<std::uint32_t>(cost >> kLowBits);
   }
-  /// Into BlockMemory::State::serial.
-  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void choose_serially(Block& block, const BlockMemory& memory,
-                                                                          TaskLoad* loads, std::int32_t count) {
-    block.each(static_cast<std::int32_t>((sizeof(CostClasses) + 3) / 4),
-               [&memory](std::int32_t i) { memory.classes[i] = 0; });
-    block.once([&memory, loads, count] {
-      CutChoice cut(memory.state->costs, *reinterpret_cast<CostClasses*>(memory.classes), true);
-      const Nanoseconds time = cut.choose(count, [loads](std::int32_t i) -> TaskLoad& { return loads[i]; });
-      memory.state->serial = {time, cut.work(), cut.ideal(), cut.pieces()};
-    });
-    memory.clear_classes(block);
-  }
-
   Block& block_;
   const BlockMemory& memory_;
   const TaskCosts& costs_;
@@ -232,6 +222,28 @@ TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE CutOutcome choose_cuts(Block& block,
                                                                    TaskLoad* loads, std::int32_t count,
                                                                    std::int64_t tokens) {
   return TeamCuts<Block>(block, memory, loads, count, tokens).choose();
+}
+
+/// The same for few loads, a warp a try: in one step, with what all of them read. The block's memory holds the costs,
+/// but for ReadCosts, which are in the outcome. \param distinct, load_at FewCuts::find's \param loads [count] to be
+/// filled with what is priced \param tell(i) by some thread, once for each load
+template <class Block, class LoadAt, class Tell>
+TRUNKLINE_HOST_DEVICE CutOutcome choose_few_cuts(Block& block, const BlockMemory& memory, TaskLoad* loads,
+                                                 std::int32_t count, std::int64_t distinct, LoadAt load_at, Tell tell) {
+  block.each_warp(BlockMemory::kTries, [=, &memory](std::int32_t number, auto&& lanes) {
+    FewCuts::find<Block::kLanes>(memory, number, count, distinct, lanes, load_at,
+                                 [loads, tell](std::int32_t i, const TaskLoad& load) {
+                                   loads[i] = load;
+                                   tell(i);
+                                 });
+  });
+  const BlockMemory::State& state = *memory.state;
+  CutOutcome best{CutChoice::kNever, 0, state.ideal, {}, state.reads};
+  std::uint32_t large = 0;
+  for (const CutTry& result : state.tries) large |= result.large;
+  if (large != 0) return TeamCuts<Block>::choose_serially(block, memory, loads, count, best.reads);
+  TeamCuts<Block>::take_best(state, {0, BlockMemory::kTries}, best);
+  return best;
 }
 
 }  // namespace trunkline

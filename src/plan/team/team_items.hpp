@@ -13,10 +13,15 @@
 
 namespace trunkline {
 
+/// Of what is not negative.
 TRUNKLINE_HOST_DEVICE inline std::int32_t bits_of(std::int64_t value) {
+#if defined(__CUDA_ARCH__)
+  return 64 - __clzll(value);
+#else
   std::int32_t bits = 0;
   for (; value > 0; value >>= 1) ++bits;
   return bits;
+#endif
 }
 
 TRUNKLINE_HOST_DEVICE inline TileShape tile_shape(const TeamMachine& machine, std::int32_t width, std::int64_t tokens) {
@@ -63,11 +68,11 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
   });
 }
 
-/// An item, its queries and outputs, by one of some lanes.
+/// An item, its queries and outputs, by one of some lanes. \param cut some are: else each pack is an item
 TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const PlanLists& lists, std::int32_t item,
-                                                   std::int32_t lane, std::int32_t lanes) {
+                                                   std::int32_t lane, std::int32_t lanes, bool cut) {
   const PlanMemory& memory = task.memory;
-  const PlannedPack pack = memory.packs[memory.item_pack[item]];  // read once, whatever is written
+  const PlannedPack pack = memory.packs[cut ? memory.item_pack[item] : item];  // read once, whatever is written
   const std::int32_t queries = size_of(pack.positions);
   const std::int32_t part = item - pack.first_item;
   if (lane == 0) {
@@ -76,7 +81,7 @@ TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const P
     const std::int32_t first = pack.first_entry + part * queries;
     const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
     lists.items[item].queries = {first, first + queries};
-    lists.items[item].spans = {first_span(memory, item), last ? spans : first_span(memory, item + 1)};
+    lists.items[item].spans = {first_span(memory, item, cut), last ? spans : first_span(memory, item + 1, cut)};
     lists.items[item].tile = tile_shape(task.machine, pack.width, tokens);
     lists.items[item].first_half = pack.first_half;
   }
@@ -127,22 +132,23 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
   const bool cut = shape[PlanMemory::kPartials] > 0;
   const PackLanes pack_lanes(task.memory);
-  const std::int32_t spans_end = pack_lanes.count();
-  std::int32_t lane_bits = 5;  // 32 lanes share an item's queries
+  const std::int32_t spans_end = kWarp + pack_lanes.count();  // the first warp tells
+  std::int32_t lane_bits = 5;                                 // 32 lanes share an item's queries
   while (lane_bits > 2 && items << lane_bits > kMostLanes) --lane_bits;
   const std::int32_t items_end = spans_end + (items << lane_bits);
   const std::int32_t merges_end = items_end + (cut ? queries : 0);
   const std::int32_t all = merges_end + items * ceil_div(items, kScheduleChunk);
-  const std::int32_t teller = ceil_div(all, kWarp) * kWarp;  // the first of a warp: no other's way is taken with it
-  team.each(teller + 1, [=, &task, &lists](std::int32_t i) {
-    if (i < spans_end) {
-      write_fragments(task, lists, i, pack_lanes, cut);
+  team.each(all, [=, &task, &lists](std::int32_t i) {
+    if (i < kWarp) {
+      if (i == 0) tell();
+    } else if (i < spans_end) {
+      write_fragments(task, lists, i - kWarp, pack_lanes, cut);
     } else if (i < items_end) {
       const std::int32_t lanes = 1 << lane_bits;
-      write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes);
+      write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes, cut);
     } else if (i < merges_end) {
       write_merge(task, lists, i - items_end);
-    } else if (i < all) {
+    } else {
       const std::int32_t chunk = (i - merges_end) / items;
       const std::int32_t item = i - merges_end - chunk * items;
       const std::int32_t begin = chunk * kScheduleChunk;
@@ -152,8 +158,6 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
       } else if (ahead > 0) {
         Team::fetch_add(task.memory.item_place[item], ahead);
       }
-    } else if (i == teller) {
-      tell();
     }
   });
   if (items <= kScheduleChunk) return;

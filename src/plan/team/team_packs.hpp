@@ -22,40 +22,34 @@ class PackLister {
     const std::int32_t* const begins = memory.try_begins + number * (memory.rows + 1);
     const std::int32_t count = choice.tiles;
     const std::int32_t width = choice.width;
-    constexpr std::int32_t kLanes = 16;  // that share a tile's members
     std::int64_t* const sums = task_.block.listed;
-    block_.each(count + (count + 1) * kLanes, [&task, sums, begins, count, width](std::int32_t index) {
-      const PlanMemory& to = task.memory;
-      if (index < count) {
-        const TileFrame tile = frame_of(task, width, {begins[index], begins[index + 1]});
-        static_cast<TileFrame&>(to.tiles[index]) = tile;
-        sums[index] = segments_of(to, tile) + (std::int64_t{packs_of(task, tile)} << 32);
-        return;
-      }
-      const std::int32_t i = (index - count) / kLanes;
-      const std::int32_t lane = (index - count) % kLanes;
-      const std::int32_t before = i == 0 ? -1 : order_of(task, begins[i - 1]);
-      const std::int32_t begin = i == count ? task.forest.rows : order_of(task, begins[i]);
-      for (std::int32_t k = before + 1 + lane; k <= begin; k += kLanes) to.tiles_from[k] = i;
-    });
-    const std::int64_t all = block_.scan_exclusive(sums, count);
-    const auto packs = static_cast<std::int32_t>(all >> 32);
-    block_.each(most(count, 1), [&task, sums, count, all, packs](std::int32_t i) {
-      const PlanMemory& to = task.memory;
-      if (i < count) {
-        PlannedTile& tile = to.tiles[i];
-        tile.raw_begin = static_cast<std::int32_t>(sums[i]);
-        tile.raw_end = static_cast<std::int32_t>(i + 1 == count ? all : sums[i + 1]);
-        const Undivided pack{i, 0, tile.positions, tile.width};
-        spread(task, pack, task.machine.widths[tile.width].max_queries, static_cast<std::int32_t>(sums[i] >> 32));
-      }
-      if (i > 0) return;
-      to.shape[PlanMemory::kRaw] = static_cast<std::int32_t>(all);
-      to.shape[PlanMemory::kTiles] = count;
-      to.shape[PlanMemory::kPacks] = packs;
-    });
+    const std::int64_t all = block_.template scan<std::int64_t>(
+        count,
+        [&task, sums, begins, width, number](std::int32_t i) {
+          const PlanMemory& to = task.memory;
+          const TileFrame tile = frame_of(task, width, {begins[i], begins[i + 1]});
+          if (i == 0) keep_cuts(task, number);
+          static_cast<TileFrame&>(to.tiles[i]) = tile;
+          sums[i] = segments_of(to, tile) + (std::int64_t{packs_of(task, tile)} << 32);
+          return sums[i];
+        },
+        [&task, sums, count](std::int32_t i, std::int64_t before) {
+          const PlanMemory& to = task.memory;
+          if (i == count) {
+            to.shape[PlanMemory::kRaw] = static_cast<std::int32_t>(before);
+            to.shape[PlanMemory::kTiles] = count;
+            to.shape[PlanMemory::kPacks] = static_cast<std::int32_t>(before >> 32);
+            to.shape[PlanMemory::kOpenEnds] = 1;
+            return;
+          }
+          PlannedTile& tile = to.tiles[i];
+          tile.raw_begin = static_cast<std::int32_t>(before);
+          tile.raw_end = static_cast<std::int32_t>(before + sums[i]);
+          const Undivided pack{i, 0, tile.positions, tile.width};
+          spread(task, pack, task.machine.widths[tile.width].max_queries, static_cast<std::int32_t>(before >> 32));
+        });
     const std::int32_t full = memory.shape[PlanMemory::kFull];
-    if (full < task_.forest.rows) list_alone(full, packs);
+    if (full < task_.forest.rows) list_alone(full, static_cast<std::int32_t>(all >> 32));
   }
 
   /// Packs of requests alone, from an index of Forest::order on. \param packs before them
@@ -74,13 +68,24 @@ class PackLister {
       const Undivided pack{-1, first + i, positions, -1};
       spread(task, pack, task.machine.max_queries(), packs + begins[i]);
     });
-    block_.once([&memory, packs, added] { memory.shape[PlanMemory::kPacks] = packs + added; });
+    block_.once([&memory, packs, added] {
+      memory.shape[PlanMemory::kPacks] = packs + added;
+      memory.shape[PlanMemory::kOpenEnds] = 1;
+    });
   }
 
  private:
-  /// Index of Forest::order of a request that tiles hold. Mostly they hold all, and a read is saved.
+  /// For PackDivider. By one thread.
+  TRUNKLINE_HOST_DEVICE static void keep_cuts(const PlanTask& task, std::int32_t number) {
+    const TriedTiles tried = task.memory.tries[number];
+    BlockMemory::State& state = *task.block.state;
+    state.chosen = {tried.pieces, tried.reads, tried.choice.tiles, tried.choice.width};
+    tried.reads.put_into(state.costs);
+  }
+
+  /// Index of Forest::order of a request that tiles hold. Mostly there is no gap, and a read is saved.
   TRUNKLINE_HOST_DEVICE static std::int32_t order_of(const PlanTask& task, std::int32_t listed) {
-    return task.block.state->requests.count == task.forest.rows ? listed : task.memory.try_orders[listed];
+    return task.block.state->in_order != 0 ? listed : task.memory.try_orders[listed];
   }
 
   TRUNKLINE_HOST_DEVICE static TileFrame frame_of(const PlanTask& task, std::int32_t width, Range listed) {
@@ -153,66 +158,6 @@ TRUNKLINE_HOST_DEVICE inline void write_queries_of(const PlanTask& task, const P
 template <class Team>
 TRUNKLINE_HOST_DEVICE void write_queries(Team& team, const PlanTask& task, const PlanLists& lists) {
   team.each(task.forest.rows, [&task, &lists](std::int32_t i) { write_queries_of(task, lists, i); });
-}
-
-/// Puts a node into what every step-th of some tiles streams, all of which have it on their path.
-TRUNKLINE_HOST_DEVICE inline void enter_paths(const PlanMemory& memory, std::int32_t node, std::int32_t depth,
-                                              Range tiles, std::int32_t step) {
-  constexpr std::int32_t kReads = 8;  // on their way together, as each takes long on devices
-  for (std::int32_t first = tiles.begin; first < tiles.end; first += kReads * step) {
-    std::int32_t begins[kReads];
-    for (std::int32_t k = 0; k < kReads; ++k) {
-      const std::int32_t tile = first + k * step;
-      begins[k] = tile < tiles.end ? memory.tiles[tile].raw_begin : -1;
-    }
-    for (std::int32_t k = 0; k < kReads; ++k) {
-      if (begins[k] >= 0) memory.raw[begins[k] + depth] = node;
-    }
-  }
-}
-
-/// Where in PlanMemory::raw a node that begins at a member is, or the end of that member; -1 where it is not, or on the
-/// path alone.
-TRUNKLINE_HOST_DEVICE inline std::int32_t place_in_raw(const PlanTask& task, bool is_node, std::int32_t i,
-                                                       std::int32_t member) {
-  const PlanMemory& memory = task.memory;
-  // The last tile that begins up to a member; requests that no tile holds may lie between tiles and behind them.
-  const std::int32_t tile_index = memory.tiles_from[member + 1] - 1;
-  if (tile_index < 0) return -1;
-  const PlannedTile& tile = memory.tiles[tile_index];
-  if (member >= tile.members.end) return -1;
-  const std::int32_t before = memory.tails_before[member];
-  const std::int32_t begin = tile.raw_begin + tile.path + before - memory.tails_before[tile.members.begin];
-  if (is_node) return member > tile.members.begin ? begin + i - tile.first_node - 1 : -1;
-  if (memory.tails_before[member + 1] == before) return -1;
-  return begin + task.forest.node[task.forest.order[member]] - tile.first_node;
-}
-
-/// Puts what each tile streams into order: the path of its first member, then nodes in depth-first order, each with the
-/// ends of those requests that end where others go on. A node that others have begun before is met on the path alone.
-/// Beside that, queries.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void list_segments(Team& team, const PlanTask& task, const PlanLists& lists) {
-  constexpr std::int32_t kLanes = 4;  // that share the tiles of a node
-  const std::int32_t nodes = task.forest.node_count;
-  const std::int32_t rows = task.forest.rows;
-  team.each(nodes * kLanes + rows, [&task, &lists, nodes](std::int32_t index) {
-    const PlanMemory& memory = task.memory;
-    const bool is_node = index < nodes * kLanes;
-    const std::int32_t i = is_node ? index / kLanes : index - nodes * kLanes;
-    const std::int32_t member = is_node ? task.forest.nodes[i].requests.begin : i;
-    // Found before anything is written: reads cannot be moved ahead of that.
-    const std::int32_t place = place_in_raw(task, is_node, i, member);
-    if (is_node) {
-      const ForestNode& node = task.forest.nodes[i];
-      const Range tiles = {memory.tiles_from[member], memory.tiles_from[node.requests.end]};
-      enter_paths(memory, i, node.depth, {tiles.begin + index % kLanes, tiles.end}, kLanes);
-      if (place >= 0 && index % kLanes == 0) memory.raw[place] = i;
-    } else {
-      write_queries_of(task, lists, member);
-      if (place >= 0) memory.raw[place] = -1 - member;
-    }
-  });
 }
 
 }  // namespace trunkline

@@ -33,7 +33,6 @@ class TeamPlanner {
     bool planned = false;
     bool alone = false;
     if (queries <= task_.machine.capacity.queries) {
-      gather_requests(team_, task_);
       // One loop rather than two calls: what devices run is waited for where it is not in a cache of theirs yet.
       for (;; alone = true) {
         planned = (alone ? list_alone() : list_tiles()) && divide(!alone);
@@ -60,8 +59,7 @@ class TeamPlanner {
     team_.lead([&task, &choice, number](auto&& block) { PackLister(block, task).list_tiles(choice, number); });
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
-    list_segments(team_, task, lists_);
-    deal_lists(team_, task);
+    deal_lists(team_, task, lists_);
     return true;
   }
 

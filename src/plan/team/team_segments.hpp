@@ -4,9 +4,11 @@
 #include <cstdint>
 
 #include "plan/team/deal_order.hpp"
+#include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
+#include "plan/team/plan_task.hpp"
 #include "plan/team/team_more.hpp"
-#include "plan/team/team_tiles.hpp"
+#include "plan/team/team_packs.hpp"
 
 namespace trunkline {
 
@@ -17,18 +19,21 @@ class SegmentLister {
 
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE void list(const Lanes& lanes) {
+    gather(lanes);
     // Where the tile works as one, nothing is to be gained by cutting what is its own.
     const bool cuts_own = tile_.middle > 0;
     std::int64_t tokens[kTileLists] = {};
     std::int64_t fragments[kTileLists] = {};  // above 32 bits: masked ones
     std::int32_t counts[kTileLists] = {};
     std::int64_t matrix_tokens = 0;
+    std::int64_t open_tokens = 0;
     std::uint32_t ends_without_tokens = 0;  // bit by list: whether its last segment has none
     Found found = find_at(tile_.raw_begin + lanes.index());
     for (std::int32_t base = tile_.raw_begin; base < tile_.raw_end; base += lanes.count()) {
       const Found next = find_at(base + lanes.count() + lanes.index());  // its reads take as long as what follows here
       const std::int64_t length = found.segment.end - found.segment.begin;
       matrix_tokens += length * found.halves;
+      open_tokens += found.segment.open_ended ? length : 0;
       for (std::int32_t list = 0; list < kTileLists; ++list) {
         const bool here = found.list == list;
         if (!lanes.any(here)) continue;
@@ -56,6 +61,7 @@ class SegmentLister {
       found = next;
     }
     matrix_tokens = lanes.sum(matrix_tokens);
+    open_tokens = lanes.sum(open_tokens);
     if (lanes.index() != 0) return;
     for (std::int32_t list = 0; list < kTileLists; ++list) {
       const bool empty_end = (ends_without_tokens >> list & 1) != 0;
@@ -70,6 +76,7 @@ class SegmentLister {
     }
     tile_.tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
     tile_.matrix_tokens = matrix_tokens;
+    tile_.open_tokens = open_tokens;
   }
 
  private:
@@ -84,6 +91,46 @@ class SegmentLister {
     std::int32_t list;
     std::int32_t halves;  ///< of the tile that see it; 1 where it works as one
   };
+
+  /// Puts what the tile streams into order, in PlanMemory::raw: the path of its first member, then nodes in depth-first
+  /// order, each with the ends of those requests that end where others go on. A node that others have begun before is
+  /// met on the path alone.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE void gather(const Lanes& lanes) const {
+    const TileFrame tile = tile_;
+    const TeamForest& forest = task_.forest;
+    const std::int32_t* const tails_before = task_.memory.tails_before;
+    std::int32_t* const path = task_.memory.raw + tile_.raw_begin;
+    std::int32_t* const rest = path + tile.path - tails_before[tile.members.begin];
+    for (std::int32_t i = tile.first_node + 1 + lanes.index(); i <= tile.last_node; i += lanes.count()) {
+      rest[tails_before[forest.nodes[i].requests.begin] + i - tile.first_node - 1] = i;
+    }
+    for (std::int32_t i = tile.members.begin + lanes.index(); i < tile.members.end; i += lanes.count()) {
+      const std::int32_t before = tails_before[i];
+      const std::int32_t next = tails_before[i + 1];
+      const std::int32_t node = forest.node[forest.order[i]];
+      if (next > before) rest[before + node - tile.first_node] = -1 - i;
+    }
+    list_path(lanes, tile, path);
+    lanes.wait();
+  }
+
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE void list_path(const Lanes& lanes, const TileFrame& tile, std::int32_t* path) const {
+    constexpr std::int32_t kShort = 8;  // reads that follow each other
+    const ForestNode* const nodes = task_.forest.nodes;
+    if (tile.path > kShort) {
+      for (std::int32_t i = lanes.index(); i <= tile.first_node; i += lanes.count()) {
+        if (nodes[i].requests.end > tile.members.begin) path[nodes[i].depth] = i;
+      }
+      return;
+    }
+    std::int32_t node = tile.first_node;
+    for (std::int32_t depth = tile.path - 1; depth >= 0; --depth) {
+      if (lanes.index() == 0) path[depth] = node;
+      node = depth == 0 ? node : nodes[node].parent;
+    }
+  }
 
   /// By constants, as divisions by what is not known beforehand are slow. \param cuts_own own lists are dealt in pieces
   TRUNKLINE_HOST_DEVICE static std::int64_t count_fragments(std::int32_t list, bool cuts_own, std::int64_t begin,
@@ -152,10 +199,20 @@ class SegmentLister {
   PlannedTile& tile_;
 };
 
+/// Beside the lists of all tiles, queries.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task) {
-  team.each_warp(task.memory.shape[PlanMemory::kTiles],
-                 [&task](std::int32_t i, auto&& lanes) { SegmentLister(task, task.memory.tiles[i]).list(lanes); });
+TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, const PlanLists& lists) {
+  constexpr std::int32_t kRows = 32;  // whose queries a warp writes
+  const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
+  team.each_warp(tiles + ceil_div(task.forest.rows, kRows), [&task, &lists, tiles](std::int32_t i, auto&& lanes) {
+    if (i < tiles) {
+      SegmentLister(task, task.memory.tiles[i]).list(lanes);
+      return;
+    }
+    const std::int32_t begin = (i - tiles) * kRows;
+    const std::int32_t end = least(begin + kRows, task.forest.rows);
+    for (std::int32_t row = begin + lanes.index(); row < end; row += lanes.count()) write_queries_of(task, lists, row);
+  });
 }
 
 }  // namespace trunkline

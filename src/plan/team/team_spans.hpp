@@ -27,15 +27,10 @@ TRUNKLINE_HOST_DEVICE std::int32_t last_begun(std::int32_t count, std::int32_t i
   return count_before(count - 1, [=](std::int32_t i) { return begin_of(i + 1) <= index; });
 }
 
-/// \param index of the tile's fragments, list by list
-TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_tile(const PlannedTile& tile, std::int32_t pack,
+/// \param index of the list's fragments
+TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_list(const DealtList& from, std::int32_t pack, std::int32_t list,
                                                          std::int32_t index) {
-  static_assert(kTileLists == 3);
-  const std::int32_t own = tile.lists[kOwnList].fragments;  // read at once
-  const std::int32_t second = tile.lists[kOwnOfSecondList].fragments;
-  const std::int32_t list = index < own ? kOwnList : index < own + second ? kOwnOfSecondList : kCommonList;
-  index -= list == kOwnList ? 0 : list == kOwnOfSecondList ? own : own + second;
-  const DealtList& from = tile.lists[list];
+  if (from.piece == 0) return {pack, list, index, index};  // a segment is a fragment
   const std::int32_t segment =
       last_begun(from.count, index, [&from](std::int32_t i) { return from.segments[i].fragments_before; });
   return {pack, list, segment, index};
@@ -68,50 +63,79 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& t
           segment.masked_before + (segment.masked ? within : 0) + before.masked};
 }
 
-/// A fragment of a pack.
-TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_at(const PlanTask& task, const PlannedPack& pack,
-                                                       std::int32_t pack_index, std::int32_t index) {
-  if (pack.tile >= 0) {
-    const PlannedTile& tile = task.memory.tiles[pack.tile];
-    return fragment_of_tile(tile, place_in_tile(tile, pack_index, index));
-  }
-  const auto tokens = static_cast<std::int32_t>(pack.tokens);  // all of a request's
+/// All of a request's tokens, where it is a pack alone.
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_alone(const PlanTask& task, const PlannedPack& pack,
+                                                          std::int32_t pack_index) {
+  const auto tokens = static_cast<std::int32_t>(pack.tokens);
   return {pack_index, task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
 }
 
-/// The threads that share the fragments of a pack, as a power of two: fewer where packs are many.
-TRUNKLINE_HOST_DEVICE inline std::int32_t pack_lane_bits(std::int32_t packs) {
-  constexpr std::int32_t kMostLanes = 4096;  // of all packs
-  std::int32_t bits = 12;
-  while (bits > 0 && packs << bits > kMostLanes) --bits;
-  return bits;
-}
-
-/// All packs and their fragments.
+/// The threads that share the fragments of each pack: as many as packs have on average, so that most have one.
 struct PackLanes {
+  static constexpr std::int32_t kWarp = 32;
+
   std::int32_t packs;
   std::int32_t fragments;
-  std::int32_t bits;  ///< of a pack's lanes
+  std::int32_t of_pack;  ///< a power of two or whole warps
 
   TRUNKLINE_HOST_DEVICE explicit PackLanes(const PlanMemory& memory)
-      : packs(memory.shape[PlanMemory::kPacks]),
-        fragments(memory.shape[PlanMemory::kFragments]),
-        bits(pack_lane_bits(packs)) {}
-  TRUNKLINE_HOST_DEVICE std::int32_t count() const { return packs << bits; }
+      : packs(memory.shape[PlanMemory::kPacks]), fragments(memory.shape[PlanMemory::kFragments]), of_pack(1) {
+    const std::int32_t mean = ceil_div(fragments, most(packs, 1));
+    while (of_pack < mean && of_pack < kWarp / 2) of_pack *= 2;
+    // Each list begins with a warp of its own, which is half empty on average.
+    if (of_pack < mean) of_pack = least(ceil_div(mean + kWarp / 2, kWarp), kMostWarps) * kWarp;
+  }
+  TRUNKLINE_HOST_DEVICE std::int32_t count() const { return packs * of_pack; }
+  TRUNKLINE_HOST_DEVICE std::int32_t pack_of(std::int32_t lane) const {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(lane) / static_cast<std::uint32_t>(of_pack));
+  }
+  /// Lanes that a list takes: no warp goes the ways of two lists.
+  TRUNKLINE_HOST_DEVICE std::int32_t whole(std::int32_t list_fragments) const {
+    const std::int32_t unit = least(of_pack, kWarp);
+    return (list_fragments + unit - 1) & -unit;
+  }
+
+ private:
+  static constexpr std::int32_t kMostWarps = 128;
 };
 
-/// f(number, pack, its number, index in the pack) for the fragments of one lane of a pack.
+/// f(number, pack, fragment) for the fragments of one lane of a pack.
 template <class F>
 TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t lane, const PackLanes& lanes, F f) {
+  static_assert(kTileLists == 3);
+  const std::int32_t number = lanes.pack_of(lane);
+  const std::int32_t first = lane - number * lanes.of_pack;
+  const PlannedPack pack = task.memory.packs[number];  // read once, whatever is written
+  if (pack.tile < 0) {
+    if (first == 0) f(pack.first_fragment, pack, fragment_alone(task, pack, number));
+    return;
+  }
+  const PlannedTile& tile = task.memory.tiles[pack.tile];
+  const std::int32_t own = tile.lists[kOwnList].fragments;
+  const std::int32_t second = tile.lists[kOwnOfSecondList].fragments;
+  const std::int32_t common = tile.lists[kCommonList].fragments;
+  const std::int32_t second_begin = lanes.whole(own);
+  const std::int32_t common_begin = second_begin + lanes.whole(second);
+  for (std::int32_t i = first; i < common_begin + common; i += lanes.of_pack) {
+    const std::int32_t list = i < second_begin ? kOwnList : i < common_begin ? kOwnOfSecondList : kCommonList;
+    const std::int32_t index = i - (list == kOwnList ? 0 : list == kOwnOfSecondList ? second_begin : common_begin);
+    if (index >= (list == kOwnList ? own : list == kOwnOfSecondList ? second : common)) continue;
+    const std::int32_t before = list == kOwnList ? 0 : list == kOwnOfSecondList ? own : own + second;
+    f(pack.first_fragment + before + index, pack,
+      fragment_of_tile(tile, place_in_list(tile.lists[list], number, list, index)));
+  }
+}
+
+/// f(number, pack) for the fragments of one lane of a pack that are kept.
+template <class F>
+TRUNKLINE_HOST_DEVICE void visit_kept(const PlanTask& task, std::int32_t lane, const PackLanes& lanes, F f) {
   const PlannedPack* const packs = task.memory.packs;
-  const std::int32_t number = lane >> lanes.bits;
+  const std::int32_t number = lanes.pack_of(lane);
   // Read once, whatever is written, and the next beside it.
   const PlannedPack pack = packs[number];
   const std::int32_t next = packs[least(number + 1, lanes.packs - 1)].first_fragment;
-  const std::int32_t begin = pack.first_fragment;
   const std::int32_t end = number + 1 == lanes.packs ? lanes.fragments : next;
-  const std::int32_t first = begin + lane - (number << lanes.bits);
-  for (std::int32_t i = first; i < end; i += 1 << lanes.bits) f(i, pack, number, i - begin);
+  for (std::int32_t i = pack.first_fragment + lane - number * lanes.of_pack; i < end; i += lanes.of_pack) f(i, pack);
 }
 
 /// The part of a pack that holds a token.
@@ -155,12 +179,10 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
   const PackLanes lanes(task.memory);
   team.each(lanes.count(), [&task, lanes](std::int32_t lane) {
-    const auto mark = [&task](std::int32_t i, const PlannedPack& pack, std::int32_t number, std::int32_t index) {
-      const DealtFragment fragment = fragment_at(task, pack, number, index);
+    visit_fragments(task, lane, lanes, [&task](std::int32_t i, const PlannedPack& pack, const DealtFragment& fragment) {
       store_whole(task.memory.fragments[i], fragment);
       mark_parts<Team>(task.memory, pack, fragment);
-    };
-    visit_fragments(task, lane, lanes, mark);
+    });
   });
 }
 
@@ -171,8 +193,9 @@ TRUNKLINE_HOST_DEVICE inline std::uint64_t bits_between(std::int32_t begin, std:
   return low < high ? ~std::uint64_t{0} >> (64 - (high - low)) << low : 0;
 }
 
-/// \return first span of an item
-TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, std::int32_t item) {
+/// \param cut some items are: else each pack is one \return first span of an item
+TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, std::int32_t item, bool cut) {
+  if (!cut) return memory.packs[item].first_fragment;
   const PlannedPack& pack = memory.packs[memory.item_pack[item]];
   return pack.first_fragment + memory.item_rank[item] + static_cast<std::int32_t>(memory.item_splits[item + 1]);
 }
@@ -211,11 +234,16 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const
 /// The same of one lane's fragments. \param kept by mark_cuts
 TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const PlanLists& lists, std::int32_t lane,
                                                   const PackLanes& lanes, bool kept) {
-  const auto write = [&](std::int32_t i, const PlannedPack& pack, std::int32_t number, std::int32_t index) {
-    const DealtFragment fragment = kept ? task.memory.fragments[i] : fragment_at(task, pack, number, index);
-    write_fragment(task.memory, lists, pack, fragment);
-  };
-  visit_fragments(task, lane, lanes, write);
+  if (kept) {
+    visit_kept(task, lane, lanes, [&](std::int32_t i, const PlannedPack& pack) {
+      const DealtFragment fragment = task.memory.fragments[i];
+      write_fragment(task.memory, lists, pack, fragment);
+    });
+  } else {
+    visit_fragments(task, lane, lanes, [&](std::int32_t, const PlannedPack& pack, const DealtFragment& fragment) {
+      write_fragment(task.memory, lists, pack, fragment);
+    });
+  }
 }
 
 }  // namespace trunkline

@@ -61,10 +61,9 @@ class BlockTeamOf : public TeamOperations {
   // As of ClusterTeamOf: kernels of one block are of devices where they begin one after the other.
   __device__ __forceinline__ static void release_next() {}
   __device__ __forceinline__ static void wait_for_last() {}
-  /// f(block) by each block for itself. No barrier.
   template <class F>
   __device__ __forceinline__ void own(F f) {
-    f(*this);
+    f(*this, true);
   }
   template <class F>
   __device__ __forceinline__ void once(F f) {

@@ -74,7 +74,7 @@ class ClusterTeamOf : public TeamOperations {
   }
   template <class F>
   __device__ __forceinline__ void own(F f) {
-    f(block_);
+    f(block_, rank_ + 1 == blocks_);
   }
   template <class F>
   __device__ __forceinline__ void once(F f) {

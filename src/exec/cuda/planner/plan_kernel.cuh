@@ -95,14 +95,15 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   told.memory.copy(args.memory);
   told.lists.copy(args.lists);
   told.machine.copy(*args.machine);
-  told.team.own([&told](auto& block) { told.block.begin(block); });
+  told.team.own([&told](auto& block, bool) { told.block.begin(block); });
   team.wait_for_last();
+  const ForestPhaseResult found = args.report->found;  // read at once with what is asked first
   if (args.report->kept != 0) {
     if (args.told != nullptr && blockIdx.x == 0 && threadIdx.x == 0) args.told->kept = ++args.steps[1];
     return;
   }
   clear(args.counters);
-  if (threadIdx.x == 0) told.take_counts(args.report->found);
+  if (threadIdx.x == 0) told.take_counts(found);
   __syncthreads();
   TeamPlanner(told.team, told.task, told.lists.get()).plan([&args] {
     if (args.kept_lists.counts != nullptr) {
