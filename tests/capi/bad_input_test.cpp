@@ -241,6 +241,7 @@ TEST_F(CBadInput, ShapesAndOptions) {
   refused([](O& o) { o.greedy_single_phase = 3; }, "options.greedy_single_phase is 3");
   refused([](O& o) { o.trunk_hoist = 3; }, "options.trunk_hoist is 3");
   refused([](O& o) { o.flatten_block = -1; }, "flatten_block is -1");
+  refused([](O& o) { o.invariant_chunk = -1; }, "invariant_chunk is -1");
 
   CCpu cpu;
   auto options = c_struct<trunkline_cpu_options>();
