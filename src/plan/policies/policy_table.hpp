@@ -49,9 +49,9 @@ using PolicyFunction = void (*)(const PolicyInput& input, Packs& packs);
 struct PolicyRow {
   Policy policy;
   const char* name;
-  PolicyFunction function;    ///< null for `auto`, which is a choice among the others
-  KvSplit split;              ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
-  bool few_partials = false;  ///< balance cuts may take at most a fifth of the KV bytes for partials
+  PolicyFunction function;     ///< null for `auto`, which is a choice among the others
+  KvSplit split;               ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
+  bool few_partials = false;   ///< balance cuts may take at most a fifth of the KV bytes for partials
   bool own_cuts_only = false;  ///< whatever way of cutting is asked for
 };
 
