@@ -234,7 +234,7 @@ TEST_F(CBadInput, ShapesAndOptions) {
   };
   using O = trunkline_plan_options;
   refused([](O& o) { o.struct_size = 1; }, "options.struct_size is 1");
-  refused([](O& o) { o.policy = 9; }, "options.policy is 9; known: 0 to 8");
+  refused([](O& o) { o.policy = 10; }, "options.policy is 10; known: 0 to 9");
   refused([](O& o) { o.policy = -1; }, "options.policy is -1");
   refused([](O& o) { o.split = 5; }, "options.split is 5");
   refused([](O& o) { o.profit_cost = 2; }, "options.profit_cost is 2");

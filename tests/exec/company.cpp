@@ -1,6 +1,7 @@
 #include "exec/company.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.hpp"
@@ -10,11 +11,6 @@ namespace {
 
 std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
-}
-
-Range queries_of(const RandomBatch& batch, std::int32_t row) {
-  if (batch.query_start.empty()) return {row, row + 1};
-  return {batch.query_start[at(row)], batch.query_start[at(row) + 1]};
 }
 
 class CompanyMaker {
@@ -74,6 +70,11 @@ std::size_t count_differences(const std::vector<T>& one, const std::vector<T>& o
 
 }  // namespace
 
+Range queries_of(const RandomBatch& batch, std::int32_t row) {
+  if (batch.query_start.empty()) return {row, row + 1};
+  return {batch.query_start[at(row)], batch.query_start[at(row) + 1]};
+}
+
 Company alone(const RandomBatch& all, const AttentionCase& test, std::int32_t row) {
   CompanyMaker maker(all, test);
   maker.add(row, all.kv_lens[at(row)], true);
@@ -108,6 +109,14 @@ AttentionOutput outputs_of(const AttentionOutput& output, Range queries, const A
     return std::vector<float>(all.begin() + queries.begin * of_query, all.begin() + queries.end * of_query);
   };
   return {slice(output.o, std::int64_t{shape.q_heads} * shape.head_dim), slice(output.lse, shape.q_heads)};
+}
+
+double largest_error(const AttentionOutput& output, const AttentionOutput& expected) {
+  double error = 0;
+  for (std::size_t i = 0; i < expected.o.size(); ++i) {
+    error = std::max(error, std::abs(static_cast<double>(output.o[i]) - static_cast<double>(expected.o[i])));
+  }
+  return error;
 }
 
 std::string difference(const AttentionOutput& one, const AttentionOutput& other, const AttentionShape& shape) {
