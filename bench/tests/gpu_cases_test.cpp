@@ -155,7 +155,7 @@ TEST(GpuMethods, PoliciesAreAllThereAreAndEachHeightOfTrunk) {
     if (method.plan.policies.trunk_rows > 0) heights.insert(method.plan.policies.trunk_rows);
   }
   EXPECT_THAT(names, ElementsAre("auto", "flat", "cascade", "node", "profit", "greedy", "flatten", "balanced", "trunk",
-                                 "trunk, 16 rows", "trunk, 64 rows"));
+                                 "invariant", "trunk, 16 rows", "trunk, 64 rows"));
   EXPECT_THAT(heights, ElementsAre(16, 64));
 }
 

@@ -130,7 +130,7 @@ enum class PlanSource : std::uint8_t {
   kKept,        ///< the one of the step before: nothing has changed but lengths
   kMembership,  ///< made anew: requests joined, left or forked, other tokens are shared, or queries have changed
   kTruncated,   ///< made anew: a request has become too short for the old one
-  kGrowth,      ///< made anew: workers have grown apart
+  kGrowth,      ///< made anew: workers have grown apart; of policy `invariant` also: a request's chunks are others now
   kEdited,      ///< the old one, edited for those who left and joined; its statistics are still the old one's
   kFlat,        ///< AsyncPlanner: the new plan is late, and the old one can not be edited; a plan without sharing
 };
@@ -193,8 +193,8 @@ class AsyncPlanner {
   bool poll() const;
   /// A plan that is valid for the batch as it is: the newest one that was made, if it is; or else the last one that was
   /// taken, if it still is; or else that one, edited for the requests that have left and joined since; or else `flat`,
-  /// made here and now. The reference is good until the next call.
-  /// \throws Error as Planner::plan, also when that was thrown in the thread.
+  /// made here and now. Of policy `invariant`, whose bits neither would have, its own plan, made here and now. The
+  /// reference is good until the next call. \throws Error as Planner::plan, also when that was thrown in the thread.
   const Plan& take(LiveBatch& batch);
   /// Of the last take().
   PlanSource source() const;

@@ -18,15 +18,17 @@ namespace trunkline {
 
 /// How a forest becomes work items. Each policy is one row of the table in src/plan/policies/policy_table.cpp.
 enum class Policy : std::uint8_t {
-  kFlat,      ///< one request per item: FlashDecoding, FlashInfer; what an unshared batch must cost
-  kCascade,   ///< one prefix common to the whole batch, then suffixes: RelayAttention, Hydragen
-  kNode,      ///< one item per forest node: PAT-naive, DeFT-Node
-  kProfit,    ///< PAT's algorithm 1: a child with 4 x queries >= the parent's tokens carries the parent's tokens along
-  kGreedy,    ///< FastTree's algorithm 1: a child carries the parent's tokens where padding costs less than partials
-  kFlatten,   ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
-  kBalanced,  ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
-  kTrunk,     ///< row tiles of neighbouring requests; each streams what any of its rows needs once, with masks
-  kAuto,      ///< the one of flat, node, profit and, on GPUs, trunk with the least estimated time on the given machine
+  kFlat,       ///< one request per item: FlashDecoding, FlashInfer; what an unshared batch must cost
+  kCascade,    ///< one prefix common to the whole batch, then suffixes: RelayAttention, Hydragen
+  kNode,       ///< one item per forest node: PAT-naive, DeFT-Node
+  kProfit,     ///< PAT's algorithm 1: a child with 4 x queries >= the parent's tokens carries the parent's tokens along
+  kGreedy,     ///< FastTree's algorithm 1: a child carries the parent's tokens where padding costs less than partials
+  kFlatten,    ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
+  kBalanced,   ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
+  kTrunk,      ///< row tiles of neighbouring requests; each streams what any of its rows needs once, with masks
+  kInvariant,  ///< chunks between multiples of a fixed number of tokens: a request's results are the same bits whatever
+               ///< else is in the batch (docs/policies.md says on which executors)
+  kAuto,       ///< the one of flat, node, profit and, on GPUs, trunk with the least estimated time on the given machine
 };
 const char* name_of(Policy policy);
 /// \throws Error naming the known policies.
@@ -102,7 +104,10 @@ inline constexpr std::int32_t kDirect = -1;
 /// - spans: one an item, two where its request has a draft tree: the past, and the drafts with their masks;
 /// - partials: none.
 /// `flat` with cuts has one item and one span more for each cut, and a cut item's queries have a partial in each part.
-/// The fallback takes any tile of the profile, whatever PlanOptions::tile says.
+/// The fallback takes any tile of the profile, whatever PlanOptions::tile says. `invariant` has none: `flat` would give
+/// other bits, so a plan that exceeds a limit is an error. It needs one item and one span for each of a request's
+/// chunks and (query tokens / M) rounded up, a span more where a length is a multiple of the chunk or drafts follow,
+/// and where a request has several chunks a partial of each query in each.
 struct PlanCapacity {
   std::int32_t queries = 0;
   std::int32_t items = 0;
@@ -153,6 +158,10 @@ struct Plan {
   /// one class keep their order). How many KV heads of an item one task takes is the executor's choice.
   std::vector<std::int32_t> schedule;
   std::int32_t partials = 0;  ///< partial slots
+  /// Of policy `invariant`: PolicyOptions::invariant_chunk; 0: of another policy. While requests grow the plan stays
+  /// right, but a new one gives other bits once a length has passed a multiple of this. LivePlanner and AsyncPlanner
+  /// then make a new one.
+  std::int32_t invariant_chunk = 0;
   PlanCapacity capacity;
   PlanStatistics statistics;
 };
@@ -160,7 +169,7 @@ struct Plan {
 /// How packs longer than their share are cut along KV.
 enum class KvSplit : std::uint8_t {
   kOwn,      ///< as the policy has it: `balanced` decides itself, `greedy` takes kLong, `flatten` kNone, the others
-             ///< kBalance
+             ///< kBalance. `invariant` has its own cuts alone, whatever is asked for
   kBalance,  ///< where the cost model says that idle workers cost more than the extra partials
   kMean,     ///< PAT, section 6: packs longer than the mean are cut into equal parts of at most the mean
   kLong,     ///< FastTree, section 4.3: pieces of at most 1,024 tokens, of 128 where workers would idle
@@ -197,6 +206,8 @@ struct PolicyOptions {
   std::int32_t flatten_block = 128;  ///< `flatten`: tokens of a block
   std::int32_t trunk_rows = 0;       ///< `trunk`: rows of a tile, one of the profile's; 0: by the cost model
   TrunkHoist trunk_hoist = TrunkHoist::kByDevice;  ///< `trunk`
+  /// `invariant`: tokens of a chunk. Results are the same bits only where this is the same, too.
+  std::int32_t invariant_chunk = 1024;
 };
 
 struct PlanOptions {

@@ -47,7 +47,7 @@ extern "C" {
 // -------- Version, status
 
 // Grows when a function or field is added. A change that would break compiled programs changes the library's soname.
-#define TRUNKLINE_ABI_VERSION 2
+#define TRUNKLINE_ABI_VERSION 3
 // Of the library that is loaded; at least the header's, or functions of the header may be missing.
 TRUNKLINE_API int32_t trunkline_abi_version(void);
 // "0.1.0", and the commit that it was built from, or "unknown".
@@ -325,7 +325,8 @@ enum {
   TRUNKLINE_POLICY_GREEDY = 5,
   TRUNKLINE_POLICY_FLATTEN = 6,
   TRUNKLINE_POLICY_BALANCED = 7,
-  TRUNKLINE_POLICY_TRUNK = 8
+  TRUNKLINE_POLICY_TRUNK = 8,
+  TRUNKLINE_POLICY_INVARIANT = 9
 };
 // "auto", "flat", ..; NULL for a number that is no policy.
 TRUNKLINE_API const char* trunkline_policy_name(trunkline_policy policy);
@@ -350,7 +351,8 @@ typedef struct trunkline_plan_options {
   trunkline_policy policy;
   trunkline_split split;
   // Upper limits, for workspaces and graphs of fixed size; 0: none. A plan that exceeds one falls back to `flat`
-  // without cuts, whose needs follow from the batch (PlanCapacity in plan.hpp has the formulas).
+  // without cuts, whose needs follow from the batch (PlanCapacity in plan.hpp has the formulas); one of `invariant` is
+  // an error, WORKSPACE.
   int32_t capacity_queries;
   int32_t capacity_items;
   int32_t capacity_spans;
@@ -364,6 +366,7 @@ typedef struct trunkline_plan_options {
   int32_t flatten_block;        // `flatten`: tokens of a block; 0: 128
   int32_t trunk_rows;           // `trunk`: rows of a tile, one of the profile's; 0: by the cost model
   int32_t trunk_hoist;          // `trunk`: TRUNKLINE_HOIST_*
+  int32_t invariant_chunk;      // `invariant`: tokens of a chunk; 0: 1024
 } trunkline_plan_options;
 
 TRUNKLINE_API trunkline_status trunkline_planner_create(const trunkline_profile* profile, trunkline_planner** planner);

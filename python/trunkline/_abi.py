@@ -17,7 +17,7 @@ from ctypes import (
 )
 from typing import Any
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -67,6 +67,7 @@ POLICY_GREEDY = 5
 POLICY_FLATTEN = 6
 POLICY_BALANCED = 7
 POLICY_TRUNK = 8
+POLICY_INVARIANT = 9
 
 SPLIT_OWN = 0
 SPLIT_BALANCE = 1
@@ -327,6 +328,7 @@ class PlanOptions(Structure):
     flatten_block: int
     trunk_rows: int
     trunk_hoist: int
+    invariant_chunk: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("policy", c_int32),
@@ -343,6 +345,7 @@ class PlanOptions(Structure):
         ("flatten_block", c_int32),
         ("trunk_rows", c_int32),
         ("trunk_hoist", c_int32),
+        ("invariant_chunk", c_int32),
     ]
 
 

@@ -25,6 +25,7 @@ POLICIES = {
     "flatten": _abi.POLICY_FLATTEN,
     "balanced": _abi.POLICY_BALANCED,
     "trunk": _abi.POLICY_TRUNK,
+    "invariant": _abi.POLICY_INVARIANT,
 }
 _POLICY_NAMES = {number: name for name, number in POLICIES.items()}
 _SPLITS = {"own": 0, "balance": 1, "mean": 2, "long": 3, "none": 4}
@@ -36,8 +37,11 @@ class PlanOptions:
     """How plans are made. Zero is the policy's own choice, or no limit.
 
     policy: one of POLICIES; split: "own", "balance", "mean", "long", "none"; capacity_*: upper limits, for workspaces
-    and graphs of fixed size, beyond which a plan falls back to `flat`, which its statistics count; tile_m, tile_n: the
-    tile of all items; the others are of single policies (docs/policies.md).
+    and graphs of fixed size, beyond which a plan falls back to `flat`, which its statistics count, and one of
+    "invariant" is an error; tile_m, tile_n: the tile of all items; the others are of single policies
+    (docs/policies.md).
+
+    policy="invariant": a request's results are the same bits whatever else is in the batch.
     """
 
     policy: str = "auto"
@@ -54,6 +58,7 @@ class PlanOptions:
     flatten_block: int = 0
     trunk_rows: int = 0
     trunk_hoist: str = "by_device"
+    invariant_chunk: int = 0
 
     def _struct(self) -> _abi.PlanOptions:
         return new(
@@ -72,6 +77,7 @@ class PlanOptions:
             flatten_block=self.flatten_block,
             trunk_rows=self.trunk_rows,
             trunk_hoist=choice(_HOISTS, self.trunk_hoist, "trunk_hoist"),
+            invariant_chunk=self.invariant_chunk,
         )
 
 

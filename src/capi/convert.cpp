@@ -13,8 +13,8 @@ namespace {
 // The numbers of the C interface are fixed. These say what they have in common with the enumerators of today.
 constexpr std::int32_t kFirstPolicy = TRUNKLINE_POLICY_FLAT;
 static_assert(static_cast<int>(Policy::kFlat) == 0);
-static_assert(static_cast<int>(Policy::kTrunk) == TRUNKLINE_POLICY_TRUNK - kFirstPolicy);
-static_assert(static_cast<int>(Policy::kAuto) == TRUNKLINE_POLICY_TRUNK);
+static_assert(static_cast<int>(Policy::kInvariant) == TRUNKLINE_POLICY_INVARIANT - kFirstPolicy);
+static_assert(static_cast<int>(Policy::kAuto) == TRUNKLINE_POLICY_INVARIANT);
 static_assert(static_cast<int>(KvSplit::kOwn) == TRUNKLINE_SPLIT_OWN);
 static_assert(static_cast<int>(KvSplit::kBalance) == TRUNKLINE_SPLIT_BALANCE);
 static_assert(static_cast<int>(KvSplit::kMean) == TRUNKLINE_SPLIT_MEAN);
@@ -74,7 +74,7 @@ trunkline_device number_of(Device device) {
 }
 
 Policy policy_of(trunkline_policy policy, const char* name) {
-  check_choice(policy, TRUNKLINE_POLICY_AUTO, TRUNKLINE_POLICY_TRUNK, name);
+  check_choice(policy, TRUNKLINE_POLICY_AUTO, TRUNKLINE_POLICY_INVARIANT, name);
   return policy == TRUNKLINE_POLICY_AUTO ? Policy::kAuto : static_cast<Policy>(policy - kFirstPolicy);
 }
 
@@ -129,6 +129,7 @@ PlanOptions plan_options(const trunkline_plan_options* given) {
   if (from.flatten_block != 0) options.policies.flatten_block = from.flatten_block;
   options.policies.trunk_rows = from.trunk_rows;
   options.policies.trunk_hoist = choice<TrunkHoist>(from.trunk_hoist, TRUNKLINE_HOIST_NEVER, "options.trunk_hoist");
+  if (from.invariant_chunk != 0) options.policies.invariant_chunk = from.invariant_chunk;
   return options;
 }
 

@@ -74,6 +74,9 @@ void add_policy_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--flatten-block", policies.flatten_block, "flatten: tokens of a block")
       ->capture_default_str()
       ->type_name("N");
+  app.add_option("--invariant-chunk", policies.invariant_chunk, "invariant: tokens of a chunk")
+      ->capture_default_str()
+      ->type_name("N");
   app.add_option("--trunk-rows", policies.trunk_rows, "trunk: rows of a tile; 0: by the cost model")
       ->capture_default_str()
       ->type_name("N");

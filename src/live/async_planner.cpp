@@ -8,7 +8,9 @@
 namespace trunkline {
 namespace {
 
-PlanOptions flat_options(const PlanOptions& options) {
+/// Of a plan that is made while a step waits. `flat` would give other bits than `invariant`.
+PlanOptions late_options(const PlanOptions& options) {
+  if (options.policy == Policy::kInvariant) return options;
   PlanOptions flat;
   flat.policy = Policy::kFlat;
   flat.capacity = options.capacity;
@@ -23,23 +25,23 @@ struct AsyncPlanner::State {
   State(MachineProfile profile, const AttentionShape& given, const LivePlanOptions& chosen)
       : shape(given),
         options(chosen),
-        flat_planner(profile),
+        late_planner(profile),
         worker(std::move(profile), given, chosen.plan),
-        editor(flat_planner.profile(), options.plan),
-        current(std::make_unique<MadePlan>(flat_planner.profile())),
-        edited(std::make_unique<MadePlan>(flat_planner.profile())) {}
+        editor(late_planner.profile(), options.plan),
+        current(std::make_unique<MadePlan>(late_planner.profile())),
+        edited(std::make_unique<MadePlan>(late_planner.profile())) {}
 
   bool is_current_valid(const LiveBatchState& batch) {
-    return has_plan && is_valid(batch, current->plan, current->origin);
+    return has_plan && is_valid(batch, current->plan, current->origin) && cuts_hold(batch, current->plan);
   }
   PlanSource judge(const LiveBatchState& batch);
   void accept_newest(const LiveBatchState& batch, PlanSource& source);
   bool edit(const LiveBatchState& batch);
-  void make_flat(LiveBatch& batch);
+  PlanSource make_late(LiveBatch& batch);
 
   AttentionShape shape;
   LivePlanOptions options;
-  Planner flat_planner;
+  Planner late_planner;
   PlanWorker worker;
   PlanEditor editor;
   std::unique_ptr<MadePlan> current;
@@ -55,7 +57,8 @@ struct AsyncPlanner::State {
 /// Whether the present plan will do for the next step, or why not.
 PlanSource AsyncPlanner::State::judge(const LiveBatchState& batch) {
   if (!has_plan || provisional || current->origin.sharing != batch.sharing) return PlanSource::kMembership;
-  if (!is_current_valid(batch)) return PlanSource::kTruncated;
+  if (!is_valid(batch, current->plan, current->origin)) return PlanSource::kTruncated;
+  if (!cuts_hold(batch, current->plan)) return PlanSource::kGrowth;
   return current->balance.outgrown(batch.lengths, options.growth_limit) ? PlanSource::kGrowth : PlanSource::kKept;
 }
 
@@ -69,7 +72,7 @@ void AsyncPlanner::State::accept_newest(const LiveBatchState& batch, PlanSource&
     if (made.origin.sharing == batch.sharing) throw Error(*made.error);
     return;
   }
-  const bool valid = is_valid(batch, made.plan, made.origin);
+  const bool valid = is_valid(batch, made.plan, made.origin) && cuts_hold(batch, made.plan);
   if (!valid && is_current_valid(batch)) return;
   std::swap(current, *newest);
   has_plan = true;
@@ -85,12 +88,13 @@ bool AsyncPlanner::State::edit(const LiveBatchState& batch) {
   return true;
 }
 
-void AsyncPlanner::State::make_flat(LiveBatch& batch) {
+PlanSource AsyncPlanner::State::make_late(LiveBatch& batch) {
   has_plan = false;
-  current->plan = flat_planner.plan(batch.forest(), shape, flat_options(options.plan));
+  current->plan = late_planner.plan(batch.forest(), shape, late_options(options.plan));
   current->origin = origin_of(state_of(batch));
   has_plan = true;
   provisional = true;
+  return options.plan.policy == Policy::kInvariant ? PlanSource::kMembership : PlanSource::kFlat;
 }
 
 AsyncPlanner::AsyncPlanner(MachineProfile profile, const AttentionShape& shape, const LivePlanOptions& options) {
@@ -132,10 +136,7 @@ const Plan& AsyncPlanner::take(LiveBatch& batch) {
   state.accept_newest(live, source);
   if (!state.is_current_valid(live)) {
     source = PlanSource::kEdited;
-    if (!state.edit(live)) {
-      source = PlanSource::kFlat;
-      state.make_flat(batch);
-    }
+    if (!state.edit(live)) source = state.make_late(batch);
   }
   state.source = source;
   count(source, state.counts);

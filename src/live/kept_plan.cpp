@@ -32,6 +32,26 @@ bool is_valid(const LiveBatchState& batch, const Plan& plan, PlanOrigin& origin)
   return true;
 }
 
+// By the partials of a request's first query, one a chunk: a remainder of drafts alone is a chunk, too, one of no token
+// is not, but of an empty request.
+bool cuts_hold(const LiveBatchState& batch, const Plan& plan) {
+  if (plan.invariant_chunk == 0) return true;
+  std::size_t merge = 0;
+  for (std::size_t i = 0; i < plan.queries.size(); ++i) {
+    std::int32_t planned = 1;
+    if (merge < plan.merge_queries.size() && plan.merge_queries[merge] == static_cast<std::int32_t>(i)) {
+      planned = plan.merge_begin[merge + 1] - plan.merge_begin[merge];
+      ++merge;
+    }
+    const Query& query = plan.queries[i];
+    if (query.token > 0) continue;
+    const auto slot = static_cast<std::size_t>(query.slot);
+    const std::int32_t last = batch.lengths[slot] - std::max(batch.drafts[slot], 1);
+    if (planned != std::max(last, 0) / plan.invariant_chunk + 1) return false;
+  }
+  return true;
+}
+
 void check_live_options(const LivePlanOptions& options) {
   if (!(options.growth_limit >= 1)) {
     fail(ErrorCode::kInvalidArgument, "options.growth_limit is ", options.growth_limit, "; it must be >= 1");

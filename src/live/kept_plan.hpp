@@ -27,6 +27,10 @@ bool has_tokens_of(const LiveBatchState& batch, const Plan& plan);
 /// these did no harm.
 bool is_valid(const LiveBatchState& batch, const Plan& plan, PlanOrigin& origin);
 
+/// Whether a plan of policy `invariant`, valid for a batch as it is, still cuts every request as a new one would; true
+/// of other policies' plans.
+bool cuts_hold(const LiveBatchState& batch, const Plan& plan);
+
 /// \throws Error(kInvalidArgument) unless growth_limit is at least 1 and edit_share at least 0.
 void check_live_options(const LivePlanOptions& options);
 /// \throws Error(kInvalidArgument) when shape and batch differ in page size.

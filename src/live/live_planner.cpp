@@ -41,6 +41,7 @@ PlanSource LivePlanner::State::judge(const LiveBatchState& batch) {
   if (plan == nullptr) return PlanSource::kMembership;
   if (origin.sharing != batch.sharing) return edit(batch) ? PlanSource::kEdited : PlanSource::kMembership;
   if (!is_valid(batch, *plan, origin)) return PlanSource::kTruncated;
+  if (!cuts_hold(batch, *plan)) return PlanSource::kGrowth;
   if (unread == Unread::kEdited) balance.expect_edited(batch.lengths);
   if (unread != Unread::kNone) balance.read(*plan);
   unread = Unread::kNone;

@@ -36,6 +36,7 @@ std::int32_t next(const std::vector<WorkItem>& list) {
 }  // namespace
 
 bool PlanEditor::edit(const Plan& plan, const PlanOrigin& origin, const LiveBatchState& batch, Plan& result) {
+  if (plan.invariant_chunk > 0) return false;
   tiles_.reset(*profile_, plan.shape.group_size(), options_->tile);
   find_survivors(plan, origin, batch);
   result.shape = plan.shape;

@@ -24,8 +24,8 @@ class PlanEditor {
   /// \param origin of the plan, which was valid then
   /// \param result becomes the edited plan, valid for the batch as it is. Its statistics are the old plan's, but for
   /// partials.
-  /// \return false when there is none: a new request has a draft tree, one has been truncated below what the plan reads
-  /// of it, or a capacity is exceeded
+  /// \return false when there is none: the plan is of policy `invariant`, whose cuts an edit would not keep; a new
+  /// request has a draft tree, one has been truncated below what the plan reads of it, or a capacity is exceeded
   bool edit(const Plan& plan, const PlanOrigin& origin, const LiveBatchState& batch, Plan& result);
   /// Requests that have left or joined, by the last edit.
   std::int32_t changes() const { return changes_; }

@@ -83,6 +83,10 @@ void check_options(const PlanOptions& options) {
     fail(ErrorCode::kInvalidArgument, "options.policies.trunk_rows is ", policies.trunk_rows,
          "; tiles have at least 1 row, and 0 is by the cost model");
   }
+  if (policies.invariant_chunk < 1) {
+    fail(ErrorCode::kInvalidArgument, "options.policies.invariant_chunk is ", policies.invariant_chunk,
+         "; chunks have at least 1 token");
+  }
   const std::pair<const char*, std::int32_t> limits[] = {{"queries", options.capacity.queries},
                                                          {"items", options.capacity.items},
                                                          {"spans", options.capacity.spans},

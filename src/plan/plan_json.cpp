@@ -111,6 +111,7 @@ std::string plan_to_json(const Plan& plan) {
                      {"merges", merges_to_json(plan)},
                      {"schedule", plan.schedule},
                      {"partials", plan.partials},
+                     {"invariant_chunk", plan.invariant_chunk},
                      {"capacity", to_json(plan.capacity)},
                      {"statistics", to_json(plan.statistics)}};
   return json.dump();

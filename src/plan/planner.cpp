@@ -20,12 +20,13 @@ struct Planner::State {
   Scheduler scheduler;
   Plan plan;
 
-  void lay_out(const Forest& forest, Policy policy, KvSplit split);
+  void lay_out(const Forest& forest, Policy policy, const PlanOptions& options);
 };
 
-void Planner::State::lay_out(const Forest& forest, Policy policy, KvSplit split) {
-  const Proposal& proposal = proposer.propose(policy, split);
+void Planner::State::lay_out(const Forest& forest, Policy policy, const PlanOptions& options) {
+  const Proposal& proposal = proposer.propose(policy, options.split);
   plan.policy = policy;
+  plan.invariant_chunk = policy == Policy::kInvariant ? options.policies.invariant_chunk : 0;
   emitter.emit(forest, proposal.packs, proposal.division, proposer.tiles(), plan);
   scheduler.schedule(proposal.division.item_costs(), plan.schedule);
   plan.statistics =
@@ -56,13 +57,18 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
   ++plan.epoch;
 
   const Policy policy = options.policy == Policy::kAuto ? state.proposer.choose() : options.policy;
-  state.lay_out(forest, policy, options.split);
+  state.lay_out(forest, policy, options);
 
   // What `flat` needs without cuts is known from the requests alone, so capacities can be made for it.
   if (exceeds_capacity(plan)) {
+    if (policy == Policy::kInvariant) {
+      fail(ErrorCode::kWorkspace, "the batch needs ", excess_of(plan),
+           "; policy invariant falls back to no other, which would give other bits");
+    }
     state.fallback.policies = options.policies;  // any tile will do
+    state.fallback.split = KvSplit::kNone;
     state.proposer.reset(forest, shape, state.profile, state.fallback);
-    state.lay_out(forest, Policy::kFlat, KvSplit::kNone);
+    state.lay_out(forest, Policy::kFlat, state.fallback);
     plan.statistics.fallbacks = 1;
     if (exceeds_capacity(plan)) {
       fail(ErrorCode::kWorkspace, "the batch needs ", excess_of(plan), ", even with policy flat and no KV cuts");

@@ -30,8 +30,8 @@ const Proposal& Proposer::propose(Policy policy, KvSplit split) {
   row.function(input(), proposal_.packs);
   proposal_.costs = costs_;
   proposal_.costs.set_rereads(order_.needed_tokens(), proposal_.packs.total_tokens());
-  proposal_.division.divide(proposal_.packs, proposal_.costs, split == KvSplit::kOwn ? row.split : split,
-                            row.few_partials);
+  proposal_.division.divide(proposal_.packs, proposal_.costs,
+                            split == KvSplit::kOwn || row.own_cuts_only ? row.split : split, row.few_partials);
   return proposal_;
 }
 

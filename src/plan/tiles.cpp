@@ -75,6 +75,14 @@ void TileTable::add_height(const MachineProfile& profile, std::int32_t m, std::i
   row_choices_.push_back(m);
 }
 
+std::int32_t TileTable::uniform_rows() const {
+  std::int32_t rows = row_choices_.back();
+  for (const std::int32_t m : row_choices_) {
+    if (half_rows_ == 0 || m != 2 * half_rows_) rows = m;
+  }
+  return rows;
+}
+
 std::int32_t max_item_queries(const MachineProfile& profile, std::int32_t group_size) {
   TileTable tiles;
   tiles.reset(profile, group_size);

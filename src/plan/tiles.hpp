@@ -40,6 +40,9 @@ class TileTable {
   }
   /// Rows of each half of a tile that works as two; 0: no tile does.
   std::int32_t half_rows() const { return half_rows_; }
+  /// The m for items whose tile may not depend on their queries: the largest whose tile works as one, since a tile that
+  /// works as two adds up in another order for an item of few queries; the largest of all where each works as two.
+  std::int32_t uniform_rows() const;
   /// The m of all tiles, rising.
   const std::vector<std::int32_t>& row_choices() const { return row_choices_; }
 

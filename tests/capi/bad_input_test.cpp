@@ -234,13 +234,14 @@ TEST_F(CBadInput, ShapesAndOptions) {
   };
   using O = trunkline_plan_options;
   refused([](O& o) { o.struct_size = 1; }, "options.struct_size is 1");
-  refused([](O& o) { o.policy = 9; }, "options.policy is 9; known: 0 to 8");
+  refused([](O& o) { o.policy = 10; }, "options.policy is 10; known: 0 to 9");
   refused([](O& o) { o.policy = -1; }, "options.policy is -1");
   refused([](O& o) { o.split = 5; }, "options.split is 5");
   refused([](O& o) { o.profit_cost = 2; }, "options.profit_cost is 2");
   refused([](O& o) { o.greedy_single_phase = 3; }, "options.greedy_single_phase is 3");
   refused([](O& o) { o.trunk_hoist = 3; }, "options.trunk_hoist is 3");
   refused([](O& o) { o.flatten_block = -1; }, "flatten_block is -1");
+  refused([](O& o) { o.invariant_chunk = -1; }, "invariant_chunk is -1");
 
   CCpu cpu;
   auto options = c_struct<trunkline_cpu_options>();

@@ -153,7 +153,7 @@ TEST_F(CPlans, Page) {
 }
 
 TEST_F(CPlans, Names) {
-  for (trunkline_policy policy = TRUNKLINE_POLICY_AUTO; policy <= TRUNKLINE_POLICY_TRUNK; ++policy) {
+  for (trunkline_policy policy = TRUNKLINE_POLICY_AUTO; policy <= TRUNKLINE_POLICY_INVARIANT; ++policy) {
     trunkline_policy back = -1;
     ASSERT_OK(trunkline_policy_from_name(trunkline_policy_name(policy), &back));
     EXPECT_EQ(back, policy);
@@ -161,7 +161,8 @@ TEST_F(CPlans, Names) {
   EXPECT_STREQ(trunkline_policy_name(TRUNKLINE_POLICY_AUTO), "auto");
   EXPECT_STREQ(trunkline_policy_name(TRUNKLINE_POLICY_FLAT), "flat");
   EXPECT_STREQ(trunkline_policy_name(TRUNKLINE_POLICY_TRUNK), "trunk");
-  EXPECT_EQ(trunkline_policy_name(9), nullptr);
+  EXPECT_STREQ(trunkline_policy_name(TRUNKLINE_POLICY_INVARIANT), "invariant");
+  EXPECT_EQ(trunkline_policy_name(10), nullptr);
   trunkline_policy policy = -1;
   expect_failure(trunkline_policy_from_name("fast", &policy), TRUNKLINE_INVALID_ARGUMENT, "fast");
   EXPECT_EQ(policy, -1);

@@ -97,8 +97,9 @@ TEST(Planner, ImpossibleOptionsAreNamed) {
   PlanOptions options;
   options.capacity.spans = -3;
   EXPECT_THAT(message_of(ErrorCode::kInvalidArgument, [&] { plan_with(options); }), HasSubstr("capacity.spans is -3"));
-  EXPECT_THAT(message_of(ErrorCode::kInvalidArgument, [] { policy_from_name("best"); }),
-              HasSubstr("'best'; known are flat, cascade, node, profit, greedy, flatten, balanced, trunk, auto"));
+  EXPECT_THAT(
+      message_of(ErrorCode::kInvalidArgument, [] { policy_from_name("best"); }),
+      HasSubstr("'best'; known are flat, cascade, node, profit, greedy, flatten, balanced, trunk, invariant, auto"));
 }
 
 TEST(Planner, PolicyNamesRoundTrip) {

@@ -41,13 +41,15 @@ MachineProfile random_profile(std::mt19937_64& random) {
 }
 
 PlanOptions random_options(std::mt19937_64& random) {
-  constexpr Policy kPolicies[] = {Policy::kNode, Policy::kProfit, Policy::kGreedy, Policy::kFlatten, Policy::kBalanced};
+  constexpr Policy kPolicies[] = {Policy::kNode,    Policy::kProfit,   Policy::kGreedy,
+                                  Policy::kFlatten, Policy::kBalanced, Policy::kInvariant};
   constexpr KvSplit kSplits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean, KvSplit::kLong, KvSplit::kNone};
-  PlanOptions options = testing::options_of(kPolicies[uniform(random, 0, 4)], kSplits[uniform(random, 0, 4)]);
+  PlanOptions options = testing::options_of(kPolicies[uniform(random, 0, 5)], kSplits[uniform(random, 0, 4)]);
   options.policies.node_chunk = uniform(random, 0, 3) == 0 ? 128 : uniform(random, 1, 40);
   options.policies.profit_cost = ProfitCost::kCompute;
   options.policies.greedy_phases = uniform(random, 0, 1) == 0;
   options.policies.flatten_block = uniform(random, 1, 150);
+  options.policies.invariant_chunk = uniform(random, 1, 150);
   return options;
 }
 
@@ -66,9 +68,10 @@ TEST(PolicyOptionsProperty, PlansAreValidAndStaySo) {
       if (forest.requests[row].kv_len == 0) growth[row] = 0;
     }
     ASSERT_EQ(testing::play_plan(plan, forest, growth), std::nullopt);
-    // Apart from `greedy` and PAT-compute, which read shared tokens again on purpose, nothing is read twice but by
-    // tiles that are too narrow.
-    if (options.policy != Policy::kGreedy && options.policy != Policy::kProfit) {
+    // Apart from `greedy`, PAT-compute and `invariant`, which read shared tokens again on purpose, nothing is read
+    // twice but by tiles that are too narrow.
+    constexpr Policy kReadAgain[] = {Policy::kGreedy, Policy::kProfit, Policy::kInvariant};
+    if (std::find(std::begin(kReadAgain), std::end(kReadAgain), options.policy) == std::end(kReadAgain)) {
       ASSERT_EQ(plan.statistics.kv_tokens_grouped, forest.distinct_tokens);
     }
   }

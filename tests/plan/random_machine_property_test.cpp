@@ -87,6 +87,7 @@ PlanOptions random_options(std::mt19937_64& random, const MachineProfile& profil
   policies.profit_cost = static_cast<ProfitCost>(uniform(random, 0, 1));
   policies.greedy_phases = uniform(random, 0, 1) == 0;
   policies.flatten_block = uniform(random, 1, 300);
+  policies.invariant_chunk = uniform(random, 1, 300);
   policies.trunk_hoist = static_cast<TrunkHoist>(uniform(random, 0, 2));
   return options;
 }
@@ -131,7 +132,7 @@ TEST(RandomMachine, PlansAreSound) {
       SCOPED_TRACE(concat("seed ", seed, ", round ", round, ", g ", group, ", ", name_of(options.policy), ", ",
                           name_of(options.split)));
       try {
-        if (uniform(random, 0, 2) == 0) {
+        if (uniform(random, 0, 2) == 0 && options.policy != Policy::kInvariant) {  // which falls back to nothing
           options.capacity = least_capacity(forest, max_item_queries(planner.profile(), group));
         }
         expect_sound(planner, forest, shape, options);
@@ -190,7 +191,7 @@ TEST(RandomMachine, HugeBatchesDoNotOverflow) {
   profile.llc_bytes = std::int64_t{1} << 60;
   profile.tiles = {{16, 64}, {128, 64}};
   for (const Policy policy : testing::all_policies()) {
-    if (policy == Policy::kFlatten) continue;  // 1.6 T blocks
+    if (policy == Policy::kFlatten || policy == Policy::kInvariant) continue;  // 1.6 T blocks, 195 G chunks
     SCOPED_TRACE(name_of(policy));
     const Plan plan = make_plan(forest, {1, 1, 128, 16, DType::kF16, Device::kCpu}, profile,
                                 testing::options_of(policy, KvSplit::kNone));

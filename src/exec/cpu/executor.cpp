@@ -14,6 +14,7 @@
 namespace trunkline {
 namespace {
 
+using cpu::ItemArithmetic;
 using cpu::ItemView;
 using cpu::KernelTable;
 using cpu::LayerView;
@@ -31,17 +32,24 @@ std::int32_t largest_item_rows(const Plan& plan) {
   return queries * plan.shape.group_size();
 }
 
+ItemArithmetic arithmetic_of(const Plan& plan) {
+  return plan.policy == Policy::kInvariant ? ItemArithmetic::kUniform : ItemArithmetic::kFastest;
+}
+
 // KV heads of an item of so many rows whose state fits the cache; one in any case.
-std::int32_t most_heads(std::int32_t rows, std::int32_t kv_heads, const KernelTable& kernels) {
-  const std::size_t one = kernels.scratch_floats(rows, 1);
-  const std::size_t each_more = std::max<std::size_t>(kernels.scratch_floats(rows, 2) - one, 1);
+std::int32_t most_heads(std::int32_t rows, std::int32_t kv_heads, ItemArithmetic arithmetic,
+                        const KernelTable& kernels) {
+  const std::size_t one = kernels.scratch_floats(rows, 1, arithmetic);
+  const std::size_t each_more = std::max<std::size_t>(kernels.scratch_floats(rows, 2, arithmetic) - one, 1);
   if (one >= kTaskStateFloats) return 1;
   return std::min(kv_heads, 1 + static_cast<std::int32_t>((kTaskStateFloats - one) / each_more));
 }
 
 // What any task of a plan with items of up to so many rows may need.
-std::size_t task_scratch(std::int32_t rows, std::int32_t kv_heads, const KernelTable& kernels) {
-  return std::min(kernels.scratch_floats(rows, kv_heads), std::max(kTaskStateFloats, kernels.scratch_floats(rows, 1)));
+std::size_t task_scratch(std::int32_t rows, std::int32_t kv_heads, ItemArithmetic arithmetic,
+                         const KernelTable& kernels) {
+  return std::min(kernels.scratch_floats(rows, kv_heads, arithmetic),
+                  std::max(kTaskStateFloats, kernels.scratch_floats(rows, 1, arithmetic)));
 }
 
 WorkspaceSizes sizes_of(const Plan& plan, std::int32_t rows, int workers, const KernelTable& kernels) {
@@ -52,7 +60,7 @@ WorkspaceSizes sizes_of(const Plan& plan, std::int32_t rows, int workers, const 
           .partials = static_cast<std::size_t>(plan.partials),
           .rows = rows,
           .workers = workers,
-          .scratch_floats = task_scratch(largest_item_rows(plan), plan.shape.kv_heads, kernels)};
+          .scratch_floats = task_scratch(largest_item_rows(plan), plan.shape.kv_heads, arithmetic_of(plan), kernels)};
 }
 
 // The largest that any plan of the same capacity needs. A capacity of 0 is no limit, and the plan's own size counts.
@@ -69,7 +77,8 @@ WorkspaceSizes sizes_of_capacity(const Plan& plan, std::int32_t rows, int worker
   widen(sizes.partials, capacity.partials);
   if (capacity.queries > 0) {
     const std::int32_t item_rows = std::min(capacity.queries, kMaxItemQueries) * plan.shape.group_size();
-    sizes.scratch_floats = std::max(sizes.scratch_floats, task_scratch(item_rows, plan.shape.kv_heads, kernels));
+    sizes.scratch_floats =
+        std::max(sizes.scratch_floats, task_scratch(item_rows, plan.shape.kv_heads, arithmetic_of(plan), kernels));
   }
   return sizes;
 }
@@ -96,7 +105,7 @@ void divide_into_tasks(const Plan& plan, const Workspace& workspace, const Kerne
   std::int32_t tasks = 0;
   for (std::size_t i = 0; i < plan.schedule.size(); ++i) {
     const WorkItem& item = plan.items[static_cast<std::size_t>(plan.schedule[i])];
-    std::int32_t heads = most_heads(item.queries.size() * group_size, kv_heads, kernels);
+    std::int32_t heads = most_heads(item.queries.size() * group_size, kv_heads, arithmetic_of(plan), kernels);
     if (workers > 1 && total > 0) {
       const double share = largest_task / cost_of(item, workspace.spans, group_size) * kv_heads;
       if (share < heads) heads = std::max(1, static_cast<std::int32_t>(share));
@@ -182,6 +191,7 @@ struct Run {
     view.query_count = item.queries.size();
     view.spans = workspace.spans.data() + item.spans.begin;
     view.span_count = item.spans.size();
+    view.arithmetic = arithmetic_of(plan);
     view.masks = plan.masks.empty() ? nullptr : plan.masks.front().words.data();
     return view;
   }

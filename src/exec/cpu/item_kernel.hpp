@@ -19,8 +19,8 @@ class ItemKernel {
   static constexpr int kPanelRows = Isa::kPanelVecs * kLanes;
 
  public:
-  static std::size_t scratch_floats(int rows, int heads) {
-    const std::size_t state = static_cast<std::size_t>(state_floats(split_rows(rows).rows()));
+  static std::size_t scratch_floats(int rows, int heads, ItemArithmetic arithmetic) {
+    const std::size_t state = static_cast<std::size_t>(state_floats(split_rows(rows, arithmetic).rows()));
     const std::size_t scores =
         static_cast<std::size_t>(kBlockTokens) * (kPanelRows > kMaxNarrow ? kPanelRows : kMaxNarrow);
     return static_cast<std::size_t>(heads) * state + 2 * kBlockTokens * kDim + scores;
@@ -29,7 +29,8 @@ class ItemKernel {
   static void run(const LayerView& layer, const ItemView& item, int head_begin, int head_end, float* scratch) {
     ItemKernel kernel(layer, item, head_begin, head_end, scratch);
     kernel.gather_queries();
-    TokenWalk<Isa> walk(layer, item, kernel.rows_ <= kMaxSmallBlockRows ? kSmallBlockTokens : kBlockTokens);
+    const bool small = kernel.rows_ <= kMaxSmallBlockRows && item.arithmetic == ItemArithmetic::kFastest;
+    TokenWalk<Isa> walk(layer, item, small ? kSmallBlockTokens : kBlockTokens);
     TokenBlock blocks[2];
     bool more = walk.next(blocks[0]);
     for (int present = 0; more; present ^= 1) {
@@ -45,13 +46,15 @@ class ItemKernel {
   static constexpr int kMaxSmallBlockRows = 2 * kLanes;  // about where FLOPs begin to outweigh bytes
 
   // Which kernel computes how many rows: few rows the narrow one, many the wide one by whole vectors, and up to half a
-  // vector that would be left over the narrow one again. Either may compute some rows of zeros.
+  // vector that would be left over the narrow one again. Either may compute some rows of zeros. The two add up in
+  // different orders, so uniform arithmetic is the wide one's alone.
   struct Split {
     int wide;
     int narrow;
     int rows() const { return wide + narrow; }
   };
-  static constexpr Split split_rows(int rows) {
+  static constexpr Split split_rows(int rows, ItemArithmetic arithmetic) {
+    if (arithmetic == ItemArithmetic::kUniform) return {(rows + kLanes - 1) / kLanes * kLanes, 0};
     if (rows <= kMaxNarrow) return {0, narrow_rows(rows)};
     const int rest = rows % kLanes;
     if (rest == 0 || rest > kLanes / 2) return {(rows + kLanes - 1) / kLanes * kLanes, 0};
@@ -68,7 +71,7 @@ class ItemKernel {
         head_begin_(head_begin),
         head_end_(head_end),
         rows_(item.query_count * layer.group_size) {
-    split_ = split_rows(rows_);
+    split_ = split_rows(rows_, item.arithmetic);
     keys_ = scratch;
     values_ = keys_ + kBlockTokens * kDim;
     scores_ = values_ + kBlockTokens * kDim;

@@ -23,6 +23,12 @@ struct CacheBytes {
   std::int64_t head;
 };
 
+/// How the rows of an item are computed.
+enum class ItemArithmetic : std::int32_t {
+  kFastest,  // by the kernels and blocks that suit their number
+  kUniform,  // always by the same, so that a row's bits do not depend on how many are beside it
+};
+
 /// One work item at live lengths.
 struct ItemView {
   const ResolvedQuery* queries;  // by query id
@@ -32,6 +38,7 @@ struct ItemView {
   std::int32_t span_count;
   const ResolvedSpan* spans;
   const std::uint64_t* masks;  // two words each
+  ItemArithmetic arithmetic;
 };
 
 /// One layer's tensors; strides in elements unless CacheBytes.
@@ -60,14 +67,14 @@ struct LayerView {
 };
 
 struct KernelTable {
-  /// Attention of one item for KV heads [head_begin, head_end). `scratch` holds scratch_floats(rows, heads), 64-byte
-  /// aligned.
+  /// Attention of one item for KV heads [head_begin, head_end). `scratch` holds scratch_floats(rows, heads,
+  /// arithmetic), 64-byte aligned.
   void (*run_item)(const LayerView& layer, const ItemView& item, int head_begin, int head_end, float* scratch);
   /// Combines partial slots of one query for query heads [head_begin, head_end), in the order given, into O and the
   /// LSE.
   void (*merge)(const LayerView& layer, const std::int32_t* slots, int slot_count, int token, int head_begin,
                 int head_end);
-  std::size_t (*scratch_floats)(int rows, int heads);
+  std::size_t (*scratch_floats)(int rows, int heads, ItemArithmetic arithmetic);
 };
 
 }  // namespace trunkline::cpu

@@ -104,7 +104,8 @@ TRUNKLINE_INLINE void wide_softmax(float* scores, int count, float* maxima, floa
     VecF<kLanes> highest = load<kLanes>(column);
     for (int t = 1; t < count; ++t) highest = max<kLanes>(highest, load<kLanes>(column + t * kRows));
     if (any<kLanes>(highest > maximum + kRescaleThreshold)) {
-      const VecF<kLanes> risen = max<kLanes>(maximum, highest);
+      // Row by row, so that a row's bits do not depend on those beside it.
+      const VecF<kLanes> risen = highest > maximum + kRescaleThreshold ? highest : maximum;
       // A row that has seen nothing has maximum -inf and O = 0: its factor is 2^-inf = 0, never NaN.
       const VecF<kLanes> factor = exp2<kLanes>(risen == maximum ? VecF<kLanes>{} : maximum - risen);
       for (int element = 0; element < kDim; ++element) {

@@ -19,6 +19,7 @@ constexpr std::array kPolicies = {
     PolicyRow{Policy::kFlatten, "flatten", pack_flatten, KvSplit::kNone},
     PolicyRow{Policy::kBalanced, "balanced", pack_balanced, KvSplit::kOwn},
     PolicyRow{Policy::kTrunk, "trunk", pack_trunk, KvSplit::kBalance, true},
+    PolicyRow{Policy::kInvariant, "invariant", pack_invariant, KvSplit::kNone, false, true},
     PolicyRow{Policy::kAuto, "auto", nullptr, KvSplit::kOwn},
 };
 

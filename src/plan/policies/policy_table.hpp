@@ -49,9 +49,10 @@ using PolicyFunction = void (*)(const PolicyInput& input, Packs& packs);
 struct PolicyRow {
   Policy policy;
   const char* name;
-  PolicyFunction function;    ///< null for `auto`, which is a choice among the others
-  KvSplit split;              ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
-  bool few_partials = false;  ///< balance cuts may take at most a fifth of the KV bytes for partials
+  PolicyFunction function;     ///< null for `auto`, which is a choice among the others
+  KvSplit split;               ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
+  bool few_partials = false;   ///< balance cuts may take at most a fifth of the KV bytes for partials
+  bool own_cuts_only = false;  ///< whatever way of cutting is asked for
 };
 
 /// In the order of the enumeration.
@@ -66,6 +67,7 @@ void pack_greedy(const PolicyInput& input, Packs& packs);
 void pack_flatten(const PolicyInput& input, Packs& packs);
 void pack_balanced(const PolicyInput& input, Packs& packs);
 void pack_trunk(const PolicyInput& input, Packs& packs);
+void pack_invariant(const PolicyInput& input, Packs& packs);
 
 /// One pack for one request: its tokens from `begin` on, open-ended. Inline, because most packs are made here.
 inline void add_private_pack(const PolicyInput& input, std::int32_t order_index, std::int32_t begin, Packs& packs) {

@@ -134,7 +134,8 @@ class WarpRows {
     float factor[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      const float reference = fmaxf(max[row], largest[row]);
+      // By the row alone, so that its bits do not depend on the warp's other rows.
+      const float reference = largest[row] > max[row] + kLag ? largest[row] : max[row];
       factor[row] = reference == max[row] ? 1 : exp2_approx(max[row] - reference);
       max[row] = reference;
       sum[row] *= factor[row];

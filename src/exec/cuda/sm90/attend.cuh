@@ -195,7 +195,8 @@ class GroupRows {
     for (int row = 0; row < 2; ++row) {
       float reference = fmaxf(largest[row], __shfl_xor_sync(kWholeWarp, largest[row], 1));
       reference = fmaxf(reference, __shfl_xor_sync(kWholeWarp, reference, 2)) * scale_;
-      reference = fmaxf(max[row], reference);
+      // By the row alone, so that its bits do not depend on the warp's other rows.
+      reference = reference > max[row] + kLag ? reference : max[row];
       factor_[row] = reference == max[row] ? 1 : exp2_approx(max[row] - reference);
       max[row] = reference;
       sum[row] *= factor_[row];
