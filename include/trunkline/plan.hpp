@@ -105,9 +105,10 @@ inline constexpr std::int32_t kDirect = -1;
 /// - partials: none.
 /// `flat` with cuts has one item and one span more for each cut, and a cut item's queries have a partial in each part.
 /// The fallback takes any tile of the profile, whatever PlanOptions::tile says. `invariant` has none: `flat` would give
-/// other bits, so a plan that exceeds a limit is an error. It needs one item and one span for each of a request's
-/// chunks and (query tokens / M) rounded up, a span more where a length is a multiple of the chunk or drafts follow,
-/// and where a request has several chunks a partial of each query in each.
+/// other bits, so a plan that exceeds a limit is an error. A request of n chunks needs at most n items for each
+/// (query tokens / M), rounded up, where M is of the one tile that such plans have, as if it were the profile's only
+/// one; a span an item, one more where its length is a multiple of the chunk or drafts follow; and where n > 1, n
+/// partials a query.
 struct PlanCapacity {
   std::int32_t queries = 0;
   std::int32_t items = 0;

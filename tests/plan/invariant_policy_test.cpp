@@ -96,6 +96,38 @@ TEST(InvariantPolicy, ChunksHaveTokens) {
   });
 }
 
+// The most that PlanCapacity says such a plan needs.
+TEST(InvariantPolicy, NeedsNoMoreThanItsCapacity) {
+  for (int seed = 0; seed < testing::scaled(2000); ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 8'500'000);
+    testing::RandomBatchOptions batch;
+    batch.max_rows = 30;
+    batch.max_tokens = 300;
+    batch.max_queries = uniform(random, 1, 40);
+    batch.trees = uniform(random, 0, 1) == 0;
+    const Forest forest = build_forest(testing::make_random_batch(random, batch).view());
+    MachineProfile profile = testing::hopper_like_profile(8);
+    PlanOptions options = testing::options_of(Policy::kInvariant, KvSplit::kOwn);
+    options.policies.invariant_chunk = uniform(random, 1, 120);
+    const AttentionShape shape = testing::shape_of(2 * uniform(random, 1, 16), 2);
+    MachineProfile one_tile = profile;
+    one_tile.tiles = {{64, 64}};
+    const std::int32_t most = max_item_queries(one_tile, shape.group_size());
+    PlanCapacity& capacity = options.capacity;
+    for (const ForestRequest& request : forest.requests) {
+      const std::int32_t last = std::max(request.kv_len - (request.tree ? request.queries : 1), 0);
+      const std::int32_t chunks = last / options.policies.invariant_chunk + 1;
+      const std::int32_t items = chunks * ((request.queries + most - 1) / most);
+      capacity.queries += request.queries;
+      capacity.items += items;
+      capacity.spans += items + (request.queries + most - 1) / most;
+      capacity.partials += chunks > 1 ? chunks * request.queries : 0;
+    }
+    capacity.partials = std::max(capacity.partials, 1);
+    EXPECT_NO_THROW(make_plan(forest, shape, profile, options)) << "seed " << seed;
+  }
+}
+
 /// What a request without a draft tree reads: chunk by chunk, by its length alone.
 std::vector<std::vector<Range>> chunks_by_hand(std::int32_t kv_len, std::int32_t chunk) {
   std::vector<std::vector<Range>> runs;
