@@ -101,8 +101,8 @@ class CutChoice {
   /// Whether partials take more than a fifth of the KV bytes of all while there are more tasks than workers. One for
   /// each worker at most is never too many: 16 requests with 2,032 tokens in common and 17 of their own take an H200
   /// 39 us in 8 tasks, 19 in 128 of which partials take half as much as KV.
-  /// \param partials of all queries in all items that are cut \param tasks of one KV head \param tokens that all items
-  /// read
+  /// \param partials of all queries in all items that are cut \param tasks of one KV head, but for those without
+  /// tokens: rows that pad a batch take no worker's time to speak of \param tokens that all items read
   TRUNKLINE_HOST_DEVICE static bool too_many(std::int64_t partials, std::int64_t tasks, std::int64_t tokens,
                                              const TaskCosts& costs) {
     return tasks * costs.kv_heads > costs.workers &&
@@ -187,7 +187,7 @@ class CutChoice {
       const TaskLoad& load = load_at(i);
       const std::int32_t count_of = classify(load, parts(load, pieces));
       tokens += load.tokens;
-      tasks += count_of;
+      tasks += load.tokens > 0 ? count_of : 0;
       partials += count_of > 1 ? std::int64_t{count_of} * load.queries : 0;
     }
     return few_partials_ && too_many(partials, tasks, tokens, costs_) ? kNever : time_of_classes();

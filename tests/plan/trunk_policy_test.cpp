@@ -184,6 +184,32 @@ TEST(TrunkPolicy, IdleWorkersTakePartsHoweverFewTokensThereAre) {
   }
 }
 
+// Padding to the size of a captured graph: tasks without tokens are none.
+TEST(TrunkPolicy, EmptyRequestsChangeNoCuts) {
+  const MachineProfile profile = testing::hopper_like_profile(132);
+  for (const std::int32_t requests : {16, 20, 30}) {
+    for (const std::int32_t empty : {1, 4}) {
+      SCOPED_TRACE(concat(requests, " requests, ", empty, " empty"));
+      std::vector<std::int32_t> parent = {-1};
+      std::vector<std::int32_t> tokens = {4000};
+      std::vector<std::int32_t> end_node;
+      for (std::int32_t i = 0; i < requests; ++i) {
+        parent.push_back(0);
+        tokens.push_back(50);
+        end_node.push_back(i + 1);
+      }
+      const AttentionShape shape = testing::shape_of(32, 8);
+      const PlanOptions options = testing::options_of(Policy::kTrunk, KvSplit::kOwn);
+      const Plan plan = make_plan(build_forest(ExplicitTree{parent, tokens, end_node}), shape, profile, options);
+      end_node.insert(end_node.end(), static_cast<std::size_t>(empty), -1);
+      const Plan padded = make_plan(build_forest(ExplicitTree{parent, tokens, end_node}), shape, profile, options);
+      EXPECT_GT(plan.partials, 0);
+      EXPECT_EQ(padded.partials, plan.partials);
+      EXPECT_EQ(padded.items.size(), plan.items.size() + static_cast<std::size_t>(empty));
+    }
+  }
+}
+
 struct Choice {
   Forest forest;
   std::int32_t q_heads;

@@ -19,6 +19,7 @@ struct CutTry {
   std::uint32_t cost_low;
   std::uint32_t cost_high;
   std::uint32_t partials;
+  std::uint32_t empty;  ///< tasks without tokens
   std::uint32_t large;  ///< of few loads: sums would overflow
   Nanoseconds work;     ///< both once all is summed
   Nanoseconds time;

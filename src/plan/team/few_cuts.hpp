@@ -72,7 +72,7 @@ struct FewCuts {
     }
     Tasks* const all = tasks_of(memory, number);
     Nanoseconds work = 0;
-    std::int64_t partials = 0;
+    std::int64_t partials = 0;  // and kOneEmpty for each task without tokens
     std::int32_t tasks = 0;
     bool large = false;
     visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) {
@@ -85,6 +85,7 @@ struct FewCuts {
       work += own.cost;
       tasks += parts;
       partials += parts == 1 ? 0 : std::int64_t{parts} * load.queries;
+      partials += load.tokens == 0 ? kOneEmpty : 0;
     });
     large = lanes.any(large);
     lanes.wait();
@@ -97,13 +98,15 @@ struct FewCuts {
     if (lanes.index() != 0) return;
     result.work = work;
     result.large = large ? 1 : 0;
-    const bool worst = number > 0 && CutChoice::too_many(partials, tasks, tokens, costs);
+    const bool worst =
+        number > 0 && CutChoice::too_many(partials % kOneEmpty, tasks - partials / kOneEmpty, tokens, costs);
     result.time = worst ? CutChoice::kNever : time_of(costs, work, tasks, bound);
   }
 
  private:
   // Sums of so many stay below CostClasses::kMaxSum; parts are 2^20 at most.
   static constexpr Nanoseconds kMostCost = CostClasses::kMaxSum / kMostLoads;
+  static constexpr std::int64_t kOneEmpty = std::int64_t{1} << 48;
 
   /// f(k, i) for a lane's k-th load, which is the batch's i-th.
   template <std::size_t kHeld, class Lanes, class F>

@@ -133,6 +133,7 @@ class TeamCuts {
       }
       if (partials > 0)
         Block::fetch_add(memory.state->tries[first + place].partials, static_cast<std::uint32_t>(partials));
+      if (load.tokens == 0) Block::fetch_add(memory.state->tries[first + place].empty, std::uint32_t{1});
     });
   }
 
@@ -196,9 +197,9 @@ class TeamCuts {
   TRUNKLINE_HOST_DEVICE static void find_time(const TaskCosts& costs, std::int32_t tasks, bool limited,
                                               std::int64_t tokens, CutTry& result) {
     result.work = result.cost_low + (static_cast<Nanoseconds>(result.cost_high) << kLowBits);
-    result.time = limited && CutChoice::too_many(result.partials, tasks, tokens, costs)
-                      ? CutChoice::kNever
-                      : FewCuts::time_of(costs, result.work, tasks, result.bound);
+    const bool worst =
+        limited && CutChoice::too_many(result.partials, tasks - std::int64_t{result.empty}, tokens, costs);
+    result.time = worst ? CutChoice::kNever : FewCuts::time_of(costs, result.work, tasks, result.bound);
   }
 
   TRUNKLINE_HOST_DEVICE static std::uint32_t low_part(Nanoseconds cost) {
