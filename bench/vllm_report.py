@@ -49,9 +49,10 @@ def introduction(name: str, rows: list[dict]) -> str:
         f"graphs {seen.get('graphs', '?')}"
         for engine, seen in engines.items()
     )
+    weights = "vLLM's dummy" if of_kind(rows, "http") else "drawn"  # serve_http.py says why
     text = (
         f"{last.get('device')}, driver {last.get('driver')}, vLLM {last.get('vllm')}, torch {last.get('torch')}; "
-        f"{last['model']}, {last.get('layers')} layers, {last['dtype']}, drawn weights; compilation "
+        f"{last['model']}, {last.get('layers')} layers, {last['dtype']}, {weights} weights; compilation "
         f"{last['compilation']}; commit {last['commit'][:12]}; `{last['command']}`. {told}"
     )
     return f"## {name}\n\n{text.rstrip('. ')}.\n"
