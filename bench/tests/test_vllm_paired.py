@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -90,7 +92,7 @@ class PairedTest(unittest.TestCase):
         self.assertGreater(steps["step_ms"]["default"], 1.5 * steps["step_ms"]["trunkline"])
         self.assertEqual((steps["pairs"], steps["steps_per_turn"], steps["short_steps"]), (4, 12, 0))
         self.assertEqual(steps["build_us"], {"default": 50.0, "trunkline": 50.0})
-        self.assertEqual(steps["weights"], "shared")
+        self.assertEqual(steps["weights"], "of default")
         self.assertAlmostEqual(steps["floor_ms"], steps["kv_tokens_distinct"] * 131072 / 4670000 / 1e3)
         times = steps["step_ms"]["default"] - steps["step_ms"]["trunkline"]
         self.assertAlmostEqual(steps["recovered"], times / (steps["attention_ms"] - steps["floor_ms"]))
@@ -117,9 +119,16 @@ class PairedTest(unittest.TestCase):
         self.assertEqual([row["kind"] for row in rows], ["error"])
         self.assertIn("no memory", rows[0]["error"])
 
+    def test_another_engine_may_own_the_weights(self):
+        rows = self.run_it("--workloads", "unshared_1", "--owner", "trunkline")
+        self.assertEqual({row["weights"] for row in rows}, {"of trunkline"})
+        command = [sys.executable, str(ROOT / "bench/vllm/paired.py"), "--out", "unused", "--owner", "cascade"]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        self.assertIn("--owner cascade: it is none of --configs default trunkline", refused.stderr)
+
 
 class HttpTest(unittest.TestCase):
-    def run_it(self, fake="", code=0):
+    def run_it(self, fake="", code=0, after=None):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         with socket.socket() as free:
@@ -133,8 +142,10 @@ sys.exit(serve_http.main())"""
         command = [
             sys.executable, "-c", program, "--out", str(out), "--python", str(ROOT / "bench/tests/fake_vllm_cli.py"),
             "--scratch", folder.name, "--port", str(port), "--workloads", "conversation@8", "--rounds", "2",
-            "--seconds", "1",
+            "--seconds", "1", *(["--begin-after", str(pathlib.Path(folder.name) / "go")] if after else []),
         ]  # fmt: skip
+        if after:
+            threading.Timer(after, (pathlib.Path(folder.name) / "go").touch).start()
         environment = {**os.environ, "FAKE_HTTP": fake, "FAKE_PORT": str(port)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
@@ -147,6 +158,11 @@ sys.exit(serve_http.main())"""
             (row["served"]["default"]["mean_tpot_ms"], row["vllm"], row["torch"]), (6.0, "0.26.0", "2.11.0")
         )
         self.assertEqual(row["failures"], {"default": 0, "trunkline": 0})
+
+    def test_nothing_is_measured_before_the_file_is_there(self):
+        began = time.monotonic()
+        self.run_it(after=5)
+        self.assertGreater(time.monotonic() - began, 5)
 
     def test_servers_and_clients_that_fail_are_rows(self):
         for fake, what in (("trunkline:refuses", "no memory"), ("fails", "exit status 1")):

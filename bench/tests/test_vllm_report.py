@@ -88,10 +88,11 @@ class PageTest(unittest.TestCase):
 
     def test_sides_of_one_engine_have_their_null(self):
         null = {"ratio": 1.001, "ratio_lo": 0.999, "ratio_hi": 1.003}
-        side = {"kind": "sides", "null": null, "build_us": {"default": 94.3, "trunkline": 98.7}}
+        own = {"ratio": 0.998, "ratio_lo": 0.996, "ratio_hi": 1.000}
+        side = {"kind": "sides", "null": null, "subject_null": own, "build_us": {"default": 94.3, "trunkline": 98.7}}
         text = self.page(unshared(0.992, 1.008) | side)
         self.assertIn("### Decode steps inside one engine, `trunkline` against `default`", text)
-        self.assertIn("1.000 (0.992 to 1.008) | 1.001 (0.999 to 1.003) | 12 | 94/99 | 20.50 |", text)
+        self.assertIn("| 1.001 (0.999 to 1.003) | 0.998 (0.996 to 1.000) | 12 | 94/99 | 20.50 |", text)
         self.assertIn("8 requests: equal within 1 %", text)
 
     def test_batches_that_were_not_whole_are_named(self):
