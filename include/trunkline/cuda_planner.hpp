@@ -21,7 +21,7 @@ struct CudaPlannerOptions {
   PlanCapacity capacity;        ///< all positive; what does not fit is planned `flat`, without cuts, as by Planner
   std::int64_t null_page = -1;  ///< a page id that is never shared; negative: none
   /// A plan is kept while the same rows share the same pages and none has grown by more than so many tokens since it
-  /// was made; by fewer where an item has the ends of many rows, which grow together: workers would end unevenly.
+  /// was made; by 16 or fewer where some item has the ends of more rows than the mean, which make it fall behind.
   std::int32_t growth = 64;
 };
 

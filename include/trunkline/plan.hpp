@@ -104,6 +104,8 @@ inline constexpr std::int32_t kDirect = -1;
 /// - spans: one an item, two where its request has a draft tree: the past, and the drafts with their masks;
 /// - partials: none.
 /// `flat` with cuts has one item and one span more for each cut, and a cut item's queries have a partial in each part.
+/// `trunk` may cut its tiles into a part for each worker, however few tokens they have: with room for (workers / KV
+/// heads), rounded up, x M partials, and as many items beside `flat`'s, it need not fall back for that.
 /// The fallback takes any tile of the profile, whatever PlanOptions::tile says. `invariant` has none: `flat` would give
 /// other bits, so a plan that exceeds a limit is an error. A request of n chunks needs at most n items for each
 /// (query tokens / M), rounded up, where M is of the one tile that such plans have, as if it were the profile's only

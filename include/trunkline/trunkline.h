@@ -719,13 +719,15 @@ typedef struct trunkline_cuda_planner_options {
   size_t struct_size;
   int32_t device;
   int32_t rows;  // most rows of a batch, padding included; >= 1
-  // What does not fit is planned `flat`, without cuts, as by trunkline_planner; all >= 1
+  // What does not fit is planned `flat`, without cuts, as by trunkline_planner; all >= 1. A batch of few requests is
+  // cut into a part for each SM: (SMs / kv_heads, rounded up) x (rows of the largest tile / query heads a KV head)
+  // partials
   int32_t capacity_queries;
   int32_t capacity_items;
   int32_t capacity_spans;
   int32_t capacity_partials;
   // A plan is kept while the same rows share the same pages and none has grown by more than so many tokens since it was
-  // made, or by fewer where an item has the ends of many rows. 0: 64; -1: none may have grown
+  // made, or by 16 or fewer where some item has the ends of more rows than the mean. 0: 64; -1: none may have grown
   int32_t growth;
   int32_t has_null_page;  // 1: null_page below stands for "no page", and is never shared
   int64_t null_page;

@@ -96,6 +96,12 @@ def with_capacities(options: PlanOptions, queries: int, workers: int, shape: _ab
         raise errors.InvalidArgumentError(f"max_queries is {queries}; expected with use_cuda_graph: at least 1")
     items = options.capacity_items or 2 * queries + 4 * workers
     partials = max(4 * workers, partials_of_a_round(workers, shape))
+    given = (options.capacity_items, options.capacity_spans, options.capacity_partials)
+    if options.policy == "invariant" and not all(given):
+        raise errors.InvalidArgumentError(
+            "options.policy is 'invariant', whose plans grow with the requests and fall back to no other; expected with "
+            "use_cuda_graph: options.capacity_items, capacity_spans and capacity_partials"
+        )
     filled = {
         "capacity_queries": options.capacity_queries or queries,
         "capacity_items": items,

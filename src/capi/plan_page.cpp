@@ -27,6 +27,7 @@ trunkline_status trunkline_plan_page(const trunkline_profile* profile, const tru
       if (row.function == nullptr) continue;
       PlanOptions one = with;
       one.policy = row.policy;
+      if (row.policy == Policy::kInvariant) one.capacity = {};  // it would fail where others fall back to `flat`
       plans.push_back(planner.plan(of->forest(), for_shape, one));
     }
     *html = publish_text(report::plan_page_html({title,

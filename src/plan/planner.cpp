@@ -33,6 +33,19 @@ void Planner::State::lay_out(const Forest& forest, Policy policy, const PlanOpti
       make_statistics(forest, plan, proposal.packs, proposal.costs, profile, proposal.division.predicted());
 }
 
+namespace {
+
+/// An item of few queries in a tile that works as two halves is added up in another order than one of many.
+void check_uniform(const TileTable& tiles) {
+  const std::int32_t rows = tiles.uniform_rows();
+  if (tiles.first_half(rows, tiles.max_queries(rows)) > 0) {
+    fail(ErrorCode::kUnsupported, "all tiles have ", rows, " rows and work as two halves of ", tiles.half_rows(),
+         "; policy invariant needs one that works as one");
+  }
+}
+
+}  // namespace
+
 Planner::Planner(MachineProfile profile) : state_(std::make_unique<State>()) {
   check_profile(profile);
   state_->profile = std::move(profile);
@@ -57,6 +70,7 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
   ++plan.epoch;
 
   const Policy policy = options.policy == Policy::kAuto ? state.proposer.choose() : options.policy;
+  if (policy == Policy::kInvariant) check_uniform(state.proposer.tiles());
   state.lay_out(forest, policy, options);
 
   // What `flat` needs without cuts is known from the requests alone, so capacities can be made for it.

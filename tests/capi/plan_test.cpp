@@ -147,6 +147,14 @@ TEST_F(CPlans, Page) {
   const std::string page = take(html);
   EXPECT_EQ(page.find("<!DOCTYPE html"), 0U) << page.substr(0, 40);
   EXPECT_NE(page.find("a &lt;title&gt;"), std::string::npos);
+  trunkline_plan_options options = {};
+  options.struct_size = sizeof options;
+  options.capacity_partials = 1;  // too few for `invariant`, which the page has all the same
+  options.invariant_chunk = 1;
+  CText limited;
+  ASSERT_OK(
+      trunkline_plan_page(serving_.profile, serving_.forest, &shape_, &options, "a title", nullptr, limited.out()));
+  EXPECT_NE(take(limited).find("invariant"), std::string::npos);
   CText none;
   expect_failure(trunkline_plan_page(serving_.profile, serving_.forest, &shape_, nullptr, nullptr, nullptr, none.out()),
                  TRUNKLINE_INVALID_ARGUMENT, "title is NULL");

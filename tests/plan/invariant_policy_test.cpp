@@ -75,6 +75,19 @@ TEST(InvariantPolicy, AllTilesOfAGpuAreOfOneHeightThatWorksAsOne) {
   EXPECT_THAT(packs.pack_queries(), ::testing::Each(::testing::Le(16)));
 }
 
+TEST(InvariantPolicy, RefusesTilesThatWorkAsTwo) {
+  PlanOptions options;
+  options.policy = Policy::kInvariant;
+  options.tile = {128, 64};
+  const MachineProfile profile = testing::hopper_like_profile(132);
+  AttentionShape shape = testing::shape_of(32, 8);
+  shape.device = profile.device;
+  testing::expect_error(ErrorCode::kUnsupported, "all tiles have 128 rows and work as two halves of 64",
+                        [&] { make_plan(testing::star_forest(2000, 3, 50), shape, profile, options); });
+  options.tile = {64, 64};
+  EXPECT_GT(make_plan(testing::star_forest(2000, 3, 50), shape, profile, options).partials, 0);
+}
+
 TEST(InvariantPolicy, DoesNotFallBackToOtherBits) {
   PlanOptions options = testing::options_of(Policy::kInvariant, KvSplit::kOwn);
   options.capacity.items = 11;

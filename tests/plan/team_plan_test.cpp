@@ -270,6 +270,30 @@ TEST(TeamPlan, RowsMayGrowByLessTheMoreOfThemEndInAnItem) {
   EXPECT_EQ(growth_of(testing::star_forest(16'368, 16, 6000)), 16) << "an item holds one request's end";
   EXPECT_EQ(growth_of(testing::unshared_forest(256, 1024)), PlanGrowth::kUnlimited);
   EXPECT_EQ(growth_of(testing::unshared_forest(1, 1024)), 16);
+  // The tried tiles' cuts were not the packs': what they would have had does not count.
+  TeamPlanStatus status{};
+  testing::team_plan(testing::star_forest(2000, 72, 200), testing::shape_of(64, 8), profile,
+                     {4096, 4096, 1 << 16, 8192}, {}, &status);
+  EXPECT_EQ(status.growth, PlanGrowth::kUnlimited);
+}
+
+// More loads than are tried by a warp each, of which most have no tokens: they are no tasks where partials are counted.
+TEST(TeamPlan, ManyEmptyRequests) {
+  const MachineProfile profile = testing::hopper_like_profile(132);
+  for (const std::int32_t empty : {4, 12, 60}) {
+    SCOPED_TRACE(empty);
+    std::vector<std::int32_t> parent = {-1};
+    std::vector<std::int32_t> tokens = {4000};
+    std::vector<std::int32_t> end_node;
+    for (std::int32_t i = 1; i <= 20; ++i) {
+      parent.push_back(0);
+      tokens.push_back(50);
+      end_node.push_back(i);
+    }
+    end_node.insert(end_node.end(), static_cast<std::size_t>(empty), -1);
+    const Forest forest = build_forest(ExplicitTree{parent, tokens, end_node});
+    EXPECT_GT(expect_same(forest, testing::shape_of(32, 8), profile).partials, 0);
+  }
 }
 
 TEST(TeamPlan, WhatNotEvenFlatFitsHasNoItems) {

@@ -2,10 +2,12 @@
 
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import trunkline
+from trunkline._host_planner import with_capacities
 
 Q = np.ones((2, 8, 64), np.float32)
 CACHE = np.ones((4, 16, 2, 64), np.float32)
@@ -175,6 +177,16 @@ def test_token_level_rows_and_lengths_outside_the_pool():
 
 def memory():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+
+def test_invariant_plans_in_graphs_need_capacities():
+    shape = SimpleNamespace(q_heads=32, kv_heads=8)
+    options = trunkline.PlanOptions(policy="invariant", capacity_items=5, capacity_spans=6)
+    with pytest.raises(ValueError, match="options.capacity_items, capacity_spans and capacity_partials"):
+        with_capacities(options, 64, 132, shape)
+    given = trunkline.PlanOptions(policy="invariant", capacity_items=5, capacity_spans=6, capacity_partials=7)
+    assert with_capacities(given, 64, 132, shape).capacity_partials == 7
+    assert with_capacities(trunkline.PlanOptions(), 64, 132, shape).capacity_partials == 4 * 64 + 17 * 32
 
 
 def test_nothing_is_left_behind_by_runs_plans_and_refusals():

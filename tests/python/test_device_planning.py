@@ -1,6 +1,7 @@
 """Plans made on a GPU, as far as they can be checked where there is none: options, and what is refused."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ from trunkline._device_planner import DevicePlanReport, csr_tables, refuse_for_h
 from trunkline._device_tables import DeviceBatch
 
 
-def filled(planning):
-    options = planning._struct(3, 132)
+SHAPE = SimpleNamespace(q_heads=32, kv_heads=8)
+
+
+def filled(planning, shape=SHAPE):
+    options = planning._struct(3, 132, shape)
     return {name: getattr(options, name) for name, _ in options._fields_}
 
 
@@ -30,6 +34,8 @@ def test_capacities_by_default():
         null_page=0,
     )
     assert filled(DevicePlanning(256, max_queries=700))["capacity_queries"] == 700
+    one_head = filled(DevicePlanning(256), SimpleNamespace(q_heads=4, kv_heads=1))
+    assert one_head["capacity_partials"] == 4 * 256 + 132 * 32, "a full tile of 32 queries for each worker"
 
 
 def test_what_is_given_is_taken():
@@ -63,7 +69,7 @@ def test_what_is_given_is_taken():
 )
 def test_bad_options(wrong, kind, text):
     with pytest.raises(kind, match=re.escape(text)):
-        DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132)
+        DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE)
 
 
 def test_the_report_has_what_the_library_writes():

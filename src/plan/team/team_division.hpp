@@ -30,6 +30,8 @@ class PackDivider {
     if (cut && packs_are_tiles()) {
       const Sums sums = divide_as_tried();
       if (sums.at[kParts] < kOther) return place_packs(sums);
+      const PlanMemory& memory = task_.memory;
+      block_.once([&memory] { memory.shape[PlanMemory::kOpenEnds] = 1; });
     }
     if (cut && packs_ <= FewCuts::kMostLoads) {
       const CutOutcome outcome = cut_few();
