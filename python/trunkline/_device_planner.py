@@ -28,7 +28,7 @@ class DevicePlanning:
     request. capacity_*: upper limits of a plan's lists; 0: room for any batch of the size that is not built to break
     them. Beyond, a plan is `flat`, which DecodeAttention.plan_report counts. null_page: an id that stands for "no page"
     and is never shared. growth: a plan is kept while the same requests share the same pages and none has grown by more
-    than so many tokens since it was made, or by 16 or fewer where some item has the ends of more requests than the mean.
+    than so many tokens since it was made, or 16 or fewer where some item has the ends of more requests than the mean.
     """
 
     max_rows: int

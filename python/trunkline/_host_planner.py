@@ -99,8 +99,8 @@ def with_capacities(options: PlanOptions, queries: int, workers: int, shape: _ab
     given = (options.capacity_items, options.capacity_spans, options.capacity_partials)
     if options.policy == "invariant" and not all(given):
         raise errors.InvalidArgumentError(
-            "options.policy is 'invariant', whose plans grow with the requests and fall back to no other; expected with "
-            "use_cuda_graph: options.capacity_items, capacity_spans and capacity_partials"
+            "options.policy is 'invariant', whose plans grow with the requests and fall back to no other; expected "
+            "with use_cuda_graph: options.capacity_items, capacity_spans and capacity_partials"
         )
     filled = {
         "capacity_queries": options.capacity_queries or queries,

@@ -11,7 +11,6 @@ from trunkline import DevicePlanning, _abi
 from trunkline._device_planner import DevicePlanReport, csr_tables, refuse_for_hosts
 from trunkline._device_tables import DeviceBatch
 
-
 SHAPE = SimpleNamespace(q_heads=32, kv_heads=8)
 
 
