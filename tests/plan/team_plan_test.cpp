@@ -229,7 +229,8 @@ TEST(TeamPlan, CapacitiesThatOverflow) {
     flat.split = KvSplit::kNone;
     const PlanCapacity least = room_for(make_plan(forest, shape, profile, flat));
     const PlanCapacity most = room_for(make_plan(forest, shape, profile, trunk_options({})));
-    const auto between = [&random](std::int32_t low, std::int32_t high) {
+    const auto between = [&random](std::int32_t low, std::int32_t high) {  // or enough, lest no cut plan ever fits
+      if (high > low && uniform(random, 0, 1) == 0) return high;
       return low + (high > low ? uniform(random, -1, high - low) : -1);
     };
     const PlanCapacity capacity = {least.queries - 1, between(least.items, most.items),
