@@ -93,7 +93,7 @@ PlanSource AsyncPlanner::State::make_late(LiveBatch& batch) {
   current->plan = late_planner.plan(batch.forest(), shape, late_options(options.plan));
   current->origin = origin_of(state_of(batch));
   has_plan = true;
-  provisional = options.plan.policy != Policy::kInvariant;  // whose late plan is the one that was asked for
+  provisional = true;  // of `invariant`, too: how evenly a late plan loads workers is not known
   return options.plan.policy == Policy::kInvariant ? PlanSource::kMembership : PlanSource::kFlat;
 }
 
