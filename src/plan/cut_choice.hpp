@@ -109,7 +109,7 @@ class CutChoice {
            partials * costs.partial_bytes > tokens * costs.token_bytes / kPartialShare;
   }
 
-  /// \param few_partials no choice has too many partials
+  /// \param few_partials no choice has too_many() partials
   TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
       : costs_(costs), classes_(classes), few_partials_(few_partials) {}
 

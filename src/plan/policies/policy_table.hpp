@@ -51,7 +51,7 @@ struct PolicyRow {
   const char* name;
   PolicyFunction function;     ///< null for `auto`, which is a choice among the others
   KvSplit split;               ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
-  bool few_partials = false;   ///< balance cuts may take at most a fifth of the KV bytes for partials
+  bool few_partials = false;   ///< balance cuts may make as many partials as CutChoice::too_many() allows
   bool own_cuts_only = false;  ///< whatever way of cutting is asked for
 };
 
