@@ -120,6 +120,35 @@ def sides(rows: list[dict]) -> str:
     return table([*header, "pairs", "build, us", f"attention of {base}, ms", "floor", "recovered"], lines)
 
 
+def preparing(rows: list[dict]) -> str:
+    """What a step costs before its layers, as PAT's figure 14: the engine's own input, attention's, and plans."""
+    known = [row for row in rows if row.get("prepare_us")]
+    if not known:
+        return ""
+    base, subject = known[0]["baseline"], known[0]["subject"]
+    lines = [
+        [
+            row["workload"],
+            str(row["requests"]),
+            *("/".join(number(row[kind].get(side), ".0f") for side in (base, subject)) for kind in HOST_KINDS),
+            microseconds(row.get("profile", {}).get(subject, {}).get("plan_ms")),
+        ]
+        for row in known
+    ]
+    header = ["workload", "requests", "host: the engine's input, us", "host: attention's, us", "GPU: plan, us"]
+    return (
+        f"What a step takes before its layers, `{base}`/`{subject}`; the host's part beside the GPU's last step.\n\n"
+        + table(header, lines)
+    )
+
+
+HOST_KINDS = ("prepare_us", "build_us")
+
+
+def microseconds(ms: float | None) -> str:
+    return number(None if ms is None else 1e3 * ms, ".0f")
+
+
 def equal_where_nothing_is_shared(rows: list[dict]) -> str:
     """Whether the intervals lie within 1 %, row by row."""
     lines = []
@@ -230,7 +259,8 @@ def run_section(name: str, rows: list[dict]) -> list[str]:
             chosen = of_kind(against, kind)
             if chosen:
                 parts += [f"### {title}, `{chosen[0]['subject']}` against `{base}`\n", make(chosen)]
-                parts += [equal_where_nothing_is_shared(chosen)] if kind in ("steps", "sides") else []
+                if kind in ("steps", "sides"):
+                    parts += [preparing(chosen), equal_where_nothing_is_shared(chosen)]
         parts += [losses(against), short_steps(against)]
     parts.append(faults(rows))
     return [part for part in parts if part]

@@ -12,6 +12,7 @@ import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "vllm"))
 import engine_worker  # noqa: E402
+from host_times import HostTimes  # noqa: E402
 
 STEP_S = 0.001
 
@@ -21,7 +22,8 @@ class FakeEngine:
         config = given.config
         self.faults = {word.partition(":")[2] for word in os.environ.get("FAKE", "").split() if word.startswith(config)}
         self.live: dict[str, list] = {}
-        self.build_us = [40.0, 60.0]
+        self.host = HostTimes()
+        self.host.found["build_us"] += [40.0, 60.0]
         self.config, self.queued = config, False
         if "refuses" in self.faults:
             raise RuntimeError("no memory")
@@ -44,7 +46,7 @@ class FakeEngine:
             self.queued = True
             return []
         time.sleep(STEP_S * (3 if "slow" in self.faults else 1))
-        self.build_us.append(50.0)
+        self.host.found["build_us"].append(50.0)
         moved = []
         for key, state in list(self.live.items()):
             state[1] += 1

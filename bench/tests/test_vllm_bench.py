@@ -23,6 +23,7 @@ import shared_weights  # noqa: E402
 import sides  # noqa: E402
 import vllm_engine  # noqa: E402
 import workloads  # noqa: E402
+from host_times import HostTimes  # noqa: E402
 from workloads import Request, Workload, kv_tokens  # noqa: E402
 
 
@@ -261,13 +262,13 @@ class SidesTest(unittest.TestCase):
 
         class Engine:
             def __init__(self):
-                self.build_us, self.keys = [], []
+                self.host, self.keys = HostTimes(), []
 
             def add(self, key, request, temperature):
                 self.keys.append(key)
 
             def step(self):
-                self.build_us.append(7.0)
+                self.host.found["build_us"].append(7.0)
                 return [(key, [1], False) for key in self.keys]
 
             def abort(self, keys):
@@ -284,6 +285,26 @@ class SidesTest(unittest.TestCase):
         self.assertEqual(order, [*warm, *warm, *warm[::-1], *warm, *warm[::-1], *warm])
         self.assertEqual({side: len(times) for side, times in found["medians"].items()}, dict.fromkeys(warm, 4))
         self.assertEqual((found["short"], found["steps"], found["build_us"]["trunkline"]), (0, 12, [7.0] * 4))
+
+
+class HostTimesTest(unittest.TestCase):
+    def test_a_step_is_its_input_and_its_tables(self):
+        class Runner:
+            def prepare_inputs(self, batch):
+                return batch + 1
+
+            def prepare_attn(self, batch, slots=0):
+                return batch + slots
+
+        times, runner = HostTimes(), Runner()
+        times.watch_preparing(runner)
+        for _ in range(3):
+            self.assertEqual((runner.prepare_inputs(1), runner.prepare_attn(2, slots=3)), (2, 5))
+        self.assertEqual((len(times.found["prepare_us"]), times.medians()["build_us"]), (3, None))
+        self.assertGreater(times.medians()["prepare_us"], 0)
+        times.forget()
+        self.assertEqual(times.medians(), {"build_us": None, "prepare_us": None})
+        times.watch_preparing(object())  # another runner: nothing to time
 
 
 class ConfigurationTest(unittest.TestCase):

@@ -95,6 +95,14 @@ class PageTest(unittest.TestCase):
         self.assertIn("| 1.001 (0.999 to 1.003) | 0.998 (0.996 to 1.000) | 12 | 94/99 | 20.50 |", text)
         self.assertIn("8 requests: equal within 1 %", text)
 
+    def test_what_a_step_takes_before_its_layers(self):
+        told = {"prepare_us": {"default": 301.2, "trunkline": 299.0}, "build_us": {"default": 94.3, "trunkline": 73.0}}
+        profiled = {"profile": {"trunkline": {"plan_ms": 0.031, "attention_ms": 1.0}}}
+        text = self.page(GROUPS | told | profiled, unshared(0.99, 1.005))
+        self.assertIn("| 301/299 | 94/73 | 31 |", text)
+        self.assertEqual(text.count("before its layers"), 1)
+        self.assertIn("| 301/299 | 94/73 | - |", self.page(unshared(0.99, 1.005) | told))
+
     def test_batches_that_were_not_whole_are_named(self):
         text = self.page(GROUPS | {"short_steps": 7}, unshared(0.99, 1.005) | {"short_steps": 0})
         self.assertIn("did not move all requests of their batch: groups_64x16k (7).", text)

@@ -10,7 +10,6 @@ The first reply, of id 0, comes once the engine has started. engine_client.py is
 import argparse
 import json
 import os
-import statistics
 import sys
 import traceback
 from collections.abc import Callable
@@ -80,9 +79,9 @@ class Worker:
         return {"prefill_s": self.batch.until_all_decode(limit_s)}
 
     def do_steps(self, count: int = 40, drop: int = 4, limit_s: float = 60.0) -> dict:
-        self.engine.build_us.clear()
+        self.engine.host.forget()
         turn = self.batch.turn(count, drop, limit_s)
-        return turn | {"build_us": statistics.median(self.engine.build_us) if self.engine.build_us else None}
+        return turn | self.engine.host.medians()
 
     def do_profile(self, steps: int = 8) -> dict:
         """GPU time by kernel over some steps of the batch."""

@@ -5,6 +5,7 @@ import pathlib
 import statistics
 import time
 
+import host_times
 import pairing
 import workloads
 from engine_client import EngineClient
@@ -62,8 +63,8 @@ def steps_per_turn(plan: Plan, first: dict) -> int:
 def time_steps(engines: dict[str, EngineClient], workload: Workload, plan: Plan, clock: Clock) -> dict:
     """Medians of each turn by engine, of rounds that begin the batch anew."""
     names = list(engines)
-    found: dict = {"medians": {name: [] for name in names}, "generated": [], "short": 0, "steps": 0}
-    found["build_us"] = {name: [] for name in names}
+    found: dict = {kind: {name: [] for name in names} for kind in ("medians", *host_times.KINDS)}
+    found |= {"generated": [], "short": 0, "steps": 0}
     load(engines, workload, plan)
     for round_number in range(plan.rounds):
         if round_number and clock.left() < 5:
@@ -81,8 +82,7 @@ def time_steps(engines: dict[str, EngineClient], workload: Workload, plan: Plan,
                 found["medians"][name].append(statistics.median(timed["ms"]))
                 found["generated"].append(timed["generated"])
                 found["short"] += timed["short"]
-                if timed.get("build_us"):
-                    found["build_us"][name].append(timed["build_us"])
+                host_times.keep(found, name, timed)
         in_turn(engines, names, "end", plan.limit_s)
     return found
 
@@ -127,11 +127,7 @@ def steps_rows(workload: Workload, found: dict, subject: str, token_bytes: int, 
         row = {
             "step_ms": {name: round(statistics.median(medians[name]), 4) for name in (base, subject)},
             **pairing.ratio_of_pairs(medians[base], medians[subject]),
-            "build_us": {
-                name: round(statistics.median(found["build_us"][name]), 1)
-                for name in (base, subject)
-                if found["build_us"][name]
-            },
+            **host_times.of_row(found, (base, subject)),
             "over": "turns",
             "steps_per_turn": found["steps"],
             "short_steps": found["short"],

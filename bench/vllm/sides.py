@@ -19,6 +19,7 @@ import time
 import traceback
 
 import check_prompts
+import host_times
 import kernel_times
 import measure
 import models
@@ -99,15 +100,15 @@ def plan_of(given: argparse.Namespace) -> measure.Plan:
 
 def turn(engine: VllmEngine, sides: Sides, batch: DecodeBatch, side: str, count: int, plan: measure.Plan) -> dict:
     sides.use(side)
-    engine.build_us.clear()
+    engine.host.forget()
     timed = batch.turn(count, plan.drop, plan.limit_s)
-    return timed | {"build_us": statistics.median(engine.build_us) if engine.build_us else None}
+    return timed | engine.host.medians()
 
 
 def time_steps(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
     """As measure.time_steps, of one batch that both sides run."""
     names = SIDES
-    found: dict = {"medians": {n: [] for n in names}, "build_us": {n: [] for n in names}}
+    found: dict = {kind: {name: [] for name in names} for kind in ("medians", *host_times.KINDS)}
     found |= {"generated": [], "short": 0, "steps": 0}
     for round_number in range(plan.rounds):
         batch = DecodeBatch(engine, workload, f"{workload.name}.{round_number}.{time.monotonic_ns()}")
@@ -120,8 +121,7 @@ def time_steps(engine: VllmEngine, sides: Sides, workload: workloads.Workload, p
                 found["medians"][side].append(statistics.median(timed["ms"]))
                 found["generated"].append(timed["generated"])
                 found["short"] += timed["short"]
-                if timed["build_us"]:
-                    found["build_us"][side].append(timed["build_us"])
+                host_times.keep(found, side, timed)
         batch.finish()
     return found
 

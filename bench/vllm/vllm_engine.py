@@ -4,8 +4,8 @@ import gc
 import os
 import pathlib
 import sys
-import time
 
+from host_times import HostTimes
 from models import shape_of, write_model
 from shared_weights import share
 from workloads import CONTEXT, Request
@@ -66,22 +66,6 @@ def count_weights(model) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def time_builds(model, found: list[float]) -> None:
-    """Appends the host's microseconds of each build of a decode step's metadata."""
-    layers = (m for m in model.modules() if hasattr(m, "impl") and hasattr(m, "get_attn_backend"))
-    builder = next(layers).get_attn_backend().get_builder_cls()
-    build = builder.build
-
-    def timed(self, common_prefix_len, common_attn_metadata, *rest, **named):
-        began = time.perf_counter()
-        made = build(self, common_prefix_len, common_attn_metadata, *rest, **named)
-        if common_attn_metadata.max_query_len == 1:
-            found.append(1e6 * (time.perf_counter() - began))
-        return made
-
-    builder.build = timed
-
-
 class VllmEngine:
     """One LLM. Starting it takes the whole of the model's memory and of the KV cache's."""
 
@@ -101,8 +85,9 @@ class VllmEngine:
         self.engine = self.llm.llm_engine
         drawn = count_weights if given.weights else lambda model: draw_weights(model, given.std)
         self.parameters = self.llm.apply_model(drawn)[0]
-        self.build_us: list[float] = []
-        self.llm.apply_model(lambda model: time_builds(model, self.build_us))
+        self.host = HostTimes()
+        self.llm.apply_model(self.host.watch_builds)
+        self.llm.collective_rpc(lambda worker: self.host.watch_preparing(worker.model_runner))
         torch.cuda.synchronize()
         gc.collect()
         gc.freeze()  # as vLLM's own engine process does

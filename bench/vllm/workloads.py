@@ -177,6 +177,23 @@ def toolagent(drawn: Drawn, rate: float, seconds: float) -> Workload:
     return Workload("", "serve", requests, f"Mooncake's tool/agent rows by PAT's filters; {rate:g} requests/s")
 
 
+def toolagent_all(drawn: Drawn, rate: float, seconds: float) -> Workload:
+    """Its rows without filters, with the recorded answers; what exceeds the model's context is left out."""
+    rows = [
+        row for row in traces.mooncake("mooncake_toolagent") if row["input_length"] + row["output_length"] <= CONTEXT
+    ]
+    requests = [
+        Request(prompt_of(drawn, row), row["output_length"], arrival)
+        for row, arrival in zip(rows, poisson(drawn, rate, seconds), strict=False)
+    ]
+    return Workload("", "serve", requests, f"Mooncake's tool/agent rows, all that fit; {rate:g} requests/s")
+
+
+def prompt_of(drawn: Drawn, row: dict) -> list[int]:
+    """Of a Mooncake row: blocks of 512 tokens by their hashes, the last one in part."""
+    return [t for i in row["hash_ids"] for t in drawn(512, "block", i)][: row["input_length"]]
+
+
 def recorded(drawn: Drawn, name: str, seconds: float) -> Workload:
     """A window of a Mooncake trace by its own timestamps; what exceeds the model's context is left out."""
     rows = traces.mooncake(name)
@@ -184,9 +201,8 @@ def recorded(drawn: Drawn, name: str, seconds: float) -> Workload:
     kept = [row for row in window if row["input_length"] + row["output_length"] <= CONTEXT]
     requests = []
     for row in kept:
-        tokens = [t for i in row["hash_ids"] for t in drawn(512, "block", i)][: row["input_length"]]
         arrival = (row["timestamp"] - rows[0]["timestamp"]) / 1000
-        requests.append(Request(tokens, row["output_length"], arrival))
+        requests.append(Request(prompt_of(drawn, row), row["output_length"], arrival))
     left_out = len(window) - len(kept)
     about = f"{seconds:g} s of the trace by its timestamps; {left_out} of {len(window)} requests exceed the context"
     return Workload("", "serve", requests, about)
@@ -247,7 +263,11 @@ FIXED: dict[str, Callable[[Drawn], Workload]] = {
     "reasoning_set128": lambda drawn: reasoning(drawn, "set128", 8),
     "reasoning_sorting128": lambda drawn: reasoning(drawn, "sorting128", 4),
 }
-RATED = {"conversation": conversation, "toolagent": toolagent}  # "conversation@8": 8 requests a second
+RATED = {
+    "conversation": conversation,
+    "toolagent": toolagent,
+    "toolagent_all": toolagent_all,
+}  # "conversation@8": 8 requests a second
 RECORDED = ("mooncake_conversation", "mooncake_synthetic", "mooncake_toolagent", "azure_conv")
 SETS = {
     "groups": [name for name in FIXED if name.startswith("groups")],
@@ -256,7 +276,7 @@ SETS = {
     "fasttree": list(FASTTREE),
     "fasttree_whole": [f"{name}_whole" for name in FASTTREE],
     "deft": [name for name in FIXED if name.startswith("deft")],
-    "toolagent": ["toolagent@8", "toolagent@16"],
+    "toolagent": ["toolagent@8", "toolagent@16", "toolagent_all@8"],
     "reasoning": [name for name in FIXED if name.startswith("reasoning")],
     "faithful": list(RECORDED),
 }
