@@ -96,6 +96,16 @@ class WorkloadsTest(unittest.TestCase):
         self.assertEqual(first[:512], second[:512])
         self.assertNotEqual(first[512:1024], second[512:1024])
 
+    def test_rows_without_filters_are_all_that_fit(self):
+        made = workloads.build("toolagent_all@8", 0, 5.0)
+        rows = workloads.traces.mooncake("mooncake_toolagent")
+        fit = [row for row in rows if row["input_length"] + row["output_length"] <= workloads.CONTEXT]
+        self.assertGreater(len(made.requests), 20)
+        for request, row in zip(made.requests, fit, strict=False):
+            self.assertEqual((len(request.prompt), request.max_tokens), (row["input_length"], row["output_length"]))
+        filtered = {tuple(request.prompt[:512]) for request in workloads.build("toolagent@8", 0, 5.0).requests}
+        self.assertTrue({tuple(request.prompt[:512]) for request in made.requests} - filtered)
+
     def test_thoughts_wait_for_their_parents(self):
         made = workloads.build("reasoning_keyword")
         nodes = [node for tree in workloads.traces.reasoning("keyword")[:8] for node in tree[1:] if node[2] > 0]

@@ -56,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--commit", default="unknown", help="that the installed wheel was built from")
     parser.add_argument("--trees", type=json.loads, default={}, help="hashes of source folders, as JSON")
     parser.add_argument("--budget-s", type=float, default=480.0, help="no workload begins after this, start included")
+    parser.add_argument("--begin-after", type=pathlib.Path, help="file; nothing is measured before it is there")
     parser.add_argument("--start-limit-s", type=float, default=180.0)
     parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
     parser.add_argument("--layers", type=int, help="fewer than the model has")
@@ -271,6 +272,7 @@ def main() -> int:
         common |= {"driver": of_gpu("driver_version")}
         started = {"workload": "start", "kind": "start", "engines": seen, "start_s": round(time.monotonic() - began, 1)}
         rows.add(started)
+        measure.wait_for(given.begin_after)
         for engine in engines.values():
             engine.ask("warm", 2 * given.limit_s, limit_s=given.limit_s)
         if not given.unchecked and not compare(engines, rows, 2 * given.limit_s):
