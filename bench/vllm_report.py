@@ -215,6 +215,21 @@ def http(rows: list[dict]) -> str:
     return table([*header, "TPOT, ratio (95 %)", "completion, ratio (95 %)", "failures"], lines)
 
 
+def shadow(rows: list[dict]) -> str:
+    """What both kernels' results of the same input differ by."""
+    if not rows:
+        return ""
+    lines = [
+        [row["workload"], str(row["requests"]), f"{row['compared']:,.0f}", f"{row['beyond']:,.0f}"] for row in rows
+    ]
+    last = rows[-1]
+    return (
+        f"Every layer by both kernels; a vector is a head's of a query token. The largest difference of all is "
+        f"{last['most_so_far']:.4f} of the vector's largest value, the tolerance {last['tolerance']:.4f}.\n\n"
+        + table(["workload", "requests", "vectors compared", "beyond the tolerance"], lines)
+    )
+
+
 def losses(rows: list[dict]) -> str:
     """Where the baseline is faster, whether beyond doubt or not."""
     behind = [row for row in rows if row.get("ratio") is not None and row["ratio"] < 1]
@@ -262,7 +277,7 @@ def run_section(name: str, rows: list[dict]) -> list[str]:
                 if kind in ("steps", "sides"):
                     parts += [preparing(chosen), equal_where_nothing_is_shared(chosen)]
         parts += [losses(against), short_steps(against)]
-    parts.append(faults(rows))
+    parts += [shadow(of_kind(rows, "shadow")), faults(rows)]
     return [part for part in parts if part]
 
 

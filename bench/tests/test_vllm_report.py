@@ -103,6 +103,12 @@ class PageTest(unittest.TestCase):
         self.assertEqual(text.count("before its layers"), 1)
         self.assertIn("| 301/299 | 94/73 | - |", self.page(unshared(0.99, 1.005) | told))
 
+    def test_what_shadow_mode_compared(self):
+        row = {"kind": "shadow", "compared": 1.5e6, "beyond": 0.0, "most_so_far": 0.0078, "tolerance": 0.0156}
+        text = self.page(COMMON | {"workload": "groups_16x2k", "requests": 16} | row)
+        self.assertIn("| groups_16x2k | 16 | 1,500,000 | 0 |", text)
+        self.assertIn("is 0.0078 of the vector's largest value, the tolerance 0.0156", text)
+
     def test_batches_that_were_not_whole_are_named(self):
         text = self.page(GROUPS | {"short_steps": 7}, unshared(0.99, 1.005) | {"short_steps": 0})
         self.assertIn("did not move all requests of their batch: groups_64x16k (7).", text)
@@ -151,6 +157,7 @@ class CollectTest(unittest.TestCase):
         for rows, why in (
             ([START, CHECK | {"passed": False}], "disagree"),
             ([START, GROUPS], "agree"),
+            ([COMMON | {"kind": "shadow", "workload": "groups_16x2k", "beyond": 1.0}], "groups_16x2k"),
             ([START, CHECK, GROUPS | {"commit": "def"}], "2 commits"),
             ([row | {"commit": "abc-dirty"} for row in (START, CHECK, GROUPS)], "abc-dirty"),
         ):

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Runs workloads with every layer's attention computed twice, by Trunkline and by vLLM's own kernel, and compared.
+
+    python3 bench/vllm/shadow.py --out OUT/vllm_shadow.jsonl --commit COMMIT --workloads groups fasttree conversation@8
+
+vLLM's results are served (TRUNKLINE_VLLM_SHADOW=1). A row says how many vectors, a head's of a query token in a layer,
+were compared while its workload ran and how many were beyond the tolerance. It fails where there is one. Not timed.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+
+import measure
+import models
+import workloads
+from decode_steps import DecodeBatch
+from engine_worker import COMPILATIONS
+from open_loop import OpenLoop
+from paired import Rows, of_gpu
+from vllm_engine import VllmEngine
+
+SUBJECT = "trunkline"
+EVERY = ["groups", "unshared", "fasttree", "deft", "conversation", "toolagent", "reasoning", "faithful"]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", nargs="+", default=EVERY, help="names or sets")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="file that rows are appended to")
+    parser.add_argument("--commit", default="unknown", help="that the installed wheel was built from")
+    parser.add_argument("--budget-s", type=float, default=240.0, help="no workload begins after this, start included")
+    parser.add_argument("--begin-after", type=pathlib.Path, help="file; nothing is run before it is there")
+    parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
+    parser.add_argument("--layers", type=int, help="fewer than the model has")
+    parser.add_argument("--compilation", choices=list(COMPILATIONS), default="default")
+    parser.add_argument("--kv-gib", type=float, default=24.0)
+    parser.add_argument("--max-num-seqs", type=int, default=256)
+    parser.add_argument("--std", type=float, default=0.02)
+    parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
+    parser.add_argument("--steps", type=int, default=24, help="decode steps of a batch")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of arrivals, where requests arrive over time")
+    parser.add_argument("--limit-s", type=float, default=30.0, help="of a workload; what is left then is aborted")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    given.workloads = workloads.names_of(given.workloads)
+    given.config, given.weights = SUBJECT, None
+    return given
+
+
+def run(engine: VllmEngine, workload: workloads.Workload, given: argparse.Namespace) -> None:
+    name = f"{workload.name}.{time.monotonic_ns()}"
+    if workload.kind == "serve":
+        engine.forget()
+        OpenLoop(engine, workload, name).serve(given.limit_s)
+        return
+    batch = DecodeBatch(engine, workload, name)
+    batch.until_all_decode(given.limit_s)
+    batch.turn(given.steps, 0, given.limit_s)
+    batch.finish()
+
+
+def compared(statistics: dict) -> dict[str, float]:
+    """Of all groups of layers; RuntimeError where some group has compared nothing, as it is vLLM's or shadow is off."""
+    groups = [counters.get("shadow") for counters in statistics.values()]
+    if not groups or not all(groups):
+        raise RuntimeError(f"not every group of layers compares: {statistics}")
+    found = {name: sum(group[name] for group in groups) for name in ("compared", "beyond")}
+    return found | {name: max(group[name] for group in groups) for name in ("most", "tolerance")}
+
+
+def main() -> int:
+    given = arguments()
+    os.environ["TRUNKLINE_VLLM_SHADOW"] = "1"
+    clock = measure.Clock(given.budget_s)
+    engine = VllmEngine(given)
+    info = engine.info()
+    common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
+    common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16", "commit": given.commit}
+    common |= {"compilation": given.compilation}
+    common |= {"command": "bench/vllm/shadow.py --workloads " + " ".join(given.workloads)}
+    rows, before = Rows(given.out, common), compared(engine.statistics())
+    measure.wait_for(given.begin_after)
+    for name in given.workloads:
+        if clock.left() < 3:
+            print(f"no time left for {name}")
+            continue
+        workload = workloads.build(name, given.seed, given.seconds)
+        run(engine, workload, given)
+        after = compared(engine.statistics())
+        row = {key: after[key] - before[key] for key in ("compared", "beyond")}
+        about = {"workload": name, "kind": "shadow", "about": workload.about, "requests": len(workload.requests)}
+        rows.add(about | row | {"most_so_far": after["most"], "tolerance": after["tolerance"]})
+        before = after
+    print(json.dumps(before))
+    return int(before["beyond"] > 0 or before["compared"] == 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
