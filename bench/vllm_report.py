@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/results_vllm.md from the rows in bench/results/vllm.
 
-python3 bench/vllm_report.py           # writes docs/results_vllm.md
+python3 bench/vllm_report.py           # writes docs/results_vllm.md and its plot (bench/requirements-plots.txt)
 python3 bench/vllm_report.py --check   # fails when docs/results_vllm.md is not what the rows say
 """
 
@@ -9,6 +9,7 @@ import json
 import pathlib
 import sys
 
+import vllm_rates_plot
 from report import table
 
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -292,16 +293,36 @@ def page(runs: dict[str, list[dict]]) -> str:
     ]
     for name, rows in runs.items():
         text += run_section(name, rows)
+    if vllm_rates_plot.content(every_row(runs)):
+        text.append(RATES)
     return "\n".join(text)
 
 
+RATES = """## Over request rates
+
+![Times against the rate of requests, vLLM with and without Trunkline](results/vllm_rates_h200.svg)
+
+Rows of HTTP servers, of each rate the one of most rounds; commits and rounds are in the tables above.
+"""
+
+
+def every_row(runs: dict[str, list[dict]]) -> list[dict]:
+    return [row for rows in runs.values() for row in rows]
+
+
 def main() -> None:
-    text = page(load())
+    runs = load()
+    text, plot, rows = page(runs), vllm_rates_plot.PLOT, every_row(runs)
+    drawn = plot.is_current(rows) or not plot.content(rows)
     if "--check" in sys.argv[1:]:
         if PAGE.read_text() != text:
             raise SystemExit(f"{PAGE.name} is not what bench/results/vllm says; run python3 bench/vllm_report.py")
+        if not drawn:
+            raise SystemExit(f"{plot.path.name} is not what bench/results/vllm says; run python3 bench/vllm_report.py")
         return
     PAGE.write_text(text)
+    if not drawn:
+        plot.draw(rows)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "bench/vllm"), str(ROOT / "bench")]
 import collect  # noqa: E402
+import vllm_rates_plot  # noqa: E402
 import vllm_report  # noqa: E402
 
 COMMON = {
@@ -133,6 +134,24 @@ class PageTest(unittest.TestCase):
                 page.write_text(page.read_text().replace("25.30", "99.00"))
                 with self.assertRaisesRegex(SystemExit, "page.md"):
                     vllm_report.main()
+
+
+class RatesPlotTest(unittest.TestCase):
+    def row(self, workload, rounds, tpot):
+        served = dict.fromkeys(vllm_rates_plot.METRICS, tpot)
+        return {
+            "kind": "http",
+            "workload": workload,
+            "rounds": rounds,
+            "served": {"default": served, "trunkline": served},
+        }
+
+    def test_rates_in_order_each_of_most_rounds(self):
+        rows = [self.row("chat@16", 1, 9.0), self.row("chat@8", 1, 5.0), self.row("chat@16", 2, 7.0)]
+        rows += [self.row("chat@16", 1, 8.0), self.row("alone@8", 1, 3.0), SERVED]
+        found = vllm_rates_plot.content(rows)
+        self.assertEqual(list(found), ["chat"])
+        self.assertEqual(found["chat"]["p99_tpot_ms"]["trunkline"], [[8.0, 5.0], [16.0, 7.0]])
 
 
 class CollectTest(unittest.TestCase):
