@@ -56,7 +56,9 @@ def introduction(name: str, rows: list[dict]) -> str:
         f"{last['model']}, {last.get('layers')} layers, {last['dtype']}, {weights} weights; compilation "
         f"{last['compilation']}; commit {last['commit'][:12]}; `{last['command']}`. {told}"
     )
-    return f"## {name}\n\n{text.rstrip('. ')}.\n"
+    log = RESULTS / f"logs/{name}.txt"
+    link = f" [Its log](../bench/results/vllm/logs/{log.name})." if log.exists() else ""
+    return f"## {name}\n\n{text.rstrip('. ')}.{link}\n"
 
 
 def agreement(rows: list[dict]) -> str:

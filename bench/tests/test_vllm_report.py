@@ -12,6 +12,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "bench/vllm"), str(ROOT / "bench")]
 import collect  # noqa: E402
+import run_logs  # noqa: E402
 import vllm_rates_plot  # noqa: E402
 import vllm_report  # noqa: E402
 
@@ -182,6 +183,18 @@ class CollectTest(unittest.TestCase):
         ):
             with self.assertRaisesRegex(SystemExit, why):
                 self.file(*rows)
+
+    def test_of_logs_is_kept_how_engines_ran_and_what_clients_saw(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "serve.log"
+            lines = ["(EngineCore pid=9) INFO Using AttentionBackendEnum.CUSTOM backend.", "[transformers] Trunkline"]
+            lines += ["INFO loading", "==== Serving Benchmark Result ====", f"Saved to {log.parent.resolve()}/x.json"]
+            log.write_text("\n".join(lines))
+            self.assertEqual(
+                run_logs.text_of([log]),
+                "== serve.log\nINFO Using AttentionBackendEnum.CUSTOM backend.\n"
+                "==== Serving Benchmark Result ====\nSaved to OUT/x.json\n",
+            )
 
     def test_what_others_lack_is_filed(self):
         other = CHECK | {"subject": "cascade", "passed": False}

@@ -4,6 +4,7 @@
 Run it where the commit that the wheel was built from is known to git:
 
     python3 bench/vllm/collect.py OUT/vllm.jsonl          # replaces bench/results/vllm/vllm.jsonl
+    python3 bench/vllm/collect.py OUT/vllm.jsonl --logs OUT/*.log    # and logs/vllm.txt there
     python3 bench/vllm_report.py
     python3 bench/vllm/collect.py --checks --commit COMMIT --device NAME --driver VERSION LOG ...   # of engine_check.py
 """
@@ -13,6 +14,8 @@ import json
 import pathlib
 import subprocess
 import sys
+
+import run_logs
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -103,12 +106,15 @@ def options_of(row: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=pathlib.Path, nargs="+")
+    parser.add_argument("--logs", type=pathlib.Path, nargs="+", default=[], help="of the run that made the one file")
     parser.add_argument("--checks", action="store_true", help="files are logs of tests/vllm/engine_check.py")
     parser.add_argument("--commit", default="unknown", help="of --checks: that the wheel was built from")
     parser.add_argument("--device", default="unknown")
     parser.add_argument("--driver", default="unknown")
     parser.add_argument("--vllm", default="0.26.0")
     given = parser.parse_args()
+    if given.logs and len(given.files) != 1:
+        parser.error("--logs are of one file's run")
     RESULTS.mkdir(parents=True, exist_ok=True)
     if given.checks:
         file_checks(given)
@@ -117,6 +123,10 @@ def main() -> None:
         rows = filed(path)
         (RESULTS / path.name).write_text("".join(json.dumps(row) + "\n" for row in rows))
         print(f"{RESULTS / path.name}: {len(rows)} rows")
+        if given.logs:
+            log = RESULTS / f"logs/{path.stem}.txt"
+            log.parent.mkdir(exist_ok=True)
+            log.write_text(run_logs.text_of(given.logs))
 
 
 if __name__ == "__main__":
