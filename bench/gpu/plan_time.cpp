@@ -1,7 +1,8 @@
 // What planning on the device takes, anew and where the plan is kept, and finding the forest alone, by a block and by a
-// cluster: one JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has
-// the gaps between kernels in it and no launch. Rows whose forest is not the host's, or whose plan is not as long, are
-// not printed; the program then fails.
+// cluster: after a batch that shares alike in other pages, and after none (forest_first). One JSON row a case. Each
+// time is the median over captured runs of launches one behind the other, so it has the gaps between kernels in it and
+// no launch. Rows whose forest is not the host's, or whose plan is not as long, are not printed; the program then
+// fails.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -117,12 +118,16 @@ double median_us(const Launch& launch) {
   return 1e3 * static_cast<double>(times[kRuns / 2]) / kLaunches;
 }
 
+enum class ForestStep : std::uint8_t { kFirst, kAnew, kKept };
+
 class ForestCase {
  public:
-  explicit ForestCase(const PagedBatch& batch)
+  /// \param other shares alike, in other pages
+  explicit ForestCase(const PagedBatch& batch, const PagedBatch& other)
       : rows_(batch.kv_lens.size()),
         expected_(build_forest(batch.view())),
         ids_(batch.page_ids),
+        other_ids_(other.page_ids),
         kv_lens_(batch.kv_lens),
         nodes_(2 * rows_),
         order_(rows_),
@@ -150,16 +155,20 @@ class ForestCase {
   }
 
   /// \return microseconds of a launch
-  double measure(bool cluster, bool kept) {
+  double measure(bool cluster, ForestStep step) {
+    const bool kept = step == ForestStep::kKept;
     args_.steady = {};
-    if (kept) {
+    if (step != ForestStep::kFirst) {
       check_cuda(cudaMemset(steady_count_.data(), 0xFF, sizeof(std::int32_t)), "cudaMemset");
       args_.steady = {steady_rows_.data(), steady_count_.data()};
       check_cuda(cuda::launch_forest(args_, cluster, nullptr), "launch_forest");
       check_cuda(cudaDeviceSynchronize(), "the forest kernel");
     }
-    const double us = median_us(
-        [&](int, cudaStream_t stream) { check_cuda(cuda::launch_forest(args_, cluster, stream), "launch_forest"); });
+    const double us = median_us([&](int i, cudaStream_t stream) {
+      cuda::ForestArgs args = args_;
+      if (step == ForestStep::kAnew && i % 2 == 0) args.batch.table.ids = other_ids_.data();
+      check_cuda(cuda::launch_forest(args, cluster, stream), "launch_forest");
+    });
     if (report_.read()[0].kept != (kept ? 1 : 0)) fail(ErrorCode::kInternal, "a steady step was not kept");
     check_forest();
     return us;
@@ -180,7 +189,7 @@ class ForestCase {
 
   std::size_t rows_;
   Forest expected_;
-  OnDevice<std::int32_t> ids_, kv_lens_;
+  OnDevice<std::int32_t> ids_, other_ids_, kv_lens_;
   OnDevice<ForestNode> nodes_;
   OnDevice<std::int32_t> order_, kv_len_, query_begin_, node_;
   OnDevice<SteadyRow> steady_rows_;
@@ -282,12 +291,13 @@ void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceP
     const PagedBatch first = shuffled ? with_rows_shuffled(ordered[0]) : ordered[0];
     const PagedBatch second = shuffled ? with_rows_shuffled(ordered[1]) : ordered[1];
     std::ostringstream fields;
-    ForestCase forest(first);
+    ForestCase forest(first, second);
     for (const bool cluster : {false, true}) {
       if (cluster && device.major != 9) continue;
       const char* const team = cluster ? "cluster" : "block";
-      fields << ",\"forest_" << team << "_us\":" << forest.measure(cluster, false) << ",\"forest_kept_" << team
-             << "_us\":" << forest.measure(cluster, true);
+      fields << ",\"forest_" << team << "_us\":" << forest.measure(cluster, ForestStep::kAnew) << ",\"forest_first_"
+             << team << "_us\":" << forest.measure(cluster, ForestStep::kFirst) << ",\"forest_kept_" << team
+             << "_us\":" << forest.measure(cluster, ForestStep::kKept);
     }
     PlanCase plan(first, second);
     fields << ",\"us\":" << plan.planned_us() << ",\"kept_us\":" << plan.kept_us()

@@ -1,8 +1,10 @@
 // A forest as a team of the host finds it, with the memory that it is in.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "plan/team/forest_phase.hpp"
@@ -13,43 +15,87 @@
 
 namespace trunkline::testing {
 
+/// Counts rounds of comparing rows.
+class RoundCountingTeam : public HostTeam {
+ public:
+  using HostTeam::HostTeam;
+
+  template <class Next, class F, class Last>
+  void lead_rounds(Next next, F f, Last last) {
+    const auto counted = [&](auto& block, std::int32_t round) {
+      const std::int32_t tasks = next(block, round);
+      rounds_ += tasks > 0 ? 1 : 0;
+      return tasks;
+    };
+    HostTeam::lead_rounds(counted, f, last);
+  }
+  std::int32_t rounds() const { return rounds_; }
+
+ private:
+  std::int32_t rounds_ = 0;
+};
+
 class PlannedForest {
  public:
   /// \param order of work, as HostTeam has it
   template <class Hash = SharingHash>
   const Forest& find(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    find_by<Hash>(team, batch, room_for(batch), {});
+    find_by<Hash>(team, batch, room_for(batch), {}, {});
     return read(batch);
   }
   /// By real threads: 3 blocks of 3.
   const Forest& find_by_threads(const TeamBatch& batch) {
     const TeamForest arrays = room_for(batch);
-    run_threads(3, 3, [&](auto& team, std::int32_t) { find_by<SharingHash>(team, batch, arrays, {}); });
+    run_threads(3, 3, [&](auto& team, std::int32_t) { find_by<SharingHash>(team, batch, arrays, {}, {}); });
     return read(batch);
+  }
+  /// Where another batch is remembered, or remembered_rows() are what is.
+  const Forest& find_after(const TeamBatch& batch, std::uint64_t order) {
+    RoundCountingTeam team(order);
+    find_by<SharingHash>(team, batch, room_for(batch), {steady_rows_.data(), &steady_count_}, {});
+    rounds_ = team.rounds();
+    return read(batch);
+  }
+  const Forest& find_after_by_threads(const TeamBatch& batch) {
+    const TeamForest arrays = room_for(batch);
+    run_threads(3, 3, [&](auto& team, std::int32_t) {
+      find_by<SharingHash>(team, batch, arrays, {steady_rows_.data(), &steady_count_}, {});
+    });
+    return read(batch);
+  }
+  /// That find_after took.
+  std::int32_t rounds() const { return rounds_; }
+  void set_remembered_rows(std::vector<SteadyRow> rows) {
+    steady_rows_ = std::move(rows);
+    steady_count_ = static_cast<std::int32_t>(steady_rows_.size());
   }
   const TeamFaults& faults() const { return faults_; }
 
   /// Finds the forest, and keeps the batch for is_steady(). \param growth as of SteadyKeeper
   void remember(const TeamBatch& batch, std::int32_t growth) {
     steady_rows_.assign(static_cast<std::size_t>(batch.rows), {});
+    steady_count_ = -1;
     growth_ = growth;
     HostTeam team(5);
-    find_by<SharingHash>(team, batch, room_for(batch), {steady_rows_.data(), &steady_count_});
+    find_by<SharingHash>(team, batch, room_for(batch), {}, {steady_rows_.data(), &steady_count_});
   }
   bool is_steady(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    return trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_});
+    room_for(batch);
+    return look_at_rows(team, batch, {steady_rows_.data(), &steady_count_}, memory());
   }
   /// \param growth TeamPlanStatus::growth of the plan
   bool is_steady_within(const TeamBatch& batch, std::int32_t growth) {
     HostTeam team(1);
-    return trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_, &growth});
+    room_for(batch);
+    return look_at_rows(team, batch, {steady_rows_.data(), &steady_count_, &growth}, memory());
   }
   bool is_steady_by_threads(const TeamBatch& batch) {
     bool is = false;
+    room_for(batch);
     run_threads(3, 3, [&](auto& team, std::int32_t) {
-      const bool found = trunkline::is_steady(team, batch, {steady_rows_.data(), &steady_count_});
+      const bool found = look_at_rows(team, batch, {steady_rows_.data(), &steady_count_}, memory());
       team.once([&] { is = found; });
     });
     return is;
@@ -65,7 +111,9 @@ class PlannedForest {
   std::byte* memory() { return reinterpret_cast<std::byte*>(memory_.data()); }
 
   template <class Hash, class Team>
-  void find_by(Team& team, const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& steady) {
+  void find_by(Team& team, const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& last,
+               const SteadyRows& steady) {
+    look_at_rows(team, batch, last, memory());
     const SteadyKeeper keeper(batch, arrays.query_begin, growth_, steady);
     find_forest<Hash>(
         team, batch, memory(), arrays,
@@ -82,6 +130,7 @@ class PlannedForest {
 
   TeamForest room_for(const TeamBatch& batch) {
     const auto rows = static_cast<std::size_t>(batch.rows);
+    steady_rows_.resize(std::max(rows, steady_rows_.size()));  // as a planner has room for more than it has planned
     const std::size_t words = ForestPhaseMemory(nullptr, batch.rows).bytes / sizeof(Word);
     memory_.assign(words, {{kGarbage, kGarbage}});
     nodes_.assign(2 * rows, {});
@@ -122,6 +171,7 @@ class PlannedForest {
   std::vector<SteadyRow> steady_rows_;
   std::int32_t steady_count_ = -1;
   std::int32_t growth_ = 0;
+  std::int32_t rounds_ = 0;
   TeamForest found_;
   TeamFaults faults_;
   Forest forest_;

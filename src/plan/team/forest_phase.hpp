@@ -10,7 +10,9 @@
 #include "base/host_device.hpp"
 #include "plan/team/forest_layout.hpp"
 #include "plan/team/query_starts.hpp"
+#include "plan/team/row_look.hpp"
 #include "plan/team/row_sharing.hpp"
+#include "plan/team/steady_rows.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"
 #include "plan/team/team_memory.hpp"
@@ -41,10 +43,27 @@ struct ForestPhaseMemory {
   }
 };
 
+/// The first step: whether the plan that was made for `planned` still fits, to all threads; and what find_forest begins
+/// with. \param memory as ForestPhaseMemory has it for the batch's rows
+template <class Team>
+TRUNKLINE_HOST_DEVICE bool look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned,
+                                        std::byte* memory) {
+  constexpr std::int32_t kWarps = 256;  // of 8 blocks
+  const std::int32_t warps = least(batch.rows, kWarps);
+  const bool other = team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
+    const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
+    const auto look = [&](const auto& of_ids) { return !of_ids.look(lanes, first, warps); };
+    return batch.table.wide ? look(RowLook<std::int64_t>(batch, planned, arrays.sharing, arrays.search))
+                            : look(RowLook<std::int32_t>(batch, planned, arrays.sharing, arrays.search));
+  });
+  if (other || planned.rows == nullptr || *planned.count != batch.rows) return false;
+  return batch.query_start == nullptr || batch.query_start[0] == 0;
+}
+
 /// Fills the arrays of `forest`, which has room for the batch's rows.
 /// Whatever the table, lengths and query_start hold, only entries of the table are read, and the result is a forest.
 /// \tparam Hash of groups of rows, for tests
-/// \param memory as ForestPhaseMemory has it for the batch's rows
+/// \param memory as look_at_rows has left it
 /// \param keep(arrays, row, alone) of each row, by some thread; alone: it ends in a node that no other row is in
 /// \param finish(arrays) by one thread, once all else is done; `arrays.result` has the counts and faults
 /// When all return, blocks have nothing to do with each other any more.
@@ -52,11 +71,14 @@ template <class Hash = SharingHash, class Team, class Keep, class Finish>
 TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, std::byte* memory, const TeamForest& forest,
                                        Keep keep, Finish finish) {
   std::int32_t tasks = 0;
+  std::int32_t deepest = -1;
   team.lead_rounds(
       [&](auto& block, std::int32_t round) {
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
         if (round == 0) block.once([&] { *arrays.result = {}; });
-        const auto next = [&](auto search) {
+        const auto next = [&](auto search) -> std::int32_t {
+          if (round == 0) deepest = search.confirm(block, forest.query_begin);
+          if (deepest >= 0) return 0;
           return search.next(block, round, tasks, forest.query_begin, arrays.result->faults);
         };
         tasks = batch.table.wide ? next(SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search))
@@ -74,7 +96,7 @@ TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, std::
       [&](auto& block) {
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
         const LaidOutForest laid_out =
-            ForestLayout(arrays.sharing, arrays.layout, forest).run(block, [&](std::int32_t row, bool alone) {
+            ForestLayout(arrays.sharing, arrays.layout, forest).run(block, deepest, [&](std::int32_t row, bool alone) {
               keep(arrays, row, alone);
             });
         block.once([&] {

@@ -6,6 +6,9 @@
 // time, each of its pages once; whoever is alone is done, with the head of the group before as its owner. Groups are
 // found by a hash table whose keys are compared in full: a collision costs a probe and nothing else.
 //
+// Where looking at the rows (row_look.hpp) has guessed every owner, that is confirmed by one step and there are no
+// rounds.
+//
 // Rounds: one, and one more for each branching at which a row is not on the side of the least row; a batch without
 // sharing takes none but the first look at page 0. A round costs the lead block 3 barriers, the team 2, three dependent
 // reads of the lead block's memory and two of pages, and the reading of what is compared. A chain of n rows each of
@@ -28,6 +31,8 @@ class RowSharing {
  public:
   static constexpr std::int32_t kInside = -1;
   static constexpr std::int32_t kOpen = -2;
+  static constexpr std::int32_t kApart = -3;  ///< once looked at: it goes on with a null page, that nobody shares
+  static constexpr std::int32_t kUnfit = -4;  ///< once looked at: its length or its queries are wrong
   static constexpr std::int32_t kColumns = 4;
 
   RowSharing() = default;
@@ -90,6 +95,8 @@ class SharingScratch {
     return columns_(first_column_ + 1 + turn % 2, i);
   }
 
+  static constexpr std::uint32_t kEmptySlot = 0xFFFFFFFFu;
+
   std::uint32_t* slots = nullptr;  ///< [slot_count] round and least row of a group
   SharingTask* tasks = nullptr;    ///< [rows]
   std::uint32_t slot_count = 0;    ///< a power of two
@@ -129,6 +136,26 @@ class SharingSearch {
         to_(result),
         s_(scratch) {}
 
+  /// Whether what looking at the rows has found is what rounds would find. It is where each row's owner owns the last
+  /// token that they share, and where no two rows part from one owner at one token with the same page: then each point
+  /// of the tree has one way on for each page, so that there is no other tree of these rows; and owners, which are
+  /// lesser than the rows that part from them, are the least that have their tokens. Beside that, query_begin is
+  /// filled. \return the greatest level; -1 if it is not
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE std::int32_t confirm(Block& block, std::int32_t* query_begin) {
+    block.each_warp(to_.rows / Block::kLanes + 1, [&](std::int32_t run, const auto& lanes) {
+      const std::int32_t i = run * Block::kLanes + lanes.index();
+      if (i <= to_.rows) query_begin[i] = batch_.query_start == nullptr ? i : batch_.query_start[i];
+      if (i < to_.rows && batch_.query_start != nullptr && !has_sound_queries(batch_, i)) {
+        to_.level(i) = RowSharing::kUnfit;
+      }
+      enter_some(block, 0, i < to_.rows ? i : -1, lanes);
+    });
+    constexpr std::int32_t kOther = std::int32_t{1} << 30;
+    const std::int32_t deepest = block.greatest(
+        to_.rows, std::int32_t{0}, [&](std::int32_t row) { return is_sound(row) ? set_level(row) : kOther; });
+    return deepest < kOther ? deepest : -1;
+  }
   /// One round. \param tasks of the last one; \return those of this one, for compare()
   template <class Block>
   TRUNKLINE_HOST_DEVICE std::int32_t next(Block& block, std::int32_t round, std::int32_t tasks,
@@ -147,12 +174,27 @@ class SharingSearch {
   }
 
  private:
+  TRUNKLINE_HOST_DEVICE bool is_sound(std::int32_t row) const {
+    const std::int32_t level = to_.level(row);
+    const std::int32_t owner = to_.owner(row);
+    if (level == RowSharing::kUnfit || (owner >= 0 && to_.shared(row) <= to_.shared(owner))) return false;
+    return level != RowSharing::kOpen || row_in(s_.slots[s_.place(row)]) == row;
+  }
+  /// \return the row's level; 0 of one that has no tokens of its own
+  TRUNKLINE_HOST_DEVICE std::int32_t set_level(std::int32_t row) {
+    if (to_.level(row) == RowSharing::kInside) return 0;
+    std::int32_t level = 0;
+    for (std::int32_t above = to_.owner(row); above >= 0; above = to_.owner(above)) ++level;
+    to_.level(row) = level;
+    return level;
+  }
+
   /// Each row's length, first page and queries.
   template <class Block>
   TRUNKLINE_HOST_DEVICE void read_rows(Block& block, std::int32_t* query_begin, TeamFaults& faults) {
     const auto slots = static_cast<std::int32_t>(s_.slot_count);
     block.each(most(slots, to_.rows + 1), [&](std::int32_t i) {
-      if (i < slots) s_.slots[i] = kEmptySlot;
+      if (i < slots) s_.slots[i] = SharingScratch::kEmptySlot;
       if (i <= to_.rows) copy_query_start<Block>(batch_, i, query_begin, faults);
       if (i < to_.rows) read_row<Block>(i, faults);
     });
@@ -207,7 +249,6 @@ class SharingSearch {
   }
 
   // Rounds count down, so that what an earlier round left in a slot is as good as empty, and a head is the least value.
-  static constexpr std::uint32_t kEmptySlot = 0xFFFFFFFFu;
   TRUNKLINE_HOST_DEVICE static std::uint32_t slot_of(std::int32_t round, std::int32_t row) {
     return (0xFFFEu - static_cast<std::uint32_t>(round)) << 16 | static_cast<std::uint32_t>(row);
   }

@@ -34,8 +34,7 @@ class BlockTeamOf : public TeamOperations {
     bool any = false;
 #pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += threads() / 32) {
-      any = f(i, WarpLanes());
-      if (any) break;
+      any = f(i, WarpLanes()) || any;
     }
     return __syncthreads_or(any ? 1 : 0) != 0;
   }

@@ -34,10 +34,10 @@ class ClusterTeamOf : public TeamOperations {
   template <class F>
   __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
     bool any = false;
-#pragma unroll 1
-    for (std::int32_t i = warp(); i < count && !any; i += warps()) any = f(i, WarpLanes());
-    any = __syncthreads_or(any ? 1 : 0) != 0;
     meet();
+#pragma unroll 1
+    for (std::int32_t i = warp(); i < count; i += warps()) any = f(i, WarpLanes()) || any;
+    any = __syncthreads_or(any ? 1 : 0) != 0;
     const auto other = static_cast<std::int32_t>(threadIdx.x);
     if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[rank_], other) = any ? 1 : 0;
     wait();

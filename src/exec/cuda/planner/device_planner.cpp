@@ -90,6 +90,7 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   check_cuda(cudaMemcpyAsync(memory_.machine, &machine_, sizeof(machine_), cudaMemcpyHostToDevice, stream),
              "copying the machine to the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.steps, 0, 2 * sizeof(std::uint64_t), stream), "clearing the planner's counts");
+  check_cuda(cudaMemsetAsync(memory_.steady.count, 0xFF, sizeof(std::int32_t), stream), "clearing the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
 

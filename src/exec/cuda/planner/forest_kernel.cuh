@@ -14,7 +14,8 @@ template <class Team>
 __device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* memory) {
   team.release_next();
   const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
-  if (may_keep && is_steady(team, args.batch, args.steady)) {
+  const bool steady = look_at_rows(team, args.batch, args.steady, memory);
+  if (may_keep && steady) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return;
   }
