@@ -120,7 +120,7 @@ class RowLook {
                      : !goes_on       ? RowSharing::kInside
                      : null_.is(next) ? RowSharing::kApart
                                       : RowSharing::kOpen;
-    s_.next_id(row) = next;
+    to_.next_id(row) = next;
     return pair.may_be_steady && shared == pair.planned_shared;
   }
 

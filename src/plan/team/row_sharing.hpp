@@ -33,7 +33,7 @@ class RowSharing {
   static constexpr std::int32_t kOpen = -2;
   static constexpr std::int32_t kApart = -3;  ///< once looked at: it goes on with a null page, that nobody shares
   static constexpr std::int32_t kUnfit = -4;  ///< once looked at: its length or its queries are wrong
-  static constexpr std::int32_t kColumns = 4;
+  static constexpr std::int32_t kColumns = 6;
 
   RowSharing() = default;
   /// \param columns of which these are the first
@@ -49,6 +49,10 @@ class RowSharing {
   /// kOpen; then owner and shared are those of the group that the row is in.
   TRUNKLINE_HOST_DEVICE std::int32_t& level(std::int32_t row) const { return columns_(3, row); }
   TRUNKLINE_HOST_DEVICE bool owns_tokens(std::int32_t row) const { return level(row) >= 0; }
+  /// The page of token shared(row), of a row that has one.
+  TRUNKLINE_HOST_DEVICE std::int64_t& next_id(std::int32_t row) const {
+    return reinterpret_cast<std::int64_t*>(&columns_(4, 0))[row];  // two columns wide
+  }
 
   std::int32_t rows = 0;
 
@@ -79,15 +83,13 @@ class SharingScratch {
       : columns_(columns), first_column_(first_column) {
     // Half full at most, a quarter where there is room, so that probes are short.
     slot_count = power_of_two(most<std::uint32_t>(64, (rows <= kFewRows ? 4 : 2) * static_cast<std::uint32_t>(rows)));
-    wide_ = {memory.take<std::int64_t>(2 * std::int64_t{rows}), rows};
+    begin_ = memory.take<std::int64_t>(rows);
     slots = memory.take<std::uint32_t>(slot_count);
     tasks = memory.take<SharingTask>(rows);
   }
 
   /// The row's first entry.
-  TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const { return wide_(0, row); }
-  /// The page of token shared(row).
-  TRUNKLINE_HOST_DEVICE std::int64_t& next_id(std::int32_t row) const { return wide_(1, row); }
+  TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const { return begin_[row]; }
   /// Where the row's group is in slots.
   TRUNKLINE_HOST_DEVICE std::int32_t& place(std::int32_t row) const { return columns_(first_column_, row); }
   /// Rows of this round and, by turns, of the next.
@@ -111,7 +113,7 @@ class SharingScratch {
     return below + 1;
   }
 
-  TeamColumns<std::int64_t> wide_;
+  std::int64_t* begin_ = nullptr;
   TeamColumns<std::int32_t> columns_;
   std::int32_t first_column_ = 0;
 };
@@ -214,7 +216,7 @@ class SharingSearch {
 
   /// A row looks for others with the page that it goes on with; with a null page there are none.
   TRUNKLINE_HOST_DEVICE void open(std::int32_t row, std::int32_t level, Id id) {
-    s_.next_id(row) = id;
+    to_.next_id(row) = id;
     to_.level(row) = null_.is(id) ? level : RowSharing::kOpen;
   }
 
@@ -256,7 +258,7 @@ class SharingSearch {
     return static_cast<std::int32_t>(slot & 0xFFFFu);
   }
   TRUNKLINE_HOST_DEVICE bool are_group(std::int32_t a, std::int32_t b) const {
-    return to_.owner(a) == to_.owner(b) && to_.shared(a) == to_.shared(b) && s_.next_id(a) == s_.next_id(b);
+    return to_.owner(a) == to_.owner(b) && to_.shared(a) == to_.shared(b) && to_.next_id(a) == to_.next_id(b);
   }
 
   /// Rows of a warp in rising order, -1 for none. The first that is open enters for those of its group: 1,024 rows at
@@ -274,7 +276,7 @@ class SharingSearch {
   TRUNKLINE_HOST_DEVICE void enter(Block& block, std::int32_t round, std::int32_t row) {
     const std::uint32_t mine = slot_of(round, row);
     const std::uint32_t mask = s_.slot_count - 1;
-    std::uint32_t place = Hash()(to_.owner(row), to_.shared(row), s_.next_id(row)) & mask;
+    std::uint32_t place = Hash()(to_.owner(row), to_.shared(row), to_.next_id(row)) & mask;
     for (;; place = (place + 1) & mask) {
       std::uint32_t& slot = s_.slots[place];
       std::uint32_t found = Block::peek(slot);

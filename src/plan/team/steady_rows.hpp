@@ -12,8 +12,8 @@
 // Pages that one row has to itself may change: plans hold no page ids. Another request in such a row is noticed by its
 // first page there; where that is the same by chance, the plan is right for it all the same, and shares no less.
 //
-// row_look.hpp compares. What was kept is of use where a plan is made anew too: who owned what a row shares is likely to
-// own it still.
+// row_look.hpp compares. What was kept is of use where a plan is made anew too: who owned what a row shares is likely
+// to own it still.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ class SteadyKeeper {
     kept.shared = shared;
     kept.owner = sharing.owner(row);
     kept.queries = query_begin_[row + 1] - query_begin_[row];
-    if (kv_len > shared) kept.next_id = team_page_id(batch_, row, shared / batch_.table.page_size);
+    if (kv_len > shared) kept.next_id = sharing.next_id(row);
     store_whole(planned_.rows[row], kept);
   }
   /// By one thread. Where the batch has faults nothing is kept: the next step is planned anew.

@@ -5,8 +5,9 @@
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
-//   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads. All are called
-//   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
+//   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads. All
+//   are called lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i,
+//   lanes) of
 //                             which all do; and so on until there are none: then last(block) by the same block. For
 //                             two barriers a round, and one at the end
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
