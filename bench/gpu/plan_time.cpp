@@ -135,7 +135,7 @@ class ForestCase {
         query_begin_(rows_ + 1),
         node_(rows_),
         steady_rows_(rows_),
-        steady_count_(1),
+        steady_count_(2),
         report_(1),
         scratch_(cuda::forest_scratch_bytes(static_cast<std::int32_t>(rows_))) {
     args_.batch.table.ids = ids_.data();

@@ -51,7 +51,7 @@ class DeviceForest {
         query_begin_((rows_ + 1) * 4),
         node_(rows_ * 4),
         steady_rows_(rows_ * sizeof(SteadyRow)),
-        steady_count_(std::vector<std::int32_t>{-1}),
+        steady_count_(std::vector<std::int32_t>{-1, 0}),
         report_(sizeof(ForestReport)) {
     const std::size_t needed = in_device_memory ? ForestPhaseMemory(nullptr, static_cast<std::int32_t>(rows_)).bytes
                                                 : cuda::forest_scratch_bytes(static_cast<std::int32_t>(rows_));

@@ -53,49 +53,51 @@ class PlannedForest {
   /// Where another batch is remembered, or remembered_rows() are what is.
   const Forest& find_after(const TeamBatch& batch, std::uint64_t order) {
     RoundCountingTeam team(order);
-    find_by<SharingHash>(team, batch, room_for(batch), {steady_rows_.data(), &steady_count_}, {});
+    const TeamForest arrays = room_after(batch);
+    find_by<SharingHash>(team, batch, arrays, steady(), steady());
     rounds_ = team.rounds();
     return read(batch);
   }
   const Forest& find_after_by_threads(const TeamBatch& batch) {
-    const TeamForest arrays = room_for(batch);
-    run_threads(3, 3, [&](auto& team, std::int32_t) {
-      find_by<SharingHash>(team, batch, arrays, {steady_rows_.data(), &steady_count_}, {});
-    });
+    const TeamForest arrays = room_after(batch);
+    run_threads(3, 3, [&](auto& team, std::int32_t) { find_by<SharingHash>(team, batch, arrays, steady(), steady()); });
     return read(batch);
   }
   /// That find_after took.
   std::int32_t rounds() const { return rounds_; }
+  /// Whether the last forest was the one at hand, but for the ends of rows.
+  bool had_shape() const { return had_shape_; }
   void set_remembered_rows(std::vector<SteadyRow> rows) {
     steady_rows_ = std::move(rows);
-    steady_count_ = static_cast<std::int32_t>(steady_rows_.size());
+    steady_count_[0] = static_cast<std::int32_t>(steady_rows_.size());
   }
   const TeamFaults& faults() const { return faults_; }
 
   /// Finds the forest, and keeps the batch for is_steady(). \param growth as of SteadyKeeper
   void remember(const TeamBatch& batch, std::int32_t growth) {
     steady_rows_.assign(static_cast<std::size_t>(batch.rows), {});
-    steady_count_ = -1;
+    steady_count_[0] = -1;
     growth_ = growth;
     HostTeam team(5);
-    find_by<SharingHash>(team, batch, room_for(batch), {}, {steady_rows_.data(), &steady_count_});
+    const TeamForest arrays = room_for(batch);
+    find_by<SharingHash>(team, batch, arrays, {}, steady());
   }
   bool is_steady(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    room_for(batch);
-    return look_at_rows(team, batch, {steady_rows_.data(), &steady_count_}, memory());
+    room_after(batch);
+    return look_at_rows(team, batch, steady(), memory()).steady;
   }
   /// \param growth TeamPlanStatus::growth of the plan
   bool is_steady_within(const TeamBatch& batch, std::int32_t growth) {
     HostTeam team(1);
-    room_for(batch);
-    return look_at_rows(team, batch, {steady_rows_.data(), &steady_count_, &growth}, memory());
+    room_after(batch);
+    return look_at_rows(team, batch, {steady_rows_.data(), steady_count_, &growth}, memory()).steady;
   }
   bool is_steady_by_threads(const TeamBatch& batch) {
     bool is = false;
-    room_for(batch);
+    room_after(batch);
     run_threads(3, 3, [&](auto& team, std::int32_t) {
-      const bool found = look_at_rows(team, batch, {steady_rows_.data(), &steady_count_}, memory());
+      const bool found = look_at_rows(team, batch, steady(), memory()).steady;
       team.once([&] { is = found; });
     });
     return is;
@@ -112,14 +114,15 @@ class PlannedForest {
 
   template <class Hash, class Team>
   void find_by(Team& team, const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& last,
-               const SteadyRows& steady) {
-    look_at_rows(team, batch, last, memory());
-    const SteadyKeeper keeper(batch, arrays.query_begin, growth_, steady);
+               const SteadyRows& kept) {
+    const RowsSeen seen = look_at_rows(team, batch, last, memory());
+    const SteadyKeeper keeper(batch, arrays.query_begin, growth_, kept);
     find_forest<Hash>(
-        team, batch, memory(), arrays,
+        team, batch, seen, last, memory(), arrays,
         [&](const ForestPhaseMemory& found, std::int32_t row, bool alone) { keeper.keep(found.sharing, row, alone); },
         [&](const ForestPhaseMemory& found) {
-          keeper.finish(found.result->faults);
+          keeper.finish(*found.result);
+          had_shape_ = seen.same_shape;
           found_ = arrays;
           found_.rows = batch.rows;
           found_.node_count = found.result->node_count;
@@ -128,16 +131,26 @@ class PlannedForest {
         });
   }
 
+  SteadyRows steady() { return {steady_rows_.data(), steady_count_}; }
+
   TeamForest room_for(const TeamBatch& batch) {
+    nodes_.clear();
+    order_.clear();
+    kv_len_.clear();
+    node_.clear();
+    return room_after(batch);
+  }
+  /// In which the last forest still is.
+  TeamForest room_after(const TeamBatch& batch) {
     const auto rows = static_cast<std::size_t>(batch.rows);
     steady_rows_.resize(std::max(rows, steady_rows_.size()));  // as a planner has room for more than it has planned
     const std::size_t words = ForestPhaseMemory(nullptr, batch.rows).bytes / sizeof(Word);
     memory_.assign(words, {{kGarbage, kGarbage}});
-    nodes_.assign(2 * rows, {});
-    order_.assign(rows, -7);
-    kv_len_.assign(rows, -7);
+    nodes_.resize(2 * rows);
+    order_.resize(rows, -7);
+    kv_len_.resize(rows, -7);
     query_begin_.assign(rows + 1, -7);
-    node_.assign(rows, -7);
+    node_.resize(rows, -7);
     TeamForest arrays;
     arrays.nodes = nodes_.data();
     arrays.order = order_.data();
@@ -169,9 +182,10 @@ class PlannedForest {
   std::vector<ForestNode> nodes_;
   std::vector<std::int32_t> order_, kv_len_, query_begin_, node_;
   std::vector<SteadyRow> steady_rows_;
-  std::int32_t steady_count_ = -1;
+  std::int32_t steady_count_[2] = {-1, 0};
   std::int32_t growth_ = 0;
   std::int32_t rounds_ = 0;
+  bool had_shape_ = false;
   TeamForest found_;
   TeamFaults faults_;
   Forest forest_;

@@ -85,18 +85,20 @@ TEST(TeamOwners, OfAnotherBatchDoNoHarm) {
     RandomBatch batch = make_batch(static_cast<std::uint64_t>(seed), seed % 20 == 0 ? 200 : 20);
     if (batch.kv_lens.empty()) continue;
     planned.remember(testing::team_batch_of(batch.view()), kGrowth);
-    if (seed % 5 == 0) {
-      batch = make_batch(static_cast<std::uint64_t>(seed) + 1, 20);
-    } else {
-      for (int changes = uniform(random, 0, 4); changes > 0; --changes) change(random, batch);
-      batch.lay_out_table();
-    }
-    const TeamBatch live = testing::team_batch_of(batch.view());
-    const std::string expected = testing::team_text(build_forest(batch.view()));
-    ASSERT_EQ(testing::to_text(planned.find_after(live, static_cast<std::uint64_t>(seed) * 77)), expected);
-    (planned.rounds() == 0 ? without_rounds : with_rounds) += 1;
-    if (seed % 100 == 0) {
-      ASSERT_EQ(testing::to_text(planned.find_after_by_threads(live)), expected);
+    for (int step = 0; step < 3; ++step) {
+      if (seed % 5 == 0) {
+        batch = make_batch(static_cast<std::uint64_t>(seed + step) + 1, 20);
+      } else {
+        for (int changes = uniform(random, 0, 4); changes > 0; --changes) change(random, batch);
+        batch.lay_out_table();
+      }
+      const TeamBatch live = testing::team_batch_of(batch.view());
+      const std::string expected = testing::team_text(build_forest(batch.view()));
+      ASSERT_EQ(testing::to_text(planned.find_after(live, static_cast<std::uint64_t>(seed) * 77)), expected);
+      (planned.rounds() == 0 ? without_rounds : with_rounds) += 1;
+      if (seed % 100 == 0) {
+        ASSERT_EQ(testing::to_text(planned.find_after_by_threads(live)), expected);
+      }
     }
   }
   EXPECT_GT(without_rounds, testing::scaled(1500));
@@ -122,6 +124,34 @@ TEST(TeamOwners, WhateverIsRememberedDoesNoHarm) {
   }
 }
 
+TEST(TeamOwners, RowsThatGrowLeaveTheShape) {
+  PlannedForest planned;
+  int grown = 0;
+  for (int seed = 1; seed <= testing::scaled(2000); ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    RandomBatch batch = make_batch(static_cast<std::uint64_t>(seed), seed % 20 == 0 ? 200 : 24);
+    planned.remember(testing::team_batch_of(batch.view()), kGrowth);
+    const Forest before = build_forest(batch.view());
+    for (int step = 0; step < 2; ++step) {
+      for (std::size_t row = 0; row < batch.kv_lens.size(); ++row) {
+        const std::int32_t node = before.requests[row].node;
+        if (node < 0 || before.nodes[static_cast<std::size_t>(node)].requests.size() > 1) continue;
+        batch.kv_lens[row] += uniform(random, 0, 2 * kGrowth);
+        const auto tokens = static_cast<std::size_t>(batch.kv_lens[row]);
+        const auto page_size = static_cast<std::size_t>(batch.options.page_size);
+        while (batch.row_pages[row].size() * page_size < tokens) batch.row_pages[row].push_back(batch.num_pages++);
+        ++grown;
+      }
+      batch.lay_out_table();
+      ASSERT_EQ(testing::to_text(planned.find_after(testing::team_batch_of(batch.view()), 9)),
+                testing::team_text(build_forest(batch.view())));
+      ASSERT_TRUE(planned.had_shape());
+    }
+  }
+  EXPECT_GT(grown, 0);
+}
+
 TEST(TeamOwners, RightOnesSpareAllRounds) {
   PlannedForest planned;
   for (int seed = 1; seed <= testing::scaled(2000); ++seed) {
@@ -136,6 +166,7 @@ TEST(TeamOwners, RightOnesSpareAllRounds) {
     ASSERT_EQ(testing::to_text(planned.find_after(testing::team_batch_of(batch.view()), 9)),
               testing::team_text(build_forest(batch.view())));
     ASSERT_EQ(planned.rounds(), 0);
+    ASSERT_TRUE(planned.had_shape());
   }
 }
 

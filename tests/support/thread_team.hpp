@@ -175,16 +175,16 @@ class ThreadTeam : public ThreadOperations {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
   template <class F>
-  bool any_warp(std::int32_t count, F f) {
-    bool any = false;
-    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) any = f(i, HostLanes()) || any;
-    if (any) told_->store(1);
+  std::int32_t bits_of_warps(std::int32_t count, F f) {
+    std::int32_t bits = 0;
+    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) bits |= f(i, HostLanes());
+    told_->fetch_or(bits);
     wait();
-    any = told_->load() != 0;
+    bits = told_->load();
     wait();
     told_->store(0);
     wait();
-    return any;
+    return bits;
   }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {

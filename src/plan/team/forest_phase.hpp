@@ -43,32 +43,42 @@ struct ForestPhaseMemory {
   }
 };
 
-/// The first step: whether the plan that was made for `planned` still fits, to all threads; and what find_forest begins
-/// with. \param memory as ForestPhaseMemory has it for the batch's rows
+/// What look_at_rows sees beside the rows.
+struct RowsSeen {
+  bool steady;      ///< the plan still fits
+  bool same_shape;  ///< the forest is the one that is at hand, but for the ends of rows, if owners are confirmed
+};
+
+/// The first step, with whose rows find_forest goes on. \param planned what was kept of the step whose forest is at
+/// hand \param memory as ForestPhaseMemory has it for the batch's rows
 template <class Team>
-TRUNKLINE_HOST_DEVICE bool look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned,
-                                        std::byte* memory) {
+TRUNKLINE_HOST_DEVICE RowsSeen look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned,
+                                            std::byte* memory) {
   constexpr std::int32_t kWarps = 256;  // of 8 blocks
   const std::int32_t warps = least(batch.rows, kWarps);
-  const bool other = team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
+  const std::int32_t seen = team.bits_of_warps(warps, [&](std::int32_t first, const auto& lanes) {
     const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-    const auto look = [&](const auto& of_ids) { return !of_ids.look(lanes, first, warps); };
+    const auto look = [&](const auto& of_ids) { return of_ids.look(lanes, first, warps); };
     return batch.table.wide ? look(RowLook<std::int64_t>(batch, planned, arrays.sharing, arrays.search))
                             : look(RowLook<std::int32_t>(batch, planned, arrays.sharing, arrays.search));
   });
-  if (other || planned.rows == nullptr || *planned.count != batch.rows) return false;
-  return batch.query_start == nullptr || batch.query_start[0] == 0;
+  using Look = RowLook<std::int32_t>;
+  if (planned.rows == nullptr || *planned.count != batch.rows) return {false, false};
+  const bool from_zero = batch.query_start == nullptr || batch.query_start[0] == 0;
+  return {(seen & Look::kUnsteady) == 0 && from_zero, (seen & Look::kReshaped) == 0};
 }
 
-/// Fills the arrays of `forest`, which has room for the batch's rows.
+/// Fills the arrays of `forest`, which has room for the batch's rows. Where it has the shape that it had, they hold the
+/// last one.
 /// Whatever the table, lengths and query_start hold, only entries of the table are read, and the result is a forest.
 /// \tparam Hash of groups of rows, for tests
-/// \param memory as look_at_rows has left it
+/// \param seen, planned, memory as of look_at_rows
 /// \param keep(arrays, row, alone) of each row, by some thread; alone: it ends in a node that no other row is in
 /// \param finish(arrays) by one thread, once all else is done; `arrays.result` has the counts and faults
 /// When all return, blocks have nothing to do with each other any more.
 template <class Hash = SharingHash, class Team, class Keep, class Finish>
-TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, std::byte* memory, const TeamForest& forest,
+TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, const RowsSeen& seen,
+                                       const SteadyRows& planned, std::byte* memory, const TeamForest& forest,
                                        Keep keep, Finish finish) {
   std::int32_t tasks = 0;
   std::int32_t deepest = -1;
@@ -95,10 +105,14 @@ TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, std::
       },
       [&](auto& block) {
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-        const LaidOutForest laid_out =
-            ForestLayout(arrays.sharing, arrays.layout, forest).run(block, deepest, [&](std::int32_t row, bool alone) {
-              keep(arrays, row, alone);
-            });
+        const auto keep_row = [&](std::int32_t row, bool alone) { keep(arrays, row, alone); };
+        LaidOutForest laid_out;
+        if (deepest >= 0 && seen.same_shape) {
+          laid_out = update_ends(block, arrays.sharing, forest, keep_row);
+          laid_out.nodes = planned.count[1];
+        } else {
+          laid_out = ForestLayout(arrays.sharing, arrays.layout, forest).run(block, deepest, keep_row);
+        }
         block.once([&] {
           arrays.result->node_count = laid_out.nodes;
           arrays.result->total_tokens = laid_out.total_tokens;

@@ -1,6 +1,8 @@
 // A first look at the rows of a step: whether the plan that is kept still fits them, and what each shares with the row
 // that owned what it shared in that plan. Of most steps that are planned anew the owners are the same: then that is
-// what rounds of row_sharing.hpp would find, and RowSharing proves it by one more step.
+// what rounds of row_sharing.hpp would find, and RowSharing proves it by one more step. And of most of these, as where
+// rows have grown, the forest has the shape that it had: each row parts from its owner or ends where it did, inside of
+// its owner or at its end as it did. Then all of the forest but the ends of rows is what it was.
 //
 // Cost: a barrier and, for a warp's rows together, four dependent reads (0.3 us each) besides the pages.
 #pragma once
@@ -31,10 +33,10 @@ class RowLook {
 
   /// Looks at every `step`-th row from `first` on. All lanes call it alike and get the result: first each looks at what
   /// is a row's and no page but one, then all compare the pages of one row after the other.
-  /// \return whether all are as planned
+  /// \return kUnsteady where some are not as planned, kReshaped where the forest is not
   template <class Lanes>
-  TRUNKLINE_HOST_DEVICE bool look(const Lanes& lanes, std::int32_t first, std::int32_t step) const {
-    bool steady = true;
+  TRUNKLINE_HOST_DEVICE std::int32_t look(const Lanes& lanes, std::int32_t first, std::int32_t step) const {
+    std::int32_t seen = 0;
     for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
       const std::int32_t row = base + lanes.index() * step;
       Pair pair = row < batch_.rows ? pair_of(row) : Pair{};
@@ -47,25 +49,26 @@ class RowLook {
         const std::int32_t found = first_parting(lanes, own, owners, 0, count, null_);
         if (lanes.index() == lane) common = found;
       }
-      if (row < batch_.rows) steady = tell(row, pair, common) && steady;
+      if (row < batch_.rows) seen |= tell(row, pair, common);
     }
-    return !lanes.any(!steady);
+    return (lanes.any((seen & kUnsteady) != 0) ? kUnsteady : 0) | (lanes.any((seen & kReshaped) != 0) ? kReshaped : 0);
   }
+
+  static constexpr std::int32_t kUnsteady = 1;
+  static constexpr std::int32_t kReshaped = 2;
 
  private:
   /// A row and the one that is likely to own what it shares.
   struct Pair {
     std::int64_t begin;  ///< their first entries
     std::int64_t owner_begin;
-    Id next_id;  ///< the row's page at `planned_page`, if it has that
-    std::int32_t kv_len;
-    std::int32_t tokens;  ///< that both have
-    std::int32_t owner;
-    std::int32_t parting;  ///< pages to be compared: those that both have, or fewer where the next is known to differ
-    std::int32_t planned_page;  ///< -1: the row has no page there
-    std::int32_t planned_shared;
-    bool fits;
-    bool may_be_steady;
+    Id next_id;            ///< the row's page at token `planned_shared`, if it has that
+    std::int32_t kv_len;   ///< -1: it does not fit
+    std::int32_t tokens;   ///< that both have
+    std::int32_t owner;    ///< -1: none is likely
+    std::int32_t parting;  ///< pages to be compared: those of `tokens`, or fewer where the next is known to differ
+    std::int32_t planned_shared;  ///< what they shared
+    std::int32_t seen;            ///< what look() returns of them if they share as much
   };
 
   TRUNKLINE_HOST_DEVICE Pair pair_of(std::int32_t row) const {
@@ -76,26 +79,31 @@ class RowLook {
     const bool known = row < planned_rows_ && planned.owner < row && planned.owner >= -1 && planned.shared >= 0;
     Pair pair{};
     pair.begin = live.begin;
-    pair.kv_len = live.kv_len;
-    pair.fits = live.fits;
+    pair.kv_len = live.fits ? live.kv_len : -1;
     // Of a row that is new the first is likely to be: of most batches that share, all share one prefix.
     pair.owner = known ? planned.owner : row > 0 ? 0 : -1;
     pair.planned_shared = known ? planned.shared : 0;
-    pair.planned_page = pair.planned_shared < live.kv_len ? pair.planned_shared / page_size : -1;
-    pair.may_be_steady = known && is_within_bounds(row, live, planned);
-    if (pair.planned_page >= 0) {
-      pair.next_id = ids_[live.begin + pair.planned_page];
-      pair.may_be_steady = pair.may_be_steady && std::int64_t{pair.next_id} == planned.next_id;
+    bool steady = known && is_within_bounds(row, live, planned);
+    const bool goes_on = live.kv_len > pair.planned_shared;
+    const std::int32_t page = pair.planned_shared / page_size;
+    if (goes_on) {
+      pair.next_id = ids_[live.begin + page];
+      steady = steady && std::int64_t{pair.next_id} == planned.next_id;
     }
-    if (pair.owner < 0) return pair;
-    const TeamRow owner = team_row(batch_, pair.owner);
-    pair.owner_begin = owner.begin;
-    pair.tokens = least(live.kv_len, owner.kv_len);
-    pair.parting = team_pages(pair.tokens, page_size);
-    if (pair.planned_page >= 0 && pair.planned_page < pair.parting) {
-      const Id owners = ids_[owner.begin + pair.planned_page];
-      if (owners != pair.next_id || null_.is(owners)) pair.parting = pair.planned_page;
+    bool same = known && goes_on == (planned.planned_len > planned.shared);
+    if (pair.owner >= 0) {
+      const std::int32_t planned_owner_len = known ? planned_.rows[pair.owner].planned_len : 0;
+      const TeamRow owner = team_row(batch_, pair.owner);
+      same = same && (owner.kv_len == planned.shared) == (planned_owner_len == planned.shared);
+      pair.owner_begin = owner.begin;
+      pair.tokens = least(live.kv_len, owner.kv_len);
+      pair.parting = team_pages(pair.tokens, page_size);
+      if (goes_on && page < pair.parting) {
+        const Id owners = ids_[owner.begin + page];
+        if (owners != pair.next_id || null_.is(owners)) pair.parting = page;
+      }
     }
+    pair.seen = (steady ? 0 : kUnsteady) | (same ? 0 : kReshaped);
     return pair;
   }
   TRUNKLINE_HOST_DEVICE bool is_within_bounds(std::int32_t row, const TeamRow& live, const SteadyRow& planned) const {
@@ -105,23 +113,22 @@ class RowLook {
            live.kv_len - planned.planned_len <= growth_ && queries == planned.queries;
   }
 
-  /// \param common pages of those compared \return whether the row is as planned
-  TRUNKLINE_HOST_DEVICE bool tell(std::int32_t row, const Pair& pair, std::int32_t common) const {
+  /// \param common pages of those compared \return kUnsteady, kReshaped
+  TRUNKLINE_HOST_DEVICE std::int32_t tell(std::int32_t row, const Pair& pair, std::int32_t common) const {
     const std::int32_t page_size = batch_.table.page_size;
-    const bool all = common == team_pages(pair.tokens, page_size);
-    const std::int32_t shared = all ? pair.tokens : common * page_size;
+    const std::int32_t shared = common == team_pages(pair.tokens, page_size) ? pair.tokens : common * page_size;
     const bool goes_on = pair.kv_len > shared;
-    const std::int32_t page = shared / page_size;
-    const Id next = !goes_on ? Id{0} : page == pair.planned_page ? pair.next_id : ids_[pair.begin + page];
+    Id next = pair.next_id;
+    if (goes_on && shared != pair.planned_shared) next = ids_[pair.begin + shared / page_size];
     to_.kv_len(row) = pair.kv_len;
     to_.shared(row) = shared;
     to_.owner(row) = shared > 0 ? pair.owner : -1;
-    to_.level(row) = !pair.fits       ? RowSharing::kUnfit
+    to_.level(row) = pair.kv_len < 0  ? RowSharing::kUnfit
                      : !goes_on       ? RowSharing::kInside
                      : null_.is(next) ? RowSharing::kApart
                                       : RowSharing::kOpen;
     to_.next_id(row) = next;
-    return pair.may_be_steady && shared == pair.planned_shared;
+    return shared == pair.planned_shared ? pair.seen : kUnsteady | kReshaped;
   }
 
   const TeamBatch& batch_;

@@ -41,8 +41,9 @@ struct alignas(16) SteadyRow {
 
 /// What was planned, in memory that outlives the launch.
 struct SteadyRows {
-  SteadyRow* rows = nullptr;       ///< [most rows]
-  std::int32_t* count = nullptr;   ///< [1] rows that were planned; -1, or any other number of rows: plan anew
+  SteadyRow* rows = nullptr;  ///< [most rows]
+  /// [2] rows that were planned, and nodes of their forest; -1, or any other number of rows: plan anew.
+  std::int32_t* count = nullptr;
   std::int32_t* growth = nullptr;  ///< [1] TeamPlanStatus::growth of the plan; null: as its rows say
 };
 
@@ -72,8 +73,10 @@ class SteadyKeeper {
     store_whole(planned_.rows[row], kept);
   }
   /// By one thread. Where the batch has faults nothing is kept: the next step is planned anew.
-  TRUNKLINE_HOST_DEVICE void finish(const TeamFaults& faults) const {
-    if (planned_.rows != nullptr) *planned_.count = faults.lengths + faults.queries == 0 ? batch_.rows : -1;
+  TRUNKLINE_HOST_DEVICE void finish(const ForestPhaseResult& found) const {
+    if (planned_.rows == nullptr) return;
+    planned_.count[0] = found.faults.lengths + found.faults.queries == 0 ? batch_.rows : -1;
+    planned_.count[1] = found.node_count;
   }
 
  private:

@@ -30,13 +30,18 @@ class BlockTeamOf : public TeamOperations {
     __syncthreads();
   }
   template <class F>
-  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
-    bool any = false;
+  __device__ __forceinline__ std::int32_t bits_of_warps(std::int32_t count, F f) {
+    std::int32_t bits = 0;
 #pragma unroll 1
-    for (std::int32_t i = warp(); i < count; i += threads() / 32) {
-      any = f(i, WarpLanes()) || any;
-    }
-    return __syncthreads_or(any ? 1 : 0) != 0;
+    for (std::int32_t i = warp(); i < count; i += threads() / 32) bits |= f(i, WarpLanes());
+    return join(bits);
+  }
+  /// The bits that any thread has, to all.
+  __device__ __forceinline__ static std::int32_t join(std::int32_t bits) {
+    static_assert(kTeamBits == 2);
+    const bool first = __syncthreads_or(bits & 1) != 0;
+    const bool second = __syncthreads_or(bits & 2) != 0;
+    return (first ? 1 : 0) | (second ? 2 : 0);
   }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {

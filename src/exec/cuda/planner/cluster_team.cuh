@@ -32,18 +32,18 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
   template <class F>
-  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
-    bool any = false;
-    meet();
+  __device__ __forceinline__ std::int32_t bits_of_warps(std::int32_t count, F f) {
+    std::int32_t bits = 0;
+    meet();  // f may write to the lead's memory
 #pragma unroll 1
-    for (std::int32_t i = warp(); i < count; i += warps()) any = f(i, WarpLanes()) || any;
-    any = __syncthreads_or(any ? 1 : 0) != 0;
+    for (std::int32_t i = warp(); i < count; i += warps()) bits |= f(i, WarpLanes());
+    bits = Block::join(bits);
     const auto other = static_cast<std::int32_t>(threadIdx.x);
-    if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[rank_], other) = any ? 1 : 0;
+    if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[rank_], other) = bits;
     wait();
-    std::int32_t found = 0;
-    for (std::int32_t rank = 0; rank < blocks_; ++rank) found |= scratch_->of_block[rank];
-    return found != 0;
+    std::int32_t all = 0;
+    for (std::int32_t rank = 0; rank < blocks_; ++rank) all |= scratch_->of_block[rank];
+    return all;
   }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {

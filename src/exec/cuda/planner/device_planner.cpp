@@ -56,7 +56,7 @@ DevicePlanner::Memory DevicePlanner::lay_out(std::byte* base) const {
   Memory lists{};
   lists.machine = memory.take<TeamMachine>(1);
   lists.found = memory.take<ForestReport>(1);
-  lists.steady = {memory.take<SteadyRow>(rows), memory.take<std::int32_t>(1), memory.take<std::int32_t>(1)};
+  lists.steady = {memory.take<SteadyRow>(rows), memory.take<std::int32_t>(2), memory.take<std::int32_t>(1)};
   lists.written = memory.take<std::uint64_t>(1);
   lists.forest.nodes = memory.take<ForestNode>(2 * rows);
   lists.forest.order = memory.take<std::int32_t>(rows);
