@@ -186,6 +186,10 @@ class ThreadTeam : public ThreadOperations {
     wait();
     return bits;
   }
+  template <class T>
+  static T* of_warp(std::int32_t, T* pointer) {
+    return pointer;
+  }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {
     for (std::int32_t round = 0;; ++round) {

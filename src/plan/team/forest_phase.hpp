@@ -47,15 +47,20 @@ struct ForestPhaseMemory {
 struct RowsSeen {
   bool steady;      ///< the plan still fits
   bool same_shape;  ///< the forest is the one that is at hand, but for the ends of rows, if owners are confirmed
+  std::byte* own;   ///< the block's memory, in which is what it saw of rows
 };
+
+/// Warps that look at rows, each at every so-many-th.
+TRUNKLINE_HOST_DEVICE inline std::int32_t looking_warps(std::int32_t rows) {
+  return least<std::int32_t>(rows, 256);  // of 8 blocks
+}
 
 /// The first step, with whose rows find_forest goes on. \param planned what was kept of the step whose forest is at
 /// hand \param memory as ForestPhaseMemory has it for the batch's rows
 template <class Team>
 TRUNKLINE_HOST_DEVICE RowsSeen look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned,
                                             std::byte* memory) {
-  constexpr std::int32_t kWarps = 256;  // of 8 blocks
-  const std::int32_t warps = least(batch.rows, kWarps);
+  const std::int32_t warps = looking_warps(batch.rows);
   const std::int32_t seen = team.bits_of_warps(warps, [&](std::int32_t first, const auto& lanes) {
     const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
     const auto look = [&](const auto& of_ids) { return of_ids.look(lanes, first, warps); };
@@ -63,9 +68,34 @@ TRUNKLINE_HOST_DEVICE RowsSeen look_at_rows(Team& team, const TeamBatch& batch, 
                             : look(RowLook<std::int32_t>(batch, planned, arrays.sharing, arrays.search));
   });
   using Look = RowLook<std::int32_t>;
-  if (planned.rows == nullptr || *planned.count != batch.rows) return {false, false};
+  if (planned.rows == nullptr || *planned.count != batch.rows) return {false, false, memory};
   const bool from_zero = batch.query_start == nullptr || batch.query_start[0] == 0;
-  return {(seen & Look::kUnsteady) == 0 && from_zero, (seen & Look::kReshaped) == 0};
+  return {(seen & Look::kUnsteady) == 0 && from_zero, (seen & Look::kReshaped) == 0, memory};
+}
+
+/// What all blocks have seen of rows. By the lead, whose memory these arrays are.
+template <class Team, class Block>
+TRUNKLINE_HOST_DEVICE void take_rows(Team& team, Block& block, std::byte* own, const ForestPhaseMemory& arrays) {
+  const RowSharing to = arrays.sharing;
+  const std::int32_t rows = to.rows;
+  const std::int32_t warps = looking_warps(rows);
+  const auto slots = static_cast<std::int32_t>(arrays.search.slot_count);
+  block.each(most(slots, rows), [&](std::int32_t i) {
+    if (i < slots) arrays.search.slots[i] = SharingScratch::kEmptySlot;
+    if (i >= rows) return;
+    const RowSharing from = ForestPhaseMemory(team.of_warp(i % warps, own), rows).sharing;
+    if (&from.kv_len(i) == &to.kv_len(i)) return;
+    const std::int32_t kv_len = from.kv_len(i);
+    const std::int32_t shared = from.shared(i);
+    const std::int32_t owner = from.owner(i);
+    const std::int32_t level = from.level(i);
+    const std::int64_t next_id = from.next_id(i);
+    to.kv_len(i) = kv_len;
+    to.shared(i) = shared;
+    to.owner(i) = owner;
+    to.level(i) = level;
+    to.next_id(i) = next_id;
+  });
 }
 
 /// Fills the arrays of `forest`, which has room for the batch's rows. Where it has the shape that it had, they hold the
@@ -87,7 +117,10 @@ TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, const
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
         if (round == 0) block.once([&] { *arrays.result = {}; });
         const auto next = [&](auto search) -> std::int32_t {
-          if (round == 0) deepest = search.confirm(block, forest.query_begin);
+          if (round == 0) {
+            take_rows(team, block, seen.own, arrays);
+            deepest = search.confirm(block, forest.query_begin);
+          }
           if (deepest >= 0) return 0;
           return search.next(block, round, tasks, forest.query_begin, arrays.result->faults);
         };

@@ -39,17 +39,17 @@ class RowLook {
     std::int32_t seen = 0;
     for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
       const std::int32_t row = base + lanes.index() * step;
-      Pair pair = row < batch_.rows ? pair_of(row) : Pair{};
+      const Pair pair = row < batch_.rows ? pair_of(row) : Pair{};
       std::int32_t common = 0;
       for (std::int32_t lane = 0; lane < lanes.count() && base + lane * step < batch_.rows; ++lane) {
-        const std::int32_t count = lanes.from(pair.parting, lane);
-        if (count == 0) continue;
+        const std::int32_t pages = lanes.from(pair.pages, lane);
+        if (pages == 0) continue;
         const Id* const own = ids_ + lanes.from(pair.begin, lane);
         const Id* const owners = ids_ + lanes.from(pair.owner_begin, lane);
-        const std::int32_t found = first_parting(lanes, own, owners, 0, count, null_);
+        const std::int32_t found = first_parting(lanes, own, owners, 0, pages, null_);
         if (lanes.index() == lane) common = found;
       }
-      if (row < batch_.rows) seen |= tell(row, pair, common);
+      if (row < batch_.rows) seen |= tell(row, pair.begin, common);
     }
     return (lanes.any((seen & kUnsteady) != 0) ? kUnsteady : 0) | (lanes.any((seen & kReshaped) != 0) ? kReshaped : 0);
   }
@@ -58,52 +58,56 @@ class RowLook {
   static constexpr std::int32_t kReshaped = 2;
 
  private:
-  /// A row and the one that is likely to own what it shares.
+  /// Where the pages of a row are, and of the one that is likely to own what it shares. All else waits in the memory of
+  /// what is to be told, as comparing needs the registers.
   struct Pair {
-    std::int64_t begin;  ///< their first entries
-    std::int64_t owner_begin;
-    Id next_id;            ///< the row's page at token `planned_shared`, if it has that
-    std::int32_t kv_len;   ///< -1: it does not fit
-    std::int32_t tokens;   ///< that both have
-    std::int32_t owner;    ///< -1: none is likely
-    std::int32_t parting;  ///< pages to be compared: those of `tokens`, or fewer where the next is known to differ
-    std::int32_t planned_shared;  ///< what they shared
-    std::int32_t seen;            ///< what look() returns of them if they share as much
+    std::int64_t begin = 0;  ///< first entries
+    std::int64_t owner_begin = 0;
+    std::int32_t pages = 0;  ///< to be compared: those that both have, or fewer where the next is known to differ
   };
 
+  /// Leaves RowSharing::kv_len, -1 if that does not fit; as shared, what the row shared with its owner; next_id of
+  /// that; as level, what look() returns of the row if it shares as much; and as SharingScratch::place, tokens that
+  /// both have.
   TRUNKLINE_HOST_DEVICE Pair pair_of(std::int32_t row) const {
     const std::int32_t page_size = batch_.table.page_size;
     SteadyRow planned;
     if (planned_.rows != nullptr) planned = planned_.rows[row];
     const TeamRow live = team_row(batch_, row);
     const bool known = row < planned_rows_ && planned.owner < row && planned.owner >= -1 && planned.shared >= 0;
-    Pair pair{};
-    pair.begin = live.begin;
-    pair.kv_len = live.fits ? live.kv_len : -1;
     // Of a row that is new the first is likely to be: of most batches that share, all share one prefix.
-    pair.owner = known ? planned.owner : row > 0 ? 0 : -1;
-    pair.planned_shared = known ? planned.shared : 0;
+    const std::int32_t likely = known ? planned.owner : row > 0 ? 0 : -1;
+    const std::int32_t shared = known ? planned.shared : 0;
     bool steady = known && is_within_bounds(row, live, planned);
-    const bool goes_on = live.kv_len > pair.planned_shared;
-    const std::int32_t page = pair.planned_shared / page_size;
+    const bool goes_on = live.kv_len > shared;
+    const std::int32_t page = shared / page_size;
+    Id next_id{};
     if (goes_on) {
-      pair.next_id = ids_[live.begin + page];
-      steady = steady && std::int64_t{pair.next_id} == planned.next_id;
+      next_id = ids_[live.begin + page];
+      steady = steady && std::int64_t{next_id} == planned.next_id;
     }
-    bool same = known && goes_on == (planned.planned_len > planned.shared);
-    if (pair.owner >= 0) {
-      const std::int32_t planned_owner_len = known ? planned_.rows[pair.owner].planned_len : 0;
-      const TeamRow owner = team_row(batch_, pair.owner);
-      same = same && (owner.kv_len == planned.shared) == (planned_owner_len == planned.shared);
+    bool same = known && goes_on == (planned.planned_len > shared);
+    Pair pair;
+    pair.begin = live.begin;
+    std::int32_t tokens = 0;
+    if (likely >= 0) {
+      const std::int32_t planned_owner_len = known ? planned_.rows[likely].planned_len : 0;
+      const TeamRow owner = team_row(batch_, likely);
+      same = same && (owner.kv_len == shared) == (planned_owner_len == shared);
       pair.owner_begin = owner.begin;
-      pair.tokens = least(live.kv_len, owner.kv_len);
-      pair.parting = team_pages(pair.tokens, page_size);
-      if (goes_on && page < pair.parting) {
+      tokens = least(live.kv_len, owner.kv_len);
+      pair.pages = team_pages(tokens, page_size);
+      if (goes_on && page < pair.pages) {
         const Id owners = ids_[owner.begin + page];
-        if (owners != pair.next_id || null_.is(owners)) pair.parting = page;
+        if (owners != next_id || null_.is(owners)) pair.pages = page;
       }
     }
-    pair.seen = (steady ? 0 : kUnsteady) | (same ? 0 : kReshaped);
+    to_.kv_len(row) = live.fits ? live.kv_len : -1;
+    to_.shared(row) = shared;
+    to_.owner(row) = likely;
+    to_.next_id(row) = next_id;
+    to_.level(row) = (steady ? 0 : kUnsteady) | (same ? 0 : kReshaped);
+    s_.place(row) = tokens;
     return pair;
   }
   TRUNKLINE_HOST_DEVICE bool is_within_bounds(std::int32_t row, const TeamRow& live, const SteadyRow& planned) const {
@@ -113,22 +117,23 @@ class RowLook {
            live.kv_len - planned.planned_len <= growth_ && queries == planned.queries;
   }
 
-  /// \param common pages of those compared \return kUnsteady, kReshaped
-  TRUNKLINE_HOST_DEVICE std::int32_t tell(std::int32_t row, const Pair& pair, std::int32_t common) const {
+  /// \param begin first entry \param common pages of those compared \return kUnsteady, kReshaped
+  TRUNKLINE_HOST_DEVICE std::int32_t tell(std::int32_t row, std::int64_t begin, std::int32_t common) const {
     const std::int32_t page_size = batch_.table.page_size;
-    const std::int32_t shared = common == team_pages(pair.tokens, page_size) ? pair.tokens : common * page_size;
-    const bool goes_on = pair.kv_len > shared;
-    Id next = pair.next_id;
-    if (goes_on && shared != pair.planned_shared) next = ids_[pair.begin + shared / page_size];
-    to_.kv_len(row) = pair.kv_len;
+    const std::int32_t tokens = s_.place(row);
+    const std::int32_t planned_shared = to_.shared(row);
+    const std::int32_t kv_len = to_.kv_len(row);
+    const std::int32_t seen = to_.level(row);
+    const std::int32_t shared = common == team_pages(tokens, page_size) ? tokens : common * page_size;
+    const bool goes_on = kv_len > shared;
+    if (goes_on && shared != planned_shared) to_.next_id(row) = ids_[begin + shared / page_size];
     to_.shared(row) = shared;
-    to_.owner(row) = shared > 0 ? pair.owner : -1;
-    to_.level(row) = pair.kv_len < 0  ? RowSharing::kUnfit
-                     : !goes_on       ? RowSharing::kInside
-                     : null_.is(next) ? RowSharing::kApart
-                                      : RowSharing::kOpen;
-    to_.next_id(row) = next;
-    return shared == pair.planned_shared ? pair.seen : kUnsteady | kReshaped;
+    if (shared == 0) to_.owner(row) = -1;
+    to_.level(row) = kv_len < 0                                    ? RowSharing::kUnfit
+                     : !goes_on                                    ? RowSharing::kInside
+                     : null_.is(static_cast<Id>(to_.next_id(row))) ? RowSharing::kApart
+                                                                   : RowSharing::kOpen;
+    return shared == planned_shared ? seen : kUnsteady | kReshaped;
   }
 
   const TeamBatch& batch_;

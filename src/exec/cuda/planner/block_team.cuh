@@ -43,6 +43,10 @@ class BlockTeamOf : public TeamOperations {
     const bool second = __syncthreads_or(bits & 2) != 0;
     return (first ? 1 : 0) | (second ? 2 : 0);
   }
+  template <class T>
+  __device__ __forceinline__ static T* of_warp(std::int32_t, T* pointer) {
+    return pointer;
+  }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
 #pragma unroll 1

@@ -34,16 +34,21 @@ class ClusterTeamOf : public TeamOperations {
   template <class F>
   __device__ __forceinline__ std::int32_t bits_of_warps(std::int32_t count, F f) {
     std::int32_t bits = 0;
-    meet();  // f may write to the lead's memory
 #pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += warps()) bits |= f(i, WarpLanes());
     bits = Block::join(bits);
+    meet();
     const auto other = static_cast<std::int32_t>(threadIdx.x);
     if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[rank_], other) = bits;
     wait();
     std::int32_t all = 0;
     for (std::int32_t rank = 0; rank < blocks_; ++rank) all |= scratch_->of_block[rank];
     return all;
+  }
+  template <class T>
+  __device__ __forceinline__ T* of_warp(std::int32_t i, T* pointer) const {
+    const std::int32_t rank = i % blocks_;
+    return rank == rank_ || __isShared(pointer) == 0 ? pointer : cluster().map_shared_rank(pointer, rank);
   }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {

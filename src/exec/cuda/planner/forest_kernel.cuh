@@ -9,12 +9,12 @@
 
 namespace trunkline::cuda {
 
-/// \param memory ForestPhaseMemory's, which the lead block reaches fastest
+/// \param own ForestPhaseMemory's, of each block, or the same for all \param memory the lead's
 template <class Team>
-__device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* memory) {
+__device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory) {
   team.release_next();
   const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
-  const RowsSeen seen = look_at_rows(team, args.batch, args.steady, memory);
+  const RowsSeen seen = look_at_rows(team, args.batch, args.steady, own);
   if (may_keep && seen.steady) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return;
