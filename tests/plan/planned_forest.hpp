@@ -104,8 +104,8 @@ class PlannedForest {
   }
 
  private:
-  // What memory holds before, so that nothing counts on zeros.
-  static constexpr std::uint64_t kGarbage = 0xABABABABABABABAB;
+  // What memory holds before, so that nothing counts on zeros: groups that another batch might have left.
+  static constexpr std::uint64_t kGarbage = 0xFFFE0001FFFE0001;
   struct alignas(16) Word {
     std::uint64_t halves[2];
   };
