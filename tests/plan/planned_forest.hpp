@@ -65,18 +65,17 @@ class PlannedForest {
   }
   /// That find_after took.
   std::int32_t rounds() const { return rounds_; }
-  /// Whether the last forest was the one at hand, but for the ends of rows.
-  bool had_shape() const { return had_shape_; }
+  OwnerGuess guess() const { return guess_; }
   void set_remembered_rows(std::vector<SteadyRow> rows) {
     steady_rows_ = std::move(rows);
-    steady_count_[0] = static_cast<std::int32_t>(steady_rows_.size());
+    last_ = {static_cast<std::int32_t>(steady_rows_.size()), 0, 1, 0, 0};
   }
   const TeamFaults& faults() const { return faults_; }
 
   /// Finds the forest, and keeps the batch for is_steady(). \param growth as of SteadyKeeper
   void remember(const TeamBatch& batch, std::int32_t growth) {
     steady_rows_.assign(static_cast<std::size_t>(batch.rows), {});
-    steady_count_[0] = -1;
+    last_ = {};
     growth_ = growth;
     HostTeam team(5);
     const TeamForest arrays = room_for(batch);
@@ -84,20 +83,17 @@ class PlannedForest {
   }
   bool is_steady(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    room_after(batch);
-    return look_at_rows(team, batch, steady(), memory()).steady;
+    return trunkline::is_steady(team, batch, steady());
   }
   /// \param growth TeamPlanStatus::growth of the plan
   bool is_steady_within(const TeamBatch& batch, std::int32_t growth) {
     HostTeam team(1);
-    room_after(batch);
-    return look_at_rows(team, batch, {steady_rows_.data(), steady_count_, &growth}, memory()).steady;
+    return trunkline::is_steady(team, batch, {steady_rows_.data(), &last_, &growth});
   }
   bool is_steady_by_threads(const TeamBatch& batch) {
     bool is = false;
-    room_after(batch);
     run_threads(3, 3, [&](auto& team, std::int32_t) {
-      const bool found = look_at_rows(team, batch, steady(), memory()).steady;
+      const bool found = trunkline::is_steady(team, batch, steady());
       team.once([&] { is = found; });
     });
     return is;
@@ -115,14 +111,14 @@ class PlannedForest {
   template <class Hash, class Team>
   void find_by(Team& team, const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& last,
                const SteadyRows& kept) {
-    const RowsSeen seen = look_at_rows(team, batch, last, memory());
+    const LastStep last_step = LastStep::of(last);
     const SteadyKeeper keeper(batch, arrays.query_begin, growth_, kept);
     find_forest<Hash>(
-        team, batch, seen, last, memory(), arrays,
+        team, batch, last_step, last, memory(), memory(), arrays,
         [&](const ForestPhaseMemory& found, std::int32_t row, bool alone) { keeper.keep(found.sharing, row, alone); },
-        [&](const ForestPhaseMemory& found) {
-          keeper.finish(*found.result);
-          had_shape_ = seen.same_shape;
+        [&](const ForestPhaseMemory& found, OwnerGuess guess) {
+          keeper.finish(*found.result, guess);
+          guess_ = guess;
           found_ = arrays;
           found_.rows = batch.rows;
           found_.node_count = found.result->node_count;
@@ -131,7 +127,7 @@ class PlannedForest {
         });
   }
 
-  SteadyRows steady() { return {steady_rows_.data(), steady_count_}; }
+  SteadyRows steady() { return {steady_rows_.data(), &last_}; }
 
   TeamForest room_for(const TeamBatch& batch) {
     nodes_.clear();
@@ -182,10 +178,10 @@ class PlannedForest {
   std::vector<ForestNode> nodes_;
   std::vector<std::int32_t> order_, kv_len_, query_begin_, node_;
   std::vector<SteadyRow> steady_rows_;
-  std::int32_t steady_count_[2] = {-1, 0};
+  LastForest last_;
   std::int32_t growth_ = 0;
   std::int32_t rounds_ = 0;
-  bool had_shape_ = false;
+  OwnerGuess guess_ = OwnerGuess::kNone;
   TeamForest found_;
   TeamFaults faults_;
   Forest forest_;

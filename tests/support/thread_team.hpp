@@ -175,16 +175,16 @@ class ThreadTeam : public ThreadOperations {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
   template <class F>
-  std::int32_t bits_of_warps(std::int32_t count, F f) {
-    std::int32_t bits = 0;
-    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) bits |= f(i, HostLanes());
-    told_->fetch_or(bits);
+  bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) any = f(i, HostLanes()) || any;
+    if (any) told_->store(1);
     wait();
-    bits = told_->load();
+    any = told_->load() != 0;
     wait();
     told_->store(0);
     wait();
-    return bits;
+    return any;
   }
   template <class T>
   static T* of_warp(std::int32_t, T* pointer) {

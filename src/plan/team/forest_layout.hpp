@@ -54,15 +54,14 @@ class ForestLayout {
   TRUNKLINE_HOST_DEVICE ForestLayout(const RowSharing& from, const LayoutScratch& scratch, const TeamForest& forest)
       : from_(from), s_(scratch), forest_(forest) {}
 
-  /// Fills the forest's nodes, order, kv_len and node. \param deepest the greatest level; -1 if it is not known
-  /// \param keep(row, alone) as find_forest's
+  /// Fills the forest's nodes, order, kv_len and node. \param keep(row, alone) as find_forest's
   template <class Block, class Keep>
-  TRUNKLINE_HOST_DEVICE LaidOutForest run(Block& block, std::int32_t deepest, Keep keep) {
+  TRUNKLINE_HOST_DEVICE LaidOutForest run(Block& block, Keep keep) {
     list_roots(block);
     std::int32_t nodes = roots_;
     if (roots_ < from_.rows) list_attached(block);
     if (items_ > roots_) {
-      place_all(block, deepest);
+      place_all(block);
       nodes = TeamSizes::nodes(s_.before(roots_));  // of all roots with all below them
     }
     const TeamWords<2> tokens = write_rows(block, keep);
@@ -113,11 +112,10 @@ class ForestLayout {
 
   /// Where the rows and nodes of all owners begin.
   template <class Block>
-  TRUNKLINE_HOST_DEVICE void place_all(Block& block, std::int32_t deepest) {
+  TRUNKLINE_HOST_DEVICE void place_all(Block& block) {
     find_marks(block);
-    if (deepest < 0) {
-      deepest = block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
-    }
+    const std::int32_t deepest =
+        block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
     add_up_sizes(block, deepest);
     sum_sizes(block);
     place_owners(block, deepest);

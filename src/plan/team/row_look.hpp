@@ -1,8 +1,8 @@
-// A first look at the rows of a step: whether the plan that is kept still fits them, and what each shares with the row
-// that owned what it shared in that plan. Of most steps that are planned anew the owners are the same: then that is
-// what rounds of row_sharing.hpp would find, and RowSharing proves it by one more step. And of most of these, as where
-// rows have grown, the forest has the shape that it had: each row parts from its owner or ends where it did, inside of
-// its owner or at its end as it did. Then all of the forest but the ends of rows is what it was.
+// A look at the rows of a step that is planned anew: what each shares with the row that owned what it shared in the
+// last plan. In most such steps the owners are the same: then that is what rounds of row_sharing.hpp would find, and
+// SharingSearch confirms it by one more step. And mostly, as where rows have grown, the forest has the shape that it
+// had: each row parts from its owner or ends where it did, inside of its owner or at its end as it did. Then all of the
+// forest but the ends of rows is what it was.
 //
 // Cost: a barrier and, for a warp's rows together, four dependent reads (0.3 us each) besides the pages.
 #pragma once
@@ -19,7 +19,6 @@ namespace trunkline {
 template <class Id>
 class RowLook {
  public:
-  /// \param planned with null rows nothing is known
   TRUNKLINE_HOST_DEVICE RowLook(const TeamBatch& batch, const SteadyRows& planned, const RowSharing& to,
                                 const SharingScratch& scratch)
       : batch_(batch),
@@ -28,15 +27,12 @@ class RowLook {
         s_(scratch),
         ids_(static_cast<const Id*>(batch.table.ids)),
         null_(batch.null_page),
-        planned_rows_(planned.rows == nullptr ? 0 : *planned.count),
-        growth_(planned.growth == nullptr ? kLongestRow : *planned.growth) {}
+        planned_rows_(planned.last->rows) {}
 
-  /// Looks at every `step`-th row from `first` on. All lanes call it alike and get the result: first each looks at what
-  /// is a row's and no page but one, then all compare the pages of one row after the other.
-  /// \return kUnsteady where some are not as planned, kReshaped where the forest is not
+  /// Looks at every `step`-th row from `first` on. All lanes call it alike: first each looks at what is a row's and no
+  /// page but one, then all compare the pages of one row after the other.
   template <class Lanes>
-  TRUNKLINE_HOST_DEVICE std::int32_t look(const Lanes& lanes, std::int32_t first, std::int32_t step) const {
-    std::int32_t seen = 0;
+  TRUNKLINE_HOST_DEVICE void look(const Lanes& lanes, std::int32_t first, std::int32_t step) const {
     for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
       const std::int32_t row = base + lanes.index() * step;
       const Pair pair = row < batch_.rows ? pair_of(row) : Pair{};
@@ -49,13 +45,9 @@ class RowLook {
         const std::int32_t found = first_parting(lanes, own, owners, 0, pages, null_);
         if (lanes.index() == lane) common = found;
       }
-      if (row < batch_.rows) seen |= tell(row, pair.begin, common);
+      if (row < batch_.rows) tell(row, pair.begin, common);
     }
-    return (lanes.any((seen & kUnsteady) != 0) ? kUnsteady : 0) | (lanes.any((seen & kReshaped) != 0) ? kReshaped : 0);
   }
-
-  static constexpr std::int32_t kUnsteady = 1;
-  static constexpr std::int32_t kReshaped = 2;
 
  private:
   /// Where the pages of a row are, and of the one that is likely to own what it shares. All else waits in the memory of
@@ -67,25 +59,20 @@ class RowLook {
   };
 
   /// Leaves RowSharing::kv_len, -1 if that does not fit; as shared, what the row shared with its owner; next_id of
-  /// that; as level, what look() returns of the row if it shares as much; and as SharingScratch::place, tokens that
-  /// both have.
+  /// that; SharingScratch::reshaped, unless the row shares another number of tokens; and as place, tokens that both
+  /// have.
   TRUNKLINE_HOST_DEVICE Pair pair_of(std::int32_t row) const {
     const std::int32_t page_size = batch_.table.page_size;
-    SteadyRow planned;
-    if (planned_.rows != nullptr) planned = planned_.rows[row];
+    const SteadyRow planned = planned_.rows[row];
     const TeamRow live = team_row(batch_, row);
     const bool known = row < planned_rows_ && planned.owner < row && planned.owner >= -1 && planned.shared >= 0;
     // Of a row that is new the first is likely to be: of most batches that share, all share one prefix.
     const std::int32_t likely = known ? planned.owner : row > 0 ? 0 : -1;
     const std::int32_t shared = known ? planned.shared : 0;
-    bool steady = known && is_within_bounds(row, live, planned);
     const bool goes_on = live.kv_len > shared;
     const std::int32_t page = shared / page_size;
     Id next_id{};
-    if (goes_on) {
-      next_id = ids_[live.begin + page];
-      steady = steady && std::int64_t{next_id} == planned.next_id;
-    }
+    if (goes_on) next_id = ids_[live.begin + page];
     bool same = known && goes_on == (planned.planned_len > shared);
     Pair pair;
     pair.begin = live.begin;
@@ -106,24 +93,17 @@ class RowLook {
     to_.shared(row) = shared;
     to_.owner(row) = likely;
     to_.next_id(row) = next_id;
-    to_.level(row) = (steady ? 0 : kUnsteady) | (same ? 0 : kReshaped);
+    s_.reshaped(row) = same ? 0 : 1;
     s_.place(row) = tokens;
     return pair;
   }
-  TRUNKLINE_HOST_DEVICE bool is_within_bounds(std::int32_t row, const TeamRow& live, const SteadyRow& planned) const {
-    const std::int32_t queries =
-        batch_.query_start == nullptr ? 1 : batch_.query_start[row + 1] - batch_.query_start[row];
-    return live.fits && live.kv_len >= planned.least_len && live.kv_len <= planned.most_len &&
-           live.kv_len - planned.planned_len <= growth_ && queries == planned.queries;
-  }
 
-  /// \param begin first entry \param common pages of those compared \return kUnsteady, kReshaped
-  TRUNKLINE_HOST_DEVICE std::int32_t tell(std::int32_t row, std::int64_t begin, std::int32_t common) const {
+  /// \param begin first entry \param common pages of those compared
+  TRUNKLINE_HOST_DEVICE void tell(std::int32_t row, std::int64_t begin, std::int32_t common) const {
     const std::int32_t page_size = batch_.table.page_size;
     const std::int32_t tokens = s_.place(row);
     const std::int32_t planned_shared = to_.shared(row);
     const std::int32_t kv_len = to_.kv_len(row);
-    const std::int32_t seen = to_.level(row);
     const std::int32_t shared = common == team_pages(tokens, page_size) ? tokens : common * page_size;
     const bool goes_on = kv_len > shared;
     if (goes_on && shared != planned_shared) to_.next_id(row) = ids_[begin + shared / page_size];
@@ -133,7 +113,7 @@ class RowLook {
                      : !goes_on                                    ? RowSharing::kInside
                      : null_.is(static_cast<Id>(to_.next_id(row))) ? RowSharing::kApart
                                                                    : RowSharing::kOpen;
-    return shared == planned_shared ? seen : kUnsteady | kReshaped;
+    if (shared != planned_shared) s_.reshaped(row) = 1;
   }
 
   const TeamBatch& batch_;
@@ -143,7 +123,6 @@ class RowLook {
   const Id* ids_;
   TeamNullId<Id> null_;
   std::int32_t planned_rows_;
-  std::int32_t growth_;
 };
 
 }  // namespace trunkline

@@ -92,6 +92,8 @@ class SharingScratch {
   TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const { return begin_[row]; }
   /// Where the row's group is in slots.
   TRUNKLINE_HOST_DEVICE std::int32_t& place(std::int32_t row) const { return columns_(first_column_, row); }
+  /// 1 where looking at the row has found that the forest has another shape than the last one.
+  TRUNKLINE_HOST_DEVICE std::int32_t& reshaped(std::int32_t row) const { return columns_(first_column_ + 1, row); }
   /// Rows of this round and, by turns, of the next.
   TRUNKLINE_HOST_DEVICE std::int32_t& listed(std::int32_t turn, std::int32_t i) const {
     return columns_(first_column_ + 1 + turn % 2, i);
@@ -128,6 +130,18 @@ struct SharingHash {
   }
 };
 
+/// Whether owners were guessed to be those of the last step (row_look.hpp).
+enum class OwnerGuess : std::uint8_t {
+  kNone,
+  kWrong,
+  kRight,
+  kSameShape,  ///< right, and all but the ends of rows is as it was
+};
+
+TRUNKLINE_HOST_DEVICE inline bool is_right(OwnerGuess guess) {
+  return guess == OwnerGuess::kRight || guess == OwnerGuess::kSameShape;
+}
+
 template <class Id, class Hash = SharingHash>
 class SharingSearch {
  public:
@@ -142,9 +156,9 @@ class SharingSearch {
   /// token that they share, and where no two rows part from one owner at one token with the same page: then each point
   /// of the tree has one way on for each page, so that there is no other tree of these rows; and owners, which are
   /// lesser than the rows that part from them, are the least that have their tokens. Beside that, query_begin is
-  /// filled. \return the greatest level; -1 if it is not
+  /// filled.
   template <class Block>
-  TRUNKLINE_HOST_DEVICE std::int32_t confirm(Block& block, std::int32_t* query_begin) {
+  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t* query_begin) {
     block.each_warp(to_.rows / Block::kLanes + 1, [&](std::int32_t run, const auto& lanes) {
       const std::int32_t i = run * Block::kLanes + lanes.index();
       if (i <= to_.rows) query_begin[i] = batch_.query_start == nullptr ? i : batch_.query_start[i];
@@ -153,10 +167,14 @@ class SharingSearch {
       }
       enter_some(block, 0, i < to_.rows ? i : -1, lanes);
     });
-    constexpr std::int32_t kOther = std::int32_t{1} << 30;
-    const std::int32_t deepest = block.greatest(
-        to_.rows, std::int32_t{0}, [&](std::int32_t row) { return is_sound(row) ? set_level(row) : kOther; });
-    return deepest < kOther ? deepest : -1;
+    constexpr std::int32_t kReshaped = 1;
+    constexpr std::int32_t kWrong = 2;
+    const std::int32_t worst = block.greatest(to_.rows, std::int32_t{0}, [&](std::int32_t row) {
+      if (!is_sound(row)) return kWrong;
+      set_level(row);
+      return s_.reshaped(row) != 0 ? kReshaped : 0;
+    });
+    return worst == kWrong ? OwnerGuess::kWrong : worst == kReshaped ? OwnerGuess::kRight : OwnerGuess::kSameShape;
   }
   /// One round. \param tasks of the last one; \return those of this one, for compare()
   template <class Block>
@@ -182,13 +200,11 @@ class SharingSearch {
     if (level == RowSharing::kUnfit || (owner >= 0 && to_.shared(row) <= to_.shared(owner))) return false;
     return level != RowSharing::kOpen || row_in(s_.slots[s_.place(row)]) == row;
   }
-  /// \return the row's level; 0 of one that has no tokens of its own
-  TRUNKLINE_HOST_DEVICE std::int32_t set_level(std::int32_t row) {
-    if (to_.level(row) == RowSharing::kInside) return 0;
+  TRUNKLINE_HOST_DEVICE void set_level(std::int32_t row) {
+    if (to_.level(row) == RowSharing::kInside) return;
     std::int32_t level = 0;
     for (std::int32_t above = to_.owner(row); above >= 0; above = to_.owner(above)) ++level;
     to_.level(row) = level;
-    return level;
   }
 
   /// Each row's length, first page and queries.

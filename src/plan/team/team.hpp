@@ -5,12 +5,11 @@
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
-//   bits_of_warps(count, f)   the bits, below 1 << kTeamBits, that f(i, lanes), which all lanes get alike, sets for any
-//                             i; to all threads
+//   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads
 //   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
 //                             which all do; and so on until there are none: then last(block) by the same block. For
 //                             two barriers a round, and one at the end
-//   of_warp(i, pointer)       the same place in the memory that the block has which did i of bits_of_warps, where blocks
+//   of_warp(i, pointer)       the same place in the memory that the block has which did i of each_warp, where blocks
 //                             have memory of their own; to be read by the lead in lead_rounds
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
@@ -46,8 +45,6 @@
 #include "base/host_device.hpp"
 
 namespace trunkline {
-
-inline constexpr int kTeamBits = 2;
 
 /// What is summed together. All that sums of a team need: + and -.
 template <std::size_t kCount>
@@ -145,10 +142,10 @@ class HostTeam {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
   template <class F>
-  std::int32_t bits_of_warps(std::int32_t count, F f) {
-    std::int32_t bits = 0;
-    each(count, [&](std::int32_t i) { bits |= f(i, HostLanes()); });
-    return bits;
+  bool any_warp(std::int32_t count, F f) {
+    bool any = false;
+    each(count, [&](std::int32_t i) { any = f(i, HostLanes()) || any; });
+    return any;
   }
   template <class T>
   static T* of_warp(std::int32_t, T* pointer) {

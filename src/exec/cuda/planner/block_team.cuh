@@ -30,18 +30,14 @@ class BlockTeamOf : public TeamOperations {
     __syncthreads();
   }
   template <class F>
-  __device__ __forceinline__ std::int32_t bits_of_warps(std::int32_t count, F f) {
-    std::int32_t bits = 0;
+  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
+    bool any = false;
 #pragma unroll 1
-    for (std::int32_t i = warp(); i < count; i += threads() / 32) bits |= f(i, WarpLanes());
-    return join(bits);
-  }
-  /// The bits that any thread has, to all.
-  __device__ __forceinline__ static std::int32_t join(std::int32_t bits) {
-    static_assert(kTeamBits == 2);
-    const bool first = __syncthreads_or(bits & 1) != 0;
-    const bool second = __syncthreads_or(bits & 2) != 0;
-    return (first ? 1 : 0) | (second ? 2 : 0);
+    for (std::int32_t i = warp(); i < count; i += threads() / 32) {
+      any = f(i, WarpLanes());
+      if (any) break;
+    }
+    return __syncthreads_or(any ? 1 : 0) != 0;
   }
   template <class T>
   __device__ __forceinline__ static T* of_warp(std::int32_t, T* pointer) {
@@ -66,7 +62,8 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ void lead(F f) {
     f(*this);
   }
-  // As of ClusterTeamOf: kernels of one block are of devices where they begin one after the other.
+  // As of ClusterTeamOf: blocks alone wait for no others, and kernels of one block are of devices where they begin one after the other.
+  __device__ __forceinline__ static void arrive() {}
   __device__ __forceinline__ static void release_next() {}
   __device__ __forceinline__ static void wait_for_last() {}
   template <class F>

@@ -8,7 +8,6 @@ __global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_co
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ BlockTeam::Scratch scratch;
   ClusterTeam team(scratch);
-  team.arrive();
   std::byte* const own = args.scratch != nullptr ? args.scratch : &shared[0];
   run_forest(team, args, own, args.scratch != nullptr ? own : team.of_lead(own));
 }

@@ -32,18 +32,18 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
   template <class F>
-  __device__ __forceinline__ std::int32_t bits_of_warps(std::int32_t count, F f) {
-    std::int32_t bits = 0;
+  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
+    bool any = false;
 #pragma unroll 1
-    for (std::int32_t i = warp(); i < count; i += warps()) bits |= f(i, WarpLanes());
-    bits = Block::join(bits);
+    for (std::int32_t i = warp(); i < count && !any; i += warps()) any = f(i, WarpLanes());
+    any = __syncthreads_or(any ? 1 : 0) != 0;
     meet();
     const auto other = static_cast<std::int32_t>(threadIdx.x);
-    if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[rank_], other) = bits;
+    if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[rank_], other) = any ? 1 : 0;
     wait();
-    std::int32_t all = 0;
-    for (std::int32_t rank = 0; rank < blocks_; ++rank) all |= scratch_->of_block[rank];
-    return all;
+    std::int32_t found = 0;
+    for (std::int32_t rank = 0; rank < blocks_; ++rank) found |= scratch_->of_block[rank];
+    return found != 0;
   }
   template <class T>
   __device__ __forceinline__ T* of_warp(std::int32_t i, T* pointer) const {
@@ -101,7 +101,8 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ T* of_lead(T* shared) const {
     return rank_ == 0 ? shared : cluster().map_shared_rank(shared, 0);
   }
-  /// At the start of a kernel, where blocks write to each other's memory before their first barrier.
+  /// At the start of a kernel, where blocks write to each other's memory before their first barrier, or what others read
+  /// ahead of this.
   __device__ __forceinline__ void arrive() {
     cluster().barrier_arrive();
     arrived_ = true;

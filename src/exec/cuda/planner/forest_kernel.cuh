@@ -14,18 +14,19 @@ template <class Team>
 __device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory) {
   team.release_next();
   const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
-  const RowsSeen seen = look_at_rows(team, args.batch, args.steady, own);
-  if (may_keep && seen.steady) {
+  const LastStep last = LastStep::of(args.steady);
+  team.arrive();
+  if (may_keep && last.rows == args.batch.rows && is_steady(team, args.batch, args.steady)) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return;
   }
   const SteadyKeeper keeper(args.batch, args.forest.query_begin, args.growth, args.steady);
   find_forest(
-      team, args.batch, seen, args.steady, memory, args.forest,
+      team, args.batch, last, args.steady, own, memory, args.forest,
       [&](const ForestPhaseMemory& arrays, std::int32_t row, bool alone) { keeper.keep(arrays.sharing, row, alone); },
-      [&](const ForestPhaseMemory& arrays) {
+      [&](const ForestPhaseMemory& arrays, OwnerGuess guess) {
         if (args.kept_lists.counts != nullptr) *args.kept_lists.written = 0;  // until the plan is written
-        keeper.finish(*arrays.result);
+        keeper.finish(*arrays.result, guess);
         *args.report = {*arrays.result, 0};
       });
 }
