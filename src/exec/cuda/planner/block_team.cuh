@@ -62,7 +62,8 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ void lead(F f) {
     f(*this);
   }
-  // As of ClusterTeamOf: blocks alone wait for no others, and kernels of one block are of devices where they begin one after the other.
+  // As of ClusterTeamOf: blocks alone wait for no others, and kernels of one block are of devices where they begin one
+  // after the other.
   __device__ __forceinline__ static void arrive() {}
   __device__ __forceinline__ static void release_next() {}
   __device__ __forceinline__ static void wait_for_last() {}

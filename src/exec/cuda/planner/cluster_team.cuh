@@ -101,8 +101,8 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ T* of_lead(T* shared) const {
     return rank_ == 0 ? shared : cluster().map_shared_rank(shared, 0);
   }
-  /// At the start of a kernel, where blocks write to each other's memory before their first barrier, or what others read
-  /// ahead of this.
+  /// At the start of a kernel, where blocks write to each other's memory before their first barrier, or what others
+  /// read ahead of this.
   __device__ __forceinline__ void arrive() {
     cluster().barrier_arrive();
     arrived_ = true;
