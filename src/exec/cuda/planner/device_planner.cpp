@@ -90,8 +90,8 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   check_cuda(cudaMemcpyAsync(memory_.machine, &machine_, sizeof(machine_), cudaMemcpyHostToDevice, stream),
              "copying the machine to the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.steps, 0, 2 * sizeof(std::uint64_t), stream), "clearing the planner's counts");
-  const LastForest none;
-  check_cuda(cudaMemcpyAsync(memory_.steady.last, &none, sizeof(none), cudaMemcpyHostToDevice, stream),
+  static constexpr LastForest kNone;
+  check_cuda(cudaMemcpyAsync(memory_.steady.last, &kNone, sizeof(kNone), cudaMemcpyHostToDevice, stream),
              "clearing the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
