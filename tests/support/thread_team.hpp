@@ -192,6 +192,7 @@ class ThreadTeam : public ThreadOperations {
   }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {
+    wait();  // blocks have read what they need ahead of it
     for (std::int32_t round = 0;; ++round) {
       if (rank_ == 0) {
         const std::int32_t count = next(block_, round);

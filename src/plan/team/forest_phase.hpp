@@ -133,15 +133,12 @@ TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, const
       [&](auto& block) {
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
         const auto keep_row = [&](std::int32_t row, bool alone) { keep(arrays, row, alone); };
-        LaidOutForest laid_out;
-        if (guess == OwnerGuess::kSameShape && last.rows == batch.rows) {
-          laid_out = update_ends(block, arrays.sharing, forest, keep_row);
-          laid_out.nodes = planned.last->nodes;
-        } else {
-          laid_out = ForestLayout(arrays.sharing, arrays.layout, forest).run(block, keep_row);
-        }
+        const bool same_shape = guess == OwnerGuess::kSameShape && last.rows == batch.rows;
+        const LaidOutForest laid_out = same_shape
+                                           ? update_ends(block, arrays.sharing, forest, keep_row)
+                                           : ForestLayout(arrays.sharing, arrays.layout, forest).run(block, keep_row);
         block.once([&] {
-          arrays.result->node_count = laid_out.nodes;
+          arrays.result->node_count = same_shape ? planned.last->nodes : laid_out.nodes;
           arrays.result->total_tokens = laid_out.total_tokens;
           arrays.result->distinct_tokens = laid_out.distinct_tokens;
           name_faults(batch, arrays.result->faults);
