@@ -14,6 +14,7 @@ class BlockTeamOf : public TeamOperations {
  public:
   using Scratch = TeamScratch;
   static constexpr std::int32_t kLanes = 32;
+  static constexpr bool kGuesses = false;  ///< owners (row_look.hpp): for that a thread of 1,024 lacks registers
 
   __device__ __forceinline__ explicit BlockTeamOf(Scratch& scratch) : scratch_(scratch) {}
 

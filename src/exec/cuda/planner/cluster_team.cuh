@@ -13,6 +13,8 @@ namespace trunkline::cuda {
 template <class Block>
 class ClusterTeamOf : public TeamOperations {
  public:
+  static constexpr bool kGuesses = true;
+
   __device__ __forceinline__ explicit ClusterTeamOf(TeamScratch& scratch)
       : block_(scratch),
         scratch_(&scratch),

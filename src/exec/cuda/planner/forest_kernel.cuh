@@ -14,7 +14,8 @@ template <class Team>
 __device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory) {
   team.release_next();
   const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
-  const LastStep last = LastStep::of(args.steady);
+  LastStep last = LastStep::of(args.steady);
+  if (!Team::kGuesses) last.is_likely = false;
   team.arrive();
   if (may_keep && last.rows == args.batch.rows && is_steady(team, args.batch, args.steady)) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
