@@ -1,5 +1,7 @@
 // What planning on the device takes, anew and where the plan is kept, and finding the forest alone, by a block and by a
-// cluster: one JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has
+// cluster: after none (forest), and after one that shares alike in other pages (forest_anew). Plans are made by turns
+// of batches that share alike (us), of batches whose rows are elsewhere (moved), and with one request and another
+// (joined). One JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has
 // the gaps between kernels in it and no launch. Rows whose forest is not the host's, or whose plan is not as long, are
 // not printed; the program then fails.
 #include <cuda_runtime_api.h>
@@ -69,10 +71,10 @@ class OnDevice {
   std::size_t count_ = 0;
 };
 
-PagedBatch with_rows_shuffled(const PagedBatch& from) {
+PagedBatch with_rows_shuffled(const PagedBatch& from, std::uint64_t seed) {
   PagedBatch batch = from;
   const auto width = static_cast<std::size_t>(batch.width);
-  std::mt19937_64 random(7);
+  std::mt19937_64 random(seed);
   for (std::size_t row = batch.kv_lens.size(); row > 1; --row) {
     const std::size_t other = random() % row;
     std::swap(batch.kv_lens[row - 1], batch.kv_lens[other]);
@@ -80,6 +82,17 @@ PagedBatch with_rows_shuffled(const PagedBatch& from) {
     std::swap_ranges(ids + static_cast<std::ptrdiff_t>((row - 1) * width),
                      ids + static_cast<std::ptrdiff_t>(row * width), ids + static_cast<std::ptrdiff_t>(other * width));
   }
+  return batch;
+}
+
+/// Another request in the middle row: its second half is its own, and a page shorter.
+PagedBatch with_another_request(const PagedBatch& from) {
+  PagedBatch batch = from;
+  const std::size_t row = batch.kv_lens.size() / 2;
+  const auto width = static_cast<std::size_t>(batch.width);
+  std::int32_t id = *std::max_element(batch.page_ids.begin(), batch.page_ids.end());
+  for (std::size_t page = width / 2; page < width; ++page) batch.page_ids[row * width + page] = ++id;
+  batch.kv_lens[row] -= batch.page_size;
   return batch;
 }
 
@@ -117,12 +130,16 @@ double median_us(const Launch& launch) {
   return 1e3 * static_cast<double>(times[kRuns / 2]) / kLaunches;
 }
 
+enum class ForestStep : std::uint8_t { kFirst, kAnew, kKept };
+
 class ForestCase {
  public:
-  explicit ForestCase(const PagedBatch& batch)
+  /// \param other shares alike, in other pages
+  explicit ForestCase(const PagedBatch& batch, const PagedBatch& other)
       : rows_(batch.kv_lens.size()),
         expected_(build_forest(batch.view())),
         ids_(batch.page_ids),
+        other_ids_(other.page_ids),
         kv_lens_(batch.kv_lens),
         nodes_(2 * rows_),
         order_(rows_),
@@ -130,7 +147,7 @@ class ForestCase {
         query_begin_(rows_ + 1),
         node_(rows_),
         steady_rows_(rows_),
-        steady_count_(1),
+        last_(1),
         report_(1),
         scratch_(cuda::forest_scratch_bytes(static_cast<std::int32_t>(rows_))) {
     args_.batch.table.ids = ids_.data();
@@ -150,16 +167,21 @@ class ForestCase {
   }
 
   /// \return microseconds of a launch
-  double measure(bool cluster, bool kept) {
+  double measure(bool cluster, ForestStep step) {
+    const bool kept = step == ForestStep::kKept;
     args_.steady = {};
-    if (kept) {
-      check_cuda(cudaMemset(steady_count_.data(), 0xFF, sizeof(std::int32_t)), "cudaMemset");
-      args_.steady = {steady_rows_.data(), steady_count_.data()};
+    if (step != ForestStep::kFirst) {
+      const LastForest none;
+      check_cuda(cudaMemcpy(last_.data(), &none, sizeof(none), cudaMemcpyHostToDevice), "cudaMemcpy");
+      args_.steady = {steady_rows_.data(), last_.data()};
       check_cuda(cuda::launch_forest(args_, cluster, nullptr), "launch_forest");
       check_cuda(cudaDeviceSynchronize(), "the forest kernel");
     }
-    const double us = median_us(
-        [&](int, cudaStream_t stream) { check_cuda(cuda::launch_forest(args_, cluster, stream), "launch_forest"); });
+    const double us = median_us([&](int i, cudaStream_t stream) {
+      cuda::ForestArgs args = args_;
+      if (step == ForestStep::kAnew && i % 2 == 0) args.batch.table.ids = other_ids_.data();
+      check_cuda(cuda::launch_forest(args, cluster, stream), "launch_forest");
+    });
     if (report_.read()[0].kept != (kept ? 1 : 0)) fail(ErrorCode::kInternal, "a steady step was not kept");
     check_forest();
     return us;
@@ -180,11 +202,11 @@ class ForestCase {
 
   std::size_t rows_;
   Forest expected_;
-  OnDevice<std::int32_t> ids_, kv_lens_;
+  OnDevice<std::int32_t> ids_, other_ids_, kv_lens_;
   OnDevice<ForestNode> nodes_;
   OnDevice<std::int32_t> order_, kv_len_, query_begin_, node_;
   OnDevice<SteadyRow> steady_rows_;
-  OnDevice<std::int32_t> steady_count_;
+  OnDevice<LastForest> last_;
   OnDevice<cuda::ForestReport> report_;
   OnDevice<std::byte> scratch_;
   cuda::ForestArgs args_{};
@@ -279,19 +301,22 @@ void print_row(const std::string& name, bool shuffled, const std::string& fields
 void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceProp& device) {
   const PagedBatch ordered[] = {lay_out_pages(tree, 16, 1), lay_out_pages(tree, 16, 2)};
   for (const bool shuffled : {false, true}) {
-    const PagedBatch first = shuffled ? with_rows_shuffled(ordered[0]) : ordered[0];
-    const PagedBatch second = shuffled ? with_rows_shuffled(ordered[1]) : ordered[1];
+    const PagedBatch first = shuffled ? with_rows_shuffled(ordered[0], 7) : ordered[0];
+    const PagedBatch second = shuffled ? with_rows_shuffled(ordered[1], 7) : ordered[1];
     std::ostringstream fields;
-    ForestCase forest(first);
+    ForestCase forest(first, second);
     for (const bool cluster : {false, true}) {
       if (cluster && device.major != 9) continue;
       const char* const team = cluster ? "cluster" : "block";
-      fields << ",\"forest_" << team << "_us\":" << forest.measure(cluster, false) << ",\"forest_kept_" << team
-             << "_us\":" << forest.measure(cluster, true);
+      fields << ",\"forest_" << team << "_us\":" << forest.measure(cluster, ForestStep::kFirst) << ",\"forest_anew_"
+             << team << "_us\":" << forest.measure(cluster, ForestStep::kAnew) << ",\"forest_kept_" << team
+             << "_us\":" << forest.measure(cluster, ForestStep::kKept);
     }
     PlanCase plan(first, second);
     fields << ",\"us\":" << plan.planned_us() << ",\"kept_us\":" << plan.kept_us()
            << ",\"resolve_us\":" << plan.resolve_us() << ",\"items\":" << plan.items();
+    fields << ",\"moved_us\":" << PlanCase(first, with_rows_shuffled(second, 11)).planned_us()
+           << ",\"joined_us\":" << PlanCase(first, with_another_request(first)).planned_us();
     print_row(name, shuffled, fields.str(), device.name);
   }
 }

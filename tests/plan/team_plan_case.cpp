@@ -181,8 +181,19 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   for (std::int32_t i = 0; i < std::max(1, options.blocks); ++i) blocks.emplace_back(rows, options.histograms);
   ListRoom room(capacity);
   const PlanLists lists = room.lists();
+  // What is known of requests is by turns of all blocks, or of each.
+  std::vector<PlanMemory> memories(blocks.size(), memory);
+  std::vector<std::vector<std::byte>> near(blocks.size());
+  for (std::size_t i = 0; (options.seed + static_cast<std::uint64_t>(options.blocks)) % 2 == 1 && i < blocks.size();
+       ++i) {
+    TeamMemory counted(nullptr);
+    memories[i].keep_near(counted);
+    near[i].assign(counted.bytes(), std::byte{0xCD});
+    TeamMemory own(near[i].data());
+    memories[i].keep_near(own);
+  }
   const auto plan = [&](auto& team, std::int32_t rank) {
-    const PlanTask task{machine, arrays.view, memory, blocks[at(rank)].memory};
+    const PlanTask task{machine, arrays.view, memories[at(rank)], blocks[at(rank)].memory};
     TeamPlanner(team, task, lists).plan([] {});
   };
   HostTeam alone(options.seed);

@@ -186,8 +186,13 @@ class ThreadTeam : public ThreadOperations {
     wait();
     return any;
   }
+  template <class T>
+  static T* of_warp(std::int32_t, T* pointer) {
+    return pointer;
+  }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {
+    wait();  // blocks have read what they need ahead of it
     for (std::int32_t round = 0;; ++round) {
       if (rank_ == 0) {
         const std::int32_t count = next(block_, round);

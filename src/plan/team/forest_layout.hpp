@@ -30,6 +30,25 @@ struct LaidOutForest {
   std::int64_t distinct_tokens;
 };
 
+/// Of a forest whose shape is at hand. \param keep(row, alone) as find_forest's \return all but nodes
+template <class Block, class Keep>
+TRUNKLINE_HOST_DEVICE LaidOutForest update_ends(Block& block, const RowSharing& from, const TeamForest& forest,
+                                                Keep keep) {
+  const TeamWords<2> tokens = block.sum(from.rows, TeamWords<2>{}, [&](std::int32_t row) {
+    const std::int32_t kv_len = from.kv_len(row);
+    bool alone = false;
+    if (from.owns_tokens(row)) {
+      ForestNode& node = forest.nodes[forest.node[row]];
+      alone = node.requests.end - node.requests.begin == 1;
+      node.end = kv_len;
+    }
+    keep(row, alone);
+    forest.kv_len[row] = kv_len;
+    return TeamWords<2>{{kv_len, std::int64_t{kv_len} - from.shared(row)}};
+  });
+  return {0, tokens.at[0], tokens.at[1]};
+}
+
 class ForestLayout {
  public:
   TRUNKLINE_HOST_DEVICE ForestLayout(const RowSharing& from, const LayoutScratch& scratch, const TeamForest& forest)

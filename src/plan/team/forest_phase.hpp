@@ -10,7 +10,9 @@
 #include "base/host_device.hpp"
 #include "plan/team/forest_layout.hpp"
 #include "plan/team/query_starts.hpp"
+#include "plan/team/row_look.hpp"
 #include "plan/team/row_sharing.hpp"
+#include "plan/team/steady_rows.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"
 #include "plan/team/team_memory.hpp"
@@ -41,22 +43,79 @@ struct ForestPhaseMemory {
   }
 };
 
+/// Warps that look at rows, each at every so-many-th.
+TRUNKLINE_HOST_DEVICE inline std::int32_t looking_warps(std::int32_t rows) {
+  return least<std::int32_t>(rows, 256);  // of 8 blocks
+}
+
+/// Each block leaves what it sees of rows in its own memory. \param planned what was kept of the last step
+template <class Team>
+TRUNKLINE_HOST_DEVICE void look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned, std::byte* own) {
+  const std::int32_t warps = looking_warps(batch.rows);
+  team.each_warp(warps, [&](std::int32_t first, const auto& lanes) {
+    const ForestPhaseMemory arrays(Team::forgotten(own), batch.rows);
+    if (batch.table.wide) {
+      RowLook<std::int64_t>(batch, planned, arrays.sharing, arrays.search).look(lanes, first, warps);
+    } else {
+      RowLook<std::int32_t>(batch, planned, arrays.sharing, arrays.search).look(lanes, first, warps);
+    }
+  });
+}
+
+/// What all blocks have seen of rows. By the lead, whose memory these arrays are.
+template <class Team, class Block>
+TRUNKLINE_HOST_DEVICE void take_rows(Team& team, Block& block, std::byte* own, const ForestPhaseMemory& arrays) {
+  const RowSharing to = arrays.sharing;
+  const std::int32_t rows = to.rows;
+  const std::int32_t warps = looking_warps(rows);
+  const auto slots = static_cast<std::int32_t>(arrays.search.slot_count);
+  block.each(most(slots, rows), [&](std::int32_t i) {
+    if (i < slots) arrays.search.slots[i] = SharingScratch::kEmptySlot;
+    if (i >= rows) return;
+    const ForestPhaseMemory of_block(team.of_warp(i % warps, own), rows);
+    const RowSharing from = of_block.sharing;
+    if (&from.kv_len(i) == &to.kv_len(i)) return;
+    const std::int32_t kv_len = from.kv_len(i);
+    const std::int32_t shared = from.shared(i);
+    const std::int32_t owner = from.owner(i);
+    const std::int32_t level = from.level(i);
+    const std::int64_t next_id = from.next_id(i);
+    const std::int32_t reshaped = of_block.search.reshaped(i);
+    to.kv_len(i) = kv_len;
+    to.shared(i) = shared;
+    to.owner(i) = owner;
+    to.level(i) = level;
+    to.next_id(i) = next_id;
+    arrays.search.reshaped(i) = reshaped;
+  });
+}
+
 /// Fills the arrays of `forest`, which has room for the batch's rows.
 /// Whatever the table, lengths and query_start hold, only entries of the table are read, and the result is a forest.
 /// \tparam Hash of groups of rows, for tests
-/// \param memory as ForestPhaseMemory has it for the batch's rows
+/// \param last, planned of the step whose forest the arrays still hold
+/// \param own each block's memory, as ForestPhaseMemory has it for the batch's rows, or the same for all
+/// \param memory the lead's
 /// \param keep(arrays, row, alone) of each row, by some thread; alone: it ends in a node that no other row is in
-/// \param finish(arrays) by one thread, once all else is done; `arrays.result` has the counts and faults
+/// \param finish(arrays, guess) by one thread, once all else is done; `arrays.result` has the counts and faults
 /// When all return, blocks have nothing to do with each other any more.
 template <class Hash = SharingHash, class Team, class Keep, class Finish>
-TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, std::byte* memory, const TeamForest& forest,
-                                       Keep keep, Finish finish) {
+TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, const LastStep& last,
+                                       const SteadyRows& planned, std::byte* own, std::byte* memory,
+                                       const TeamForest& forest, Keep keep, Finish finish) {
   std::int32_t tasks = 0;
+  OwnerGuess guess = OwnerGuess::kNone;
+  if (last.is_likely) look_at_rows(team, batch, planned, own);
   team.lead_rounds(
       [&](auto& block, std::int32_t round) {
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
         if (round == 0) block.once([&] { *arrays.result = {}; });
-        const auto next = [&](auto search) {
+        const auto next = [&](auto search) -> std::int32_t {
+          if (round == 0 && last.is_likely) {
+            take_rows(team, block, own, arrays);
+            guess = search.confirm(block, forest.query_begin);
+          }
+          if (is_right(guess)) return 0;
           return search.next(block, round, tasks, forest.query_begin, arrays.result->faults);
         };
         tasks = batch.table.wide ? next(SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search))
@@ -73,16 +132,17 @@ TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, std::
       },
       [&](auto& block) {
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-        const LaidOutForest laid_out =
-            ForestLayout(arrays.sharing, arrays.layout, forest).run(block, [&](std::int32_t row, bool alone) {
-              keep(arrays, row, alone);
-            });
+        const auto keep_row = [&](std::int32_t row, bool alone) { keep(arrays, row, alone); };
+        const bool same_shape = guess == OwnerGuess::kSameShape && last.rows == batch.rows;
+        const LaidOutForest laid_out = same_shape
+                                           ? update_ends(block, arrays.sharing, forest, keep_row)
+                                           : ForestLayout(arrays.sharing, arrays.layout, forest).run(block, keep_row);
         block.once([&] {
-          arrays.result->node_count = laid_out.nodes;
+          arrays.result->node_count = same_shape ? planned.last->nodes : laid_out.nodes;
           arrays.result->total_tokens = laid_out.total_tokens;
           arrays.result->distinct_tokens = laid_out.distinct_tokens;
           name_faults(batch, arrays.result->faults);
-          finish(arrays);
+          finish(arrays, guess);
         });
       });
 }

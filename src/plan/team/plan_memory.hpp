@@ -127,11 +127,12 @@ struct TeamPlanStatus {
 struct PlanMemory {
   static constexpr std::int32_t kTries = TeamMachine::kMaxHeights + TrunkCore::kCaps;
 
-  // By index of Forest::order.
+  // By index of Forest::order; of each block for itself where `near` is set.
   std::int32_t* queries;       // [rows]
   std::int32_t* path_tokens;   // [rows] to the end of its node; -1: an empty request
   std::int32_t* position;      // [rows + 1] of its first query
   std::int32_t* tails_before;  // [rows + 1] requests before it that end where others go on
+  std::int32_t* try_orders;    // [rows] those that tiles hold
   // By position.
   std::int32_t* query_at;  // [queries]
   // By query.
@@ -139,7 +140,6 @@ struct PlanMemory {
 
   TriedTiles* tries;         // [kTries]
   std::int32_t* try_begins;  // [kTries, rows + 1] first request of each tile, among those that tiles hold
-  std::int32_t* try_orders;  // [rows] index of Forest::order of each request that tiles hold
   PlannedTile* tiles;        // [rows]
   std::int32_t* raw;         // [spans] node, or -1 - index of Forest::order of a tail
   TileSegment* segments;     // [kTileLists, spans]
@@ -159,20 +159,18 @@ struct PlanMemory {
   TeamPlanStatus* status;
   std::int32_t* shape;  // [kShapeFields] numbers that one block finds for all
   std::int32_t rows;    // room
+  std::int32_t near;    // 1: keep_near() was called
 
   /// \return bytes. \param base 256-byte aligned; null: counts only
   TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, const PlanCapacity& room) {
     rows = row_room;
+    near = 0;
     TeamMemory memory(base);
-    take_list(memory, queries, rows);
-    take_list(memory, path_tokens, rows);
-    take_list(memory, position, rows + 1);
-    take_list(memory, tails_before, rows + 1);
+    take_requests(memory);
     take_list(memory, query_at, room.queries);
     take_list(memory, slots_of, room.queries + 1);
     take_list(memory, tries, kTries);
     take_list(memory, try_begins, kTries * (rows + 1));
-    take_list(memory, try_orders, rows);
     take_list(memory, tiles, rows);
     take_list(memory, raw, room.spans);
     take_list(memory, segments, std::int64_t{kTileLists} * room.spans);
@@ -190,6 +188,12 @@ struct PlanMemory {
     take_list(memory, status, 1);
     take_list(memory, shape, kShapeFields);
     return memory.bytes();
+  }
+
+  /// Puts what is known of requests into a block's own memory, where all blocks fill theirs.
+  TRUNKLINE_HOST_DEVICE void keep_near(TeamMemory& own) {
+    take_requests(own);
+    near = 1;
   }
 
   TRUNKLINE_HOST_DEVICE void place_item(std::int32_t item, std::int32_t pack, Nanoseconds cost) const {
@@ -219,6 +223,15 @@ struct PlanMemory {
     kOpenEnds,  // the most of an item, about
     kShapeFields
   };
+
+ private:
+  TRUNKLINE_HOST_DEVICE void take_requests(TeamMemory& memory) {
+    take_list(memory, queries, rows);
+    take_list(memory, path_tokens, rows);
+    take_list(memory, position, rows + 1);
+    take_list(memory, tails_before, rows + 1);
+    take_list(memory, try_orders, rows);
+  }
 };
 
 }  // namespace trunkline

@@ -6,6 +6,9 @@
 // time, each of its pages once; whoever is alone is done, with the head of the group before as its owner. Groups are
 // found by a hash table whose keys are compared in full: a collision costs a probe and nothing else.
 //
+// Where looking at the rows (row_look.hpp) has guessed every owner, that is confirmed by one step and there are no
+// rounds.
+//
 // Rounds: one, and one more for each branching at which a row is not on the side of the least row; a batch without
 // sharing takes none but the first look at page 0. A round costs the lead block 3 barriers, the team 2, three dependent
 // reads of the lead block's memory and two of pages, and the reading of what is compared. A chain of n rows each of
@@ -28,7 +31,9 @@ class RowSharing {
  public:
   static constexpr std::int32_t kInside = -1;
   static constexpr std::int32_t kOpen = -2;
-  static constexpr std::int32_t kColumns = 4;
+  static constexpr std::int32_t kApart = -3;  ///< once looked at: it goes on with a null page, that nobody shares
+  static constexpr std::int32_t kUnfit = -4;  ///< once looked at: its length or its queries are wrong
+  static constexpr std::int32_t kColumns = 6;
 
   RowSharing() = default;
   /// \param columns of which these are the first
@@ -44,6 +49,10 @@ class RowSharing {
   /// kOpen; then owner and shared are those of the group that the row is in.
   TRUNKLINE_HOST_DEVICE std::int32_t& level(std::int32_t row) const { return columns_(3, row); }
   TRUNKLINE_HOST_DEVICE bool owns_tokens(std::int32_t row) const { return level(row) >= 0; }
+  /// The page of token shared(row), of a row that has one.
+  TRUNKLINE_HOST_DEVICE std::int64_t& next_id(std::int32_t row) const {
+    return reinterpret_cast<std::int64_t*>(&columns_(4, 0))[row];  // two columns wide
+  }
 
   std::int32_t rows = 0;
 
@@ -74,21 +83,23 @@ class SharingScratch {
       : columns_(columns), first_column_(first_column) {
     // Half full at most, a quarter where there is room, so that probes are short.
     slot_count = power_of_two(most<std::uint32_t>(64, (rows <= kFewRows ? 4 : 2) * static_cast<std::uint32_t>(rows)));
-    wide_ = {memory.take<std::int64_t>(2 * std::int64_t{rows}), rows};
+    begin_ = memory.take<std::int64_t>(rows);
     slots = memory.take<std::uint32_t>(slot_count);
     tasks = memory.take<SharingTask>(rows);
   }
 
   /// The row's first entry.
-  TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const { return wide_(0, row); }
-  /// The page of token shared(row).
-  TRUNKLINE_HOST_DEVICE std::int64_t& next_id(std::int32_t row) const { return wide_(1, row); }
+  TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const { return begin_[row]; }
   /// Where the row's group is in slots.
   TRUNKLINE_HOST_DEVICE std::int32_t& place(std::int32_t row) const { return columns_(first_column_, row); }
+  /// 1 where looking at the row has found that the forest has another shape than the last one.
+  TRUNKLINE_HOST_DEVICE std::int32_t& reshaped(std::int32_t row) const { return columns_(first_column_ + 1, row); }
   /// Rows of this round and, by turns, of the next.
   TRUNKLINE_HOST_DEVICE std::int32_t& listed(std::int32_t turn, std::int32_t i) const {
     return columns_(first_column_ + 1 + turn % 2, i);
   }
+
+  static constexpr std::uint32_t kEmptySlot = 0xFFFFFFFFu;
 
   std::uint32_t* slots = nullptr;  ///< [slot_count] round and least row of a group
   SharingTask* tasks = nullptr;    ///< [rows]
@@ -104,7 +115,7 @@ class SharingScratch {
     return below + 1;
   }
 
-  TeamColumns<std::int64_t> wide_;
+  std::int64_t* begin_ = nullptr;
   TeamColumns<std::int32_t> columns_;
   std::int32_t first_column_ = 0;
 };
@@ -119,6 +130,18 @@ struct SharingHash {
   }
 };
 
+/// Whether owners were guessed to be those of the last step (row_look.hpp).
+enum class OwnerGuess : std::uint8_t {
+  kNone,
+  kWrong,
+  kRight,
+  kSameShape,  ///< right, and all but the ends of rows is as it was
+};
+
+TRUNKLINE_HOST_DEVICE inline bool is_right(OwnerGuess guess) {
+  return guess == OwnerGuess::kRight || guess == OwnerGuess::kSameShape;
+}
+
 template <class Id, class Hash = SharingHash>
 class SharingSearch {
  public:
@@ -129,6 +152,30 @@ class SharingSearch {
         to_(result),
         s_(scratch) {}
 
+  /// Whether what looking at the rows has found is what rounds would find. It is where each row's owner owns the last
+  /// token that they share, and where no two rows part from one owner at one token with the same page: then each point
+  /// of the tree has one way on for each page, so that there is no other tree of these rows; and owners, which are
+  /// lesser than the rows that part from them, are the least that have their tokens. Beside that, query_begin is
+  /// filled.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t* query_begin) {
+    block.each_warp(to_.rows / Block::kLanes + 1, [&](std::int32_t run, const auto& lanes) {
+      const std::int32_t i = run * Block::kLanes + lanes.index();
+      if (i <= to_.rows) query_begin[i] = batch_.query_start == nullptr ? i : batch_.query_start[i];
+      if (i < to_.rows && batch_.query_start != nullptr && !has_sound_queries(batch_, i)) {
+        to_.level(i) = RowSharing::kUnfit;
+      }
+      enter_some(block, 0, i < to_.rows ? i : -1, lanes);
+    });
+    constexpr std::int32_t kReshaped = 1;
+    constexpr std::int32_t kWrong = 2;
+    const std::int32_t worst = block.greatest(to_.rows, std::int32_t{0}, [&](std::int32_t row) {
+      if (!is_sound(row)) return kWrong;
+      set_level(row);
+      return s_.reshaped(row) != 0 ? kReshaped : 0;
+    });
+    return worst == kWrong ? OwnerGuess::kWrong : worst == kReshaped ? OwnerGuess::kRight : OwnerGuess::kSameShape;
+  }
   /// One round. \param tasks of the last one; \return those of this one, for compare()
   template <class Block>
   TRUNKLINE_HOST_DEVICE std::int32_t next(Block& block, std::int32_t round, std::int32_t tasks,
@@ -147,12 +194,25 @@ class SharingSearch {
   }
 
  private:
+  TRUNKLINE_HOST_DEVICE bool is_sound(std::int32_t row) const {
+    const std::int32_t level = to_.level(row);
+    const std::int32_t owner = to_.owner(row);
+    if (level == RowSharing::kUnfit || (owner >= 0 && to_.shared(row) <= to_.shared(owner))) return false;
+    return level != RowSharing::kOpen || row_in(s_.slots[s_.place(row)]) == row;
+  }
+  TRUNKLINE_HOST_DEVICE void set_level(std::int32_t row) {
+    if (to_.level(row) == RowSharing::kInside) return;
+    std::int32_t level = 0;
+    for (std::int32_t above = to_.owner(row); above >= 0; above = to_.owner(above)) ++level;
+    to_.level(row) = level;
+  }
+
   /// Each row's length, first page and queries.
   template <class Block>
   TRUNKLINE_HOST_DEVICE void read_rows(Block& block, std::int32_t* query_begin, TeamFaults& faults) {
     const auto slots = static_cast<std::int32_t>(s_.slot_count);
     block.each(most(slots, to_.rows + 1), [&](std::int32_t i) {
-      if (i < slots) s_.slots[i] = kEmptySlot;
+      if (i < slots) s_.slots[i] = SharingScratch::kEmptySlot;
       if (i <= to_.rows) copy_query_start<Block>(batch_, i, query_begin, faults);
       if (i < to_.rows) read_row<Block>(i, faults);
     });
@@ -172,7 +232,7 @@ class SharingSearch {
 
   /// A row looks for others with the page that it goes on with; with a null page there are none.
   TRUNKLINE_HOST_DEVICE void open(std::int32_t row, std::int32_t level, Id id) {
-    s_.next_id(row) = id;
+    to_.next_id(row) = id;
     to_.level(row) = null_.is(id) ? level : RowSharing::kOpen;
   }
 
@@ -207,7 +267,6 @@ class SharingSearch {
   }
 
   // Rounds count down, so that what an earlier round left in a slot is as good as empty, and a head is the least value.
-  static constexpr std::uint32_t kEmptySlot = 0xFFFFFFFFu;
   TRUNKLINE_HOST_DEVICE static std::uint32_t slot_of(std::int32_t round, std::int32_t row) {
     return (0xFFFEu - static_cast<std::uint32_t>(round)) << 16 | static_cast<std::uint32_t>(row);
   }
@@ -215,7 +274,7 @@ class SharingSearch {
     return static_cast<std::int32_t>(slot & 0xFFFFu);
   }
   TRUNKLINE_HOST_DEVICE bool are_group(std::int32_t a, std::int32_t b) const {
-    return to_.owner(a) == to_.owner(b) && to_.shared(a) == to_.shared(b) && s_.next_id(a) == s_.next_id(b);
+    return to_.owner(a) == to_.owner(b) && to_.shared(a) == to_.shared(b) && to_.next_id(a) == to_.next_id(b);
   }
 
   /// Rows of a warp in rising order, -1 for none. The first that is open enters for those of its group: 1,024 rows at
@@ -233,7 +292,7 @@ class SharingSearch {
   TRUNKLINE_HOST_DEVICE void enter(Block& block, std::int32_t round, std::int32_t row) {
     const std::uint32_t mine = slot_of(round, row);
     const std::uint32_t mask = s_.slot_count - 1;
-    std::uint32_t place = Hash()(to_.owner(row), to_.shared(row), s_.next_id(row)) & mask;
+    std::uint32_t place = Hash()(to_.owner(row), to_.shared(row), to_.next_id(row)) & mask;
     for (;; place = (place + 1) & mask) {
       std::uint32_t& slot = s_.slots[place];
       std::uint32_t found = Block::peek(slot);

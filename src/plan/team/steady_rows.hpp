@@ -39,11 +39,44 @@ struct alignas(16) SteadyRow {
   std::int32_t queries = 0;
 };
 
+/// Of the step that was planned.
+struct LastForest {
+  std::int32_t rows = -1;  ///< -1, or any other number than there are now: plan anew
+  std::int32_t nodes = 0;
+  std::int32_t shares = 0;        ///< 1: some rows share tokens
+  std::int32_t pause = 0;         ///< so many times, owners are not guessed
+  std::int32_t pause_length = 0;  ///< of the last pause
+
+  /// Where guesses go wrong they are made ever more seldom: each costs 2 to 5 us.
+  TRUNKLINE_HOST_DEVICE void count(OwnerGuess guess) {
+    constexpr std::int32_t kLongest = 63;
+    if (guess == OwnerGuess::kNone) {
+      pause = most(pause - 1, 0);
+    } else {
+      pause_length = is_right(guess) ? 0 : least(2 * pause_length + 1, kLongest);
+      pause = pause_length;
+    }
+  }
+};
+
 /// What was planned, in memory that outlives the launch.
 struct SteadyRows {
   SteadyRow* rows = nullptr;       ///< [most rows]
-  std::int32_t* count = nullptr;   ///< [1] rows that were planned; -1, or any other number of rows: plan anew
+  LastForest* last = nullptr;      ///< [1]
   std::int32_t* growth = nullptr;  ///< [1] TeamPlanStatus::growth of the plan; null: as its rows say
+};
+
+/// What is known of the last step before a forest is found.
+struct LastStep {
+  std::int32_t rows = -1;  ///< LastForest's
+  bool is_likely = false;  ///< that owners are the same: looking at rows may spare rounds
+
+  /// To be read before the first barrier, as finding the forest overwrites it.
+  TRUNKLINE_HOST_DEVICE static LastStep of(const SteadyRows& planned) {
+    if (planned.rows == nullptr) return {};
+    const LastForest last = *planned.last;
+    return {last.rows, last.rows >= 0 && last.shares != 0 && last.pause == 0};
+  }
 };
 
 inline constexpr std::int32_t kLongestRow = std::numeric_limits<std::int32_t>::max();
@@ -116,7 +149,7 @@ class SteadyCheck {
 template <class Team>
 TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
   constexpr std::int32_t kWarps = 256;  // of 8 blocks
-  if (*planned.count != batch.rows) return false;
+  if (planned.last->rows != batch.rows) return false;
   if (batch.query_start != nullptr && batch.query_start[0] != 0) return false;
   const std::int32_t warps = least(batch.rows, kWarps);
   return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
@@ -145,12 +178,17 @@ class SteadyKeeper {
     kept.shared = shared;
     kept.owner = sharing.owner(row);
     kept.queries = query_begin_[row + 1] - query_begin_[row];
-    if (kv_len > shared) kept.next_id = team_page_id(batch_, row, shared / batch_.table.page_size);
+    if (kv_len > shared) kept.next_id = sharing.next_id(row);
     store_whole(planned_.rows[row], kept);
   }
   /// By one thread. Where the batch has faults nothing is kept: the next step is planned anew.
-  TRUNKLINE_HOST_DEVICE void finish(const TeamFaults& faults) const {
-    if (planned_.rows != nullptr) *planned_.count = faults.lengths + faults.queries == 0 ? batch_.rows : -1;
+  TRUNKLINE_HOST_DEVICE void finish(const ForestPhaseResult& found, OwnerGuess guess) const {
+    if (planned_.rows == nullptr) return;
+    LastForest& last = *planned_.last;
+    last.rows = found.faults.lengths + found.faults.queries == 0 ? batch_.rows : -1;
+    last.nodes = found.node_count;
+    last.shares = found.distinct_tokens < found.total_tokens ? 1 : 0;
+    last.count(guess);
   }
 
  private:

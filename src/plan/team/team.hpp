@@ -9,6 +9,8 @@
 //   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
 //                             which all do; and so on until there are none: then last(block) by the same block. For
 //                             two barriers a round, and one at the end
+//   of_warp(i, pointer)       the same place in the memory that the block has which did i of each_warp, where blocks
+//                             have memory of their own; to be read by the lead in lead_rounds
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
@@ -144,6 +146,10 @@ class HostTeam {
     bool any = false;
     each(count, [&](std::int32_t i) { any = f(i, HostLanes()) || any; });
     return any;
+  }
+  template <class T>
+  static T* of_warp(std::int32_t, T* pointer) {
+    return pointer;
   }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {

@@ -49,13 +49,6 @@ TRUNKLINE_HOST_DEVICE inline TeamRow team_row(const TeamBatch& batch, std::int32
   return {begin, kv_len, true};
 }
 
-/// The id of a page of a row that fits.
-TRUNKLINE_HOST_DEVICE inline std::int64_t team_page_id(const TeamBatch& batch, std::int32_t row, std::int32_t page) {
-  const std::int64_t at = team_row(batch, row).begin + page;
-  return batch.table.wide ? static_cast<const std::int64_t*>(batch.table.ids)[at]
-                          : static_cast<const std::int32_t*>(batch.table.ids)[at];
-}
-
 /// Pages that hold so many tokens, without a sum that could overflow.
 TRUNKLINE_HOST_DEVICE inline std::int32_t team_pages(std::int32_t tokens, std::int32_t page_size) {
   return tokens / page_size + (tokens % page_size != 0 ? 1 : 0);

@@ -16,9 +16,9 @@ namespace trunkline {
 template <class Block>
 class RequestLoader {
  public:
-  /// \param publish tell the steps that follow what they need of it
-  TRUNKLINE_HOST_DEVICE RequestLoader(Block& block, const PlanTask& task, bool publish)
-      : block_(block), task_(task), own_(task.block), publish_(publish) {}
+  /// \param tells others what they need of it
+  TRUNKLINE_HOST_DEVICE RequestLoader(Block& block, const PlanTask& task, bool tells)
+      : block_(block), task_(task), own_(task.block), tells_(tells), publish_(tells || task.memory.near != 0) {}
 
   TRUNKLINE_HOST_DEVICE void load() {
     const Counts counts = read_forest();
@@ -26,8 +26,8 @@ class RequestLoader {
       place_all(counts);
     } else {
       place_listed(counts);
+      if (publish_) count_tails();
     }
-    if (publish_) count_tails();
   }
 
  private:
@@ -111,27 +111,32 @@ class RequestLoader {
   /// Where all requests that have tokens are listed: the others lie behind them.
   TRUNKLINE_HOST_DEVICE void place_all(const Counts& counts) {
     const PlanTask& task = task_;
+    const bool tells = tells_;
     const bool publish = publish_;
     const std::int32_t rows = task_.forest.rows;
-    using Sums = TeamWords<2>;
+    using Sums = TeamWords<2>;  // queries and, above 32 bits, tails; tokens
     block_.template scan<Sums>(
         rows,
-        [&task](std::int32_t i) {
+        [&task, publish](std::int32_t i) {
           const BlockMemory& own = task.block;
           const bool full = own.tokens[i] >= 0;
-          return Sums{{static_cast<std::int32_t>(own.listed[i]), full ? own.tokens[i] - own.shared[i] : 0}};
+          const std::int64_t tails = publish ? std::int64_t{task.memory.tails_before[i]} << 32 : 0;
+          return Sums{{tails + static_cast<std::int32_t>(own.listed[i]), full ? own.tokens[i] - own.shared[i] : 0}};
         },
-        [&task, counts, publish, rows](std::int32_t i, const Sums& before) {
+        [&task, counts, tells, publish, rows](std::int32_t i, const Sums& before) {
           const BlockMemory& own = task.block;
           const auto position = static_cast<std::int32_t>(before.at[0]);
           if (i <= counts.full) {
             own.query_begin[i] = position;
             own.fresh_before[i] = before.at[1];
           }
-          if (publish) task.memory.position[i] = position;
+          if (publish) {
+            task.memory.position[i] = position;
+            task.memory.tails_before[i] = static_cast<std::int32_t>(before.at[0] >> 32);
+          }
           // By the thread of the last, while others place theirs.
           if (i == most(rows - 1, 0)) name_costs(task, counts.hot);
-          if (i == rows) name_requests(task, publish, counts, before.at[1]);
+          if (i == rows) name_requests(task, tells, counts, before.at[1]);
         });
   }
 
@@ -139,6 +144,7 @@ class RequestLoader {
   TRUNKLINE_HOST_DEVICE void place_listed(const Counts& counts) {
     const PlanTask& task = task_;
     const BlockMemory& own = own_;
+    const bool tells = tells_;
     const bool publish = publish_;
     const std::int32_t rows = task_.forest.rows;
     block_.each(rows, [&own](std::int32_t i) {
@@ -169,9 +175,9 @@ class RequestLoader {
     });
     block_.template scan<std::int64_t>(
         counts.listed, [&own](std::int32_t i) { return std::int64_t{own.tokens[i]} - own.shared[i]; },
-        [&task, counts, publish](std::int32_t i, std::int64_t before) {
+        [&task, counts, tells](std::int32_t i, std::int64_t before) {
           task.block.fresh_before[i] = before;
-          if (i == counts.listed) name_requests(task, publish, counts, before);
+          if (i == counts.listed) name_requests(task, tells, counts, before);
         });
   }
 
@@ -180,13 +186,13 @@ class RequestLoader {
     task.block.state->costs = task.machine.batch_costs(task.forest.query_begin[task.forest.rows], hot);
   }
   /// By one thread.
-  TRUNKLINE_HOST_DEVICE static void name_requests(const PlanTask& task, bool publish, const Counts& counts,
+  TRUNKLINE_HOST_DEVICE static void name_requests(const PlanTask& task, bool tells, const Counts& counts,
                                                   std::int64_t distinct_tokens) {
     const BlockMemory& own = task.block;
     own.state->requests = {own.tokens,      own.shared, own.fresh_before, own.query_begin, counts.listed,
                            distinct_tokens, false};
     own.state->in_order = counts.listed == counts.full ? 1 : 0;
-    if (!publish) return;
+    if (!tells) return;
     const std::int32_t held = least(own.state->widest, task.machine.max_queries());
     task.memory.shape[PlanMemory::kFirstWidth] = task.machine.width_for(held);
     task.memory.shape[PlanMemory::kListed] = counts.listed;
@@ -203,6 +209,7 @@ class RequestLoader {
   Block& block_;
   const PlanTask& task_;
   const BlockMemory& own_;
+  bool tells_;
   bool publish_;
 };
 

@@ -14,6 +14,7 @@ class BlockTeamOf : public TeamOperations {
  public:
   using Scratch = TeamScratch;
   static constexpr std::int32_t kLanes = 32;
+  static constexpr bool kGuesses = false;  ///< owners (row_look.hpp): for that a thread of 1,024 lacks registers
 
   __device__ __forceinline__ explicit BlockTeamOf(Scratch& scratch) : scratch_(scratch) {}
 
@@ -39,6 +40,10 @@ class BlockTeamOf : public TeamOperations {
     }
     return __syncthreads_or(any ? 1 : 0) != 0;
   }
+  template <class T>
+  __device__ __forceinline__ static T* of_warp(std::int32_t, T* pointer) {
+    return pointer;
+  }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
 #pragma unroll 1
@@ -58,7 +63,9 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ void lead(F f) {
     f(*this);
   }
-  // As of ClusterTeamOf: kernels of one block are of devices where they begin one after the other.
+  // As of ClusterTeamOf: blocks alone wait for no others, and kernels of one block are of devices where they begin one
+  // after the other.
+  __device__ __forceinline__ static void arrive() {}
   __device__ __forceinline__ static void release_next() {}
   __device__ __forceinline__ static void wait_for_last() {}
   template <class F>

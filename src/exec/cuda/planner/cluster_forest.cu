@@ -8,8 +8,8 @@ __global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_co
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ BlockTeam::Scratch scratch;
   ClusterTeam team(scratch);
-  team.arrive();
-  run_forest(team, args, args.scratch != nullptr ? args.scratch : team.of_lead(&shared[0]));
+  std::byte* const own = args.scratch != nullptr ? args.scratch : &shared[0];
+  run_forest(team, args, own, args.scratch != nullptr ? own : team.of_lead(own));
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace trunkline::cuda {
 template <class Block>
 class ClusterTeamOf : public TeamOperations {
  public:
+  static constexpr bool kGuesses = true;
+
   __device__ __forceinline__ explicit ClusterTeamOf(TeamScratch& scratch)
       : block_(scratch),
         scratch_(&scratch),
@@ -44,6 +46,11 @@ class ClusterTeamOf : public TeamOperations {
     std::int32_t found = 0;
     for (std::int32_t rank = 0; rank < blocks_; ++rank) found |= scratch_->of_block[rank];
     return found != 0;
+  }
+  template <class T>
+  __device__ __forceinline__ T* of_warp(std::int32_t i, T* pointer) const {
+    const std::int32_t rank = i % blocks_;
+    return rank == rank_ || __isShared(pointer) == 0 ? pointer : cluster().map_shared_rank(pointer, rank);
   }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
@@ -96,7 +103,8 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ T* of_lead(T* shared) const {
     return rank_ == 0 ? shared : cluster().map_shared_rank(shared, 0);
   }
-  /// At the start of a kernel, where blocks write to each other's memory before their first barrier.
+  /// At the start of a kernel, where blocks write to each other's memory before their first barrier, or what others
+  /// read ahead of this.
   __device__ __forceinline__ void arrive() {
     cluster().barrier_arrive();
     arrived_ = true;

@@ -56,7 +56,7 @@ DevicePlanner::Memory DevicePlanner::lay_out(std::byte* base) const {
   Memory lists{};
   lists.machine = memory.take<TeamMachine>(1);
   lists.found = memory.take<ForestReport>(1);
-  lists.steady = {memory.take<SteadyRow>(rows), memory.take<std::int32_t>(1), memory.take<std::int32_t>(1)};
+  lists.steady = {memory.take<SteadyRow>(rows), memory.take<LastForest>(1), memory.take<std::int32_t>(1)};
   lists.written = memory.take<std::uint64_t>(1);
   lists.forest.nodes = memory.take<ForestNode>(2 * rows);
   lists.forest.order = memory.take<std::int32_t>(rows);
@@ -90,6 +90,9 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   check_cuda(cudaMemcpyAsync(memory_.machine, &machine_, sizeof(machine_), cudaMemcpyHostToDevice, stream),
              "copying the machine to the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.steps, 0, 2 * sizeof(std::uint64_t), stream), "clearing the planner's counts");
+  static constexpr LastForest kNone;
+  check_cuda(cudaMemcpyAsync(memory_.steady.last, &kNone, sizeof(kNone), cudaMemcpyHostToDevice, stream),
+             "clearing the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
 

@@ -10,7 +10,8 @@ __global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_co
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ BlockTeam::Scratch scratch;
   BlockTeam team(scratch);
-  run_forest(team, args, args.scratch != nullptr ? args.scratch : shared);
+  std::byte* const memory = args.scratch != nullptr ? args.scratch : &shared[0];
+  run_forest(team, args, memory, memory);
 }
 
 // Of a team itself, with what alignment may add.

@@ -9,22 +9,25 @@
 
 namespace trunkline::cuda {
 
-/// \param memory ForestPhaseMemory's, which the lead block reaches fastest
+/// \param own ForestPhaseMemory's, of each block, or the same for all \param memory the lead's
 template <class Team>
-__device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* memory) {
+__device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory) {
   team.release_next();
   const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
-  if (may_keep && is_steady(team, args.batch, args.steady)) {
+  LastStep last = LastStep::of(args.steady);
+  if (!Team::kGuesses) last.is_likely = false;
+  team.arrive();
+  if (may_keep && last.rows == args.batch.rows && is_steady(team, args.batch, args.steady)) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return;
   }
   const SteadyKeeper keeper(args.batch, args.forest.query_begin, args.growth, args.steady);
   find_forest(
-      team, args.batch, memory, args.forest,
+      team, args.batch, last, args.steady, own, memory, args.forest,
       [&](const ForestPhaseMemory& arrays, std::int32_t row, bool alone) { keeper.keep(arrays.sharing, row, alone); },
-      [&](const ForestPhaseMemory& arrays) {
+      [&](const ForestPhaseMemory& arrays, OwnerGuess guess) {
         if (args.kept_lists.counts != nullptr) *args.kept_lists.written = 0;  // until the plan is written
-        keeper.finish(arrays.result->faults);
+        keeper.finish(*arrays.result, guess);
         *args.report = {*arrays.result, 0};
       });
 }

@@ -32,21 +32,69 @@ class CopiedWords {
   alignas(T) std::uint32_t words_[kWords];
 };
 
+/// What planning asks of a forest and its requests again and again, in a block's own memory, where that takes a tenth
+/// of what L2 takes.
+struct NearForest {
+  ForestNode* nodes;
+  std::int32_t* order;
+  std::int32_t* node;
+  std::int32_t* query_begin;
+
+  /// \return bytes \param base aligned to 16 bytes; null: counts only \param memory whose lists of requests come after
+  static __host__ __device__ std::size_t lay_out(std::byte* base, NearForest& forest, PlanMemory& memory) {
+    const std::int64_t rows = memory.rows;
+    TeamMemory own(base);
+    forest.nodes = own.take<ForestNode>(2 * rows);
+    forest.order = own.take<std::int32_t>(rows);
+    forest.node = own.take<std::int32_t>(rows);
+    forest.query_begin = own.take<std::int32_t>(rows + 1);
+    memory.keep_near(own);
+    return own.bytes();
+  }
+  /// By all threads of a block: what is read first by each is on its way together.
+  __device__ void copy(const TeamForest& from, std::int32_t node_count) const {
+    constexpr std::int32_t kWords = sizeof(ForestNode) / sizeof(uint4);
+    const auto* const node_words = reinterpret_cast<const uint4*>(from.nodes);
+    auto* const near_words = reinterpret_cast<uint4*>(nodes);
+    const std::int32_t words = kWords * node_count;
+    const auto first = static_cast<std::int32_t>(threadIdx.x);
+    const auto step = static_cast<std::int32_t>(blockDim.x);
+    for (std::int32_t i = first; i < most(words, from.rows + 1); i += step) {
+      const uint4 word = i < words ? node_words[i] : uint4{};
+      const std::int32_t row = i < from.rows ? from.order[i] : 0;
+      const std::int32_t its_node = i < from.rows ? from.node[i] : 0;
+      const std::int32_t begin = i <= from.rows ? from.query_begin[i] : 0;
+      if (i < words) near_words[i] = word;
+      if (i < from.rows) order[i] = row;
+      if (i < from.rows) node[i] = its_node;
+      if (i <= from.rows) query_begin[i] = begin;
+    }
+  }
+};
+
 /// What all threads of a block are told, in its shared memory: there it takes no registers, and is near.
 template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
       : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
-    block.lay_out(shared, args.memory.rows, histograms);
+    near_memory = shared + block.lay_out(shared, args.memory.rows, histograms);
   }
   __device__ void take_counts(const ForestPhaseResult& found) {
     forest.node_count = found.node_count;
     forest.total_tokens = found.total_tokens;
     forest.distinct_tokens = found.distinct_tokens;
   }
+  __device__ void take_near() {
+    forest.nodes = near.nodes;
+    forest.order = near.order;
+    forest.node = near.node;
+    forest.query_begin = near.query_begin;
+  }
 
   Team team;
   TeamForest forest;
+  NearForest near;
+  std::byte* near_memory;
   BlockMemory block;
   CopiedWords<PlanMemory> memory;
   CopiedWords<PlanLists> lists;
@@ -84,9 +132,10 @@ __device__ inline void tell_plan(const PlanArgs& args, std::uint64_t steps) {
   report.bad_query_start = faults.query_start;
 }
 
-/// \param task room for a BlockTask, in shared memory \param shared of the block, BlockMemory's for so many histograms
+/// \param task room for a BlockTask, in shared memory \param shared of the block, BlockMemory's for so many histograms,
+/// and NearForest's behind it where `near` is set
 template <class Team>
-__device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args, std::int32_t histograms,
+__device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args, std::int32_t histograms, bool near,
                                          std::byte* task, std::byte* shared) {
   // What needs nothing of the forest: done while that is being found.
   if (threadIdx.x == 0) new (task) BlockTask<Team>(team, args, histograms, shared);
@@ -96,6 +145,8 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
   told.lists.copy(args.lists);
   told.machine.copy(*args.machine);
   told.team.own([&told](auto& block, bool) { told.block.begin(block); });
+  if (near && threadIdx.x == 0) NearForest::lay_out(told.near_memory, told.near, told.memory.get());
+  __syncthreads();
   team.wait_for_last();
   const ForestPhaseResult found = args.report->found;  // read at once with what is asked first
   if (args.report->kept != 0) {
@@ -103,7 +154,11 @@ __device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args,
     return;
   }
   clear(args.counters);
-  if (threadIdx.x == 0) told.take_counts(found);
+  if (near) told.near.copy(args.forest, found.node_count);
+  if (threadIdx.x == 0) {
+    told.take_counts(found);
+    if (near) told.take_near();
+  }
   __syncthreads();
   TeamPlanner(told.team, told.task, told.lists.get()).plan([&args] {
     if (args.kept_lists.counts != nullptr) {
