@@ -237,6 +237,53 @@ TEST_F(CudaForest, OneCaptureServesAllBatchesOfItsSize) {
   check(cudaStreamDestroy(stream));
 }
 
+TEST_F(CudaForest, AfterAnotherBatchOfAsManyRows) {
+  for (int seed = 1; seed <= scaled(160); ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    constexpr std::int32_t kMostRows[] = {24, 300, 1100, 2500};
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    RandomBatch batch = make_team_batch(static_cast<std::uint64_t>(seed), kMostRows[seed % 4]);
+    batch.num_pages = std::int64_t{1} << 30;
+    DeviceForest device(batch, true, seed / 4 % 2 == 0);
+    const bool cluster = has_clusters() && seed / 8 % 2 == 0;
+    const auto expect_forest = [&] {
+      batch.lay_out_table();
+      device.overwrite(batch);
+      device.launch(cluster);
+      if (device.report().kept != 0) return;  // only rows without tokens of their own have changed
+      ASSERT_EQ(to_text(device.forest()), team_text(build_forest(batch.view())));
+    };
+    ASSERT_NO_FATAL_FAILURE(expect_forest());
+    // Rows that have their last node to themselves lose a token: the same shape. Queries are at most 5.
+    const Forest forest = build_forest(batch.view());
+    bool shorter = false;
+    for (std::size_t row = 0; row < batch.kv_lens.size(); ++row) {
+      if (forest.requests[row].node < 0 || batch.kv_lens[row] < 6) continue;
+      const ForestNode& node = forest.nodes[static_cast<std::size_t>(forest.requests[row].node)];
+      if (node.requests.size() > 1 || node.end - node.begin < 2) continue;
+      --batch.kv_lens[row];
+      shorter = true;
+    }
+    if (!shorter) continue;
+    ASSERT_NO_FATAL_FAILURE(expect_forest());
+    // All pages are others: the same owners. Then some rows go on with new pages, or begin as others do.
+    for (auto& pages : batch.row_pages) {
+      for (std::int64_t& page : pages) page += page == batch.null_page ? 0 : 2000000;
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_forest());
+    for (int changes = uniform(random, 1, 5); changes > 0; --changes) {
+      const auto last = static_cast<std::int32_t>(batch.row_pages.size()) - 1;
+      auto& pages = batch.row_pages[static_cast<std::size_t>(uniform(random, 0, last))];
+      const auto& others = batch.row_pages[static_cast<std::size_t>(uniform(random, 0, last))];
+      const std::size_t half = pages.size() / 2;
+      for (std::size_t page = 0; page < pages.size(); ++page) {
+        pages[page] = page < half && page < others.size() ? others[page] : batch.num_pages++;
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_forest());
+  }
+}
+
 TEST_F(CudaForest, LengthsThatDoNotFitAreCountedAndEmpty) {
   RandomBatch batch = long_rows(8, 4, 2);
   DeviceForest device(batch, true, false);

@@ -110,6 +110,45 @@ TEST(TeamOwners, OfAnotherBatchDoNoHarm) {
   EXPECT_GT(with_rounds, testing::scaled(1500));
 }
 
+/// As many query tokens as a row may have at most, drawn anew; rows without tokens have none.
+void draw_queries(std::mt19937_64& random, RandomBatch& batch) {
+  batch.query_start.assign(1, 0);
+  for (const std::int32_t length : batch.kv_lens) {
+    batch.query_start.push_back(batch.query_start.back() + uniform(random, std::min(length, 1), std::min(length, 3)));
+  }
+}
+
+TEST(TeamOwners, QueriesAndFaultsBetweenStepsDoNoHarm) {
+  int faulty = 0;
+  for (int seed = 1; seed <= testing::scaled(400); ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    RandomBatch batch = make_batch(static_cast<std::uint64_t>(seed), seed % 10 == 0 ? 200 : 20);
+    if (batch.kv_lens.empty()) continue;
+    PlannedForest planned;
+    planned.remember(testing::team_batch_of(batch.view()), kGrowth);
+    for (int step = 0; step < 12; ++step) {
+      for (int changes = uniform(random, 0, 2); changes > 0; --changes) change(random, batch);
+      draw_queries(random, batch);
+      batch.lay_out_table();
+      RandomBatch given = batch;
+      RandomBatch sound = batch;
+      if (uniform(random, 0, 3) == 0) {  // a length that cannot be: planned as empty
+        const std::size_t row = any_row(random, batch);
+        given.kv_lens[row] = uniform(random, 0, 1) == 0 ? -1 : 1 << 30;
+        sound.kv_lens[row] = 0;
+        sound.query_start.clear();
+        given.query_start.clear();
+        ++faulty;
+      }
+      ASSERT_EQ(testing::to_text(planned.find_after(testing::team_batch_of(given.view()), 7)),
+                testing::team_text(build_forest(sound.view())));
+      ASSERT_EQ(planned.faults().lengths, given.kv_lens == sound.kv_lens ? 0 : 1);
+    }
+  }
+  EXPECT_GT(faulty, 0);
+}
+
 TEST(TeamOwners, WhateverIsRememberedDoesNoHarm) {
   PlannedForest planned;
   for (int seed = 1; seed <= testing::scaled(4000); ++seed) {

@@ -47,7 +47,7 @@ struct LastForest {
   std::int32_t pause = 0;         ///< so many times, owners are not guessed
   std::int32_t pause_length = 0;  ///< of the last pause
 
-  /// Where guesses go wrong they are made ever more seldom: each costs 2 to 5 us.
+  /// Where guesses go wrong they are made ever more seldom: each costs 4 to 11 us.
   TRUNKLINE_HOST_DEVICE void count(OwnerGuess guess) {
     constexpr std::int32_t kLongest = 63;
     if (guess == OwnerGuess::kNone) {

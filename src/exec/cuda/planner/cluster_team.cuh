@@ -61,10 +61,10 @@ class ClusterTeamOf : public TeamOperations {
         const std::int32_t count = next(block_, round);
         if (count == 0) last(block_);
         const auto other = static_cast<std::int32_t>(threadIdx.x);
-        if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[0], other) = count;
+        if (other < blocks_) *cluster().map_shared_rank(&scratch_->from_lead, other) = count;
       }
       wait();
-      const std::int32_t count = scratch_->of_block[0];
+      const std::int32_t count = scratch_->from_lead;
       if (count == 0) return;
       each_warp(count, f);
     }
