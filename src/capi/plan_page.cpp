@@ -1,7 +1,9 @@
 // The page of `trunkline plan --html`, of a batch given by handles.
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/if_supported.hpp"
 #include "capi/convert.hpp"
 #include "capi/objects.hpp"
 #include "plan/policies/policy_table.hpp"
@@ -28,7 +30,9 @@ trunkline_status trunkline_plan_page(const trunkline_profile* profile, const tru
       PlanOptions one = with;
       one.policy = row.policy;
       if (row.policy == Policy::kInvariant) one.capacity = {};  // it would fail where others fall back to `flat`
-      plans.push_back(planner.plan(of->forest(), for_shape, one));
+      if (auto plan = if_supported([&] { return Plan(planner.plan(of->forest(), for_shape, one)); })) {
+        plans.push_back(*std::move(plan));
+      }
     }
     *html = publish_text(report::plan_page_html({title,
                                                  source == nullptr ? "" : source,

@@ -3,9 +3,11 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/if_supported.hpp"
 #include "base/text_file.hpp"
 #include "cli/explain.hpp"
 #include "cli/plan_inputs.hpp"
@@ -130,7 +132,10 @@ int plan_command(const Options& options) {
         lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
     const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
     std::vector<Plan> plans;
-    for (const Policy policy : packing_policies()) plans.push_back(plan_of(planner, forest, options, policy));
+    for (const Policy policy : packing_policies()) {
+      auto plan = if_supported([&] { return plan_of(planner, forest, options, policy); });
+      if (plan) plans.push_back(*std::move(plan));
+    }
     const Plan chosen = plan_of(planner, forest, options, options.plan.policy);
     if (!options.html.empty()) write_page(options, input, forest, planner.profile(), plans, chosen.policy);
     if (options.json) {

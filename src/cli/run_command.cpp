@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/if_supported.hpp"
 #include "cli/measure.hpp"
 #include "cli/oracle_check.hpp"
 #include "cli/policies.hpp"
@@ -136,7 +137,8 @@ struct PlannedBatch {
 
 PlannedBatch plan_batch(const Machine& machine, const Forest& forest, RunResult& result) {
   for (const Policy shown : packing_policies()) {
-    result.tokens_read.push_back(plan_of(machine, forest, shown).statistics.kv_tokens_read);
+    result.tokens_read.push_back(
+        if_supported([&] { return plan_of(machine, forest, shown).statistics.kv_tokens_read; }));
   }
   PlannedBatch planned;
   for (const Policy timed : timed_policies(machine.options)) planned.plans.push_back(plan_of(machine, forest, timed));

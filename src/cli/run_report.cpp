@@ -59,7 +59,7 @@ void print_reads(std::ostream& out, const Options& options, const std::vector<Ru
     std::vector<std::string> row = {name_of_batch(result), printable(result.source, kSourceWidth),
                                     std::to_string(result.requests), with_commas(result.statistics.kv_tokens_total),
                                     with_commas(result.statistics.kv_tokens_distinct)};
-    for (const std::int64_t tokens : result.tokens_read) row.push_back(with_commas(tokens));
+    for (const auto& tokens : result.tokens_read) row.push_back(tokens ? with_commas(*tokens) : "-");
     if (options.plan.policy == Policy::kAuto) row.push_back(with_commas(result.statistics.kv_tokens_read));
     table.add(std::move(row));
   }
@@ -200,7 +200,7 @@ void add_plan(const RunResult& result, Json& row) {
   row["kv_tokens_read"] = result.statistics.kv_tokens_read;
   const std::vector<Policy> policies = packing_policies();
   for (std::size_t i = 0; i < policies.size(); ++i) {
-    row["kv_tokens_read_by"][name_of(policies[i])] = result.tokens_read[i];
+    if (result.tokens_read[i]) row["kv_tokens_read_by"][name_of(policies[i])] = *result.tokens_read[i];
   }
   row["kv_bytes_distinct"] = result.statistics.kv_bytes_distinct;
   row["partials"] = result.statistics.partials;

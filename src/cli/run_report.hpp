@@ -30,8 +30,9 @@ struct RunResult {
   std::string suite, label, source;
   std::int32_t requests = 0;
   Policy chosen = Policy::kFlat;
-  PlanStatistics statistics;              ///< of the chosen plan
-  std::vector<std::int64_t> tokens_read;  ///< KV tokens, by each of packing_policies()
+  PlanStatistics statistics;  ///< of the chosen plan
+  /// KV tokens, by each of packing_policies(); none where the tiles cannot keep what a policy promises.
+  std::vector<std::optional<std::int64_t>> tokens_read;
   Timing flat, policy;
   std::vector<PolicyTime> times;                      ///< of every policy, where all were asked for
   double forest_us = 0, plan_us = 0, resolve_us = 0;  ///< medians, of the chosen policy

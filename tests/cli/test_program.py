@@ -364,6 +364,16 @@ class CudaTest(ProgramTest):
         self.assertEqual(row["plan"]["shape"]["device"], "cuda")
         self.assertIn("for NVIDIA H200", self.succeed("compare", *TINY, "--machine", path))
 
+    def test_a_tile_of_halves_leaves_out_what_needs_another(self):
+        tall = ["--machine", DATA / "machines" / "h200-sxm.json", "--tile", "128x64"]
+        (row,) = self.rows("plan", *TINY, *tall, "--policy", "node")
+        self.assertEqual(row["plan"]["policy"], "node")
+        self.assertIn("flat", row["policies"])
+        self.assertNotIn("invariant", row["policies"])
+        code, out, err = run("plan", *TINY, *tall, "--policy", "invariant")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("all tiles have 128 rows and work as two halves", err)
+
     def test_every_mode_and_merge_is_right(self):
         self.need_cuda()
         for mode in self.MODES:
