@@ -51,6 +51,7 @@ def built_from(environment: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path, help="folder of *.jsonl files and environment.json of a run")
+    parser.add_argument("--remark", help="of tests: what is known of those that failed")
     given = parser.parse_args()
     environment = json.loads((given.out / "environment.json").read_text())
     found = {path: rows for path in sorted(given.out.glob("*.jsonl")) if (rows := checked_rows(path))}
@@ -64,7 +65,9 @@ def main() -> None:
     tests = given.out / "tests.txt"
     if tests.exists():
         commit = built_from(environment)
-        record = {**environment, **trees_of(commit), "commit": commit, "output": tests.read_text().splitlines()}
+        record = {**environment, **trees_of(commit), "commit": commit}
+        record |= {"remark": given.remark} if given.remark else {}
+        record["output"] = tests.read_text().splitlines()
         (RESULTS / "tests.json").write_text(json.dumps(record, indent=1) + "\n")
 
 

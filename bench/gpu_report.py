@@ -6,6 +6,7 @@ python3 bench/gpu_report.py --check   # fails when they are not what the rows sa
 """
 
 import json
+import re
 import sys
 
 import gpu_growth_plot
@@ -38,6 +39,9 @@ def since(files: dict[str, list[dict]]) -> str:
     return SINCE + "; ".join(f"`{folder}` (**{'; '.join(names)}**)" for folder, names in changed.items()) + ".\n"
 
 
+FAILED_STEP = re.compile(r"gpu_test: .* failed$")  # of scripts/gpu_test.sh
+
+
 def tests_line() -> str:
     path = RESULTS / "tests.json"
     if not path.exists():
@@ -48,7 +52,9 @@ def tests_line() -> str:
     clean = sum(": 0 " in line for line in tools)
     sanitizers = f"of {len(tools)} sanitizers, {clean} found nothing" if tools else "no sanitizer was run on it"
     scaled = " with a share of the random cases" if "TEST_SCALE" in tests["command"] else ""
-    return f"Tests on commit {tests['commit'][:12]}{scaled}: {passed} passed; {sanitizers}."
+    failed = [line.removeprefix("gpu_test: ") for line in tests["output"] if FAILED_STEP.match(line)]
+    failures = f" **{'; '.join(failed)}**: {tests.get('remark') or 'not explained'}." if failed else ""
+    return f"Tests on commit {tests['commit'][:12]}{scaled}: {passed} passed; {sanitizers}.{failures}"
 
 
 def plot_link(name: str) -> str:
