@@ -266,7 +266,37 @@ class OpenLoopTest(unittest.TestCase):
         self.assertEqual(engine.live, {})
 
 
+class BatchAtTest(unittest.TestCase):
+    def test_requests_that_decode_have_what_they_had_of_their_answers(self):
+        engine = ScriptedEngine()
+        # Of the first answer half is there after 6 s; the second has ended, the third has not begun.
+        requests = [Request([1, 2], 10), Request([3], 2), Request([4], 5, arrival_s=8.5)]
+        loop = open_loop.OpenLoop(engine, Workload("w@8", "serve", requests, ""), "run", engine.clock)
+        loop.serve(100.0)
+        made = loop.batch_at(5.5)
+        self.assertEqual((made.name, made.kind, len(made.requests)), ("w@8:live", "steps", 1))
+        self.assertEqual(made.requests[0].prompt, [1, 2, 1, 2, 3, 4, 5])
+        self.assertEqual(loop.batch_at(1000.0).requests, [])
+
+
 class SidesTest(unittest.TestCase):
+    def test_what_was_served_is_followed_by_its_batch(self):
+        class Switch:
+            def use(self, side):
+                pass
+
+        class Engine(ScriptedEngine):
+            def forget(self):
+                return True
+
+        engine = Engine()
+        requests = [Request([1, 2], 40), Request([3], 40)]
+        workload = Workload("burst@inf", "serve", requests, "")
+        plan = measure.Plan(serve_rounds=1, limit_s=1e9)
+        row, live = sides.served_row(engine, Switch(), workload, plan)
+        self.assertEqual((row["kind"], row["baseline"], len(live.requests)), ("serve", "default", 2))
+        self.assertGreater(len(live.requests[0].prompt), 2)
+
     def test_all_sides_run_the_same_batch_in_turns(self):
         order = []
 

@@ -4,7 +4,7 @@ import dataclasses
 import time
 
 from decode_steps import Engine
-from workloads import Workload
+from workloads import Request, Workload
 
 
 @dataclasses.dataclass
@@ -81,6 +81,19 @@ class OpenLoop:
         if request.parent is None:
             return request.prompt
         return self.text(request.parent) + self.seen[request.parent].tokens + request.prompt
+
+    def batch_at(self, at_s: float) -> Workload:
+        """The requests that were decoding then, each with as much of its answer as it had, as a batch of steps. Steps
+        are taken to be even over an answer's time."""
+        requests = []
+        for i, seen in enumerate(self.seen):
+            if seen.first is None or not seen.first <= at_s < seen.last:
+                continue
+            share = (at_s - seen.first) / (seen.last - seen.first)
+            answer = seen.tokens[: max(1, int(share * len(seen.tokens)))]
+            requests.append(Request(self.text(i) + answer))
+        about = f"the {len(requests)} requests of {self.workload.name} that were decoding after {at_s:g} s"
+        return Workload(f"{self.workload.name}:live", "steps", requests, about, self.workload.temperature)
 
     def note(self, moved: list[tuple[str, list[int], bool]], now: float) -> None:
         for key, tokens, ended in moved:

@@ -84,6 +84,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--serve-rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=6.0, help="of arrivals, where requests arrive over time")
     parser.add_argument("--profile-steps", type=int, default=8, help="0: none")
+    parser.add_argument(
+        "--live", action="store_true", help="of each served workload also steps of what was live midway"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.workloads = workloads.names_of(given.workloads)
@@ -126,23 +129,35 @@ def time_steps(engine: VllmEngine, sides: Sides, workload: workloads.Workload, p
     return found
 
 
-def serve(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
-    """What both sides make of the same requests in an open loop, by round, each from an empty prefix cache."""
+def serve(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> tuple[dict, OpenLoop]:
+    """What both sides make of the same requests in an open loop, by round, each from an empty prefix cache; and the
+    baseline's last loop."""
     names = [THEIRS, OURS]
     found: dict[str, list[dict]] = {name: [] for name in names}
+    loops = {}
     for number in range(plan.serve_rounds):
         for side in pairing.turn_order(names, number):
             sides.use(side)
             emptied = engine.forget()
-            run = f"{workload.name}.{number}.{time.monotonic_ns()}"
-            found[side].append(OpenLoop(engine, workload, run).serve(plan.limit_s) | {"emptied": emptied})
-    return found
+            loops[side] = OpenLoop(engine, workload, f"{workload.name}.{number}.{time.monotonic_ns()}")
+            found[side].append(loops[side].serve(plan.limit_s) | {"emptied": emptied})
+    return found, loops[THEIRS]
 
 
-def rows_of(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan, floor: tuple) -> dict:
-    """The row of a workload."""
-    if workload.kind == "serve":
-        return {"kind": "serve", **measure.serve_rows(workload, serve(engine, sides, workload, plan), OURS)[0]}
+def served_row(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> tuple:
+    """The row of a served workload, and the batch that decoded midway through its arrivals."""
+    found, loop = serve(engine, sides, workload, plan)
+    row = {"kind": "serve", **measure.serve_rows(workload, found, OURS)[0]}
+    last = max(request.arrival_s for request in workload.requests)
+    return row, loop.batch_at(last / 2 if last else loop_middle(loop))
+
+
+def loop_middle(loop: OpenLoop) -> float:
+    """Of a burst: when half of its time is over."""
+    return max(seen.last for seen in loop.seen) / 2
+
+
+def steps_row(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan, floor: tuple) -> dict:
     found = time_steps(engine, sides, workload, plan)
     medians = found["medians"]
     null, subject_null = (
@@ -175,6 +190,10 @@ def compare(engine: VllmEngine, sides: Sides) -> dict:
     return {"workload": "check", "kind": "check", "baseline": THEIRS, "subject": OURS, **verdict}
 
 
+def about_of(workload: workloads.Workload) -> dict:
+    return {"workload": workload.name, "about": workload.about, "requests": len(workload.requests)}
+
+
 def main() -> int:
     given = arguments()
     clock, plan = measure.Clock(given.budget_s), plan_of(given)
@@ -186,7 +205,7 @@ def main() -> int:
     common |= {"compilation": given.compilation, "commit": given.commit, **given.trees}
     common |= {"command": "bench/vllm/sides.py --workloads " + " ".join(given.workloads)}
     floor = models.kv_bytes_per_token(models.shape_of(given.model, given.layers)), read_bytes_per_us(info["device"])
-    rows, failed = Rows(given.out, common), 0
+    rows, failed, batches = Rows(given.out, common), 0, {}
     measure.wait_for(given.begin_after)
     rows.add(compare(engine, sides))
     if not rows.rows[0]["passed"]:
@@ -199,15 +218,20 @@ def main() -> int:
             continue
         workload = workloads.build(name, given.seed, plan.seconds)
         try:
-            about = {"workload": name, "about": workload.about, "requests": len(workload.requests)}
-            rows.add(about | rows_of(engine, sides, workload, plan, floor))
+            if workload.kind == "serve":
+                row, live = served_row(engine, sides, workload, plan)
+                rows.add(about_of(workload) | row)
+                workload = live if given.live else None
+            if workload and workload.requests:
+                batches[workload.name] = workload
+                rows.add(about_of(workload) | steps_row(engine, sides, workload, plan, floor))
         except Exception:
             failed += 1
             rows.add({"workload": name, "kind": "error", "error": traceback.format_exc()[-3000:]})
     rows.add({"workload": "counters", "kind": "counters", "subject": OURS, "counters": engine.statistics()})
     for i, row in enumerate(rows.rows):
         if plan.profile_steps and row["kind"] == "sides" and clock.left() > 5:
-            found = profile(engine, sides, workloads.build(row["workload"], given.seed), plan)
+            found = profile(engine, sides, batches[row["workload"]], plan)
             rows.rows[i] = measure.with_profile(row, found)
             rows.rewrite()
     return int(bool(failed))
