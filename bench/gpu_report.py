@@ -39,7 +39,8 @@ def since(files: dict[str, list[dict]]) -> str:
     return SINCE + "; ".join(f"`{folder}` (**{'; '.join(names)}**)" for folder, names in changed.items()) + ".\n"
 
 
-FAILED_STEP = re.compile(r"gpu_test: .* failed$")  # of scripts/gpu_test.sh
+# Of scripts/gpu_test.sh, and of the test programs.
+FAILED_STEP = re.compile(r"gpu_test: .* failed( with exit code \d+)?$|\[  FAILED  \] .*tests?, listed below:$")
 
 
 def tests_line() -> str:

@@ -10,6 +10,7 @@ METRICS = {
     "p99_tpot_ms": "per output token, P99",
     "p99_itl_ms": "between tokens, P99",
 }
+MODEL = "llama3-8b"  # the others are named
 STYLES = {"default": ("vLLM", "black", "--"), "trunkline": ("vLLM with Trunkline", "tab:green", "-")}
 
 
@@ -18,6 +19,7 @@ def content(rows: list[dict]) -> dict:
     best: dict[tuple[str, float], dict] = {}
     for row in rows:
         name, _, rate = row["workload"].partition("@")
+        name = name if row["model"] == MODEL else f"{name}, {row['model']}"
         if row["kind"] == "http" and rate and row["rounds"] > best.get((name, float(rate)), {"rounds": 0})["rounds"]:
             best[name, float(rate)] = row
     panels: dict = {}

@@ -123,6 +123,9 @@ def sides(rows: list[dict]) -> str:
     return table([*header, "pairs", "build, us", f"attention of {base}, ms", "floor", "recovered"], lines)
 
 
+HOST_KINDS = ("prepare_us", "build_us")
+
+
 def preparing(rows: list[dict]) -> str:
     """What a step costs before its layers, as PAT's figure 14: the engine's own input, attention's, and plans."""
     known = [row for row in rows if row.get("prepare_us")]
@@ -139,13 +142,12 @@ def preparing(rows: list[dict]) -> str:
         for row in known
     ]
     header = ["workload", "requests", "host: the engine's input, us", "host: attention's, us", "GPU: plan, us"]
+    if all(line[-1] == "-" for line in lines):
+        header, lines = header[:-1], [line[:-1] for line in lines]
     return (
         f"What a step takes before its layers, `{base}`/`{subject}`; the host's part beside the GPU's last step.\n\n"
         + table(header, lines)
     )
-
-
-HOST_KINDS = ("prepare_us", "build_us")
 
 
 def microseconds(ms: float | None) -> str:
@@ -227,7 +229,8 @@ def shadow(rows: list[dict]) -> str:
     ]
     last = rows[-1]
     return (
-        f"Every layer by both kernels; a vector is a head's of a query token. The largest difference of all is "
+        "Every layer by both kernels; a vector is a head's of a query token. Those of prefill rows beside decode rows "
+        "are counted, too, which vLLM's kernel computes on both sides. The largest difference of all is "
         f"{last['most_so_far']:.4f} of the vector's largest value, the tolerance {last['tolerance']:.4f}.\n\n"
         + table(["workload", "requests", "vectors compared", "beyond the tolerance"], lines)
     )
@@ -236,13 +239,21 @@ def shadow(rows: list[dict]) -> str:
 def losses(rows: list[dict]) -> str:
     """Where the baseline is faster, whether beyond doubt or not."""
     behind = [row for row in rows if row.get("ratio") is not None and row["ratio"] < 1]
+    by = " in time per output token" if all(row["kind"] in ("serve", "http") for row in rows) else ""
     if not behind:
-        return "No row has the baseline faster.\n"
+        return f"No row has the baseline faster{by}.\n"
     told = [
         f"{row['workload']} ({ratio(row)}{'' if sure(row) else ', the interval holds 1'})"
         for row in sorted(behind, key=lambda row: row["ratio"])
     ]
-    return f"The baseline is faster in {len(behind)} of {len(rows)} rows: {', '.join(told)}.\n"
+    return f"The baseline is faster{by} in {len(behind)} of {len(rows)} rows: {', '.join(told)}.\n"
+
+
+def without_rows(rows: list[dict]) -> str:
+    """Workloads that the command names and the run did not reach."""
+    wanted = rows[-1]["command"].partition("--workloads ")[2].split()
+    missing = [name for name in wanted if name not in {row["workload"] for row in rows}]
+    return f"Not reached in the run's time: {', '.join(missing)}.\n" if missing else ""
 
 
 def sure(row: dict) -> bool:
@@ -280,7 +291,7 @@ def run_section(name: str, rows: list[dict]) -> list[str]:
                 if kind in ("steps", "sides"):
                     parts += [preparing(chosen), equal_where_nothing_is_shared(chosen)]
         parts += [losses(against), short_steps(against)]
-    parts += [shadow(of_kind(rows, "shadow")), faults(rows)]
+    parts += [shadow(of_kind(rows, "shadow")), faults(rows), without_rows(rows)]
     return [part for part in parts if part]
 
 
@@ -304,7 +315,8 @@ RATES = """## Over request rates
 
 ![Times against the rate of requests, vLLM with and without Trunkline](results/vllm_rates_h200.svg)
 
-Rows of HTTP servers, of each rate the one of most rounds; commits and rounds are in the tables above.
+Rows of HTTP servers, of each rate the one of most rounds. Commits and rounds are in the tables above, sizes of KV
+caches (24 and 30 GiB) in the rows.
 """
 
 

@@ -103,7 +103,7 @@ class PageTest(unittest.TestCase):
         text = self.page(GROUPS | told | profiled, unshared(0.99, 1.005))
         self.assertIn("| 301/299 | 94/73 | 31 |", text)
         self.assertEqual(text.count("before its layers"), 1)
-        self.assertIn("| 301/299 | 94/73 | - |", self.page(unshared(0.99, 1.005) | told))
+        self.assertIn("| 301/299 | 94/73 |\n", self.page(unshared(0.99, 1.005) | told))
 
     def test_what_shadow_mode_compared(self):
         row = {"kind": "shadow", "compared": 1.5e6, "beyond": 0.0, "most_so_far": 0.0078, "tolerance": 0.0156}
@@ -142,6 +142,7 @@ class RatesPlotTest(unittest.TestCase):
         served = dict.fromkeys(vllm_rates_plot.METRICS, tpot)
         return {
             "kind": "http",
+            "model": "llama3-8b",
             "workload": workload,
             "rounds": rounds,
             "served": {"default": served, "trunkline": served},
@@ -177,7 +178,8 @@ class CollectTest(unittest.TestCase):
         for rows, why in (
             ([START, CHECK | {"passed": False}], "disagree"),
             ([START, GROUPS], "agree"),
-            ([COMMON | {"kind": "shadow", "workload": "groups_16x2k", "beyond": 1.0}], "groups_16x2k"),
+            ([COMMON | {"kind": "shadow", "workload": "groups_16x2k", "compared": 9.0, "beyond": 1.0}], "groups_16x2k"),
+            ([COMMON | {"kind": "shadow", "workload": "unshared_8", "compared": 0.0, "beyond": 0.0}], "unshared_8"),
             ([START, CHECK, GROUPS | {"commit": "def"}], "2 commits"),
             ([row | {"commit": "abc-dirty"} for row in (START, CHECK, GROUPS)], "abc-dirty"),
         ):
@@ -188,11 +190,16 @@ class CollectTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "serve.log"
             lines = ["(EngineCore pid=9) INFO Using AttentionBackendEnum.CUSTOM backend.", "[transformers] Trunkline"]
-            lines += ["INFO loading", "==== Serving Benchmark Result ====", f"Saved to {log.parent.resolve()}/x.json"]
+            lines += [
+                "INFO loading",
+                "OSError: from /tmp/trunkline_vllm/x",
+                "{'model': '/tmp/trunkline_vllm/served_model'}",
+            ]
+            lines += ["==== Serving Benchmark Result ====", f"Saved to {log.parent.resolve()}/x.json"]
             log.write_text("\n".join(lines))
             self.assertEqual(
                 run_logs.text_of([log]),
-                "== serve.log\nINFO Using AttentionBackendEnum.CUSTOM backend.\n"
+                "== serve.log\nINFO Using AttentionBackendEnum.CUSTOM backend.\n{'model': 'SCRATCH'}\n"
                 "==== Serving Benchmark Result ====\nSaved to OUT/x.json\n",
             )
 

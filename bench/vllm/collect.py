@@ -45,9 +45,9 @@ def filed(path: pathlib.Path) -> list[dict]:
         raise SystemExit(f"{path.name}: {differing[0]['subject']} and {differing[0]['baseline']} disagree")
     if not checks and any(row["kind"] in ("steps", "sides", "serve") for row in rows):
         raise SystemExit(f"{path.name}: no row says that the engines agree")
-    beyond = [row["workload"] for row in rows if row["kind"] == "shadow" and row["beyond"]]
-    if beyond:
-        raise SystemExit(f"{path.name}: vectors beyond the tolerance in {', '.join(beyond)}")
+    unlike = [row["workload"] for row in rows if row["kind"] == "shadow" and (row["beyond"] or not row["compared"])]
+    if unlike:
+        raise SystemExit(f"{path.name}: nothing compared, or vectors beyond the tolerance, in {', '.join(unlike)}")
     trees = trees_of(commits[0])
     return [row | trees for row in rows]
 

@@ -5,10 +5,10 @@ import re
 
 KEPT = re.compile(
     r"non-default args|Using Attention|FlashAttention version|Graph captur|GPU KV cache size|Asynchronous scheduling|"
-    r"Chunked prefill|Application startup|Resolved architecture|Trunkline|ERROR|Traceback|^\{",
-    re.IGNORECASE,
+    r"Chunked prefill|Application startup|Resolved architecture|\] Trunkline, |^no time left|\bERROR\b|^Traceback|^\{"
 )
 LEFT_OUT = re.compile(r"\[transformers\]|^Namespace")
+SCRATCH = re.compile(r"/tmp/[\w/.-]*")  # where models and caches were
 CLIENT_RESULT = "Serving Benchmark Result"  # from here on all lines of a client's log
 PROCESS = re.compile(r"\(\w+ pid=\d+\) ")
 LONGEST = 700
@@ -20,7 +20,8 @@ def kept(path: pathlib.Path) -> list[str]:
         line = PROCESS.sub("", line)
         of_client = of_client or CLIENT_RESULT in line
         if of_client or (KEPT.search(line) and not LEFT_OUT.search(line)):
-            found.append(line.replace(str(path.parent.resolve()), "OUT")[:LONGEST])
+            line = line.replace(str(path.parent.resolve()), "OUT")
+            found.append(SCRATCH.sub("SCRATCH", line)[:LONGEST])
     return found
 
 

@@ -4,7 +4,9 @@
     python3 bench/vllm/shadow.py --out OUT/vllm_shadow.jsonl --commit COMMIT --workloads groups fasttree conversation@8
 
 vLLM's results are served (TRUNKLINE_VLLM_SHADOW=1). A row says how many vectors, a head's of a query token in a layer,
-were compared while its workload ran and how many were beyond the tolerance. It fails where there is one. Not timed.
+were compared while its workload ran and how many were beyond the tolerance. It fails where there is one. Prefill rows
+beside decode rows are compared, too, though vLLM's kernel computes them on both sides; `decode_rows` counts the others,
+one for each layer. Not timed.
 """
 
 import argparse
@@ -51,16 +53,17 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def run(engine: VllmEngine, workload: workloads.Workload, given: argparse.Namespace) -> None:
+def run(engine: VllmEngine, workload: workloads.Workload, given: argparse.Namespace) -> dict:
+    """What went wrong: requests that failed or were left when the time was over, or steps that did not move all."""
     name = f"{workload.name}.{time.monotonic_ns()}"
     if workload.kind == "serve":
         engine.forget()
-        OpenLoop(engine, workload, name).serve(given.limit_s)
-        return
+        return {"failures": OpenLoop(engine, workload, name).serve(given.limit_s)["failures"]}
     batch = DecodeBatch(engine, workload, name)
     batch.until_all_decode(given.limit_s)
-    batch.turn(given.steps, 0, given.limit_s)
+    short = batch.turn(given.steps, 0, given.limit_s)["short"]
     batch.finish()
+    return {"short_steps": short}
 
 
 def compared(statistics: dict) -> dict[str, float]:
@@ -69,6 +72,7 @@ def compared(statistics: dict) -> dict[str, float]:
     if not groups or not all(groups):
         raise RuntimeError(f"not every group of layers compares: {statistics}")
     found = {name: sum(group[name] for group in groups) for name in ("compared", "beyond")}
+    found["decode_rows"] = sum(counters["decode_rows"] * counters["layers"] for counters in statistics.values())
     return found | {name: max(group[name] for group in groups) for name in ("most", "tolerance")}
 
 
@@ -80,7 +84,7 @@ def main() -> int:
     info = engine.info()
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
     common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16", "commit": given.commit}
-    common |= {"compilation": given.compilation}
+    common |= {"compilation": given.compilation, "steps": given.steps, "seconds": given.seconds}
     common |= {"command": "bench/vllm/shadow.py --workloads " + " ".join(given.workloads)}
     rows, before = Rows(given.out, common), compared(engine.statistics())
     measure.wait_for(given.begin_after)
@@ -89,9 +93,9 @@ def main() -> int:
             print(f"no time left for {name}")
             continue
         workload = workloads.build(name, given.seed, given.seconds)
-        run(engine, workload, given)
+        row = run(engine, workload, given)
         after = compared(engine.statistics())
-        row = {key: after[key] - before[key] for key in ("compared", "beyond")}
+        row |= {key: after[key] - before[key] for key in ("compared", "beyond", "decode_rows")}
         about = {"workload": name, "kind": "shadow", "about": workload.about, "requests": len(workload.requests)}
         rows.add(about | row | {"most_so_far": after["most"], "tolerance": after["tolerance"]})
         before = after

@@ -442,7 +442,7 @@ TRUNKLINE_API trunkline_status trunkline_plan_statistics_json(const trunkline_pl
 // Proves that every (query, visible token) pair is covered exactly once, now and after growth, or gives INTERNAL with
 // the first violation.
 TRUNKLINE_API trunkline_status trunkline_plan_validate(const trunkline_plan* plan, const trunkline_forest* forest);
-// The page that `trunkline plan --html` writes: the forest, and the plans of all policies for one shape; what
+// The page that `trunkline plan --html` writes: the forest, and the plans of all policies that can plan the shape; what
 // `options` chooses is shown first. `title` is any text; `source`, where the batch comes from, may be NULL.
 TRUNKLINE_API trunkline_status trunkline_plan_page(const trunkline_profile* profile, const trunkline_forest* forest,
                                                    const trunkline_shape* shape, const trunkline_plan_options* options,

@@ -31,7 +31,7 @@ struct RunResult {
   std::int32_t requests = 0;
   Policy chosen = Policy::kFlat;
   PlanStatistics statistics;  ///< of the chosen plan
-  /// KV tokens, by each of packing_policies(); none where the tiles cannot keep what a policy promises.
+  /// KV tokens, by each of packing_policies(); none where a policy cannot plan for these tiles.
   std::vector<std::optional<std::int64_t>> tokens_read;
   Timing flat, policy;
   std::vector<PolicyTime> times;                      ///< of every policy, where all were asked for
