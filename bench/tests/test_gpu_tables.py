@@ -1,12 +1,16 @@
 """The tables of docs/results_gpu.md, of made-up rows."""
 
+import json
 import pathlib
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 import gpu_counters  # noqa: E402
+import gpu_report  # noqa: E402
 import gpu_rows  # noqa: E402
 import gpu_suite_tables  # noqa: E402
 import gpu_tables  # noqa: E402
@@ -122,6 +126,31 @@ class TableTest(unittest.TestCase):
         rows = [measured(cuda_tree="a", plan_tree="b", machine_tree="c")]
         present = {"cuda_tree": "a", "plan_tree": "x", "machine_tree": "c"}
         self.assertEqual(gpu_rows.changed_sources(rows, present), ["src/plan"])
+
+
+class TestsLineTest(unittest.TestCase):
+    def line(self, *output, **more):
+        record = {"commit": "abcdef" * 3, "command": "scripts/gpu_bench.sh BUILD OUT tests", "output": output, **more}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder)
+            (path / "tests.json").write_text(json.dumps(record))
+            with unittest.mock.patch.object(gpu_report, "RESULTS", path):
+                return gpu_report.tests_line()
+
+    def test_what_passed(self):
+        passed = "[  PASSED  ] 9 tests.", "========= ERROR SUMMARY: 0 errors"
+        self.assertEqual(
+            self.line(*passed), "Tests on commit abcdefabcdef: 9 tests passed; of 1 sanitizers, 1 found nothing."
+        )
+
+    def test_what_failed_is_said_with_what_is_known_of_it(self):
+        for line, said in (
+            ("gpu_test: trunkline run with fixed launches failed", "trunkline run with fixed launches failed"),
+            ("gpu_test: memcheck failed with exit code 3", "memcheck failed with exit code 3"),
+            ("[  FAILED  ] 2 tests, listed below:", "[  FAILED  ] 2 tests, listed below:"),
+        ):
+            self.assertTrue(self.line("[  PASSED  ] 9 tests.", line).endswith(f" **{said}**: not explained."), line)
+        self.assertTrue(self.line("gpu_test: x failed", remark="mended").endswith("**x failed**: mended."))
 
 
 class SuiteTableTest(unittest.TestCase):

@@ -1,13 +1,17 @@
 """What measures engines against each other, without any engine: workloads, statistics, serving loop, configurations."""
 
+import contextlib
+import io
 import json
 import math
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
@@ -19,6 +23,7 @@ import models  # noqa: E402
 import open_loop  # noqa: E402
 import pairing  # noqa: E402
 import serve_http  # noqa: E402
+import shadow  # noqa: E402
 import shared_weights  # noqa: E402
 import sides  # noqa: E402
 import vllm_engine  # noqa: E402
@@ -277,6 +282,50 @@ class BatchAtTest(unittest.TestCase):
         self.assertEqual((made.name, made.kind, len(made.requests)), ("w@8:live", "steps", 1))
         self.assertEqual(made.requests[0].prompt, [1, 2, 1, 2, 3, 4, 5])
         self.assertEqual(loop.batch_at(1000.0).requests, [])
+
+
+class ShadowTest(unittest.TestCase):
+    def rows(self, *compared, beyond=0.0):
+        """Of a run whose counters say so after each workload."""
+        counts = iter((0.0, *compared))
+
+        class Engine(ScriptedEngine):
+            def __init__(self, given):
+                super().__init__()
+
+            def info(self):
+                return dict.fromkeys(("device", "vllm", "torch", "cuda", "layers"), "")
+
+            def forget(self):
+                return not self.live
+
+            def statistics(self):
+                found = {"compared": next(counts), "beyond": beyond, "most": 0.01, "tolerance": 0.0156}
+                return {"a layer": {"layers": 2, "decode_rows": found["compared"] / 10, "shadow": found}}
+
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "rows.jsonl"
+            words = ["shadow.py", "--out", str(out), "--scratch", folder, "--steps", "3", "--seconds", "0.5"]
+            words += ["--workloads", "deft_shots_20", "conversation@4"]
+            with (
+                unittest.mock.patch.object(shadow, "VllmEngine", Engine),
+                unittest.mock.patch.object(sys, "argv", words),
+                unittest.mock.patch.dict(os.environ),
+                contextlib.redirect_stdout(io.StringIO()),
+            ):
+                return shadow.main(), [json.loads(line) for line in out.read_text().splitlines()]
+
+    def test_what_was_compared_while_each_workload_ran(self):
+        code, rows = self.rows(100.0, 250.0)
+        self.assertEqual(code, 0)
+        self.assertEqual(
+            [(row["compared"], row["decode_rows"], row["steps"]) for row in rows], [(100, 20, 3), (150, 30, 3)]
+        )
+        self.assertEqual([row.get("short_steps", row.get("failures")) for row in rows], [0, 0])
+
+    def test_a_difference_or_nothing_compared_fails(self):
+        self.assertEqual(self.rows(100.0, 250.0, beyond=1.0)[0], 1)
+        self.assertEqual(self.rows(0.0, 0.0)[0], 1)
 
 
 class SidesTest(unittest.TestCase):

@@ -160,6 +160,19 @@ TEST_F(CPlans, Page) {
                  TRUNKLINE_INVALID_ARGUMENT, "title is NULL");
 }
 
+TEST_F(CPlans, PageLeavesOutWhatTheTileDoesNotAllow) {
+  CProfile h200;
+  ASSERT_OK(trunkline_profile_named("h200-sxm", h200.out()));
+  auto options = c_struct<trunkline_plan_options>();
+  options.tile_m = 128;  // works as two halves, which `invariant` refuses
+  options.tile_n = 64;
+  CText html;
+  ASSERT_OK(trunkline_plan_page(h200, serving_.forest, &shape_, &options, "a title", nullptr, html.out()));
+  const std::string page = take(html);
+  EXPECT_NE(page.find("balanced"), std::string::npos);
+  EXPECT_EQ(page.find("\"invariant\""), std::string::npos);
+}
+
 TEST_F(CPlans, Names) {
   for (trunkline_policy policy = TRUNKLINE_POLICY_AUTO; policy <= TRUNKLINE_POLICY_INVARIANT; ++policy) {
     trunkline_policy back = -1;
