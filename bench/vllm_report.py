@@ -306,17 +306,20 @@ def page(runs: dict[str, list[dict]]) -> str:
     ]
     for name, rows in runs.items():
         text += run_section(name, rows)
-    if vllm_rates_plot.content(every_row(runs)):
-        text.append(RATES)
+    rows = every_row(runs)
+    if vllm_rates_plot.content(rows):
+        text.append(over_rates(of_kind(rows, "http")))
     return "\n".join(text)
 
 
-RATES = """## Over request rates
+def over_rates(rows: list[dict]) -> str:
+    caches = " and ".join(f"{size:g}" for size in sorted({row["kv_gib"] for row in rows}))
+    return f"""## Over request rates
 
 ![Times against the rate of requests, vLLM with and without Trunkline](results/vllm_rates_h200.svg)
 
-Rows of HTTP servers, of each rate the one of most rounds. Commits and rounds are in the tables above, sizes of KV
-caches (24 and 30 GiB) in the rows.
+Rows of HTTP servers with KV caches of {caches} GiB, of each rate the one of most rounds. Commits and rounds are in the
+tables above.
 """
 
 

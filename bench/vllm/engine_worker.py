@@ -14,13 +14,12 @@ import sys
 import traceback
 from collections.abc import Callable
 
+import engine_options
 import kernel_times
 import workloads
 from check_prompts import check_prompts
 from decode_steps import DecodeBatch
 from open_loop import OpenLoop
-
-COMPILATIONS = ("default", "fulldecode", "eager")
 
 
 class Worker:
@@ -125,13 +124,8 @@ def serve(worker: Worker, commands, replies) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", default="default", help="default, trunkline, cascade or again")
-    parser.add_argument("--model", default="llama3-8b")
-    parser.add_argument("--layers", type=int)
-    parser.add_argument("--compilation", choices=COMPILATIONS, default="default")
-    parser.add_argument("--kv-gib", type=float, default=44.0)
-    parser.add_argument("--max-num-seqs", type=int, default=256)
-    parser.add_argument("--std", type=float, default=0.02, help="of the drawn weights")
-    parser.add_argument("--scratch", default="/tmp/trunkline_vllm", help="folder for configurations and compiled code")
+    engine_options.add_to(parser)
+    engine_options.add_drawing_to(parser)
     parser.add_argument("--weights", help="file by which one engine tells others where its weights are; none: its own")
     parser.add_argument("--owner", action="store_true", help="of these weights")
     parser.add_argument("--reply-fd", type=int, required=True)

@@ -82,6 +82,11 @@ class OpenLoop:
             return request.prompt
         return self.text(request.parent) + self.seen[request.parent].tokens + request.prompt
 
+    def midway(self) -> float:
+        """When half of the time is over in which requests arrive; of a burst, in which it is answered."""
+        last = max(request.arrival_s for request in self.workload.requests)
+        return (last or max(seen.last for seen in self.seen)) / 2
+
     def batch_at(self, at_s: float) -> Workload:
         """The requests that were decoding then, each with as much of its answer as it had, as a batch of steps. Steps
         are taken to be even over an answer's time."""

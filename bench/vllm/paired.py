@@ -19,6 +19,7 @@ import time
 import traceback
 
 import check_prompts
+import engine_options
 import measure
 import models
 import workloads
@@ -58,14 +59,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--budget-s", type=float, default=480.0, help="no workload begins after this, start included")
     parser.add_argument("--begin-after", type=pathlib.Path, help="file; nothing is measured before it is there")
     parser.add_argument("--start-limit-s", type=float, default=180.0)
-    parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
-    parser.add_argument("--layers", type=int, help="fewer than the model has")
-    parser.add_argument("--compilation", choices=["default", "fulldecode", "eager"], default="default")
-    parser.add_argument("--kv-gib", type=float, default=44.0, help="KV cache of each engine")
-    parser.add_argument("--max-num-seqs", type=int, default=256)
+    engine_options.add_to(parser)
     parser.add_argument("--owner", help="of --configs, the one whose weights the others use; the first unless given")
     parser.add_argument("--own-weights", action="store_true", help="a copy for each engine, wherever it comes to lie")
-    parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--worker", type=pathlib.Path, default=HERE / "engine_worker.py")
     parser.add_argument("--rounds", type=int, default=2, help="times that a batch begins")

@@ -20,6 +20,7 @@ import time
 import urllib.error
 import urllib.request
 
+import engine_options
 import models
 import pairing
 import workloads
@@ -169,12 +170,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--budget-s", type=float, default=480.0, help="no workload begins after this, start included")
     parser.add_argument("--begin-after", type=pathlib.Path, help="file; nothing is measured before it is there")
     parser.add_argument("--start-limit-s", type=float, default=180.0)
-    parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
-    parser.add_argument("--layers", type=int)
-    parser.add_argument("--compilation", choices=list(COMPILATIONS), default="default")
-    parser.add_argument("--kv-gib", type=float, default=44.0)
-    parser.add_argument("--max-num-seqs", type=int, default=256)
-    parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
+    engine_options.add_to(parser)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--port", type=int, default=8123)
     parser.add_argument("--rounds", type=int, default=4)

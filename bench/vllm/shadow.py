@@ -16,11 +16,10 @@ import pathlib
 import sys
 import time
 
+import engine_options
 import measure
-import models
 import workloads
 from decode_steps import DecodeBatch
-from engine_worker import COMPILATIONS
 from open_loop import OpenLoop
 from paired import Rows, of_gpu
 from vllm_engine import VllmEngine
@@ -36,13 +35,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--commit", default="unknown", help="that the installed wheel was built from")
     parser.add_argument("--budget-s", type=float, default=240.0, help="no workload begins after this, start included")
     parser.add_argument("--begin-after", type=pathlib.Path, help="file; nothing is run before it is there")
-    parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
-    parser.add_argument("--layers", type=int, help="fewer than the model has")
-    parser.add_argument("--compilation", choices=list(COMPILATIONS), default="default")
-    parser.add_argument("--kv-gib", type=float, default=24.0)
-    parser.add_argument("--max-num-seqs", type=int, default=256)
-    parser.add_argument("--std", type=float, default=0.02)
-    parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
+    engine_options.add_to(parser, kv_gib=24.0)
+    engine_options.add_drawing_to(parser)
     parser.add_argument("--steps", type=int, default=24, help="decode steps of a batch")
     parser.add_argument("--seconds", type=float, default=3.0, help="of arrivals, where requests arrive over time")
     parser.add_argument("--limit-s", type=float, default=30.0, help="of a workload; what is left then is aborted")

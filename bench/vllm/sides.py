@@ -19,6 +19,7 @@ import time
 import traceback
 
 import check_prompts
+import engine_options
 import host_times
 import kernel_times
 import measure
@@ -26,12 +27,13 @@ import models
 import pairing
 import workloads
 from decode_steps import DecodeBatch
-from engine_worker import COMPILATIONS, Worker
+from engine_worker import Worker
 from open_loop import OpenLoop
 from paired import PROFILE_SECONDS, Rows, of_gpu, read_bytes_per_us
 from vllm_engine import VllmEngine
 
 THEIRS, OURS, AGAIN, OURS_AGAIN = "default", "trunkline", "again", "trunkline_again"
+COMPILATIONS = ("default", "fulldecode")  # those with graphs
 SIDES = [THEIRS, OURS, AGAIN, OURS_AGAIN]
 
 
@@ -71,13 +73,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--trees", type=json.loads, default={}, help="hashes of source folders, as JSON")
     parser.add_argument("--budget-s", type=float, default=240.0, help="no workload begins after this, start included")
     parser.add_argument("--begin-after", type=pathlib.Path, help="file; nothing is measured before it is there")
-    parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
-    parser.add_argument("--layers", type=int, help="fewer than the model has")
-    parser.add_argument("--compilation", choices=[c for c in COMPILATIONS if c != "eager"], default="default")
-    parser.add_argument("--kv-gib", type=float, default=44.0)
-    parser.add_argument("--max-num-seqs", type=int, default=256)
-    parser.add_argument("--std", type=float, default=0.02)
-    parser.add_argument("--scratch", default="/tmp/trunkline_vllm")
+    engine_options.add_to(parser, compilations=COMPILATIONS)
+    engine_options.add_drawing_to(parser)
     parser.add_argument("--rounds", type=int, default=2, help="times that a batch begins")
     parser.add_argument("--pairs", type=int, default=8, help="turns of each side in a round")
     parser.add_argument("--steps", type=int, default=40, help="timed steps in a turn, at most")
@@ -145,16 +142,10 @@ def serve(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: 
 
 
 def served_row(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> tuple:
-    """The row of a served workload, and the batch that decoded midway through its arrivals."""
+    """The row of a served workload, and the batch that decoded midway."""
     found, loop = serve(engine, sides, workload, plan)
     row = {"kind": "serve", **measure.serve_rows(workload, found, OURS)[0]}
-    last = max(request.arrival_s for request in workload.requests)
-    return row, loop.batch_at(last / 2 if last else loop_middle(loop))
-
-
-def loop_middle(loop: OpenLoop) -> float:
-    """Of a burst: when half of its time is over."""
-    return max(seen.last for seen in loop.seen) / 2
+    return row, loop.batch_at(loop.midway())
 
 
 def steps_row(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan, floor: tuple) -> dict:

@@ -263,11 +263,8 @@ FIXED: dict[str, Callable[[Drawn], Workload]] = {
     "reasoning_set128": lambda drawn: reasoning(drawn, "set128", 8),
     "reasoning_sorting128": lambda drawn: reasoning(drawn, "sorting128", 4),
 }
-RATED = {
-    "conversation": conversation,
-    "toolagent": toolagent,
-    "toolagent_all": toolagent_all,
-}  # "conversation@8": 8 requests a second
+# "conversation@8": 8 requests a second.
+RATED = {"conversation": conversation, "toolagent": toolagent, "toolagent_all": toolagent_all}
 RECORDED = ("mooncake_conversation", "mooncake_synthetic", "mooncake_toolagent", "azure_conv")
 SETS = {
     "groups": [name for name in FIXED if name.startswith("groups")],

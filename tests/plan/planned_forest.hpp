@@ -50,7 +50,7 @@ class PlannedForest {
     run_threads(3, 3, [&](auto& team, std::int32_t) { find_by<SharingHash>(team, batch, arrays, {}, {}); });
     return read(batch);
   }
-  /// Where another batch is remembered, or remembered_rows() are what is.
+  /// With what remember() or set_remembered_rows() left of another batch in mind.
   const Forest& find_after(const TeamBatch& batch, std::uint64_t order) {
     RoundCountingTeam team(order);
     const TeamForest arrays = room_after(batch);

@@ -110,7 +110,7 @@ TEST(TeamOwners, OfAnotherBatchDoNoHarm) {
   EXPECT_GT(with_rounds, testing::scaled(1500));
 }
 
-/// As many query tokens as a row may have at most, drawn anew; rows without tokens have none.
+/// One to three query tokens a row, no more than it has tokens; none for an empty row.
 void draw_queries(std::mt19937_64& random, RandomBatch& batch) {
   batch.query_start.assign(1, 0);
   for (const std::int32_t length : batch.kv_lens) {

@@ -1,0 +1,21 @@
+"""Options of all programs that start engines."""
+
+import argparse
+
+import models
+
+COMPILATIONS = ("default", "fulldecode", "eager")  # vllm_engine.py has what they are
+
+
+def add_to(parser: argparse.ArgumentParser, kv_gib: float = 44.0, compilations: tuple[str, ...] = COMPILATIONS) -> None:
+    parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
+    parser.add_argument("--layers", type=int, help="fewer than the model has")
+    parser.add_argument("--compilation", choices=compilations, default="default")
+    parser.add_argument("--kv-gib", type=float, default=kv_gib, help="KV cache of each engine")
+    parser.add_argument("--max-num-seqs", type=int, default=256)
+    parser.add_argument("--scratch", default="/tmp/trunkline_vllm", help="folder for configurations and compiled code")
+
+
+def add_drawing_to(parser: argparse.ArgumentParser) -> None:
+    """Of an engine in this process."""
+    parser.add_argument("--std", type=float, default=0.02, help="of the drawn weights")
