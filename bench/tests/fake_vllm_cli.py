@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Stands in for the interpreter that has vLLM: its version, `serve` that is healthy, `bench serve` that counts a trace.
+"""Stands in for the interpreter that has vLLM: its version, `serve` that is healthy, a client that counts a trace.
 
-FAKE_HTTP holds words: "CONFIG:refuses" (the server ends at once), "fails" (the client does).
+FAKE_HTTP holds words: "CONFIG:refuses" (the server ends at once), "fails" (a replay does), "ends" (the client does).
 """
 
 import http.server
 import json
 import os
 import pathlib
+import runpy
 import sys
+import types
 
 
 class Healthy(http.server.BaseHTTPRequestHandler):
@@ -20,8 +22,37 @@ class Healthy(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def option(name):
-    return sys.argv[sys.argv.index(name) + 1]
+def option(name, arguments):
+    return arguments[arguments.index(name) + 1]
+
+
+class Parser:
+    def parse_args(self, arguments):
+        return arguments
+
+
+def replay(arguments):
+    if "fails" in os.environ.get("FAKE_HTTP", "").split():
+        raise ValueError("no such dataset")
+    rows = [json.loads(line) for line in pathlib.Path(option("--dataset-path", arguments)).read_text().splitlines()]
+    assert len(rows) == int(option("--num-prompts", arguments))
+    print(f"{len(rows)} requests")
+    twice = 1 if option("--base-url", arguments).endswith(os.environ["FAKE_PORT"]) else 2
+    keys = ("mean_e2el_ms", "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p99_tpot_ms", "p99_itl_ms")
+    found = dict.fromkeys(keys, 6.0 / twice) | {"output_throughput": 9.0, "completed": len(rows), "failed": 0}
+    result = pathlib.Path(option("--result-dir", arguments)) / option("--result-filename", arguments)
+    result.write_text(json.dumps(found))
+
+
+def client(script):
+    """The script, with vLLM's modules as it uses them."""
+    if "ends" in os.environ.get("FAKE_HTTP", "").split():
+        sys.exit("no module")
+    serve = types.SimpleNamespace(add_cli_args=lambda parser: None, main=replay)
+    sys.modules["vllm.benchmarks.serve"] = serve
+    sys.modules["vllm.utils.argparse_utils"] = types.SimpleNamespace(FlexibleArgumentParser=Parser)
+    sys.argv = [script]
+    runpy.run_path(script, run_name="__main__")
 
 
 def main():
@@ -29,19 +60,12 @@ def main():
     ours = "CUSTOM" in sys.argv
     if sys.argv[1] == "-c":
         print("INFO of an import\n0.26.0 2.11.0")
-    elif "bench" in sys.argv:
-        if "fails" in faults:
-            sys.exit(1)
-        rows = [json.loads(line) for line in pathlib.Path(option("--dataset-path")).read_text().splitlines()]
-        assert len(rows) == int(option("--num-prompts"))
-        twice = 1 if option("--base-url").endswith(os.environ["FAKE_PORT"]) else 2
-        keys = ("mean_e2el_ms", "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p99_tpot_ms", "p99_itl_ms")
-        found = dict.fromkeys(keys, 6.0 / twice) | {"output_throughput": 9.0, "completed": len(rows), "failed": 0}
-        (pathlib.Path(option("--result-dir")) / option("--result-filename")).write_text(json.dumps(found))
+    elif sys.argv[1].endswith("serve_client.py"):
+        client(sys.argv[1])
     else:
         if f"{'trunkline' if ours else 'default'}:refuses" in faults:
             sys.exit("no memory")
-        http.server.HTTPServer(("127.0.0.1", int(option("--port"))), Healthy).serve_forever()
+        http.server.HTTPServer(("127.0.0.1", int(option("--port", sys.argv))), Healthy).serve_forever()
 
 
 if __name__ == "__main__":

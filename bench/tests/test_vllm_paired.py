@@ -165,7 +165,12 @@ sys.exit(serve_http.main())"""
         self.assertGreater(time.monotonic() - began, 5)
 
     def test_servers_and_clients_that_fail_are_rows(self):
-        for fake, what in (("trunkline:refuses", "no memory"), ("fails", "exit status 1")):
+        faults = {
+            "trunkline:refuses": "no memory",
+            "fails": "ValueError: no such dataset",
+            "ends": "the client did not start",
+        }
+        for fake, what in faults.items():
             (row,) = self.run_it(fake, code=1)
             self.assertEqual(row["kind"], "error")
             self.assertIn(what, row["error"])

@@ -26,6 +26,7 @@ import pairing
 import workloads
 from measure import Clock, wait_for
 from paired import Rows, of_gpu
+from serve_client import Client
 from vllm_engine import COMPILATIONS, CONFIGURATIONS, ENVIRONMENT
 
 SUBJECT = "trunkline"
@@ -73,7 +74,9 @@ class Server:
         self.environment = os.environ | ENVIRONMENT | CONFIGURATIONS[configuration][1]
         self.environment |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "PYTHONHASHSEED": "0"}
         self.environment["VLLM_CACHE_ROOT"] = f"{given.scratch}/{configuration}_cache"
-        self.python, self.log_path = given.python, logs / f"serve_{configuration}.log"
+        self.log_path = logs / f"serve_{configuration}.log"
+        self.python, self.client_log = given.python, logs / f"client_{configuration}.log"
+        self.client = Client(self.python, self.environment, self.client_log)
         command = [
             given.python, "-m", "vllm.entrypoints.cli.main", "serve", str(model), "--load-format", "dummy", "--dtype",
             "bfloat16", "--max-model-len", str(workloads.CONTEXT), "--max-num-seqs", str(given.max_num_seqs),
@@ -86,7 +89,8 @@ class Server:
             )  # fmt: skip
 
     def wait(self, deadline: float) -> None:
-        """Until it is healthy; RuntimeError where it ends or takes too long."""
+        """Until it is healthy and its client there; RuntimeError where it ends or takes too long."""
+        self.client.wait()
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 break
@@ -101,19 +105,22 @@ class Server:
     def measure(self, trace: pathlib.Path, requests: int, out: pathlib.Path, limit_s: float) -> dict:
         """What vLLM's client says of one replay; RuntimeError where it fails."""
         result = out / f"{trace.stem}_{self.name}.json"
-        command = [
-            self.python, "-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "vllm", "--base-url",
-            f"http://127.0.0.1:{self.port}", "--model", str(self.model), "--dataset-name", "timed_trace",
-            "--dataset-path", str(trace), "--timed-trace-chunk-hash-size", "1", "--num-prompts", str(requests),
-            "--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", "50,99", "--save-result",
-            "--result-dir", str(out), "--result-filename", result.name, "--disable-tqdm", "--temperature", "0",
+        arguments = [
+            "--backend", "vllm", "--base-url", f"http://127.0.0.1:{self.port}", "--model", str(self.model),
+            "--dataset-name", "timed_trace", "--dataset-path", str(trace), "--timed-trace-chunk-hash-size", "1",
+            "--num-prompts", str(requests), "--percentile-metrics", "ttft,tpot,itl,e2el",
+            "--metric-percentiles", "50,99", "--save-result", "--result-dir", str(out),
+            "--result-filename", result.name, "--disable-tqdm", "--temperature", "0",
         ]  # fmt: skip
-        with open(out / f"client_{trace.stem}_{self.name}.log", "w") as log:
-            subprocess.run(command, stdout=log, stderr=log, env=self.environment, timeout=limit_s, check=True)
+        if self.client.ended():
+            self.client = Client(self.python, self.environment, self.client_log)
+            self.client.wait()
+        self.client.replay(arguments, out / f"client_{trace.stem}_{self.name}.log", limit_s)
         found = json.loads(result.read_text())
         return {key: found.get(key) for key in KEYS}
 
     def end(self) -> None:
+        self.client.end()
         for sign, seconds in ((signal.SIGTERM, 8), (signal.SIGKILL, 5)):
             try:
                 os.killpg(self.process.pid, sign)
@@ -175,7 +182,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8123)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10.0, help="of arrivals")
-    parser.add_argument("--limit-s", type=float, default=90.0, help="of one replay, the client's start included")
+    parser.add_argument("--limit-s", type=float, default=90.0, help="of one replay")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.workloads = workloads.names_of(given.workloads)
