@@ -165,6 +165,17 @@ def conversation(drawn: Drawn, rate: float, seconds: float) -> Workload:
     return Workload("", "serve", requests, about)
 
 
+def questions(drawn: Drawn, rate: float, seconds: float) -> Workload:
+    """Short ones after the same system prompts: prefill is so little that a step with it takes the host's time."""
+    source, requests = drawn.random("questions", rate), []
+    for i, arrival in enumerate(poisson(drawn, rate, seconds)):
+        own = drawn(source.randint(16, 64), "own", rate, i)
+        prompt = system_prompt(drawn, PAT_LEVELS, source.choice(VARIANTS)) + own
+        requests.append(Request(prompt, source.randint(64, 256), arrival))
+    about = f"questions of 16 to 64 tokens after a system prompt of 46/348/2123 tokens; {rate:g} requests/s"
+    return Workload("", "serve", requests, about)
+
+
 def toolagent(drawn: Drawn, rate: float, seconds: float) -> Workload:
     """As PAT's driver sends it: its filters, 256 tokens of answer, Poisson arrivals."""
     rows = [row for row in traces.mooncake("mooncake_toolagent") if row["hash_ids"][0] != 0]
@@ -264,7 +275,12 @@ FIXED: dict[str, Callable[[Drawn], Workload]] = {
     "reasoning_sorting128": lambda drawn: reasoning(drawn, "sorting128", 4),
 }
 # "conversation@8": 8 requests a second.
-RATED = {"conversation": conversation, "toolagent": toolagent, "toolagent_all": toolagent_all}
+RATED = {
+    "conversation": conversation,
+    "questions": questions,
+    "toolagent": toolagent,
+    "toolagent_all": toolagent_all,
+}
 RECORDED = ("mooncake_conversation", "mooncake_synthetic", "mooncake_toolagent", "azure_conv")
 SETS = {
     "groups": [name for name in FIXED if name.startswith("groups")],

@@ -46,23 +46,36 @@ static PyObject* runner_bind(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// Packed K and V, [pages, 2, ..] of 5 dimensions, as two tensors of 4.
-static int split_packed(const Tensor* packed, Tensor* k, Tensor* v) {
-  const trunkline_tensor* from = &packed->view;
-  if (from->ndim != 5 || from->shape[1] != 2) {
-    PyErr_SetString(PyExc_ValueError,
-                    "kv is one tensor, but not [pages, 2, page_size, kv_heads, head_dim] or, with HND, "
-                    "[pages, 2, kv_heads, page_size, head_dim]; expected: that, or a pair (k, v)");
-    return -1;
-  }
-  int64_t strides[5] = {0};
+// Strides in elements, row-major where none are given. Those of dimensions of one element, which say nothing, are
+// row-major, too, so that what they happen to be does not look unaligned.
+static void strides_of(const trunkline_tensor* tensor, int64_t* strides) {
   int64_t step = 1;
-  for (int i = 4; i >= 0; --i) {
-    strides[i] = from->strides != NULL ? from->strides[i] : step;
-    step *= from->shape[i];
+  for (int i = tensor->ndim - 1; i >= 0; --i) {
+    strides[i] = tensor->strides != NULL && tensor->shape[i] > 1 ? tensor->strides[i] : step;
+    step *= tensor->shape[i];
   }
-  int64_t shape[4] = {from->shape[0], from->shape[2], from->shape[3], from->shape[4]};
-  int64_t steps[4] = {strides[0], strides[2], strides[3], strides[4]};
+}
+
+static int refuse_packed(void) {
+  PyErr_SetString(PyExc_ValueError,
+                  "kv is one tensor, but not [pages, 2, page_size, kv_heads, head_dim] or [pages, page_size, kv_heads, 2 "
+                  "head_dim] or, with HND, [pages, 2, kv_heads, page_size, head_dim] or [pages, kv_heads, page_size, 2 "
+                  "head_dim]; expected: one of them, or a pair (k, v)");
+  return -1;
+}
+
+// Packed K and V as two tensors of 4 dimensions: [pages, 2, ..], or [.., 2 head_dim].
+static int split_packed(const Tensor* packed, int64_t head_dim, Tensor* k, Tensor* v) {
+  const trunkline_tensor* from = &packed->view;
+  const int by_page = from->ndim == 5 && from->shape[1] == 2;
+  const int by_head = from->ndim == 4 && from->shape[3] == 2 * head_dim;
+  if (!by_page && !by_head) return refuse_packed();
+  int64_t strides[5] = {0};
+  strides_of(from, strides);
+  const int64_t last = by_page ? from->shape[4] : head_dim;
+  const int64_t shape[4] = {from->shape[0], from->shape[1 + by_page], from->shape[2 + by_page], last};
+  const int64_t steps[4] = {strides[0], strides[1 + by_page], strides[2 + by_page], strides[3 + by_page]};
+  const int64_t v_begin = by_page ? strides[1] : head_dim;
   Tensor* const both[2] = {k, v};
   for (int i = 0; i < 2; ++i) {
     both[i]->view = *from;
@@ -71,7 +84,7 @@ static int split_packed(const Tensor* packed, Tensor* k, Tensor* v) {
     both[i]->view.ndim = 4;
     both[i]->view.shape = both[i]->shape;
     both[i]->view.strides = both[i]->strides;
-    if (from->data != NULL) both[i]->view.data = (char*)from->data + i * strides[1] * (packed->bits / 8);
+    if (from->data != NULL) both[i]->view.data = (char*)from->data + i * v_begin * (packed->bits / 8);
   }
   return 0;
 }
@@ -90,6 +103,14 @@ static int check_tensor(const Tensor* tensor, int which) {
   return 0;
 }
 
+// The first rows alone. Where an output has fewer, the run says so.
+static void keep_rows(Tensor* tensor, int64_t rows) {
+  if (tensor->view.ndim < 1 || tensor->view.data == NULL || tensor->view.shape[0] <= rows) return;
+  memcpy(tensor->shape, tensor->view.shape, (size_t)tensor->view.ndim * sizeof(int64_t));
+  tensor->shape[0] = rows;
+  tensor->view.shape = tensor->shape;
+}
+
 static int take_all(PyObject* const* objects, Tensor* tensors) {
   for (int i = 0; i < kTensors; ++i) {
     if (objects[i] == Py_None && (i == kV || i == kLse)) continue;
@@ -98,7 +119,28 @@ static int take_all(PyObject* const* objects, Tensor* tensors) {
   }
   if (objects[kV] != Py_None) return 0;
   const Tensor packed = tensors[kK];
-  return split_packed(&packed, &tensors[kK], &tensors[kV]);
+  const trunkline_tensor* q = &tensors[kQ].view;
+  return split_packed(&packed, q->ndim > 0 ? q->shape[q->ndim - 1] : 0, &tensors[kK], &tensors[kV]);
+}
+
+// rows: how many of q's and the outputs' are the step's, or None for all.
+static int keep_all_rows(PyObject* rows, Tensor* tensors) {
+  if (rows == Py_None) return 0;
+  const long long count = PyLong_AsLongLong(rows);
+  if (PyErr_Occurred()) return -1;
+  if (count < 0) {
+    PyErr_Format(PyExc_ValueError, "num_queries is %lld; expected: at least 0", count);
+    return -1;
+  }
+  const trunkline_tensor* q = &tensors[kQ].view;
+  if (q->ndim > 0 && q->shape[0] < count) {
+    PyErr_Format(PyExc_ValueError, "num_queries is %lld; q has %lld rows", count, (long long)q->shape[0]);
+    return -1;
+  }
+  keep_rows(&tensors[kQ], count);
+  keep_rows(&tensors[kOut], count);
+  keep_rows(&tensors[kLse], count);
+  return 0;
 }
 
 static int run_status(const Runner* runner, const trunkline_attention* layer, void* stream) {
@@ -124,8 +166,8 @@ static int stream_of(const Runner* runner, PyObject* q, const Tensor* tensor, Py
 }
 
 static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != kTensors + 2) {
-    PyErr_SetString(PyExc_TypeError, "run() takes q, k, v, out, lse, scale, stream");
+  if (count != kTensors + 3) {
+    PyErr_SetString(PyExc_TypeError, "run() takes q, k, v, out, lse, scale, stream, num_queries");
     return NULL;
   }
   const Runner* runner = (const Runner*)self;
@@ -138,7 +180,7 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
   }
   void* stream = NULL;
   int status = -1;
-  if (take_all(arguments, tensors) == 0 &&
+  if (take_all(arguments, tensors) == 0 && keep_all_rows(arguments[kTensors + 2], tensors) == 0 &&
       stream_of(runner, arguments[kQ], &tensors[kQ], arguments[kTensors + 1], &stream) == 0) {
     const trunkline_attention layer = {.struct_size = sizeof(layer),
                                        .q = tensors[kQ].view,
@@ -166,7 +208,7 @@ static void runner_free(PyObject* self) {
 
 static PyMethodDef methods[] = {
     {"bind", runner_bind, METH_VARARGS, "bind(device, executor, workspace, bytes, kv_layout, lse_base)"},
-    {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL, "run(q, k, v, out, lse, scale, stream)"},
+    {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL, "run(q, k, v, out, lse, scale, stream, num_queries)"},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {

@@ -141,13 +141,16 @@ class DecodeAttention(StepPlanning):
         return_lse: bool = False,
         scale: float = 0.0,
         stream: int | None = None,
+        num_queries: int | None = None,
     ) -> Any:
         """Attention of one layer for the planned step.
 
         q [T, Hq, d]; kv: a pair (k, v) of [pages, P, Hkv, d] (NHD) or [pages, Hkv, P, d] (HND), or both packed as
-        [pages, 2, ..]. The last dimension has stride 1, all others any. out [T, Hq, d], float16, bfloat16 or float32,
-        by default new and like q; 0 for an empty request. lse [T, Hq] of float32: log-sum-exps of the scaled logits,
-        -inf for an empty request; given, or made by return_lse. scale multiplies the logits; 0: 1 / sqrt(d).
+        [pages, 2, ..] or with 2 d in the last dimension, K before V. The last dimension has stride 1, all others any.
+        out [T, Hq, d], float16, bfloat16 or float32, by default new and like q; 0 for an empty request. lse [T, Hq] of
+        float32: log-sum-exps of the scaled logits, -inf for an empty request; given, or made by return_lse. scale
+        multiplies the logits; 0: 1 / sqrt(d).
+        num_queries: T, where q, out and lse have more rows, which are neither read nor written.
 
         Returns out, or (out, lse) with return_lse. On a GPU it launches on torch's current stream, or on `stream`.
         """
@@ -165,9 +168,9 @@ class DecodeAttention(StepPlanning):
                     )
                 if kv[1] is None:
                     raise errors.ArgumentTypeError("v is of type NoneType; expected: a tensor")
-                self._run(q, kv[0], kv[1], out, lse, scale, stream)
+                self._run(q, kv[0], kv[1], out, lse, scale, stream, num_queries)
             else:
-                self._run(q, kv, None, out, lse, scale, stream)
+                self._run(q, kv, None, out, lse, scale, stream, num_queries)
         finally:
             self._lock.release()
         return (out, lse) if return_lse else out

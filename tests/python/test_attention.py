@@ -87,6 +87,20 @@ def test_packed_cache_strides_and_given_outputs(case):
     assert (out[:, :, q.shape[2] :] == 7).all()
 
 
+@given(case=cases(dtypes=("float32",)), more=st.integers(0, 3))
+def test_cache_packed_by_head_and_rows_of_others(case, more):
+    q, k, v = case.tensors()
+    packed = np.concatenate([k, v], axis=-1)
+    rows = len(q) + more
+    longer = np.concatenate([q, np.full((more, *q.shape[1:]), np.nan, q.dtype)])
+    out, lse = np.full(longer.shape, 7, np.float32), np.full(longer.shape[:2], 7, np.float32)
+    attention = made(case)
+    attention.plan(case.table(), case.kv_lens, **queries_of(case))
+    attention.run(longer, packed, out=out, lse=lse, num_queries=len(q))
+    compare(case, out[: len(q)], lse[: len(q)], expected(case, (q, k, v)))
+    assert rows == len(out) and (out[len(q) :] == 7).all() and (lse[len(q) :] == 7).all()
+
+
 def test_read_only_inputs_and_outputs_of_another_dtype():
     q, k = np.ones((1, 2, 64), np.float16), np.ones((2, 16, 1, 64), np.float16)
     for array in (q, k):

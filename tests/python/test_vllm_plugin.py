@@ -15,6 +15,7 @@ import pytest
 import trunkline
 from trunkline.integrations import vllm as plugin
 from trunkline.integrations.vllm import counters, metrics, registration, settings, versions
+from trunkline.integrations.vllm.beside_prefill import LAUNCH_US, LOOKED_AT, BesidePrefill
 from trunkline.integrations.vllm.capability import GroupFacts, refusal
 from trunkline.integrations.vllm.rows import decode_rows, rows_from
 
@@ -274,12 +275,23 @@ def test_no_decode_rows():
 
 def test_the_other_rows():
     batch = common([3, 1, 9, 20])
-    rest = rows_from(batch, 2, 4)
-    assert rest.query_start_loc.tolist() == rest.query_start_loc_cpu.tolist() == [0, 9, 29]
-    assert (rest.num_reqs, rest.num_actual_tokens, rest.max_query_len) == (2, 29, 20)
+    rest = rows_from(batch, 2)
+    assert rest.query_start_loc.tolist() == rest.query_start_loc_cpu.tolist() == [4, 13, 33]
+    assert (rest.num_reqs, rest.num_actual_tokens, rest.max_query_len) == (2, 33, 20)
     assert rest.seq_lens.tolist() == [102, 103] and rest.is_prefilling.tolist() == [True, True]
-    assert rest.block_table_tensor[:, 0].tolist() == [2, 3] and rest.slot_mapping.tolist() == list(range(4, 33))
+    assert rest.block_table_tensor[:, 0].tolist() == [2, 3] and rest.slot_mapping.tolist() == list(range(33))
     assert batch.query_start_loc.tolist() == [0, 3, 4, 13, 33]
+
+
+def test_what_pays_beside_prefill():
+    beside = BesidePrefill(kv_bytes_per_token=4096, read_bytes_per_us=4e6)
+    least = LAUNCH_US * 4e6 / 4096
+    spared = types.SimpleNamespace(kv_tokens_total=100000, kv_tokens_read=100000 - int(least) - 1)
+    nothing = types.SimpleNamespace(kv_tokens_total=100000, kv_tokens_read=100000)
+    assert all(beside.pays(spared) for _ in range(20))
+    assert [beside.pays(nothing) for _ in range(2 * LOOKED_AT)] == ([False] * (LOOKED_AT - 1) + [True]) * 2
+    beside.pays(nothing)
+    assert beside.pays(spared) and not beside.pays(nothing)
 
 
 # -- Counters

@@ -140,7 +140,7 @@ class ShadowMode(unittest.TestCase):
 
         compared = []
         steps = types.SimpleNamespace(
-            run=lambda query, kv, output, scale: output.fill_(1),
+            run=lambda query, kv_cache, output, scale, tokens: output[:tokens].fill_(1),
             shadow=types.SimpleNamespace(compare=lambda ours, theirs: compared.append((ours, theirs))),
         )
         names = [field.name for field in dataclasses.fields(flash_attn.FlashAttentionMetadata)]
@@ -154,7 +154,8 @@ class ShadowMode(unittest.TestCase):
         output = torch.empty_like(new)
 
         def theirs(self, layer, query, key, value, kv_cache, metadata, output):
-            return output.fill_({whole: 2, rest: 3}[metadata])
+            (output if metadata is whole else output[2:]).fill_({whole: 2, rest: 3}[metadata])
+            return output
 
         with mock.patch.object(flash_attn.FlashAttentionImpl, "forward", theirs):
             found = impl.forward(None, new, new, new, torch.zeros(1, 2, 16, 128), metadata, output)

@@ -36,8 +36,9 @@ _NO_CASCADE = {
 class TrunklineMetadata(FlashAttentionMetadata):
     """A step of which the first requests, with decode_tokens query tokens, are ours.
 
-    steps: has their plan. rest: the parent's metadata of the requests behind them, where there are such. theirs: in
-    shadow mode the parent's metadata of all requests; its results are served, and compared with the other ones.
+    steps: has their plan. rest: the parent's metadata of the requests behind them, where there are such; its query
+    tokens are the whole step's, and begin behind ours. theirs: in shadow mode the parent's metadata of all requests;
+    its results are served, and compared with the other ones.
     """
 
     steps: Any = None
@@ -100,7 +101,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         if steps is None:
             return super().build(common_prefix_len, common, fast_build)
         rows, tokens = decode_rows(common, self.reorder_batch_threshold)
-        if rows == 0:
+        if rows == 0 or (rows < common.num_reqs and not steps.pay_beside_prefill()):
             steps.counters.engine_steps += 1
             return super().build(common_prefix_len, common, fast_build)
         starts = common.query_start_loc if common.max_query_len > 1 and steps.several else None
@@ -112,7 +113,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         if rows < common.num_reqs:
             steps.counters.mixed_steps += 1
             # Ahead of time both would be scheduled in the same memory.
-            rest = super().build(0, rows_from(common, rows, tokens), fast_build or theirs is not None)
+            rest = super().build(0, rows_from(common, rows), fast_build or theirs is not None)
         return TrunklineMetadata(
             num_actual_tokens=common.num_actual_tokens,
             max_query_len=common.max_query_len,

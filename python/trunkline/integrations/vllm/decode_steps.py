@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from ... import DecodeAttention, DevicePlanning, PreparedStep
+from ... import DecodeAttention, DevicePlanning, PreparedStep, Profile
+from .beside_prefill import BesidePrefill
 from .capability import GroupFacts
 from .counters import SAMPLED, CounterLog, Counters, add_group
 from .metrics import Metrics
@@ -20,13 +21,14 @@ class DecodeSteps:
     """Made before graphs are captured: its memory stays where it is. Launches only; nothing waits for the GPU."""
 
     def __init__(self, facts: GroupFacts, layers: list[str], max_rows: int, most_tokens: int, device: Any) -> None:
+        shape = facts.num_qo_heads, facts.num_kv_heads, facts.head_dim, facts.page_size
+        profile = Profile.cuda(*shape, dtype=facts.dtype, device=device)
         self.attention = DecodeAttention(
-            facts.num_qo_heads,
-            facts.num_kv_heads,
-            facts.head_dim,
-            facts.page_size,
+            *shape,
             dtype=facts.dtype,
             device=device,
+            kv_layout="HND",
+            profile=profile,
             use_cuda_graph=True,
             device_planning=DevicePlanning(max_rows, max_rows * facts.longest_query, null_page=NULL_PAGE),
         )
@@ -34,6 +36,7 @@ class DecodeSteps:
         self.attention.set_workspace(torch.empty(nbytes + 256, dtype=torch.uint8, device=device))
         bytes_per_token = 2 * facts.num_kv_heads * facts.head_dim * 2
         self.counters = Counters(len(layers), bytes_per_token * len(layers))
+        self._beside_prefill = BesidePrefill(bytes_per_token, profile.info["read_bytes_per_us"])
         self._log = CounterLog(self.counters, f"{len(layers)} layers from {layers[0]}")
         self._metrics = Metrics(layers[0])
         self.shadow = Shadow(facts, most_tokens, device) if settings().shadow else None
@@ -87,9 +90,14 @@ class DecodeSteps:
             self._looked_at += steps
             self.counters.take(self.attention.plan_report(), steps)
 
-    def run(self, query: Any, kv: Any, output: Any, scale: float) -> None:
-        """query, output: [tokens, Hq, d] of the planned rows; kv: a pair of [pages, P, Hkv, d]."""
-        self.attention.run(query, kv, out=output, scale=scale)
+    def pay_beside_prefill(self) -> bool:
+        """Whether decode rows are ours in a step with prefill rows; in shadow mode they are."""
+        return self.shadow is not None or self._beside_prefill.pays(self.attention.plan_report())
+
+    def run(self, query: Any, kv_cache: Any, output: Any, scale: float, tokens: int) -> None:
+        """query, output: [tokens and more, Hq, d], of which the first are of the planned rows; kv_cache: [pages, Hkv,
+        P, 2 d]."""
+        self.attention.run(query, kv_cache, out=output, scale=scale, num_queries=tokens)
 
     def shadow_report(self) -> dict[str, float] | None:
         return None if self.shadow is None else self.shadow.report()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from vllm.utils.torch_utils import canonicalize_singleton_dim_strides
 from vllm.v1.attention.backends.flash_attn import FlashAttentionImpl
 
 from .builder import TrunklineMetadata
@@ -43,14 +42,7 @@ class TrunklineImpl(FlashAttentionImpl):
         return output
 
     def _serve(self, layer: Any, new: Any, kv_cache: Any, attn_metadata: TrunklineMetadata, output: Any) -> None:
-        """new: query, key and value."""
-        ours = attn_metadata.decode_tokens
-        self._run(new[0][:ours], kv_cache, output[:ours], attn_metadata)
+        """new: query, key and value. No views of tensors are made: outside graphs each takes the host some us."""
+        attn_metadata.steps.run(new[0], kv_cache, output, self.scale, attn_metadata.decode_tokens)
         if attn_metadata.rest is not None:
-            theirs = [None if tensor is None else tensor[ours:] for tensor in new]
-            super().forward(layer, *theirs, kv_cache, attn_metadata.rest, output[ours:])
-
-    def _run(self, query: Any, kv_cache: Any, output: Any, attn_metadata: TrunklineMetadata) -> None:
-        k, v = kv_cache.transpose(1, 2).split(self.head_size, dim=-1)
-        kv = canonicalize_singleton_dim_strides(k), canonicalize_singleton_dim_strides(v)
-        attn_metadata.steps.run(query, kv, output, self.scale)
+            super().forward(layer, *new, kv_cache, attn_metadata.rest, output)

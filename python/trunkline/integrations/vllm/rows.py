@@ -21,17 +21,15 @@ def decode_rows(common: Any, longest: int) -> tuple[int, int]:
     return rows, int(starts[rows])
 
 
-def rows_from(common: Any, rows: int, tokens: int) -> Any:
-    """The batch without its first rows, which have so many query tokens."""
+def rows_from(common: Any, rows: int) -> Any:
+    """The batch without its first rows. Query tokens stay where they are: query_start_loc does not begin at 0."""
     host_fields = ("is_prefilling", "seq_lens_cpu_upper_bound", "_seq_lens_cpu", "_num_computed_tokens_cpu")
     sliced = {name: value[rows:] for name in host_fields if (value := getattr(common, name, None)) is not None}
     return common.replace(
-        query_start_loc=common.query_start_loc[rows:] - tokens,
-        query_start_loc_cpu=common.query_start_loc_cpu[rows:] - tokens,
+        query_start_loc=common.query_start_loc[rows:],
+        query_start_loc_cpu=common.query_start_loc_cpu[rows:],
         seq_lens=common.seq_lens[rows:],
         num_reqs=common.num_reqs - rows,
-        num_actual_tokens=common.num_actual_tokens - tokens,
         block_table_tensor=common.block_table_tensor[rows:],
-        slot_mapping=common.slot_mapping[tokens:],
         **sliced,
     )
