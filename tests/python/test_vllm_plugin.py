@@ -15,7 +15,7 @@ import pytest
 import trunkline
 from trunkline.integrations import vllm as plugin
 from trunkline.integrations.vllm import counters, metrics, registration, settings, versions
-from trunkline.integrations.vllm.beside_prefill import LAUNCH_US, LOOKED_AT, BesidePrefill
+from trunkline.integrations.vllm.beside_prefill import GPU_US, HOST_US, LOOKED_AT, MUCH, BesidePrefill
 from trunkline.integrations.vllm.capability import GroupFacts, refusal
 from trunkline.integrations.vllm.rows import decode_rows, rows_from
 
@@ -284,14 +284,17 @@ def test_the_other_rows():
 
 
 def test_what_pays_beside_prefill():
-    beside = BesidePrefill(kv_bytes_per_token=4096, read_bytes_per_us=4e6)
-    least = LAUNCH_US * 4e6 / 4096
-    spared = types.SimpleNamespace(kv_tokens_total=100000, kv_tokens_read=100000 - int(least) - 1)
-    nothing = types.SimpleNamespace(kv_tokens_total=100000, kv_tokens_read=100000)
-    assert all(beside.pays(spared) for _ in range(20))
-    assert [beside.pays(nothing) for _ in range(2 * LOOKED_AT)] == ([False] * (LOOKED_AT - 1) + [True]) * 2
-    beside.pays(nothing)
-    assert beside.pays(spared) and not beside.pays(nothing)
+    def read(tokens):
+        return types.SimpleNamespace(kv_tokens_total=100000, kv_tokens_read=100000 - tokens)
+
+    for prefill_tokens, least_us in ((1, HOST_US), (MUCH - 1, HOST_US), (MUCH, GPU_US), (8192, GPU_US)):
+        beside = BesidePrefill(kv_bytes_per_token=4096, read_bytes_per_us=4e6)
+        least = int(least_us * 4e6 / 4096)
+        assert all(beside.pays(read(least + 1), prefill_tokens) for _ in range(20))
+        found = [beside.pays(read(least - 1), prefill_tokens) for _ in range(2 * LOOKED_AT)]
+        assert found == ([False] * (LOOKED_AT - 1) + [True]) * 2
+        beside.pays(read(0), prefill_tokens)
+        assert beside.pays(read(least + 1), prefill_tokens) and not beside.pays(read(0), prefill_tokens)
 
 
 # -- Counters

@@ -101,7 +101,8 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         if steps is None:
             return super().build(common_prefix_len, common, fast_build)
         rows, tokens = decode_rows(common, self.reorder_batch_threshold)
-        if rows == 0 or (rows < common.num_reqs and not steps.pay_beside_prefill()):
+        beside = common.num_actual_tokens - tokens  # of prefill rows
+        if rows == 0 or (rows < common.num_reqs and not steps.pay_beside_prefill(beside)):
             steps.counters.engine_steps += 1
             return super().build(common_prefix_len, common, fast_build)
         starts = common.query_start_loc if common.max_query_len > 1 and steps.several else None

@@ -90,9 +90,9 @@ class DecodeSteps:
             self._looked_at += steps
             self.counters.take(self.attention.plan_report(), steps)
 
-    def pay_beside_prefill(self) -> bool:
-        """Whether decode rows are ours in a step with prefill rows; in shadow mode they are."""
-        return self.shadow is not None or self._beside_prefill.pays(self.attention.plan_report())
+    def pay_beside_prefill(self, prefill_tokens: int) -> bool:
+        """Whether decode rows are ours in a step with so much prefill; in shadow mode they are."""
+        return self.shadow is not None or self._beside_prefill.pays(self.attention.plan_report(), prefill_tokens)
 
     def run(self, query: Any, kv_cache: Any, output: Any, scale: float, tokens: int) -> None:
         """query, output: [tokens and more, Hq, d], of which the first are of the planned rows; kv_cache: [pages, Hkv,
