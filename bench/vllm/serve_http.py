@@ -216,7 +216,7 @@ def main() -> int:
             server.wait(deadline)
         wait_for(given.begin_after)
         for name in given.workloads:
-            if clock.left() < 40:
+            if clock.left() < 20:
                 print(f"no time left for {name}")
                 continue
             try:

@@ -57,10 +57,11 @@ static void strides_of(const trunkline_tensor* tensor, int64_t* strides) {
 }
 
 static int refuse_packed(void) {
-  PyErr_SetString(PyExc_ValueError,
-                  "kv is one tensor, but not [pages, 2, page_size, kv_heads, head_dim] or [pages, page_size, kv_heads, 2 "
-                  "head_dim] or, with HND, [pages, 2, kv_heads, page_size, head_dim] or [pages, kv_heads, page_size, 2 "
-                  "head_dim]; expected: one of them, or a pair (k, v)");
+  PyErr_SetString(
+      PyExc_ValueError,
+      "kv is one tensor, but not [pages, 2, page_size, kv_heads, head_dim] or [pages, page_size, kv_heads, 2 "
+      "head_dim] or, with HND, [pages, 2, kv_heads, page_size, head_dim] or [pages, kv_heads, page_size, 2 "
+      "head_dim]; expected: one of them, or a pair (k, v)");
   return -1;
 }
 
@@ -208,7 +209,8 @@ static void runner_free(PyObject* self) {
 
 static PyMethodDef methods[] = {
     {"bind", runner_bind, METH_VARARGS, "bind(device, executor, workspace, bytes, kv_layout, lse_base)"},
-    {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL, "run(q, k, v, out, lse, scale, stream, num_queries)"},
+    {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL,
+     "run(q, k, v, out, lse, scale, stream, num_queries)"},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {
