@@ -56,6 +56,8 @@ enum { kDlReadOnly = 1 };
 
 PyObject* describe_function = NULL;
 PyObject* stream_function = NULL;
+PyObject* invalid_argument_error = NULL;
+PyObject* argument_type_error = NULL;
 
 // The exchange interfaces of the types seen last. Types are kept, so that no other takes their address.
 enum { kSeen = 8 };
@@ -108,13 +110,15 @@ static int set_device(int32_t type, int32_t index, const char* name, Tensor* to)
     to->view.device_index = index;
     return 0;
   }
-  PyErr_Format(PyExc_ValueError, "%s is on a device of DLPack type %d; expected: the CPU or an NVIDIA GPU", name, type);
+  PyErr_Format(invalid_argument_error, "%s is on a device of DLPack type %d; expected: the CPU or an NVIDIA GPU", name,
+               type);
   return -1;
 }
 
 static int set_from_dlpack(const DlTensor* from, const char* name, Tensor* to) {
   if (from->ndim < 0 || from->ndim > kMaxDimensions) {
-    PyErr_Format(PyExc_ValueError, "%s has %d dimensions; expected: at most %d", name, from->ndim, kMaxDimensions);
+    PyErr_Format(invalid_argument_error, "%s has %d dimensions; expected: at most %d", name, from->ndim,
+                 kMaxDimensions);
     return -1;
   }
   to->view.data = from->data == NULL ? NULL : (char*)from->data + from->byte_offset;
@@ -211,7 +215,7 @@ static int take_described(PyObject* object, const char* name, Tensor* to) {
                        &owner)) {
     const Py_ssize_t ndim = PySequence_Size(shape);
     if (ndim > kMaxDimensions) {
-      PyErr_Format(PyExc_ValueError, "%s has %zd dimensions; expected: at most %d", name, ndim, kMaxDimensions);
+      PyErr_Format(invalid_argument_error, "%s has %zd dimensions; expected: at most %d", name, ndim, kMaxDimensions);
     } else if (ndim >= 0 && read_sizes(shape, to->shape, (int32_t)ndim) == 0 &&
                read_sizes(strides, to->strides, (int32_t)ndim) == 0 && set_device(type, index, name, to) == 0) {
       to->view.data = (void*)(uintptr_t)address;

@@ -30,5 +30,8 @@ int current_stream(PyObject* object, const Tensor* tensor, void** stream);
 // device_index) for libraries without the exchange interface. Kept from the module's configure().
 extern PyObject* describe_function;
 extern PyObject* stream_function;
+// What is raised: of the same object, InvalidArgumentError and ArgumentTypeError.
+extern PyObject* invalid_argument_error;
+extern PyObject* argument_type_error;
 
 #endif  // TRUNKLINE_DIRECT_DLPACK_H

@@ -86,20 +86,23 @@ static PyObject* ints(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 
 static PyObject* configure(PyObject* self, PyObject* arguments) {
   (void)self;
-  PyObject* functions[3] = {NULL, NULL, NULL};
-  if (!PyArg_ParseTuple(arguments, "OOO", &functions[0], &functions[1], &functions[2])) return NULL;
-  PyObject** const places[3] = {&describe_function, &stream_function, &raise_function};
-  for (int i = 0; i < 3; ++i) {
+  enum { kCount = 5 };
+  PyObject* given[kCount] = {NULL};
+  if (!PyArg_ParseTuple(arguments, "OOOOO", &given[0], &given[1], &given[2], &given[3], &given[4])) return NULL;
+  PyObject** const places[kCount] = {&describe_function, &stream_function, &raise_function, &invalid_argument_error,
+                                     &argument_type_error};
+  for (int i = 0; i < kCount; ++i) {
     PyObject* former = *places[i];
-    Py_INCREF(functions[i]);
-    *places[i] = functions[i];
+    Py_INCREF(given[i]);
+    *places[i] = given[i];
     Py_XDECREF(former);
   }
   Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"configure", configure, METH_VARARGS, "configure(describe, current_stream, raise_status)"},
+    {"configure", configure, METH_VARARGS,
+     "configure(describe, current_stream, raise_status, InvalidArgumentError, ArgumentTypeError)"},
     {"ints", (PyCFunction)(void (*)(void))ints, METH_FASTCALL,
      "ints(object, name, ndim, int32): indices read in place"},
     {"view", view, METH_VARARGS, "view(object, name): what a tensor is, and where"},
@@ -109,6 +112,11 @@ static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT, .m_name = "trunkline._direct", .m_size = -1, .m_methods = methods};
 
 PyMODINIT_FUNC PyInit__direct(void) {
+  // Until configure() is called.
+  Py_INCREF(PyExc_ValueError);
+  Py_INCREF(PyExc_TypeError);
+  invalid_argument_error = PyExc_ValueError;
+  argument_type_error = PyExc_TypeError;
   PyObject* module = PyModule_Create(&definition);
   if (module != NULL && add_runner(module) != 0) Py_CLEAR(module);
   return module;

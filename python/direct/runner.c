@@ -46,19 +46,18 @@ static PyObject* runner_bind(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// Strides in elements, row-major where none are given. Those of dimensions of one element, which say nothing, are
-// row-major, too, so that what they happen to be does not look unaligned.
+// In elements, row-major where none are given.
 static void strides_of(const trunkline_tensor* tensor, int64_t* strides) {
   int64_t step = 1;
   for (int i = tensor->ndim - 1; i >= 0; --i) {
-    strides[i] = tensor->strides != NULL && tensor->shape[i] > 1 ? tensor->strides[i] : step;
+    strides[i] = tensor->strides != NULL ? tensor->strides[i] : step;
     step *= tensor->shape[i];
   }
 }
 
 static int refuse_packed(void) {
   PyErr_SetString(
-      PyExc_ValueError,
+      invalid_argument_error,
       "kv is one tensor, but not [pages, 2, page_size, kv_heads, head_dim] or [pages, page_size, kv_heads, 2 "
       "head_dim] or, with HND, [pages, 2, kv_heads, page_size, head_dim] or [pages, kv_heads, page_size, 2 "
       "head_dim]; expected: one of them, or a pair (k, v)");
@@ -92,13 +91,13 @@ static int split_packed(const Tensor* packed, int64_t head_dim, Tensor* k, Tenso
 
 static int check_tensor(const Tensor* tensor, int which) {
   if (tensor->view.dtype == 0) {
-    PyErr_Format(PyExc_TypeError,
+    PyErr_Format(argument_type_error,
                  "%s has a dtype of DLPack code %d and %d bits; expected: float16, bfloat16 or float32", kNames[which],
                  tensor->code, tensor->bits);
     return -1;
   }
   if (which >= kOut && tensor->read_only) {
-    PyErr_Format(PyExc_ValueError, "%s is read-only; expected: a tensor that can be written", kNames[which]);
+    PyErr_Format(invalid_argument_error, "%s is read-only; expected: a tensor that can be written", kNames[which]);
     return -1;
   }
   return 0;
@@ -106,10 +105,11 @@ static int check_tensor(const Tensor* tensor, int which) {
 
 // The first rows alone. Where an output has fewer, the run says so.
 static void keep_rows(Tensor* tensor, int64_t rows) {
-  if (tensor->view.ndim < 1 || tensor->view.data == NULL || tensor->view.shape[0] <= rows) return;
-  memcpy(tensor->shape, tensor->view.shape, (size_t)tensor->view.ndim * sizeof(int64_t));
+  trunkline_tensor* view = &tensor->view;
+  if (view->ndim < 1 || view->data == NULL || view->shape[0] <= rows) return;
+  if (view->shape != tensor->shape) memcpy(tensor->shape, view->shape, (size_t)view->ndim * sizeof(int64_t));
   tensor->shape[0] = rows;
-  tensor->view.shape = tensor->shape;
+  view->shape = tensor->shape;
 }
 
 static int take_all(PyObject* const* objects, Tensor* tensors) {
@@ -127,15 +127,16 @@ static int take_all(PyObject* const* objects, Tensor* tensors) {
 // rows: how many of q's and the outputs' are the step's, or None for all.
 static int keep_all_rows(PyObject* rows, Tensor* tensors) {
   if (rows == Py_None) return 0;
-  const long long count = PyLong_AsLongLong(rows);
-  if (PyErr_Occurred()) return -1;
-  if (count < 0) {
-    PyErr_Format(PyExc_ValueError, "num_queries is %lld; expected: at least 0", count);
+  if (!PyLong_Check(rows)) {
+    PyErr_Format(argument_type_error, "num_queries is %R; expected: an int", rows);
     return -1;
   }
   const trunkline_tensor* q = &tensors[kQ].view;
-  if (q->ndim > 0 && q->shape[0] < count) {
-    PyErr_Format(PyExc_ValueError, "num_queries is %lld; q has %lld rows", count, (long long)q->shape[0]);
+  const int64_t most = q->ndim > 0 ? q->shape[0] : 0;
+  int overflow = 0;
+  const long long count = PyLong_AsLongLongAndOverflow(rows, &overflow);
+  if (overflow != 0 || count < 0 || count > most) {
+    PyErr_Format(invalid_argument_error, "num_queries is %R; expected: 0 to q's %lld rows", rows, (long long)most);
     return -1;
   }
   keep_rows(&tensors[kQ], count);
@@ -162,8 +163,10 @@ static int stream_of(const Runner* runner, PyObject* q, const Tensor* tensor, Py
     // A q that is elsewhere is refused by the run.
     return tensor->view.device == TRUNKLINE_CUDA ? current_stream(q, tensor, stream) : 0;
   }
-  *stream = PyLong_AsVoidPtr(given);
-  return PyErr_Occurred() ? -1 : 0;
+  *stream = PyLong_Check(given) ? PyLong_AsVoidPtr(given) : NULL;
+  if (PyLong_Check(given) && !PyErr_Occurred()) return 0;
+  PyErr_Format(argument_type_error, "stream is %R; expected: an address as an int, or None", given);
+  return -1;
 }
 
 static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
@@ -173,7 +176,10 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
   }
   const Runner* runner = (const Runner*)self;
   const double scale = PyFloat_AsDouble(arguments[kTensors]);
-  if (PyErr_Occurred()) return NULL;
+  if (PyErr_Occurred()) {
+    PyErr_Format(argument_type_error, "scale is %R; expected: a number", arguments[kTensors]);
+    return NULL;
+  }
   Tensor tensors[kTensors];
   for (int i = 0; i < kTensors; ++i) {
     memset(&tensors[i].view, 0, sizeof(tensors[i].view));

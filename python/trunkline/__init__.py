@@ -32,7 +32,13 @@ from .merging import merge_state, merge_states
 from .plans import POLICIES, Explanation, Forest, Node, Plan, PlanOptions, Statistics
 from .simple import decode_attention, explain
 
-_direct.configure(_tensors.describe, _tensors.current_stream, _library.raise_status)
+_direct.configure(
+    _tensors.describe,
+    _tensors.current_stream,
+    _library.raise_status,
+    InvalidArgumentError,
+    ArgumentTypeError,
+)
 
 __version__: str = _library.c.trunkline_version().decode()
 

@@ -5,6 +5,9 @@ def configure(
     describe: Callable[[Any, str], tuple[Any, ...]],
     current_stream: Callable[[Any, int], int],
     raise_status: Callable[[int], Any],
+    invalid_argument_error: type[Exception],
+    argument_type_error: type[Exception],
+    /,
 ) -> None: ...
 def ints(object: Any, name: str, ndim: int, int32: bool, /) -> tuple[int, int, tuple[int, ...], Any] | None: ...
 def view(object: Any, name: str) -> tuple[Any, ...]: ...

@@ -150,7 +150,7 @@ class DecodeAttention(StepPlanning):
         out [T, Hq, d], float16, bfloat16 or float32, by default new and like q; 0 for an empty request. lse [T, Hq] of
         float32: log-sum-exps of the scaled logits, -inf for an empty request; given, or made by return_lse. scale
         multiplies the logits; 0: 1 / sqrt(d).
-        num_queries: T, where q, out and lse have more rows, which are neither read nor written.
+        num_queries: T, where q, out and lse have more rows, which are neither read nor written; nor set in a new out.
 
         Returns out, or (out, lse) with return_lse. On a GPU it launches on torch's current stream, or on `stream`.
         """

@@ -141,10 +141,12 @@ RUNNING = [
     (dict(kv=CACHE), ValueError, "kv is one tensor, but not [pages, 2, page_size, kv_heads, head_dim]"),
     (dict(kv=CACHE[..., :65]), ValueError, "[pages, page_size, kv_heads, 2 head_dim]"),
     (dict(q=np.float32(1), kv=CACHE, out=Q), ValueError, "kv is one tensor"),
-    (dict(num_queries=3), ValueError, "num_queries is 3; q has 2 rows"),
+    (dict(num_queries=3), ValueError, "num_queries is 3; expected: 0 to q's 2 rows"),
     (dict(num_queries=1), ValueError, "q has shape [1, 8, 64]; expected"),
-    (dict(num_queries=-1), ValueError, "num_queries is -1; expected: at least 0"),
-    (dict(num_queries="all"), TypeError, "int"),
+    (dict(num_queries=-1), ValueError, "num_queries is -1; expected: 0 to"),
+    (dict(num_queries=2**70), ValueError, f"num_queries is {2**70}; expected: 0 to q's 2 rows"),
+    (dict(num_queries="all"), TypeError, "num_queries is 'all'; expected: an int"),
+    (dict(num_queries=1.5), TypeError, "num_queries is 1.5; expected: an int"),
     (dict(kv=(CACHE, None)), TypeError, "v"),
     (dict(kv=(None, CACHE)), TypeError, "k is of type NoneType; expected: a tensor"),
     (dict(out=Q[:1].copy()), ValueError, "out has shape [1, 8, 64]; expected"),
@@ -153,7 +155,7 @@ RUNNING = [
     (dict(out=sliced(Q)), ValueError, "out.strides[2] is 2"),
     (dict(lse=np.zeros((8, 2), np.float32)), ValueError, "lse has shape [8, 2]; expected: [query tokens, q_heads]"),
     (dict(lse=np.zeros((2, 8), np.float16)), ValueError, "lse has dtype f16; expected: f32"),
-    (dict(scale="much"), TypeError, "must be real number"),
+    (dict(scale="much"), TypeError, "scale is 'much'; expected: a number"),
     (dict(scale=float("nan")), ValueError, "scale is nan"),
 ]
 
@@ -164,7 +166,7 @@ def test_running(wrong, kind, text):
     out = np.full_like(Q, 5)
     with pytest.raises(kind) as raised:
         attention.run(**(dict(q=Q, kv=(CACHE, CACHE), out=None if "q" in wrong else out) | wrong))
-    assert text in str(raised.value)
+    assert isinstance(raised.value, trunkline.Error) and text in str(raised.value)
     assert (out == 5).all()
 
 
