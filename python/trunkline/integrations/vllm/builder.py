@@ -101,20 +101,21 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         if steps is None:
             return super().build(common_prefix_len, common, fast_build)
         rows, tokens = decode_rows(common, self.reorder_batch_threshold)
-        beside = common.num_actual_tokens - tokens  # of prefill rows
-        if rows == 0 or (rows < common.num_reqs and not steps.pay_beside_prefill(beside)):
+        prefill = common.num_actual_tokens - tokens
+        if rows == 0 or (rows < common.num_reqs and not steps.pay_beside_prefill(prefill)):
             steps.counters.engine_steps += 1
             return super().build(common_prefix_len, common, fast_build)
         starts = common.query_start_loc if common.max_query_len > 1 and steps.several else None
         steps.plan(common.block_table_tensor, common.seq_lens, rows, starts, tokens, counted=not self._capturing)
         rest = theirs = None
+        mixed = rows < common.num_reqs
         if steps.shadow is not None:
             steps.shadow.whole(common.num_actual_tokens)
-            theirs = super().build(0, common, fast_build)
-        if rows < common.num_reqs:
+            # Ahead of time both would be scheduled in the same memory, so that what is compared with gives way.
+            theirs = super().build(0, common, fast_build or mixed)
+        if mixed:
             steps.counters.mixed_steps += 1
-            # Ahead of time both would be scheduled in the same memory.
-            rest = super().build(0, rows_from(common, rows), fast_build or theirs is not None)
+            rest = super().build(0, rows_from(common, rows), fast_build)
         return TrunklineMetadata(
             num_actual_tokens=common.num_actual_tokens,
             max_query_len=common.max_query_len,
