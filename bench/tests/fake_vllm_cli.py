@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Stands in for the interpreter that has vLLM: its version, `serve` that is healthy, a client that counts a trace.
 
-FAKE_HTTP holds words: "CONFIG:refuses" (the server ends at once), "fails" (a replay does), "ends" (the client does).
+FAKE_HTTP holds words: "CONFIG:refuses" (the server ends at once), "fails" (a replay does), "ends" (the client does),
+"hangs" (the first replay does).
 """
 
 import http.server
@@ -10,6 +11,7 @@ import os
 import pathlib
 import runpy
 import sys
+import time
 import types
 
 
@@ -37,11 +39,16 @@ def replay(arguments):
     rows = [json.loads(line) for line in pathlib.Path(option("--dataset-path", arguments)).read_text().splitlines()]
     assert len(rows) == int(option("--num-prompts", arguments))
     print(f"{len(rows)} requests")
+    folder = pathlib.Path(option("--result-dir", arguments))
+    with open(folder / "pids.txt", "a") as pids:
+        pids.write(f"{os.getpid()}\n")
+    if "hangs" in os.environ.get("FAKE_HTTP", "").split() and not (folder / "hung").exists():
+        (folder / "hung").touch()
+        time.sleep(60)
     twice = 1 if option("--base-url", arguments).endswith(os.environ["FAKE_PORT"]) else 2
     keys = ("mean_e2el_ms", "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p99_tpot_ms", "p99_itl_ms")
     found = dict.fromkeys(keys, 6.0 / twice) | {"output_throughput": 9.0, "completed": len(rows), "failed": 0}
-    result = pathlib.Path(option("--result-dir", arguments)) / option("--result-filename", arguments)
-    result.write_text(json.dumps(found))
+    (folder / option("--result-filename", arguments)).write_text(json.dumps(found))
 
 
 def client(script):

@@ -90,6 +90,20 @@ class WorkloadsTest(unittest.TestCase):
         self.assertEqual(len({start[: 46 + 348] for start in starts}), 3)
         self.assertEqual({r.arrival_s for r in workloads.build("conversation@inf").requests}, {0.0})
 
+    def test_rates_have_prompts_of_their_own(self):
+        slow, fast = (workloads.build(f"conversation@{rate}", 0, 5.0).requests for rate in (8, 16))
+        self.assertEqual([len(r.prompt) for r in slow], [len(r.prompt) for r in fast[: len(slow)]])
+        self.assertFalse({tuple(r.prompt[:16]) for r in slow} & {tuple(r.prompt[:16]) for r in fast})
+
+    def test_questions_are_short_after_system_prompts(self):
+        made = workloads.build("questions@12", 0, 30.0).requests
+        system = sum(workloads.PAT_LEVELS)
+        self.assertEqual(len({tuple(request.prompt[:system]) for request in made}), 4)
+        own = [tuple(request.prompt[system:]) for request in made]
+        self.assertEqual(len(set(own)), len(own))
+        self.assertEqual((min(map(len, own)), max(map(len, own))), (16, 64))
+        self.assertTrue(all(64 <= request.max_tokens <= 256 for request in made))
+
     def test_recorded_traces_keep_lengths_times_and_sharing(self):
         made = workloads.build("mooncake_toolagent", 0, 5.0)
         rows = [json.loads(line) for line in (ROOT / "data/serving/mooncake_toolagent.jsonl").read_text().splitlines()]

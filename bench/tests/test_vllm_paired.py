@@ -128,9 +128,10 @@ class PairedTest(unittest.TestCase):
 
 
 class HttpTest(unittest.TestCase):
-    def run_it(self, fake="", code=0, after=None):
+    def run_it(self, fake="", code=0, after=None, workloads=("conversation@8",), limit_s=30.0):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -141,8 +142,9 @@ models.write_tokenizer = lambda folder, shape: None  # needs the tokenizers pack
 sys.exit(serve_http.main())"""
         command = [
             sys.executable, "-c", program, "--out", str(out), "--python", str(ROOT / "bench/tests/fake_vllm_cli.py"),
-            "--scratch", folder.name, "--port", str(port), "--workloads", "conversation@8", "--rounds", "2",
-            "--seconds", "1", *(["--begin-after", str(pathlib.Path(folder.name) / "go")] if after else []),
+            "--scratch", folder.name, "--port", str(port), "--workloads", *workloads, "--rounds", "2",
+            "--seconds", "1", "--limit-s", str(limit_s),
+            *(["--begin-after", str(pathlib.Path(folder.name) / "go")] if after else []),
         ]  # fmt: skip
         if after:
             threading.Timer(after, (pathlib.Path(folder.name) / "go").touch).start()
@@ -158,6 +160,17 @@ sys.exit(serve_http.main())"""
             (row["served"]["default"]["mean_tpot_ms"], row["vllm"], row["torch"]), (6.0, "0.26.0", "2.11.0")
         )
         self.assertEqual(row["failures"], {"default": 0, "trunkline": 0})
+
+    def test_a_client_lives_as_long_as_its_server(self):
+        self.run_it()
+        pids = (self.folder / "pids.txt").read_text().split()
+        self.assertEqual((len(pids), len(set(pids))), (4, 2))
+
+    def test_after_a_replay_that_hangs_there_is_another_client(self):
+        error, row = self.run_it("hangs", code=1, workloads=("conversation@8", "conversation@12"), limit_s=3.0)
+        self.assertIn("did not answer within 3 s", error["error"])
+        self.assertEqual((row["workload"], row["rounds"]), ("conversation@12", 2))
+        self.assertEqual(len(set((self.folder / "pids.txt").read_text().split())), 3)
 
     def test_nothing_is_measured_before_the_file_is_there(self):
         began = time.monotonic()

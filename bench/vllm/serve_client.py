@@ -6,6 +6,7 @@ line on stdout, {} or an `error`.
 
 import contextlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -24,48 +25,64 @@ class Client:
                 stderr=errors, text=True, env=environment,
             )  # fmt: skip
 
-    def wait(self) -> None:
-        """Until it is imported; RuntimeError where it ended."""
-        if self.line() != READY:
-            raise RuntimeError("the client did not start; its log says why")
+    def wait(self, limit_s: float) -> None:
+        """Until it is imported; RuntimeError where it ended or takes longer, after which it is no more."""
+        if self.line(limit_s) != READY:
+            self.end()
+            raise RuntimeError(f"the client did not start within {limit_s:.0f} s; its log says why")
 
     def replay(self, arguments: list[str], log: pathlib.Path, limit_s: float) -> None:
-        """RuntimeError where the client fails or takes longer, after which it is no more."""
-        timer = threading.Timer(limit_s, self.process.kill)
-        timer.start()
+        """RuntimeError where the client fails, or ends or takes longer, after which it is no more."""
         try:
             self.process.stdin.write(json.dumps({"arguments": arguments, "log": str(log)}) + "\n")
             self.process.stdin.flush()
-            answer = self.line()
+            answer = self.line(limit_s)
         except BrokenPipeError:
             answer = ""
-        finally:
-            timer.cancel()
         if not answer:
-            raise RuntimeError(f"the client ended within {limit_s:g} s without an answer")
+            self.end()
+            raise RuntimeError(f"the client ended, or did not answer within {limit_s:.0f} s")
         if error := json.loads(answer).get("error"):
             raise RuntimeError(f"the client failed: {error}")
+
+    def line(self, limit_s: float) -> str:
+        """Its next, or "" where it ended; it is ended where it takes longer."""
+        timer = threading.Timer(limit_s, self.process.kill)
+        timer.start()
+        try:
+            return self.process.stdout.readline().strip()
+        finally:
+            timer.cancel()
 
     def ended(self) -> bool:
         return self.process.poll() is not None
 
-    def line(self) -> str:
-        return self.process.stdout.readline().strip()
-
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+def take_pipes() -> tuple:
+    """Commands and answers, apart from what the engine's modules and their children read and print."""
+    commands, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return commands, answers
 
 
 def answer_all() -> None:
-    answers, sys.stdout = sys.stdout, sys.stderr  # to which vLLM logs from its import on
+    commands, answers = take_pipes()
     from vllm.benchmarks.serve import add_cli_args, main
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     parser = FlexibleArgumentParser()
     add_cli_args(parser)
     print(READY, file=answers, flush=True)
-    for line in sys.stdin:
+    for line in commands:
         asked, answer = json.loads(line), {}
         with open(asked["log"], "w") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             try:

@@ -90,13 +90,12 @@ class Server:
 
     def wait(self, deadline: float) -> None:
         """Until it is healthy and its client there; RuntimeError where it ends or takes too long."""
-        self.client.wait()
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 break
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=2)
-                return
+                return self.client.wait(max(1.0, deadline - time.monotonic()))
             except (urllib.error.URLError, OSError):
                 time.sleep(0.5)
         tail = self.log_path.read_text(errors="replace")[-1500:]
@@ -114,7 +113,7 @@ class Server:
         ]  # fmt: skip
         if self.client.ended():
             self.client = Client(self.python, self.environment, self.client_log)
-            self.client.wait()
+            self.client.wait(limit_s)
         self.client.replay(arguments, out / f"client_{trace.stem}_{self.name}.log", limit_s)
         found = json.loads(result.read_text())
         return {key: found.get(key) for key in KEYS}

@@ -318,7 +318,7 @@ def build(name: str, seed: int = 0, seconds: float = 8.0) -> Workload:
     if names_of([name]) != [name]:
         raise ValueError(f"{name!r} is a set of workloads, not one")
     head, _, rate = name.partition("@")
-    drawn = Drawn(head, seed)
+    drawn = Drawn(name, seed)  # of each rate other tokens: servers keep the prompts of the rate before
     if name in FIXED:
         made = FIXED[name](drawn)
     elif head in RATED:
