@@ -165,6 +165,7 @@ static int stream_of(const Runner* runner, PyObject* q, const Tensor* tensor, Py
   }
   *stream = PyLong_Check(given) ? PyLong_AsVoidPtr(given) : NULL;
   if (PyLong_Check(given) && !PyErr_Occurred()) return 0;
+  PyErr_Clear();
   PyErr_Format(argument_type_error, "stream is %R; expected: an address as an int, or None", given);
   return -1;
 }
@@ -177,6 +178,7 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
   const Runner* runner = (const Runner*)self;
   const double scale = PyFloat_AsDouble(arguments[kTensors]);
   if (PyErr_Occurred()) {
+    PyErr_Clear();
     PyErr_Format(argument_type_error, "scale is %R; expected: a number", arguments[kTensors]);
     return NULL;
   }
