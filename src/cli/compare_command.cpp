@@ -2,6 +2,7 @@
 #include <iostream>
 #include <vector>
 
+#include "base/if_supported.hpp"
 #include "cli/compare_table.hpp"
 #include "cli/measure.hpp"
 #include "cli/plan_inputs.hpp"
@@ -30,6 +31,17 @@ ComparedPlan compare_plan(Planner& planner, const Forest& forest, const Options&
   return result;
 }
 
+// Of those asked for, what the machine's tiles can serve, by a batch. Where none is, all: planning then says why.
+std::vector<Policy> served_policies(const DecodeBatch& input, const Options& options, Planner& planner) {
+  const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
+  const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
+  std::vector<Policy> served;
+  for (const Policy policy : options.policies) {
+    if (if_supported([&] { return compare_plan(planner, forest, options, policy); })) served.push_back(policy);
+  }
+  return served.empty() ? options.policies : served;
+}
+
 ComparedBatch compare_batch(const DecodeBatch& input, const Options& options, Planner& planner) {
   const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
   const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
@@ -41,11 +53,13 @@ ComparedBatch compare_batch(const DecodeBatch& input, const Options& options, Pl
 
 }  // namespace
 
-int compare_command(const Options& options) {
-  const std::vector<DecodeBatch> inputs = load_inputs(options);
-  check_table_memory(inputs, options);
-  ThreadPool workers(options.threads);
-  Planner planner(planning_profile(options, workers));
+int compare_command(const Options& given) {
+  const std::vector<DecodeBatch> inputs = load_inputs(given);
+  check_table_memory(inputs, given);
+  ThreadPool workers(given.threads);
+  Planner planner(planning_profile(given, workers));
+  Options options = given;
+  if (given.policies.size() > 1) options.policies = served_policies(inputs.front(), given, planner);
   if (!options.json) {
     constexpr std::size_t kNameWidth = 100;
     std::cout << "Plans for " << printable(planner.profile().name, kNameWidth) << " ("

@@ -252,6 +252,15 @@ class CompareTest(ProgramTest):
         row, _ = self.rows("compare", *TINY, *QUICK, "--policy", "node,flat")
         self.assertEqual(list(row["policies"]), ["flat", "node"])
 
+    def test_policies_that_the_tiles_cannot_serve_are_left_out(self):
+        tall = ["--machine", DATA / "machines" / "h200-sxm.json", "--tile", "128x64"]
+        row, _ = self.rows("compare", *TINY, *tall)
+        self.assertIn("trunk", row["policies"])
+        self.assertNotIn("invariant", row["policies"])
+        code, out, err = run("compare", *TINY, *tall, "--policy", "invariant", "--json")
+        self.assertEqual((code != 0, out), (True, ""))
+        self.assertIn("policy invariant needs one that works as one", err)
+
     def test_table_is_for_people(self):
         text = self.succeed("compare", *TINY, *QUICK)
         for words in ("KV tokens read", "x distinct", "auto: ", "auto's regret", "Geometric means over 1 batch"):
