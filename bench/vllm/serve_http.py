@@ -76,7 +76,7 @@ class Server:
         self.environment["VLLM_CACHE_ROOT"] = f"{given.scratch}/{configuration}_cache"
         self.log_path = logs / f"serve_{configuration}.log"
         self.python, self.client_log = given.python, logs / f"client_{configuration}.log"
-        self.client = Client(self.python, self.environment, self.client_log)
+        self.begin_client()
         command = [
             given.python, "-m", "vllm.entrypoints.cli.main", "serve", str(model), "--load-format", "dummy", "--dtype",
             "bfloat16", "--max-model-len", str(workloads.CONTEXT), "--max-num-seqs", str(given.max_num_seqs),
@@ -87,6 +87,9 @@ class Server:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True, env=self.environment
             )  # fmt: skip
+
+    def begin_client(self) -> None:
+        self.client = Client(self.python, self.environment, self.client_log)
 
     def wait(self, deadline: float) -> None:
         """Until it is healthy and its client there; RuntimeError where it ends or takes too long."""
@@ -112,7 +115,7 @@ class Server:
             "--result-filename", result.name, "--disable-tqdm", "--temperature", "0",
         ]  # fmt: skip
         if self.client.ended():
-            self.client = Client(self.python, self.environment, self.client_log)
+            self.begin_client()
             self.client.wait(limit_s)
         self.client.replay(arguments, out / f"client_{trace.stem}_{self.name}.log", limit_s)
         found = json.loads(result.read_text())

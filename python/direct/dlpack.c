@@ -248,6 +248,14 @@ int take_tensor(PyObject* object, const char* name, Tensor* to) {
   return take_described(object, name, to);
 }
 
+void strides_of(const trunkline_tensor* view, int64_t* strides) {
+  int64_t step = 1;
+  for (int32_t i = view->ndim; i-- > 0;) {
+    strides[i] = view->strides != NULL ? view->strides[i] : step;
+    step *= view->shape[i];
+  }
+}
+
 void release_tensor(Tensor* tensor) {
   Py_CLEAR(tensor->owner);
 }

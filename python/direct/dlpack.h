@@ -23,6 +23,9 @@ typedef struct {
 int take_tensor(PyObject* object, const char* name, Tensor* to);
 void release_tensor(Tensor* tensor);
 
+// In elements, one for each dimension; row-major where the producer gives none.
+void strides_of(const trunkline_tensor* view, int64_t* strides);
+
 // Sets *stream to the one that the object's library works on. 0, or -1 with an exception.
 int current_stream(PyObject* object, const Tensor* tensor, void** stream);
 

@@ -14,19 +14,6 @@ static PyObject* sizes_of(const int64_t* sizes, int32_t count) {
   return tuple;
 }
 
-// In elements; row-major where the producer gives none.
-static PyObject* strides_of(const Tensor* tensor) {
-  const trunkline_tensor* view = &tensor->view;
-  if (view->strides != NULL) return sizes_of(view->strides, view->ndim);
-  int64_t strides[kMaxDimensions];
-  int64_t step = 1;
-  for (int32_t i = view->ndim; i-- > 0;) {
-    strides[i] = step;
-    step *= view->shape[i];
-  }
-  return sizes_of(strides, view->ndim);
-}
-
 static PyObject* view(PyObject* self, PyObject* arguments) {
   (void)self;
   PyObject* object = NULL;
@@ -34,8 +21,10 @@ static PyObject* view(PyObject* self, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "Os", &object, &name)) return NULL;
   Tensor tensor = {.owner = NULL};
   if (take_tensor(object, name, &tensor) != 0) return NULL;
+  int64_t steps[kMaxDimensions];
+  strides_of(&tensor.view, steps);
   PyObject* shape = sizes_of(tensor.view.shape, tensor.view.ndim);
-  PyObject* strides = strides_of(&tensor);
+  PyObject* strides = sizes_of(steps, tensor.view.ndim);
   PyObject* found = NULL;
   if (shape != NULL && strides != NULL) {
     found = Py_BuildValue("(KiiiiiiOOO)", (unsigned long long)(uintptr_t)tensor.view.data, (int)tensor.view.dtype,

@@ -46,15 +46,6 @@ static PyObject* runner_bind(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// In elements, row-major where none are given.
-static void strides_of(const trunkline_tensor* tensor, int64_t* strides) {
-  int64_t step = 1;
-  for (int i = tensor->ndim - 1; i >= 0; --i) {
-    strides[i] = tensor->strides != NULL ? tensor->strides[i] : step;
-    step *= tensor->shape[i];
-  }
-}
-
 static int refuse_packed(void) {
   PyErr_SetString(
       invalid_argument_error,

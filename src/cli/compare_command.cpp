@@ -17,27 +17,29 @@ namespace {
 // Planning takes microseconds; the first call makes room.
 constexpr int kTimedPlans = 5;
 
-ComparedPlan compare_plan(Planner& planner, const Forest& forest, const Options& options, Policy policy) {
+const Plan& plan_by(Planner& planner, const Forest& forest, const Options& options, Policy policy) {
   PlanOptions plan_options = options.plan;
   plan_options.policy = policy;
   AttentionShape shape = options.shape;
   shape.device = planner.profile().device;  // a plan for another machine is a prediction
-  const Plan& plan = planner.plan(forest, shape, plan_options);
+  return planner.plan(forest, shape, plan_options);
+}
+
+ComparedPlan compare_plan(Planner& planner, const Forest& forest, const Options& options, Policy policy) {
+  const Plan& plan = plan_by(planner, forest, options, policy);
   validate_plan(plan, forest);
   ComparedPlan result{plan.policy, plan.statistics, plan.items.size(), 0};
   std::vector<double> us;
-  for (int i = 0; i < kTimedPlans; ++i) us.push_back(time_us([&] { planner.plan(forest, shape, plan_options); }));
+  for (int i = 0; i < kTimedPlans; ++i) us.push_back(time_us([&] { plan_by(planner, forest, options, policy); }));
   result.plan_us = summarize(us).us;
   return result;
 }
 
-// Of those asked for, what the machine's tiles can serve, by a batch. Where none is, all: planning then says why.
-std::vector<Policy> served_policies(const DecodeBatch& input, const Options& options, Planner& planner) {
-  const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
-  const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
+// Of those asked for, what the machine's tiles can serve, by a batch of nothing. Where none is, all: planning says why.
+std::vector<Policy> served_policies(const Options& options, Planner& planner) {
   std::vector<Policy> served;
   for (const Policy policy : options.policies) {
-    if (if_supported([&] { return compare_plan(planner, forest, options, policy); })) served.push_back(policy);
+    if (if_supported([&] { return plan_by(planner, Forest{}, options, policy).policy; })) served.push_back(policy);
   }
   return served.empty() ? options.policies : served;
 }
@@ -59,7 +61,7 @@ int compare_command(const Options& given) {
   ThreadPool workers(given.threads);
   Planner planner(planning_profile(given, workers));
   Options options = given;
-  if (given.policies.size() > 1) options.policies = served_policies(inputs.front(), given, planner);
+  options.policies = served_policies(given, planner);
   if (!options.json) {
     constexpr std::size_t kNameWidth = 100;
     std::cout << "Plans for " << printable(planner.profile().name, kNameWidth) << " ("
