@@ -15,6 +15,7 @@ class RecordReader {
   __device__ __forceinline__ RecordReader(SharedMemory& shared, int lane) : shared_(shared), lane_(lane) {}
 
   __device__ __forceinline__ std::byte* slot() const { return shared_.slots[place_.slot()]; }
+  __device__ __forceinline__ RingPlace<kSlots> place() const { return place_; }
   __device__ __forceinline__ int slot_number() const { return place_.slot(); }
   __device__ __forceinline__ std::uint32_t full() const { return shared_address(&shared_.full[place_.slot()]); }
   /// Until the consumers have released the slot.
