@@ -15,12 +15,12 @@ STYLES = {"default": ("vLLM", "black", "--"), "trunkline": ("vLLM with Trunkline
 
 
 def content(rows: list[dict]) -> dict:
-    """{workload: {metric: {side: [[rate, ms], ...]}}} of HTTP rows; of a rate's rows the one of most rounds."""
+    """{workload: {metric: {side: [[rate, ms], ...]}}} of HTTP rows; of a rate's rows of most rounds the last."""
     best: dict[tuple[str, float], dict] = {}
     for row in rows:
         name, _, rate = row["workload"].partition("@")
         name = name if row["model"] == MODEL else f"{name}, {row['model']}"
-        if row["kind"] == "http" and rate and row["rounds"] > best.get((name, float(rate)), {"rounds": 0})["rounds"]:
+        if row["kind"] == "http" and rate and row["rounds"] >= best.get((name, float(rate)), {"rounds": 0})["rounds"]:
             best[name, float(rate)] = row
     panels: dict = {}
     for (name, rate), row in sorted(best.items()):

@@ -318,8 +318,9 @@ def over_rates(rows: list[dict]) -> str:
 
 ![Times against the rate of requests, vLLM with and without Trunkline](results/vllm_rates_h200.svg)
 
-Rows of HTTP servers with KV caches of {caches} GiB, of each rate the one of most rounds. Commits and rounds are in the
-tables above. Of commit e8978869bdce all rates have the same prompts, of which servers kept what fitted.
+Rows of HTTP servers with KV caches of {caches} GiB, of each rate the last of most rounds. Commits and rounds are in the
+tables above. Of commit e8978869bdce all rates have the same prompts, of which servers kept what fitted, and Trunkline
+runs in each step beside prefill.
 """
 
 
