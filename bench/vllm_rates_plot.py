@@ -14,16 +14,21 @@ MODEL = "llama3-8b"  # the others are named
 STYLES = {"default": ("vLLM", "black", "--"), "trunkline": ("vLLM with Trunkline", "tab:green", "-")}
 
 
-def content(rows: list[dict]) -> dict:
-    """{workload: {metric: {side: [[rate, ms], ...]}}} of HTTP rows; of a rate's rows of most rounds the last."""
+def chosen(rows: list[dict]) -> dict[tuple[str, float], dict]:
+    """HTTP rows by workload and rate; of a rate's rows of most rounds the last, by the names of their files."""
     best: dict[tuple[str, float], dict] = {}
     for row in rows:
         name, _, rate = row["workload"].partition("@")
         name = name if row["model"] == MODEL else f"{name}, {row['model']}"
         if row["kind"] == "http" and rate and row["rounds"] >= best.get((name, float(rate)), {"rounds": 0})["rounds"]:
             best[name, float(rate)] = row
+    return dict(sorted(best.items()))
+
+
+def content(rows: list[dict]) -> dict:
+    """{workload: {metric: {side: [[rate, ms], ...]}}} of the chosen rows."""
     panels: dict = {}
-    for (name, rate), row in sorted(best.items()):
+    for (name, rate), row in chosen(rows).items():
         for metric in METRICS:
             for side, served in row["served"].items():
                 points = panels.setdefault(name, {}).setdefault(metric, {}).setdefault(side, [])

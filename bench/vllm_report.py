@@ -314,13 +314,17 @@ def page(runs: dict[str, list[dict]]) -> str:
 
 def over_rates(rows: list[dict]) -> str:
     caches = " and ".join(f"{size:g}" for size in sorted({row["kv_gib"] for row in rows}))
+    rates: dict[str, list[str]] = {}
+    for (name, rate), row in vllm_rates_plot.chosen(rows).items():
+        rates.setdefault(row["commit"][:12], []).append(f"{name} {rate:g}")
+    commits = "; ".join(f"{commit}: {', '.join(named)}" for commit, named in rates.items())
     return f"""## Over request rates
 
 ![Times against the rate of requests, vLLM with and without Trunkline](results/vllm_rates_h200.svg)
 
-Rows of HTTP servers with KV caches of {caches} GiB, of each rate the last of most rounds. Commits and rounds are in the
-tables above. Of commit e8978869bdce all rates have the same prompts, of which servers kept what fitted, and Trunkline
-runs in each step beside prefill.
+Rows of HTTP servers with KV caches of {caches} GiB, of each rate one of most rounds. By commit: {commits}. Of
+e8978869bdce all rates have the same prompts, of which servers kept what fitted, and Trunkline runs in each step beside
+prefill.
 """
 
 
