@@ -13,6 +13,7 @@ A file of rows replaces the last one of its name; what was not run stays as it i
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 
 from gpu_rows import RESULTS, ROOT, TREES
@@ -48,6 +49,11 @@ def built_from(environment: dict) -> str:
     return git("rev-parse", commit)
 
 
+def without_folders(text: str) -> str:
+    """A log without the folders of the machine that it was built and made on."""
+    return re.sub(r"/tmp/tmp\.\w+", "TMP", re.sub(r"(?:\.\./|/)[\w./-]*?/?(tests/\w+/[\w.]+:)", r"\1", text))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path, help="folder of *.jsonl files and environment.json of a run")
@@ -67,7 +73,7 @@ def main() -> None:
         commit = built_from(environment)
         record = {**environment, **trees_of(commit), "commit": commit}
         record |= {"remark": given.remark} if given.remark else {}
-        record["output"] = tests.read_text().splitlines()
+        record["output"] = without_folders(tests.read_text()).splitlines()
         (RESULTS / "tests.json").write_text(json.dumps(record, indent=1) + "\n")
 
 

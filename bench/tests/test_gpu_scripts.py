@@ -166,6 +166,15 @@ class CollectTest(unittest.TestCase):
         self.assertIsNone(self.refusal("counters.jsonl", PLAN))
         self.assertIn("wrong output", self.refusal("pat.jsonl", PLAN))
 
+    def test_a_log_keeps_no_folder_of_the_machine(self):
+        for line, kept in {
+            "/home/a-1/repo/tests/cuda/steps_test.cpp:279: Skipped": "tests/cuda/steps_test.cpp:279: Skipped",
+            "../../tests/cuda/steps_test.cpp:279: Skipped": "tests/cuda/steps_test.cpp:279: Skipped",
+            "wrote /tmp/tmp.Xa12/graph.json": "wrote TMP/graph.json",
+            "ratio 12/3 of tests/capi/run_test.cpp:7": "ratio 12/3 of tests/capi/run_test.cpp:7",
+        }.items():
+            self.assertEqual(gpu_collect.without_folders(line), kept)
+
 
 if __name__ == "__main__":
     unittest.main()
