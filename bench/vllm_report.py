@@ -322,9 +322,8 @@ def over_rates(rows: list[dict]) -> str:
 
 ![Times against the rate of requests, vLLM with and without Trunkline](results/vllm_rates_h200.svg)
 
-Rows of HTTP servers with KV caches of {caches} GiB, of each rate one of most rounds. By commit: {commits}. Of
-e8978869bdce all rates have the same prompts, of which servers kept what fitted, and Trunkline runs in each step beside
-prefill.
+Rows of HTTP servers with KV caches of {caches} GiB, of each rate one of most rounds. By commit: {commits}.
+[What differs between them](vllm.md#measure-it).
 """
 
 

@@ -44,24 +44,23 @@ std::vector<Policy> served_policies(const Options& options, Planner& planner) {
   return served.empty() ? options.policies : served;
 }
 
-ComparedBatch compare_batch(const DecodeBatch& input, const Options& options, Planner& planner) {
+ComparedBatch compare_batch(const DecodeBatch& input, const Options& options, const std::vector<Policy>& policies,
+                            Planner& planner) {
   const PagedBatch paged = lay_out_pages(input.tree, options.shape.page_size, static_cast<std::uint64_t>(options.seed));
   const Forest forest = build_forest(paged.view(), IdCheck::kAllPages);
   ComparedBatch result{input.suite, input.label, input.source, paged.view().rows(), {}, {}};
-  for (const Policy policy : options.policies) result.plans.push_back(compare_plan(planner, forest, options, policy));
+  for (const Policy policy : policies) result.plans.push_back(compare_plan(planner, forest, options, policy));
   result.picked = compare_plan(planner, forest, options, Policy::kAuto);
   return result;
 }
 
 }  // namespace
 
-int compare_command(const Options& given) {
-  const std::vector<DecodeBatch> inputs = load_inputs(given);
-  check_table_memory(inputs, given);
-  ThreadPool workers(given.threads);
-  Planner planner(planning_profile(given, workers));
-  Options options = given;
-  options.policies = served_policies(given, planner);
+int compare_command(const Options& options) {
+  const std::vector<DecodeBatch> inputs = load_inputs(options);
+  check_table_memory(inputs, options);
+  Planner planner = planner_of(options);
+  const std::vector<Policy> policies = served_policies(options, planner);
   if (!options.json) {
     constexpr std::size_t kNameWidth = 100;
     std::cout << "Plans for " << printable(planner.profile().name, kNameWidth) << " ("
@@ -69,7 +68,7 @@ int compare_command(const Options& given) {
   }
   std::vector<ComparedBatch> batches;
   for (const DecodeBatch& input : inputs) {
-    batches.push_back(compare_batch(input, options, planner));
+    batches.push_back(compare_batch(input, options, policies, planner));
     if (options.json) {
       std::cout << compared_to_json(options, planner.profile().name, batches.back()) << '\n';
     } else {

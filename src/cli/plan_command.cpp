@@ -124,8 +124,7 @@ void write_page(const Options& options, const DecodeBatch& batch, const Forest& 
 int plan_command(const Options& options) {
   const std::vector<DecodeBatch> batches = chosen_batches(options);
   check_table_memory(batches, options);
-  ThreadPool workers(options.threads);
-  Planner planner(planning_profile(options, workers));
+  Planner planner = planner_of(options);
   bool first = true;
   for (const DecodeBatch& input : batches) {
     const PagedBatch paged =

@@ -27,6 +27,11 @@ MachineProfile planning_profile(const Options& options, Workers& workers) {
   return profile;
 }
 
+Planner planner_of(const Options& options) {
+  ThreadPool workers(options.threads);
+  return Planner(planning_profile(options, workers));
+}
+
 void check_table_memory(const std::vector<DecodeBatch>& batches, const Options& options) {
   const std::int64_t available = cpu_info().memory_available_bytes;
   for (const DecodeBatch& batch : batches) {
