@@ -100,6 +100,10 @@ __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+/// By those of them that need not wait.
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 /// Four 8 x 8 matrices of 16-bit elements; lane 8 i + j gives the address of row j of matrix i.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], std::uint32_t row) {

@@ -96,12 +96,11 @@ class GroupRows {
   /// \param visible of each slice, the word that has the rows' queries
   __device__ __forceinline__ void hide_slices(uint4 visible) {
     const std::uint32_t words[kSlices] = {visible.x, visible.y, visible.z, visible.w};
-    const int2 query = queries();
-    const std::uint32_t bits[2] = {1u << (query.x % 32), 1u << (query.y % 32)};
+    const uint2 bits = bits_of_queries();
 #pragma unroll
     for (int slice = 0; slice < kSlices; ++slice) {
-      const bool first = (words[slice] & bits[0]) != 0;
-      const bool second = (words[slice] & bits[1]) != 0;
+      const bool first = (words[slice] & bits.x) != 0;
+      const bool second = (words[slice] & bits.y) != 0;
 #pragma unroll
       for (int i = 2 * slice; i < 2 * slice + 2; ++i) {
         s_[i][0] = first ? s_[i][0] : -INFINITY;
@@ -113,18 +112,17 @@ class GroupRows {
   }
 
   /// Sets the logits of what a row does not see of a slice to -inf, where its tokens have a word each.
-  /// \param visible of the stage's tokens, for the rows' half
+  /// \param visible of each of the stage's tokens, the word that has the rows' queries
   template <int kSlice>
-  __device__ __forceinline__ void hide_tokens(const std::uint64_t* visible) {
-    const int2 query = queries();
+  __device__ __forceinline__ void hide_tokens(const std::uint32_t* visible) {
+    const uint2 bits = bits_of_queries();
 #pragma unroll
     for (int i = 2 * kSlice; i < 2 * kSlice + 2; ++i) {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const std::uint64_t word = visible[8 * i + lane() % 4 * 2 + j];
-        if (((word >> query.x) & 1) == 0) s_[i][j] = -INFINITY;
-        if (((word >> query.y) & 1) == 0) s_[i][2 + j] = -INFINITY;
-      }
+      const auto words = *reinterpret_cast<const uint2*>(visible + 8 * i + lane() % 4 * 2);
+      s_[i][0] = (words.x & bits.x) != 0 ? s_[i][0] : -INFINITY;
+      s_[i][1] = (words.y & bits.x) != 0 ? s_[i][1] : -INFINITY;
+      s_[i][2] = (words.x & bits.y) != 0 ? s_[i][2] : -INFINITY;
+      s_[i][3] = (words.y & bits.y) != 0 ? s_[i][3] : -INFINITY;
     }
   }
 
@@ -185,8 +183,9 @@ class GroupRows {
   }
 
  private:
-  __device__ __forceinline__ int2 queries() const {
-    return {static_cast<int>(queries_ & 0xFF), static_cast<int>(queries_ >> 8)};
+  // Each in the word that word_of_queries() tells.
+  __device__ __forceinline__ uint2 bits_of_queries() const {
+    return {1u << (queries_ & 31), 1u << (queries_ >> 8 & 31)};
   }
 
   // A value that all lanes have, so that the compiler knows it: descriptors are then made in uniform registers. Made in

@@ -148,7 +148,8 @@ class Consumer {
     if (!stage.masked()) return;
     rows_.hide_slices(hidden.visible);
     if (!stage.by_token()) return;
-    const std::uint64_t* of_token = shared_.tokens[stage.keys().slot()].visible[walk_.half()];
+    const TokenMasks& masks = shared_.tokens[stage.keys().slot()];
+    const std::uint32_t* of_token = masks.visible[walk_.half()][rows_.word_of_queries()];
     if (hidden.flags.by_token(0)) rows_.template hide_tokens<0>(of_token);
     if (hidden.flags.by_token(1)) rows_.template hide_tokens<1>(of_token);
     if (hidden.flags.by_token(2)) rows_.template hide_tokens<2>(of_token);

@@ -1,5 +1,5 @@
-// The warps that copy by rows what boxes cannot bring: Q, small pages, slices of which some tokens must not be read. Of
-// Q, each brings 32 rows of a slot; of stages, one brings K and says who sees which token, the other V.
+// The warps that copy by rows what boxes cannot bring: Q, small pages, V of slices of which some tokens must not be
+// read. Of Q, each brings 32 rows of a slot; of stages, two slices, and says who sees which of their tokens.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,8 @@ class RowCopier {
   static constexpr int kRowsAtOnce = 2;   // 16 lanes each
   static constexpr int kRowsOfCopy = 32;  // a lane knows the address of one
   static constexpr int kLanesOfRow = 32 / kRowsAtOnce;
+  static constexpr int kSlicesOfCopier = kSlices / kRowCopiers;
+  static_assert(kSlicesOfCopier * kSliceTokens == kRowsOfCopy);  // a lane for each token
 
  public:
   /// \param copier 0 or 1
@@ -32,18 +34,27 @@ class RowCopier {
         places_(args.pages.page_size) {}
 
   __device__ __forceinline__ void run() {
+    bool first = true;  // task
     for (;;) {
       const StageRecord& record = records_.next();
       if (records_.at_end()) return;
       const TaskInfo& task = records_.task();
       if (record.kind == StageRecord::kQueries) {
         for (int half = 0; half < task.halves; ++half) take_slot([&] { return fill_queries(task, half); });
+        if (first) named_barrier_arrive(kQueriesBarrier, kCopierThreads);
+        first = false;
         records_.pass(false);
         continue;
       }
       const StageFlags flags(record.flags);
-      for (int tensor = 0; tensor < 2; ++tensor)
-        take_slot([&] { return tensor == copier_ && fill_stage(record, flags, task); });
+      static_assert(kSlicesOfCopier == 2);
+      const bool some = flags.by_row(2 * copier_) || flags.by_row(2 * copier_ + 1);
+      std::uint32_t seen = 0;
+      take_slot([&] {
+        if (some) seen = see_tokens(record, flags, task);
+        return some && fill_keys(record, flags, task.head, seen);
+      });
+      take_slot([&] { return some && fill_values(record, flags, task.head, seen); });
       records_.pass(flags.batch_end());
     }
   }
@@ -72,7 +83,7 @@ class RowCopier {
       from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
     }
     const std::uint32_t first = kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(copier_);
-    copy<kRowsOfCopy>(from, __ballot_sync(kWholeWarp, live), shared_address(records_.slot()) + first);
+    copy<kRowsOfCopy>(from, __ballot_sync(kWholeWarp, live), 0, shared_address(records_.slot()) + first);
     return true;
   }
 
@@ -88,91 +99,121 @@ class RowCopier {
     times.worker = static_cast<std::int32_t>(blockIdx.x);
   }
 
-  // The stage's slices that boxes do not bring. Tokens that no query sees are not read: what lies there may be NaN,
-  // which a weight of zero does not hide. What some see and others do not is read: a NaN in V then reaches all rows of
-  // the warpgroup.
-  __device__ __forceinline__ bool fill_stage(const StageRecord& record, StageFlags flags, const TaskInfo& task) const {
-    if (!flags.by_row()) return false;
-    const bool strided = holds_whole_slices(args_.pages.page_size);
-#pragma unroll 1
-    for (int i = 0; i < kSlices; ++i) {
-      if (!flags.by_row(i)) continue;
-      const SliceRecord& slice = record.slices[i];
-      std::uint32_t seen = slice.count > 0 && flags.seen(i) ? 0xFFFF : 0;
-      if (flags.by_token(i)) seen = see_tokens(record, i, task);
-      const std::uint32_t to = shared_address(records_.slot()) + static_cast<std::uint32_t>(i * kSliceBytes);
-      if (strided) {
-        copy_slice(row_address(slice, task.head, 0), seen, to);
-      } else {
-        copy<kSliceTokens>((seen >> lane_ & 1) != 0 ? row_address(slice, task.head, lane_) : cache(), seen, to);
+  // Of the copier's slices that come by rows. Where they differ by token, who sees which is written.
+  // \return bit i: some query sees token i
+  __device__ __forceinline__ std::uint32_t see_tokens(const StageRecord& record, StageFlags flags,
+                                                      const TaskInfo& task) const {
+    const int number = slice_of_lane();
+    const SliceRecord& slice = record.slices[number];
+    const int token = lane_ % kSliceTokens;
+    bool seen = flags.by_row(number) && flags.seen(number) && token < slice.count;
+    if (flags.by_token(number)) {
+      QuerySet visible{{0, 0}};  // by half
+      if (seen) visible = who_sees(record, number, token, task);
+      TokenMasks& masks = shared_.tokens[records_.slot_number()];
+#pragma unroll
+      for (int half = 0; half < kGroups; ++half) {
+        auto& words = masks.visible[half];
+        words[0][kSliceTokens * number + token] = static_cast<std::uint32_t>(visible.words[half]);
+        words[1][kSliceTokens * number + token] = static_cast<std::uint32_t>(visible.words[half] >> 32);
+      }
+      seen = !visible.empty();
+    }
+    return __ballot_sync(kWholeWarp, seen);
+  }
+
+  __device__ __forceinline__ QuerySet who_sees(const StageRecord& record, int number, int token,
+                                               const TaskInfo& task) const {
+    const SliceRecord& slice = record.slices[number];
+    const QueryHalves halves(task.queries, task.halves == 2 ? task.first_query[1] : 0);
+    QuerySet visible{{0, 0}};
+    if (slice.mask_stride != 0) {
+      visible = halves.by_half(mask_at(args_.plan, slice.mask + std::int64_t{slice.mask_stride} * token));
+    } else {
+#pragma unroll
+      for (int half = 0; half < kGroups; ++half) {
+        const auto& words = record.visible[half];
+        visible.words[half] = words[0][number] | std::uint64_t{words[1][number]} << 32;
       }
     }
+    return slice.limited() ? after(visible, slice.position + token, halves, task.rows) : visible;
+  }
+
+  // K that no box brings; of slices that no query sees none is needed, as their logits are hidden.
+  __device__ __forceinline__ bool fill_keys(const StageRecord& record, StageFlags flags, int head,
+                                            std::uint32_t seen) const {
+    bool wanted[kSlicesOfCopier];
+#pragma unroll
+    for (int i = 0; i < kSlicesOfCopier; ++i) {
+      const int number = kSlicesOfCopier * copier_ + i;
+      wanted[i] = flags.by_row(number) && flags.seen(number) && !record.slices[number].key_box();
+    }
+    return fill_slices(record, wanted, args_.layer.k, args_.layer.k_strides, head, seen);
+  }
+
+  // Tokens that no query sees are not read: what lies there may be NaN, which a weight of zero does not hide. What some
+  // see and others do not is read: a NaN in V then reaches all rows of the warpgroup.
+  __device__ __forceinline__ bool fill_values(const StageRecord& record, StageFlags flags, int head,
+                                              std::uint32_t seen) const {
+    bool wanted[kSlicesOfCopier];
+#pragma unroll
+    for (int i = 0; i < kSlicesOfCopier; ++i) wanted[i] = flags.by_row(kSlicesOfCopier * copier_ + i);
+    return fill_slices(record, wanted, args_.layer.v, args_.layer.v_strides, head, seen);
+  }
+
+  // \return whether some of the copier's slices are wanted
+  __device__ __forceinline__ bool fill_slices(const StageRecord& record, const bool (&wanted)[kSlicesOfCopier],
+                                              const void* cache, const CacheStrides& strides, int head,
+                                              std::uint32_t seen) const {
+    static_assert(kSlicesOfCopier == 2);
+    if (!wanted[0] && !wanted[1]) return false;
+    const std::byte* row = static_cast<const std::byte*>(cache);
+    if ((seen >> lane_ & 1) != 0) row += 2 * place_of_token(record.slices[slice_of_lane()], strides, head);
+    const std::uint32_t to =
+        shared_address(records_.slot()) + static_cast<std::uint32_t>(kSlicesOfCopier * copier_ * kSliceBytes);
+    if (wanted[0]) copy<kSliceTokens>(row, seen, 0, to);
+    if (wanted[1]) copy<kSliceTokens>(row, seen, kSliceTokens, to + kSliceBytes);
     return true;
   }
 
-  // Lane i has token i of a slice of which queries see some only. \return bit i: some query sees token i
-  __device__ __forceinline__ std::uint32_t see_tokens(const StageRecord& record, int number,
-                                                      const TaskInfo& task) const {
-    const SliceRecord& slice = record.slices[number];
-    const QueryHalves halves(task.queries, task.halves == 2 ? task.first_query[1] : 0);
-    QuerySet visible{{0, 0}};  // by half
-    if (lane_ < slice.count) {
-      if (slice.mask_stride != 0) {
-        visible = halves.by_half(mask_at(args_.plan, slice.mask + std::int64_t{slice.mask_stride} * lane_));
-      } else {
-#pragma unroll
-        for (int half = 0; half < kGroups; ++half) {
-          const auto& words = record.visible[half];
-          visible.words[half] = words[0][number] | std::uint64_t{words[1][number]} << 32;
-        }
-      }
-      if (slice.limited != 0) visible = after(visible, slice.position + lane_, halves, task.rows);
-    }
-    if (copier_ == 0 && lane_ < kSliceTokens) {
-      TokenMasks& masks = shared_.tokens[records_.slot_number()];
-#pragma unroll
-      for (int half = 0; half < kGroups; ++half)
-        masks.visible[half][kSliceTokens * number + lane_] = visible.words[half];
-    }
-    return __ballot_sync(kWholeWarp, !visible.empty());
+  __device__ __forceinline__ int slice_of_lane() const {
+    return kSlicesOfCopier * copier_ + lane_ / kSliceTokens;
   }
 
-  // The copier's.
-  __device__ __forceinline__ const std::byte* cache() const {
-    return static_cast<const std::byte*>(copier_ == 0 ? args_.layer.k : args_.layer.v);
-  }
-  __device__ __forceinline__ const std::byte* row_address(const SliceRecord& slice, int head, int token) const {
-    const CacheStrides& strides = copier_ == 0 ? args_.layer.k_strides : args_.layer.v_strides;
-    const std::int32_t position = slice.position + token;
+  // In elements: of the lane's token of its slice.
+  __device__ __forceinline__ std::int64_t place_of_token(const SliceRecord& slice, const CacheStrides& strides,
+                                                         int head) const {
+    const int token = lane_ % kSliceTokens;
     std::int64_t page = slice.page;
-    if (!holds_whole_slices(args_.pages.page_size)) page = page_id(args_.pages, page + places_.page_of(position));
-    return cache() + 2 * (head * strides.head + page * strides.page + places_.place_of(position) * strides.token);
+    std::int32_t place = slice.place + token;
+    if (!holds_whole_slices(args_.pages.page_size)) {
+      const std::int32_t position = slice.position + token;
+      page = page_id(args_.pages, page + places_.page_of(position));
+      place = places_.place_of(position);
+    }
+    return head * strides.head + page * strides.page + place * strides.token;
   }
 
-  // Rows of 256 bytes. \param row of lane i: the i-th's address \param seen bit i: row i is to be read; else it is zero
-  // \param to where the first goes in its slot
+  // Rows of 256 bytes. \param row of lane i: an address \param seen bit i: it is to be read; else the row is zero
+  // \param first lane that has one of these \param to where that row goes
   template <int kRows>
-  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, std::uint32_t to) const {
+  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, int first, std::uint32_t to) const {
     const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
     const int chunk = lane_ % kLanesOfRow;
-#pragma unroll 4
-    for (int i = 0; i < kRows; i += kRowsAtOnce) {
-      const int from = i + lane_ / kLanesOfRow;
-      const auto* at = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
-      copy_async_or_zero(to + chunk_offset(from, chunk), at, (seen >> from & 1) != 0);
-    }
-  }
-
-  // The same of a slice whose rows lie a token's stride apart. \param first row's address
-  __device__ __forceinline__ void copy_slice(const std::byte* first, std::uint32_t seen, std::uint32_t to) const {
-    const std::int64_t stride = 2 * (copier_ == 0 ? args_.layer.k_strides : args_.layer.v_strides).token;
-    const int chunk = lane_ % kLanesOfRow;
-    const std::byte* at = first + lane_ / kLanesOfRow * stride + 16 * chunk;
+    constexpr int kTogether = 4;  // shuffles, then their copies
+#pragma unroll 1
+    for (int i = 0; i < kRows; i += kTogether * kRowsAtOnce) {
+      const std::byte* at[kTogether];
 #pragma unroll
-    for (int i = 0; i < kSliceTokens; i += kRowsAtOnce) {
-      const int row = i + lane_ / kLanesOfRow;
-      copy_async_or_zero(to + chunk_offset(row, chunk), at, (seen >> row & 1) != 0);
-      at += kRowsAtOnce * stride;
+      for (int j = 0; j < kTogether; ++j) {
+        const int from = first + i + j * kRowsAtOnce + lane_ / kLanesOfRow;
+        at[j] = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
+      }
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) {
+        const int in_slot = i + j * kRowsAtOnce + lane_ / kLanesOfRow;
+        copy_async_or_zero(to + chunk_offset(in_slot, chunk), at[j], (seen >> (first + in_slot) & 1) != 0);
+      }
     }
   }
 

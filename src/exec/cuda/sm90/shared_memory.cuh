@@ -23,9 +23,10 @@ struct TaskInfo : ItemInfo {
   __device__ __forceinline__ std::int32_t& output_of(int query) { return rows[query].output; }
 };
 
-/// Bit i of a half's word: its i-th query sees the token. Written with the stage's K, where slices are by token.
+/// Bit i of a half's two words for a token: its i-th query, or (32 + i)-th, sees it. Written with the stage's K, where
+/// slices are by token.
 struct TokenMasks {
-  std::uint64_t visible[kGroups][kStageTokens];
+  alignas(8) std::uint32_t visible[kGroups][2][kStageTokens];
 };
 
 // A task is a batch of records or more, and is announced with its first. Its info is read until the consumers have
@@ -47,6 +48,10 @@ struct SharedMemory {
   std::uint64_t batch_full[kBatches];
   std::uint64_t batch_empty[kBatches];
 };
+
+/// Named barrier of the warps that copy: once all have begun their copies of the first Q.
+inline constexpr int kQueriesBarrier = 3;
+inline constexpr int kCopierThreads = 32 * (1 + kRowCopiers);
 
 /// Arrivals that make a slot full: the box warp's, and of each row copier those of its lanes, once their copies are
 /// there, and one of what it wrote besides. All arrive, whether they have something to do or not: who waits for a slot

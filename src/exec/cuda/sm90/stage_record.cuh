@@ -15,8 +15,16 @@ struct SliceRecord {
   std::int32_t place;     // in the page, where pages hold whole slices
   std::int32_t mask;      // index of the first token's; -1: none
   std::int16_t mask_stride;
-  std::int8_t count;    // of tokens
-  std::int8_t limited;  // some of it may come after a query that the mask shows it to
+  std::int8_t count;   // of tokens
+  std::int8_t traits;  // kLimited, kKeyBox
+
+  // Some of it may come after a query that the mask shows it to.
+  static constexpr std::int8_t kLimited = 1;
+  // Its K comes as a box, also where it has fewer than 16 tokens: the page has as many, and what nobody sees is hidden.
+  static constexpr std::int8_t kKeyBox = 2;
+
+  __device__ __forceinline__ bool limited() const { return (traits & kLimited) != 0; }
+  __device__ __forceinline__ bool key_box() const { return (traits & kKeyBox) != 0; }
 };
 
 struct StageRecord {
@@ -38,7 +46,7 @@ class StageFlags {
   static constexpr std::uint32_t kMasked = 4;      // << half: some may not
   static constexpr std::uint32_t kByToken = 16;    // who sees it differs by token
   static constexpr std::uint32_t kLast = 32;       // the stage is the task's last
-  static constexpr std::uint32_t kByRow = 64;      // copied by ordinary instructions
+  static constexpr std::uint32_t kByRow = 64;      // V, and K but for SliceRecord's, is copied by ordinary instructions
   static constexpr std::uint32_t kBatchEnd = 128;  // the stage is its batch's last
 
   StageFlags() = default;
@@ -52,8 +60,6 @@ class StageFlags {
   __device__ __forceinline__ bool by_token(int slice) const { return (word_ >> (8 * slice) & kByToken) != 0; }
   __device__ __forceinline__ bool by_row() const { return (word_ & kAnySlice * kByRow) != 0; }
   __device__ __forceinline__ bool by_row(int slice) const { return (word_ >> (8 * slice) & kByRow) != 0; }
-  /// How many slices come as boxes.
-  __device__ __forceinline__ int boxes() const { return kSlices - __popc(word_ & kAnySlice * kByRow); }
   __device__ __forceinline__ bool last() const { return (word_ & kLast) != 0; }
   __device__ __forceinline__ bool batch_end() const { return (word_ & kBatchEnd) != 0; }
 

@@ -54,7 +54,8 @@ class StageWriter {
     written.mask = slice.mask;
     written.mask_stride = static_cast<std::int16_t>(slice.mask_stride);
     written.count = static_cast<std::int8_t>(slice.count);
-    written.limited = limited ? 1 : 0;
+    written.traits = limited ? SliceRecord::kLimited : 0;
+    if (boxes_ && !slice.visible.empty() && slice.position % kSliceTokens == 0) written.traits |= SliceRecord::kKeyBox;
     record.kind = StageRecord::kStage;
     std::uint32_t flags = by_token ? StageFlags::kByToken : 0;
     if (by_token || !boxes_ || slice.visible.empty()) flags |= StageFlags::kByRow;
