@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "cuda/device_case.hpp"
@@ -85,6 +86,40 @@ TEST_F(CudaTaskTimes, LargerPlansAreRecordedToo) {
   times.download(got.data());
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].item, second.schedule[i]);
   executor.release(workspace.data());
+}
+
+// Tasks of one batch of stages: CTAs that took four of them at once left none to three of four others.
+TEST_F(CudaTaskTimes, ShortTasksAreSpreadOverAllWorkers) {
+  const std::int32_t sms = cuda_device_info(0).sms;
+  const PagedBatch paged = lay_out_pages(tree_from_levels("2/400"), 16, 3);
+  const AttentionCase test(make_shape(1, sms, 128, 16), paged.view());
+  const DeviceBatch on_device(test.batch());
+  const DeviceTensors tensors(test);
+  for (const CudaKernels kernels : {CudaKernels::kPortable, CudaKernels::kHopper}) {
+    const RunWay way = RunWay{}.with(kernels);
+    if (!runs_here(way, test.shape())) continue;
+    SCOPED_TRACE(text_of(way));
+    const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(sms, kernels),
+                                options_of(Policy::kFlat, KvSplit::kNone));
+    const std::size_t tasks = 2 * static_cast<std::size_t>(sms);
+    CudaExecutor& executor = executor_of(way);
+    const DeviceMemory workspace(executor.workspace_bytes(plan));
+    const DeviceMemory times(tasks * sizeof(CudaTaskTime));
+    executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr);
+    executor.resolve(on_device.view(), workspace.data(), nullptr);
+    executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), tasks);
+    for (int run = 0; run < 3; ++run) executor.run(tensors.args(), workspace.data(), nullptr);
+    std::vector<CudaTaskTime> got(tasks);
+    times.download(got.data());
+    executor.release(workspace.data());
+
+    std::map<std::int32_t, int> by_worker;
+    for (const CudaTaskTime& task : got) ++by_worker[task.worker];
+    int most = 0;
+    for (const auto& [worker, count] : by_worker) most = std::max(most, count);
+    EXPECT_GE(static_cast<std::int32_t>(by_worker.size()), sms);
+    EXPECT_LE(most, 3);
+  }
 }
 
 }  // namespace

@@ -30,6 +30,13 @@ class RingPlace {
     const std::uint32_t bits = bits_ + 2;
     bits_ = slot() >= kSlots - 2 ? (bits ^ kParity) - kSlots : bits;
   }
+  /// So many positions before, fewer than there are; before the first all count as left.
+  __device__ __forceinline__ RingPlace back(int positions) const {
+    RingPlace place = *this;
+    place.bits_ -= static_cast<std::uint32_t>(positions);
+    if (slot() < positions) place.bits_ = (bits_ ^ kParity) + static_cast<std::uint32_t>(kSlots - positions);
+    return place;
+  }
 
  private:
   static constexpr std::uint32_t kParity = 1u << 31;

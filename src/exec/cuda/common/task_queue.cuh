@@ -43,8 +43,18 @@ class TaskQueue {
       const std::int32_t items = load_ahead(&args_.plan.counts->items);
       load_ahead(task.header, args_.step.tasks + place);
       if (place >= items) return false;
+      tasks_ = items * args_.layer.kv_heads;
+      left_ = tasks_ - task.number;
       if (args_.tile_m == 0 || (task.header.tile_m == args_.tile_m && task.header.tile_n == args_.tile_n)) return true;
     }
+  }
+
+  /// Whether there are more tasks than CTAs, each of which begins with one.
+  __device__ __forceinline__ bool goes_round() const { return tasks_ > static_cast<std::int32_t>(gridDim.x); }
+
+  /// Whether so many tasks for each CTA are left.
+  __device__ __forceinline__ bool has_plenty(int tasks) const {
+    return left_ > tasks * static_cast<std::int32_t>(gridDim.x);
   }
 
   /// Once between two pops: takes the next task from the queue. As soon before that as hides the latency: a CTA that
@@ -74,6 +84,9 @@ class TaskQueue {
   std::int32_t (&popped_)[2];
   bool first_lane_;    // of the first producer warp: the one that takes from the queue
   std::int32_t next_;  // its
+  // When the last one was popped:
+  std::int32_t tasks_ = 0;  // in all
+  std::int32_t left_ = 0;   // that one and those after it
   int turn_ = 0;
 };
 

@@ -32,20 +32,19 @@ class TaskWalker {
     bool announced = FirstTask::known(args_);
     if (announced && shared_.batch_tasks[0] == kNoTask) return queue.leave();
     for (; queue.pop(task); entry_ = (entry_ + 1) % kTasks, announced = false) {
-      const bool ends = boxes_ && task.header.opening_ends != 0;
-      if (ends) queue.claim();
       if (!announced) announce(task);
       if (boxes_) pass_batch();
-      if (ends) {
-        queue.prefetch_next();
-      } else {
-        write_stages(task, queue);
-      }
+      const bool opening_ends = boxes_ && task.header.opening_ends != 0;
+      const int last_records = opening_ends ? kBatchStages : write_stages(task);
+      if (!queue.goes_round()) break;
+      if (!queue.has_plenty(kBatches)) wait_to_claim(last_records);
+      queue.claim();
+      queue.prefetch_next();
     }
-    queue.leave();
     wait_for_batch();
     if (lane_ == 0) shared_.batch_tasks[batch_.slot()] = kNoTask;
     hand_over();
+    queue.leave();  // consumers need not wait for that
   }
 
  private:
@@ -73,6 +72,14 @@ class TaskWalker {
   }
   __device__ __forceinline__ void pass_batch() { batch_.advance(); }
 
+  // Until consumers are at a task's last batch, or at the one before where the last is too short for a task's begin to
+  // hide behind it. Tasks that are claimed sooner are kept from CTAs that have nothing to do: 256 tasks of one batch
+  // each took 56 us, not 24, where 31 CTAs had taken four of them each. \param last_records of the last batch
+  __device__ __forceinline__ void wait_to_claim(int last_records) const {
+    const RingPlace<kBatches> left = batch_.back(last_records > kBatchStages / 2 ? 2 : 3);
+    barrier_wait(shared_address(&shared_.batch_empty[left.slot()]), left.parity());
+  }
+
   // With its first batch, where that is written.
   __device__ __forceinline__ void announce(const Queue::Task& task) {
     wait_for_batch();  // its task's entry is free, too
@@ -87,8 +94,8 @@ class TaskWalker {
     if (boxes_) barrier_arrive(shared_address(&shared_.batch_full[batch_.slot()]));
   }
 
-  // Those that its opening has not. The next task is claimed with the last batch.
-  __device__ __forceinline__ void write_stages(const Queue::Task& task, Queue& queue) {
+  // Those that its opening has not. \return records of the last batch
+  __device__ __forceinline__ int write_stages(const Queue::Task& task) {
     const std::int32_t passed = boxes_ ? kOpeningSlices : 0;
     const std::int32_t place = task.number / args_.layer.kv_heads;
     const QueryHalves halves = halves_of(task.header);
@@ -97,14 +104,13 @@ class TaskWalker {
     slices_.pass(passed);
     int first = boxes_ ? 0 : kSlices;
     if (!boxes_ && lane_ == 0) batch()[0].kind = StageRecord::kQueries;
-    do {
+    for (;; first = 0) {
       if (first == 0) wait_for_batch();
       if (lane_ == 0) shared_.batch_tasks[batch_.slot()] = entry_;
-      writer_.write(slices_, halves, first, batch());
-      if (slices_.done()) queue.claim();
+      const int records = writer_.write(slices_, halves, first, batch());
       hand_over();
-      first = 0;
-    } while (!slices_.done());
+      if (slices_.done()) return records;
+    }
   }
 
   const ForwardArgs& args_;
