@@ -273,7 +273,7 @@ TEST(TeamPlan, RowsMayGrowByLessTheMoreOfThemEndInAnItem) {
   EXPECT_EQ(growth_of(testing::unshared_forest(1, 1024)), 16);
   // The tried tiles' cuts were not the packs': what they would have had does not count.
   TeamPlanStatus status{};
-  testing::team_plan(testing::star_forest(2000, 72, 200), testing::shape_of(64, 8), profile,
+  testing::team_plan(testing::star_forest(2000, 144, 1000), testing::shape_of(16, 8), profile,
                      {4096, 4096, 1 << 16, 8192}, {}, &status);
   EXPECT_EQ(status.growth, PlanGrowth::kUnlimited);
 }

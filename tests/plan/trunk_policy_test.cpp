@@ -223,6 +223,8 @@ TEST(TrunkPolicy, ChoicesOnAGpu) {
   const Choice choices[] = {
       {testing::star_forest(256, 256, 32), 32, 64, 16, false},   // one wave of 128 tasks beats half a wave of wide ones
       {testing::star_forest(256, 256, 32), 64, 128, 16, false},  // twice the rows: wide tiles make the same wave
+      {testing::star_forest(256, 256, 32), 16, 64, 16, false},   // half the rows: tiles that are half full do
+      {testing::star_forest(250, 250, 32), 16, 64, 16, false},   // the last one has fewer
       {testing::star_forest(2048, 1024, 32), 32, 128, 32, false},  // the root is read half as often
       {testing::unshared_forest(256, 1024), 32, 64, 16, false},    // bound by memory: the least work
       {testing::unshared_forest(1, 32'768), 32, 64, 11, true},     // 11 parts x 8 heads keep memory busy

@@ -58,7 +58,7 @@ TEST(ItemShapes, AreOneForItemsThatLookAlike) {
 
 TEST(ItemShapes, SayWhichQueriesSeeWhatATileStreams) {
   const Forest forest = testing::star_forest(64, 3, 16);
-  const Pictured pictured = picture(forest, testing::hopper_like_profile(132), testing::shape_of(8, 2), Policy::kTrunk);
+  const Pictured pictured = picture(forest, testing::hopper_like_profile(2), testing::shape_of(8, 2), Policy::kTrunk);
   const ItemShapes shapes = shapes_of(pictured, forest);
   ASSERT_EQ(shapes.shapes.size(), 1U) << "one tile holds all";
   std::vector<std::int64_t> seen(3, 0);

@@ -81,11 +81,15 @@ void check_rows(std::int32_t rows, const std::vector<std::int32_t>& choices) {
   fail(ErrorCode::kInvalidArgument, "options.policies.trunk_rows is ", rows, "; tiles that hold a query have ", known);
 }
 
-/// The tiles to choose from. A tile that is narrower than some request would read that request's tokens twice.
-void list_widths(const PolicyInput& input, std::vector<TrunkWidth>& widths) {
+/// Queries of the widest request, as far as a tile holds them.
+std::int32_t widest_request(const PolicyInput& input) {
   std::int32_t widest = 1;
   for (const ForestRequest& request : input.forest.requests) widest = std::max(widest, request.queries);
-  widest = std::min(widest, input.tiles.max_queries());
+  return std::min(widest, input.tiles.max_queries());
+}
+
+/// The tiles to choose from. A tile that is narrower than some request would read that request's tokens twice.
+void list_widths(const PolicyInput& input, std::int32_t widest, std::vector<TrunkWidth>& widths) {
   const auto width_of = [&input](std::int32_t rows) {
     const std::int32_t queries = input.tiles.max_queries(rows);
     return TrunkWidth{rows, queries, input.tiles.first_half(rows, queries) > 0};
@@ -107,17 +111,18 @@ void list_widths(const PolicyInput& input, std::vector<TrunkWidth>& widths) {
 TrunkTiles choose_trunk(const PolicyInput& input) {
   TrunkScratch& scratch = input.scratch.trunk;
   if (!scratch.chosen) {
-    list_widths(input, scratch.widths);
+    const std::int32_t widest = widest_request(input);
+    list_widths(input, widest, scratch.widths);
     choose_hoisted(input, scratch);
     find_path_tokens(input.forest, scratch);
     find_streamed_paths(input.forest, scratch);
     const TrunkRequests requests = list_requests(input);
     TrunkCore core(input.costs.tasks(), requests, scratch.tiles.data(), scratch.classes);
-    scratch.choice = core.choose(scratch.widths.data(), static_cast<std::int32_t>(scratch.widths.size()));
+    scratch.choice = core.choose(scratch.widths.data(), static_cast<std::int32_t>(scratch.widths.size()), widest);
     scratch.chosen = true;
   }
   return {std::span<const TrunkTile>(scratch.tiles).first(at(scratch.choice.tiles)),
-          scratch.widths[at(scratch.choice.width)]};
+          scratch.widths[at(scratch.choice.fill.width)]};
 }
 
 void pack_trunk(const PolicyInput& input, Packs& packs) {

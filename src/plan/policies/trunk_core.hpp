@@ -56,13 +56,27 @@ struct TrunkTile {
   TaskLoad load;
 };
 
+/// How full tiles get.
+struct TrunkFill {
+  std::int32_t width = 0;    ///< index into the given widths
+  Nanoseconds cap = 0;       ///< cost at which tiles are closed early; 0: never
+  std::int32_t queries = 0;  ///< of a tile at most; 0: as many as its width holds
+
+  bool operator==(const TrunkFill&) const = default;
+  /// The width, for tiles of that many queries.
+  TRUNKLINE_HOST_DEVICE TrunkWidth limited(const TrunkWidth* widths) const {
+    TrunkWidth result = widths[width];
+    if (queries > 0) result.max_queries = queries;
+    return result;
+  }
+};
+
 struct TrunkChoice {
-  std::int32_t width = 0;  ///< index into the given widths
+  TrunkFill fill;
   std::int32_t tiles = 0;
   Nanoseconds predicted = 0;  ///< with the best cuts, without launch
   Nanoseconds work = 0;       ///< of all tasks, which decides between equal predictions, as of plans bound by memory
   Nanoseconds ideal = 0;      ///< were all workers busy to the end
-  Nanoseconds cap = 0;        ///< at which tiles were closed early; 0: never
 
   TRUNKLINE_HOST_DEVICE bool better_than(const TrunkChoice& other) const {
     return predicted != other.predicted ? predicted < other.predicted : work < other.work;
@@ -163,15 +177,33 @@ class TrunkTiling {
 
 class TrunkCore {
  public:
-  // Tiles are closed at a share of what one worker has to do: all of it, a half, a quarter.
+  // Tiles are closed at a share of what one worker has to do, all of it, a half, a quarter; or hold a worker's share of
+  // the queries.
   static constexpr std::int32_t kCaps = 3;
+  static constexpr std::int32_t kEarlyTries = kCaps + 1;
 
   /// Whether tiles that are closed earlier may do better than the best width's full ones.
   TRUNKLINE_HOST_DEVICE static bool may_close_early(const TrunkChoice& full) {
     return full.predicted - full.ideal > full.predicted / CutChoice::kWorthwhileShare;
   }
-  TRUNKLINE_HOST_DEVICE static Nanoseconds cap(const TrunkChoice& full, std::int32_t shift) {
-    return most<Nanoseconds>(full.predicted >> shift, 1);
+
+  /// The number-th of kEarlyTries. \param full the best width's full tiles \param queries of all requests \param widest
+  /// queries of one request, at most as many as a tile holds \param[out] fill where there is something to try
+  TRUNKLINE_HOST_DEVICE static bool find_early(std::int32_t number, const TrunkChoice& full, const TaskCosts& costs,
+                                               std::int32_t queries, std::int32_t widest, const TrunkWidth* widths,
+                                               std::int32_t count, TrunkFill& fill) {
+    if (number < kCaps) {
+      fill = {full.fill.width, most<Nanoseconds>(full.predicted >> number, 1), 0};
+      return true;
+    }
+    // A tile for each worker: 256 requests of 2 rows and 8 KV heads are 64 tasks where tiles of 64 rows are full, and
+    // 128 of 32 rows take 0.78 of the time, although they read what is shared twice as often.
+    const std::int32_t tiles = costs.workers / costs.kv_heads;
+    const std::int32_t share = most(ceil_div(queries, most(tiles, 1)), widest);
+    std::int32_t width = 0;
+    while (width < count && widths[width].max_queries < share) ++width;
+    fill = {width, 0, share};
+    return tiles > 0 && width < count && share < widths[width].max_queries;
   }
 
   /// \param tiles room for as many as requests
@@ -179,44 +211,47 @@ class TrunkCore {
                                   CostClasses& classes)
       : costs_(costs), requests_(requests), tiles_(tiles), classes_(classes) {}
 
-  /// Chooses among `count` widths; ties go to the earlier. Leaves the tiles of the choice.
-  TRUNKLINE_HOST_DEVICE TrunkChoice choose(const TrunkWidth* widths, std::int32_t count) {
-    TrunkChoice best = predict(widths, 0, 0);
+  /// Chooses among `count` widths, which hold every request; ties go to the earlier. Leaves the tiles of the choice.
+  /// \param widest as find_early's
+  TRUNKLINE_HOST_DEVICE TrunkChoice choose(const TrunkWidth* widths, std::int32_t count, std::int32_t widest) {
+    TrunkChoice best = predict(widths, {});
     for (std::int32_t width = 1; width < count; ++width) {
-      const TrunkChoice choice = predict(widths, width, 0);
+      const TrunkChoice choice = predict(widths, {width});
       if (choice.better_than(best)) best = choice;
     }
-    // Where full tiles leave workers idle or uneven, tiles that are closed earlier may do better, as long as what they
-    // read again is little beside what they stream.
+    // Where full tiles leave workers idle or uneven, tiles that are closed earlier may do better.
     const TrunkChoice full = best;
     if (may_close_early(full)) {
-      for (std::int32_t shift = 0; shift < kCaps; ++shift) {
-        const TrunkChoice choice = predict(widths, full.width, cap(full, shift));
+      const std::int32_t queries = requests_.queries(0, requests_.count);
+      for (std::int32_t number = 0; number < kEarlyTries; ++number) {
+        TrunkFill fill;
+        if (!find_early(number, full, costs_, queries, widest, widths, count, fill)) continue;
+        const TrunkChoice choice = predict(widths, fill);
         if (choice.better_than(best)) best = choice;
       }
     }
-    if (best.width != filled_.width || best.cap != filled_.cap) fill(widths, best.width, best.cap);
+    if (best.fill != filled_) fill(widths, best.fill);
     return best;
   }
 
  private:
   /// Fills tiles and predicts their time.
-  TRUNKLINE_HOST_DEVICE TrunkChoice predict(const TrunkWidth* widths, std::int32_t width, Nanoseconds cap) {
-    fill(widths, width, cap);
+  TRUNKLINE_HOST_DEVICE TrunkChoice predict(const TrunkWidth* widths, const TrunkFill& how) {
+    fill(widths, how);
     CutChoice cut(costs_, classes_, true);
     const Nanoseconds time = cut.choose(count_, [this](std::int32_t i) -> TaskLoad& { return tiles_[i].load; });
-    filled_ = {width, count_, time, cut.work(), cut.ideal(), cap};
-    return filled_;
+    return {how, count_, time, cut.work(), cut.ideal()};
   }
 
-  TRUNKLINE_HOST_DEVICE void fill(const TrunkWidth* widths, std::int32_t index, Nanoseconds cap) {
-    const TrunkWidth& width = widths[index];
+  TRUNKLINE_HOST_DEVICE void fill(const TrunkWidth* widths, const TrunkFill& how) {
+    const TrunkWidth width = how.limited(widths);
     const TrunkTiling tiling(costs_, requests_);
+    filled_ = how;
     count_ = 0;
     costs_.count_reads_alike();  // until the tiles are known
     std::int64_t read = 0;
     for (std::int32_t begin = 0; begin < requests_.count;) {
-      const std::int32_t end = tiling.tile_end(width, begin, cap);
+      const std::int32_t end = tiling.tile_end(width, begin, how.cap);
       tiles_[count_] = {begin, end, tiling.load(width, begin, end)};
       read += tiles_[count_].load.tokens;
       ++count_;
@@ -230,7 +265,7 @@ class TrunkCore {
   TrunkTile* tiles_;
   CostClasses& classes_;
   std::int32_t count_ = 0;
-  TrunkChoice filled_;  // what the present tiles are
+  TrunkFill filled_;  // what the present tiles are
 };
 
 }  // namespace trunkline

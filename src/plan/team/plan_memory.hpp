@@ -125,7 +125,7 @@ struct TeamPlanStatus {
 
 /// What all blocks see.
 struct PlanMemory {
-  static constexpr std::int32_t kTries = TeamMachine::kMaxHeights + TrunkCore::kCaps;
+  static constexpr std::int32_t kTries = TeamMachine::kMaxHeights + TrunkCore::kEarlyTries;
 
   // By index of Forest::order; of each block for itself where `near` is set.
   std::int32_t* queries;       // [rows]

@@ -21,7 +21,7 @@ class PackLister {
     const PlanMemory& memory = task_.memory;
     const std::int32_t* const begins = memory.try_begins + number * (memory.rows + 1);
     const std::int32_t count = choice.tiles;
-    const std::int32_t width = choice.width;
+    const std::int32_t width = choice.fill.width;
     std::int64_t* const sums = task_.block.listed;
     const std::int64_t all = block_.template scan<std::int64_t>(
         count,
@@ -79,7 +79,7 @@ class PackLister {
   TRUNKLINE_HOST_DEVICE static void keep_cuts(const PlanTask& task, std::int32_t number) {
     const TriedTiles tried = task.memory.tries[number];
     BlockMemory::State& state = *task.block.state;
-    state.chosen = {tried.pieces, tried.reads, tried.choice.tiles, tried.choice.width};
+    state.chosen = {tried.pieces, tried.reads, tried.choice.tiles, tried.choice.fill.width};
     tried.reads.put_into(state.costs);
   }
 

@@ -19,30 +19,43 @@ class TileTry {
   TRUNKLINE_HOST_DEVICE TileTry(Block& block, const PlanTask& task) : block_(block), task_(task), own_(task.block) {}
 
   /// Tiles of one width, and what they cost. \param number of the try
-  TRUNKLINE_HOST_DEVICE void attempt(std::int32_t width, Nanoseconds cap, std::int32_t number) {
-    // A request that alone is wider than all tiles is spread over the widest.
-    const std::int32_t widest = least(own_.state->widest, task_.machine.max_queries());
-    if (task_.machine.widths[width].max_queries < widest) {
-      const PlanMemory& memory = task_.memory;
-      block_.once([&memory, number] { memory.tries[number].possible = false; });
-      return;
-    }
-    const std::int32_t tiles = fill(task_.machine.widths[width], cap);
+  TRUNKLINE_HOST_DEVICE void attempt(const TrunkFill& fill, std::int32_t number) {
+    if (task_.machine.widths[fill.width].max_queries < widest()) return give_up(number);
+    const TrunkWidth width = fill.limited(task_.machine.widths);
+    const std::int32_t tiles = this->fill(width, fill.cap);
     std::int32_t* const begins = task_.memory.try_begins + number * (task_.memory.rows + 1);
-    const CutOutcome outcome = tiles <= FewCuts::kMostLoads ? cut_few(task_.machine.widths[width], tiles, begins)
-                                                            : cut(task_.machine.widths[width], tiles, begins);
+    const CutOutcome outcome = tiles <= FewCuts::kMostLoads ? cut_few(width, tiles, begins) : cut(width, tiles, begins);
     const PlanMemory& memory = task_.memory;
     const std::int32_t end = own_.begins[tiles];
-    block_.once([&memory, &outcome, width, tiles, cap, number, begins, end] {
+    block_.once([&memory, &outcome, &fill, tiles, number, begins, end] {
       begins[tiles] = end;
-      memory.tries[number] = {.choice = {width, tiles, outcome.time, outcome.work, outcome.ideal, cap},
+      memory.tries[number] = {.choice = {fill, tiles, outcome.time, outcome.work, outcome.ideal},
                               .pieces = outcome.pieces,
                               .reads = outcome.reads,
                               .possible = true};
     });
   }
 
+  /// The early-th of TrunkCore::kEarlyTries. \param full TrunkCore::find_early's
+  TRUNKLINE_HOST_DEVICE void attempt_early(const TrunkChoice& full, std::int32_t early, std::int32_t number) {
+    const TrunkRequests& requests = own_.state->requests;
+    TrunkFill fill;
+    if (!TrunkCore::find_early(early, full, own_.state->costs, requests.queries(0, requests.count), widest(),
+                               task_.machine.widths, task_.machine.width_count, fill)) {
+      return give_up(number);
+    }
+    attempt(fill, number);
+  }
+
  private:
+  /// A request that alone is wider than all tiles is spread over the widest.
+  TRUNKLINE_HOST_DEVICE std::int32_t widest() const { return least(own_.state->widest, task_.machine.max_queries()); }
+
+  TRUNKLINE_HOST_DEVICE void give_up(std::int32_t number) {
+    const PlanMemory& memory = task_.memory;
+    block_.once([&memory, number] { memory.tries[number].possible = false; });
+  }
+
   /// Finds where tiles end. \return how many there are
   TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap) {
     const BlockMemory& own = own_;
@@ -146,10 +159,12 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task,
   TrunkChoice full;
   // First full tiles of each width, then those of the best one that are closed early.
   for (bool early = false;; early = true) {
-    team.each_block(early ? TrunkCore::kCaps : widths, [&task, &full, early, widths](std::int32_t i, auto&& block) {
-      TileTry(block, task).attempt(early ? full.width : i, early ? TrunkCore::cap(full, i) : 0, early ? widths + i : i);
+    const std::int32_t more = early ? TrunkCore::kEarlyTries : widths;
+    team.each_block(more, [&task, &full, early, widths](std::int32_t i, auto&& block) {
+      TileTry attempted(block, task);
+      early ? attempted.attempt_early(full, i, widths + i) : attempted.attempt({i}, i);
     });
-    const std::int32_t end = early ? widths + TrunkCore::kCaps : widths;
+    const std::int32_t end = early ? widths + more : widths;
     for (std::int32_t i = early ? widths : 0; i < end; ++i) {
       const TriedTiles tried = tries[i];
       if (!tried.possible || (number >= 0 && !tried.choice.better_than(best))) continue;
