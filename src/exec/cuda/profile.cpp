@@ -22,10 +22,12 @@ constexpr double kMemoryOverlap = 0.6;
 // The same of the Hopper kernels: 17 clocks for a token and 64 rows.
 constexpr double kHopperFlopEfficiency = 0.55;
 constexpr double kHopperItemUs = 2.5;
-// What a KiB of partials takes, of what writing and reading it once takes at an SM's share: 0.23 us on an H200, not
-// 0.058. Nothing hides an epilogue's stores, and merges wait for their reads. Of 0 to 0.45 us this serves best: random
-// ragged forests by 4 % (geometric mean, of 0.058's time), one prompt's samples by 2 %, PAT's trees at 16/8 by 2 %.
-constexpr double kHopperPartials = 4;
+// What a KiB of partials takes, of what writing and reading it once takes at an SM's share: 0.17 us on an H200, not
+// 0.058. Nothing hides an epilogue's stores, and merges wait for their reads. And what a cut costs besides. From 0 to
+// 0.23 us and 0.5 to 10 us these serve best: draft trees of one request by 20 to 30 % of the time at 0.23 and 5, ragged
+// forests alike.
+constexpr double kHopperPartials = 3;
+constexpr double kHopperCutUs = 3;
 // 1.2 times its even share, 42 GB/s on an H200: 1 x 32768, of which 104 SMs read 2,521 tokens each in 30 us.
 constexpr double kHopperReadAlone = 1.2;
 
@@ -91,6 +93,7 @@ void use_hopper(MachineProfile& profile) {
   profile.flop_efficiency = kHopperFlopEfficiency;
   profile.item_us = kHopperItemUs;
   profile.partial_us_per_kib *= kHopperPartials;
+  profile.cut_us = kHopperCutUs;
   profile.worker_read_bytes_per_us = kHopperReadAlone * profile.read_bytes_per_us / profile.workers;
 }
 
