@@ -92,7 +92,7 @@ TEST_F(CudaTaskTimes, LargerPlansAreRecordedToo) {
 TEST_F(CudaTaskTimes, ShortTasksAreSpreadOverAllWorkers) {
   const std::int32_t sms = cuda_device_info(0).sms;
   const PagedBatch paged = lay_out_pages(tree_from_levels("2/400"), 16, 3);
-  const AttentionCase test(make_shape(1, sms, 128, 16), paged.view());
+  const AttentionCase test(make_shape(sms, 1, 128, 16), paged.view());
   const DeviceBatch on_device(test.batch());
   const DeviceTensors tensors(test);
   for (const CudaKernels kernels : {CudaKernels::kPortable, CudaKernels::kHopper}) {

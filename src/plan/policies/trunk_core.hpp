@@ -211,7 +211,7 @@ class TrunkCore {
                                   CostClasses& classes)
       : costs_(costs), requests_(requests), tiles_(tiles), classes_(classes) {}
 
-  /// Chooses among `count` widths, which hold every request; ties go to the earlier. Leaves the tiles of the choice.
+  /// Chooses among `count` widths; ties go to the earlier. Leaves the tiles of the choice.
   /// \param widest as find_early's
   TRUNKLINE_HOST_DEVICE TrunkChoice choose(const TrunkWidth* widths, std::int32_t count, std::int32_t widest) {
     TrunkChoice best = predict(widths, {});

@@ -1,4 +1,4 @@
-// The tiles of `trunk` by a team: what TrunkCore::choose finds, each width and each cap tried by a block of its own.
+// The tiles of `trunk` by a team: what TrunkCore::choose finds, each way to fill them tried by a block of its own.
 #pragma once
 
 #include <cstdint>
@@ -157,7 +157,7 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task,
   number = -1;
   TrunkChoice best;
   TrunkChoice full;
-  // First full tiles of each width, then those of the best one that are closed early.
+  // First full tiles of each width, then those that are closed earlier.
   for (bool early = false;; early = true) {
     const std::int32_t more = early ? TrunkCore::kEarlyTries : widths;
     team.each_block(more, [&task, &full, early, widths](std::int32_t i, auto&& block) {

@@ -14,13 +14,13 @@
 // Twelve warps, one CTA on an SM. One producer walks tasks and cuts their tokens into stages of 64, of four slices of
 // 16 tokens of a page, a lane for each slice; it writes what the others need to know of them to records, up to 32
 // stages ahead. The first 7 stages of each task are laid out beforehand, once for all layers of a step (open_tasks.cu).
-// One begins box copies (TMA) of whole slices into a ring of 12 slots; two bring row by row (cp.async) Q, and slices
-// that are ragged, differ by token or lie in small pages. Two consumer warpgroups hold 64 rows each, Q, O and weights
-// in registers. In a tile of 64 rows both hold the same and take stages by turns; at the end each gets half of the
-// columns of both sums through the ring's last two slots. In a tile of 128 rows each has its own half, and passes
-// stages of which its rows see nothing: what both halves share is read once, and what one has for itself costs the
-// other no arithmetic. A stage's logits come while the next stage is looked for, and the product of its weights with V
-// beside the next one's logits and their largest.
+// One begins box copies (TMA) of slices into a ring of 12 slots; two bring row by row (cp.async) Q, V of slices that
+// are ragged or differ by token, and small pages. The next task is taken when the last stages of the present one are at
+// hand. Two consumer warpgroups hold 64 rows each, Q, O and weights in registers. In a tile of 64 rows both hold the
+// same and take stages by turns; at the end each gets half of the columns of both sums through the ring's last two
+// slots. In a tile of 128 rows each has its own half, and passes stages of which its rows see nothing: what both halves
+// share is read once, and what one has for itself costs the other no arithmetic. A stage's logits come while the next
+// stage is looked for, and the product of its weights with V beside the next one's logits and their largest.
 //
 // Registers: 168 a thread at launch; then 208 for consumers (64 of O, 32 each of Q and logits, 16 of weights), 88 for
 // producers. Shared memory: sizeof(SharedMemory), 222 KiB. Nothing spills.

@@ -41,6 +41,7 @@ class RowCopier {
       const TaskInfo& task = records_.task();
       if (record.kind == StageRecord::kQueries) {
         for (int half = 0; half < task.halves; ++half) take_slot([&] { return fill_queries(task, half); });
+        __syncwarp();
         if (first) named_barrier_arrive(kQueriesBarrier, kCopierThreads);
         first = false;
         records_.pass(false);

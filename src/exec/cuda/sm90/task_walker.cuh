@@ -34,12 +34,11 @@ class TaskWalker {
     for (; queue.pop(task); entry_ = (entry_ + 1) % kTasks, announced = false) {
       if (!announced) announce(task);
       if (boxes_) pass_batch();
-      const bool opening_ends = boxes_ && task.header.opening_ends != 0;
-      const int last_records = opening_ends ? kBatchStages : write_stages(task);
+      const bool one_batch = boxes_ && task.header.opening_ends != 0;
+      const bool ends_short = !one_batch && write_stages(task) <= kBatchStages / 2;
       if (!queue.goes_round()) break;
-      if (!queue.has_plenty(kBatches)) wait_to_claim(last_records);
+      if (!queue.has_plenty(kBatches)) wait_to_claim(ends_short);
       queue.claim();
-      queue.prefetch_next();
     }
     wait_for_batch();
     if (lane_ == 0) shared_.batch_tasks[batch_.slot()] = kNoTask;
@@ -72,11 +71,12 @@ class TaskWalker {
   }
   __device__ __forceinline__ void pass_batch() { batch_.advance(); }
 
-  // Until consumers are at a task's last batch, or at the one before where the last is too short for a task's begin to
-  // hide behind it. Tasks that are claimed sooner are kept from CTAs that have nothing to do: 256 tasks of one batch
-  // each took 56 us, not 24, where 31 CTAs had taken four of them each. \param last_records of the last batch
-  __device__ __forceinline__ void wait_to_claim(int last_records) const {
-    const RingPlace<kBatches> left = batch_.back(last_records > kBatchStages / 2 ? 2 : 3);
+  // Until consumers are at a task's last batch, or at the one before where the last is too short for the next task's
+  // begin to hide behind it. Tasks that are claimed sooner are kept from CTAs that have nothing to do: 256 tasks of one
+  // or two batches took 56 us, not 24, where 31 CTAs had taken four of them each. For the same reason a task of one
+  // batch is not short.
+  __device__ __forceinline__ void wait_to_claim(bool ends_short) const {
+    const RingPlace<kBatches> left = batch_.back(ends_short ? 3 : 2);
     barrier_wait(shared_address(&shared_.batch_empty[left.slot()]), left.parity());
   }
 
