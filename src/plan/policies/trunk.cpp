@@ -92,7 +92,7 @@ std::int32_t widest_request(const PolicyInput& input) {
 void list_widths(const PolicyInput& input, std::int32_t widest, std::vector<TrunkWidth>& widths) {
   const auto width_of = [&input](std::int32_t rows) {
     const std::int32_t queries = input.tiles.max_queries(rows);
-    return TrunkWidth{rows, queries, input.tiles.first_half(rows, queries) > 0};
+    return TrunkWidth{.rows = rows, .max_queries = queries, .halves = input.tiles.first_half(rows, queries) > 0};
   };
   widths.clear();
   const std::vector<std::int32_t>& choices = input.tiles.row_choices();
@@ -103,6 +103,9 @@ void list_widths(const PolicyInput& input, std::int32_t widest, std::vector<Trun
   }
   for (const std::int32_t rows : choices) {
     if (input.tiles.max_queries(rows) >= widest) widths.push_back(width_of(rows));
+  }
+  for (TrunkWidth& width : widths) {
+    width.narrow_queries = narrow_queries(width, widths.data(), static_cast<std::int32_t>(widths.size()));
   }
 }
 

@@ -37,7 +37,8 @@ struct TrunkRequests {
 struct TrunkWidth {
   std::int32_t rows = 0;
   std::int32_t max_queries = 0;
-  bool halves = false;  ///< it works as two
+  bool halves = false;              ///< it works as two
+  std::int32_t narrow_queries = 0;  ///< tiles of no more are `narrowed`
 };
 
 /// Of a tile of so many queries: those that fit one half are left to the narrower kind, all of which works on them.
@@ -48,6 +49,21 @@ TRUNKLINE_HOST_DEVICE inline const TrunkWidth& narrowed(const TrunkWidth& chosen
     if (2 * widths[i].rows == chosen.rows && queries <= widths[i].max_queries) return widths[i];
   }
   return chosen;
+}
+
+/// TrunkWidth::narrow_queries.
+TRUNKLINE_HOST_DEVICE inline std::int32_t narrow_queries(const TrunkWidth& chosen, const TrunkWidth* widths,
+                                                         std::int32_t count) {
+  for (std::int32_t i = 0; chosen.halves && i < count; ++i) {
+    if (2 * widths[i].rows == chosen.rows) return widths[i].max_queries;
+  }
+  return 0;
+}
+
+/// A width in a batch whose widest request has so many queries: tiles that cannot hold them are not used.
+TRUNKLINE_HOST_DEVICE inline TrunkWidth narrowed_for(std::int32_t widest, TrunkWidth width) {
+  if (width.narrow_queries < widest) width.narrow_queries = 0;
+  return width;
 }
 
 struct TrunkTile {
@@ -155,9 +171,10 @@ class TrunkTiling {
     const std::int32_t queries = least(all, width.max_queries);
     // A request that alone is wider is spread over tiles, each of which reads its tokens.
     const std::int64_t tokens = requests_.tile_tokens(begin, end) * most(ceil_div(all, width.max_queries), 1);
-    TaskLoad load{tokens, tokens, costs_.rows(queries, width.rows, width.halves), queries,
-                  requests_.merged ? queries : 0};
-    if (width.halves) {
+    const bool halves = width.halves && all > width.narrow_queries;
+    const std::int32_t rows = width.halves && !halves ? width.rows / 2 : width.rows;
+    TaskLoad load{tokens, tokens, costs_.rows(queries, rows, halves), queries, requests_.merged ? queries : 0};
+    if (halves) {
       // What both halves need is what the neighbours on either side of the middle have in common.
       const std::int32_t middle = last_fitting(begin, end, queries - queries / 2);
       if (middle == end) return load;

@@ -72,8 +72,9 @@ class PackDivider {
       const Range members = task.memory.tiles[pack.tile].members;
       const std::int64_t spans = spans_of(task.memory, pack);  // read before anything is written
       TaskLoad load = load_of(task, pack);
-      const TaskLoad tried = TrunkTiling(state.costs, state.requests)
-                                 .load(task.machine.widths[state.chosen.width], members.begin, members.end);
+      const std::int32_t widest = least(state.widest, task.machine.max_queries());
+      const TrunkWidth width = narrowed_for(widest, task.machine.widths[state.chosen.width]);
+      const TaskLoad tried = TrunkTiling(state.costs, state.requests).load(width, members.begin, members.end);
       const bool same = load.tokens == tried.tokens && load.matrix_tokens == tried.matrix_tokens &&
                         load.rows == tried.rows && load.queries == tried.queries && load.changes == tried.changes;
       load.price(state.costs);

@@ -38,7 +38,8 @@ void list_widths(const TileTable& tiles, TeamMachine& machine) {
     }
     const std::int32_t width = machine.width_count++;
     const std::int32_t queries = tiles.max_queries(rows);
-    machine.widths[width] = {rows, queries, tiles.first_half(rows, queries) > 0};
+    machine.widths[width] = {.rows = rows, .max_queries = queries, .halves = tiles.first_half(rows, queries) > 0};
+    machine.widths[width].narrow_queries = narrow_queries(machine.widths[width], machine.widths, width);
     for (std::int32_t length = 0; length < TeamMachine::kLengths; ++length) {
       const std::int64_t tokens = length == 0 ? 0 : std::int64_t{1} << (length - 1);
       machine.n[width][length] = tiles.tile_of_rows(rows, tokens).n;

@@ -21,7 +21,7 @@ class TileTry {
   /// Tiles of one width, and what they cost. \param number of the try
   TRUNKLINE_HOST_DEVICE void attempt(const TrunkFill& fill, std::int32_t number) {
     if (task_.machine.widths[fill.width].max_queries < widest()) return give_up(number);
-    const TrunkWidth width = fill.limited(task_.machine.widths);
+    const TrunkWidth width = narrowed_for(widest(), fill.limited(task_.machine.widths));
     const std::int32_t tiles = this->fill(width, fill.cap);
     std::int32_t* const begins = task_.memory.try_begins + number * (task_.memory.rows + 1);
     const CutOutcome outcome = tiles <= FewCuts::kMostLoads ? cut_few(width, tiles, begins) : cut(width, tiles, begins);
