@@ -315,6 +315,8 @@ def test_counters():
     assert (counted.shared_steps, counted.plans_made, counted.overflows, counted.bad_lengths) == (16, 4, 1, 1)
     assert "16 decode steps" in counted.line() and "plans: 4 made, 7 kept, 1 overflows" in counted.line()
     assert "saved about 0.0 %" in counters.Counters(1, 1).line()
+    left = counters.Counters(1, 1, decode_steps=5, mixed_steps=2, engine_steps=3).line()
+    assert "5 decode steps (2 beside prefill)" in left and "; 3 steps left to vLLM;" in left
 
 
 @pytest.mark.parametrize("fault", counters.FAULTS)

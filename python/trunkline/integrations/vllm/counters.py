@@ -61,8 +61,8 @@ class Counters:
     def line(self) -> str:
         saved = 100 * (1 - self.kv_tokens_read / self.kv_tokens) if self.kv_tokens else 0.0
         return (
-            f"{self.decode_steps} decode steps ({self.mixed_steps} beside prefill, {self.engine_steps} vLLM's own), "
-            f"about {self.shared_steps} with shared prefixes; KV reads saved about {saved:.1f} % "
+            f"{self.decode_steps} decode steps ({self.mixed_steps} beside prefill), about {self.shared_steps} with "
+            f"shared prefixes; {self.engine_steps} steps left to vLLM; KV reads saved about {saved:.1f} % "
             f"({self.kv_bytes_saved / 1e9:.1f} GB); plans: {self.plans_made} made, {self.plans_kept} kept, "
             f"{self.overflows} overflows"
         )
