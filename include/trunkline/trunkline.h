@@ -175,7 +175,7 @@ TRUNKLINE_API trunkline_status trunkline_get_cuda_info(int32_t device, trunkline
 
 typedef int32_t trunkline_kernels;
 enum {
-  TRUNKLINE_KERNELS_AUTO = 0,      // HOPPER where it runs and pages are a multiple of 16 tokens; else PORTABLE
+  TRUNKLINE_KERNELS_AUTO = 0,      // HOPPER where it runs and pages are a multiple of 8 tokens; else PORTABLE
   TRUNKLINE_KERNELS_PORTABLE = 1,  // compute capability 8.0 and newer
   TRUNKLINE_KERNELS_HOPPER = 2     // compute capability 9.0, head size 128
 };

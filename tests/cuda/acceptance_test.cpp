@@ -38,7 +38,7 @@ TEST_F(CudaAcceptance, EveryHeadSizeAndType) {
 
 TEST_F(CudaAcceptance, EveryPageSize) {
   const PrefixTree tree = tree_from_levels("1,3,9/170,65,31");
-  for (const std::int32_t page_size : {1, 3, 16, 24, 32, 64, 128}) expect_tree_matches(tree, 4, page_size, 128);
+  for (const std::int32_t page_size : {1, 3, 8, 16, 20, 24, 32, 64, 128}) expect_tree_matches(tree, 4, page_size, 128);
 }
 
 TEST_F(CudaAcceptance, QueryEndingInsideANode) {
@@ -120,11 +120,15 @@ TEST_F(CudaAcceptance, TokenTrees) {
     for (const std::int32_t past : {0, 5, 133}) {
       const PrefixTree alone{"alone", {-1}, {past}, {0}, {draft_tree(tokens, 3)}};
       expect_tree_matches(alone, 4, 24);
+      expect_tree_matches(alone, 4, 8, 128);
     }
   }
   PrefixTree batch{"over a shared prefix", {-1, 0, 0}, {90, 20, 33}, {0, 1, 2, 2}, {}};
   batch.drafts = {draft_tree(26, 2), {}, draft_tree(64, 4), draft_tree(6, 1)};
-  for (const std::int32_t group : {1, 3, 8}) expect_tree_matches(batch, group, 16, 128);
+  for (const std::int32_t group : {1, 3, 8}) {
+    expect_tree_matches(batch, group, 16, 128);
+    expect_tree_matches(batch, group, 40, 128);
+  }
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ TEST_F(CudaDevice, InfoAndProfile) {
     EXPECT_EQ(cuda_kernels(0, shape, kernels), kernels);
   }
   EXPECT_EQ(cuda_kernels(0, shape), kernels_for(shape).front());
-  EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 128, 24))), CudaKernels::kPortable);
+  EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 128, 24))), kernels_for(shape).front());
+  EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 128, 20))), CudaKernels::kPortable);
   EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 64, 16))), CudaKernels::kPortable);
   const MachineProfile profile = cuda_profile(0, shape);
   EXPECT_GT(profile.read_bytes_per_us, 1e5);

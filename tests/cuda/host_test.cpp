@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cuda/device_case.hpp"
+#include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/upload.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/live_rows.hpp"
@@ -27,6 +28,18 @@ TEST(CudaHost, StatusSaysWhy) {
   expect_error(ErrorCode::kUnsupported, status.reason, [] { CudaExecutor executor; });
   expect_error(ErrorCode::kUnsupported, status.reason, [] { cuda_profile(0, {}); });
   EXPECT_THAT(supports(on_cuda(make_shape(8, 4, 128, 16))).reason, ::testing::HasSubstr(status.reason));
+}
+
+TEST(CudaHost, PageSizeChoosesKernels) {
+  const auto chosen = [](std::int32_t major, std::int32_t page_size) {
+    return cuda::find_family(CudaKernels::kAuto, major, DType::kF16, 128, page_size)->kernels;
+  };
+  for (const std::int32_t page_size : {8, 16, 24, 40, 64}) {
+    EXPECT_EQ(chosen(9, page_size), CudaKernels::kHopper) << page_size;
+    EXPECT_EQ(chosen(8, page_size), CudaKernels::kPortable) << page_size;
+  }
+  for (const std::int32_t page_size : {1, 4, 12, 20})
+    EXPECT_EQ(chosen(9, page_size), CudaKernels::kPortable) << page_size;
 }
 
 TEST(CudaHost, ForwardModesHaveNames) {

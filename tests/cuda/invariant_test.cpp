@@ -13,7 +13,7 @@
 namespace trunkline::testing {
 namespace {
 
-constexpr std::int32_t kPageSizes[] = {1, 5, 16, 16, 24, 32, 64};
+constexpr std::int32_t kPageSizes[] = {1, 5, 8, 16, 24, 32, 64};
 constexpr std::int32_t kHeadDims[] = {64, 128, 128, 128, 256};
 constexpr std::int32_t kChunks[] = {7, 64, 100, 128, 512};
 

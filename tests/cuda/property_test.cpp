@@ -1,6 +1,8 @@
 // Random forests x policies x cuts x modes x types x groups x page sizes x table forms against the oracle.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "cuda/device_case.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
@@ -11,7 +13,7 @@
 namespace trunkline::testing {
 namespace {
 
-constexpr std::int32_t kPageSizes[] = {1, 5, 16, 24, 32, 64};
+constexpr std::int32_t kPageSizes[] = {1, 5, 8, 16, 24, 64};
 constexpr std::int32_t kHeadDims[] = {64, 64, 128, 128, 256};
 
 class CudaProperty : public CudaTest {};
@@ -57,15 +59,16 @@ TEST_F(CudaProperty, ManyShortTasksOfEachCta) {
     tree.tokens.push_back(1 + request % 2);
     tree.end_node.push_back(request);
   }
-  for (const std::int32_t head_dim : {64, 128, 256}) {
-    const PagedBatch paged = lay_out_pages(tree, 16, 1);
+  for (const auto& [head_dim, page_size] : {std::pair{64, 16}, {128, 16}, {128, 8}, {256, 16}}) {
+    const PagedBatch paged = lay_out_pages(tree, page_size, 1);
     const Batch batch = paged.view();
-    const AttentionCase test(make_shape(2, 4, head_dim, 16, DType::kF16), batch);
+    const AttentionCase test(make_shape(2, 4, head_dim, page_size, DType::kF16), batch);
     for (const CudaKernels kernels : kernels_for(test.shape())) {
       const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64, kernels),
                                   options_of(Policy::kFlat, KvSplit::kNone));
       for (const RunWay way : kRunWays) {
-        SCOPED_TRACE(::testing::Message() << "d " << head_dim << " " << text_of(way.with(kernels)));
+        SCOPED_TRACE(::testing::Message()
+                     << "d " << head_dim << ", pages of " << page_size << ", " << text_of(way.with(kernels)));
         EXPECT_TRUE(test.matches(run_cuda(test, plan, way.with(kernels).options()), tolerance_of(DType::kF16)));
       }
     }
@@ -90,7 +93,7 @@ TEST_F(CudaProperty, HalvesPassEachOthersStages) {
       tree.tokens.push_back(tokens(random));
     }
   }
-  for (const std::int32_t page_size : {16, 32, 24}) {
+  for (const std::int32_t page_size : {16, 32, 24, 8, 20}) {
     const PagedBatch paged = lay_out_pages(tree, page_size, 1);
     const Batch batch = paged.view();
     const AttentionCase test(make_shape(2, 8, 128, page_size, DType::kF16), batch);

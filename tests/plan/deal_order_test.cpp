@@ -36,7 +36,9 @@ struct Hand {
   std::int32_t taken = 0;
 
   bool done() const { return next == segments.size(); }
-  bool behind(const Hand& other) const { return added * other.total < other.added * total; }
+  std::int64_t middle() const { return added + piece / 2; }
+  std::int64_t whole() const { return total == 0 ? 1 : total; }
+  bool behind(const Hand& other) const { return middle() * other.whole() < other.middle() * whole(); }
   void add_piece(std::vector<Dealt>& to) {
     const std::int64_t target = added + piece;
     do {

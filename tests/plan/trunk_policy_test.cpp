@@ -84,9 +84,10 @@ TEST(TrunkPolicy, SharedAndPrivateSpansAlternate) {
     const KvSpan& span = plan.spans[i];
     first.emplace_back((span.flags & kSpanBothHalves) != 0, span.open_ended() ? 64 : span.end - span.begin);
   }
-  // 1,024 shared tokens, in pieces of 64, beside 32 leaves: 32 a leaf. Two leaves of each half at a time.
-  EXPECT_THAT(first, ElementsAre(std::pair{false, 64}, std::pair{false, 64}, std::pair{false, 64}, std::pair{false, 64},
-                                 std::pair{true, 64}, std::pair{true, 64}));
+  // 1,024 shared tokens, in pieces of 64, beside 32 leaves: 32 a leaf. Shared tokens come first, then two leaves of
+  // each half at a time.
+  EXPECT_THAT(first, ElementsAre(std::pair{true, 64}, std::pair{false, 64}, std::pair{false, 64}, std::pair{false, 64},
+                                 std::pair{false, 64}, std::pair{true, 64}));
 }
 
 // Each half has work while the other has: their leaves come by turns, long ones in pieces of two KV tiles.

@@ -15,10 +15,10 @@ cudaError_t nothing_to_open(const StepArgs&, std::int32_t, std::size_t, cudaStre
   return cudaSuccess;
 }
 
-// The faster ones first. Pages of fewer than 16 tokens come row by row to the Hopper kernels, which the portable ones
-// do as well (docs/kernels.md). sm_90a machine code runs on compute capability 9.0 alone.
+// The faster ones first. Pages that are no multiple of 8 tokens come row by row to the Hopper kernels, which the
+// portable ones do as well (docs/kernels.md). sm_90a machine code runs on compute capability 9.0 alone.
 constexpr KernelFamily kFamilies[] = {
-    {CudaKernels::kHopper, 9, 9, 64, 16, sm90::supports, sm90::tiles, sm90::kernel_facts, sm90::launch_persistent,
+    {CudaKernels::kHopper, 9, 9, 64, 8, sm90::supports, sm90::tiles, sm90::kernel_facts, sm90::launch_persistent,
      sm90::launch_tile, sm90::opening_bytes, sm90::launch_open_tasks},
     {CudaKernels::kPortable, kLeastMajor, INT32_MAX, 0, 1, sm80::supports, sm80::tiles, sm80::kernel_facts,
      sm80::launch_persistent, sm80::launch_tile, no_opening, nothing_to_open},

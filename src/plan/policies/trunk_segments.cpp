@@ -26,11 +26,11 @@ class Pieces {
  public:
   /// \param piece tokens; 0: a whole segment
   Pieces(std::span<const PackSegment> segments, std::int64_t piece)
-      : segments_(segments), piece_(piece), total_(tokens_of(segments)) {}
+      : segments_(segments), piece_(piece), total_(std::max<std::int64_t>(tokens_of(segments), 1)) {}
 
   bool done() const { return next_ == segments_.size(); }
-  /// Whether less of it than of the other is handed out, in proportion.
-  bool behind(const Pieces& other) const { return added_ * other.total_ < other.added_ * total_; }
+  /// Whether the middle of its next piece, taken as whole, comes before that of the other's, in proportion.
+  bool behind(const Pieces& other) const { return middle() * other.total_ < other.middle() * total_; }
 
   void add_piece(Packs& packs) {
     const std::int64_t target = added_ + piece_;
@@ -52,16 +52,20 @@ class Pieces {
   }
 
  private:
+  std::int64_t middle() const { return added_ + piece_ / 2; }
+
   std::span<const PackSegment> segments_;
   std::int64_t piece_;
-  std::int64_t total_;
+  std::int64_t total_;  // at least 1
   std::size_t next_ = 0;
   std::int32_t taken_ = 0;  // tokens of the next segment
   std::int64_t added_ = 0;
 };
 
 /// Deals the common segments out between the others in proportion, so that reads from the cache and from memory overlap
-/// in time instead of following each other; and what each half has for itself likewise, so that both have work.
+/// in time instead of following each other; and what each half has for itself likewise, so that both have work. Each
+/// piece comes where the middle of its share of the list is: where halves have less for themselves than twice what they
+/// have in common, that comes first, and queries need not wait behind what all tiles read from memory.
 void deal(std::span<Pieces> lists, Packs& packs) {
   for (;;) {
     Pieces* next = nullptr;

@@ -1,9 +1,8 @@
 // The order in which a tile's segments are dealt out (trunk_segments.cpp), in closed form: where each piece comes,
 // found for all pieces at once.
 //
-// Dealing takes the next piece of the list of which the least is handed out, in proportion; of equal ones, of the
-// first. So pieces come by rising (share of its list handed out before it, list). A list without tokens is as far as
-// any other: the first list's goes first, and the second's follows the last piece of the first list.
+// Dealing takes the piece whose middle comes first, in proportion to its list; of equal ones, of the first list. Where
+// segments are dealt as they are, their begin counts.
 #pragma once
 
 #include <cstdint>
@@ -51,32 +50,18 @@ class DealOrder {
   }
 
  private:
-  /// A share of a list.
-  struct Share {
-    std::int64_t part;
-    std::int64_t whole;
-  };
-
-  TRUNKLINE_HOST_DEVICE Share share_before(std::int32_t list, std::int64_t start) const {
-    if (lists_[list].tokens > 0) return {start, lists_[list].tokens};
-    const DealtList& first = lists_[kOwnList];
-    if (list == kOwnList || first.tokens == 0) return {0, 1};
-    return {(first.pieces - 1) * first.piece, first.tokens};
-  }
+  TRUNKLINE_HOST_DEVICE static std::int64_t whole(const DealtList& list) { return most<std::int64_t>(list.tokens, 1); }
 
   TRUNKLINE_HOST_DEVICE std::int64_t pieces_before(std::int32_t list, std::int64_t start, std::int32_t other) const {
     const DealtList& counted = lists_[other];
     const bool ties = other < list;
-    const Share share = share_before(list, start);
-    if (counted.tokens == 0) {  // all of its pieces are at one place
-      const Share place = share_before(other, 0);
-      const std::int64_t ahead = share.part * place.whole - place.part * share.whole;
-      return ahead > 0 || (ahead == 0 && ties) ? counted.pieces : 0;
-    }
-    const std::int64_t limit = share.part * counted.tokens;
-    if (counted.piece == 0) return segments_before(counted, limit, share.whole, ties);
-    const std::int64_t step = counted.piece * share.whole;
-    return least(ties ? quotient(limit, step) + 1 : quotient(limit + step - 1, step), counted.pieces);
+    const std::int64_t factor = whole(lists_[list]);
+    const std::int64_t limit = (start + lists_[list].piece / 2) * whole(counted);
+    if (counted.piece == 0) return segments_before(counted, limit, factor, ties);
+    const std::int64_t from_first = limit - counted.piece / 2 * factor;  // from the middle of its first piece
+    if (from_first < 0) return 0;
+    const std::int64_t step = counted.piece * factor;
+    return least(ties ? quotient(from_first, step) + 1 : quotient(from_first + step - 1, step), counted.pieces);
   }
 
   /// a / b. Devices divide fractions faster than 64-bit integers: the nearest fraction is no less than the quotient,

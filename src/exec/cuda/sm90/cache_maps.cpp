@@ -20,7 +20,7 @@ Encode find_encode() {
 
 // Octets of all pages are one dimension: a page is so many of them further on, whatever lies between.
 bool encode(Encode function, const void* base, const CacheStrides& strides, std::int32_t kv_heads, DType dtype,
-            CacheMap& map) {
+            int box_octets, CacheMap& map) {
   constexpr cuuint64_t kOctets = cuuint64_t{1} << 31;  // ids are the caller's contract; coordinates have 32 bits
   const std::int64_t octet = kOctetRows * strides.token;
   if (octet <= 0 || strides.page % octet != 0) return false;
@@ -30,7 +30,7 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
                               kOctets};
   const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements), bytes(kv_heads > 1 ? strides.head : kDim),
                               bytes(octet)};
-  const cuuint32_t box[] = {kPanelElements, kOctetRows, kDim / kPanelElements, 1, kSliceTokens / kOctetRows};
+  const cuuint32_t box[] = {kPanelElements, kOctetRows, kDim / kPanelElements, 1, static_cast<cuuint32_t>(box_octets)};
   const cuuint32_t every[] = {1, 1, 1, 1, 1};
   return function(&map.tensor,
                   dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
@@ -44,11 +44,12 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
 CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype) {
   static const Encode function = find_encode();
   CacheMaps maps{};
-  if (function == nullptr || !holds_whole_slices(args.pages.page_size)) return maps;
+  const int octets = octets_of_box(args.pages.page_size);
+  if (function == nullptr || octets == 0) return maps;
   const LayerArgs& layer = args.layer;
-  const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, maps.k) &&
-                    encode(function, layer.v, layer.v_strides, layer.kv_heads, dtype, maps.v);
-  maps.usable = both ? 1 : 0;
+  const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, octets, maps.k) &&
+                    encode(function, layer.v, layer.v_strides, layer.kv_heads, dtype, octets, maps.v);
+  maps.octets = both ? octets : 0;
   return maps;
 }
 

@@ -39,19 +39,24 @@ inline constexpr int kMaxTileQueries = kGroups * kGroupRows;
 
 /// KV tokens of a stage, and slots of the ring, each of which holds the K or the V of one, or 64 rows of Q: 192 KiB.
 inline constexpr int kStageTokens = 64;
-/// A stage is four slices: tokens of one page.
+/// A stage is four slices of up to 16 tokens of one span. All but a span's first begin where boxes do.
 inline constexpr int kSliceTokens = 16;
 inline constexpr int kSlices = kStageTokens / kSliceTokens;
-/// Whether each slice lies in one page.
-TRUNKLINE_HOST_DEVICE constexpr bool holds_whole_slices(std::int32_t page_size) {
-  return page_size % kSliceTokens == 0;
-}
 inline constexpr int kSlots = 12;
 inline constexpr int kRowBytes = 2 * kDim;
 inline constexpr int kSlotBytes = kStageTokens * kRowBytes;
 /// A slot is octets of rows; an octet is two panels, each of 64 elements of its eight rows. So a slice is contiguous,
-/// and one box of a tensor map.
+/// and one or two boxes of a tensor map.
 inline constexpr int kOctetRows = 8;
+inline constexpr int kSliceOctets = kSliceTokens / kOctetRows;
+/// What one box brings: a slice, where each lies in one page, or half of one; 0: pages hold no whole octets, no boxes.
+TRUNKLINE_HOST_DEVICE constexpr int octets_of_box(std::int32_t page_size) {
+  if (page_size % kSliceTokens == 0) return kSliceOctets;
+  return page_size % kOctetRows == 0 ? 1 : 0;
+}
+static_assert(octets_of_box(16) == 2 && octets_of_box(48) == 2);
+static_assert(octets_of_box(8) == 1 && octets_of_box(24) == 1 && octets_of_box(40) == 1);
+static_assert(octets_of_box(1) == 0 && octets_of_box(12) == 0 && octets_of_box(20) == 0);
 inline constexpr int kOctetBytes = kOctetRows * kRowBytes;
 inline constexpr int kSliceBytes = kSliceTokens * kRowBytes;
 inline constexpr int kPanelElements = 64;

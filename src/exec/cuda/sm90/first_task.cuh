@@ -14,7 +14,7 @@ namespace trunkline::cuda::sm90 {
 
 class FirstTask {
  public:
-  /// \param boxes whether whole slices may come as boxes; else its stages are yet to be written
+  /// \param boxes whether tokens may come by boxes; else its stages are yet to be written
   __device__ __forceinline__ FirstTask(const ForwardArgs& args, bool boxes)
       : args_(args),
         boxes_(boxes),

@@ -12,10 +12,11 @@
 // memory. Portable tiles of 64 rows take 27: wgmma reads K and V once for 64 rows, mma.sync once for each 16.
 //
 // Twelve warps, one CTA on an SM. One producer walks tasks and cuts their tokens into stages of 64, of four slices of
-// 16 tokens of a page, a lane for each slice; it writes what the others need to know of them to records, up to 32
+// 16 tokens, a lane for each slice; it writes what the others need to know of them to records, up to 32
 // stages ahead. The first 7 stages of each task are laid out beforehand, once for all layers of a step (open_tasks.cu).
-// One begins box copies (TMA) of slices into a ring of 12 slots; two bring row by row (cp.async) Q, V of slices that
-// are ragged or differ by token, and small pages. The next task is taken when the last stages of the present one are at
+// One begins box copies (TMA) of slices, or of their halves where pages are no multiple of 16 tokens, into a ring of 12
+// slots; two bring row by row (cp.async) Q, V of slices that are ragged or differ by token, and pages that are no
+// multiple of 8. The next task is taken when the last stages of the present one are at
 // hand. Two consumer warpgroups hold 64 rows each, Q, O and weights in registers. In a tile of 64 rows both hold the
 // same and take stages by turns; at the end each gets half of the columns of both sums through the ring's last two
 // slots. In a tile of 128 rows each has its own half, and passes stages of which its rows see nothing: what both halves
@@ -42,7 +43,7 @@ namespace trunkline::cuda::sm90 {
 __device__ __forceinline__ void touch_parameters(const ForwardArgs& args, const CacheMaps& maps) {
   asm volatile("" ::"l"(args.plan.counts), "l"(args.step.openings), "l"(args.layer.q), "l"(args.layer.k_strides.page),
                "l"(args.layer.out_token), "r"(args.layer.kv_heads), "r"(args.places), "l"(args.times),
-               "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.usable));
+               "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.octets));
 }
 
 /// Dynamic shared memory: sizeof(SharedMemory).
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x / 32 == 0) init_slot_barriers(shared, static_cast<int>(threadIdx.x));
   if (threadIdx.x / 32 == kConsumerWarps) init_batch_barriers(shared, static_cast<int>(threadIdx.x % 32));
   wait_for_kernel_before();
-  const FirstTask first(args, maps.usable != 0);
+  const FirstTask first(args, maps.octets != 0);
   first.begin_copies(shared);
   if (threadIdx.x == kConsumerThreads) first.announce(shared);
   wait_for_copies();
@@ -72,9 +73,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int producer = warp - kConsumerWarps;
     if (producer == 0) {
-      TaskWalker(args, shared, maps.usable != 0, lane).run();
+      TaskWalker(args, shared, maps.octets != 0, lane).run();
     } else if (producer == 1) {
-      BoxCopier(maps, shared, lane).run();
+      BoxCopier(maps, args.pages.page_size, shared, lane).run();
     } else {
       RowCopier(args, shared, producer - 2, lane).run();
     }

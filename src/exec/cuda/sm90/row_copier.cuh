@@ -1,5 +1,6 @@
-// The warps that copy by rows what boxes cannot bring: Q, small pages, V of slices of which some tokens must not be
-// read. Of Q, each brings 32 rows of a slot; of stages, two slices, and says who sees which of their tokens.
+// The warps that copy by rows what boxes cannot bring: Q, pages that are no multiple of 8 tokens, V of slices of which
+// some tokens must not be read. Of Q, each brings 32 rows of a slot; of stages, two slices, and says who sees which of
+// their tokens.
 #pragma once
 
 #include <cstddef>
@@ -185,11 +186,16 @@ class RowCopier {
   __device__ __forceinline__ std::int64_t place_of_token(const SliceRecord& slice, const CacheStrides& strides,
                                                          int head) const {
     const int token = lane_ % kSliceTokens;
-    std::int64_t page = slice.page;
-    std::int32_t place = slice.place + token;
-    if (!holds_whole_slices(args_.pages.page_size)) {
+    const std::int32_t page_size = args_.pages.page_size;
+    std::int64_t page = 0;
+    std::int32_t place = 0;
+    if (octets_of_box(page_size) > 0) {
+      const SliceRecord::TokenPlace in_pages = slice.place_of(token, page_size);
+      page = in_pages.page;
+      place = in_pages.place;
+    } else {
       const std::int32_t position = slice.position + token;
-      page = page_id(args_.pages, page + places_.page_of(position));
+      page = page_id(args_.pages, slice.ids_begin + places_.page_of(position));
       place = places_.place_of(position);
     }
     return head * strides.head + page * strides.page + place * strides.token;

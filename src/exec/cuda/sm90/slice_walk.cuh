@@ -31,7 +31,7 @@ class SliceWalk {
       : args_(args),
         lane_(lane),
         places_(args.pages.page_size),
-        whole_slices_(holds_whole_slices(args.pages.page_size)) {}
+        aligned_to_(most(kOctetRows * octets_of_box(args.pages.page_size), 1)) {}
 
   /// What a task needs after its first slices comes from memory side by side. \param passed slices
   __device__ __forceinline__ void prefetch(const TaskHeader& task, int passed) const {
@@ -160,15 +160,15 @@ class SliceWalk {
     slice.visible = visible;
   }
 
-  // Of a position in its slice: slices end where pages do.
+  // Of a position in its slice, where that would begin as boxes do.
   __device__ __forceinline__ std::int32_t offset_of(std::int32_t position) const {
-    return whole_slices_ ? position & (kSliceTokens - 1) : 0;
+    return position & (aligned_to_ - 1);
   }
 
   const StepArgs& args_;
   int lane_;
   PagePlaces places_;
-  bool whole_slices_;
+  std::int32_t aligned_to_;
   QueryHalves halves_;
   const ItemRow* rows_ = nullptr;
   std::int32_t least_ = 0;

@@ -8,11 +8,15 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Tokens of one span, up to 16. Where pages hold whole slices it lies in one page.
+/// Tokens of one span, up to 16. Where pages hold whole octets it lies in two of them at most, and so in two pages.
 struct SliceRecord {
-  std::int64_t page;      // its id; elsewhere the entry in the table's ids of its request's first page
+  union {
+    // Ids of its page and, if it goes on there, of the next. A cache whose ids took more bits would have 8 TB.
+    std::int32_t pages[kSliceOctets];
+    std::int64_t ids_begin;  // where pages hold no whole octets: entry in the table's ids of its request's first page
+  };
   std::int32_t position;  // of the first token, in its request
-  std::int32_t place;     // in the page, where pages hold whole slices
+  std::int32_t place;     // the same in its page, where pages hold whole octets
   std::int32_t mask;      // index of the first token's; -1: none
   std::int16_t mask_stride;
   std::int8_t count;   // of tokens
@@ -20,11 +24,22 @@ struct SliceRecord {
 
   // Some of it may come after a query that the mask shows it to.
   static constexpr std::int8_t kLimited = 1;
-  // Its K comes as a box, also where it has fewer than 16 tokens: the page has as many, and what nobody sees is hidden.
+  // Its K comes by boxes, also where it ends inside of one: the page has as many, and what nobody sees is hidden.
   static constexpr std::int8_t kKeyBox = 2;
 
   __device__ __forceinline__ bool limited() const { return (traits & kLimited) != 0; }
   __device__ __forceinline__ bool key_box() const { return (traits & kKeyBox) != 0; }
+
+  struct TokenPlace {
+    std::int32_t page;
+    std::int32_t place;
+  };
+  /// Of one of its tokens, where pages hold whole octets.
+  __device__ __forceinline__ TokenPlace place_of(int token, std::int32_t page_size) const {
+    const std::int32_t in_first = place + token;
+    const bool next = in_first >= page_size;
+    return {pages[next ? 1 : 0], next ? in_first - page_size : in_first};
+  }
 };
 
 struct StageRecord {

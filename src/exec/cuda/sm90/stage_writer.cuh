@@ -14,9 +14,12 @@ namespace trunkline::cuda::sm90 {
 
 class StageWriter {
  public:
-  /// \param boxes whether whole slices may come as boxes
+  /// \param boxes whether tokens may come by boxes
   __device__ __forceinline__ StageWriter(const StepArgs& args, bool boxes, int lane)
-      : args_(args), places_(args.pages.page_size), boxes_(boxes), lane_(lane) {}
+      : args_(args),
+        places_(args.pages.page_size),
+        box_tokens_(boxes ? kOctetRows * octets_of_box(args.pages.page_size) : 0),
+        lane_(lane) {}
 
   /// The next stages of a task, from the walk's next slices on. At least one, also of an item without tokens: consumers
   /// need not know of such items. \param batch its records \param first lane, and place among the slices of a batch,
@@ -45,20 +48,21 @@ class StageWriter {
     const bool limited = slice.mask_stride != 0 || slice.position + slice.count > slice.bound;
     const bool by_token = slice.count > 0 && (limited || slice.count < kSliceTokens);
     SliceRecord& written = record.slices[number];
-    written.page = slice.ids_begin;
-    if (holds_whole_slices(args_.pages.page_size) && slice.count > 0) {
-      written.page = page_id(args_.pages, slice.ids_begin + places_.page_of(slice.position));
-      written.place = places_.place_of(slice.position);
+    if (octets_of_box(args_.pages.page_size) == 0) {
+      written.ids_begin = slice.ids_begin;
+    } else if (slice.count > 0) {
+      write_place(slice, written);
     }
     written.position = slice.position;
     written.mask = slice.mask;
     written.mask_stride = static_cast<std::int16_t>(slice.mask_stride);
     written.count = static_cast<std::int8_t>(slice.count);
     written.traits = limited ? SliceRecord::kLimited : 0;
-    if (boxes_ && !slice.visible.empty() && slice.position % kSliceTokens == 0) written.traits |= SliceRecord::kKeyBox;
+    const bool boxes = box_tokens_ > 0 && !slice.visible.empty();
+    if (boxes && (slice.position & (box_tokens_ - 1)) == 0) written.traits |= SliceRecord::kKeyBox;
     record.kind = StageRecord::kStage;
     std::uint32_t flags = by_token ? StageFlags::kByToken : 0;
-    if (by_token || !boxes_ || slice.visible.empty()) flags |= StageFlags::kByRow;
+    if (by_token || !boxes) flags |= StageFlags::kByRow;
 #pragma unroll
     for (int half = 0; half < kGroups; ++half) {
       const std::uint64_t visible = slice.visible.words[half];
@@ -70,9 +74,21 @@ class StageWriter {
     return flags;
   }
 
+  __device__ __forceinline__ void write_place(const Slice& slice, SliceRecord& written) const {
+    const std::int32_t page_size = args_.pages.page_size;
+    const std::int32_t page = places_.page_of(slice.position);
+    written.place = slice.position - page * page_size;
+    // Side by side; the second is the first again where the slice ends in that page.
+    const std::int32_t last = written.place + slice.count > page_size ? page + 1 : page;
+    const std::int64_t first_id = page_id(args_.pages, slice.ids_begin + page);
+    const std::int64_t last_id = page_id(args_.pages, slice.ids_begin + last);
+    written.pages[0] = static_cast<std::int32_t>(first_id);
+    written.pages[1] = static_cast<std::int32_t>(last_id);
+  }
+
   const StepArgs& args_;
   PagePlaces places_;
-  bool boxes_;
+  int box_tokens_;  // 0: there are no boxes
   int lane_;
 };
 

@@ -25,7 +25,7 @@ struct alignas(16) ItemInfo {
 
 struct TaskOpening {
   ItemInfo info;
-  StageRecord records[kBatchStages];  // its first batch, as if boxes brought all whole slices
+  StageRecord records[kBatchStages];  // its first batch, as if boxes brought all that they can
   std::int32_t least_limit;           // of its queries
   std::int32_t spare[3];              // 0: openings are multiples of 16 bytes
 };

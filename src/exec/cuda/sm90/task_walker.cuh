@@ -22,7 +22,7 @@ class TaskWalker {
   using Queue = TaskQueue<1>;
 
  public:
-  /// \param boxes whether whole slices may come as boxes
+  /// \param boxes whether tokens may come by boxes
   __device__ __forceinline__ TaskWalker(const ForwardArgs& args, SharedMemory& shared, bool boxes, int lane)
       : args_(args), shared_(shared), boxes_(boxes), lane_(lane), slices_(args, lane), writer_(args, boxes, lane) {}
 

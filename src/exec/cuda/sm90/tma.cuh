@@ -34,7 +34,7 @@ __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-/// By one lane: a slice, whose bytes the barrier was told of. \param octet of the map, the slice's first
+/// By one lane: a box, whose bytes the barrier was told of. \param octet of the map, the box's first
 __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int head, int octet,
                                          std::uint32_t barrier) {
   asm volatile(
