@@ -30,8 +30,8 @@ __device__ __forceinline__ WarpTasks warp_tasks() {
           static_cast<int>(threadIdx.x % 32)};
 }
 
-// A plan has few rows up to so many; a warp then merges so many columns of one.
-constexpr std::int64_t kFewRows = 512;
+// A plan has few rows up to so many, as run side by side in two parts each; a warp then merges so many columns of one.
+constexpr std::int64_t kFewRows = 1280;
 constexpr int kFewRowsColumns = 64;
 
 // Some columns of a merged (query, head), a warp's at a time.
@@ -42,13 +42,12 @@ class PartOfRow {
   using States = PartialStates<kDim>;
 
  public:
-  static constexpr int kParts = kDim / kColumns;
+  static constexpr std::uint32_t kParts = kDim / kColumns;
 
-  /// Reads what the plan says of it.
-  __device__ __forceinline__ PartOfRow(const MergeArgs& args, std::int64_t task, int lane)
-      : PartOfRow(args, task / (args.layer.q_heads * kParts),
-                  static_cast<std::int32_t>(task / kParts % args.layer.q_heads),
-                  static_cast<int>(task % kParts) * kColumns, lane) {}
+  /// Reads what the plan says of it. \param task in 32 bits, as divisions of 64 are long: a row has two partials of 256
+  /// bytes or more, so that 2^31 would take 1 TB.
+  __device__ __forceinline__ PartOfRow(const MergeArgs& args, std::uint32_t task, int lane)
+      : PartOfRow(args, task, task / (static_cast<std::uint32_t>(args.layer.q_heads) * kParts), lane) {}
 
   template <class Element>
   __device__ __forceinline__ void merge(const LayerArgs& layer, int lane) {
@@ -56,16 +55,15 @@ class PartOfRow {
   }
 
  private:
-  __device__ __forceinline__ PartOfRow(const MergeArgs& args, std::int64_t merge, std::int32_t head, int column,
-                                       int lane)
-      : head_(head),
-        column_(column),
+  __device__ __forceinline__ PartOfRow(const MergeArgs& args, std::uint32_t task, std::uint32_t merge, int lane)
+      : head_(static_cast<std::int32_t>(task / kParts - merge * static_cast<std::uint32_t>(args.layer.q_heads))),
+        column_(static_cast<int>(task % kParts) * kColumns),
         token_(load_ahead(&args.plan.queries[args.plan.merge_queries[merge]].token)),
-        row_(States{args.partials.out + std::int64_t{head} * kDim + column, args.partials.lse + head,
+        row_(States{args.partials.out + std::int64_t{head_} * kDim + column_, args.partials.lse + head_,
                     args.layer.q_heads},
              list_of(args.plan, merge), lane) {}
 
-  static __device__ __forceinline__ StateList list_of(const DevicePlan& plan, std::int64_t merge) {
+  static __device__ __forceinline__ StateList list_of(const DevicePlan& plan, std::uint32_t merge) {
     const std::int32_t begin = plan.merge_begin[merge];
     return {plan.merge_slots + begin, begin, plan.merge_begin[merge + 1] - begin};
   }
@@ -77,16 +75,18 @@ class PartOfRow {
 };
 
 template <int kDim, int kColumns, class Element>
-__device__ __forceinline__ void merge_all(const MergeArgs& args, std::int64_t rows, const WarpTasks& warp) {
+__device__ __forceinline__ void merge_all(const MergeArgs& args, std::uint32_t rows, const WarpTasks& warp) {
   using Part = PartOfRow<kDim, kColumns>;
-  if (warp.first >= rows * Part::kParts) return wait_for_kernel_before();
+  const std::uint32_t tasks = rows * Part::kParts;
+  auto task = static_cast<std::uint32_t>(warp.first);
+  if (task >= tasks) return wait_for_kernel_before();
   // The forward kernel did not write the plan, so that what it says need not be waited for.
-  Part part(args, warp.first, warp.lane);
+  Part part(args, task, warp.lane);
   wait_for_kernel_before();
-  for (std::int64_t task = warp.first;;) {
+  for (;;) {
     part.template merge<Element>(args.layer, warp.lane);
-    task += warp.stride;
-    if (task >= rows * Part::kParts) return;
+    task += static_cast<std::uint32_t>(warp.stride);
+    if (task >= tasks) return;
     part = Part(args, task, warp.lane);
   }
 }
@@ -96,7 +96,7 @@ __device__ __forceinline__ void merge_all(const MergeArgs& args, std::int64_t ro
 template <int kDim, class Element>
 __global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce) merge_kernel(const __grid_constant__ MergeArgs args) {
   const WarpTasks warp = warp_tasks();
-  const std::int64_t rows = static_cast<std::int64_t>(args.plan.counts->merges) * args.layer.q_heads;
+  const auto rows = static_cast<std::uint32_t>(args.plan.counts->merges * args.layer.q_heads);
   if (rows > kFewRows) {
     merge_all<kDim, kDim, Element>(args, rows, warp);
   } else {
