@@ -73,7 +73,7 @@ class TaskWalker {
 
   // Until consumers are at a task's last batch, or at the one before where the last is too short for the next task's
   // begin to hide behind it. Tasks that are claimed sooner are kept from CTAs that have nothing to do: 256 tasks of one
-  // or two batches took 56 us, not 24, where 31 CTAs had taken four of them each. For the same reason a task of one
+  // or two batches took 56 us, not 27, where 31 CTAs had taken four of them each. For the same reason a task of one
   // batch is not short.
   __device__ __forceinline__ void wait_to_claim(bool ends_short) const {
     const RingPlace<kBatches> left = batch_.back(ends_short ? 3 : 2);
