@@ -109,7 +109,8 @@ struct CaseRun::Ready {
   }
 
   // When and where each task of some replays ran.
-  std::vector<std::vector<CudaTaskTime>> record(cli::ReplayTimer& timer, const cli::Enqueue& before) const {
+  std::vector<std::vector<CudaTaskTime>> record(cli::ReplayTimer& timer,
+                                                const cli::ReplayTimer::BeforeReplay& before) const {
     const std::size_t count = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);
     const std::size_t bytes = count * sizeof(CudaTaskTime);
     const cli::DeviceArray times(bytes);
@@ -154,10 +155,19 @@ std::vector<std::unique_ptr<CaseRun::Ready>> CaseRun::prepare(const std::vector<
   return result;
 }
 
-Json CaseRun::checked_row(const Ready& ready) {
+// What is run next reads another copy of K and V, all of it.
+void CaseRun::rotate(Ready& ready, cudaStream_t stream) {
+  tensors_.rotate(stream);
+  ready.resolve(stream);
+}
+
+Json CaseRun::checked_row(Ready& ready) {
   if (!oracle_) oracle_.emplace(test_.shape, paged_.view(), cache_.args(), &machine_.workers);
   tensors_.poison();
+  rotate(ready, machine_.stream.get());
+  tensors_.poison_other_copies();
   ready.run_and_wait();
+  tensors_.restore_other_copies();
   tensors_.download(cache_.args());
   const cli::OracleError error = oracle_->compare(cache_.args());
   Json row = plan_row(test_, ready.method, ready.plan);
@@ -181,12 +191,12 @@ void CaseRun::add_time(const Ready& ready, std::vector<double> us, Json& row) {
 }
 
 // The tasks alone, without launch and merge.
-void CaseRun::add_tasks(const Ready& ready, Json& row) {
+void CaseRun::add_tasks(Ready& ready, Json& row) {
   const bool launch_per_tile = ready.method.forward != ForwardMode::kPersistent;
   std::vector<double> spans;
   std::vector<double> bubbles;
-  const cli::Enqueue rotate = [this](cudaStream_t on) { tensors_.rotate(on); };
-  for (const std::vector<CudaTaskTime>& tasks : ready.record(machine_.timer, rotate)) {
+  const auto before = [&](std::size_t, cudaStream_t on) { rotate(ready, on); };
+  for (const std::vector<CudaTaskTime>& tasks : ready.record(machine_.timer, before)) {
     if (!all_recorded(tasks)) return;
     const cli::TracedRun run{test_.tree.name, ready.plan, paged_.kv_lens, launch_per_tile, tasks};
     spans.push_back(span_us(tasks));
@@ -222,8 +232,8 @@ std::vector<Json> CaseRun::measure(const std::vector<Method>& methods, int repea
     right.push_back(i);
     works.emplace_back([&ready = *prepared[i]](cudaStream_t on) { ready.run(on); });
   }
-  const cli::Enqueue rotate = [this](cudaStream_t on) { tensors_.rotate(on); };
-  std::vector<std::vector<double>> us = machine_.timer.replay_in_turn(machine_.stream, repeat, works, rotate);
+  const auto before = [&](std::size_t work, cudaStream_t on) { rotate(*prepared[right[work]], on); };
+  std::vector<std::vector<double>> us = machine_.timer.replay_in_turn(machine_.stream, repeat, works, before);
   for (std::size_t turn = 0; turn < right.size(); ++turn) {
     Ready& ready = *prepared[right[turn]];
     Json& row = rows[right[turn]];

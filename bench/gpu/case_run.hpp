@@ -56,9 +56,10 @@ class CaseRun {
   struct Ready;  // a method's plan on the device
 
   std::vector<std::unique_ptr<Ready>> prepare(const std::vector<Method>& methods);
-  Json checked_row(const Ready& ready);
+  void rotate(Ready& ready, cudaStream_t stream);
+  Json checked_row(Ready& ready);
   void add_time(const Ready& ready, std::vector<double> us, Json& row);
-  void add_tasks(const Ready& ready, Json& row);
+  void add_tasks(Ready& ready, Json& row);
   void add_steps(Ready& ready, int repeat, Json& row);
 
   Machine& machine_;

@@ -118,9 +118,13 @@ std::vector<std::vector<double>> ReplayTimer::replay_in_turn(const Stream& strea
 }
 
 std::vector<std::vector<double>> ReplayTimer::replay_in_turn(const Stream& stream, int repeats,
-                                                             std::span<const Enqueue> works, const Enqueue& before) {
+                                                             std::span<const Enqueue> works,
+                                                             const BeforeReplay& before) {
   const std::deque<Graph> graphs = capture(stream, works);
-  return time_replays(stream, repeats, graphs, [&](std::size_t) { before(stream.get()); });
+  return time_replays(stream, repeats, graphs, [&](std::size_t work) {
+    before(work, stream.get());
+    check_cuda(launch_spin(kSpinUs, stream.get()), "launching a wait");
+  });
 }
 
 }  // namespace trunkline::cli

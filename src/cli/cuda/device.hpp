@@ -64,9 +64,11 @@ class ReplayTimer {
   /// and a wait, in place of the reading.
   std::vector<std::vector<double>> replay_in_turn(const Stream& stream, int repeats, std::span<const Enqueue> works,
                                                   Caches caches = Caches::kCold);
-  /// The same, with `before` enqueued in place of the reading. It must take some 50 us, for the host to get ahead.
+  /// Puts what comes before a replay on a stream. \param work which of the works is replayed
+  using BeforeReplay = std::function<void(std::size_t work, cudaStream_t stream)>;
+  /// The same, with what `before` enqueues and a wait, for the host to get ahead, in place of the reading.
   std::vector<std::vector<double>> replay_in_turn(const Stream& stream, int repeats, std::span<const Enqueue> works,
-                                                  const Enqueue& before);
+                                                  const BeforeReplay& before);
   /// Enqueues the reading.
   void flush(const Stream& stream);
   /// Bytes of device memory that a timer holds.

@@ -63,11 +63,13 @@ void DeviceTable::move_to(std::int32_t copy, cudaStream_t stream) const {
 DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged,
                              std::int32_t copies)
     : copies_(copies),
+      k_bytes_(cache_bytes(host.k, shape, paged)),
+      v_bytes_(cache_bytes(host.v, shape, paged)),
       out_bytes_(query_elements(shape, paged) * sizeof(float)),
       lse_bytes_(out_bytes_ / static_cast<std::size_t>(shape.head_dim)),
       q_(host.q, query_elements(shape, paged) * size_of(shape.dtype)),
-      k_(repeated(host.k.data, cache_bytes(host.k, shape, paged), copies)),
-      v_(repeated(host.v.data, cache_bytes(host.v, shape, paged), copies)),
+      k_(repeated(host.k.data, k_bytes_, copies)),
+      v_(repeated(host.v.data, v_bytes_, copies)),
       out_(out_bytes_),
       lse_(lse_bytes_),
       table_(paged, copies),
@@ -83,7 +85,34 @@ DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& sh
 void DeviceTensors::rotate(cudaStream_t stream) {
   copy_ = (copy_ + 1) % copies_;
   table_.move_to(copy_, stream);
-  check_cuda(launch_spin(kSpinUs, stream), "launching a wait");
+}
+
+template <class Change>
+void DeviceTensors::change_other_copies(const DeviceArray& tensor, std::size_t bytes, Change change) const {
+  auto* const first = static_cast<std::byte*>(tensor.data());
+  const std::byte* const present = first + static_cast<std::size_t>(copy_) * bytes;
+  for (std::int32_t copy = 0; copy < copies_; ++copy) {
+    if (copy != copy_)
+      check_cuda(change(first + static_cast<std::size_t>(copy) * bytes, present, bytes), "changing K and V");
+  }
+}
+
+void DeviceTensors::poison_other_copies() const {
+  const auto poison = [](std::byte* copy, const std::byte*, std::size_t bytes) {
+    return cudaMemset(copy, kNanByte, bytes);
+  };
+  change_other_copies(k_, k_bytes_, poison);
+  change_other_copies(v_, v_bytes_, poison);
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+void DeviceTensors::restore_other_copies() const {
+  const auto restore = [](std::byte* copy, const std::byte* present, std::size_t bytes) {
+    return cudaMemcpy(copy, present, bytes, cudaMemcpyDeviceToDevice);
+  };
+  change_other_copies(k_, k_bytes_, restore);
+  change_other_copies(v_, v_bytes_, restore);
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 void DeviceTensors::download(const AttentionArgs& host) const {

@@ -40,9 +40,14 @@ class DeviceTensors {
   const AttentionArgs& args() const { return args_; }
   const CudaBatch& batch() const { return table_.batch(); }
 
-  /// Enqueues: what is run next reads the next copy of K and V, and 50 us of waiting. For ReplayTimer: K and V are then
-  /// cold, but Q, plan and page table are not, as published figures of attention kernels are mostly taken.
+  /// Enqueues: the batch's page table names the next copy of K and V. Page ids that a step has resolved are still those
+  /// of the copy before, so it must be resolved anew before it is run. For ReplayTimer: K and V are then cold, but Q,
+  /// plan and page table are not, as published figures of attention kernels are mostly taken.
   void rotate(cudaStream_t stream);
+  /// Fills all copies but the one that the page table names with NaN, which who reads them shows.
+  void poison_other_copies() const;
+  /// Makes all copies what that one is.
+  void restore_other_copies() const;
 
   /// Copies O and the LSE to where `host` has them.
   void download(const AttentionArgs& host) const;
@@ -50,8 +55,13 @@ class DeviceTensors {
   void poison() const;
 
  private:
+  template <class Change>
+  void change_other_copies(const DeviceArray& tensor, std::size_t bytes, Change change) const;
+
   std::int32_t copies_;
   std::int32_t copy_ = 0;
+  std::size_t k_bytes_;  // of a copy
+  std::size_t v_bytes_;
   std::size_t out_bytes_;
   std::size_t lse_bytes_;
   DeviceArray q_;
