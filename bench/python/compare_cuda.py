@@ -51,6 +51,7 @@ class Row:
         self.fields = {"suite": suite, "case": case.batch.case, "heads": given.heads, "head_dim": HEAD_DIM}
         self.fields |= {"dtype": given.dtype, "page_size": PAGE_SIZE, "page_order": "consecutive"}
         self.fields |= {"requests": case.requests, "copies": case.copies, "repeat": given.repeat}
+        self.fields["copies_apart"] = True  # no method reads what another has just read
 
     def add(self, prefix: str, out: torch.Tensor, *works: Work) -> None:
         """works: timed if `out` is right."""

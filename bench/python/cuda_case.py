@@ -103,9 +103,11 @@ class Gathered:
         self._case = case
         width = -(-case.longest // PAGE_SIZE)
         rows = [row + row[:1] * (width - len(row)) for row in case.batch.rows] if padded else case.batch.rows
-        self._ids = torch.tensor([page for row in rows for page in row], device=case.device)
-        nbytes = len(self._ids) * PAGE_SIZE * case.token_bytes
-        shape = (case.copies_of(nbytes), len(self._ids), PAGE_SIZE, case.kv_heads, HEAD_DIM)
+        ids = torch.tensor([page for row in rows for page in row], device=case.device)
+        nbytes = len(ids) * PAGE_SIZE * case.token_bytes
+        shape = (case.copies_of(nbytes), len(ids), PAGE_SIZE, case.kv_heads, HEAD_DIM)
+        # Pages of a copy of the cache for each copy of what is gathered.
+        self._ids = [ids + copy % case.copies * case.batch.num_pages for copy in range(shape[0])]
         self._parts = tuple(torch.empty(shape, dtype=case.dtype, device=case.device) for _ in range(2))
         for copy in range(shape[0]):
             self.gather(copy)
@@ -116,7 +118,7 @@ class Gathered:
 
     def gather(self, copy: int = 0) -> torch.Tensor:
         for to, part in zip(self._parts, self._case.kv):
-            torch.index_select(part, 0, self._ids, out=to[copy])
+            torch.index_select(part, 0, self._ids[copy], out=to[copy])
         return self._parts[1][copy]
 
     def work(self, name: str) -> Work:

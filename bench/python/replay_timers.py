@@ -22,6 +22,12 @@ def rotated_copies(nbytes: int) -> int:
     return 1 if nbytes >= ONE_IS_ENOUGH else ROTATED_BYTES // max(nbytes, 1 << 16) + 2
 
 
+def copy_at(turn: int, place: int, works: int, copies: int) -> int:
+    """Which copy the work at a place among several reads. They may share the copies, so each is as many ahead of the
+    next as there are for each: else a work would find what the one before it has just read."""
+    return (turn + place * copies // works) % copies
+
+
 @dataclass
 class Work:
     """A method: a call for each copy of its tensors, or one call, and what points it to a copy beforehand."""
@@ -86,8 +92,8 @@ class CudaTimer:
     def _in_turn(self, works: list[Work], calls: list[list[Callable[[], object]]], *, spin: bool) -> list[float]:
         times: list[list[float]] = [[] for _ in works]
         for turn in range(-WARM_UPS, self._repeat):
-            for work, of, taken in zip(works, calls, times):
-                copy = turn % work.turns
+            for place, (work, of, taken) in enumerate(zip(works, calls, times)):
+                copy = copy_at(turn, place, len(works), work.turns)
                 if work.move is not None:
                     work.move(copy)
                 if spin:

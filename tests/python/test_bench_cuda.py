@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path[:0] = [str(BENCH), str(BENCH / "python")]
 import python_gpu_tables  # noqa: E402
 
 ROW = {
@@ -35,6 +35,28 @@ def test_tables():
     assert f"| unshared | 1 | {' | '.join(ratios)} | 1.25 (1.25 to 1.25) | 0.90 (0.90 to 0.90) |" in text
     assert "Faster than `auto`: FlashInfer's best, recorded in 64/1024 (0.90x)." in text
     assert "| 64/1024 | 64 | 80.0 | 200.0 | 2.50 | 90.0 | 300.0 | 7 |" in text
+
+
+def test_rows_of_methods_on_the_same_copy_say_so():
+    old, new = ("\n".join(python_gpu_tables.section([row])) for row in (ROW, ROW | {"copies_apart": True}))
+    assert python_gpu_tables.SAME_COPY in old and python_gpu_tables.SAME_COPY not in new
+
+
+@pytest.mark.parametrize(("works", "copies"), [(1, 1), (2, 2), (2, 97), (3, 100), (4, 6105)])
+def test_no_copy_is_read_twice_in_a_row(works, copies):
+    pytest.importorskip("torch", reason="torch is not installed")
+    from replay_timers import copy_at
+
+    read: dict[int, int] = {}
+    between = []
+    for number in range(3 * copies * works):
+        copy = copy_at(number // works, number % works, works, copies)
+        if copy in read:
+            between.append(number - read[copy])
+        read[copy] = number
+    assert len(read) == copies
+    # All copies but a few are read before one is read again.
+    assert min(between) >= copies - 2 * works
 
 
 def test_on_the_cpu(tmp_path):

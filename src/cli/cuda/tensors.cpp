@@ -8,7 +8,7 @@
 namespace trunkline::cli {
 namespace {
 
-constexpr int kNanByte = 0xFF;  // four of them are a NaN
+constexpr int kNanByte = 0xFF;  // two of them are a NaN in 16 bits, four in 32
 
 std::size_t query_elements(const AttentionShape& shape, const PagedBatch& paged) {
   return static_cast<std::size_t>(paged.view().total_queries()) * static_cast<std::size_t>(shape.q_heads) *

@@ -42,7 +42,8 @@ class DeviceTensors {
 
   /// Enqueues: the batch's page table names the next copy of K and V. Page ids that a step has resolved are still those
   /// of the copy before, so it must be resolved anew before it is run. For ReplayTimer: K and V are then cold, but Q,
-  /// plan and page table are not, as published figures of attention kernels are mostly taken.
+  /// plan and page table are not, as published figures of attention kernels are mostly taken; what is resolved has just
+  /// been written, as in the first layer of a step.
   void rotate(cudaStream_t stream);
   /// Fills all copies but the one that the page table names with NaN, which who reads them shows.
   void poison_other_copies() const;
