@@ -67,7 +67,7 @@ ForwardMode forward_mode_from_name(std::string_view name);
 struct CudaOptions {
   std::int32_t device = 0;
   ForwardMode forward = ForwardMode::kPersistent;
-  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.04x to 1.75x the
+  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.04x to 1.74x the
   /// time of portable kernels on the six trees with partials that were measured (docs/results_gpu.md, suite `merge`).
   /// On Hopper's kernels, in one run without committed rows, 2 to 6 % less for 1 to 8 requests alone, 1.5x at most for
   /// drafts.

@@ -43,7 +43,7 @@ def test_rows_of_methods_on_the_same_copy_say_so():
 
 
 @pytest.mark.parametrize(("works", "copies"), [(1, 1), (2, 2), (2, 97), (3, 100), (4, 6105)])
-def test_no_copy_is_read_twice_in_a_row(works, copies):
+def test_a_copy_is_read_again_after_the_others(works, copies):
     pytest.importorskip("torch", reason="torch is not installed")
     from replay_timers import copy_at
 

@@ -19,17 +19,6 @@ std::size_t cache_bytes(const CacheView& cache, const AttentionShape& shape, con
   return static_cast<std::size_t>(paged.num_pages * cache.page_stride) * size_of(shape.dtype);
 }
 
-DeviceArray repeated(const void* host, std::size_t bytes, std::int32_t copies) {
-  DeviceArray array(bytes * static_cast<std::size_t>(copies));
-  auto* to = static_cast<std::byte*>(array.data());
-  check_cuda(cudaMemcpy(to, host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-  for (std::int32_t copy = 1; copy < copies; ++copy) {
-    check_cuda(cudaMemcpy(to + static_cast<std::size_t>(copy) * bytes, to, bytes, cudaMemcpyDeviceToDevice),
-               "cudaMemcpy");
-  }
-  return array;
-}
-
 }  // namespace
 
 std::int32_t rotated_copies(std::int64_t kv_bytes) {
@@ -60,16 +49,32 @@ void DeviceTable::move_to(std::int32_t copy, cudaStream_t stream) const {
       "launching a change of page ids");
 }
 
+TensorCopies::TensorCopies(const void* host, std::size_t bytes, std::int32_t count)
+    : bytes_(bytes), count_(count), array_(bytes * static_cast<std::size_t>(count)) {
+  check_cuda(cudaMemcpy(at(0), host, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  repeat(0);
+}
+
+void TensorCopies::repeat(std::int32_t copy) const {
+  for (std::int32_t other = 0; other < count_; ++other) {
+    if (other != copy) check_cuda(cudaMemcpy(at(other), at(copy), bytes_, cudaMemcpyDeviceToDevice), "cudaMemcpy");
+  }
+}
+
+void TensorCopies::poison_all_but(std::int32_t copy) const {
+  for (std::int32_t other = 0; other < count_; ++other) {
+    if (other != copy) check_cuda(cudaMemset(at(other), kNanByte, bytes_), "cudaMemset");
+  }
+}
+
 DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& shape, const PagedBatch& paged,
                              std::int32_t copies)
     : copies_(copies),
-      k_bytes_(cache_bytes(host.k, shape, paged)),
-      v_bytes_(cache_bytes(host.v, shape, paged)),
       out_bytes_(query_elements(shape, paged) * sizeof(float)),
       lse_bytes_(out_bytes_ / static_cast<std::size_t>(shape.head_dim)),
       q_(host.q, query_elements(shape, paged) * size_of(shape.dtype)),
-      k_(repeated(host.k.data, k_bytes_, copies)),
-      v_(repeated(host.v.data, v_bytes_, copies)),
+      k_(host.k.data, cache_bytes(host.k, shape, paged), copies),
+      v_(host.v.data, cache_bytes(host.v, shape, paged), copies),
       out_(out_bytes_),
       lse_(lse_bytes_),
       table_(paged, copies),
@@ -87,31 +92,15 @@ void DeviceTensors::rotate(cudaStream_t stream) {
   table_.move_to(copy_, stream);
 }
 
-template <class Change>
-void DeviceTensors::change_other_copies(const DeviceArray& tensor, std::size_t bytes, Change change) const {
-  auto* const first = static_cast<std::byte*>(tensor.data());
-  const std::byte* const present = first + static_cast<std::size_t>(copy_) * bytes;
-  for (std::int32_t copy = 0; copy < copies_; ++copy) {
-    if (copy != copy_)
-      check_cuda(change(first + static_cast<std::size_t>(copy) * bytes, present, bytes), "changing K and V");
-  }
-}
-
 void DeviceTensors::poison_other_copies() const {
-  const auto poison = [](std::byte* copy, const std::byte*, std::size_t bytes) {
-    return cudaMemset(copy, kNanByte, bytes);
-  };
-  change_other_copies(k_, k_bytes_, poison);
-  change_other_copies(v_, v_bytes_, poison);
+  k_.poison_all_but(copy_);
+  v_.poison_all_but(copy_);
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
 void DeviceTensors::restore_other_copies() const {
-  const auto restore = [](std::byte* copy, const std::byte* present, std::size_t bytes) {
-    return cudaMemcpy(copy, present, bytes, cudaMemcpyDeviceToDevice);
-  };
-  change_other_copies(k_, k_bytes_, restore);
-  change_other_copies(v_, v_bytes_, restore);
+  k_.repeat(copy_);
+  v_.repeat(copy_);
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 

@@ -28,6 +28,28 @@ class DeviceTable {
   CudaBatch batch_;
 };
 
+/// Copies of a tensor, side by side.
+class TensorCopies {
+ public:
+  /// \param bytes of one
+  TensorCopies(const void* host, std::size_t bytes, std::int32_t count);
+  /// The first.
+  void* data() const { return array_.data(); }
+  /// Makes the others what one is.
+  void repeat(std::int32_t copy) const;
+  /// Fills the others with NaN.
+  void poison_all_but(std::int32_t copy) const;
+
+ private:
+  std::byte* at(std::int32_t copy) const {
+    return static_cast<std::byte*>(array_.data()) + static_cast<std::size_t>(copy) * bytes_;
+  }
+
+  std::size_t bytes_;
+  std::int32_t count_;
+  DeviceArray array_;
+};
+
 /// Copies of a synthetic cache's tensors and of its batch's page table and lengths.
 class DeviceTensors {
  public:
@@ -45,7 +67,7 @@ class DeviceTensors {
   /// plan and page table are not, as published figures of attention kernels are mostly taken; what is resolved has just
   /// been written, as in the first layer of a step.
   void rotate(cudaStream_t stream);
-  /// Fills all copies but the one that the page table names with NaN, which who reads them shows.
+  /// Fills all copies but the one that the page table names with NaN: who reads them has a wrong output.
   void poison_other_copies() const;
   /// Makes all copies what that one is.
   void restore_other_copies() const;
@@ -56,18 +78,13 @@ class DeviceTensors {
   void poison() const;
 
  private:
-  template <class Change>
-  void change_other_copies(const DeviceArray& tensor, std::size_t bytes, Change change) const;
-
   std::int32_t copies_;
   std::int32_t copy_ = 0;
-  std::size_t k_bytes_;  // of a copy
-  std::size_t v_bytes_;
   std::size_t out_bytes_;
   std::size_t lse_bytes_;
   DeviceArray q_;
-  DeviceArray k_;
-  DeviceArray v_;
+  TensorCopies k_;
+  TensorCopies v_;
   DeviceArray out_;
   DeviceArray lse_;
   DeviceTable table_;
