@@ -18,20 +18,20 @@ using WarpMerge = RowMerge<kDim, 32, (kDim > 128 ? 4 : 8), States>;
 
 // The warps of a launch take (row, head) tasks in turns.
 struct WarpTasks {
-  std::int64_t first;
-  std::int64_t stride;
+  std::uint32_t first;
+  std::uint32_t stride;
   int lane;
 };
 
 __device__ __forceinline__ WarpTasks warp_tasks() {
   // From one lane, so that the compiler knows it for the same in all: else each shuffle in the tasks' loop is a call.
   const unsigned warp = __shfl_sync(kWholeWarp, threadIdx.x / 32, 0);
-  return {static_cast<std::int64_t>(blockIdx.x) * kWarps + warp, static_cast<std::int64_t>(gridDim.x) * kWarps,
-          static_cast<int>(threadIdx.x % 32)};
+  return {blockIdx.x * kWarps + warp, gridDim.x * kWarps, static_cast<int>(threadIdx.x % 32)};
 }
 
-// A plan has few rows up to so many, as run side by side in two parts each; a warp then merges so many columns of one.
-constexpr std::int64_t kFewRows = 1280;
+// A plan has few rows up to so many: as run side by side in two parts each of heads of 128 on an H200. A warp then
+// merges so many columns of one.
+constexpr std::uint32_t kFewRows = 1280;
 constexpr int kFewRowsColumns = 64;
 
 // Some columns of a merged (query, head), a warp's at a time.
@@ -78,14 +78,14 @@ template <int kDim, int kColumns, class Element>
 __device__ __forceinline__ void merge_all(const MergeArgs& args, std::uint32_t rows, const WarpTasks& warp) {
   using Part = PartOfRow<kDim, kColumns>;
   const std::uint32_t tasks = rows * Part::kParts;
-  auto task = static_cast<std::uint32_t>(warp.first);
+  std::uint32_t task = warp.first;
   if (task >= tasks) return wait_for_kernel_before();
   // The forward kernel did not write the plan, so that what it says need not be waited for.
   Part part(args, task, warp.lane);
   wait_for_kernel_before();
   for (;;) {
     part.template merge<Element>(args.layer, warp.lane);
-    task += static_cast<std::uint32_t>(warp.stride);
+    task += warp.stride;
     if (task >= tasks) return;
     part = Part(args, task, warp.lane);
   }
@@ -113,9 +113,12 @@ struct GivenStates {
   __device__ __forceinline__ float lse_of(std::int32_t slot) const {
     return args.lse[slot * args.lse_stride + head * args.lse_head_stride] * args.to_base_two;
   }
+  __device__ __forceinline__ std::int64_t place_of(std::int32_t slot) const {
+    return slot * args.state_stride + head * args.state_head_stride;
+  }
   template <int kCount>
-  __device__ __forceinline__ void load(std::int32_t slot, int column, float* to) const {
-    const std::int64_t at = slot * args.state_stride + head * args.state_head_stride + column;
+  __device__ __forceinline__ void load(std::int64_t place, int column, float* to) const {
+    const std::int64_t at = place + column;
     if (args.states_dtype == DType::kF32) {
       const auto from = *reinterpret_cast<const Chunk<float, kCount>*>(static_cast<const float*>(args.states) + at);
 #pragma unroll
