@@ -64,7 +64,7 @@ class Pieces {
 
 /// Deals the common segments out between the others in proportion, so that reads from the cache and from memory overlap
 /// in time instead of following each other; and what each half has for itself likewise, so that both have work. Each
-/// piece comes where the middle of its share of the list is: where halves have less for themselves than twice what they
+/// piece comes where the middle of its share of the list is: where each half has less for itself than twice what they
 /// have in common, that comes first, and queries need not wait behind what all tiles read from memory.
 void deal(std::span<Pieces> lists, Packs& packs) {
   for (;;) {

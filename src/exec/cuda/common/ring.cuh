@@ -30,6 +30,13 @@ class RingPlace {
     const std::uint32_t bits = bits_ + 2;
     bits_ = slot() >= kSlots - 2 ? (bits ^ kParity) - kSlots : bits;
   }
+  /// So many positions on, no more than there are.
+  __device__ __forceinline__ RingPlace ahead(int positions) const {
+    RingPlace place;
+    place.bits_ = bits_ + static_cast<std::uint32_t>(positions);
+    if (slot() + positions >= kSlots) place.bits_ = (place.bits_ ^ kParity) - kSlots;
+    return place;
+  }
   /// So many positions before, fewer than there are; before the first all count as left.
   __device__ __forceinline__ RingPlace back(int positions) const {
     RingPlace place = *this;

@@ -1,6 +1,6 @@
-// The warp that begins box copies: of each stage's K, then V, a lane for each box. Without Q no work begins,
-// and it must not come behind all that the rings of all SMs have room for, 24 MB. So the first box follows the copies
-// of Q, and after two stages Q is waited for. Of `1,256/256,32` at 64/8 the wait spares 5 %, the order 2 %.
+// The warp that begins box copies: of each stage's K, then V, a lane for each box. Without Q no work begins, and it
+// must not come behind all that the rings of all SMs have room for beside it, 24 MB. So the first box follows the
+// copies of Q, and after two stages Q is waited for. Of `1,256/256,32` at 64/8 the wait spares 5 %, the order 2 %.
 #pragma once
 
 #include <cstdint>

@@ -78,7 +78,7 @@ class Consumer {
       values_ = RingPlace<kSlots>::none();
       for (;;) {
         const Stage stage = walk_.found();
-        const Hidden hidden = take_record(stage);
+        const Hidden hidden = take_record();
         // Voted, so that the compiler knows it for the same in all lanes: products must not diverge.
         const bool more = __any_sync(kWholeWarp, walk_.find(kPassedAtMost) == Found::kStage) != 0;
         rows_.template wait_for_logits<1>();
@@ -132,15 +132,11 @@ class Consumer {
     rows_.round_weights();
   }
 
-  // Of the stage that was found last, while its record is there.
-  __device__ __forceinline__ Hidden take_record(const Stage& stage) const {
-    Hidden hidden{};
-    if (!stage.masked()) return hidden;
+  // Of the stage that was found last, while its record is there; means something where the stage is masked.
+  __device__ __forceinline__ Hidden take_record() const {
     const StageRecord& record = walk_.record();
     const auto* words = record.visible[walk_.half()][rows_.word_of_queries()];
-    hidden.visible = *reinterpret_cast<const uint4*>(words);
-    if (stage.by_token()) hidden.flags = StageFlags(record.flags);
-    return hidden;
+    return {*reinterpret_cast<const uint4*>(words), StageFlags(record.flags)};
   }
 
   __device__ __forceinline__ void hide(const Stage& stage, const Hidden& hidden) {

@@ -42,11 +42,27 @@ struct SliceRecord {
   }
 };
 
+/// What who computes a stage needs to know of it, before its record.
+struct StageTraits {
+  static constexpr std::uint32_t kMasked = 1;   // some row does not see some slice
+  static constexpr std::uint32_t kByRow = 2;    // some slice was copied by ordinary instructions
+  static constexpr std::uint32_t kByToken = 4;  // who sees some slice differs by token
+  static constexpr std::uint32_t kSeen = 8;     // some row sees some of it
+  // Those of a batch are one word.
+  static constexpr int kBits = 4;
+  static constexpr std::uint32_t kEach = 0x11111111;
+  static_assert(kBits * kBatchStages == 32);
+};
+
 struct StageRecord {
-  enum Kind : std::int32_t { kQueries, kStage };
+  enum Kind : std::uint16_t { kQueries, kStage };
 
   Kind kind;
+  // Of the batch, in its first record.
+  std::uint8_t batch_records;
+  std::uint8_t batch_ends_task;
   alignas(4) std::uint8_t flags[kSlices];  // StageFlags
+  std::uint32_t batch_traits[kGroups];     // of the batch, in its first record: StageTraits of each for a half
   // Bit i of a half's two words for a slice: its i-th query, or (32 + i)-th, sees it. By words: a warp's rows are of
   // queries that one word has, and it reads that of all slices at once.
   alignas(16) std::uint32_t visible[kGroups][2][kSlices];
@@ -57,29 +73,22 @@ struct StageRecord {
 class StageFlags {
  public:
   // Of a slice.
-  static constexpr std::uint32_t kSeen = 1;        // << half: some of the half's queries may see some of it
-  static constexpr std::uint32_t kMasked = 4;      // << half: some may not
-  static constexpr std::uint32_t kByToken = 16;    // who sees it differs by token
-  static constexpr std::uint32_t kLast = 32;       // the stage is the task's last
-  static constexpr std::uint32_t kByRow = 64;      // V, and K but for SliceRecord's, is copied by ordinary instructions
-  static constexpr std::uint32_t kBatchEnd = 128;  // the stage is its batch's last
+  static constexpr std::uint32_t kSeen = 1;       // << half: some of the half's queries may see some of it
+  static constexpr std::uint32_t kMasked = 4;     // << half: some may not
+  static constexpr std::uint32_t kByToken = 16;   // who sees it differs by token
+  static constexpr std::uint32_t kByRow = 32;     // V, and K but for SliceRecord's, is copied by ordinary instructions
+  static constexpr std::uint32_t kBatchEnd = 64;  // the stage is its batch's last
 
   StageFlags() = default;
   __device__ __forceinline__ explicit StageFlags(const std::uint8_t (&flags)[kSlices])
       : word_(*reinterpret_cast<const std::uint32_t*>(flags)) {}
 
-  __device__ __forceinline__ bool seen_by(int half) const { return (word_ & kAnySlice * (kSeen << half)) != 0; }
-  __device__ __forceinline__ bool masked_for(int half) const { return (word_ & kAnySlice * (kMasked << half)) != 0; }
   __device__ __forceinline__ bool seen(int slice) const { return (word_ >> (8 * slice) & (kSeen | kSeen << 1)) != 0; }
-  __device__ __forceinline__ bool by_token() const { return (word_ & kAnySlice * kByToken) != 0; }
   __device__ __forceinline__ bool by_token(int slice) const { return (word_ >> (8 * slice) & kByToken) != 0; }
-  __device__ __forceinline__ bool by_row() const { return (word_ & kAnySlice * kByRow) != 0; }
   __device__ __forceinline__ bool by_row(int slice) const { return (word_ >> (8 * slice) & kByRow) != 0; }
-  __device__ __forceinline__ bool last() const { return (word_ & kLast) != 0; }
   __device__ __forceinline__ bool batch_end() const { return (word_ & kBatchEnd) != 0; }
 
  private:
-  static constexpr std::uint32_t kAnySlice = 0x01010101;
   std::uint32_t word_;
 };
 

@@ -1,9 +1,10 @@
-// Finds the stages of a task that a consumer warpgroup has to do with. What a batch's records say is read once, a lane
-// for each: a stage then takes a few instructions, and no look at memory.
+// Finds the stages of a task that a consumer warpgroup has to do with. What a batch's records say of them is read once,
+// as a word: a stage then takes a few instructions, and no look at memory.
 #pragma once
 
 #include <cstdint>
 
+#include "base/host_device.hpp"
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/common/ring.cuh"
 #include "exec/cuda/sm90/shared_memory.cuh"
@@ -15,11 +16,7 @@ namespace trunkline::cuda::sm90 {
 /// One that the warpgroup computes.
 class Stage {
  public:
-  static constexpr std::uint32_t kMasked = 1;
-  static constexpr std::uint32_t kByRow = 2;
-  static constexpr std::uint32_t kByToken = 4;
-  static constexpr std::uint32_t kLast = 8;
-  static constexpr int kBits = 4;
+  static constexpr std::uint32_t kLast = 1u << StageTraits::kBits;  // of its task; beside StageTraits
 
   Stage() = default;
   __device__ __forceinline__ Stage(RingPlace<kSlots> keys, std::uint32_t traits) : keys_(keys), traits_(traits) {}
@@ -31,10 +28,10 @@ class Stage {
     return place;
   }
   /// Some row does not see some slice.
-  __device__ __forceinline__ bool masked() const { return (traits_ & kMasked) != 0; }
+  __device__ __forceinline__ bool masked() const { return (traits_ & StageTraits::kMasked) != 0; }
   /// Some slice was copied by ordinary instructions.
-  __device__ __forceinline__ bool by_row() const { return (traits_ & kByRow) != 0; }
-  __device__ __forceinline__ bool by_token() const { return (traits_ & kByToken) != 0; }
+  __device__ __forceinline__ bool by_row() const { return (traits_ & StageTraits::kByRow) != 0; }
+  __device__ __forceinline__ bool by_token() const { return (traits_ & StageTraits::kByToken) != 0; }
   /// Of its task.
   __device__ __forceinline__ bool last() const { return (traits_ & kLast) != 0; }
 
@@ -44,6 +41,8 @@ class Stage {
 };
 
 class StageWalk {
+  static constexpr int kPassedTogether = 2;  // stages: until the last is there, none of their slots is released
+
  public:
   enum class Found : std::uint8_t { kStage, kFarOff, kEnd };
 
@@ -89,9 +88,10 @@ class StageWalk {
 
   /// Walks on to a stage that the warpgroup computes, and past it. \return kFarOff: more stages are to be passed
   __device__ __forceinline__ Found find(int most_passed) {
-    if ((computed_ & 1) != 0) return take_stage();
+    if ((traits_ & StageTraits::kSeen) != 0) return take_stage();
     while (!done_) {
-      const int skipped = computed_ == 0 ? end_ - number_ : __ffs(static_cast<int>(computed_)) - 1;
+      const std::uint32_t seen = traits_ & StageTraits::kEach * StageTraits::kSeen;
+      const int skipped = seen == 0 ? end_ - number_ : (__ffs(static_cast<int>(seen)) - 1) / StageTraits::kBits;
       if (skipped > most_passed) {
         pass(most_passed);
         return Found::kFarOff;
@@ -132,23 +132,15 @@ class StageWalk {
 
   // \param first record that is a stage's
   __device__ __forceinline__ void view_batch(int first) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const StageRecord& batch = shared_.records[batch_.slot()][0];
     first_ = first;
-    const unsigned stage_of_lane = stage_of(lane);
-    const StageFlags flags(shared_.records[batch_.slot()][lane % kBatchStages].flags);
-    const unsigned from = ~0u << first & (1u << kBatchStages) - 1;
-    const unsigned ends = __ballot_sync(kWholeWarp, flags.batch_end()) & from;
-    end_ = __ffs(static_cast<int>(ends));
-    const unsigned stages = from & ((1u << end_) - 1);
     number_ = first;
-    computed_ = (__ballot_sync(kWholeWarp, owns(stage_of_lane) && flags.seen_by(half())) & stages) >> first;
-    std::uint32_t traits = flags.masked_for(half()) ? Stage::kMasked : 0;
-    if (flags.by_row()) traits |= Stage::kByRow;
-    if (flags.by_token()) traits |= Stage::kByToken;
-    static_assert(Stage::kBits * kBatchStages <= 32);
-    traits = lane < kBatchStages ? traits << (Stage::kBits * lane) : 0;
-    traits_ = __reduce_or_sync(kWholeWarp, traits) >> (Stage::kBits * first);
-    ends_task_ = (__ballot_sync(kWholeWarp, flags.last()) >> (end_ - 1) & 1) != 0;
+    end_ = batch.batch_records;
+    ends_task_ = batch.batch_ends_task != 0;
+    traits_ = batch.batch_traits[half()] >> (StageTraits::kBits * first);
+    // Those that are the other warpgroup's are not to be computed.
+    constexpr std::uint32_t kEverySecond = StageTraits::kSeen * 0x01010101u;
+    if (by_turns_) traits_ &= ~(owns(stages_before_) ? kEverySecond << StageTraits::kBits : kEverySecond);
   }
 
   __device__ __forceinline__ void leave_batch() {
@@ -166,29 +158,37 @@ class StageWalk {
   __device__ __forceinline__ void step() {
     place_.advance_by_two();
     ++number_;
-    computed_ >>= 1;
-    traits_ >>= Stage::kBits;
+    traits_ >>= StageTraits::kBits;
   }
 
   __device__ __forceinline__ void pass(int stages) {
-    for (; stages > 0; --stages) {
-      if (owns(stage_of(number_))) pass_slots();
-      step();
+#pragma unroll 1
+    while (stages > 0) {
+      const int together = least(stages, kPassedTogether);
+      if (!by_turns_ || together > 1 || owns(stage_of(number_))) pass_slots(together);
+      place_ = place_.ahead(2 * together);
+      number_ += together;
+      traits_ >>= StageTraits::kBits * together;
+      stages -= together;
     }
   }
 
   // Who passed a stage without waiting could come to its slot's next round while this one is still under way, of which
   // a parity does not tell. Not so where stages are taken by turns: the slot's next one is this warpgroup's own again
   // (the ring holds an even number of stages), Q, for which both wait, or of a task that begins after both have met.
-  __device__ __forceinline__ void pass_slots() const {
-    static_assert(kSlots % (2 * kGroups) == 0);
-    const bool kept = by_turns_ && ends_task_ && number_ + 1 == end_;
-    RingPlace<kSlots> place = place_;
-    for (int i = 0; i < 2; ++i, place.advance()) {
+  // A lane for each slot.
+  __device__ __forceinline__ void pass_slots(int stages) const {
+    static_assert(kSlots % (2 * kGroups) == 0 && 2 * kPassedTogether <= kSlots);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int number = number_ + lane / 2;
+    if (lane < 2 * stages && owns(stage_of(number))) {
+      const RingPlace<kSlots> place = place_.ahead(lane);
       wait_for(place);
-      if ((traits_ & Stage::kByRow) != 0) fence_ordinary_writes();
-      if (!kept) release(place);
+      if ((traits_ & StageTraits::kByRow * StageTraits::kEach) != 0) fence_ordinary_writes();
+      const bool kept = by_turns_ && ends_task_ && number + 1 == end_;
+      if (!kept) barrier_arrive_times(shared_address(&shared_.empty[place.slot()]), by_turns_ ? kGroups : 1);
     }
+    __syncwarp();
   }
 
   SharedMemory& shared_;
@@ -200,8 +200,7 @@ class StageWalk {
   int first_ = 0;               // the batch's first record that is a stage's
   int number_ = 0;              // the record at hand, in its batch
   int end_ = 0;                 // of the batch's records
-  unsigned computed_ = 0;       // bit i: the warpgroup computes the i-th record from the one at hand
-  std::uint32_t traits_ = 0;    // Stage's, kBits for each
+  std::uint32_t traits_ = 0;    // StageTraits from the one at hand on; kSeen only where the warpgroup computes it
   bool ends_task_ = false;      // the batch does
   bool done_ = false;
   bool by_turns_ = false;

@@ -29,19 +29,42 @@ class StageWriter {
     Slice slice;
     const int filled = slices.take(first, slice);
     const int records = most((filled + kSlices - 1) / kSlices, first / kSlices + 1);
+    std::uint32_t flags = 0;
     if (lane_ >= first && lane_ < kSlices * records) {
       StageRecord& record = batch[lane_ / kSlices];
-      std::uint32_t flags = write_slice(slice, halves, record, lane_ % kSlices);
-      if (lane_ / kSlices == records - 1) {
-        flags |= StageFlags::kBatchEnd;
-        if (slices.done()) flags |= StageFlags::kLast;
-      }
+      flags = write_slice(slice, halves, record, lane_ % kSlices);
+      if (lane_ / kSlices == records - 1) flags |= StageFlags::kBatchEnd;
       record.flags[lane_ % kSlices] = static_cast<std::uint8_t>(flags);
     }
+    write_batch(flags, records, slices.done(), batch[0]);
     return records;
   }
 
  private:
+  // What warps that compute look up once for all of the batch. \param flags of the lane's slice
+  __device__ __forceinline__ void write_batch(std::uint32_t flags, int records, bool ends_task,
+                                              StageRecord& batch) const {
+    const std::uint32_t common = of_stages(flags, StageFlags::kByRow) * StageTraits::kByRow |
+                                 of_stages(flags, StageFlags::kByToken) * StageTraits::kByToken;
+#pragma unroll
+    for (int half = 0; half < kGroups; ++half) {
+      const std::uint32_t traits = common | of_stages(flags, StageFlags::kMasked << half) * StageTraits::kMasked |
+                                   of_stages(flags, StageFlags::kSeen << half) * StageTraits::kSeen;
+      if (lane_ == 0) batch.batch_traits[half] = traits;
+    }
+    if (lane_ != 0) return;
+    batch.batch_records = static_cast<std::uint8_t>(records);
+    batch.batch_ends_task = ends_task ? 1 : 0;
+  }
+
+  // Bit 4 i: some slice of the i-th stage has the flag.
+  static __device__ __forceinline__ std::uint32_t of_stages(std::uint32_t flags, std::uint32_t flag) {
+    static_assert(kSlices == StageTraits::kBits);
+    const std::uint32_t slices = __ballot_sync(kWholeWarp, (flags & flag) != 0);
+    const std::uint32_t pairs = slices | slices >> 1;
+    return (pairs | pairs >> 2) & StageTraits::kEach;
+  }
+
   // By its lane alone. \return its flags
   __device__ __forceinline__ std::uint32_t write_slice(const Slice& slice, const QueryHalves& halves,
                                                        StageRecord& record, int number) const {
