@@ -126,6 +126,12 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 /// Adds 1 to a counter, after all writes of this thread and of those it has met at a barrier, and before what they read
 /// from then on. \return what it was
 __device__ __forceinline__ std::int32_t count_one(std::int32_t* counter) {

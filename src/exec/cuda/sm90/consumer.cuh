@@ -13,7 +13,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-template <class Element>
+/// \tparam kMerges whether partials are merged here, once a query has all
+template <class Element, bool kMerges>
 class Consumer {
   using Found = StageWalk::Found;
 
@@ -155,20 +156,23 @@ class Consumer {
   __device__ __forceinline__ void write(TaskInfo& task) {
     rows_.forget_lane();
     const Epilogue<Element> epilogue(args_, shared_, task, group_, rows_.thread());
-    if (task.halves == 2) {
-      epilogue.write_own(rows_);
-    } else {
+    epilogue.add_up_sums(rows_);
+    const bool both = task.halves == 1;  // warpgroups have the rows
+    if (both) {
       const int v_slot = walk_.place().slot_before();
       const int k_slot = v_slot == 0 ? kSlots - 1 : v_slot - 1;
-      epilogue.write_shared(rows_, k_slot, v_slot);
+      epilogue.exchange(rows_, k_slot, v_slot);
       fence_ordinary_writes();
       walk_.release_shared(k_slot);
       walk_.release_shared(v_slot);
     }
-    if (args_.arrived != nullptr && task.has_partials != 0) {
-      named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
-      merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
-      fence_ordinary_writes();  // to the task's outputs, where a copy comes next
+    epilogue.write(rows_, both);
+    if constexpr (kMerges) {
+      if (task.has_partials != 0) {
+        named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
+        merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+        fence_ordinary_writes();  // to the task's outputs, where a copy comes next
+      }
     }
     note_end(task);
   }

@@ -46,8 +46,9 @@ __device__ __forceinline__ void touch_parameters(const ForwardArgs& args, const 
                "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.octets));
 }
 
-/// Dynamic shared memory: sizeof(SharedMemory).
-template <class Element>
+/// Dynamic shared memory: sizeof(SharedMemory). \tparam kMerges whether partials are merged here; else the code for it,
+/// 1,300 instructions between the end of a task and the next one's begin, is not there
+template <class Element, bool kMerges>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (warp < kConsumerWarps) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
     const int group = warp / (kGroupThreads / 32);
-    Consumer<Element>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
+    Consumer<Element, kMerges>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
     const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -1,4 +1,4 @@
-// Instantiates the kernel of one element type; included by one .cu for each.
+// Instantiates the kernels of one element type; included by one .cu for each.
 #pragma once
 
 #include "exec/cuda/sm90/forward_kernel.cuh"
@@ -8,7 +8,8 @@ namespace trunkline::cuda::sm90 {
 
 template <class Element>
 KernelSet instantiate() {
-  return {reinterpret_cast<const void*>(&forward_kernel<Element>), sizeof(SharedMemory)};
+  return {reinterpret_cast<const void*>(&forward_kernel<Element, false>),
+          reinterpret_cast<const void*>(&forward_kernel<Element, true>), sizeof(SharedMemory)};
 }
 
 }  // namespace trunkline::cuda::sm90

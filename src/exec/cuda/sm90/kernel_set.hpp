@@ -1,4 +1,4 @@
-// The kernel of one element type, as the host sees it.
+// The kernels of one element type, as the host sees it.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@ namespace trunkline::cuda::sm90 {
 
 struct KernelSet {
   const void* kernel;        // of all tiles
+  const void* merging;       // the same, and merges partials
   std::size_t shared_bytes;  // dynamic
 };
 

@@ -10,40 +10,43 @@ namespace trunkline::cuda::sm90 {
 namespace {
 
 struct Entry {
-  Entry(DType type, const KernelSet& set) : dtype(type), kernel(set.kernel, kThreads, set.shared_bytes) {}
+  Entry(DType type, const KernelSet& set)
+      : dtype(type), kernel(set.kernel, kThreads, set.shared_bytes), merging(set.merging, kThreads, set.shared_bytes) {}
 
   DType dtype;
   CompiledKernel kernel;
+  CompiledKernel merging;
 };
 
-CompiledKernel* find_kernel(DType dtype, std::int32_t head_dim) {
+Entry* find_entry(DType dtype, std::int32_t head_dim) {
 #define TRUNKLINE_SM90_ENTRY(type) {DType::type, kernel_set_##type()},
   static Entry entries[] = {TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_ENTRY)};
 #undef TRUNKLINE_SM90_ENTRY
   if (head_dim != kDim) return nullptr;
   const auto found =
       std::find_if(std::begin(entries), std::end(entries), [&](const Entry& entry) { return entry.dtype == dtype; });
-  return found == std::end(entries) ? nullptr : &found->kernel;
+  return found == std::end(entries) ? nullptr : found;
 }
 
 // \param tile 0 x 0: items of all tiles
 cudaError_t launch(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile, std::int32_t sms,
                    cudaStream_t stream) {
-  CompiledKernel* kernel = find_kernel(dtype, head_dim);
-  if (kernel == nullptr) return cudaErrorNotSupported;
+  Entry* entry = find_entry(dtype, head_dim);
+  if (entry == nullptr) return cudaErrorNotSupported;
+  CompiledKernel& kernel = args.arrived != nullptr ? entry->merging : entry->kernel;
   ForwardArgs some = args;
   some.tile_m = tile.m;
   some.tile_n = tile.n;
   CacheMaps maps = make_cache_maps(args, dtype);
   void* parameters[] = {&some, &maps};
   const bool alone = tile.m == 0;  // kernels of single tiles may run side by side, on streams of their own
-  return kernel->launch(parameters, sms, alone, stream);
+  return kernel.launch(parameters, sms, alone, stream);
 }
 
 }  // namespace
 
 bool supports(DType dtype, std::int32_t head_dim) {
-  return find_kernel(dtype, head_dim) != nullptr;
+  return find_entry(dtype, head_dim) != nullptr;
 }
 
 std::vector<TileShape> tiles(std::int32_t head_dim) {
@@ -54,10 +57,13 @@ std::vector<TileShape> tiles(std::int32_t head_dim) {
 }
 
 std::vector<KernelFacts> kernel_facts(DType dtype, std::int32_t head_dim) {
-  CompiledKernel* kernel = find_kernel(dtype, head_dim);
+  Entry* entry = find_entry(dtype, head_dim);
   KernelFacts facts{};
-  if (kernel == nullptr || kernel->facts({}, facts) != cudaSuccess) return {};
-  return {facts};
+  KernelFacts merging{};
+  if (entry == nullptr || entry->kernel.facts({}, facts) != cudaSuccess ||
+      entry->merging.facts({}, merging) != cudaSuccess)
+    return {};
+  return {facts, merging};
 }
 
 cudaError_t launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t head_dim, std::int32_t sms,

@@ -17,7 +17,8 @@ bool supports(DType dtype, std::int32_t head_dim);
 /// The tiles of the kernel for a head dimension, rising in m. Empty where nothing is compiled.
 std::vector<TileShape> tiles(std::int32_t head_dim);
 
-/// Of the one kernel of all tiles. Empty where nothing is compiled or the device cannot run it.
+/// Of the kernel of all tiles, and of the one that merges partials, too. Empty where nothing is compiled or the device
+/// cannot run it.
 std::vector<KernelFacts> kernel_facts(DType dtype, std::int32_t head_dim);
 
 cudaError_t launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t head_dim, std::int32_t sms,
