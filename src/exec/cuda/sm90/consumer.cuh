@@ -158,6 +158,7 @@ class Consumer {
     const Epilogue<Element> epilogue(args_, shared_, task, group_, rows_.thread());
     epilogue.add_up_sums(rows_);
     const bool both = task.halves == 1;  // warpgroups have the rows
+    const auto places = epilogue.find_places(rows_, both);
     if (both) {
       const int v_slot = walk_.place().slot_before();
       const int k_slot = v_slot == 0 ? kSlots - 1 : v_slot - 1;
@@ -166,7 +167,7 @@ class Consumer {
       walk_.release_shared(k_slot);
       walk_.release_shared(v_slot);
     }
-    epilogue.write(rows_, both);
+    epilogue.write(rows_, places, both);
     if constexpr (kMerges) {
       if (task.has_partials != 0) {
         named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written

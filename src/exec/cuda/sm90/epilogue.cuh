@@ -1,9 +1,10 @@
 // The end of a task: warpgroups that took turns at the same rows add up their sums through the ring's last two slots;
 // O and LSE are written from registers.
 //
-// A CTA comes here once or twice a launch, and its instructions come from memory: a jump to where no instruction is
-// waits 800 clocks, and one that had five kinds of stores in turn waited 8,000. So both rows of a lane, both halves of
-// the columns, both warpgroups and all types of O take the same instructions, one after the other.
+// A CTA comes here once or twice a launch, and its instructions come from L2 or memory: with both empty, a jump to
+// where no instruction is waited 800 clocks, and ten of them, most between five kinds of stores, 8,000. So partials and
+// all types of O take the same instructions, one after the other; where a lane's two rows go, and by which factor, is
+// found side by side.
 #pragma once
 
 #include <cstdint>
@@ -47,59 +48,71 @@ class Epilogue {
       shared_.states[group_][rows.row() + 8] = {rows.max[1], rows.sum[1]};
     }
     // The first warpgroup keeps the first half of the columns and leaves the second, the other the other way around.
+    // Each by its own branch: in one, 64 selects would take the place of 32 moves of one warpgroup.
     const bool first = group_ == 0;
-    float4* const to = fragments(first ? v_slot : k_slot);
+    if (first) {
+      leave<kHalf>(rows, v_slot);
+    } else {
+      leave<0>(rows, k_slot);
 #pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      float left[4];
+      for (int i = 0; i < kHalf; ++i) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        left[j] = first ? rows.o[kHalf + i][j] : rows.o[i][j];
-        rows.o[i][j] = first ? rows.o[i][j] : rows.o[kHalf + i][j];
+        for (int j = 0; j < 4; ++j) rows.o[i][j] = rows.o[kHalf + i][j];
       }
-      to[i * kGroupThreads] = make_float4(left[0], left[1], left[2], left[3]);
     }
     named_barrier(kConsumerBarrier, kConsumerThreads);
     add_other(rows, fragments(first ? k_slot : v_slot));
   }
 
-  /// \param exchanged whether each warpgroup has half of the columns
-  __device__ __forceinline__ void write(GroupRows<Element>& rows, bool exchanged) const {
-    const int column = (exchanged ? kDim / 2 * group_ : 0) + thread_ % 4 * 2;
-#pragma unroll 1
-    for (int row = rows.row();;) {
-      const Destination to = destination_of(row, rows.max[0], rows.sum[0], column);
-      if (column == 0) store_lse(to);
-      store<0>(rows, to);
-      if (!exchanged) store<kHalf>(rows, to);
-      if (row != rows.row()) break;
-      row += 8;
-      // The second of the lane's rows takes the place of the first.
-      rows.max[0] = rows.max[1];
-      rows.sum[0] = rows.sum[1];
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        rows.o[i][0] = rows.o[i][2];
-        rows.o[i][1] = rows.o[i][3];
-      }
-    }
-  }
-
- private:
-  // Where a row's columns and its LSE go.
-  struct Destination {
+  /// Where a row's columns and its LSE go.
+  struct Place {
     enum Kind : std::int32_t { kNowhere, kFloats, kElements };
 
     std::byte* out;
     float* lse;  // null: nowhere
-    float lse_value;
-    float factor;  // of the sums
+    float lse_factor;
     Kind kind;
   };
+  struct Places {
+    Place rows[2];
+  };
 
+  /// Of the lane's two rows, side by side, as each is a chain of reads; before the exchange, where warps wait.
+  /// \param exchanged whether each warpgroup has half of the columns
+  __device__ __forceinline__ Places find_places(const GroupRows<Element>& rows, bool exchanged) const {
+    const int column = (exchanged ? kDim / 2 * group_ : 0) + thread_ % 4 * 2;
+    return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)}};
+  }
+
+  /// After the exchange, if any.
+  __device__ __forceinline__ void write(const GroupRows<Element>& rows, const Places& places, bool exchanged) const {
+    float factors[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float sum = rows.sum[i];
+      factors[i] = sum == 0 ? 0 : reciprocal_approx(sum);  // nothing seen: O = 0. A NaN stays one
+      const float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
+      if (places.rows[i].lse != nullptr) *places.rows[i].lse = lse * places.rows[i].lse_factor;
+    }
+    store<0>(rows, places, factors);
+    if (!exchanged) store<kHalf>(rows, places, factors);
+  }
+
+ private:
   // Of the lane in the first of a slot's blocks: the lanes of one lie side by side.
   __device__ __forceinline__ float4* fragments(int slot) const {
     return reinterpret_cast<float4*>(shared_.slots[slot]) + thread_;
+  }
+
+  // For the other warpgroup, whose columns are the half of the blocks from kFirst on.
+  template <int kFirst>
+  __device__ __forceinline__ void leave(const GroupRows<Element>& rows, int slot) const {
+    float4* const to = fragments(slot);
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      const float* o = rows.o[kFirst + i];
+      to[i * kGroupThreads] = make_float4(o[0], o[1], o[2], o[3]);
+    }
   }
 
   // Each lane finds its counterpart's, which has the same rows and columns.
@@ -128,7 +141,7 @@ class Epilogue {
     }
   }
 
-  __device__ __forceinline__ Destination destination_of(int row, float max, float sum, int column) const {
+  __device__ __forceinline__ Place place_of(int row, int column) const {
     const LayerArgs& layer = args_.layer;
     const int half = task_.halves == 2 ? group_ : 0;
     const int query = task_.row_query[kGroupRows * half + row];
@@ -139,45 +152,42 @@ class Epilogue {
     const std::int64_t at_partial = std::int64_t{item_row.output} * layer.q_heads + q_head;
     const std::int64_t at = token * layer.out_token + q_head * layer.out_head;
     const bool floats = partial || layer.out_f32 != 0;
-    Destination to;
-    to.out = partial ? reinterpret_cast<std::byte*>(args_.partials.out) : static_cast<std::byte*>(layer.out);
-    to.out += ((partial ? at_partial * kDim : at) + column) * (floats ? 4 : 2);
-    to.kind = floats ? Destination::kFloats : Destination::kElements;
-    if (row >= task_.half_rows[half]) to.kind = Destination::kNowhere;
-    to.lse = partial ? args_.partials.lse : layer.lse;
-    const bool told = to.lse != nullptr && to.kind != Destination::kNowhere;
-    to.lse += partial ? at_partial : token * layer.lse_token + q_head * layer.lse_head;
-    if (!told) to.lse = nullptr;
-    to.factor = sum == 0 ? 0 : reciprocal_approx(sum);  // nothing seen: O = 0. A NaN stays one
-    const float lse = sum == 0 ? -INFINITY : max + __log2f(sum);
-    to.lse_value = partial ? lse : lse * layer.lse_factor;
-    return to;
+    Place place;
+    place.out = partial ? reinterpret_cast<std::byte*>(args_.partials.out) : static_cast<std::byte*>(layer.out);
+    place.out += ((partial ? at_partial * kDim : at) + column) * (floats ? 4 : 2);
+    place.kind = floats ? Place::kFloats : Place::kElements;
+    if (row >= task_.half_rows[half]) place.kind = Place::kNowhere;
+    place.lse = partial ? args_.partials.lse : layer.lse;
+    const bool told = column == 0 && place.lse != nullptr && place.kind != Place::kNowhere;
+    place.lse += partial ? at_partial : token * layer.lse_token + q_head * layer.lse_head;
+    if (!told) place.lse = nullptr;
+    place.lse_factor = partial ? 1 : layer.lse_factor;
+    return place;
   }
 
-  static __device__ __forceinline__ void store_lse(const Destination& to) {
-    if (to.lse != nullptr) *to.lse = to.lse_value;
-  }
-
-  // The first row's columns of half of the blocks.
+  // Columns of half of the blocks.
   template <int kFirst>
-  static __device__ __forceinline__ void store(const GroupRows<Element>& rows, const Destination& to) {
-    store_blocks<kFirst>(rows, to, std::make_integer_sequence<int, kHalf>());
+  static __device__ __forceinline__ void store(const GroupRows<Element>& rows, const Places& places,
+                                               const float (&factors)[2]) {
+    store_blocks<kFirst>(rows, places, factors, std::make_integer_sequence<int, kHalf>());
   }
   template <int kFirst, int... kBlock>
-  static __device__ __forceinline__ void store_blocks(const GroupRows<Element>& rows, const Destination& to,
+  static __device__ __forceinline__ void store_blocks(const GroupRows<Element>& rows, const Places& places,
+                                                      const float (&factors)[2],
                                                       std::integer_sequence<int, kBlock...>) {
-    (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock], to), ...);
+    (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock], places.rows[0], factors[0]), ...);
+    (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock] + 2, places.rows[1], factors[1]), ...);
   }
   template <int kBlock>
-  static __device__ __forceinline__ void store_block(const float (&o)[4], const Destination& to) {
+  static __device__ __forceinline__ void store_block(const float* o, const Place& place, float factor) {
     // A row that sees nothing is 0, whatever others saw: a NaN in V may have come to its sums.
-    const float low = to.factor == 0 ? 0 : o[0] * to.factor;
-    const float high = to.factor == 0 ? 0 : o[1] * to.factor;
+    const float low = factor == 0 ? 0 : o[0] * factor;
+    const float high = factor == 0 ? 0 : o[1] * factor;
     // Either by its predicate: a branch would be a jump.
     asm volatile(
         "{ .reg .pred floats, elements; setp.eq.s32 floats, %1, 1; setp.eq.s32 elements, %1, 2; "
-        "@floats st.global.v2.f32 [%0 + %5], {%2, %3}; @elements st.global.b32 [%0 + %6], %4; }" ::"l"(to.out),
-        "r"(static_cast<std::int32_t>(to.kind)), "f"(low), "f"(high), "r"(Element::round(low, high)),
+        "@floats st.global.v2.f32 [%0 + %5], {%2, %3}; @elements st.global.b32 [%0 + %6], %4; }" ::"l"(place.out),
+        "r"(static_cast<std::int32_t>(place.kind)), "f"(low), "f"(high), "r"(Element::round(low, high)),
         "n"(8 * 4 * kBlock), "n"(8 * 2 * kBlock)
         : "memory");
   }
