@@ -113,6 +113,7 @@ struct GivenStates {
   __device__ __forceinline__ float lse_of(std::int32_t slot) const {
     return args.lse[slot * args.lse_stride + head * args.lse_head_stride] * args.to_base_two;
   }
+  /// In elements, of whichever type.
   __device__ __forceinline__ std::int64_t place_of(std::int32_t slot) const {
     return slot * args.state_stride + head * args.state_head_stride;
   }

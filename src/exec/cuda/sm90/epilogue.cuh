@@ -185,10 +185,10 @@ class Epilogue {
     const float high = factor == 0 ? 0 : o[1] * factor;
     // Either by its predicate: a branch would be a jump.
     asm volatile(
-        "{ .reg .pred floats, elements; setp.eq.s32 floats, %1, 1; setp.eq.s32 elements, %1, 2; "
+        "{ .reg .pred floats, elements; setp.eq.s32 floats, %1, %7; setp.eq.s32 elements, %1, %8; "
         "@floats st.global.v2.f32 [%0 + %5], {%2, %3}; @elements st.global.b32 [%0 + %6], %4; }" ::"l"(place.out),
         "r"(static_cast<std::int32_t>(place.kind)), "f"(low), "f"(high), "r"(Element::round(low, high)),
-        "n"(8 * 4 * kBlock), "n"(8 * 2 * kBlock)
+        "n"(8 * 4 * kBlock), "n"(8 * 2 * kBlock), "n"(int{Place::kFloats}), "n"(int{Place::kElements})
         : "memory");
   }
 
