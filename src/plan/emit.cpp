@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/check.hpp"
+#include "plan/slices.hpp"
 
 namespace trunkline {
 namespace {
@@ -120,7 +121,7 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
       item->spans.begin = spans_;
       if (parts == 1 && !trees) {
         emit_whole(forest, packs, pack, plan);
-        item->tile = tiles.tile_of_rows(pack.tile_rows, pack.tokens);
+        item->tile = tiles.tile_of_rows(pack.tile_rows, pack.cut_tokens);
       } else {
         const std::int64_t first = division.part_begin(pack, parts, part);
         const std::int64_t last = division.part_begin(pack, parts, part + 1);
@@ -136,11 +137,12 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
 // An open end belongs to the part that holds the segment's last token, so an empty tail behind all tokens to the last
 // part.
 void PlanEmitter::emit_part(const Forest& forest, const Packs& packs, const Pack& pack, const Part& part, Plan& plan) {
-  std::int64_t begin = 0;  // of the segment, among the pack's tokens
+  std::int64_t begin = 0;  // of the segment, among the pack's tokens as cuts count them
   for (const PackSegment& segment : packs.segments(pack)) {
-    const std::int64_t end = begin + segment.tokens();
-    const std::int64_t from = std::max(begin, part.first);
-    const std::int64_t to = std::min(end, part.last);
+    const std::int64_t last = begin + segment.tokens();
+    const std::int64_t end = pack.sliced ? begin + Slices::whole(segment.tokens()) : last;
+    const std::int64_t from = std::min(std::max(begin, part.first), last);
+    const std::int64_t to = std::min(last, part.last);
     const bool holds_end = end <= part.last && (part.first < end || (part.leads && end == 0));
     const bool open = segment.open_ended && holds_end;
     if (open || from < to) {

@@ -37,6 +37,7 @@ void Packs::reset(const QueryOrder& order, const TileTable& tiles) {
   order_ = &order;
   tiles_ = &tiles;
   use_tile(0);
+  count_slices(false);
   runs_.clear();
   segments_.clear();
   packs_.clear();
@@ -48,6 +49,7 @@ void Packs::reset(const QueryOrder& order, const TileTable& tiles) {
   open_queries_ = 0;
   open_parts_ = 1;
   open_tokens_ = 0;
+  open_cut_tokens_ = 0;
 }
 
 // Chunks are as even as requests allow: a full chunk and a nearly empty one would cost as much as two full ones where
@@ -60,6 +62,7 @@ void Packs::close_misfit() {
   segments_.resize(static_cast<std::size_t>(open_segments_));
   open_queries_ = 0;
   open_tokens_ = 0;
+  open_cut_tokens_ = 0;
 
   std::size_t run = 0;
   while (queries > 0) {

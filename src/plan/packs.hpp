@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/query_order.hpp"
+#include "plan/slices.hpp"
 #include "plan/tiles.hpp"
 #include "trunkline/types.hpp"
 
@@ -50,7 +51,9 @@ struct Pack {
   std::int32_t tile_rows = 0;      ///< m of its tile
   std::int32_t first_half = 0;     ///< queries of the tile's first half; 0 where it works as one
   std::int32_t parts = 1;          ///< the policy's own cut along KV
+  bool sliced = false;             ///< it is cut in whole slices: each segment begins one
   std::int64_t tokens = 0;         ///< of all segments
+  std::int64_t cut_tokens = 0;     ///< the same, as cuts count them
   std::int64_t matrix_tokens = 0;  ///< the same, but those that both halves need twice
 };
 
@@ -72,6 +75,8 @@ class Packs {
     least_rows_ = m;
     max_queries_ = tiles_->max_queries(m);
   }
+  /// Whether packs closed from now on are cut in whole slices, of which the segments that are added begin one each.
+  void count_slices(bool whole) { sliced_ = whole; }
   /// Parts of equal length into which the open pack is cut along KV where the policy's own cuts are asked for.
   void cut(std::int32_t parts) { open_parts_ = parts; }
 
@@ -88,6 +93,7 @@ class Packs {
   void add_segment(const PackSegment& segment) {
     segments_.push_back(segment);
     open_tokens_ += segment.tokens();
+    open_cut_tokens_ += cut_tokens(segment);
   }
   /// The empty open-ended segment of a request that ends where others go on.
   void add_tail(std::int32_t row, std::int32_t kv_len, Range positions) {
@@ -97,6 +103,7 @@ class Packs {
   void add_pack(Range positions, const PackSegment& segment) {
     open_queries_ = positions.size();
     open_tokens_ = segment.tokens();
+    open_cut_tokens_ = cut_tokens(segment);
     runs_.push_back(positions);
     segments_.push_back(segment);
     close_at(std::int64_t{open_runs_} + 1, std::int64_t{open_segments_} + 1);
@@ -135,6 +142,9 @@ class Packs {
     }
     open_parts_ = 1;
   }
+  std::int64_t cut_tokens(const PackSegment& segment) const {
+    return sliced_ ? Slices::whole(segment.tokens()) : segment.tokens();
+  }
   void push_pack(std::int64_t run_count, std::int64_t segment_count) {
     const std::int32_t runs = end_index("runs of queries", run_count);
     const std::int32_t segments = end_index("segments", segment_count);
@@ -148,12 +158,15 @@ class Packs {
                       rows,
                       half,
                       open_parts_,
+                      sliced_,
                       open_tokens_,
+                      open_cut_tokens_,
                       half == 0 ? open_tokens_ : mark_halves(half)});
     open_runs_ = runs;
     open_segments_ = segments;
     open_queries_ = 0;
     open_tokens_ = 0;
+    open_cut_tokens_ = 0;
   }
   void close_misfit();
   std::int32_t chunk_end(Range run, std::int32_t wanted) const;
@@ -175,6 +188,8 @@ class Packs {
   std::int32_t open_queries_ = 0;
   std::int32_t open_parts_ = 1;
   std::int64_t open_tokens_ = 0;
+  std::int64_t open_cut_tokens_ = 0;
+  bool sliced_ = false;
   std::vector<Range> wide_runs_;  // a pack too wide for one item, while it is spread
   std::vector<PackSegment> wide_segments_;
 };

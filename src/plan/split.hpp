@@ -25,7 +25,7 @@ struct ListLengths {
 };
 
 /// How each pack is cut: part j of p covers tokens [part_begin(j), part_begin(j + 1)) of the pack's segments, laid end
-/// to end.
+/// to end, each in whole slices where the pack is cut so.
 class Division {
  public:
   /// Decides the cuts of all packs and predicts the plan's time.
@@ -35,7 +35,7 @@ class Division {
 
   std::int32_t parts(std::size_t pack) const { return parts_[pack]; }
   std::int64_t part_begin(const Pack& pack, std::int32_t parts, std::int32_t part) const {
-    return trunkline::part_begin(pack.tokens, granule_, parts, part);
+    return trunkline::part_begin(pack.cut_tokens, granule_, parts, part);
   }
   const ListLengths& lengths() const { return lengths_; }
   /// Predicted cost of each item in one KV head, pack by pack, part by part.

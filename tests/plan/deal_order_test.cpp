@@ -1,6 +1,7 @@
 // The closed form of dealing against dealing piece by piece.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <random>
@@ -26,11 +27,13 @@ struct Dealt {
   bool operator==(const Dealt&) const = default;
 };
 
-/// One list, handed out piece by piece.
+/// One list, handed out piece by piece, and pieces slice by slice: the last of a segment may be short.
 struct Hand {
+  static constexpr std::int32_t kSlice = 16;
+
   std::vector<TileSegment> segments;
   std::int64_t piece = 0;
-  std::int64_t total = 0;
+  std::int64_t total = 0;  // tokens, were all slices whole
   std::int64_t added = 0;
   std::size_t next = 0;
   std::int32_t taken = 0;
@@ -40,22 +43,22 @@ struct Hand {
   std::int64_t whole() const { return total == 0 ? 1 : total; }
   bool behind(const Hand& other) const { return middle() * other.whole() < other.middle() * whole(); }
   void add_piece(std::vector<Dealt>& to) {
-    const std::int64_t target = added + piece;
+    std::int64_t slices = piece / kSlice;
     do {
       const TileSegment& from = segments[next];
-      Dealt dealt{from.row, from.begin + taken, from.end, from.open_ended};
-      const std::int64_t wanted = piece == 0 ? dealt.end - dealt.begin : target - added;
-      if (wanted < dealt.end - dealt.begin) {
-        dealt.end = dealt.begin + static_cast<std::int32_t>(wanted);
-        dealt.open_ended = false;
-        taken += static_cast<std::int32_t>(wanted);
-      } else {
+      Dealt dealt{from.row, from.begin + taken, from.begin + taken, false};
+      for (; dealt.end < from.end && (piece == 0 || slices > 0); --slices) {
+        dealt.end = std::min(dealt.end + kSlice, from.end);
+        added += kSlice;
+      }
+      taken = dealt.end - from.begin;
+      if (dealt.end == from.end) {
+        dealt.open_ended = from.open_ended;
         ++next;
         taken = 0;
       }
-      added += dealt.end - dealt.begin;
       to.push_back(dealt);
-    } while (!done() && added < target);
+    } while (!done() && slices > 0);
   }
 };
 
@@ -88,7 +91,7 @@ Hand any_hand(std::mt19937_64& random, std::int32_t list, std::int64_t piece) {
     segment.open_ended = tokens == 0 || uniform(random, 0, 1) == 0;
     segment.masked = uniform(random, 0, 1) == 0;
     hand.segments.push_back(segment);
-    hand.total += tokens;
+    hand.total += ceil_div(tokens, Hand::kSlice) * Hand::kSlice;
   }
   return hand;
 }
@@ -98,7 +101,7 @@ DealtList list_of(Hand& hand) {
       hand.segments.data(), hand.total, hand.piece, 0, static_cast<std::int32_t>(hand.segments.size()), 0, 0};
   std::int64_t tokens = 0;
   for (TileSegment& segment : hand.segments) {
-    const std::int64_t end = tokens + segment.end - segment.begin;
+    const std::int64_t end = tokens + ceil_div(segment.end - segment.begin, Hand::kSlice) * Hand::kSlice;
     segment.first_token = tokens;
     segment.fragments_before = list.fragments;
     segment.masked_before = list.masked;
@@ -146,7 +149,7 @@ TEST(DealOrder, IsThatOfDealingPieceByPiece) {
       ASSERT_EQ(fragment.rank, static_cast<std::int32_t>(i));
       ASSERT_EQ(fragment.first_token, tokens);
       ASSERT_EQ(fragment.masked_before, masked);
-      tokens += fragment.end - fragment.begin;
+      tokens += ceil_div(fragment.end - fragment.begin, Hand::kSlice) * Hand::kSlice;
       masked += fragment.masked ? 1 : 0;
     }
   }

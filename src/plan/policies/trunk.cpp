@@ -132,6 +132,7 @@ void pack_trunk(const PolicyInput& input, Packs& packs) {
   const TrunkTiles chosen = choose_trunk(input);
   pack_hoisted(input, packs);
   TileSegments segments(input);
+  packs.count_slices(input.profile.device == Device::kCuda);
   const std::vector<TrunkWidth>& widths = input.scratch.trunk.widths;
   for (const TrunkTile& tile : chosen.tiles) {
     const TrunkWidth& width =
@@ -140,6 +141,7 @@ void pack_trunk(const PolicyInput& input, Packs& packs) {
     segments.add(tile, width, packs);
     packs.close();
   }
+  packs.count_slices(false);
   packs.use_tile(0);
   add_empty_requests(input, packs);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/cut_choice.hpp"
+#include "plan/slices.hpp"
 
 namespace trunkline {
 namespace {
@@ -15,18 +16,19 @@ std::size_t at(std::int32_t index) {
   return static_cast<std::size_t>(index);
 }
 
-std::int64_t tokens_of(std::span<const PackSegment> segments) {
+/// In whole slices.
+std::int64_t sliced_tokens_of(std::span<const PackSegment> segments) {
   std::int64_t tokens = 0;
-  for (const PackSegment& segment : segments) tokens += segment.tokens();
+  for (const PackSegment& segment : segments) tokens += Slices::whole(segment.tokens());
   return tokens;
 }
 
-/// Hands out the tokens of segments piece by piece.
+/// Hands out the tokens of segments piece by piece, counted in whole slices.
 class Pieces {
  public:
   /// \param piece tokens; 0: a whole segment
   Pieces(std::span<const PackSegment> segments, std::int64_t piece)
-      : segments_(segments), piece_(piece), total_(std::max<std::int64_t>(tokens_of(segments), 1)) {}
+      : segments_(segments), piece_(piece), total_(std::max<std::int64_t>(sliced_tokens_of(segments), 1)) {}
 
   bool done() const { return next_ == segments_.size(); }
   /// Whether the middle of its next piece, taken as whole, comes before that of the other's, in proportion.
@@ -37,8 +39,9 @@ class Pieces {
     do {
       PackSegment piece = segments_[next_];
       piece.begin += taken_;
-      const std::int64_t wanted = piece_ == 0 ? piece.tokens() : target - added_;
-      if (wanted < piece.tokens()) {
+      const std::int64_t left = Slices::whole(piece.tokens());
+      const std::int64_t wanted = piece_ == 0 ? left : std::min(target - added_, left);
+      if (wanted < left) {
         piece.end = piece.begin + static_cast<std::int32_t>(wanted);
         piece.open_ended = false;
         taken_ += static_cast<std::int32_t>(wanted);
@@ -46,7 +49,7 @@ class Pieces {
         ++next_;
         taken_ = 0;
       }
-      added_ += piece.tokens();
+      added_ += wanted;
       packs.add_segment(piece);
     } while (!done() && added_ < target);
   }

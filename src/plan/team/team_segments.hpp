@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "plan/slices.hpp"
 #include "plan/team/deal_order.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
@@ -22,9 +23,10 @@ class SegmentLister {
     gather(lanes);
     // Where the tile works as one, nothing is to be gained by cutting what is its own.
     const bool cuts_own = tile_.middle > 0;
-    std::int64_t tokens[kTileLists] = {};
+    std::int64_t tokens[kTileLists] = {};     // in whole slices
     std::int64_t fragments[kTileLists] = {};  // above 32 bits: masked ones
     std::int32_t counts[kTileLists] = {};
+    std::int64_t all_tokens = 0;
     std::int64_t matrix_tokens = 0;
     std::int64_t open_tokens = 0;
     std::uint32_t ends_without_tokens = 0;  // bit by list: whether its last segment has none
@@ -32,17 +34,19 @@ class SegmentLister {
     for (std::int32_t base = tile_.raw_begin; base < tile_.raw_end; base += lanes.count()) {
       const Found next = find_at(base + lanes.count() + lanes.index());  // its reads take as long as what follows here
       const std::int64_t length = found.segment.end - found.segment.begin;
+      const std::int64_t sliced = Slices::whole(length);
+      all_tokens += length;
       matrix_tokens += length * found.halves;
       open_tokens += found.segment.open_ended ? length : 0;
       for (std::int32_t list = 0; list < kTileLists; ++list) {
         const bool here = found.list == list;
         if (!lanes.any(here)) continue;
         std::int64_t total = 0;
-        const std::int64_t sums = sum_before(lanes, here ? length + kOneSegment : 0, total);
+        const std::int64_t sums = sum_before(lanes, here ? sliced + kOneSegment : 0, total);
         const std::int64_t first = tokens[list] + sums % kOneSegment;
         const auto count = static_cast<std::int32_t>(total / kOneSegment);
         const auto place = static_cast<std::int32_t>(sums / kOneSegment);
-        const std::int64_t made = !here ? 0 : count_fragments(list, cuts_own, first, first + length);
+        const std::int64_t made = !here ? 0 : count_fragments(list, cuts_own, first, first + sliced);
         std::int64_t total_made = 0;
         const std::int64_t before =
             fragments[list] + sum_before(lanes, made + (found.segment.masked ? made << 32 : 0), total_made);
@@ -60,6 +64,7 @@ class SegmentLister {
       }
       found = next;
     }
+    all_tokens = lanes.sum(all_tokens);
     matrix_tokens = lanes.sum(matrix_tokens);
     open_tokens = lanes.sum(open_tokens);
     if (lanes.index() != 0) return;
@@ -74,7 +79,8 @@ class SegmentLister {
                            static_cast<std::int32_t>(fragments[list]),
                            static_cast<std::int32_t>(fragments[list] >> 32)};
     }
-    tile_.tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
+    tile_.tokens = all_tokens;
+    tile_.sliced_tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
     tile_.matrix_tokens = matrix_tokens;
     tile_.open_tokens = open_tokens;
   }
@@ -83,7 +89,7 @@ class SegmentLister {
   // As in trunk_segments.cpp.
   static constexpr std::int64_t kCommonPiece = 64;
   static constexpr std::int64_t kOwnPiece = HalfChanges::kPieceTokens;
-  // Segments are counted above their tokens, which are fewer than 2^36 in 32 of them.
+  // Segments are counted above their tokens, which are fewer than 2^37 in 32 of them.
   static constexpr std::int64_t kOneSegment = std::int64_t{1} << 48;
 
   struct Found {

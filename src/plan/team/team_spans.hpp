@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "plan/cut_choice.hpp"
+#include "plan/slices.hpp"
 #include "plan/team/deal_order.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
@@ -39,7 +40,7 @@ TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_list(const DealtList& from, 
 TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& tile, const FragmentPlace& place) {
   const DealtList& from = tile.lists[place.list];
   const TileSegment& segment = from.segments[place.segment];
-  const std::int64_t end = segment.first_token + segment.end - segment.begin;
+  const std::int64_t end = segment.first_token + Slices::whole(segment.end - segment.begin);
   const std::int32_t within = place.index - segment.fragments_before;
   std::int64_t piece_begin = segment.first_token;  // of the list's tokens
   std::int64_t piece_end = end;
@@ -54,7 +55,7 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& t
   return {place.pack,
           segment.row,
           segment.begin + static_cast<std::int32_t>(first - segment.first_token),
-          segment.begin + static_cast<std::int32_t>(last - segment.first_token),
+          last == end ? segment.end : segment.begin + static_cast<std::int32_t>(last - segment.first_token),
           segment.readers,
           segment.open_ended && last == end,
           segment.masked,
@@ -141,19 +142,19 @@ TRUNKLINE_HOST_DEVICE void visit_kept(const PlanTask& task, std::int32_t lane, c
 /// The part of a pack that holds a token.
 TRUNKLINE_HOST_DEVICE inline std::int32_t part_of(const PlannedPack& pack, std::int64_t token) {
   if (pack.parts == 1) return 0;
-  const std::int64_t granules = pack.tokens / CutChoice::kGranule;
+  const std::int64_t granules = pack.sliced_tokens / CutChoice::kGranule;
   const std::int64_t part = ((token / CutChoice::kGranule + 1) * pack.parts - 1) / granules;
   return static_cast<std::int32_t>(least<std::int64_t>(part, pack.parts - 1));
 }
 
 TRUNKLINE_HOST_DEVICE inline std::int64_t part_begin(const PlannedPack& pack, std::int32_t part) {
-  return part_begin(pack.tokens, CutChoice::kGranule, pack.parts, part);
+  return part_begin(pack.sliced_tokens, CutChoice::kGranule, pack.parts, part);
 }
 
 /// The parts that a fragment is in. One without tokens is in the part of the token before it.
 TRUNKLINE_HOST_DEVICE inline Range parts_of(const PlannedPack& pack, const DealtFragment& fragment) {
   const std::int64_t first = fragment.first_token;
-  const std::int64_t end = first + fragment.end - fragment.begin;
+  const std::int64_t end = first + Slices::whole(fragment.end - fragment.begin);
   const std::int32_t last_part = part_of(pack, most<std::int64_t>(end - 1, 0));
   return {first < end ? part_of(pack, first) : last_part, last_part + 1};
 }
@@ -168,7 +169,7 @@ TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const PlannedPac
     memory.item_splits[pack.first_item + part] = 1 + (fragment.masked ? std::int64_t{1} << 32 : 0);
     memory.item_rank[pack.first_item + part] = fragment.rank;
   }
-  const std::int64_t end = fragment.first_token + fragment.end - fragment.begin;
+  const std::int64_t end = fragment.first_token + Slices::whole(fragment.end - fragment.begin);
   if (parts.end < pack.parts && part_begin(pack, parts.end) == end) {
     Team::fetch_greatest(memory.item_rank[pack.first_item + parts.end], fragment.rank + 1);
   }
