@@ -271,11 +271,14 @@ TEST(TeamPlan, RowsMayGrowByLessTheMoreOfThemEndInAnItem) {
   EXPECT_EQ(growth_of(testing::star_forest(16'368, 16, 6000)), 16) << "an item holds one request's end";
   EXPECT_EQ(growth_of(testing::unshared_forest(256, 1024)), PlanGrowth::kUnlimited);
   EXPECT_EQ(growth_of(testing::unshared_forest(1, 1024)), 16);
-  // The tried tiles' cuts were not the packs': what they would have had does not count.
-  TeamPlanStatus status{};
-  testing::team_plan(testing::star_forest(2000, 144, 1000), testing::shape_of(16, 8), profile,
-                     {4096, 4096, 1 << 16, 8192}, {}, &status);
-  EXPECT_EQ(status.growth, PlanGrowth::kUnlimited);
+  // The halves of a tile part within a request of three queries, where those of the tried tile do not. So its cuts were
+  // not the packs', and what items would have had does not count.
+  Forest forest = testing::star_forest(3152, 90, 3521);
+  for (std::size_t i = 0; i < forest.requests.size(); ++i) {
+    forest.requests[i].queries = 3;
+    forest.requests[i].query_begin = static_cast<std::int32_t>(3 * i);
+  }
+  EXPECT_EQ(growth_of(forest), PlanGrowth::kUnlimited);
 }
 
 // More loads than are tried by a warp each, of which most have no tokens: they are no tasks where partials are counted.
