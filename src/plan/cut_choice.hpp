@@ -60,7 +60,7 @@ TRUNKLINE_HOST_DEVICE inline std::int64_t matrix_share(const TaskLoad& whole, st
   return tokens * (whole.matrix_tokens >> shift) / (whole.tokens >> shift);
 }
 
-/// Of one of several parts, which has so many tokens. All of its queries need a merge.
+/// Of one of several parts, which has so many tokens, as cuts count them. All of its queries need a merge.
 TRUNKLINE_HOST_DEVICE inline Nanoseconds cut_cost(const TaskLoad& whole, const TaskCosts& costs, std::int32_t parts,
                                                   std::int64_t tokens) {
   const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
@@ -70,7 +70,8 @@ TRUNKLINE_HOST_DEVICE inline Nanoseconds cut_cost(const TaskLoad& whole, const T
 /// Cuts items so that all workers end together, as far as that gains more than the partials cost.
 class CutChoice {
  public:
-  /// Cuts are at multiples of 64 tokens from an item's start, a KV tile of most kernels.
+  /// Cuts are at multiples of 64 tokens from an item's start, a KV tile of most kernels, where segments count as much
+  /// as their slices have room for.
   static constexpr std::int64_t kGranule = 64;
   /// What gains less than 1/32 of the time is not worth partials or more planning.
   static constexpr Nanoseconds kWorthwhileShare = 32;

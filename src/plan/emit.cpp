@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/check.hpp"
-#include "plan/slices.hpp"
 
 namespace trunkline {
 namespace {
@@ -121,11 +120,11 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
       item->spans.begin = spans_;
       if (parts == 1 && !trees) {
         emit_whole(forest, packs, pack, plan);
-        item->tile = tiles.tile_of_rows(pack.tile_rows, pack.cut_tokens);
+        item->tile = tiles.tile_of_rows(pack.tile_rows, division.part_begin(pack, 1, 1));
       } else {
         const std::int64_t first = division.part_begin(pack, parts, part);
         const std::int64_t last = division.part_begin(pack, parts, part + 1);
-        emit_part(forest, packs, pack, {first, last, part == 0}, plan);
+        emit_part(forest, packs, pack, {first, last, part == 0, division.slices(pack)}, plan);
         item->tile = tiles.tile_of_rows(pack.tile_rows, last - first);
       }
       item->spans.end = spans_;
@@ -134,20 +133,19 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
   plan.spans.resize(static_cast<std::size_t>(spans_));
 }
 
-// An open end belongs to the part that holds the segment's last token, so an empty tail behind all tokens to the last
-// part.
+// An open end belongs to the part that holds the end of the segment's last slice, so an empty tail behind all tokens to
+// the last part.
 void PlanEmitter::emit_part(const Forest& forest, const Packs& packs, const Pack& pack, const Part& part, Plan& plan) {
   std::int64_t begin = 0;  // of the segment, among the pack's tokens as cuts count them
   for (const PackSegment& segment : packs.segments(pack)) {
-    const std::int64_t last = begin + segment.tokens();
-    const std::int64_t end = pack.sliced ? begin + Slices::whole(segment.tokens()) : last;
-    const std::int64_t from = std::min(std::max(begin, part.first), last);
-    const std::int64_t to = std::min(last, part.last);
+    const std::int64_t end = begin + part.slices.room(segment.begin, segment.end);
+    const std::int64_t from = std::max(begin, part.first);
+    const std::int64_t to = std::min(end, part.last);
     const bool holds_end = end <= part.last && (part.first < end || (part.leads && end == 0));
     const bool open = segment.open_ended && holds_end;
     if (open || from < to) {
-      const Piece piece = {segment.begin + static_cast<std::int32_t>(from - begin),
-                           segment.begin + static_cast<std::int32_t>(to - begin), from == begin};
+      const std::int32_t piece_end = to == end ? segment.end : part.slices.place(segment.begin, to - begin);
+      const Piece piece = {part.slices.place(segment.begin, from - begin), piece_end, from == begin};
       if (packs.order().drafts(segment.row) > 0) {
         emit_drafts(forest, packs, pack, segment, piece, plan);
       } else {

@@ -7,6 +7,7 @@
 #include "plan/draft_windows.hpp"
 #include "plan/packs.hpp"
 #include "plan/query_order.hpp"
+#include "plan/slices.hpp"
 #include "plan/split.hpp"
 #include "plan/tiles.hpp"
 #include "trunkline/forest.hpp"
@@ -29,6 +30,7 @@ class PlanEmitter {
     std::int64_t first = 0;
     std::int64_t last = 0;
     bool leads = false;  // the pack's first part
+    Slices slices;       // in which the pack's segments are counted
   };
   /// What a part reads of a segment, in token positions at planning time.
   struct Piece {

@@ -37,7 +37,7 @@ void Packs::reset(const QueryOrder& order, const TileTable& tiles) {
   order_ = &order;
   tiles_ = &tiles;
   use_tile(0);
-  count_slices(false);
+  count_slices({});
   runs_.clear();
   segments_.clear();
   packs_.clear();

@@ -51,10 +51,10 @@ struct Pack {
   std::int32_t tile_rows = 0;      ///< m of its tile
   std::int32_t first_half = 0;     ///< queries of the tile's first half; 0 where it works as one
   std::int32_t parts = 1;          ///< the policy's own cut along KV
-  bool sliced = false;             ///< it is cut in whole slices: each segment begins one
+  Slices slices;                   ///< in which cuts count its segments, each by itself
   std::int64_t tokens = 0;         ///< of all segments
-  std::int64_t cut_tokens = 0;     ///< the same, as cuts count them
-  std::int64_t matrix_tokens = 0;  ///< the same, but those that both halves need twice
+  std::int64_t cut_tokens = 0;     ///< what its slices have room for
+  std::int64_t matrix_tokens = 0;  ///< its tokens, but those that both halves need twice
 };
 
 /// Collects a policy's packs. A policy calls add_queries and add_segment, then close, for each pack. Rules for
@@ -75,8 +75,8 @@ class Packs {
     least_rows_ = m;
     max_queries_ = tiles_->max_queries(m);
   }
-  /// Whether packs closed from now on are cut in whole slices, of which the segments that are added begin one each.
-  void count_slices(bool whole) { sliced_ = whole; }
+  /// Segments added from now on count for cuts as much as their slices have room for.
+  void count_slices(const Slices& slices) { slices_ = slices; }
   /// Parts of equal length into which the open pack is cut along KV where the policy's own cuts are asked for.
   void cut(std::int32_t parts) { open_parts_ = parts; }
 
@@ -93,7 +93,7 @@ class Packs {
   void add_segment(const PackSegment& segment) {
     segments_.push_back(segment);
     open_tokens_ += segment.tokens();
-    open_cut_tokens_ += cut_tokens(segment);
+    open_cut_tokens_ += slices_.room(segment.begin, segment.end);
   }
   /// The empty open-ended segment of a request that ends where others go on.
   void add_tail(std::int32_t row, std::int32_t kv_len, Range positions) {
@@ -103,7 +103,7 @@ class Packs {
   void add_pack(Range positions, const PackSegment& segment) {
     open_queries_ = positions.size();
     open_tokens_ = segment.tokens();
-    open_cut_tokens_ = cut_tokens(segment);
+    open_cut_tokens_ = slices_.room(segment.begin, segment.end);
     runs_.push_back(positions);
     segments_.push_back(segment);
     close_at(std::int64_t{open_runs_} + 1, std::int64_t{open_segments_} + 1);
@@ -142,9 +142,6 @@ class Packs {
     }
     open_parts_ = 1;
   }
-  std::int64_t cut_tokens(const PackSegment& segment) const {
-    return sliced_ ? Slices::whole(segment.tokens()) : segment.tokens();
-  }
   void push_pack(std::int64_t run_count, std::int64_t segment_count) {
     const std::int32_t runs = end_index("runs of queries", run_count);
     const std::int32_t segments = end_index("segments", segment_count);
@@ -158,7 +155,7 @@ class Packs {
                       rows,
                       half,
                       open_parts_,
-                      sliced_,
+                      slices_,
                       open_tokens_,
                       open_cut_tokens_,
                       half == 0 ? open_tokens_ : mark_halves(half)});
@@ -189,7 +186,7 @@ class Packs {
   std::int32_t open_parts_ = 1;
   std::int64_t open_tokens_ = 0;
   std::int64_t open_cut_tokens_ = 0;
-  bool sliced_ = false;
+  Slices slices_;
   std::vector<Range> wide_runs_;  // a pack too wide for one item, while it is spread
   std::vector<PackSegment> wide_segments_;
 };

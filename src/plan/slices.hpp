@@ -1,22 +1,43 @@
-// What the tiles of `trunk` stream on a GPU is dealt out and cut in whole slices of 16 tokens, on host and device.
+// The slices in which kernels stream a span, on host and device.
 //
-// The Hopper kernels stream a span in slices, four to a stage (exec/cuda/sm90/config.hpp). A stage in which tokens of
-// one half of a tile meet the other's is computed by both, and a piece that begins within a slice has one slice more.
-// Were pieces counted in tokens, ragged ends of requests would put all that follows out of step: the halves of eight
-// random ragged forests had 13 to 26 % more stages to compute, which took an H200 3 to 18 % longer.
+// The Hopper kernels take 16 tokens at a time, four times to a stage (exec/cuda/sm90/slice_walk.cuh). A stage in which
+// tokens of one half of a tile meet the other's is computed by both, and a piece that begins within a slice has one
+// slice more. So what the tiles of `trunk` stream is dealt out and cut in whole slices. Counted in tokens, ragged ends
+// of requests would put all that follows out of step: the halves of eight random ragged forests had 13 to 26 % more
+// stages to compute, which took an H200 3 to 18 % longer.
 #pragma once
 
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "trunkline/machine.hpp"
 
 namespace trunkline {
 
 struct Slices {
-  static constexpr std::int64_t kTokens = 16;
+  std::int32_t tokens = 1;   ///< a power of two; 1: kernels have none
+  std::int32_t aligned = 1;  ///< they begin at multiples of it, but for the first of a run of tokens
 
-  /// The tokens, and those that their last slice lacks.
-  TRUNKLINE_HOST_DEVICE static std::int64_t whole(std::int64_t tokens) { return (tokens + kTokens - 1) & -kTokens; }
+  /// Kernels whose tiles work as halves have slices, which begin where boxes do: no box holds tokens of two pages.
+  static Slices of(const MachineProfile& profile, std::int32_t page_size) {
+    constexpr std::int32_t kTokens = 16;
+    constexpr std::int32_t kOctet = 8;
+    if (profile.half_rows == 0) return {};
+    return {kTokens, page_size % kTokens == 0 ? kTokens : page_size % kOctet == 0 ? kOctet : 1};
+  }
+
+  /// Tokens that the slices of a run have room for.
+  TRUNKLINE_HOST_DEVICE std::int64_t room(std::int32_t begin, std::int32_t end) const {
+    const std::int64_t length = std::int64_t{end} - begin + missing_before(begin);
+    return end > begin ? (length + tokens - 1) & -std::int64_t{tokens} : 0;
+  }
+  /// Where a run is after `offset` of that room, whole slices.
+  TRUNKLINE_HOST_DEVICE std::int32_t place(std::int32_t begin, std::int64_t offset) const {
+    return offset == 0 ? begin : begin - missing_before(begin) + static_cast<std::int32_t>(offset);
+  }
+
+ private:
+  TRUNKLINE_HOST_DEVICE std::int32_t missing_before(std::int32_t begin) const { return begin & (aligned - 1); }
 };
 
 }  // namespace trunkline

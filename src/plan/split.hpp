@@ -10,6 +10,7 @@
 #include "plan/cost_model.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/packs.hpp"
+#include "plan/slices.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -25,7 +26,7 @@ struct ListLengths {
 };
 
 /// How each pack is cut: part j of p covers tokens [part_begin(j), part_begin(j + 1)) of the pack's segments, laid end
-/// to end, each in whole slices where the pack is cut so.
+/// to end. Where they are cut in granules, segments count as much as their slices have room for.
 class Division {
  public:
   /// Decides the cuts of all packs and predicts the plan's time.
@@ -35,8 +36,10 @@ class Division {
 
   std::int32_t parts(std::size_t pack) const { return parts_[pack]; }
   std::int64_t part_begin(const Pack& pack, std::int32_t parts, std::int32_t part) const {
-    return trunkline::part_begin(pack.cut_tokens, granule_, parts, part);
+    return trunkline::part_begin(granule_ == 1 ? pack.tokens : pack.cut_tokens, granule_, parts, part);
   }
+  /// What segments of a pack are counted in.
+  Slices slices(const Pack& pack) const { return granule_ == 1 ? Slices{} : pack.slices; }
   const ListLengths& lengths() const { return lengths_; }
   /// Predicted cost of each item in one KV head, pack by pack, part by part.
   std::span<const Nanoseconds> item_costs() const { return item_costs_; }

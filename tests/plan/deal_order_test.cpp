@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "plan/slices.hpp"
 #include "plan/team/deal_order.hpp"
 #include "plan/team/team_spans.hpp"
 #include "support/random_batch.hpp"
@@ -27,13 +28,12 @@ struct Dealt {
   bool operator==(const Dealt&) const = default;
 };
 
-/// One list, handed out piece by piece, and pieces slice by slice: the last of a segment may be short.
+/// One list, handed out piece by piece, and pieces slice by slice: the first and the last of a segment may be short.
 struct Hand {
-  static constexpr std::int32_t kSlice = 16;
-
+  Slices slices;
   std::vector<TileSegment> segments;
   std::int64_t piece = 0;
-  std::int64_t total = 0;  // tokens, were all slices whole
+  std::int64_t total = 0;  // tokens, were all slices whole, as below
   std::int64_t added = 0;
   std::size_t next = 0;
   std::int32_t taken = 0;
@@ -43,13 +43,13 @@ struct Hand {
   std::int64_t whole() const { return total == 0 ? 1 : total; }
   bool behind(const Hand& other) const { return middle() * other.whole() < other.middle() * whole(); }
   void add_piece(std::vector<Dealt>& to) {
-    std::int64_t slices = piece / kSlice;
+    std::int64_t left = piece / slices.tokens;
     do {
       const TileSegment& from = segments[next];
       Dealt dealt{from.row, from.begin + taken, from.begin + taken, false};
-      for (; dealt.end < from.end && (piece == 0 || slices > 0); --slices) {
-        dealt.end = std::min(dealt.end + kSlice, from.end);
-        added += kSlice;
+      for (; dealt.end < from.end && (piece == 0 || left > 0); --left) {
+        dealt.end = std::min(dealt.end - dealt.end % slices.aligned + slices.tokens, from.end);
+        added += slices.tokens;
       }
       taken = dealt.end - from.begin;
       if (dealt.end == from.end) {
@@ -58,9 +58,16 @@ struct Hand {
         taken = 0;
       }
       to.push_back(dealt);
-    } while (!done() && slices > 0);
+    } while (!done() && left > 0);
   }
 };
+
+/// Tokens of whole slices, counted one by one.
+std::int64_t room_of(const Slices& slices, std::int32_t begin, std::int32_t end) {
+  std::int64_t room = 0;
+  for (; begin < end; begin += slices.tokens - begin % slices.aligned) room += slices.tokens;
+  return room;
+}
 
 std::vector<Dealt> deal(std::array<Hand, kTileLists> hands) {
   std::vector<Dealt> dealt;
@@ -75,8 +82,9 @@ std::vector<Dealt> deal(std::array<Hand, kTileLists> hands) {
 }
 
 /// Segments of a list, of which some have no token; the common list's all have.
-Hand any_hand(std::mt19937_64& random, std::int32_t list, std::int64_t piece) {
+Hand any_hand(std::mt19937_64& random, const Slices& slices, std::int32_t list, std::int64_t piece) {
   Hand hand;
+  hand.slices = slices;
   hand.piece = piece;
   const std::int32_t most = uniform(random, 0, 2) == 0 ? 2 : 12;
   const std::int32_t longest =
@@ -86,12 +94,12 @@ Hand any_hand(std::mt19937_64& random, std::int32_t list, std::int64_t piece) {
     std::int32_t tokens = uniform(random, 0, 1) == 0 ? longest : uniform(random, 0, longest);
     if (list == kCommonList && tokens == 0) tokens = 64;
     segment.row = list * 1000 + count;
-    segment.begin = uniform(random, 0, 5);
+    segment.begin = uniform(random, 0, 40);
     segment.end = segment.begin + tokens;
     segment.open_ended = tokens == 0 || uniform(random, 0, 1) == 0;
     segment.masked = uniform(random, 0, 1) == 0;
     hand.segments.push_back(segment);
-    hand.total += ceil_div(tokens, Hand::kSlice) * Hand::kSlice;
+    hand.total += room_of(slices, segment.begin, segment.end);
   }
   return hand;
 }
@@ -101,7 +109,7 @@ DealtList list_of(Hand& hand) {
       hand.segments.data(), hand.total, hand.piece, 0, static_cast<std::int32_t>(hand.segments.size()), 0, 0};
   std::int64_t tokens = 0;
   for (TileSegment& segment : hand.segments) {
-    const std::int64_t end = tokens + ceil_div(segment.end - segment.begin, Hand::kSlice) * Hand::kSlice;
+    const std::int64_t end = tokens + room_of(hand.slices, segment.begin, segment.end);
     segment.first_token = tokens;
     segment.fragments_before = list.fragments;
     segment.masked_before = list.masked;
@@ -120,9 +128,11 @@ TEST(DealOrder, IsThatOfDealingPieceByPiece) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const bool halves = uniform(random, 0, 1) == 0;
-    std::array<Hand, kTileLists> hands = {any_hand(random, kOwnList, halves ? 128 : 0),
-                                          halves ? any_hand(random, kOwnOfSecondList, 128) : Hand{},
-                                          any_hand(random, kCommonList, 64)};
+    constexpr std::array kSlices = {Slices{1, 1}, Slices{16, 1}, Slices{16, 8}, Slices{16, 16}};
+    const Slices slices = kSlices[static_cast<std::size_t>(uniform(random, 0, 3))];
+    std::array<Hand, kTileLists> hands = {any_hand(random, slices, kOwnList, halves ? 128 : 0),
+                                          halves ? any_hand(random, slices, kOwnOfSecondList, 128) : Hand{},
+                                          any_hand(random, slices, kCommonList, 64)};
     PlannedTile tile{};
     std::int32_t fragments = 0;
     for (std::size_t list = 0; list < kTileLists; ++list) {
@@ -135,7 +145,7 @@ TEST(DealOrder, IsThatOfDealingPieceByPiece) {
     for (std::int32_t list = 0; list < kTileLists; ++list) {
       const DealtList& from = tile.lists[list];
       for (std::int32_t i = 0; i < from.fragments; ++i) {
-        const DealtFragment fragment = fragment_of_tile(tile, place_in_list(from, 0, list, i));
+        const DealtFragment fragment = fragment_of_tile(slices, tile, place_in_list(from, 0, list, i));
         ASSERT_LT(static_cast<std::size_t>(fragment.rank), found.size());
         found[static_cast<std::size_t>(fragment.rank)] = fragment;
       }
@@ -149,7 +159,7 @@ TEST(DealOrder, IsThatOfDealingPieceByPiece) {
       ASSERT_EQ(fragment.rank, static_cast<std::int32_t>(i));
       ASSERT_EQ(fragment.first_token, tokens);
       ASSERT_EQ(fragment.masked_before, masked);
-      tokens += ceil_div(fragment.end - fragment.begin, Hand::kSlice) * Hand::kSlice;
+      tokens += room_of(slices, fragment.begin, fragment.end);
       masked += fragment.masked ? 1 : 0;
     }
   }

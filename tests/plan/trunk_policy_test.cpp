@@ -130,7 +130,7 @@ std::int32_t computed_stages(const Plan& plan, const WorkItem& item, std::int32_
     const bool first =
         both || plan.masks[static_cast<std::size_t>(span.mask)].words[0] < (std::uint64_t{1} << item.first_half);
     const std::int32_t end = span.open_ended() ? kv_len : span.end;
-    for (std::int32_t begin = span.begin; begin < end; begin += 16) {
+    for (std::int32_t begin = span.begin; begin < end; begin += 16 - begin % 16) {
       seen[first ? 0 : 1] = true;
       if (both) seen[1] = true;
       if (++slices == 4) end_stage();
@@ -140,25 +140,46 @@ std::int32_t computed_stages(const Plan& plan, const WorkItem& item, std::int32_
   return computed;
 }
 
-// Leaves of 333 tokens end within a slice. Were that to put what follows out of step with slices and stages, both
-// halves would compute most stages; whether the tile is cut or not.
+// Leaves end within a slice, or begin in one too. Were that to put what follows out of step with slices and stages,
+// both halves would compute most stages; whether the tile is cut or not.
 TEST(TrunkPolicy, HalvesKeepInStepWithStages) {
-  constexpr std::int32_t kRoot = 8192;
-  constexpr std::int32_t kLeaf = 333;
-  constexpr std::int32_t kLeafSlices = 21;
-  constexpr std::int32_t kLeast = 2 * kRoot / 64 + 32 * kLeafSlices / 4;
-  for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance}) {
-    const Plan plan = trunk_plan(testing::star_forest(kRoot, 32, kLeaf), 32, 8, 128, TrunkHoist::kByDevice, split);
-    const auto items = static_cast<std::int32_t>(plan.items.size());
-    ASSERT_EQ(items > 1, split == KvSplit::kBalance);
-    std::int32_t computed = 0;
-    for (const WorkItem& item : plan.items) {
-      ASSERT_EQ(item.first_half, 16);
-      computed += computed_stages(plan, item, kRoot + kLeaf);
+  constexpr std::int32_t kLeaf = 1333;
+  for (const std::int32_t root : {8192, 8193}) {
+    const std::int32_t least = 2 * ceil_div(root, 64) + 32 * ceil_div(root % 16 + kLeaf, 16) / 4;
+    for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance}) {
+      SCOPED_TRACE(concat(root, ", ", name_of(split)));
+      const Plan plan = trunk_plan(testing::star_forest(root, 32, kLeaf), 32, 8, 128, TrunkHoist::kByDevice, split);
+      const auto items = static_cast<std::int32_t>(plan.items.size());
+      ASSERT_EQ(items > 1, split == KvSplit::kBalance);
+      std::int32_t computed = 0;
+      for (const WorkItem& item : plan.items) {
+        ASSERT_EQ(item.first_half, 16);
+        computed += computed_stages(plan, item, root + kLeaf);
+      }
+      for (const KvSpan& span : plan.spans) EXPECT_TRUE(span.begin % 16 == 0 || span.begin == root) << span.begin;
+      EXPECT_GE(computed, least);
+      EXPECT_LE(computed, least + 2 * items);  // where items and lists end
     }
-    for (const KvSpan& span : plan.spans) EXPECT_EQ(span.begin % 16, 0);
-    EXPECT_GE(computed, kLeast);
-    EXPECT_LE(computed, kLeast + 2 * items);  // where items and lists end
+  }
+}
+
+// Kernels without halves have no slices: their parts are as even as granules of 64 tokens allow.
+TEST(TrunkPolicy, WithoutSlicesCutsCountTokens) {
+  MachineProfile profile = testing::hopper_like_profile(132);
+  profile.half_rows = 0;
+  PlanOptions options = testing::options_of(Policy::kTrunk, KvSplit::kBalance);
+  options.policies.trunk_rows = 64;
+  const Forest forest = testing::star_forest(2048, 16, 1);
+  const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, options);
+  ASSERT_GT(plan.items.size(), 1u);
+  for (const WorkItem& item : plan.items) {
+    std::int32_t tokens = 0;
+    for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
+      const KvSpan& span = plan.spans[static_cast<std::size_t>(i)];
+      tokens += (span.open_ended() ? 2049 : span.end) - span.begin;
+    }
+    EXPECT_GE(tokens, 128);
+    EXPECT_LE(tokens, 192);
   }
 }
 

@@ -132,7 +132,7 @@ void pack_trunk(const PolicyInput& input, Packs& packs) {
   const TrunkTiles chosen = choose_trunk(input);
   pack_hoisted(input, packs);
   TileSegments segments(input);
-  packs.count_slices(input.profile.device == Device::kCuda);
+  packs.count_slices(Slices::of(input.profile, input.shape.page_size));
   const std::vector<TrunkWidth>& widths = input.scratch.trunk.widths;
   for (const TrunkTile& tile : chosen.tiles) {
     const TrunkWidth& width =
@@ -141,7 +141,7 @@ void pack_trunk(const PolicyInput& input, Packs& packs) {
     segments.add(tile, width, packs);
     packs.close();
   }
-  packs.count_slices(false);
+  packs.count_slices({});
   packs.use_tile(0);
   add_empty_requests(input, packs);
 }

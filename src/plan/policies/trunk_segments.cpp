@@ -16,19 +16,21 @@ std::size_t at(std::int32_t index) {
   return static_cast<std::size_t>(index);
 }
 
-/// In whole slices.
-std::int64_t sliced_tokens_of(std::span<const PackSegment> segments) {
-  std::int64_t tokens = 0;
-  for (const PackSegment& segment : segments) tokens += Slices::whole(segment.tokens());
-  return tokens;
+std::int64_t room_of(std::span<const PackSegment> segments, const Slices& slices) {
+  std::int64_t room = 0;
+  for (const PackSegment& segment : segments) room += slices.room(segment.begin, segment.end);
+  return room;
 }
 
-/// Hands out the tokens of segments piece by piece, counted in whole slices.
+/// Hands out the tokens of segments piece by piece, counted in slices.
 class Pieces {
  public:
-  /// \param piece tokens; 0: a whole segment
-  Pieces(std::span<const PackSegment> segments, std::int64_t piece)
-      : segments_(segments), piece_(piece), total_(std::max<std::int64_t>(sliced_tokens_of(segments), 1)) {}
+  /// \param piece tokens, whole slices; 0: a whole segment
+  Pieces(std::span<const PackSegment> segments, const Slices& slices, std::int64_t piece)
+      : segments_(segments),
+        slices_(slices),
+        piece_(piece),
+        total_(std::max<std::int64_t>(room_of(segments, slices), 1)) {}
 
   bool done() const { return next_ == segments_.size(); }
   /// Whether the middle of its next piece, taken as whole, comes before that of the other's, in proportion.
@@ -39,12 +41,12 @@ class Pieces {
     do {
       PackSegment piece = segments_[next_];
       piece.begin += taken_;
-      const std::int64_t left = Slices::whole(piece.tokens());
+      const std::int64_t left = slices_.room(piece.begin, piece.end);
       const std::int64_t wanted = piece_ == 0 ? left : std::min(target - added_, left);
       if (wanted < left) {
-        piece.end = piece.begin + static_cast<std::int32_t>(wanted);
+        piece.end = slices_.place(piece.begin, wanted);
         piece.open_ended = false;
-        taken_ += static_cast<std::int32_t>(wanted);
+        taken_ += piece.tokens();
       } else {
         ++next_;
         taken_ = 0;
@@ -58,6 +60,7 @@ class Pieces {
   std::int64_t middle() const { return added_ + piece_ / 2; }
 
   std::span<const PackSegment> segments_;
+  Slices slices_;
   std::int64_t piece_;
   std::int64_t total_;  // at least 1
   std::size_t next_ = 0;
@@ -105,7 +108,10 @@ void TileSegments::add(const TrunkTile& tile, const TrunkWidth& width, Packs& pa
 void TileSegments::add_dealt(Packs& packs) const {
   // Where the tile works as one, nothing is to be gained by cutting them.
   const std::int64_t own_piece = middle_ > 0 ? kOwnPiece : 0;
-  Pieces lists[] = {{scratch_.own, own_piece}, {scratch_.own_of_second, own_piece}, {scratch_.common, kCommonPiece}};
+  const Slices slices = Slices::of(input_.profile, input_.shape.page_size);
+  Pieces lists[] = {{scratch_.own, slices, own_piece},
+                    {scratch_.own_of_second, slices, own_piece},
+                    {scratch_.common, slices, kCommonPiece}};
   deal(lists, packs);
 }
 

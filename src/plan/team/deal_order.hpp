@@ -2,7 +2,7 @@
 // found for all pieces at once.
 //
 // Dealing takes the piece whose middle comes first, in proportion to its list; of equal ones, of the first list. Where
-// segments are dealt as they are, their begin counts. Tokens count in whole slices (plan/slices.hpp).
+// segments are dealt as they are, their begin counts. Tokens count in slices (plan/slices.hpp).
 #pragma once
 
 #include <cstdint>

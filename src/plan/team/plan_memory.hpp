@@ -22,7 +22,7 @@ enum TileList : std::int32_t { kOwnList, kOwnOfSecondList, kCommonList, kTileLis
 
 /// A run of tokens that a tile streams.
 struct alignas(16) TileSegment {
-  std::int64_t first_token;       ///< those of its list before it, in whole slices (plan/slices.hpp)
+  std::int64_t first_token;       ///< those of its list before it, in slices (plan/slices.hpp)
   std::int32_t fragments_before;  ///< of its list: fragments are what dealing cuts segments into
   std::int32_t masked_before;     ///< those among them that not all queries of the tile see
   std::int32_t row;
@@ -36,7 +36,7 @@ struct alignas(16) TileSegment {
 /// A list of a tile's segments.
 struct DealtList {
   const TileSegment* segments;
-  std::int64_t tokens;  ///< in whole slices
+  std::int64_t tokens;  ///< in slices
   std::int64_t piece;   ///< tokens that are dealt at a time; 0: a segment
   std::int64_t pieces;
   std::int32_t count;
@@ -53,7 +53,7 @@ struct alignas(16) DealtFragment {
   Range readers;
   bool open_ended;
   bool masked;
-  std::int64_t first_token;    ///< tokens of the pack before it, in whole slices
+  std::int64_t first_token;    ///< tokens of the pack before it, in slices
   std::int32_t rank;           ///< fragments of the pack before it
   std::int32_t masked_before;  ///< of these, masked ones
 };
@@ -81,7 +81,7 @@ struct PlannedTile : TileFrame {
   std::int32_t raw_begin;  ///< of its segments, before they are parted into lists
   std::int32_t raw_end;
   std::int64_t tokens;
-  std::int64_t sliced_tokens;  ///< the same, in whole slices
+  std::int64_t sliced_tokens;  ///< what its slices have room for
   std::int64_t matrix_tokens;
   std::int64_t open_tokens;  ///< of requests of their own
   DealtList lists[kTileLists];
@@ -100,7 +100,7 @@ struct alignas(16) PlannedPack {
   std::int32_t first_fragment;
   std::int32_t first_mask;
   std::int64_t tokens;
-  std::int64_t sliced_tokens;  ///< a tile's in whole slices, as cuts count them
+  std::int64_t sliced_tokens;  ///< as cuts count them: a tile's in slices
 };
 
 /// A try at tiles.

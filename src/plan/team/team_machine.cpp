@@ -66,6 +66,7 @@ TeamMachine make_team_machine(const MachineProfile& profile, const AttentionShap
   TileTable tiles;
   tiles.reset(profile, shape.group_size());
   list_widths(tiles, machine);
+  machine.slices = Slices::of(profile, shape.page_size);
   machine.capacity = capacity;
   return machine;
 }

@@ -6,6 +6,7 @@
 #include "base/host_device.hpp"
 #include "plan/policies/trunk_core.hpp"
 #include "plan/query_time.hpp"
+#include "plan/slices.hpp"
 #include "plan/task_costs.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
@@ -24,6 +25,7 @@ struct TeamMachine {
   TrunkWidth widths[kMaxHeights] = {};  ///< by rising rows
   std::int32_t n[kMaxHeights][kLengths] = {};  ///< KV tokens of a width's tile, by bit width of the item's tokens
   std::int32_t width_count = 0;
+  Slices slices;          ///< in which what tiles stream is counted
   PlanCapacity capacity;  ///< none of them 0
 
   TRUNKLINE_HOST_DEVICE std::int32_t max_queries() const { return widths[width_count - 1].max_queries; }

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "plan/slices.hpp"
 #include "plan/team/deal_order.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
@@ -23,7 +22,7 @@ class SegmentLister {
     gather(lanes);
     // Where the tile works as one, nothing is to be gained by cutting what is its own.
     const bool cuts_own = tile_.middle > 0;
-    std::int64_t tokens[kTileLists] = {};     // in whole slices
+    std::int64_t tokens[kTileLists] = {};     // in slices
     std::int64_t fragments[kTileLists] = {};  // above 32 bits: masked ones
     std::int32_t counts[kTileLists] = {};
     std::int64_t all_tokens = 0;
@@ -34,7 +33,7 @@ class SegmentLister {
     for (std::int32_t base = tile_.raw_begin; base < tile_.raw_end; base += lanes.count()) {
       const Found next = find_at(base + lanes.count() + lanes.index());  // its reads take as long as what follows here
       const std::int64_t length = found.segment.end - found.segment.begin;
-      const std::int64_t sliced = Slices::whole(length);
+      const std::int64_t sliced = task_.machine.slices.room(found.segment.begin, found.segment.end);
       all_tokens += length;
       matrix_tokens += length * found.halves;
       open_tokens += found.segment.open_ended ? length : 0;

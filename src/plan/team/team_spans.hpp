@@ -37,10 +37,11 @@ TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_list(const DealtList& from, 
   return {pack, list, segment, index};
 }
 
-TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& tile, const FragmentPlace& place) {
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const Slices& slices, const PlannedTile& tile,
+                                                            const FragmentPlace& place) {
   const DealtList& from = tile.lists[place.list];
   const TileSegment& segment = from.segments[place.segment];
-  const std::int64_t end = segment.first_token + Slices::whole(segment.end - segment.begin);
+  const std::int64_t end = segment.first_token + slices.room(segment.begin, segment.end);
   const std::int32_t within = place.index - segment.fragments_before;
   std::int64_t piece_begin = segment.first_token;  // of the list's tokens
   std::int64_t piece_end = end;
@@ -54,8 +55,8 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const PlannedTile& t
   const DealtCount before = DealOrder(tile.lists).before(place.list, piece_begin);
   return {place.pack,
           segment.row,
-          segment.begin + static_cast<std::int32_t>(first - segment.first_token),
-          last == end ? segment.end : segment.begin + static_cast<std::int32_t>(last - segment.first_token),
+          slices.place(segment.begin, first - segment.first_token),
+          last == end ? segment.end : slices.place(segment.begin, last - segment.first_token),
           segment.readers,
           segment.open_ended && last == end,
           segment.masked,
@@ -123,7 +124,7 @@ TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t la
     if (index >= (list == kOwnList ? own : list == kOwnOfSecondList ? second : common)) continue;
     const std::int32_t before = list == kOwnList ? 0 : list == kOwnOfSecondList ? own : own + second;
     f(pack.first_fragment + before + index, pack,
-      fragment_of_tile(tile, place_in_list(tile.lists[list], number, list, index)));
+      fragment_of_tile(task.machine.slices, tile, place_in_list(tile.lists[list], number, list, index)));
   }
 }
 
@@ -152,24 +153,26 @@ TRUNKLINE_HOST_DEVICE inline std::int64_t part_begin(const PlannedPack& pack, st
 }
 
 /// The parts that a fragment is in. One without tokens is in the part of the token before it.
-TRUNKLINE_HOST_DEVICE inline Range parts_of(const PlannedPack& pack, const DealtFragment& fragment) {
+TRUNKLINE_HOST_DEVICE inline Range parts_of(const Slices& slices, const PlannedPack& pack,
+                                            const DealtFragment& fragment) {
   const std::int64_t first = fragment.first_token;
-  const std::int64_t end = first + Slices::whole(fragment.end - fragment.begin);
+  const std::int64_t end = first + slices.room(fragment.begin, fragment.end);
   const std::int32_t last_part = part_of(pack, most<std::int64_t>(end - 1, 0));
   return {first < end ? part_of(pack, first) : last_part, last_part + 1};
 }
 
 /// Finds which items begin inside of a fragment, and how many fragments begin before each.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void mark_parts(const PlanMemory& memory, const PlannedPack& pack,
-                                      const DealtFragment& fragment) {
+TRUNKLINE_HOST_DEVICE void mark_parts(const PlanTask& task, const PlannedPack& pack, const DealtFragment& fragment) {
   if (pack.parts == 1) return;
-  const Range parts = parts_of(pack, fragment);
+  const PlanMemory& memory = task.memory;
+  const Slices slices = task.machine.slices;
+  const Range parts = parts_of(slices, pack, fragment);
   for (std::int32_t part = parts.begin + 1; part < parts.end; ++part) {
     memory.item_splits[pack.first_item + part] = 1 + (fragment.masked ? std::int64_t{1} << 32 : 0);
     memory.item_rank[pack.first_item + part] = fragment.rank;
   }
-  const std::int64_t end = fragment.first_token + Slices::whole(fragment.end - fragment.begin);
+  const std::int64_t end = fragment.first_token + slices.room(fragment.begin, fragment.end);
   if (parts.end < pack.parts && part_begin(pack, parts.end) == end) {
     Team::fetch_greatest(memory.item_rank[pack.first_item + parts.end], fragment.rank + 1);
   }
@@ -182,7 +185,7 @@ TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
   team.each(lanes.count(), [&task, lanes](std::int32_t lane) {
     visit_fragments(task, lane, lanes, [&task](std::int32_t i, const PlannedPack& pack, const DealtFragment& fragment) {
       store_whole(task.memory.fragments[i], fragment);
-      mark_parts<Team>(task.memory, pack, fragment);
+      mark_parts<Team>(task, pack, fragment);
     });
   });
 }
@@ -202,21 +205,23 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, s
 }
 
 /// Writes spans and masks of a fragment.
-TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanMemory& memory, const PlanLists& lists,
-                                                 const PlannedPack& pack, const DealtFragment& fragment) {
+TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanTask& task, const PlanLists& lists, const PlannedPack& pack,
+                                                 const DealtFragment& fragment) {
+  const PlanMemory& memory = task.memory;
+  const Slices slices = task.machine.slices;
   const Range held = pack.positions;
   const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
-  const Range parts = parts_of(pack, fragment);
+  const Range parts = parts_of(slices, pack, fragment);
   for (std::int32_t part = parts.begin; part < parts.end; ++part) {
     const std::int64_t splits = memory.item_splits[pack.first_item + part + 1];
     std::int32_t begin = fragment.begin;
     std::int32_t end = fragment.end;
     if (part > parts.begin) {
-      begin += static_cast<std::int32_t>(part_begin(pack, part) - fragment.first_token);
+      begin = slices.place(fragment.begin, part_begin(pack, part) - fragment.first_token);
     }
     const bool open = fragment.open_ended && part + 1 == parts.end;
     if (part + 1 < parts.end) {
-      end = fragment.begin + static_cast<std::int32_t>(part_begin(pack, part + 1) - fragment.first_token);
+      end = slices.place(fragment.begin, part_begin(pack, part + 1) - fragment.first_token);
     }
     std::int32_t mask = -1;
     if (fragment.masked) {
@@ -238,11 +243,11 @@ TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const Pl
   if (kept) {
     visit_kept(task, lane, lanes, [&](std::int32_t i, const PlannedPack& pack) {
       const DealtFragment fragment = task.memory.fragments[i];
-      write_fragment(task.memory, lists, pack, fragment);
+      write_fragment(task, lists, pack, fragment);
     });
   } else {
     visit_fragments(task, lane, lanes, [&](std::int32_t, const PlannedPack& pack, const DealtFragment& fragment) {
-      write_fragment(task.memory, lists, pack, fragment);
+      write_fragment(task, lists, pack, fragment);
     });
   }
 }
