@@ -77,6 +77,7 @@ class Packs {
   }
   /// Segments added from now on count for cuts as much as their slices have room for.
   void count_slices(const Slices& slices) { slices_ = slices; }
+  const Slices& slices() const { return slices_; }
   /// Parts of equal length into which the open pack is cut along KV where the policy's own cuts are asked for.
   void cut(std::int32_t parts) { open_parts_ = parts; }
 

@@ -23,9 +23,9 @@ struct TaskCosts {
   static constexpr std::int64_t kMaxPerToken = std::int64_t{1} << (20 + kFractionBits);
   static constexpr Nanoseconds kMaxTask = Nanoseconds{1} << 46;
   // Each turn from half to half of a tile, by the plans that it leads to on an H200. At 300 agentic_weka's batches and
-  // four trees at 32/32 get tiles of 64 rows and take 1 to 5 % longer; at 100 `1,8,512/32,2048,256` at 16/8 gets 1,024
-  // partials and takes 7 % longer. With plan and page table in cold memory and scattered pages, tiles of 128 rows
-  // take 0.97 of the time of those of 64 for agentic_weka#0, too.
+  // three of PAT's trees at 32/32 get tiles of 64 rows and take 1 to 5 % longer; at 100 `1,8,512/32,2048,256` at 16/8
+  // gets 1,024 partials and takes 7 % longer. With plan and page table in cold memory and scattered pages, tiles of 128
+  // rows take 0.97 of the time of those of 64 for agentic_weka#0, too.
   static constexpr Nanoseconds kHalfChange = 150;
   // Below, products are rounded to nanoseconds, and reach no limit; above, to what 2^16 tokens cost.
   static constexpr std::int64_t kExactTokens = std::int64_t{1} << 26;

@@ -108,7 +108,7 @@ void TileSegments::add(const TrunkTile& tile, const TrunkWidth& width, Packs& pa
 void TileSegments::add_dealt(Packs& packs) const {
   // Where the tile works as one, nothing is to be gained by cutting them.
   const std::int64_t own_piece = middle_ > 0 ? kOwnPiece : 0;
-  const Slices slices = Slices::of(input_.profile, input_.shape.page_size);
+  const Slices& slices = packs.slices();
   Pieces lists[] = {{scratch_.own, slices, own_piece},
                     {scratch_.own_of_second, slices, own_piece},
                     {scratch_.common, slices, kCommonPiece}};

@@ -15,7 +15,7 @@ class TileSegments {
  public:
   explicit TileSegments(const PolicyInput& input) : input_(input), scratch_(input.scratch.trunk) {}
 
-  /// To the open pack, which the caller closes.
+  /// To the open pack, which counts slices as kernels do, and which the caller closes.
   void add(const TrunkTile& tile, const TrunkWidth& width, Packs& packs);
 
  private:

@@ -81,7 +81,7 @@ struct PlannedTile : TileFrame {
   std::int32_t raw_begin;  ///< of its segments, before they are parted into lists
   std::int32_t raw_end;
   std::int64_t tokens;
-  std::int64_t sliced_tokens;  ///< what its slices have room for
+  std::int64_t cut_tokens;  ///< what its slices have room for
   std::int64_t matrix_tokens;
   std::int64_t open_tokens;  ///< of requests of their own
   DealtList lists[kTileLists];
@@ -100,7 +100,7 @@ struct alignas(16) PlannedPack {
   std::int32_t first_fragment;
   std::int32_t first_mask;
   std::int64_t tokens;
-  std::int64_t sliced_tokens;  ///< as cuts count them: a tile's in slices
+  std::int64_t cut_tokens;  ///< as cuts count them: a tile's in slices
 };
 
 /// A try at tiles.

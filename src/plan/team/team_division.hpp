@@ -178,7 +178,7 @@ class PackDivider {
     task.memory.loads[i] = load;
     PlannedPack& pack = task.memory.packs[i];
     pack.tokens = load.tokens;
-    pack.sliced_tokens = pack.tile < 0 ? load.tokens : task.memory.tiles[pack.tile].sliced_tokens;
+    pack.cut_tokens = pack.tile < 0 ? load.tokens : task.memory.tiles[pack.tile].cut_tokens;
     pack.parts = static_cast<std::int32_t>(parts);
     const std::int32_t ends = pack.tile < 0 ? 1 : PlanGrowth::open_ends(task.memory.tiles[pack.tile], pack.parts);
     if (ends > 1) Block::fetch_greatest(task.memory.shape[PlanMemory::kOpenEnds], ends);

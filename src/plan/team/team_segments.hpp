@@ -79,7 +79,7 @@ class SegmentLister {
                            static_cast<std::int32_t>(fragments[list] >> 32)};
     }
     tile_.tokens = all_tokens;
-    tile_.sliced_tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
+    tile_.cut_tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
     tile_.matrix_tokens = matrix_tokens;
     tile_.open_tokens = open_tokens;
   }

@@ -143,13 +143,13 @@ TRUNKLINE_HOST_DEVICE void visit_kept(const PlanTask& task, std::int32_t lane, c
 /// The part of a pack that holds a token.
 TRUNKLINE_HOST_DEVICE inline std::int32_t part_of(const PlannedPack& pack, std::int64_t token) {
   if (pack.parts == 1) return 0;
-  const std::int64_t granules = pack.sliced_tokens / CutChoice::kGranule;
+  const std::int64_t granules = pack.cut_tokens / CutChoice::kGranule;
   const std::int64_t part = ((token / CutChoice::kGranule + 1) * pack.parts - 1) / granules;
   return static_cast<std::int32_t>(least<std::int64_t>(part, pack.parts - 1));
 }
 
 TRUNKLINE_HOST_DEVICE inline std::int64_t part_begin(const PlannedPack& pack, std::int32_t part) {
-  return part_begin(pack.sliced_tokens, CutChoice::kGranule, pack.parts, part);
+  return part_begin(pack.cut_tokens, CutChoice::kGranule, pack.parts, part);
 }
 
 /// The parts that a fragment is in. One without tokens is in the part of the token before it.
