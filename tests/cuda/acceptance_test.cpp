@@ -87,8 +87,28 @@ TEST_F(CudaAcceptance, ManyQueriesOnANode) {
   }
 }
 
+// 32 requests over a trunk, a tile of 128 rows at g 4: those of one half have so many tokens of their own, and those of
+// the other hardly any. Its warpgroup passes over a hundred stages, where the ring holds six.
+PrefixTree uneven_halves(std::int32_t first, std::int32_t second) {
+  PrefixTree tree{"uneven halves", {-1}, {150}, {}, {}};
+  for (std::int32_t request = 0; request < 32; ++request) {
+    tree.parent.push_back(0);
+    tree.tokens.push_back(request < 16 ? first : second);
+    tree.end_node.push_back(request + 1);
+  }
+  return tree;
+}
+
+TEST_F(CudaAcceptance, HalvesOfUnevenLengths) {
+  for (const std::int32_t page_size : {8, 12, 16}) {
+    expect_tree_matches(uneven_halves(2, 430), 4, page_size, 128);
+    expect_tree_matches(uneven_halves(430, 2), 4, page_size, 128);
+  }
+}
+
 TEST_F(CudaAcceptance, EmptyRequests) {
   expect_tree_matches(empty_requests(), 4);
+  expect_tree_matches(empty_requests(), 4, 16, 128);
   expect_tree_matches(PrefixTree{"all empty", {}, {}, {-1, -1}}, 4);
 }
 

@@ -78,22 +78,42 @@ __device__ __forceinline__ void barrier_arrive_after_copies(std::uint32_t barrie
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
-/// Waits until the barrier's phase of this parity is complete. A fresh barrier's odd phase counts as complete.
-__device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
+/// \return whether the barrier's phase of this parity is complete. A fresh barrier's odd phase counts as complete.
+__device__ __forceinline__ bool barrier_test(std::uint32_t barrier, std::uint32_t parity) {
   std::uint32_t done = 0;
-  do {
+  asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+               : "=r"(done)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+/// The same; from 9.0 on it may be waited for a while.
+__device__ __forceinline__ bool barrier_try(std::uint32_t barrier, std::uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
+  std::uint32_t done = 0;
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+               : "=r"(done)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return done != 0;
 #else
-    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
+  return barrier_test(barrier, parity);
 #endif
-  } while (done == 0);
+}
+/// Waits until it is.
+__device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
+  while (!barrier_try(barrier, parity)) {
+  }
+}
+
+/// Words of shared memory that warps read while others write them.
+__device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
+  std::uint32_t value;
+  asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+__device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_t value) {
+  asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
 /// A barrier of some of the CTA's warps; 0 is __syncthreads().

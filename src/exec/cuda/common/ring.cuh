@@ -11,32 +11,14 @@ struct RowState {
   float sum;
 };
 
-/// A position in the ring, and the parity of the round there. One word: consumers have no register to spare.
+/// A position in the ring, and the parity of the round there. One word, as registers are few.
 template <int kSlots>
 class RingPlace {
  public:
-  /// No position.
-  static __device__ __forceinline__ RingPlace none() {
-    RingPlace place;
-    place.bits_ = kNone;
-    return place;
-  }
-  __device__ __forceinline__ bool is_none() const { return bits_ == kNone; }
   __device__ __forceinline__ int slot() const { return static_cast<int>(bits_ & 0xFF); }
   __device__ __forceinline__ std::uint32_t parity() const { return bits_ >> 31; }
   __device__ __forceinline__ int slot_before() const { return slot() == 0 ? kSlots - 1 : slot() - 1; }
   __device__ __forceinline__ void advance() { bits_ = slot() == kSlots - 1 ? (bits_ & kParity) ^ kParity : bits_ + 1; }
-  __device__ __forceinline__ void advance_by_two() {
-    const std::uint32_t bits = bits_ + 2;
-    bits_ = slot() >= kSlots - 2 ? (bits ^ kParity) - kSlots : bits;
-  }
-  /// So many positions on, no more than there are.
-  __device__ __forceinline__ RingPlace ahead(int positions) const {
-    RingPlace place;
-    place.bits_ = bits_ + static_cast<std::uint32_t>(positions);
-    if (slot() + positions >= kSlots) place.bits_ = (place.bits_ ^ kParity) - kSlots;
-    return place;
-  }
   /// So many positions before, fewer than there are; before the first all count as left.
   __device__ __forceinline__ RingPlace back(int positions) const {
     RingPlace place = *this;
@@ -47,7 +29,6 @@ class RingPlace {
 
  private:
   static constexpr std::uint32_t kParity = 1u << 31;
-  static constexpr std::uint32_t kNone = ~0u;
   std::uint32_t bits_ = 0;
 };
 

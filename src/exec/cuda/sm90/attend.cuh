@@ -60,23 +60,31 @@ class GroupRows {
     }
   }
 
+  /// What tells products of a slot with a stage's K, and of one with V. From one lane, so that the compiler knows it
+  /// for the same in all: descriptors are then made in uniform registers. Made in others, each product waited for two
+  /// moves, and tiles bound by arithmetic took 5 % longer.
+  __device__ __forceinline__ std::uint32_t word_of_keys(int slot) const {
+    return __shfl_sync(kWholeWarp, slot_word(slots_, slot), 0);
+  }
+  __device__ __forceinline__ std::uint32_t word_of_values(int slot) const {
+    return __shfl_sync(kWholeWarp, slot_word(slots_, slot) | kPanelStride, 0);
+  }
+
   /// Begins logits against a stage's K, in base 2 as they are not yet scaled.
-  __device__ __forceinline__ void begin_logits(int slot) {
+  __device__ __forceinline__ void begin_logits(std::uint32_t keys) {
     settle(q_);
     settle(s_);
     products_begin();
-    const std::uint32_t keys = same_in_all(slot_word(slots_, slot));
 #pragma unroll
     for (int step = 0; step < kDim / 16; ++step)
       Products<Element>::multiply_keys(s_, q_[step], keys + step_of_keys(step), step > 0);
   }
 
   /// Begins to add up a stage's V by the weights.
-  __device__ __forceinline__ void begin_values(int slot) {
+  __device__ __forceinline__ void begin_values(std::uint32_t values) {
     settle(weights_);
     settle(o);
     products_begin();
-    const std::uint32_t values = same_in_all(slot_word(slots_, slot) | kPanelStride);
 #pragma unroll
     for (int step = 0; step < kStageTokens / 16; ++step)
       Products<Element>::multiply_values(o, weights_[step], values + step_of_values(step));
@@ -186,12 +194,6 @@ class GroupRows {
   // Each in the word that word_of_queries() tells.
   __device__ __forceinline__ uint2 bits_of_queries() const {
     return {1u << (queries_ & 31), 1u << (queries_ >> 8 & 31)};
-  }
-
-  // A value that all lanes have, so that the compiler knows it: descriptors are then made in uniform registers. Made in
-  // others, each product waited for two moves, and tiles bound by arithmetic took 5 % longer.
-  static __device__ __forceinline__ std::uint32_t same_in_all(std::uint32_t value) {
-    return __shfl_sync(kWholeWarp, value, 0);
   }
 
   // A row's logits are spread over four lanes.

@@ -19,7 +19,7 @@ inline constexpr int kGroups = 2;
 inline constexpr int kGroupThreads = 128;
 inline constexpr int kConsumerWarps = kGroups * kGroupThreads / 32;
 inline constexpr int kConsumerThreads = kGroups * kGroupThreads;
-/// A warp that walks tasks, one that begins box copies, two that copy by rows.
+/// A warp that walks tasks, one that begins K's box copies, two that copy by rows, of which one begins V's.
 inline constexpr int kProducerWarps = 4;
 inline constexpr int kRowCopiers = 2;
 inline constexpr int kThreads = kConsumerThreads + 32 * kProducerWarps;
@@ -43,6 +43,11 @@ inline constexpr int kStageTokens = 64;
 inline constexpr int kSliceTokens = 16;
 inline constexpr int kSlices = kStageTokens / kSliceTokens;
 inline constexpr int kSlots = 12;
+/// Slots that are on their way at once: 80 KiB, where 24 keep the memory busy (latency x bandwidth). All that the ring
+/// has room for would be 24 MB on all SMs and queue up for 5 us: SMs that are served first would be done before others,
+/// and Q, page ids and records would come behind it.
+inline constexpr int kSlotsOnTheirWay = 5;
+static_assert(kSlotsOnTheirWay <= kSlots);
 inline constexpr int kRowBytes = 2 * kDim;
 inline constexpr int kSlotBytes = kStageTokens * kRowBytes;
 /// A slot is octets of rows; an octet is two panels, each of 64 elements of its eight rows. So a slice is contiguous,

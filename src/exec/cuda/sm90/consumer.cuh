@@ -19,9 +19,11 @@ class Consumer {
   using Found = StageWalk::Found;
 
   // Stages of the other warpgroup that are passed while a stage is at hand and the V of the one before waits to be
-  // added up. From that V to the K that is begun next, the ring must have room for them.
+  // added up. From that V to the K that is begun next, the ring must have room for them. And where a stage's K is full,
+  // all copies before the last kSlotsOnTheirWay slots are done: that slot's round before must be one of those.
   static constexpr int kPassedAtMost = 2;
-  static_assert(2 + 2 * (2 * kPassedAtMost) + 1 < kSlots);
+  static_assert(2 * kPassedAtMost + 2 <= kSlots);
+  static_assert(2 * (kPassedAtMost + 1) + kSlotsOnTheirWay <= kSlots);
 
  public:
   __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory& shared, int group, int thread)
@@ -56,11 +58,11 @@ class Consumer {
     walk_.begin(halves);
     const int half = walk_.half();
     for (int i = 0; i < halves; ++i, walk_.pass_queries()) {
-      const RingPlace<kSlots> place = walk_.place();
+      const SlotPlace place = walk_.place();
       walk_.wait_for(place);
       if (i == half) rows_.load_queries(shared_address(shared_.slots[place.slot()]), args_.layer.scale_log2 < 0);
       fence_ordinary_writes();  // Q came by rows, and a box may come next
-      walk_.release_shared(place.slot());
+      walk_.release(place, false);
     }
     walk_.begin_stages();
     const int first = task.first_query[half];
@@ -73,62 +75,71 @@ class Consumer {
   // logits and their greatest.
   __device__ __forceinline__ void attend() {
     while (walk_.find(INT32_MAX) == Found::kStage) {
-      begin_logits();
+      walk_.wait_for(walk_.found().keys());
+      if (walk_.found().by_row()) fence_ordinary_writes();
+      rows_.begin_logits(rows_.word_of_keys(walk_.found().keys().slot()));
       products_commit();
       products_commit();  // of no V yet
-      values_ = RingPlace<kSlots>::none();
+      values_ = SlotPlace::none();
       for (;;) {
         const Stage stage = walk_.found();
-        const Hidden hidden = take_record();
+        Hidden hidden;
+        if (stage.masked()) hidden = take_record();
         // Voted, so that the compiler knows it for the same in all lanes: products must not diverge.
         const bool more = __any_sync(kWholeWarp, walk_.find(kPassedAtMost) == Found::kStage) != 0;
+        const Stage& next = walk_.found();
         rows_.template wait_for_logits<1>();
-        soften(stage, hidden);
+        hide(stage, hidden);
+        // Looked up here, beside the largest logits, and not where it is waited for.
+        const std::uint32_t next_keys = rows_.word_of_keys(next.keys().slot());
+        const std::uint32_t values = rows_.word_of_values(stage.values().slot());
+        const std::uint32_t next_keys_full = walk_.full(next.keys());
+        const std::uint32_t values_full = walk_.full(stage.values());
+        if (!stage.kept()) walk_.release(stage.keys(), stage.alone());
+        rows_.find_largest();
+        rows_.soften();
         if (!more) {
           settle_weights();
-          add_last_values(stage);
+          wait_for_near(stage, stage.values());
+          add_last_values(stage, values);
           break;
         }
         settle_weights();
-        begin_logits();
+        // Both barriers are asked at once, as each answers after 40 clocks; most often both slots are full.
+        const bool keys_there = barrier_try(next_keys_full, next.keys().parity()) && !next.by_row();
+        const bool values_there = barrier_test(values_full, stage.values().parity()) && !stage.by_row();
+        if (!keys_there) wait_for_near(next, next.keys());
+        rows_.begin_logits(next_keys);
         products_commit();
-        begin_values(stage);
+        if (!values_there) wait_for_near(stage, stage.values());
+        begin_values(stage, values);
       }
     }
   }
 
-  // Of the stage that was found last.
-  __device__ __forceinline__ void begin_logits() {
-    const RingPlace<kSlots> keys = walk_.found().keys();
-    walk_.wait_for(keys);
-    if (walk_.found().by_row()) fence_ordinary_writes();
-    rows_.begin_logits(keys.slot());
-  }
-  __device__ __forceinline__ void begin_values(const Stage& stage) {
-    values_ = stage.values();
-    walk_.wait_for(values_);
+  // \param place the stage's K or V
+  __device__ __forceinline__ void wait_for_near(const Stage& stage, SlotPlace place) const {
+    walk_.wait_for_near(place);
     if (stage.by_row()) fence_ordinary_writes();
-    rows_.begin_values(values_.slot());
+  }
+  // Once they are there.
+  __device__ __forceinline__ void begin_values(const Stage& stage, std::uint32_t word) {
+    values_ = stage.values();
+    values_alone_ = stage.alone();
+    rows_.begin_values(word);
     products_commit();
   }
   // Of the last stage before many of the other warpgroup's, or before the end.
-  __device__ __forceinline__ void add_last_values(const Stage& stage) {
-    begin_values(stage);
+  __device__ __forceinline__ void add_last_values(const Stage& stage, std::uint32_t word) {
+    begin_values(stage, word);
     rows_.wait_for_values();
-    if (!walk_.keeps_slots(stage)) walk_.release(values_);
+    if (!stage.kept()) walk_.release(values_, stage.alone());
   }
 
-  // Logits, which are there, become weights; the V of the stage before is added up.
-  __device__ __forceinline__ void soften(const Stage& stage, const Hidden& hidden) {
-    hide(stage, hidden);
-    if (!walk_.keeps_slots(stage)) walk_.release(stage.keys());
-    rows_.find_largest();
-    rows_.soften();
-  }
-
+  // The V of the stage before is added up, and weights are made ready for this one's.
   __device__ __forceinline__ void settle_weights() {
     rows_.wait_for_values();
-    if (!values_.is_none()) walk_.release(values_);
+    if (!values_.is_none()) walk_.release(values_, values_alone_);
     rows_.rescale();
     rows_.round_weights();
   }
@@ -144,7 +155,7 @@ class Consumer {
     static_assert(kSlices == 4);
     if (!stage.masked()) return;
     rows_.hide_slices(hidden.visible);
-    if (!stage.by_token()) return;
+    if (!hidden.flags.some_by_token()) return;
     const TokenMasks& masks = shared_.tokens[stage.keys().slot()];
     const std::uint32_t* of_token = masks.visible[walk_.half()][rows_.word_of_queries()];
     if (hidden.flags.by_token(0)) rows_.template hide_tokens<0>(of_token);
@@ -160,12 +171,12 @@ class Consumer {
     const bool both = task.halves == 1;  // warpgroups have the rows
     const auto places = epilogue.find_places(rows_, both);
     if (both) {
-      const int v_slot = walk_.place().slot_before();
-      const int k_slot = v_slot == 0 ? kSlots - 1 : v_slot - 1;
-      epilogue.exchange(rows_, k_slot, v_slot);
+      const SlotPlace v_place = walk_.place().back(1);
+      const SlotPlace k_place = walk_.place().back(2);
+      epilogue.exchange(rows_, k_place.slot(), v_place.slot());
       fence_ordinary_writes();
-      walk_.release_shared(k_slot);
-      walk_.release_shared(v_slot);
+      walk_.release(k_place, false);
+      walk_.release(v_place, false);
     }
     epilogue.write(rows_, places, both);
     if constexpr (kMerges) {
@@ -190,7 +201,8 @@ class Consumer {
   StageWalk walk_;
   int group_;
   GroupRows<Element> rows_;
-  RingPlace<kSlots> values_;  // of the V that is added up, if any
+  SlotPlace values_;   // of the V that is added up, if any
+  bool values_alone_;  // Stage::alone of it
 };
 
 }  // namespace trunkline::cuda::sm90

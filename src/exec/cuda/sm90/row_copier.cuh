@@ -1,6 +1,6 @@
-// The warps that copy by rows what boxes cannot bring: Q, pages that are no multiple of 8 tokens, V of slices of which
-// some tokens must not be read. Of Q, each brings 32 rows of a slot; of stages, two slices, and says who sees which of
-// their tokens.
+// What boxes cannot bring is copied row by row: Q, pages that are no multiple of 8 tokens, V of slices of which some
+// tokens must not be read. Of Q, each of two warps brings 32 rows of a slot; of stages, two slices, and says who sees
+// which of their tokens.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,9 @@
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/page_places.cuh"
 #include "exec/cuda/common/ptx.cuh"
-#include "exec/cuda/sm90/record_reader.cuh"
 #include "exec/cuda/sm90/shared_memory.cuh"
+#include "exec/cuda/sm90/stage_record.cuh"
 #include "exec/cuda/sm90/task_queries.cuh"
-#include "exec/cuda/sm90/tma.cuh"
 #include "exec/cuda/sm90/wgmma.cuh"
 
 namespace trunkline::cuda::sm90 {
@@ -27,68 +26,76 @@ class RowCopier {
  public:
   /// \param copier 0 or 1
   __device__ __forceinline__ RowCopier(const ForwardArgs& args, SharedMemory& shared, int copier, int lane)
-      : args_(args),
-        shared_(shared),
-        copier_(copier),
-        lane_(lane),
-        records_(shared, lane),
-        places_(args.pages.page_size) {}
+      : args_(args), shared_(shared), copier_(copier), lane_(lane), places_(args.pages.page_size) {}
 
-  __device__ __forceinline__ void run() {
-    bool first = true;  // task
-    for (;;) {
-      const StageRecord& record = records_.next();
-      if (records_.at_end()) return;
-      const TaskInfo& task = records_.task();
-      if (record.kind == StageRecord::kQueries) {
-        for (int half = 0; half < task.halves; ++half) take_slot([&] { return fill_queries(task, half); });
-        __syncwarp();
-        if (first) named_barrier_arrive(kQueriesBarrier, kCopierThreads);
-        first = false;
-        records_.pass(false);
-        continue;
-      }
-      const StageFlags flags(record.flags);
-      static_assert(kSlicesOfCopier == 2);
-      const bool some = flags.by_row(2 * copier_) || flags.by_row(2 * copier_ + 1);
-      std::uint32_t seen = 0;
-      take_slot([&] {
-        if (some) seen = see_tokens(record, flags, task);
-        return some && fill_keys(record, flags, task.head, seen);
-      });
-      take_slot([&] { return some && fill_values(record, flags, task.head, seen); });
-      records_.pass(flags.batch_end());
-    }
-  }
-
- private:
-  // \param fill begins the copier's copies to the slot, and tells whether there are some
-  template <class Fill>
-  __device__ __forceinline__ void take_slot(Fill fill) {
-    records_.wait_for_slot();
-    if (!fill()) return records_.pass_slot(kCopierArrivals);
-    barrier_arrive_after_copies(records_.full());
-    records_.pass_slot(1);
-  }
-
-  // Each copier's part of a half's rows of Q; those after its last are zero.
-  __device__ __forceinline__ bool fill_queries(const TaskInfo& task, int half) const {
+  /// Begins to copy the copier's part of a half's rows of Q to a slot; those after its last are zero.
+  __device__ __forceinline__ void copy_queries(const TaskInfo& task, int half, int slot) const {
     static_assert(kRowsOfCopy * kRowCopiers == kGroupRows);
     if (half == 0) note_begin(task);
     const int row = kRowsOfCopy * copier_ + lane_;
     const bool live = row < task.half_rows[half];
     const auto* from = static_cast<const std::byte*>(args_.layer.q);
     if (live) {
-      const int in_half = row / args_.layer.group_size;
-      const std::int64_t token = task.token_of(task.first_query[half] + in_half);
-      const int q_head = task.head * args_.layer.group_size + row - in_half * args_.layer.group_size;
-      from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
+      const int query = task.row_query[kGroupRows * half + row];
+      const int in_query = row - (query - task.first_query[half]) * args_.layer.group_size;
+      const std::int64_t q_head = task.head * args_.layer.group_size + in_query;
+      from += 2 * (task.token_of(query) * args_.layer.q_token + q_head * args_.layer.q_head);
     }
-    const std::uint32_t first = kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(copier_);
-    copy<kRowsOfCopy>(from, __ballot_sync(kWholeWarp, live), 0, shared_address(records_.slot()) + first);
+    copy(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
+  }
+
+  /// Whether some of the copier's slices come by rows.
+  __device__ __forceinline__ bool has_some(StageFlags flags) const {
+    static_assert(kSlicesOfCopier == 2);
+    return flags.by_row(2 * copier_) || flags.by_row(2 * copier_ + 1);
+  }
+
+  /// Of the copier's slices that come by rows. Where they differ by token, who sees which is written.
+  /// \return bit i: some query sees token i
+  __device__ __forceinline__ std::uint32_t see_tokens(const StageRecord& record, StageFlags flags, const TaskInfo& task,
+                                                      int slot) const {
+    const int number = slice_of_lane();
+    const SliceRecord& slice = record.slices[number];
+    const int token = lane_ % kSliceTokens;
+    bool seen = flags.by_row(number) && flags.seen(number) && token < slice.count;
+    if (flags.by_token(number)) {
+      QuerySet visible{{0, 0}};  // by half
+      if (seen) visible = who_sees(record, number, token, task);
+      TokenMasks& masks = shared_.tokens[slot];
+#pragma unroll
+      for (int half = 0; half < kGroups; ++half) {
+        auto& words = masks.visible[half];
+        words[0][kSliceTokens * number + token] = static_cast<std::uint32_t>(visible.words[half]);
+        words[1][kSliceTokens * number + token] = static_cast<std::uint32_t>(visible.words[half] >> 32);
+      }
+      seen = !visible.empty();
+    }
+    return __ballot_sync(kWholeWarp, seen);
+  }
+
+  /// Begins to copy what no box brings to a slot. Of K, nothing of slices that no query sees, as their logits are
+  /// hidden. Of V, tokens that no query sees are zero and not read: what lies there may be NaN, which a weight of zero
+  /// does not hide. What some see and others do not is read: a NaN in V then reaches all rows of the warpgroup.
+  /// \param values of V \param seen by see_tokens \return whether there is something
+  __device__ __forceinline__ bool copy_tokens(const StageRecord& record, StageFlags flags, int head, bool values,
+                                              std::uint32_t seen, int slot) const {
+    std::uint32_t wanted = 0;
+#pragma unroll
+    for (int i = 0; i < kSlicesOfCopier; ++i) {
+      const int number = kSlicesOfCopier * copier_ + i;
+      const bool keys = flags.seen(number) && !record.slices[number].key_box();
+      if (flags.by_row(number) && (values || keys)) wanted |= 1u << i;
+    }
+    if (wanted == 0) return false;
+    const auto* row = static_cast<const std::byte*>(values ? args_.layer.v : args_.layer.k);
+    if ((seen >> lane_ & 1) != 0) row += 2 * place_of_token(record.slices[slice_of_lane()], values, head);
+    const int first = (wanted & 1) != 0 ? 0 : kSliceTokens;
+    const int end = (wanted & 2) != 0 ? kRowsOfCopy : kSliceTokens;
+    copy(row, seen, first, end, part_of(slot));
     return true;
   }
 
+ private:
   // At the task's first copy.
   __device__ __forceinline__ void note_begin(const TaskInfo& task) const {
     if (args_.times == nullptr || lane_ != 0 || copier_ != 0) return;
@@ -99,29 +106,6 @@ class RowCopier {
     times.head = task.head;
     times.sm = sm_number();
     times.worker = static_cast<std::int32_t>(blockIdx.x);
-  }
-
-  // Of the copier's slices that come by rows. Where they differ by token, who sees which is written.
-  // \return bit i: some query sees token i
-  __device__ __forceinline__ std::uint32_t see_tokens(const StageRecord& record, StageFlags flags,
-                                                      const TaskInfo& task) const {
-    const int number = slice_of_lane();
-    const SliceRecord& slice = record.slices[number];
-    const int token = lane_ % kSliceTokens;
-    bool seen = flags.by_row(number) && flags.seen(number) && token < slice.count;
-    if (flags.by_token(number)) {
-      QuerySet visible{{0, 0}};  // by half
-      if (seen) visible = who_sees(record, number, token, task);
-      TokenMasks& masks = shared_.tokens[records_.slot_number()];
-#pragma unroll
-      for (int half = 0; half < kGroups; ++half) {
-        auto& words = masks.visible[half];
-        words[0][kSliceTokens * number + token] = static_cast<std::uint32_t>(visible.words[half]);
-        words[1][kSliceTokens * number + token] = static_cast<std::uint32_t>(visible.words[half] >> 32);
-      }
-      seen = !visible.empty();
-    }
-    return __ballot_sync(kWholeWarp, seen);
   }
 
   __device__ __forceinline__ QuerySet who_sees(const StageRecord& record, int number, int token,
@@ -141,41 +125,9 @@ class RowCopier {
     return slice.limited() ? after(visible, slice.position + token, halves, task.rows) : visible;
   }
 
-  // K that no box brings; of slices that no query sees none is needed, as their logits are hidden.
-  __device__ __forceinline__ bool fill_keys(const StageRecord& record, StageFlags flags, int head,
-                                            std::uint32_t seen) const {
-    bool wanted[kSlicesOfCopier];
-#pragma unroll
-    for (int i = 0; i < kSlicesOfCopier; ++i) {
-      const int number = kSlicesOfCopier * copier_ + i;
-      wanted[i] = flags.by_row(number) && flags.seen(number) && !record.slices[number].key_box();
-    }
-    return fill_slices(record, wanted, args_.layer.k, args_.layer.k_strides, head, seen);
-  }
-
-  // Tokens that no query sees are not read: what lies there may be NaN, which a weight of zero does not hide. What some
-  // see and others do not is read: a NaN in V then reaches all rows of the warpgroup.
-  __device__ __forceinline__ bool fill_values(const StageRecord& record, StageFlags flags, int head,
-                                              std::uint32_t seen) const {
-    bool wanted[kSlicesOfCopier];
-#pragma unroll
-    for (int i = 0; i < kSlicesOfCopier; ++i) wanted[i] = flags.by_row(kSlicesOfCopier * copier_ + i);
-    return fill_slices(record, wanted, args_.layer.v, args_.layer.v_strides, head, seen);
-  }
-
-  // \return whether some of the copier's slices are wanted
-  __device__ __forceinline__ bool fill_slices(const StageRecord& record, const bool (&wanted)[kSlicesOfCopier],
-                                              const void* cache, const CacheStrides& strides, int head,
-                                              std::uint32_t seen) const {
-    static_assert(kSlicesOfCopier == 2);
-    if (!wanted[0] && !wanted[1]) return false;
-    const std::byte* row = static_cast<const std::byte*>(cache);
-    if ((seen >> lane_ & 1) != 0) row += 2 * place_of_token(record.slices[slice_of_lane()], strides, head);
-    const std::uint32_t to =
-        shared_address(records_.slot()) + static_cast<std::uint32_t>(kSlicesOfCopier * copier_ * kSliceBytes);
-    if (wanted[0]) copy<kSliceTokens>(row, seen, 0, to);
-    if (wanted[1]) copy<kSliceTokens>(row, seen, kSliceTokens, to + kSliceBytes);
-    return true;
+  // Of a slot.
+  __device__ __forceinline__ std::uint32_t part_of(int slot) const {
+    return shared_address(shared_.slots[slot]) + kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(copier_);
   }
 
   __device__ __forceinline__ int slice_of_lane() const {
@@ -183,8 +135,7 @@ class RowCopier {
   }
 
   // In elements: of the lane's token of its slice.
-  __device__ __forceinline__ std::int64_t place_of_token(const SliceRecord& slice, const CacheStrides& strides,
-                                                         int head) const {
+  __device__ __forceinline__ std::int64_t place_of_token(const SliceRecord& slice, bool values, int head) const {
     const int token = lane_ % kSliceTokens;
     const std::int32_t page_size = args_.pages.page_size;
     std::int64_t page = 0;
@@ -198,28 +149,31 @@ class RowCopier {
       page = page_id(args_.pages, slice.ids_begin + places_.page_of(position));
       place = places_.place_of(position);
     }
-    return head * strides.head + page * strides.page + place * strides.token;
+    const CacheStrides& k = args_.layer.k_strides;
+    const CacheStrides& v = args_.layer.v_strides;
+    return head * (values ? v.head : k.head) + page * (values ? v.page : k.page) + place * (values ? v.token : k.token);
   }
 
-  // Rows of 256 bytes. \param row of lane i: an address \param seen bit i: it is to be read; else the row is zero
-  // \param first lane that has one of these \param to where that row goes
-  template <int kRows>
-  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, int first, std::uint32_t to) const {
+  // Rows of 256 bytes, of lanes from `first` on. \param row of lane i: an address \param seen bit i: it is to be read;
+  // else the row is zero \param to where the row of lane 0 goes
+  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, int first, int end,
+                                       std::uint32_t to) const {
     const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
     const int chunk = lane_ % kLanesOfRow;
     constexpr int kTogether = 4;  // shuffles, then their copies
+    static_assert(kSliceTokens % (kTogether * kRowsAtOnce) == 0);
 #pragma unroll 1
-    for (int i = 0; i < kRows; i += kTogether * kRowsAtOnce) {
+    for (int i = first; i < end; i += kTogether * kRowsAtOnce) {
       const std::byte* at[kTogether];
 #pragma unroll
       for (int j = 0; j < kTogether; ++j) {
-        const int from = first + i + j * kRowsAtOnce + lane_ / kLanesOfRow;
+        const int from = i + j * kRowsAtOnce + lane_ / kLanesOfRow;
         at[j] = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
       }
 #pragma unroll
       for (int j = 0; j < kTogether; ++j) {
-        const int in_slot = i + j * kRowsAtOnce + lane_ / kLanesOfRow;
-        copy_async_or_zero(to + chunk_offset(in_slot, chunk), at[j], (seen >> (first + in_slot) & 1) != 0);
+        const int from = i + j * kRowsAtOnce + lane_ / kLanesOfRow;
+        copy_async_or_zero(to + chunk_offset(from, chunk), at[j], (seen >> from & 1) != 0);
       }
     }
   }
@@ -228,7 +182,6 @@ class RowCopier {
   SharedMemory& shared_;
   int copier_;
   int lane_;
-  RecordReader records_;
   PagePlaces places_;
 };
 

@@ -7,6 +7,7 @@
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/common/ring.cuh"
 #include "exec/cuda/sm90/config.hpp"
+#include "exec/cuda/sm90/slot_place.cuh"
 #include "exec/cuda/sm90/task_opening.cuh"
 #include "exec/cuda/sm90/tma.cuh"
 
@@ -47,17 +48,18 @@ struct SharedMemory {
   std::uint64_t empty[kSlots];
   std::uint64_t batch_full[kBatches];
   std::uint64_t batch_empty[kBatches];
+  std::uint32_t begun;  // SlotPlace::word of the last slot that was empty for the warp that begins K's boxes
 };
 
 /// Named barrier of the warps that copy: once all have begun their copies of the first Q.
 inline constexpr int kQueriesBarrier = 3;
 inline constexpr int kCopierThreads = 32 * (1 + kRowCopiers);
 
-/// Arrivals that make a slot full: the box warp's, and of each row copier those of its lanes, once their copies are
-/// there, and one of what it wrote besides. All arrive, whether they have something to do or not: who waits for a slot
-/// without holding it up may be lapped by its rounds, of which a parity does not tell.
-inline constexpr int kCopierArrivals = 32 + 1;
-inline constexpr int kFullArrivals = 1 + kRowCopiers * kCopierArrivals;
+/// Arrivals that make a slot full: that of the warp that begins K's boxes, and of each row copier those of its lanes,
+/// once their copies are there, and one of what it wrote besides. All arrive, whether they have something to do or not:
+/// who waits for a slot without holding it up may be lapped by its rounds, of which a parity does not tell.
+inline constexpr int kRowCopierArrivals = 32 + 1;
+inline constexpr int kFullArrivals = 1 + kRowCopiers * kRowCopierArrivals;
 
 /// By a whole warp, before others use them.
 __device__ __forceinline__ void init_slot_barriers(SharedMemory& shared, int lane) {
@@ -65,6 +67,7 @@ __device__ __forceinline__ void init_slot_barriers(SharedMemory& shared, int lan
   if (lane < kSlots) {
     barrier_init(shared_address(&shared.full[lane]), kFullArrivals);
     barrier_init(shared_address(&shared.empty[lane]), kConsumerWarps);
+    shared.begun = SlotPlace::kWordBeforeFirst;
     show_barriers_to_copies();
   }
 }

@@ -44,10 +44,10 @@ struct SliceRecord {
 
 /// What who computes a stage needs to know of it, before its record.
 struct StageTraits {
-  static constexpr std::uint32_t kMasked = 1;   // some row does not see some slice
-  static constexpr std::uint32_t kByRow = 2;    // some slice was copied by ordinary instructions
-  static constexpr std::uint32_t kByToken = 4;  // who sees some slice differs by token
-  static constexpr std::uint32_t kSeen = 8;     // some row sees some of it
+  static constexpr std::uint32_t kMasked = 1;  // some row does not see some slice
+  static constexpr std::uint32_t kByRow = 2;   // some slice was copied by ordinary instructions
+  static constexpr std::uint32_t kAlone = 4;   // one warpgroup computes it, and releases its slots for both
+  static constexpr std::uint32_t kSeen = 8;    // some row sees some of it, or it is for half 0 as none of any half does
   // Those of a batch are one word.
   static constexpr int kBits = 4;
   static constexpr std::uint32_t kEach = 0x11111111;
@@ -73,11 +73,10 @@ struct StageRecord {
 class StageFlags {
  public:
   // Of a slice.
-  static constexpr std::uint32_t kSeen = 1;       // << half: some of the half's queries may see some of it
-  static constexpr std::uint32_t kMasked = 4;     // << half: some may not
-  static constexpr std::uint32_t kByToken = 16;   // who sees it differs by token
-  static constexpr std::uint32_t kByRow = 32;     // V, and K but for SliceRecord's, is copied by ordinary instructions
-  static constexpr std::uint32_t kBatchEnd = 64;  // the stage is its batch's last
+  static constexpr std::uint32_t kSeen = 1;      // << half: some of the half's queries may see some of it
+  static constexpr std::uint32_t kMasked = 4;    // << half: some may not
+  static constexpr std::uint32_t kByToken = 16;  // who sees it differs by token
+  static constexpr std::uint32_t kByRow = 32;    // V, and K but for SliceRecord's, is copied by ordinary instructions
 
   StageFlags() = default;
   __device__ __forceinline__ explicit StageFlags(const std::uint8_t (&flags)[kSlices])
@@ -86,7 +85,7 @@ class StageFlags {
   __device__ __forceinline__ bool seen(int slice) const { return (word_ >> (8 * slice) & (kSeen | kSeen << 1)) != 0; }
   __device__ __forceinline__ bool by_token(int slice) const { return (word_ >> (8 * slice) & kByToken) != 0; }
   __device__ __forceinline__ bool by_row(int slice) const { return (word_ >> (8 * slice) & kByRow) != 0; }
-  __device__ __forceinline__ bool batch_end() const { return (word_ & kBatchEnd) != 0; }
+  __device__ __forceinline__ bool some_by_token() const { return (word_ & kByToken * 0x01010101u) != 0; }
 
  private:
   std::uint32_t word_;

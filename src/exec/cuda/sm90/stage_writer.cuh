@@ -33,7 +33,6 @@ class StageWriter {
     if (lane_ >= first && lane_ < kSlices * records) {
       StageRecord& record = batch[lane_ / kSlices];
       flags = write_slice(slice, halves, record, lane_ % kSlices);
-      if (lane_ / kSlices == records - 1) flags |= StageFlags::kBatchEnd;
       record.flags[lane_ % kSlices] = static_cast<std::uint8_t>(flags);
     }
     write_batch(flags, records, slices.done(), batch[0]);
@@ -44,13 +43,18 @@ class StageWriter {
   // What warps that compute look up once for all of the batch. \param flags of the lane's slice
   __device__ __forceinline__ void write_batch(std::uint32_t flags, int records, bool ends_task,
                                               StageRecord& batch) const {
-    const std::uint32_t common = of_stages(flags, StageFlags::kByRow) * StageTraits::kByRow |
-                                 of_stages(flags, StageFlags::kByToken) * StageTraits::kByToken;
+    static_assert(kGroups == 2);
+    const std::uint32_t by_row = of_stages(flags, StageFlags::kByRow) * StageTraits::kByRow;
+    std::uint32_t seen[kGroups] = {of_stages(flags, StageFlags::kSeen), of_stages(flags, StageFlags::kSeen << 1)};
+    // Somebody must wait for each stage and release its slots. One that nobody sees is masked and by row: its K is
+    // hidden, and its V zero.
+    const std::uint32_t all = StageTraits::kEach >> (32 - StageTraits::kBits * records);
+    seen[0] |= all & ~seen[1];
 #pragma unroll
     for (int half = 0; half < kGroups; ++half) {
-      const std::uint32_t traits = common | of_stages(flags, StageFlags::kMasked << half) * StageTraits::kMasked |
-                                   of_stages(flags, StageFlags::kSeen << half) * StageTraits::kSeen;
-      if (lane_ == 0) batch.batch_traits[half] = traits;
+      const std::uint32_t masked = of_stages(flags, StageFlags::kMasked << half) * StageTraits::kMasked;
+      const std::uint32_t alone = (seen[half] & ~seen[1 - half]) * StageTraits::kAlone;
+      if (lane_ == 0) batch.batch_traits[half] = by_row | masked | alone | seen[half] * StageTraits::kSeen;
     }
     if (lane_ != 0) return;
     batch.batch_records = static_cast<std::uint8_t>(records);

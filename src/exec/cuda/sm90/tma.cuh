@@ -14,6 +14,13 @@ __device__ __forceinline__ void barrier_expect(std::uint32_t barrier, std::uint3
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
+/// True in one lane of a whole warp, of which the compiler knows that it is alone.
+__device__ __forceinline__ bool elect_one() {
+  std::uint32_t elected;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xFFFFFFFF; selp.b32 %0, 1, 0, p; }" : "=r"(elected));
+  return elected != 0;
+}
+
 /// By one lane, for so many arrivals.
 __device__ __forceinline__ void barrier_arrive_times(std::uint32_t barrier, std::uint32_t arrivals) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0], %1; }" ::"r"(barrier), "r"(arrivals)
