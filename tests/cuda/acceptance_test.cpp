@@ -87,8 +87,9 @@ TEST_F(CudaAcceptance, ManyQueriesOnANode) {
   }
 }
 
-// 32 requests over a trunk, a tile of 128 rows at g 4: those of one half have so many tokens of their own, and those of
-// the other hardly any. Its warpgroup passes over a hundred stages, where the ring holds six.
+// 32 requests over a trunk, a tile of 128 rows at g 4: each of its first half has `first` tokens of its own, each of
+// its second `second`. Where one is small and the other 400, a warpgroup of the Hopper kernels passes over a hundred
+// stages of the other's, and the ring holds six.
 PrefixTree uneven_halves(std::int32_t first, std::int32_t second) {
   PrefixTree tree{"uneven halves", {-1}, {150}, {}, {}};
   for (std::int32_t request = 0; request < 32; ++request) {

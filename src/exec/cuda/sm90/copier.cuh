@@ -16,7 +16,7 @@
 namespace trunkline::cuda::sm90 {
 
 class Copier {
-  // Of the warps.
+  // Roles; who has another copies rows alone.
   static constexpr int kKeyBoxes = 0;
   static constexpr int kValueBoxesAndRows = 1;
 

@@ -144,9 +144,8 @@ class Epilogue {
   __device__ __forceinline__ Place place_of(int row, int column) const {
     const LayerArgs& layer = args_.layer;
     const int half = task_.halves == 2 ? group_ : 0;
-    const int query = task_.row_query[kGroupRows * half + row];
-    const int q_head = task_.head * layer.group_size + row - (query - task_.first_query[half]) * layer.group_size;
-    const ItemRow& item_row = task_.rows[query];
+    const int q_head = task_.q_head_of(half, row, layer.group_size);
+    const ItemRow& item_row = task_.rows[task_.query_of(half, row)];
     const bool partial = item_row.output >= 0;
     const std::int64_t token = item_row.token;
     const std::int64_t at_partial = std::int64_t{item_row.output} * layer.q_heads + q_head;

@@ -36,10 +36,9 @@ class RowCopier {
     const bool live = row < task.half_rows[half];
     const auto* from = static_cast<const std::byte*>(args_.layer.q);
     if (live) {
-      const int query = task.row_query[kGroupRows * half + row];
-      const int in_query = row - (query - task.first_query[half]) * args_.layer.group_size;
-      const std::int64_t q_head = task.head * args_.layer.group_size + in_query;
-      from += 2 * (task.token_of(query) * args_.layer.q_token + q_head * args_.layer.q_head);
+      const std::int64_t token = task.token_of(task.query_of(half, row));
+      const int q_head = task.q_head_of(half, row, args_.layer.group_size);
+      from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
     }
     copy(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
   }

@@ -20,6 +20,11 @@ struct TaskInfo : ItemInfo {
   std::int32_t number;  // in the queue
   std::int32_t head;
 
+  /// Of a half's row.
+  __device__ __forceinline__ int query_of(int half, int row) const { return row_query[kGroupRows * half + row]; }
+  __device__ __forceinline__ int q_head_of(int half, int row, int group_size) const {
+    return head * group_size + row - (query_of(half, row) - first_query[half]) * group_size;
+  }
   __device__ __forceinline__ std::int32_t token_of(int query) const { return rows[query].token; }
   __device__ __forceinline__ std::int32_t& output_of(int query) { return rows[query].output; }
 };

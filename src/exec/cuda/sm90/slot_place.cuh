@@ -28,7 +28,8 @@ class SlotPlace {
     const std::uint32_t word = word_ + static_cast<std::uint32_t>(places);
     return SlotPlace(slot() + places >= kSlots ? word + (kRound - kSlots) : word);
   }
-  /// So many places before, of those that there were.
+  /// So many places before, at most as many as there are slots. Before the first lies an odd round, which a fresh
+  /// barrier counts as complete.
   __device__ __forceinline__ SlotPlace back(int places) const {
     const std::uint32_t word = word_ - static_cast<std::uint32_t>(places);
     return SlotPlace(slot() < places ? word - (kRound - kSlots) : word);
