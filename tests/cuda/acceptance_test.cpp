@@ -107,6 +107,37 @@ TEST_F(CudaAcceptance, HalvesOfUnevenLengths) {
   }
 }
 
+// A tree of drafts with so many tokens: each follows one of those before it.
+std::vector<std::int32_t> draft_tree(std::int32_t tokens, std::int32_t branches) {
+  std::vector<std::int32_t> parents{-1};
+  for (std::int32_t i = 1; i < tokens; ++i) parents.push_back((i - 1) / branches);
+  return parents;
+}
+
+// 48 requests over a trunk, of which each has 1 to 33 tokens of its own: most stages of a tile are of ends of pages,
+// behind which lies NaN.
+PrefixTree short_leaves() {
+  PrefixTree tree{"short leaves", {-1}, {70}, {}, {}};
+  for (std::int32_t request = 0; request < 48; ++request) {
+    tree.parent.push_back(0);
+    tree.tokens.push_back(1 + request * 7 % 33);
+    tree.end_node.push_back(request + 1);
+  }
+  return tree;
+}
+
+TEST_F(CudaAcceptance, ShortLeaves) {
+  for (const std::int32_t page_size : {1, 8, 16, 24, 32}) {
+    for (const std::int32_t group : {1, 2}) expect_tree_matches(short_leaves(), group, page_size, 128);
+  }
+  expect_tree_matches(short_leaves(), 2, 16, 128, DType::kBF16);
+  PrefixTree drafts = short_leaves();  // slices that differ by token beside others of a stage
+  for (std::int32_t request = 0; request < 48; ++request) {
+    drafts.drafts.push_back(request % 3 == 0 ? draft_tree(5, 2) : std::vector<std::int32_t>{});
+  }
+  for (const std::int32_t page_size : {8, 16}) expect_tree_matches(drafts, 2, page_size, 128);
+}
+
 TEST_F(CudaAcceptance, EmptyRequests) {
   expect_tree_matches(empty_requests(), 4);
   expect_tree_matches(empty_requests(), 4, 16, 128);
@@ -127,13 +158,6 @@ TEST_F(CudaAcceptance, NoRequestsAtAll) {
   executor.resolve({batch.pages, nullptr}, workspace.data(), nullptr);
   EXPECT_NO_THROW(executor.run({}, workspace.data(), nullptr));
   check(cudaDeviceSynchronize());
-}
-
-// A tree of drafts with so many tokens: each follows one of those before it.
-std::vector<std::int32_t> draft_tree(std::int32_t tokens, std::int32_t branches) {
-  std::vector<std::int32_t> parents{-1};
-  for (std::int32_t i = 1; i < tokens; ++i) parents.push_back((i - 1) / branches);
-  return parents;
 }
 
 TEST_F(CudaAcceptance, TokenTrees) {

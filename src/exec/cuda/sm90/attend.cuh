@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "exec/cuda/sm90/stage_record.cuh"
 #include "exec/cuda/sm90/wgmma.cuh"
 
 namespace trunkline::cuda::sm90 {
@@ -131,6 +132,19 @@ class GroupRows {
       s_[i][1] = (words.y & bits.x) != 0 ? s_[i][1] : -INFINITY;
       s_[i][2] = (words.x & bits.y) != 0 ? s_[i][2] : -INFINITY;
       s_[i][3] = (words.y & bits.y) != 0 ? s_[i][3] : -INFINITY;
+    }
+  }
+
+  /// Sets the logits of what lies behind short slices to -inf.
+  __device__ __forceinline__ void hide_ends(SliceLengths lengths) {
+    const int column = lane() % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < kStageTokens / 8; ++i) {
+      const int tokens = lengths.of(i / 2) - i % 2 * 8 - column;
+      s_[i][0] = tokens > 0 ? s_[i][0] : -INFINITY;
+      s_[i][1] = tokens > 1 ? s_[i][1] : -INFINITY;
+      s_[i][2] = tokens > 0 ? s_[i][2] : -INFINITY;
+      s_[i][3] = tokens > 1 ? s_[i][3] : -INFINITY;
     }
   }
 

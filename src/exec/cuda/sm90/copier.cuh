@@ -68,7 +68,7 @@ class Copier {
   __device__ __forceinline__ void view_boxes(const StageRecord* batch) {
     const StageRecord& record = batch[lane_ / kSlices];
     const SliceRecord& slice = record.slices[lane_ % kSlices];
-    const bool of_values = role_ == kValueBoxesAndRows && !StageFlags(record.flags).by_row(lane_ % kSlices);
+    const bool of_values = role_ == kValueBoxesAndRows && slice.value_box();
     boxes_.view(slice, role_ == kKeyBoxes ? slice.key_box() : of_values, page_size_);
   }
 

@@ -15,17 +15,18 @@
 // 16 tokens, a lane for each slice; it writes what the others need to know of them to records, up to 32
 // stages ahead. The first 7 stages of each task are laid out beforehand, once for all layers of a step (open_tasks.cu).
 // One begins box copies (TMA) of K's slices, or of their halves where pages are no multiple of 16 tokens, into a ring
-// of 12 slots, one those of V; this one and a third bring row by row (cp.async) Q, V of slices that are ragged or
-// differ by token, and pages that are no multiple of 8. Five slots are on their way at once. The next task is taken
-// when the last stages of the present one are at hand. Two consumer warpgroups hold 64 rows each, Q, O and weights in
-// registers. In a tile of 64 rows both hold the same and take stages by turns; at the end each gets half of the columns
-// of both sums through the ring's last two slots. In a tile of 128 rows each has its own half, and passes stages of
-// which its rows see nothing without waiting for them: what both halves share is read once, and what one has for itself
-// costs the other nothing. A stage's logits come while the next stage is looked for, and the product of its weights
-// with V beside the next one's logits and their largest.
+// of 12 slots, one those of V; this one and a third bring row by row (cp.async) Q, V of slices that differ by token and
+// of short ones in a task's last stage, slices that begin inside a box, and pages that are no multiple of 8. Behind
+// other short slices, who computes makes V zero. Five slots are on their way at once. The next task is taken when the
+// last stages of the present one are at hand. Two consumer warpgroups hold 64 rows each, Q, O and weights in registers.
+// In a tile of 64 rows both hold the same and take stages by turns; at the end each gets half of the columns of both
+// sums through the ring's last two slots. In a tile of 128 rows each has its own half, and passes stages of which its
+// rows see nothing without waiting for them: what both halves share is read once, and what one has for itself costs the
+// other nothing. A stage's logits come while the next stage is looked for, and the product of its weights with V beside
+// the next one's logits and their largest.
 //
 // Registers: 168 a thread at launch; then 208 for consumers (64 of O, 32 each of Q and logits, 16 of weights), 88 for
-// producers. Shared memory: sizeof(SharedMemory), 222 KiB. Nothing spills.
+// producers. Shared memory: sizeof(SharedMemory), 223 KiB. Nothing spills.
 #pragma once
 
 #include "exec/cuda/common/kernel_args.hpp"

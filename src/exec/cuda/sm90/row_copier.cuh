@@ -1,6 +1,6 @@
-// What boxes cannot bring is copied row by row: Q, pages that are no multiple of 8 tokens, V of slices of which some
-// tokens must not be read. Of Q, each of two warps brings 32 rows of a slot; of stages, two slices, and says who sees
-// which of their tokens.
+// What boxes cannot bring is copied row by row: Q, pages that are no multiple of 8 tokens, V of slices of which queries
+// see different tokens, and of a task's last stage if they are short, slices that begin inside a box. Of Q, each of two
+// warps brings 32 rows of a slot; of stages, two slices, and says who sees which of their tokens.
 #pragma once
 
 #include <cstddef>
@@ -73,8 +73,9 @@ class RowCopier {
   }
 
   /// Begins to copy what no box brings to a slot. Of K, nothing of slices that no query sees, as their logits are
-  /// hidden. Of V, tokens that no query sees are zero and not read: what lies there may be NaN, which a weight of zero
-  /// does not hide. What some see and others do not is read: a NaN in V then reaches all rows of the warpgroup.
+  /// hidden. Of V, tokens of these slices that no query sees are zero and not read: what lies there may be NaN, which a
+  /// weight of zero does not hide. What some see and others do not is read: a NaN in V then reaches all rows of the
+  /// warpgroup.
   /// \param values of V \param seen by see_tokens \return whether there is something
   __device__ __forceinline__ bool copy_tokens(const StageRecord& record, StageFlags flags, int head, bool values,
                                               std::uint32_t seen, int slot) const {

@@ -56,6 +56,8 @@ struct SharedMemory {
   std::uint32_t begun;  // SlotPlace::word of the last slot that was empty for the warp that begins K's boxes
 };
 
+/// Named barriers of a consumer warpgroup each.
+inline constexpr int kGroupBarrier = 4;
 /// Named barrier of the warps that copy: once all have begun their copies of the first Q.
 inline constexpr int kQueriesBarrier = 3;
 inline constexpr int kCopierThreads = 32 * (1 + kRowCopiers);

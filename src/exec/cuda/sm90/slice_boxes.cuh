@@ -30,7 +30,7 @@ class SliceBoxes {
       octets_[i] = static_cast<int>(place.page * page_octets_ + place.place / kOctetRows);
     }
     slices_ = __ballot_sync(kWholeWarp, wanted && slice.count > 0);
-    // The end of a ragged slice may have no page.
+    // The end of a short slice may have no page.
     const bool second = wanted && slice.count > kOctetRows && box_octets_ < kSliceOctets;
     second_ = __ballot_sync(kWholeWarp, second);
   }

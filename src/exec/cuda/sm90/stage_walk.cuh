@@ -29,8 +29,8 @@ class Stage {
   }
   /// Some row does not see some slice.
   __device__ __forceinline__ bool masked() const { return (traits_ & StageTraits::kMasked) != 0; }
-  /// Some slice was copied by ordinary instructions.
-  __device__ __forceinline__ bool by_row() const { return (traits_ & StageTraits::kByRow) != 0; }
+  /// Some slice is copied by ordinary instructions, or has an end to clear.
+  __device__ __forceinline__ bool by_hand() const { return (traits_ & StageTraits::kByHand) != 0; }
   /// The other warpgroup passes it.
   __device__ __forceinline__ bool alone() const { return (traits_ & StageTraits::kAlone) != 0; }
   /// Its slots are not released: the last of rows that both warpgroups have serve them to add up their sums.
