@@ -1,6 +1,9 @@
 // The cases that each published system fails somewhere: one test each, on every policy, cut and forward mode.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "cuda/device_case.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
@@ -87,17 +90,24 @@ TEST_F(CudaAcceptance, ManyQueriesOnANode) {
   }
 }
 
+// A trunk, and a leaf of so many tokens for each request.
+PrefixTree trunk_and_leaves(const char* name, std::int32_t trunk, const std::vector<std::int32_t>& leaves) {
+  PrefixTree tree{name, {-1}, {trunk}, {}, {}};
+  for (const std::int32_t tokens : leaves) {
+    tree.parent.push_back(0);
+    tree.tokens.push_back(tokens);
+    tree.end_node.push_back(static_cast<std::int32_t>(tree.parent.size()) - 1);
+  }
+  return tree;
+}
+
 // 32 requests over a trunk, a tile of 128 rows at g 4: each of its first half has `first` tokens of its own, each of
 // its second `second`. Where one is small and the other 400, a warpgroup of the Hopper kernels passes over a hundred
 // stages of the other's, and the ring holds six.
 PrefixTree uneven_halves(std::int32_t first, std::int32_t second) {
-  PrefixTree tree{"uneven halves", {-1}, {150}, {}, {}};
-  for (std::int32_t request = 0; request < 32; ++request) {
-    tree.parent.push_back(0);
-    tree.tokens.push_back(request < 16 ? first : second);
-    tree.end_node.push_back(request + 1);
-  }
-  return tree;
+  std::vector<std::int32_t> leaves(32, first);
+  std::fill(leaves.begin() + 16, leaves.end(), second);
+  return trunk_and_leaves("uneven halves", 150, leaves);
 }
 
 TEST_F(CudaAcceptance, HalvesOfUnevenLengths) {
@@ -117,13 +127,9 @@ std::vector<std::int32_t> draft_tree(std::int32_t tokens, std::int32_t branches)
 // 48 requests over a trunk, of which each has 1 to 33 tokens of its own: most stages of a tile are of ends of pages,
 // behind which lies NaN.
 PrefixTree short_leaves() {
-  PrefixTree tree{"short leaves", {-1}, {70}, {}, {}};
-  for (std::int32_t request = 0; request < 48; ++request) {
-    tree.parent.push_back(0);
-    tree.tokens.push_back(1 + request * 7 % 33);
-    tree.end_node.push_back(request + 1);
-  }
-  return tree;
+  std::vector<std::int32_t> leaves;
+  for (std::int32_t request = 0; request < 48; ++request) leaves.push_back(1 + request * 7 % 33);
+  return trunk_and_leaves("short leaves", 70, leaves);
 }
 
 TEST_F(CudaAcceptance, ShortLeaves) {
