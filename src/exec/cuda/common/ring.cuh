@@ -5,12 +5,6 @@
 
 namespace trunkline::cuda {
 
-/// A row's online softmax: largest logit in base 2, and the sum of 2^(logit - max).
-struct RowState {
-  float max;
-  float sum;
-};
-
 /// A position in the ring, and the parity of the round there. One word, as registers are few.
 template <int kSlots>
 class RingPlace {

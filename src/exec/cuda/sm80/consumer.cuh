@@ -6,7 +6,7 @@
 #include "base/host_device.hpp"
 #include "exec/cuda/common/arrivals.cuh"
 #include "exec/cuda/common/kernel_args.hpp"
-#include "exec/cuda/sm80/attend.cuh"
+#include "exec/cuda/common/warp_rows.cuh"
 #include "exec/cuda/sm80/epilogue.cuh"
 #include "exec/cuda/sm80/shared_memory.cuh"
 

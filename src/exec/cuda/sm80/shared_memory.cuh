@@ -6,6 +6,7 @@
 
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/common/ring.cuh"
+#include "exec/cuda/common/row_state.hpp"
 #include "exec/cuda/sm80/config.hpp"
 
 namespace trunkline::cuda::sm80 {

@@ -6,6 +6,7 @@
 
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/common/ring.cuh"
+#include "exec/cuda/common/row_state.hpp"
 #include "exec/cuda/sm90/config.hpp"
 #include "exec/cuda/sm90/slot_place.cuh"
 #include "exec/cuda/sm90/task_opening.cuh"

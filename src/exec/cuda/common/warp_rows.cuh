@@ -1,17 +1,19 @@
-// Matrix products and online softmax of one warp: 16 rows against up to 64 tokens at a time.
+// Matrix products and online softmax of one warp by mma.sync: 16 rows against up to 64 tokens at a time. Rows of Q, K
+// and V lie in shared memory one after the other, chunk c of 16 bytes of row r at c ^ (r % 8), so that the eight rows
+// of an 8 x 8 matrix lie in different banks.
 #pragma once
 
 #include <cstdint>
 
-#include "exec/cuda/sm80/shared_memory.cuh"
+#include "exec/cuda/common/ptx.cuh"
 
-namespace trunkline::cuda::sm80 {
+namespace trunkline::cuda {
 
 /// What a warp keeps of its rows while tokens pass: fragments of Q and of the sums of weighted V. A lane's rows are
 /// lane / 4 and lane / 4 + 8 of the warp's 16; its columns 2 (lane % 4) + {0, 1} of each 8.
 template <class Element, int kDim>
 class WarpRows {
-  using Size = Sizes<kDim>;
+  static constexpr int kRowBytes = 2 * kDim;
   // Sums are scaled again only once the largest logit has grown by 8, in base 2: weights are then at most 256, far
   // below fp16's 65504, and the scaling is rare.
   static constexpr float kLag = 8;
@@ -38,7 +40,7 @@ class WarpRows {
   /// Rows first_row .. + 15 of a slot, as fragments; `flip` negates them.
   __device__ __forceinline__ void load_queries(std::uint32_t slot, int first_row, bool flip) {
     const int row = first_row + lane() % 16;
-    const std::uint32_t at = slot + row * Size::kRowBytes + (((lane() / 16) ^ (lane() % 8)) << 4);
+    const std::uint32_t at = slot + row * kRowBytes + (((lane() / 16) ^ (lane() % 8)) << 4);
     const std::uint32_t sign = flip ? 0x80008000u : 0;
 #pragma unroll
     for (int k = 0; k < kDim / 16; ++k) {
@@ -52,7 +54,7 @@ class WarpRows {
   template <int kTokens>
   __device__ __forceinline__ void multiply_keys(std::uint32_t slot, int first, float (&s)[kTokens / 8][4]) const {
     const int token = first + lane() % 8 + lane() / 16 * 8;
-    const std::uint32_t at = slot + token * Size::kRowBytes + (((lane() / 8 % 2) ^ (lane() % 8)) << 4);
+    const std::uint32_t at = slot + token * kRowBytes + (((lane() / 8 % 2) ^ (lane() % 8)) << 4);
 #pragma unroll
     for (int i = 0; i < kTokens / 8; ++i) s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0;
 #pragma unroll
@@ -60,7 +62,7 @@ class WarpRows {
 #pragma unroll
       for (int i = 0; i < kTokens / 16; ++i) {
         std::uint32_t keys[4];
-        load_matrices(keys, (at ^ (k << 5)) + i * 16 * Size::kRowBytes);
+        load_matrices(keys, (at ^ (k << 5)) + i * 16 * kRowBytes);
         Element::multiply_add(s[2 * i], q_[k], keys[0], keys[1]);
         Element::multiply_add(s[2 * i + 1], q_[k], keys[2], keys[3]);
       }
@@ -116,13 +118,13 @@ class WarpRows {
   __device__ __forceinline__ void multiply_values(std::uint32_t slot, int first,
                                                   const std::uint32_t (&weights)[kTokens / 16][4]) {
     const int token = first + lane() % 16;
-    const std::uint32_t at = slot + token * Size::kRowBytes + (((lane() / 16) ^ (lane() % 8)) << 4);
+    const std::uint32_t at = slot + token * kRowBytes + (((lane() / 16) ^ (lane() % 8)) << 4);
 #pragma unroll
     for (int i = 0; i < kTokens / 16; ++i) {
 #pragma unroll
       for (int column = 0; column < kDim / 16; ++column) {
         std::uint32_t values[4];
-        load_matrices_transposed(values, (at ^ (column << 5)) + i * 16 * Size::kRowBytes);
+        load_matrices_transposed(values, (at ^ (column << 5)) + i * 16 * kRowBytes);
         Element::multiply_add(o[2 * column], weights[i], values[0], values[1]);
         Element::multiply_add(o[2 * column + 1], weights[i], values[2], values[3]);
       }
@@ -151,4 +153,4 @@ class WarpRows {
   float scale_;
 };
 
-}  // namespace trunkline::cuda::sm80
+}  // namespace trunkline::cuda

@@ -1,0 +1,12 @@
+// How far a row's online softmax has come: plain data for host and device.
+#pragma once
+
+namespace trunkline::cuda {
+
+/// Largest logit in base 2, and the sum of 2^(logit - max).
+struct RowState {
+  float max;
+  float sum;
+};
+
+}  // namespace trunkline::cuda
