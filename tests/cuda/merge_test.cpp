@@ -1,7 +1,10 @@
 // The merge kernels by themselves, on states made here.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <random>
+#include <vector>
 
 #include "base/half.hpp"
 #include "cuda/device_case.hpp"
@@ -114,6 +117,32 @@ TEST_F(CudaMerge, StatesOfACaller) {
       }
     }
   }
+}
+
+// Rows without a state, of which there are none: nothing of them is read.
+TEST_F(CudaMerge, NoStates) {
+  constexpr std::int32_t kRows = 5;
+  const DeviceMemory begin(std::vector<std::int32_t>(kRows + 1, 0));
+  const DeviceMemory out(kRows * 2 * 64 * sizeof(float), true);
+  const DeviceMemory lse(kRows * 2 * sizeof(float), true);
+  MergeStates states;
+  states.rows = kRows;
+  states.q_heads = 2;
+  states.head_dim = 64;
+  auto* const nowhere = reinterpret_cast<float*>(std::uintptr_t{1} << 40);
+  states.states = nowhere;
+  states.state_lse = nowhere;
+  states.begin = begin.as<std::int32_t>();
+  states.out = out.data();
+  states.out_dtype = DType::kF32;
+  states.lse = lse.as<float>();
+  cuda_merge_states(states, 0, nullptr);
+  std::vector<float> got_out(kRows * 2 * 64);
+  std::vector<float> got_lse(kRows * 2);
+  out.download(got_out.data());
+  lse.download(got_lse.data());
+  for (const float element : got_out) ASSERT_EQ(element, 0);
+  for (const float value : got_lse) ASSERT_EQ(value, -std::numeric_limits<float>::infinity());
 }
 
 TEST_F(CudaMerge, FaultsAreNamed) {

@@ -88,20 +88,20 @@ class RowMerge {
  public:
   /// Reads of the list, but of no state.
   __device__ __forceinline__ RowMerge(const States& states, const StateList& list, int lane)
-      : states_(states), list_(list), lane_(lane) {
-    take_slots(0);
-  }
+      : states_(states), list_(list), lane_(lane), slot_(slot_of(0)), next_slot_(slot_of(kLanes)) {}
 
   __device__ __forceinline__ Merged run() {
     // Of the longest list, and the same in all lanes, in a register that says so: else each shuffle in a loop is a
     // call.
     count_ = __reduce_max_sync(kWholeWarp, list_.count);
+    place_ = states_.place_of(slot_);  // once for all lanes: 34 instructions a state became 13
+    if (count_ > 0) {                  // else there may be no state at all
+      lse_ = lse_of(slot_, 0);
+      next_lse_ = lse_of(next_slot_, kLanes);
+    }
 #pragma unroll 1
     for (std::int32_t i = 0; i < count_;) {
-      if (i % kLanes == 0) {
-        if (i > 0) take_slots(i);
-        take_lse(i);
-      }
+      if (i > 0 && i % kLanes == 0) pass_lanes(i);
       i += take_some<kAhead>(i);
     }
     const float inverse = sum_ == 0 ? 0 : 1 / sum_;  // nothing seen: O = 0. A NaN stays one
@@ -126,15 +126,23 @@ class RowMerge {
   }
 
   // Each lane has one of kLanes states of the list, from the first on; the last where there is none, with no weight:
-  // all loads are of all lanes, as one whose destination depends on a condition waits for those before.
-  __device__ __forceinline__ void take_slots(std::int32_t first) {
+  // all loads are of all lanes, as one whose destination depends on a condition waits for those before. The next kLanes
+  // are looked up with them: after 32 states the 33rd took three reads in turn, of its slot, its LSE and itself.
+  __device__ __forceinline__ std::int32_t slot_of(std::int32_t first) const {
     const std::int32_t last = list_.count - 1;
-    slot_ = last < 0 ? 0 : list_.slot(min(first + lane_, last));
-    place_ = states_.place_of(slot_);  // once for all lanes: 34 instructions a state became 13
+    return last < 0 ? 0 : list_.slot(min(first + lane_, last));
   }
-  __device__ __forceinline__ void take_lse(std::int32_t first) {
-    const float lse = states_.lse_of(slot_);
-    lse_ = first + lane_ >= list_.count ? -INFINITY : lse;
+  __device__ __forceinline__ float lse_of(std::int32_t slot, std::int32_t first) const {
+    const float lse = states_.lse_of(slot);
+    return first + lane_ >= list_.count ? -INFINITY : lse;
+  }
+  // The i-th state is the first of the next lanes'.
+  __device__ __forceinline__ void pass_lanes(std::int32_t i) {
+    place_ = states_.place_of(next_slot_);
+    lse_ = next_lse_;
+    if (i + kLanes >= count_) return;
+    next_slot_ = slot_of(i + kLanes);
+    next_lse_ = lse_of(next_slot_, i + kLanes);
   }
 
   // Of those, from the i-th on.
@@ -150,9 +158,9 @@ class RowMerge {
   }
 
   __device__ __forceinline__ void find_maximum() {
-    maximum_ = lse_;
+    maximum_ = fmaxf(lse_, next_lse_);
 #pragma unroll 1
-    for (std::int32_t i = kLanes + lane_; i < list_.count; i += kLanes)
+    for (std::int32_t i = 2 * kLanes + lane_; i < list_.count; i += kLanes)
       maximum_ = fmaxf(maximum_, states_.lse_of(list_.slot(i)));
     __syncwarp();
 #pragma unroll
@@ -176,9 +184,11 @@ class RowMerge {
   StateList list_;
   int lane_;
   std::int32_t count_ = 0;
-  std::int32_t slot_ = 0;
-  std::int64_t place_ = 0;  // of the lane's state
+  std::int32_t slot_;       // of the lane's first state
+  std::int64_t place_ = 0;  // of its present one
   float lse_ = -INFINITY;
+  std::int32_t next_slot_;  // of its next one
+  float next_lse_ = -INFINITY;
   float maximum_ = -INFINITY;
   float sum_ = 0;
   Merged merged_{};
