@@ -42,6 +42,9 @@ struct AttentionArgs {
   std::int64_t lse_head_stride = 0;   ///< 0 with lse_token_stride 0: 1
   LseBase lse_base = LseBase::kNatural;
   float scale = 0;  ///< multiplies the logits; 0: 1 / sqrt(d)
+  /// The most query tokens of any batch that a captured run replays with, at least the present one's; 0: the plan's
+  /// capacity. Where that is one, CUDA has a kernel for it.
+  std::int64_t most_queries = 0;
 };
 
 /// Cache strides of the two common layouts, for one of K and V.

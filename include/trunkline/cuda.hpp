@@ -153,6 +153,13 @@ class CudaExecutor {
   /// of the failure and the kernel's name when a launch fails.
   void run(const AttentionArgs& args, void* workspace, void* stream);
 
+  /// Whether runs of the batch that the workspace was planned for take the kernel of a lone query, a single one of all
+  /// requests, which knows no items: with CudaKernels::kAuto, kPersistent and kSeparate, at head size 128 on compute
+  /// capability 9.0 and later, with up to 66 KV heads on 132 SMs. Not while tasks are recorded, nor plans of policy
+  /// `invariant`. Captured runs take it where no batch of more may come: AttentionArgs::most_queries, or a plan's
+  /// capacity.
+  bool runs_lone(const void* workspace) const;
+
   /// From now on, runs on this workspace write when and where each task ran, and so do graphs captured from now on.
   /// \param times device memory of `count` records, at least one for each (item, KV head) of any plan that is uploaded;
   /// record (item's place in Plan::schedule) * kv_heads + head; null: no more.

@@ -140,6 +140,10 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
                          std::span<const std::byte> workspace) {
   AttentionArgs args = given;
   fill_defaults(args, shape);
+  if (args.most_queries < 0 || (args.most_queries > 0 && args.most_queries < counts.queries)) {
+    fail(ErrorCode::kInvalidArgument, "args.most_queries is ", args.most_queries, "; expected: 0, or at least the ",
+         counts.queries, " query tokens of the batch");
+  }
   if (counts.queries == 0) return args;
   if (!std::isfinite(args.scale)) {
     fail(ErrorCode::kInvalidArgument, "args.scale is ", args.scale, "; it must be finite");

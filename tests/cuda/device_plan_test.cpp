@@ -44,8 +44,10 @@ class OnDevice {
     executor_.plan(planner_, batch.view(), workspace_.data(), workspace_.size(), stream);
     executor_.resolve(batch.view(), workspace_.data(), stream);
   }
-  void run(const DeviceTensors& tensors, cudaStream_t stream = nullptr) {
-    executor_.run(tensors.args(), workspace_.data(), stream);
+  void run(const DeviceTensors& tensors, cudaStream_t stream = nullptr, std::int64_t most_queries = 0) {
+    AttentionArgs args = tensors.args();
+    args.most_queries = most_queries;
+    executor_.run(args, workspace_.data(), stream);
   }
   CudaPlanReport report() const {
     check(cudaDeviceSynchronize());
@@ -136,7 +138,7 @@ TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
     executor.plan(planner, on_device, planned.data(), bytes, nullptr);
     const cuda::KernelFamily& family = cuda::family_for(CudaKernels::kAuto, cuda_device_info(0).major, shape);
     const cuda::WorkspaceLayout layout =
-        cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, family.opening_bytes());
+        cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.opening_bytes()});
     const PlanWords expected(uploaded, layout, plan);
     check(cudaDeviceSynchronize());
     const CudaPlanReport report = planner.report();
@@ -186,16 +188,18 @@ Batch in_pool_of(const PagedBatch& paged, std::int64_t pages) {
 /// A graph of a step: plan, resolve, run.
 class StepGraph {
  public:
-  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors) {
+  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors,
+            std::int64_t most_queries = 0) {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     on_device.plan(batch, stream_);
     check(cudaStreamSynchronize(stream_));  // it has read the batch
     cudaGraph_t graph = nullptr;
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
     on_device.plan(batch, stream_);
-    on_device.run(tensors, stream_);
+    on_device.run(tensors, stream_, most_queries);
     check(cudaStreamEndCapture(stream_, &graph));
     check(cudaGraphInstantiate(&executable_, graph, 0));
+    check(cudaGraphGetNodes(graph, nullptr, &nodes_));
     check(cudaGraphDestroy(graph));
   }
   ~StepGraph() {
@@ -209,10 +213,12 @@ class StepGraph {
     check(cudaGraphLaunch(executable_, stream_));
     check(cudaStreamSynchronize(stream_));
   }
+  std::size_t nodes() const { return nodes_; }
 
  private:
   cudaStream_t stream_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
+  std::size_t nodes_ = 0;
 };
 
 // Captured once: then other trees of as many rows, in other pages, rows of length 0 among them.
@@ -247,6 +253,36 @@ TEST_F(CudaDevicePlans, AGraphPlansEachBatchThatItFinds) {
   // The first is planned before the capture, and then found again, as every batch is the second time.
   EXPECT_EQ(on_device.report().planned, 6U);
   EXPECT_EQ(on_device.report().kept, 5U);
+}
+
+// A step of one row, by a planner with room for more: its run takes the kernel of a lone query where one is said to be
+// the most.
+TEST_F(CudaDevicePlans, AGraphOfALoneRow) {
+  constexpr std::int64_t kPages = 512;
+  const AttentionShape shape = make_shape(4, 7, 128, 16);
+  const PagedBatch longest = laid_out("1/4000", 5);
+  const AttentionCase base(shape, in_pool_of(longest, kPages));
+  OnDevice on_device(shape, 12, kRoom);
+  DeviceBatch on(base.batch());
+  DeviceTensors tensors(base);
+  StepGraph graph(on_device, on, tensors, 1);
+  if (on_device.executor().runs_lone(on_device.workspace().data())) {
+    EXPECT_LT(graph.nodes(), StepGraph(on_device, on, tensors).nodes());  // no merge
+  }
+  std::uint64_t seed = 6;
+  for (const std::int32_t tokens : {4000, 3999, 2049, 2048, 100, 0, 1, 4000}) {
+    PagedBatch paged = laid_out("1/4000", seed++);
+    paged.kv_lens[0] = tokens;
+    const AttentionCase test(shape, in_pool_of(paged, kPages));
+    on.overwrite(test.batch());
+    tensors.copy_inputs(test);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      tensors.poison();
+      check(cudaDeviceSynchronize());
+      graph.replay();
+      ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16))) << tokens << " tokens, " << repeat;
+    }
+  }
 }
 
 TEST_F(CudaDevicePlans, SteadyStepsKeepThePlan) {

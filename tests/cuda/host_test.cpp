@@ -6,6 +6,7 @@
 
 #include "cuda/device_case.hpp"
 #include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/lone_query/config.hpp"
 #include "exec/cuda/upload.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/live_rows.hpp"
@@ -63,12 +64,19 @@ TEST(CudaHost, OneCapacityIsOneLayout) {
       const Plan plan = make_plan(forest, shape, cutting_gpu_profile(32), options);
       const cuda::PlanRoom room = cuda::room_of_capacity(plan);
       EXPECT_EQ(cuda::find_shortage(cuda::room_of_plan(plan), room).list, nullptr);
-      const WorkspaceLayout layout = cuda::lay_out(room, shape, MergeMode::kSeparate, 0);
+      const WorkspaceLayout layout = cuda::lay_out(room, shape, MergeMode::kSeparate, {});
       EXPECT_TRUE(bytes == 0 || (layout.bytes == bytes && layout.masks == masks_at)) << levels << name_of(policy);
       bytes = layout.bytes;
       masks_at = layout.masks;
     }
   }
+}
+
+// All of them are in front of what an upload writes, which clears what is there.
+TEST(CudaHost, CountersLieBesideEachOther) {
+  const WorkspaceLayout layout = cuda::lay_out({}, on_cuda(make_shape(8, 4, 128, 16)), MergeMode::kSeparate, {});
+  EXPECT_GE(layout.cluster_arrivals, layout.queues + cuda::kMaxQueues * sizeof(cuda::QueueCounters));
+  EXPECT_GE(layout.counts, layout.cluster_arrivals + cuda::lone_query::kCounters * sizeof(std::int32_t));
 }
 
 TEST(CudaHost, ShortagesAreNamed) {
@@ -91,7 +99,7 @@ TEST(CudaHost, UploadsRowsInPlaceOfSlots) {
   batch.generations = generations;
   const Plan plan = make_plan(build_forest(batch), on_cuda(make_shape(2, 4, 64, 16)), cutting_gpu_profile(2),
                               options_of(Policy::kNode, KvSplit::kNone));
-  const WorkspaceLayout layout = cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, MergeMode::kFused, 0);
+  const WorkspaceLayout layout = cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, MergeMode::kFused, {});
   std::vector<std::int32_t> table(slot_table_size(3));
   AlignedWorkspace memory(cuda::upload_bytes(plan, layout));
   std::byte* const at = memory.bytes().data();

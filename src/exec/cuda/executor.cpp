@@ -14,6 +14,7 @@
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/layer.hpp"
+#include "exec/cuda/lone_query/launch.hpp"
 #include "exec/cuda/merge.hpp"
 #include "exec/cuda/planner/device_planner.hpp"
 #include "exec/cuda/records.hpp"
@@ -79,6 +80,10 @@ struct CudaExecutor::State {
   cuda::WorkspaceRecords records;
 
   bool fused() const { return options.merge == MergeMode::kFused; }
+  cuda::lone_query::Division lone_division(const AttentionShape& shape) const;
+  bool runs_lone(const WorkspaceRecord& record, std::int64_t most_queries) const;
+  std::size_t lone_scratch(const AttentionShape& shape) const;
+  void forward_lone(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream) const;
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
   void forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream, bool capturing);
   cuda::LaunchCounters counters_of(const WorkspaceRecord& record) const;
@@ -123,9 +128,47 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
   }
 }
 
+// Of the kernel of a lone query; without blocks where the others are asked for.
+cuda::lone_query::Division CudaExecutor::State::lone_division(const AttentionShape& shape) const {
+  const bool free = options.kernels == CudaKernels::kAuto && options.forward == ForwardMode::kPersistent && !fused();
+  return free ? cuda::lone_query::divide(shape, sms) : cuda::lone_query::Division{};
+}
+
+// Invariant results and the times of tasks are the plan's kernels' affair. Without room for a query nothing of one may
+// be read.
+bool CudaExecutor::State::runs_lone(const WorkspaceRecord& record, std::int64_t most_queries) const {
+  const bool lone = most_queries <= 1 && record.room.item_queries > 0;
+  return lone && !record.invariant && record.times == nullptr && lone_division(record.shape).blocks > 0;
+}
+
+std::size_t CudaExecutor::State::lone_scratch(const AttentionShape& shape) const {
+  return cuda::lone_query::scratch_bytes(shape, lone_division(shape));
+}
+
+void CudaExecutor::State::forward_lone(const WorkspaceRecord& record, const cuda::LayerArgs& layer,
+                                       cudaStream_t stream) const {
+  const cuda::lone_query::Division division = lone_division(record.shape);
+  auto* const arrived = reinterpret_cast<std::int32_t*>(record.base + record.layout.cluster_arrivals);
+  const cuda::StepArgs step = cuda::step_args(record.base, record.layout, record.pages);
+  const cuda::lone_query::LoneQueryArgs args{
+      .counts = step.plan.counts,
+      .row = step.step.rows,
+      .ids_begin = step.step.first_ids,
+      .pages = record.pages,
+      .pages_on = cuda::lone_query::kTokensOn / record.pages.page_size,
+      .places_on = cuda::lone_query::kTokensOn % record.pages.page_size,
+      .layer = layer,
+      .scratch =
+          cuda::lone_query::scratch_at(record.base + record.layout.lone_scratch, record.shape, division, arrived),
+      .clusters = division.clusters};
+  check_cuda(cuda::lone_query::launch(args, record.shape.dtype, division, stream),
+             "launching the kernel of a lone query");
+}
+
 cuda::LaunchCounters CudaExecutor::State::counters_of(const WorkspaceRecord& record) const {
+  const std::size_t bytes = record.layout.counts - record.layout.queues;
   cuda::LaunchCounters counters{.queues = reinterpret_cast<std::int32_t*>(record.base + record.layout.queues),
-                                .queue_words = cuda::kMaxQueues * sizeof(cuda::QueueCounters) / sizeof(std::int32_t)};
+                                .queue_words = static_cast<std::int32_t>(bytes / sizeof(std::int32_t))};
   if (fused()) {
     counters.arrived = reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived);
     counters.arrived_words = static_cast<std::int32_t>(record.room.merges) * record.shape.kv_heads;
@@ -188,8 +231,9 @@ std::size_t CudaExecutor::workspace_bytes(const CudaPlanner& planner) const {
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
   const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.dtype,
                                                        plan.shape.head_dim, plan.shape.page_size);
+  const cuda::DeviceScope scope(state_->options.device);
   return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->options.merge,
-                       family == nullptr ? 0 : family->opening_bytes())
+                       {family == nullptr ? 0 : family->opening_bytes(), state_->lone_scratch(plan.shape)})
       .bytes;
 }
 
@@ -205,9 +249,15 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   }
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
   const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim);
-  WorkspaceRecord record =
-      state_->records.next(plan, cuda::room_of_plan(plan), family, state_->options.merge, workspace, bytes);
+  WorkspaceRecord record = state_->records.next(plan, cuda::room_of_plan(plan), family, state_->options.merge,
+                                                state_->lone_scratch(plan.shape), workspace, bytes);
   record.bytes = bytes;
+  record.invariant = plan.invariant_chunk > 0;
+  if (record.invariant && record.captured_lone) {
+    fail(ErrorCode::kWorkspace,
+         "the plan is of policy invariant; a captured graph runs this workspace's lone queries with a kernel of other "
+         "bits; capture with another plan's kernels (CudaOptions::kernels), or release() it when the graph is gone");
+  }
   record.tiles = cuda::used_tiles(plan, tiles, family.half_rows);
   record.counts = tensor_counts(batch);
   record.rows = batch.rows();
@@ -245,9 +295,10 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   const cuda::DeviceScope scope(state_->options.device);
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, shape);
   const Plan room = on_device.room();
-  WorkspaceRecord record =
-      state_->records.next(room, cuda::room_of_capacity(room), family, state_->options.merge, workspace, bytes);
+  WorkspaceRecord record = state_->records.next(room, cuda::room_of_capacity(room), family, state_->options.merge,
+                                                state_->lone_scratch(shape), workspace, bytes);
   record.bytes = bytes;
+  record.invariant = false;
   record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim).size()) - 1;
   const std::int32_t most = batch.queries > 0 ? batch.queries : room.capacity.queries;
   const std::int64_t queries = batch.query_start != nullptr ? most : batch.pages.rows();
@@ -303,6 +354,11 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   if (counts.queries == 0) return;
   const cuda::LayerArgs layer = cuda::layer_args(args, record.shape);
   record.captured = record.captured || capturing;
+  const std::int64_t room = args.most_queries > 0 ? args.most_queries : static_cast<std::int64_t>(record.room.queries);
+  if (state_->runs_lone(record, capturing ? room : counts.queries)) {
+    record.captured_lone = record.captured_lone || capturing;
+    return state_->forward_lone(record, layer, on);
+  }
   state_->forward(record, layer, on, capturing);
   if (state_->fused() || record.room.partials == 0) return;
   const bool early_merge = state_->options.forward == ForwardMode::kPersistent;
@@ -311,6 +367,12 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   check_cuda(cuda::launch_merge(merge, record.shape.dtype, record.shape.head_dim, record.room.merges, state_->sms,
                                 early_merge, on),
              "launching the merge kernel");
+}
+
+bool CudaExecutor::runs_lone(const void* workspace) const {
+  const WorkspaceRecord& record = state_->records.uploaded(workspace);
+  const cuda::DeviceScope scope(state_->options.device);
+  return state_->runs_lone(record, record.counts.queries);
 }
 
 void CudaExecutor::release(void* workspace) {

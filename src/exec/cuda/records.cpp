@@ -32,7 +32,8 @@ WorkspaceRecord& WorkspaceRecords::uploaded(const void* workspace) {
 }
 
 WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanRoom& needed, const KernelFamily& family,
-                                       MergeMode merge, void* workspace, std::size_t bytes) const {
+                                       MergeMode merge, std::size_t lone_scratch, void* workspace,
+                                       std::size_t bytes) const {
   const WorkspaceRecord* before = find(workspace);
   if (before != nullptr && before->shape == plan.shape && bytes >= before->layout.bytes) {
     const Shortage shortage = find_shortage(needed, before->room);
@@ -52,7 +53,7 @@ WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanRoom& needed,
   record.shape = plan.shape;
   record.family = &family;
   record.room = room_of_capacity(plan);
-  record.layout = lay_out(record.room, plan.shape, merge, family.opening_bytes());
+  record.layout = lay_out(record.room, plan.shape, merge, {family.opening_bytes(), lone_scratch});
   check_workspace(workspace, bytes, record.layout.bytes);
   if (before != nullptr) {
     record.times = before->times;

@@ -18,12 +18,14 @@ struct WorkspaceRecord {
   PlanRoom room;
   WorkspaceLayout layout;
   const KernelFamily* family = nullptr;
-  bool captured = false;  ///< a graph holds its addresses
+  bool captured = false;       ///< a graph holds its addresses
+  bool captured_lone = false;  ///< and a run of the kernel of lone queries, whose bits are not the other kernels'
   // Of the last upload.
   TensorCounts counts;
   std::int32_t rows = 0;
   std::uint32_t tiles = 0;
   std::size_t tasks = 0;  ///< (item, KV head) pairs
+  bool invariant = false;
   // Of the last resolve; no ids before one.
   DevicePages pages{};
   bool resolved = false;
@@ -40,7 +42,7 @@ class WorkspaceRecords {
   /// was laid out for another shape or a lesser capacity.
   /// \param needed of this plan, or of all that a planner on the device may write
   WorkspaceRecord next(const Plan& plan, const PlanRoom& needed, const KernelFamily& family, MergeMode merge,
-                       void* workspace, std::size_t bytes) const;
+                       std::size_t lone_scratch, void* workspace, std::size_t bytes) const;
   /// Takes the place of all workspaces that lay in the same memory.
   void keep(const WorkspaceRecord& record);
   /// \throws Error(kWorkspace) when it holds no plan.

@@ -16,6 +16,10 @@ __device__ ItemRow resolve_row(const ResolveArgs& args, std::int32_t item_query)
   return {query.token, limit < 0 ? 0 : limit, args.plan.item_outputs[item_query], 0};
 }
 
+__device__ std::int64_t ids_of_first(const ResolveArgs& args) {
+  return live_row(args.rows, args.kv_lens, args.plan.queries[args.plan.item_queries[0]].row).ids_begin;
+}
+
 // KvSpan::at, and within the request.
 __device__ ResolvedSpan resolve_span(const ResolveArgs& args, const RowSpan& span) {
   const LiveRow live = live_row(args.rows, args.kv_lens, span.row);
@@ -51,6 +55,7 @@ __global__ void __launch_bounds__(kThreads) resolve_kernel(const __grid_constant
     args.step.spans[i] = resolve_span(args, args.plan.spans[i]);
   for (std::int32_t i = thread; i < counts.item_queries; i += threads) args.step.rows[i] = resolve_row(args, i);
   for (std::int32_t i = thread; i < counts.items; i += threads) args.step.tasks[i] = resolve_task(args, i);
+  if (thread == 0 && counts.item_queries > 0) *args.step.first_ids = ids_of_first(args);
 }
 
 }  // namespace

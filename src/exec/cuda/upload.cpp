@@ -130,7 +130,7 @@ void write_upload(const Plan& plan, const Batch& batch, const std::vector<TileSh
     items[i] = plan.items[i];
     items[i].tile = tiles[static_cast<std::size_t>(finder.find(items[i].tile))];
   }
-  std::memset(to + layout.queues, 0, kMaxQueues * sizeof(QueueCounters));
+  std::memset(to + layout.queues, 0, layout.counts - layout.queues);  // all counters
   list_at<ListCounts>(to, layout.counts, 1)[0] = counts_of(plan);
   copy_list(plan.item_queries, to + layout.item_queries);
   copy_list(plan.item_outputs, to + layout.item_outputs);

@@ -73,6 +73,9 @@ void CudaExecutor::run(const AttentionArgs&, void*, void*) {
 void CudaExecutor::record_tasks(void*, CudaTaskTime*, std::size_t) {
   refuse();
 }
+bool CudaExecutor::runs_lone(const void*) const {
+  refuse();
+}
 void CudaExecutor::release(void*) {}
 
 namespace cuda {

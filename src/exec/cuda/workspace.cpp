@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "exec/cuda/lone_query/config.hpp"
+
 namespace trunkline::cuda {
 namespace {
 
@@ -46,6 +48,7 @@ DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout) {
   return {.tasks = at<TaskHeader>(base, layout.step_tasks),
           .rows = at<ItemRow>(base, layout.step_rows),
           .spans = at<ResolvedSpan>(base, layout.step_spans),
+          .first_ids = at<std::int64_t>(base, layout.step_first_ids),
           .openings = base + layout.step_openings};
 }
 
@@ -98,12 +101,14 @@ Shortage find_shortage(const PlanRoom& needed, const PlanRoom& room) {
   return {};
 }
 
-WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge, std::size_t opening_bytes) {
+WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge,
+                        const KernelBytes& kernels) {
   const bool fused = merge == MergeMode::kFused;
   const auto heads = static_cast<std::size_t>(shape.q_heads);
   Divider divider;
   WorkspaceLayout layout;
   layout.queues = divider.take<QueueCounters>(kMaxQueues);
+  layout.cluster_arrivals = divider.take<std::int32_t>(lone_query::kCounters);
   layout.counts = divider.take<ListCounts>(1);
   layout.queries = divider.take<RowQuery>(room.queries);
   layout.items = divider.take<WorkItem>(room.items);
@@ -121,9 +126,11 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   layout.step_tasks = divider.take<TaskHeader>(room.items);
   layout.step_rows = divider.take<ItemRow>(room.item_queries);
   layout.step_spans = divider.take<ResolvedSpan>(room.spans);
-  layout.step_openings = divider.take<std::byte>(room.items * opening_bytes);
+  layout.step_first_ids = divider.take<std::int64_t>(1);
+  layout.step_openings = divider.take<std::byte>(room.items * kernels.opening);
   layout.partial_out = divider.take<float>(room.partials * heads * static_cast<std::size_t>(shape.head_dim));
   layout.partial_lse = divider.take<float>(room.partials * heads);
+  layout.lone_scratch = divider.take<std::byte>(kernels.lone_scratch);
   layout.bytes = divider.used();
   return layout;
 }

@@ -52,6 +52,7 @@ struct alignas(32) QueueCounters {
 /// that it is one copy of no more than what is used.
 struct WorkspaceLayout {
   std::size_t queues = 0;  ///< QueueCounters [kMaxQueues]; upload() makes them 0, and each kernel leaves them so
+  std::size_t cluster_arrivals = 0;  ///< [lone_query::kCounters], likewise
   std::size_t counts = 0;
   std::size_t queries = 0;
   std::size_t items = 0;
@@ -69,14 +70,20 @@ struct WorkspaceLayout {
   std::size_t step_tasks = 0;
   std::size_t step_rows = 0;
   std::size_t step_spans = 0;
+  std::size_t step_first_ids = 0;
   std::size_t step_openings = 0;
   std::size_t partial_out = 0;
   std::size_t partial_lse = 0;
-  std::size_t bytes = 0;  ///< in all
+  std::size_t lone_scratch = 0;  ///< of lone queries
+  std::size_t bytes = 0;         ///< in all
 };
 inline constexpr std::size_t kWorkspaceAlignment = 256;
-/// \param opening_bytes KernelFamily's
-WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge, std::size_t opening_bytes);
+/// What kernels take beside a plan.
+struct KernelBytes {
+  std::size_t opening = 0;       ///< KernelFamily::opening_bytes()
+  std::size_t lone_scratch = 0;  ///< lone_query::scratch_bytes()
+};
+WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge, const KernelBytes& kernels);
 
 /// What kernels are given of a workspace.
 StepArgs step_args(std::byte* base, const WorkspaceLayout& layout, const DevicePages& pages);

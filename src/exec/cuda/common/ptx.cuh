@@ -39,10 +39,26 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+/// Makes a group of the copies that this thread has begun since the last one; it may be empty.
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/// Until the copies of all groups but the last kGroups are done.
+template <int kGroups>
+__device__ __forceinline__ void wait_for_all_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
 /// A load that the compiler leaves where it is written: its latency is hidden behind what follows.
 __device__ __forceinline__ std::int32_t load_ahead(const std::int32_t* from) {
   std::int32_t value;
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(value) : "l"(from));
+  return value;
+}
+
+__device__ __forceinline__ std::int64_t load_ahead(const std::int64_t* from) {
+  std::int64_t value;
+  asm volatile("ld.global.b64 %0, [%1];" : "=l"(value) : "l"(from));
   return value;
 }
 

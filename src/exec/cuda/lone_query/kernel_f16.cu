@@ -1,0 +1,11 @@
+#include "exec/cuda/lone_query/kernel.cuh"
+#include "exec/cuda/lone_query/kernel_set.hpp"
+
+namespace trunkline::cuda::lone_query {
+
+KernelSet kernel_set_kF16() {
+  return {reinterpret_cast<const void*>(&forward_kernel<Half, true>),
+          reinterpret_cast<const void*>(&forward_kernel<Half, false>), sizeof(SharedMemory)};
+}
+
+}  // namespace trunkline::cuda::lone_query
