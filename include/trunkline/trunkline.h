@@ -47,7 +47,7 @@ extern "C" {
 // -------- Version, status
 
 // Grows when a function or field is added. A change that would break compiled programs changes the library's soname.
-#define TRUNKLINE_ABI_VERSION 3
+#define TRUNKLINE_ABI_VERSION 4
 // Of the library that is loaded; at least the header's, or functions of the header may be missing.
 TRUNKLINE_API int32_t trunkline_abi_version(void);
 // "0.1.0", and the commit that it was built from, or "unknown".
@@ -617,6 +617,8 @@ typedef struct trunkline_attention {
   int32_t lse_base;      // TRUNKLINE_LSE_*
   float scale;           // multiplies the logits; 0: 1 / sqrt(d)
   int32_t reserved;      // 0
+  int64_t most_queries;  // of a run that is captured in a graph: the most query tokens of any step that it is replayed
+                         // with, at least this step's; 0: as many as plans of its capacity have
 } trunkline_attention;
 
 // A pool of threads, the caller of run being one; 0: every core that this process may use.

@@ -182,6 +182,8 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
   int status = -1;
   if (take_all(arguments, tensors) == 0 && keep_all_rows(arguments[kTensors + 2], tensors) == 0 &&
       stream_of(runner, arguments[kQ], &tensors[kQ], arguments[kTensors + 1], &stream) == 0) {
+    // Rows behind those that are named stay as they are, in replays of a captured run too.
+    const int64_t most_queries = arguments[kTensors + 2] == Py_None ? 0 : tensors[kQ].view.shape[0];
     const trunkline_attention layer = {.struct_size = sizeof(layer),
                                        .q = tensors[kQ].view,
                                        .k = tensors[kK].view,
@@ -190,7 +192,8 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
                                        .lse = tensors[kLse].view,
                                        .kv_layout = runner->kv_layout,
                                        .lse_base = runner->lse_base,
-                                       .scale = (float)scale};
+                                       .scale = (float)scale,
+                                       .most_queries = most_queries};
     status = run_status(runner, &layer, stream);
   }
   for (int i = 0; i < kTensors; ++i) release_tensor(&tensors[i]);

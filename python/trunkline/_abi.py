@@ -17,7 +17,7 @@ from ctypes import (
 )
 from typing import Any
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -547,6 +547,7 @@ class Attention(Structure):
     lse_base: int
     scale: float
     reserved: int
+    most_queries: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("q", Tensor),
@@ -558,6 +559,7 @@ class Attention(Structure):
         ("lse_base", c_int32),
         ("scale", c_float),
         ("reserved", c_int32),
+        ("most_queries", c_int64),
     ]
 
 

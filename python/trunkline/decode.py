@@ -151,6 +151,7 @@ class DecodeAttention(StepPlanning):
         float32: log-sum-exps of the scaled logits, -inf for an empty request; given, or made by return_lse. scale
         multiplies the logits; 0: 1 / sqrt(d).
         num_queries: T, where q, out and lse have more rows, which are neither read nor written; nor set in a new out.
+        A run that is captured with it is for steps of no more: with num_queries=1 it may take a kernel of its own.
 
         Returns out, or (out, lse) with return_lse. On a GPU it launches on torch's current stream, or on `stream`.
         """

@@ -181,6 +181,7 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
   }
   args.lse_base = lse_base(layer.lse_base, "layer.lse_base");
   args.scale = layer.scale;
+  args.most_queries = layer.most_queries;
   return args;
 }
 
