@@ -39,6 +39,11 @@ def same_case(row: dict) -> tuple:
     return row["case"], row["heads"], row["page_size"], kernels(row)
 
 
+def what_ran(row: dict) -> str:
+    """The plan's policy, or what ran instead: one request of one query token has a kernel that knows no plans."""
+    return "lone query" if row.get("lone") else row["chosen"]
+
+
 def kernels(row: dict) -> str:
     return row.get("kernels", "portable")
 

@@ -1,6 +1,6 @@
 """Tables of the suites that set `auto` beside other methods, and of what the cost model predicts."""
 
-from gpu_rows import by, kernels, method, same_case
+from gpu_rows import by, kernels, method, same_case, what_ran
 from report import geometric_mean, table
 
 NEAR = 1.02  # a plan's time differs by as much from run to run
@@ -55,11 +55,11 @@ def each_beside_flat(rows: list[dict]) -> str:
             str(row["requests"]),
             str(row["nodes"]),
             f"{row['kv_bytes_distinct'] / 1e6:.0f}",
-            row["chosen"],
+            what_ran(row),
             f"{row['us']:.1f}",
             f"{row['floor_us']:.1f}",
             f"{row['x_floor']:.2f}",
-            f"{row['predicted_us']:.0f}",
+            "" if row.get("lone") else f"{row['predicted_us']:.0f}",
             f"{row['flat_us']:.1f}",
             f"{row['over_flat']:.2f}",
         ]
@@ -105,7 +105,7 @@ def cost_model(files: dict[str, list[dict]]) -> str:
     """Predicted over measured time, for each head set and method of a file."""
     lines = []
     for name, rows in files.items():
-        both = [row for row in rows if "us" in row and "predicted_us" in row]
+        both = [row for row in rows if "us" in row and "predicted_us" in row and not row.get("lone")]
         groups = by(both, lambda row: (kernels(row), row["heads"], method(row)))
         for (ran_on, heads, way), chosen in groups.items():
             ratios = [row["predicted_us"] / row["us"] for row in chosen]

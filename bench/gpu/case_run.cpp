@@ -61,13 +61,14 @@ double span_us(const std::vector<CudaTaskTime>& tasks) {
 
 }  // namespace
 
-Machine::Machine(int threads, CudaKernels of)
+Machine::Machine(int threads, CudaKernels wanted, CudaKernels of)
     : workers(threads),
       device(cuda_device_info(0)),
       planner(cuda_profile(0, kSuitesShape, of)),
       stream(),
       timer(),
-      kernels(of) {}
+      kernels(of),
+      wanted_(wanted) {}
 
 CudaExecutor& Machine::executor(ForwardMode forward, MergeMode merge) {
   const auto key = std::pair(forward, merge);
@@ -76,7 +77,7 @@ CudaExecutor& Machine::executor(ForwardMode forward, MergeMode merge) {
   CudaOptions options;
   options.forward = forward;
   options.merge = merge;
-  options.kernels = kernels;
+  options.kernels = wanted_;
   return executors_.emplace(key, CudaExecutor(options)).first->second;
 }
 
@@ -102,6 +103,7 @@ struct CaseRun::Ready {
   }
   void upload() { executor.upload(plan, batch, workspace.data(), workspace.bytes(), stream.get()); }
   void resolve(cudaStream_t on) { executor.resolve(tensors.batch(), workspace.data(), on); }
+  bool lone() const { return executor.runs_lone(workspace.data()); }
   void run(cudaStream_t on) const { executor.run(tensors.args(), workspace.data(), on); }
   void run_and_wait() const {
     run(stream.get());
@@ -172,6 +174,7 @@ Json CaseRun::checked_row(Ready& ready) {
   const cli::OracleError error = oracle_->compare(cache_.args());
   Json row = plan_row(test_, ready.method, ready.plan);
   row["kernels"] = name_of(machine_.kernels);
+  if (ready.lone()) row["lone"] = true;
   row["max_err"] = error.output;
   row["max_lse_err"] = error.lse;
   row["page_order"] = order_ == PageOrder::kShuffled ? "shuffled" : "consecutive";
@@ -190,8 +193,9 @@ void CaseRun::add_time(const Ready& ready, std::vector<double> us, Json& row) {
   row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
 }
 
-// The tasks alone, without launch and merge.
+// The tasks alone, without launch and merge; a lone query has none.
 void CaseRun::add_tasks(Ready& ready, Json& row) {
+  if (ready.lone()) return;
   const bool launch_per_tile = ready.method.forward != ForwardMode::kPersistent;
   std::vector<double> spans;
   std::vector<double> bubbles;
@@ -253,6 +257,7 @@ std::vector<Json> CaseRun::run_once(const std::vector<Method>& methods) {
     cli::check_cuda(cudaProfilerStop(), "cudaProfilerStop");
     rows.push_back(plan_row(test_, ready->method, ready->plan));
     rows.back()["kernels"] = name_of(machine_.kernels);
+    if (ready->lone()) rows.back()["lone"] = true;
     rows.back()["device"] = machine_.device.name;
   }
   return rows;

@@ -27,14 +27,15 @@ struct Machine {
   cli::Stream stream;
   cli::ReplayTimer timer;
 
-  CudaKernels kernels;  // never kAuto
-  /// \param threads that make tensors and check \param kernels of all runs, not kAuto
+  CudaKernels kernels;  // that `wanted` stands for: never kAuto
+  /// \param threads that make tensors and check \param wanted of all runs; kAuto also has what no family has
   /// \throws Error where CUDA cannot be used, or the device cannot run them.
-  Machine(int threads, CudaKernels kernels);
+  Machine(int threads, CudaKernels wanted, CudaKernels kernels);
   /// \throws Error(kUnsupported) where the device cannot run them.
   CudaExecutor& executor(ForwardMode forward, MergeMode merge);
 
  private:
+  CudaKernels wanted_;
   std::map<std::pair<ForwardMode, MergeMode>, CudaExecutor> executors_;
 };
 

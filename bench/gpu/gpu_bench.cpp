@@ -85,7 +85,7 @@ int run_all(const Options& options) {
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (!too_large(cases[i])) {
       const CudaKernels kernels = cuda_kernels(0, cases[i].shape, options.kernels);
-      Machine& machine = machines.try_emplace(kernels, options.threads, kernels).first->second;
+      Machine& machine = machines.try_emplace(kernels, options.threads, options.kernels, kernels).first->second;
       right = run_case(machine, cases[i], options, recorded) && right;
     }
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
