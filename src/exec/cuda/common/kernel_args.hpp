@@ -53,11 +53,10 @@ struct alignas(16) ItemRow {
 
 /// What resolve() leaves, device pointers.
 struct DeviceStep {
-  TaskHeader* tasks;        // [items], in the order of the plan's schedule
-  ItemRow* rows;            // [item_queries]
-  ResolvedSpan* spans;      // [spans]
-  std::int64_t* first_ids;  // where the table's row of rows[0] begins among its ids
-  std::byte* openings;      // [items, KernelFamily::opening_bytes], beside tasks; of no use where the family has none
+  TaskHeader* tasks;    // [items], in the order of the plan's schedule
+  ItemRow* rows;        // [item_queries]
+  ResolvedSpan* spans;  // [spans]
+  std::byte* openings;  // [items, KernelFamily::opening_bytes], beside tasks; of no use where the family has none
 };
 
 /// The page table of CudaBatch, as passed to kernels.
