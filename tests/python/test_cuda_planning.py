@@ -200,6 +200,37 @@ class CudaPlanning(CudaTest):
         attention.plan(table, lengths)
         self.compare(attention.run(q, kv), steps[1].right())
 
+    def test_graphs_of_a_lone_row(self):
+        """Captured with num_queries=1 by a planner with room for more; rows behind the first stay as they are."""
+        steps = [Step([700], 5, seed=1), Step([3], 1, seed=2), Step([699], 4, seed=3), Step([0], 0, seed=4)]
+        table = torch.zeros(1, 64, dtype=torch.int32, device="cuda")
+        lengths = torch.zeros(1, dtype=torch.int32, device="cuda")
+        q = torch.zeros(8, *steps[0].q.shape[1:], dtype=steps[0].q.dtype, device="cuda")
+        kv, out = torch.empty_like(steps[0].kv), torch.empty_like(q)
+        attention = made(steps[0], device_planning=trunkline.DevicePlanning(8))
+
+        def begin(step):
+            table[:, : step.table.shape[1]].copy_(torch.from_numpy(step.table))
+            lengths.copy_(torch.from_numpy(step.lengths))
+            q[:1].copy_(step.q)
+            kv.copy_(step.kv)
+            out.fill_(float("nan"))
+
+        begin(steps[0])
+        attention.plan(table, lengths)
+        attention.run(q, kv, out=out, num_queries=1)
+        self.compare(out[:1], steps[0].right())
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            attention.plan(table, lengths)
+            attention.run(q, kv, out=out, num_queries=1)
+        for step in (*steps, steps[0]):
+            begin(step)
+            graph.replay()
+            self.compare(out[:1], step.right())
+            self.assertTrue(bool(torch.isnan(out[1:]).all()))
+
     def test_graphs_that_plan_csr_tables(self):
         from trunkline.integrations.flashinfer import BatchDecodeWithPagedKVCacheWrapper
 

@@ -153,7 +153,7 @@ void CudaExecutor::State::forward_lone(const WorkspaceRecord& record, const cuda
   const cuda::lone_query::LoneQueryArgs args{
       .counts = step.plan.counts,
       .row = step.step.rows,
-      .ids_begin = step.step.first_ids,
+      .ids_begin = reinterpret_cast<const std::int64_t*>(record.base + record.layout.step_first_ids),
       .pages = record.pages,
       .pages_on = cuda::lone_query::kTokensOn / record.pages.page_size,
       .places_on = cuda::lone_query::kTokensOn % record.pages.page_size,
@@ -331,7 +331,8 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
   record.captured = record.captured || capturing;
   record.pages = device_pages(batch.pages);
   const cuda::StepArgs step = cuda::step_args(record.base, record.layout, record.pages);
-  const cuda::ResolveArgs args{step.plan, step.step, device_rows(batch.pages), batch.kv_lens};
+  const cuda::ResolveArgs args{step.plan, step.step, device_rows(batch.pages), batch.kv_lens,
+                               reinterpret_cast<std::int64_t*>(record.base + record.layout.step_first_ids)};
   check_cuda(cuda::launch_resolve(args, std::max({record.room.item_queries, record.room.items, record.room.spans}), on),
              "launching the resolve kernel");
   check_cuda(record.family->open_tasks(step, record.shape.group_size(), record.room.items, on),

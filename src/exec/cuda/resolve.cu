@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) resolve_kernel(const __grid_constant
     args.step.spans[i] = resolve_span(args, args.plan.spans[i]);
   for (std::int32_t i = thread; i < counts.item_queries; i += threads) args.step.rows[i] = resolve_row(args, i);
   for (std::int32_t i = thread; i < counts.items; i += threads) args.step.tasks[i] = resolve_task(args, i);
-  if (thread == 0 && counts.item_queries > 0) *args.step.first_ids = ids_of_first(args);
+  if (thread == 0 && counts.item_queries > 0) *args.first_ids = ids_of_first(args);
 }
 
 }  // namespace

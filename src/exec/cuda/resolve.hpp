@@ -24,6 +24,7 @@ struct ResolveArgs {
   DeviceStep step;
   DeviceRows rows;
   const std::int32_t* kv_lens;
+  std::int64_t* first_ids;  // written: where the row of DeviceStep::rows[0] begins among the table's ids; nowhere else
 };
 
 /// \param most the most items, their queries or spans that any plan uploaded to this workspace can have: a captured

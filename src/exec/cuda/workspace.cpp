@@ -48,7 +48,6 @@ DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout) {
   return {.tasks = at<TaskHeader>(base, layout.step_tasks),
           .rows = at<ItemRow>(base, layout.step_rows),
           .spans = at<ResolvedSpan>(base, layout.step_spans),
-          .first_ids = at<std::int64_t>(base, layout.step_first_ids),
           .openings = base + layout.step_openings};
 }
 

@@ -70,7 +70,7 @@ struct WorkspaceLayout {
   std::size_t step_tasks = 0;
   std::size_t step_rows = 0;
   std::size_t step_spans = 0;
-  std::size_t step_first_ids = 0;
+  std::size_t step_first_ids = 0;  ///< ResolveArgs::first_ids
   std::size_t step_openings = 0;
   std::size_t partial_out = 0;
   std::size_t partial_lse = 0;

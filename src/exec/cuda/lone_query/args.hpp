@@ -22,7 +22,7 @@ struct LoneQueryArgs {
   // Of the plan: all of its items are of the one query, where there is one. How it cuts tokens is of no account.
   const ListCounts* counts;
   const ItemRow* row;
-  const std::int64_t* ids_begin;  // DeviceStep::first_ids
+  const std::int64_t* ids_begin;  // ResolveArgs::first_ids
   DevicePages pages;
   // From one slice of a warp to its next, whole pages and places.
   std::int32_t pages_on;
