@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/device_case.hpp"
+#include "cuda/graph.hpp"
 #include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/executor_cases.hpp"
@@ -188,37 +189,27 @@ Batch in_pool_of(const PagedBatch& paged, std::int64_t pages) {
 /// A graph of a step: plan, resolve, run.
 class StepGraph {
  public:
-  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors,
-            std::int64_t most_queries = 0) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    on_device.plan(batch, stream_);
-    check(cudaStreamSynchronize(stream_));  // it has read the batch
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    on_device.plan(batch, stream_);
-    on_device.run(tensors, stream_, most_queries);
-    check(cudaStreamEndCapture(stream_, &graph));
-    check(cudaGraphInstantiate(&executable_, graph, 0));
-    check(cudaGraphGetNodes(graph, nullptr, &nodes_));
-    check(cudaGraphDestroy(graph));
-  }
-  ~StepGraph() {
-    cudaGraphExecDestroy(executable_);
-    cudaStreamDestroy(stream_);
-  }
-  StepGraph(const StepGraph&) = delete;
-  StepGraph& operator=(const StepGraph&) = delete;
-
+  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors, std::int64_t most_queries = 0)
+      : graph_(capture(on_device, batch, tensors, most_queries, stream_)) {}
   void replay() {
-    check(cudaGraphLaunch(executable_, stream_));
+    graph_.launch(stream_);
     check(cudaStreamSynchronize(stream_));
   }
-  std::size_t nodes() const { return nodes_; }
+  std::size_t nodes() const { return graph_.nodes(); }
 
  private:
-  cudaStream_t stream_ = nullptr;
-  cudaGraphExec_t executable_ = nullptr;
-  std::size_t nodes_ = 0;
+  static Graph capture(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors,
+                       std::int64_t most_queries, cudaStream_t stream) {
+    on_device.plan(batch, stream);
+    check(cudaStreamSynchronize(stream));  // it has read the batch
+    return Graph(stream, [&] {
+      on_device.plan(batch, stream);
+      on_device.run(tensors, stream, most_queries);
+    });
+  }
+
+  OwnStream stream_;
+  Graph graph_;
 };
 
 // Captured once: then other trees of as many rows, in other pages, rows of length 0 among them.

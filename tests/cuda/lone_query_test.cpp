@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/device_case.hpp"
+#include "cuda/graph.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
@@ -149,37 +150,24 @@ TEST_F(CudaLoneQuery, OthersRunWhatTheyAloneGive) {
   EXPECT_FALSE(ready.lone());
 }
 
-/// Captured runs of one workspace, replayed with other plans.
+/// A captured step of one workspace, replayed with what was uploaded and written since.
 class CapturedRun {
  public:
-  CapturedRun(Ready& ready, const AttentionArgs& args) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    ready.resolve(stream_);
-    ready.run(args, stream_);
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream_, &graph));
-    check(cudaGraphInstantiate(&graph_, graph, 0));
-    check(cudaGraphGetNodes(graph, nullptr, &nodes_));
-    check(cudaGraphDestroy(graph));
-  }
-  ~CapturedRun() {
-    cudaGraphExecDestroy(graph_);
-    cudaStreamDestroy(stream_);
-  }
-  CapturedRun(const CapturedRun&) = delete;
-  CapturedRun& operator=(const CapturedRun&) = delete;
+  CapturedRun(Ready& ready, const AttentionArgs& args)
+      : graph_(stream_, [&] {
+          ready.resolve(stream_);
+          ready.run(args, stream_);
+        }) {}
   void replay() {
     check(cudaDeviceSynchronize());
-    check(cudaGraphLaunch(graph_, stream_));
+    graph_.launch(stream_);
     check(cudaStreamSynchronize(stream_));
   }
-  std::size_t nodes() const { return nodes_; }
+  std::size_t nodes() const { return graph_.nodes(); }
 
  private:
-  cudaStream_t stream_ = nullptr;
-  cudaGraphExec_t graph_ = nullptr;
-  std::size_t nodes_ = 0;
+  OwnStream stream_;
+  Graph graph_;
 };
 
 TEST_F(CudaLoneQuery, AGraphReplaysWithOtherLengthsAndPlans) {

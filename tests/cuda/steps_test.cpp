@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/device_case.hpp"
+#include "cuda/graph.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
@@ -62,38 +63,6 @@ PlanOptions with_capacity(Policy policy, KvSplit split) {
   options.capacity = {.queries = 16, .items = 256, .spans = 512, .partials = 512};
   return options;
 }
-
-class Graph {
- public:
-  template <class Work>
-  Graph(cudaStream_t stream, Work&& work) {
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    work();
-    check(cudaStreamEndCapture(stream, &graph));
-    check(cudaGraphInstantiate(&executable_, graph, 0));
-    check(cudaGraphDestroy(graph));
-  }
-  ~Graph() { cudaGraphExecDestroy(executable_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  void launch(cudaStream_t stream) { check(cudaGraphLaunch(executable_, stream)); }
-
- private:
-  cudaGraphExec_t executable_ = nullptr;
-};
-
-class OwnStream {
- public:
-  OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
-  ~OwnStream() { cudaStreamDestroy(stream_); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
-  operator cudaStream_t() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 class CudaGraphs : public CudaTest, public ::testing::WithParamInterface<RunWay> {
  protected:
