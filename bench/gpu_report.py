@@ -51,7 +51,7 @@ def tests_line() -> str:
     passed = next((line.split("]")[1].strip(" .") for line in tests["output"] if "PASSED" in line), "none")
     tools = [line for line in tests["output"] if "SUMMARY" in line]
     clean = sum(": 0 " in line for line in tools)
-    sanitizers = f"of {len(tools)} sanitizers, {clean} found nothing" if tools else "no sanitizer was run on it"
+    sanitizers = f"of {len(tools)} sanitizers, {clean} found nothing" if tools else "no sanitizer ended on it"
     scaled = " with a share of the random cases" if "TEST_SCALE" in tests["command"] else ""
     failed = [line.removeprefix("gpu_test: ") for line in tests["output"] if FAILED_STEP.match(line)]
     failures = f" **{'; '.join(failed)}**: {tests.get('remark') or 'not explained'}." if failed else ""
