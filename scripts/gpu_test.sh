@@ -61,7 +61,7 @@ fi
 # Masks, draft trees, partials, all modes and a graph; small, as each kernel runs up to a hundred times slower.
 few='CudaMerge.*:CudaAcceptance.QueryEndingInsideANode:CudaSteps.AnOldPlanRunsOnReorderedRows'
 few+=':CudaForest.*:CudaPlan.Equals*:CudaDevicePlans.Attend*:CudaDevicePlans.AGraph*'
-few+=':CudaProperty.ManyShort*:CudaSteps.LengthsOutOfRange*:Modes/CudaGraphs.ReplaysWithChangedLengths/*:CudaProperty.EveryPolicy*'
+few+=':CudaLoneQuery.*:CudaProperty.ManyShort*:CudaSteps.LengthsOutOfRange*:Modes/CudaGraphs.ReplaysWithChangedLengths/*:CudaProperty.EveryPolicy*'
 # racecheck does not follow copies whose end an mbarrier tells (cp.async.mbarrier.arrive): it takes every tile of the ring
 # for a race. All other accesses to shared memory are checked, but those of Hopper's forward kernels, where one lane
 # arrives at an mbarrier for its warp: it takes what is handed over so for races, too.
