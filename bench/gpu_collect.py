@@ -7,7 +7,7 @@ Run it where the commit that the binary was built from is known to git:
     python3 bench/gpu_collect.py OUT            # here
     python3 bench/gpu_report.py
 
-A file of rows replaces the last one of its name; what was not run stays as it is.
+Rows replace those of the same file and kernels; what was not run stays as it is.
 """
 
 import argparse
@@ -41,6 +41,14 @@ def checked_rows(path: pathlib.Path) -> list[dict]:
     return rows
 
 
+def rows_of_other_kernels(path: pathlib.Path, rows: list[dict]) -> list[str]:
+    """Lines of a filed suite that were run on kernels that none of the new rows ran on."""
+    if not path.exists():
+        return []
+    kernels = {row.get("kernels") for row in rows}
+    return [line for line in path.read_text().splitlines() if json.loads(line).get("kernels") not in kernels]
+
+
 def built_from(environment: dict) -> str:
     """The commit that the run's binaries name."""
     commit = environment["commit"]
@@ -66,8 +74,9 @@ def main() -> None:
         trees = trees_of(rows[0]["commit"])
         made_by = {"command": "BUILD/bench/plan_time > OUT/plan_time.jsonl"} if path.stem == "plan_time" else {}
         lines = [json.dumps({**environment, **made_by, **row, **trees}) for row in rows]
-        (RESULTS / path.name).write_text("\n".join(lines) + "\n")
-        print(f"{RESULTS / path.name}: {len(rows)} rows")
+        kept = rows_of_other_kernels(RESULTS / path.name, rows)
+        (RESULTS / path.name).write_text("\n".join(lines + kept) + "\n")
+        print(f"{RESULTS / path.name}: {len(rows)} rows, and {len(kept)} kept of other kernels")
     tests = given.out / "tests.txt"
     if tests.exists():
         commit = built_from(environment)

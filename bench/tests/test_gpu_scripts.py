@@ -166,6 +166,16 @@ class CollectTest(unittest.TestCase):
         self.assertIsNone(self.refusal("counters.jsonl", PLAN))
         self.assertIn("wrong output", self.refusal("pat.jsonl", PLAN))
 
+    def test_rows_of_other_kernels_stay(self):
+        filed = [measured(kernels="hopper", us=1.0), measured(kernels="portable", us=2.0)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "pat.jsonl"
+            self.assertEqual(gpu_collect.rows_of_other_kernels(path, filed), [])
+            path.write_text("".join(json.dumps(row) + "\n" for row in filed))
+            for new, kept in ({"hopper"}, [filed[1]]), ({"hopper", "portable"}, []):
+                rows = [measured(kernels=name) for name in new]
+                self.assertEqual([json.loads(line) for line in gpu_collect.rows_of_other_kernels(path, rows)], kept)
+
     def test_a_log_keeps_no_folder_of_the_machine(self):
         for line, kept in {
             "/home/a-1/repo/tests/cuda/steps_test.cpp:279: Skipped": "tests/cuda/steps_test.cpp:279: Skipped",
