@@ -58,7 +58,7 @@ if [ ! -x "$sanitizer" ]; then
   echo "gpu_test: compute-sanitizer is not here: skipped"
   exit "$failed"
 fi
-# Masks, draft trees, partials, all modes and a graph; small, as each kernel runs up to a hundred times slower.
+# Masks, draft trees, partials, all modes, graphs, planning and lone queries; small, as each kernel runs up to a hundred times slower.
 few='CudaMerge.*:CudaAcceptance.QueryEndingInsideANode:CudaSteps.AnOldPlanRunsOnReorderedRows'
 few+=':CudaForest.*:CudaPlan.Equals*:CudaDevicePlans.Attend*:CudaDevicePlans.AGraph*'
 few+=':CudaLoneQuery.*:CudaProperty.ManyShort*:CudaSteps.LengthsOutOfRange*:Modes/CudaGraphs.ReplaysWithChangedLengths/*:CudaProperty.EveryPolicy*'
