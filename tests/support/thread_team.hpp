@@ -211,6 +211,10 @@ class ThreadTeam : public ThreadOperations {
     wait();
   }
   template <class F>
+  void meanwhile(F f) {
+    if (rank_ != 0) f();
+  }
+  template <class F>
   void own(F f) {
     f(block_, rank_ + 1 == blocks_);
   }

@@ -23,6 +23,7 @@ struct CutTry {
   std::uint32_t large;  ///< of few loads: sums would overflow
   Nanoseconds work;     ///< both once all is summed
   Nanoseconds time;
+  TaskCosts costs;  ///< of few loads: those that know what is read again
 };
 
 /// What depends on what all items read.

@@ -46,7 +46,6 @@ struct FewCuts {
     constexpr std::size_t kHeld = kMostLoads / kLanes;
     BlockMemory::State& state = *memory.state;
     CutTry& result = state.tries[number];
-    TaskCosts costs = state.costs;
     TaskLoad held[kHeld];
     std::int64_t tokens = 0;
     visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) {
@@ -54,7 +53,13 @@ struct FewCuts {
       tokens += held[k].tokens;
     });
     tokens = lanes.sum(tokens);
-    costs.set_rereads(distinct, tokens);
+    // In memory, as a copy of a thread's own takes a third of its registers.
+    if (lanes.index() == 0) {
+      result.costs = state.costs;
+      result.costs.set_rereads(distinct, tokens);
+    }
+    lanes.wait();
+    const TaskCosts& costs = result.costs;
     Nanoseconds total = 0;
     visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t) {
       held[k].price(costs);

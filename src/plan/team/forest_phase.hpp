@@ -45,7 +45,7 @@ struct ForestPhaseMemory {
 
 /// Warps that look at rows, each at every so-many-th.
 TRUNKLINE_HOST_DEVICE inline std::int32_t looking_warps(std::int32_t rows) {
-  return least<std::int32_t>(rows, 256);  // of 8 blocks
+  return least<std::int32_t>(rows, 256);  // of 16 blocks
 }
 
 /// Each block leaves what it sees of rows in its own memory. \param planned what was kept of the last step
@@ -90,6 +90,10 @@ TRUNKLINE_HOST_DEVICE void take_rows(Team& team, Block& block, std::byte* own, c
   });
 }
 
+struct NothingMeanwhile {
+  TRUNKLINE_HOST_DEVICE void operator()() const {}
+};
+
 /// Fills the arrays of `forest`, which has room for the batch's rows.
 /// Whatever the table, lengths and query_start hold, only entries of the table are read, and the result is a forest.
 /// \tparam Hash of groups of rows, for tests
@@ -98,14 +102,17 @@ TRUNKLINE_HOST_DEVICE void take_rows(Team& team, Block& block, std::byte* own, c
 /// \param memory the lead's
 /// \param keep(arrays, row, alone) of each row, by some thread; alone: it ends in a node that no other row is in
 /// \param finish(arrays, guess) by one thread, once all else is done; `arrays.result` has the counts and faults
+/// \param meanwhile() by the threads of all blocks but the lead, while that finds the forest
 /// When all return, blocks have nothing to do with each other any more.
-template <class Hash = SharingHash, class Team, class Keep, class Finish>
+template <class Hash = SharingHash, class Team, class Keep, class Finish, class Meanwhile = NothingMeanwhile>
 TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, const LastStep& last,
                                        const SteadyRows& planned, std::byte* own, std::byte* memory,
-                                       const TeamForest& forest, Keep keep, Finish finish) {
+                                       const TeamForest& forest, Keep keep, Finish finish,
+                                       Meanwhile meanwhile = {}) {
   std::int32_t tasks = 0;
   OwnerGuess guess = OwnerGuess::kNone;
   if (last.is_likely) look_at_rows(team, batch, planned, own);
+  team.meanwhile(meanwhile);
   team.lead_rounds(
       [&](auto& block, std::int32_t round) {
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);

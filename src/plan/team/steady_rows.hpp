@@ -85,77 +85,107 @@ template <class Id>
 class SteadyCheck {
  public:
   TRUNKLINE_HOST_DEVICE SteadyCheck(const TeamBatch& batch, const SteadyRows& planned)
-      : batch_(batch),
-        planned_(planned),
-        ids_(static_cast<const Id*>(batch.table.ids)),
-        null_(batch.null_page),
-        growth_(planned.growth == nullptr ? kLongestRow : *planned.growth) {}
+      : batch_(batch), planned_(planned), ids_(static_cast<const Id*>(batch.table.ids)), null_(batch.null_page) {}
 
   /// Whether every `step`-th row from `first` on is as planned. All lanes call it alike and get the result: first each
-  /// looks at what is a row's and no page but one, then all compare the pages of one row after the other.
+  /// looks at what is a row's and no page but two, then all compare the pages of one row after the other. What is read
+  /// of rows is judged once the first pages are on their way.
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t first, std::int32_t step) const {
     for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
       const std::int32_t row = base + lanes.index() * step;
-      SharedPages pages{};
-      if (lanes.any(row < batch_.rows && !holds_but_for_pages(row, pages))) return false;
+      const RowFound found = row < batch_.rows ? look_at(row) : RowFound{};
+      SamePages<Id> pages(null_);
       for (std::int32_t lane = 0; lane < lanes.count() && base + lane * step < batch_.rows; ++lane) {
-        const std::int32_t count = lanes.from(pages.count, lane);
+        const std::int32_t count = lanes.from(found.pages, lane);
         if (count == 0) continue;
-        const Id* const own = ids_ + lanes.from(pages.begin, lane);
-        const Id* const owners = ids_ + lanes.from(pages.owner_begin, lane);
-        if (first_parting(lanes, own, owners, 0, count, null_) != count) return false;
+        pages.add(lanes, ids_ + lanes.from(found.begin, lane), ids_ + lanes.from(found.owner_begin, lane), count);
+        if (lane == 0 && lanes.any(!found.holds())) return false;
       }
+      if (lanes.any(!found.holds() || !pages.are_same())) return false;
     }
     return true;
   }
 
  private:
-  /// That a row and its owner must have in common.
-  struct SharedPages {
-    std::int64_t begin;
-    std::int64_t owner_begin;
-    std::int32_t count;
+  /// What is read of a row. All is as planned where nothing is.
+  struct RowFound {
+    std::int64_t begin = 0;
+    std::int64_t owner_begin = 0;
+    std::int64_t next_id = 0;
+    std::int64_t planned_next_id = 0;
+    std::int64_t owners_next_id = -1;
+    std::int32_t pages = 0;  ///< that it and its owner must have in common
+    std::int32_t shared = 0;
+    std::int32_t owner_len = 0;
+    bool fits = true;  ///< what is known of it without its pages
+    bool next_is_null = false;
+
+    TRUNKLINE_HOST_DEVICE bool holds() const {
+      const bool both_go_on = owner_len > shared;
+      return fits && next_id == planned_next_id && owner_len >= shared &&
+             !(both_go_on && next_id == owners_next_id && !next_is_null);
+    }
   };
 
-  TRUNKLINE_HOST_DEVICE bool holds_but_for_pages(std::int32_t row, SharedPages& pages) const {
+  TRUNKLINE_HOST_DEVICE RowFound look_at(std::int32_t row) const {
     const SteadyRow planned = planned_.rows[row];
     const TeamRow live = team_row(batch_, row);
-    if (!live.fits || live.kv_len < planned.least_len || live.kv_len > planned.most_len) return false;
-    if (live.kv_len - planned.planned_len > growth_) return false;
+    const std::int32_t growth = planned_.growth == nullptr ? kLongestRow : *planned_.growth;
     const std::int32_t queries =
         batch_.query_start == nullptr ? 1 : batch_.query_start[row + 1] - batch_.query_start[row];
-    if (queries != planned.queries) return false;
-    const Id* const ids = ids_ + live.begin;
+    RowFound found;
+    found.fits = live.fits && live.kv_len >= planned.least_len && live.kv_len <= planned.most_len &&
+                 live.kv_len - planned.planned_len <= growth && queries == planned.queries && planned.shared >= 0 &&
+                 planned.owner < row;  // as is all that was ever planned
+    if (!found.fits) return found;
     const std::int32_t next = planned.shared / batch_.table.page_size;
     const bool goes_on = live.kv_len > planned.shared;
-    if (goes_on && std::int64_t{ids[next]} != planned.next_id) return false;
-    if (planned.owner < 0) return true;
+    if (goes_on) {
+      const Id id = ids_[live.begin + next];
+      found.next_id = id;
+      found.planned_next_id = planned.next_id;
+      found.next_is_null = null_.is(id);
+    }
+    if (planned.owner < 0) return found;
     const TeamRow owner = team_row(batch_, planned.owner);
-    if (owner.kv_len < planned.shared) return false;
-    pages = {live.begin, owner.begin, team_pages(planned.shared, batch_.table.page_size)};
-    const bool both_go_on = goes_on && owner.kv_len > planned.shared;
-    return !both_go_on || ids[next] != ids_[owner.begin + next] || null_.is(ids[next]);
+    const std::int32_t pages = team_pages(planned.shared, batch_.table.page_size);
+    found.begin = live.begin;
+    found.owner_begin = owner.begin;
+    found.shared = planned.shared;
+    found.owner_len = owner.kv_len;
+    // Read even where the owner has no such page any more, as its length is not known yet.
+    const std::int64_t rest = batch_.table.entries - owner.begin;
+    if (goes_on && next < rest) found.owners_next_id = ids_[owner.begin + next];
+    if (pages <= rest) found.pages = pages;
+    return found;
   }
 
   const TeamBatch& batch_;
   const SteadyRows& planned_;
   const Id* ids_;
   TeamNullId<Id> null_;
-  std::int32_t growth_;
 };
 
 /// Whether the plan that was made for `planned` still fits, to all threads.
-template <class Team>
-TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
-  constexpr std::int32_t kWarps = 256;  // of 8 blocks
-  if (planned.last->rows != batch.rows) return false;
-  if (batch.query_start != nullptr && batch.query_start[0] != 0) return false;
+/// \param also what must hold beside that
+template <class Team, class Also>
+TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, Also also) {
+  constexpr std::int32_t kWarps = 256;  // of 16 blocks
   const std::int32_t warps = least(batch.rows, kWarps);
   return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
-    return !(batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps)
-                              : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps));
+    // Read beside the rows.
+    const bool as_many = planned.last->rows == batch.rows;
+    const bool from_first = batch.query_start == nullptr || batch.query_start[0] == 0;
+    const bool other = also();
+    const bool holds = batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps)
+                                        : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps);
+    return !(as_many && from_first && other && holds);
   });
+}
+template <class Team>
+TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
+  return is_steady(team, batch, planned, [] { return true; });
 }
 
 /// Keeps what is_steady() compares with: of each row, as find_forest() names it, then of all.

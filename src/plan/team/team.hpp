@@ -12,6 +12,7 @@
 //   of_warp(i, pointer)       the same place in the memory that the block has which did i of each_warp, where blocks
 //                             have memory of their own; to be read by the lead in lead_rounds
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
+//   meanwhile(f)              f() by all threads of each block but the lead, which goes on; without a barrier
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
 //   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
@@ -168,6 +169,8 @@ class HostTeam {
   void own(F f) {
     f(*this, true);
   }
+  template <class F>
+  void meanwhile(F) {}
   template <class F>
   void lead(F f) {
     f(*this);

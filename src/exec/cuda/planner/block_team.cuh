@@ -14,7 +14,6 @@ class BlockTeamOf : public TeamOperations {
  public:
   using Scratch = TeamScratch;
   static constexpr std::int32_t kLanes = 32;
-  static constexpr bool kGuesses = false;  ///< owners (row_look.hpp): for that a thread of 1,024 lacks registers
 
   __device__ __forceinline__ explicit BlockTeamOf(Scratch& scratch) : scratch_(scratch) {}
 
@@ -63,11 +62,9 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ void lead(F f) {
     f(*this);
   }
-  // As of ClusterTeamOf: blocks alone wait for no others, and kernels of one block are of devices where they begin one
-  // after the other.
-  __device__ __forceinline__ static void arrive() {}
-  __device__ __forceinline__ static void release_next() {}
-  __device__ __forceinline__ static void wait_for_last() {}
+  __device__ __forceinline__ static void arrive() {}  // as of ClusterTeamOf: a block alone waits for no other
+  template <class F>
+  __device__ __forceinline__ static void meanwhile(F) {}
   template <class F>
   __device__ __forceinline__ void own(F f) {
     f(*this, true);

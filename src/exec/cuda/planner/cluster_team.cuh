@@ -13,13 +13,12 @@ namespace trunkline::cuda {
 template <class Block>
 class ClusterTeamOf : public TeamOperations {
  public:
-  static constexpr bool kGuesses = true;
-
-  __device__ __forceinline__ explicit ClusterTeamOf(TeamScratch& scratch)
-      : block_(scratch),
-        scratch_(&scratch),
-        rank_(static_cast<std::int32_t>(cluster().block_rank())),
-        blocks_(static_cast<std::int32_t>(cluster().num_blocks())) {}
+  /// \param lead the block of the cluster that leads; ranks count from there on
+  __device__ __forceinline__ explicit ClusterTeamOf(TeamScratch& scratch, std::int32_t lead = 0)
+      : block_(scratch), scratch_(&scratch), blocks_(static_cast<std::int32_t>(cluster().num_blocks())), lead_(lead) {
+    const auto own = static_cast<std::int32_t>(cluster().block_rank());
+    rank_ = own < lead ? own - lead + blocks_ : own - lead;
+  }
 
   template <class F>
   __device__ __forceinline__ void each(std::int32_t count, F f) {
@@ -41,7 +40,7 @@ class ClusterTeamOf : public TeamOperations {
     any = __syncthreads_or(any ? 1 : 0) != 0;
     meet();
     const auto other = static_cast<std::int32_t>(threadIdx.x);
-    if (other < blocks_) *cluster().map_shared_rank(&scratch_->of_block[rank_], other) = any ? 1 : 0;
+    if (other < blocks_) *of_rank(&scratch_->of_block[rank_], other) = any ? 1 : 0;
     wait();
     std::int32_t found = 0;
     for (std::int32_t rank = 0; rank < blocks_; ++rank) found |= scratch_->of_block[rank];
@@ -50,7 +49,7 @@ class ClusterTeamOf : public TeamOperations {
   template <class T>
   __device__ __forceinline__ T* of_warp(std::int32_t i, T* pointer) const {
     const std::int32_t rank = i % blocks_;
-    return rank == rank_ || __isShared(pointer) == 0 ? pointer : cluster().map_shared_rank(pointer, rank);
+    return rank == rank_ || __isShared(pointer) == 0 ? pointer : of_rank(pointer, rank);
   }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
@@ -61,7 +60,7 @@ class ClusterTeamOf : public TeamOperations {
         const std::int32_t count = next(block_, round);
         if (count == 0) last(block_);
         const auto other = static_cast<std::int32_t>(threadIdx.x);
-        if (other < blocks_) *cluster().map_shared_rank(&scratch_->from_lead, other) = count;
+        if (other < blocks_) *of_rank(&scratch_->from_lead, other) = count;
       }
       wait();
       const std::int32_t count = scratch_->from_lead;
@@ -80,6 +79,10 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
   template <class F>
+  __device__ __forceinline__ void meanwhile(F f) {
+    if (rank_ != 0) f();
+  }
+  template <class F>
   __device__ __forceinline__ void own(F f) {
     f(block_, rank_ + 1 == blocks_);
   }
@@ -89,24 +92,15 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
 
-  /// Lets the next kernel of the stream begin what it does before it waits for this one.
-  __device__ __forceinline__ static void release_next() {
-    asm volatile("griddepcontrol.launch_dependents;");
-  }
-  /// Waits until the kernel before is done, where this one was launched to begin earlier.
-  __device__ __forceinline__ static void wait_for_last() {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-  }
-
   /// The lead block's copy of a shared variable.
   template <class T>
   __device__ __forceinline__ T* of_lead(T* shared) const {
-    return rank_ == 0 ? shared : cluster().map_shared_rank(shared, 0);
+    return rank_ == 0 ? shared : of_rank(shared, 0);
   }
-  /// At the start of a kernel, where blocks write to each other's memory before their first barrier, or what others
-  /// read ahead of this.
+  /// At the start of a kernel, where blocks write to each other's memory before their first barrier. Nothing is written
+  /// yet that others were to see: relaxed, it waits for no read.
   __device__ __forceinline__ void arrive() {
-    cluster().barrier_arrive();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
     arrived_ = true;
   }
   /// A barrier. Also the last thing that blocks do together: the lead block's shared memory lasts as long as it runs.
@@ -119,6 +113,12 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ static cooperative_groups::cluster_group cluster() {
     return cooperative_groups::this_cluster();
   }
+  /// The same place in the shared memory of the block of a rank.
+  template <class T>
+  __device__ __forceinline__ T* of_rank(T* shared, std::int32_t rank) const {
+    const std::int32_t block = rank + lead_;
+    return cluster().map_shared_rank(shared, block < blocks_ ? block : block - blocks_);
+  }
   __device__ __forceinline__ std::int32_t warp() const {
     return Block::warp() * blocks_ + rank_;
   }
@@ -129,14 +129,15 @@ class ClusterTeamOf : public TeamOperations {
   /// All blocks are there.
   __device__ __forceinline__ void meet() {
     if (!arrived_) return;
-    cluster().barrier_wait();
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
     arrived_ = false;
   }
 
   Block block_;
   TeamScratch* scratch_;
-  std::int32_t rank_;
   std::int32_t blocks_;
+  std::int32_t lead_;
+  std::int32_t rank_;
   bool arrived_ = false;
 };
 

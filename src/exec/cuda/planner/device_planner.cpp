@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "exec/cuda/device.hpp"
+#include "exec/cuda/planner/cluster_planner.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "plan/team/team_memory.hpp"
 #include "trunkline/cuda.hpp"
@@ -93,6 +94,8 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   static constexpr LastForest kNone;
   check_cuda(cudaMemcpyAsync(memory_.steady.last, &kNone, sizeof(kNone), cudaMemcpyHostToDevice, stream),
              "clearing the planner's memory");
+  check_cuda(cudaMemsetAsync(memory_.steady.rows, 0, static_cast<std::size_t>(options_.rows) * sizeof(SteadyRow), stream),
+             "clearing the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
 
@@ -138,7 +141,6 @@ void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, const
                         .growth = options_.growth,
                         .report = memory_.found,
                         .scratch = memory_.scratch};
-  check_cuda(launch_forest(find, clusters_, stream), "launching the kernel that finds the forest");
   const PlanArgs plan{.forest = forest,
                       .report = memory_.found,
                       .machine = memory_.machine,
@@ -149,7 +151,12 @@ void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, const
                       .growth = memory_.steady.growth,
                       .steps = memory_.steps,
                       .told = report_->on_device()};
-  check_cuda(launch_plan(plan, clusters_, stream), "launching the kernel that plans");
+  if (clusters_) {
+    check_cuda(launch_cluster(&find, &plan, stream), "launching the kernel that plans");
+    return;
+  }
+  check_cuda(launch_forest(find, false, stream), "launching the kernel that finds the forest");
+  check_cuda(launch_plan(plan, false, stream), "launching the kernel that plans");
 }
 
 }  // namespace trunkline::cuda

@@ -1,6 +1,7 @@
 #include "exec/cuda/planner/forest_kernel.cuh"
 
 #include "exec/cuda/planner/block_team.cuh"
+#include "exec/cuda/planner/cluster_planner.hpp"
 #include "exec/cuda/planner/team_launch.hpp"
 
 namespace trunkline::cuda {
@@ -11,13 +12,17 @@ __global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_co
   __shared__ BlockTeam::Scratch scratch;
   BlockTeam team(scratch);
   std::byte* const memory = args.scratch != nullptr ? args.scratch : &shared[0];
-  run_forest(team, args, memory, memory);
+  run_forest(team, args, memory, memory, NothingMeanwhile());
 }
 
 // Of a team itself, with what alignment may add.
 constexpr std::size_t kTeamBytes = sizeof(BlockTeam::Scratch) + 16;
 
 }  // namespace
+
+std::size_t forest_shared_bytes(const ForestArgs& args) {
+  return args.scratch != nullptr ? 0 : ForestPhaseMemory(nullptr, args.batch.rows).bytes;
+}
 
 std::size_t forest_scratch_bytes(std::int32_t rows) {
   const std::size_t bytes = ForestPhaseMemory(nullptr, rows).bytes;
@@ -26,10 +31,11 @@ std::size_t forest_scratch_bytes(std::int32_t rows) {
 
 cudaError_t launch_forest(const ForestArgs& args, bool cluster, cudaStream_t stream) {
   if (args.batch.rows < 0 || args.batch.rows > kMaxTeamRows) return cudaErrorInvalidValue;
-  const void* kernel = cluster ? cluster_forest_kernel() : reinterpret_cast<const void*>(&forest_kernel);
-  const std::size_t bytes = args.scratch != nullptr ? 0 : ForestPhaseMemory(nullptr, args.batch.rows).bytes;
-  const TeamLaunch launch{
-      .kernel = kernel, .cluster = cluster, .early = false, .threads = kPlannerThreads, .shared_bytes = bytes};
+  if (cluster) return launch_cluster(&args, nullptr, stream);
+  const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&forest_kernel),
+                          .cluster = false,
+                          .threads = kPlannerThreads,
+                          .shared_bytes = forest_shared_bytes(args)};
   ForestArgs copy = args;
   void* parameters[] = {&copy};
   return launch_team(launch, parameters, stream);

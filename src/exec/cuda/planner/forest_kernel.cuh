@@ -10,16 +10,16 @@
 namespace trunkline::cuda {
 
 /// \param own ForestPhaseMemory's, of each block, or the same for all \param memory the lead's
-template <class Team>
-__device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory) {
-  team.release_next();
-  const bool may_keep = args.steady.rows != nullptr && args.kept_lists.hold();
-  LastStep last = LastStep::of(args.steady);
-  if (!Team::kGuesses) last.is_likely = false;
+/// \param meanwhile find_forest's \return to all threads, whether the step was steady: then the forest is the last one
+template <class Team, class Meanwhile>
+__device__ __forceinline__ bool run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory,
+                                           Meanwhile meanwhile) {
   team.arrive();
-  if (may_keep && last.rows == args.batch.rows && is_steady(team, args.batch, args.steady)) {
+  const LastStep last = LastStep::of(args.steady);
+  if (args.steady.rows != nullptr &&
+      is_steady(team, args.batch, args.steady, [&args] { return args.kept_lists.hold(); })) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
-    return;
+    return true;
   }
   const SteadyKeeper keeper(args.batch, args.forest.query_begin, args.growth, args.steady);
   find_forest(
@@ -29,10 +29,9 @@ __device__ __forceinline__ void run_forest(Team& team, const ForestArgs& args, s
         if (args.kept_lists.counts != nullptr) *args.kept_lists.written = 0;  // until the plan is written
         keeper.finish(*arrays.result, guess);
         *args.report = {*arrays.result, 0};
-      });
+      },
+      meanwhile);
+  return false;
 }
-
-/// The same kernel for clusters, which is compiled for devices that have them.
-const void* cluster_forest_kernel();
 
 }  // namespace trunkline::cuda

@@ -46,12 +46,15 @@ struct ForestArgs {
   std::byte* scratch;    ///< [forest_scratch_bytes(rows)] aligned to 16 bytes; null where that is 0
 };
 
-/// Threads of a planning block: the most that one may have, as all there is to do is to wait for reads.
-inline constexpr std::int32_t kPlannerThreads = 1024;
+/// Threads of a planning block: of 1,024 each would have 64 registers, which are not enough.
+inline constexpr std::int32_t kPlannerThreads = 512;
 
 /// Device memory that a batch of so many rows needs because a block's shared memory does not hold it: 0 up to about
 /// 1,400 rows on an A100 and 2,000 on an H100.
 std::size_t forest_scratch_bytes(std::int32_t rows);
+
+/// What a block needs of its own shared memory.
+std::size_t forest_shared_bytes(const ForestArgs& args);
 
 /// \param cluster whether a cluster of 8 blocks does it, as devices of compute capability 9 can, or one block
 /// The launch depends on the rows, addresses and null page alone, so that it can be captured.

@@ -1,6 +1,7 @@
 #include "exec/cuda/planner/plan_kernel.cuh"
 
 #include "exec/cuda/planner/block_team.cuh"
+#include "exec/cuda/planner/cluster_planner.hpp"
 #include "exec/cuda/planner/team_launch.hpp"
 
 namespace trunkline::cuda {
@@ -8,13 +9,17 @@ namespace {
 
 using PlanTeam = BlockTeamOf<true>;
 
-__global__ void __launch_bounds__(kPlanThreads, 1)
-    plan_kernel(const __grid_constant__ PlanArgs args, std::int32_t histograms, bool near) {
+__global__ void __launch_bounds__(kPlannerThreads, 1)
+    plan_kernel(const __grid_constant__ PlanArgs args, const __grid_constant__ PlanRoom room) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ TeamScratch scratch;
   static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kPlanStaticBytes);  // aligned to 16
   __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
-  run_plan(PlanTeam(scratch), args, histograms, near, task, shared);
+  if (args.report->kept != 0) return KeptCount(args).add_one(args);
+  const PlanningBlock<PlanTeam> block(args, room, task, shared);
+  block.tell(PlanTeam(scratch));
+  block.begin();
+  block.plan();
 }
 
 std::size_t shared_memory_limit() {
@@ -39,21 +44,14 @@ std::int32_t most_plan_rows() {
 cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream) {
   const std::int32_t rows = args.memory.rows;
   if (args.forest.rows < 0 || args.forest.rows > rows || rows > most_plan_rows()) return cudaErrorInvalidValue;
-  // As many ways to cut side by side as fit.
-  std::int32_t histograms = BlockMemory::kTries;
-  while (histograms > 1 && block_bytes(rows, histograms) > shared_memory_limit()) --histograms;
-  std::size_t bytes = block_bytes(rows, histograms);
-  NearForest near_forest;
-  PlanMemory near_memory = args.memory;
-  const std::size_t near_bytes = NearForest::lay_out(nullptr, near_forest, near_memory);
-  bool near = bytes + near_bytes <= shared_memory_limit();
-  if (near) bytes += near_bytes;
-  const void* kernel = cluster ? cluster_plan_kernel() : reinterpret_cast<const void*>(&plan_kernel);
-  // What it needs no forest for comes first.
-  const TeamLaunch launch{
-      .kernel = kernel, .cluster = cluster, .early = true, .threads = kPlanThreads, .shared_bytes = bytes};
+  if (cluster) return launch_cluster(nullptr, &args, stream);
+  PlanRoom room = plan_room(args, shared_memory_limit());
+  const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&plan_kernel),
+                          .cluster = false,
+                          .threads = kPlannerThreads,
+                          .shared_bytes = room.bytes};
   PlanArgs copy = args;
-  void* parameters[] = {&copy, &histograms, &near};
+  void* parameters[] = {&copy, &room};
   return launch_team(launch, parameters, stream);
 }
 

@@ -132,45 +132,92 @@ __device__ inline void tell_plan(const PlanArgs& args, std::uint64_t steps) {
   report.bad_query_start = faults.query_start;
 }
 
-/// \param task room for a BlockTask, in shared memory \param shared of the block, BlockMemory's for so many histograms,
-/// and NearForest's behind it where `near` is set
-template <class Team>
-__device__ __forceinline__ void run_plan(const Team& team, const PlanArgs& args, std::int32_t histograms, bool near,
-                                         std::byte* task, std::byte* shared) {
-  // What needs nothing of the forest: done while that is being found.
-  if (threadIdx.x == 0) new (task) BlockTask<Team>(team, args, histograms, shared);
-  __syncthreads();
-  BlockTask<Team>& told = *Team::forgotten(reinterpret_cast<BlockTask<Team>*>(task));
-  told.memory.copy(args.memory);
-  told.lists.copy(args.lists);
-  told.machine.copy(*args.machine);
-  told.team.own([&told](auto& block, bool) { told.block.begin(block); });
-  if (near && threadIdx.x == 0) NearForest::lay_out(told.near_memory, told.near, told.memory.get());
-  __syncthreads();
-  team.wait_for_last();
-  const ForestPhaseResult found = args.report->found;  // read at once with what is asked first
-  if (args.report->kept != 0) {
-    if (args.told != nullptr && blockIdx.x == 0 && threadIdx.x == 0) args.told->kept = ++args.steps[1];
-    return;
-  }
-  clear(args.counters);
-  if (near) told.near.copy(args.forest, found.node_count);
-  if (threadIdx.x == 0) {
-    told.take_counts(found);
-    if (near) told.take_near();
-  }
-  __syncthreads();
-  TeamPlanner(told.team, told.task, told.lists.get()).plan([&args] {
-    if (args.kept_lists.counts != nullptr) {
-      args.kept_lists.counts->planner = args.kept_lists.planner;
-      *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
-    }
-    if (args.growth != nullptr) *args.growth = args.memory.status->growth;
-    if (args.told != nullptr) tell_plan(args, ++args.steps[0]);
-  });
-}
+/// What a launch has decided of a planning block's memory.
+struct PlanRoom {
+  std::int32_t histograms;  ///< BlockMemory's
+  bool near;                ///< there is a NearForest behind it
+  std::size_t bytes;        ///< of both
+};
 
-/// The same kernel for clusters, which is compiled for devices that have them.
-const void* cluster_plan_kernel();
+/// A block's part in making a plan, in three steps, each by all of its threads.
+template <class Team>
+class PlanningBlock {
+ public:
+  /// \param task room for a BlockTask, in shared memory \param shared of the block, as `room` has it
+  __device__ PlanningBlock(const PlanArgs& args, const PlanRoom& room, std::byte* task, std::byte* shared)
+      : args_(args), room_(room), told_(*reinterpret_cast<BlockTask<Team>*>(task)), shared_(shared) {}
+
+  /// What needs nothing of the forest, nor the shared memory.
+  __device__ void tell(const Team& team) const {
+    if (threadIdx.x == 0) new (&told_) BlockTask<Team>(team, args_, room_.histograms, shared_);
+    __syncthreads();
+    BlockTask<Team>& told = *Team::forgotten(&told_);
+    told.memory.copy(args_.memory);
+    told.lists.copy(args_.lists);
+    told.machine.copy(*args_.machine);
+    __syncthreads();
+    if (room_.near && threadIdx.x == 0) NearForest::lay_out(told.near_memory, told.near, told.memory.get());
+  }
+  /// What needs the shared memory, too.
+  __device__ void begin() const {
+    BlockTask<Team>& told = *Team::forgotten(&told_);
+    told.team.own([&told](auto& block, bool) { told.block.begin(block); });
+  }
+  __device__ void plan() const {
+    const PlanArgs& args = args_;
+    BlockTask<Team>& told = *Team::forgotten(&told_);
+    const ForestPhaseResult found = args.report->found;
+    clear(args.counters);
+    if (room_.near) told.near.copy(args.forest, found.node_count);
+    if (threadIdx.x == 0) {
+      told.take_counts(found);
+      if (room_.near) told.take_near();
+    }
+    __syncthreads();
+    TeamPlanner(told.team, told.task, told.lists.get()).plan([&args] {
+      if (args.kept_lists.counts != nullptr) {
+        args.kept_lists.counts->planner = args.kept_lists.planner;
+        *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
+      }
+      if (args.growth != nullptr) *args.growth = args.memory.status->growth;
+      if (args.told != nullptr) tell_plan(args, ++args.steps[0]);
+    });
+  }
+
+ private:
+  const PlanArgs& args_;
+  const PlanRoom& room_;
+  BlockTask<Team>& told_;
+  std::byte* shared_;
+};
+
+/// How often a plan was kept: read ahead of what decides it.
+class KeptCount {
+ public:
+  __device__ explicit KeptCount(const PlanArgs& args)
+      : counts_(args.told != nullptr && blockIdx.x == 0 && threadIdx.x == 0), before_(counts_ ? args.steps[1] : 0) {}
+  __device__ void add_one(const PlanArgs& args) const {
+    if (counts_) args.told->kept = args.steps[1] = before_ + 1;
+  }
+
+ private:
+  bool counts_;
+  std::uint64_t before_;
+};
+
+/// \param limit bytes \return with as many ways to cut side by side as fit, and then what is near
+inline PlanRoom plan_room(const PlanArgs& args, std::size_t limit) {
+  const std::int32_t rows = args.memory.rows;
+  BlockMemory memory{};
+  PlanRoom room{.histograms = BlockMemory::kTries, .near = false, .bytes = 0};
+  room.bytes = memory.lay_out(nullptr, rows, room.histograms);
+  while (room.histograms > 1 && room.bytes > limit) room.bytes = memory.lay_out(nullptr, rows, --room.histograms);
+  NearForest near_forest;
+  PlanMemory near_memory = args.memory;
+  const std::size_t near_bytes = NearForest::lay_out(nullptr, near_forest, near_memory);
+  room.near = room.bytes + near_bytes <= limit;
+  if (room.near) room.bytes += near_bytes;
+  return room;
+}
 
 }  // namespace trunkline::cuda

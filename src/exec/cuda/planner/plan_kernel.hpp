@@ -37,8 +37,6 @@ struct PlanArgs {
   CudaPlanReport* told;  ///< [1] in memory of the host that the device may write; null: not wanted
 };
 
-/// Threads of a block that plans: of 1,024 each would have 64 registers, which are not enough.
-inline constexpr std::int32_t kPlanThreads = 512;
 /// The most rows whose plans the current device can make: their requests must fit a block's shared memory.
 std::int32_t most_plan_rows();
 

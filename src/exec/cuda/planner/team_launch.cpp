@@ -6,18 +6,20 @@ cudaError_t launch_team(const TeamLaunch& launch, void** parameters, cudaStream_
   const cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                  static_cast<int>(launch.shared_bytes));
   if (error != cudaSuccess) return error;
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {kPlannerBlocks, 1, 1};
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  if (launch.cluster) {
+    const cudaError_t wide = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    if (wide != cudaSuccess) return wide;
+  }
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {kPlannerBlocks, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(launch.cluster ? kPlannerBlocks : 1);
   config.blockDim = dim3(static_cast<unsigned>(launch.threads));
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = !launch.cluster ? 0 : launch.early ? 2 : 1;
+  config.attrs = &cluster;
+  config.numAttrs = launch.cluster ? 1 : 0;
   return cudaLaunchKernelExC(&config, launch.kernel, parameters);
 }
 

@@ -9,13 +9,11 @@
 namespace trunkline::cuda {
 
 /// Blocks of a cluster: the most that every device with clusters has.
-inline constexpr std::int32_t kPlannerBlocks = 8;
+inline constexpr std::int32_t kPlannerBlocks = 16;
 
 struct TeamLaunch {
   const void* kernel;
   bool cluster;  ///< kPlannerBlocks blocks, else one
-  /// A cluster's kernel may begin before the one ahead of it in the stream is done, for which it waits itself.
-  bool early;
   std::int32_t threads;
   std::size_t shared_bytes;
 };

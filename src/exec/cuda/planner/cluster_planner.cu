@@ -1,0 +1,79 @@
+#include "exec/cuda/planner/cluster_planner.hpp"
+
+#include "exec/cuda/planner/cluster_team.cuh"
+#include "exec/cuda/planner/forest_kernel.cuh"
+#include "exec/cuda/planner/plan_kernel.cuh"
+#include "exec/cuda/planner/team_launch.hpp"
+
+namespace trunkline::cuda {
+namespace {
+
+using ForestTeam = ClusterTeamOf<BlockTeamOf<false>>;
+using PlanTeam = ClusterTeamOf<BlockTeamOf<true>>;
+
+struct ClusterArgs {
+  ForestArgs find;
+  PlanArgs plan;
+  PlanRoom room;
+  bool finds;
+  bool plans;
+  std::uint32_t plan_begin;  ///< bytes of shared memory before the plan's: 0 where it lies over the forest's
+};
+
+// While block 0 finds the forest, the others are ready to plan; so planning is led by one of them.
+constexpr std::int32_t kPlanLead = 1;
+
+__global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __grid_constant__ ClusterArgs args) {
+  extern __shared__ __align__(16) std::byte shared[];
+  __shared__ TeamScratch scratch;
+  static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kPlanStaticBytes);  // aligned to 16
+  __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
+  const PlanningBlock<PlanTeam> block(args.plan, args.room, task, &shared[args.plan_begin]);
+  const KeptCount kept_steps(args.plan);
+  const bool apart = args.plan_begin > 0;
+  if (args.finds) {
+    ForestTeam team(scratch);
+    std::byte* const own = args.find.scratch != nullptr ? args.find.scratch : &shared[0];
+    std::byte* const lead = args.find.scratch != nullptr ? own : team.of_lead(own);
+    const bool kept = run_forest(team, args.find, own, lead, [&] {
+      if (!args.plans) return;
+      block.tell(PlanTeam(scratch, kPlanLead));
+      if (apart) block.begin();
+    });
+    if (kept) return kept_steps.add_one(args.plan);
+  }
+  if (!args.plans) return;
+  const bool ready = args.finds && blockIdx.x != 0;
+  if (!ready) block.tell(PlanTeam(scratch, kPlanLead));
+  if (!ready || !apart) block.begin();
+  block.plan();
+}
+
+}  // namespace
+
+cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStream_t stream) {
+  const std::size_t limit = shared_memory_beside(kPlanStaticBytes);
+  ClusterArgs args{};
+  std::size_t bytes = 0;
+  if (find != nullptr) {
+    args.find = *find;
+    args.finds = true;
+    bytes = forest_shared_bytes(*find);
+  }
+  if (plan != nullptr) {
+    args.plan = *plan;
+    args.plans = true;
+    args.room = plan_room(*plan, limit);
+    const bool apart = bytes + args.room.bytes <= limit;
+    args.plan_begin = apart ? static_cast<std::uint32_t>(bytes) : 0;
+    bytes = apart ? bytes + args.room.bytes : most(bytes, args.room.bytes);
+  }
+  const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&planner_kernel),
+                          .cluster = true,
+                          .threads = kPlannerThreads,
+                          .shared_bytes = bytes};
+  void* parameters[] = {&args};
+  return launch_team(launch, parameters, stream);
+}
+
+}  // namespace trunkline::cuda
