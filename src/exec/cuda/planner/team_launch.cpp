@@ -1,26 +1,64 @@
 #include "exec/cuda/planner/team_launch.hpp"
 
+#include <array>
+#include <atomic>
+
 namespace trunkline::cuda {
+namespace {
+
+/// A launch and what it points to.
+struct TeamConfig {
+  TeamConfig(const TeamLaunch& launch, std::int32_t blocks, cudaStream_t stream) {
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    config.blockDim = dim3(static_cast<unsigned>(launch.threads));
+    config.dynamicSmemBytes = launch.shared_bytes;
+    config.stream = stream;
+    config.attrs = &cluster;
+    config.numAttrs = launch.cluster ? 1 : 0;
+  }
+  TeamConfig(const TeamConfig&) = delete;
+  TeamConfig& operator=(const TeamConfig&) = delete;
+
+  cudaLaunchAttribute cluster{};
+  cudaLaunchConfig_t config{};
+};
+
+/// Whether some GPC of the current device has a multiprocessor for each of kMostBlocks blocks, which no more than one
+/// fits.
+bool has_room_for_most(const TeamLaunch& launch) {
+  if (cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  const TeamConfig largest(launch, kMostBlocks, nullptr);
+  int clusters = 0;
+  const bool known = cudaOccupancyMaxActiveClusters(&clusters, launch.kernel, &largest.config) == cudaSuccess;
+  if (!known) cudaGetLastError();
+  return known && clusters > 0;
+}
+
+/// Asked once for each device, as it takes as long as a launch.
+std::int32_t cluster_blocks(const TeamLaunch& launch) {
+  static std::array<std::atomic<std::int32_t>, 64> known{};
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return kPortableBlocks;
+  const auto slot = static_cast<std::size_t>(device);
+  std::int32_t blocks = slot < known.size() ? known[slot].load() : 0;
+  if (blocks == 0) blocks = has_room_for_most(launch) ? kMostBlocks : kPortableBlocks;
+  if (slot < known.size()) known[slot].store(blocks);
+  return blocks;
+}
+
+}  // namespace
 
 cudaError_t launch_team(const TeamLaunch& launch, void** parameters, cudaStream_t stream) {
   const cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                  static_cast<int>(launch.shared_bytes));
   if (error != cudaSuccess) return error;
-  if (launch.cluster) {
-    const cudaError_t wide = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-    if (wide != cudaSuccess) return wide;
-  }
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {kPlannerBlocks, 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(launch.cluster ? kPlannerBlocks : 1);
-  config.blockDim = dim3(static_cast<unsigned>(launch.threads));
-  config.dynamicSmemBytes = launch.shared_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = launch.cluster ? 1 : 0;
-  return cudaLaunchKernelExC(&config, launch.kernel, parameters);
+  const TeamConfig team(launch, launch.cluster ? cluster_blocks(launch) : 1, stream);
+  return cudaLaunchKernelExC(&team.config, launch.kernel, parameters);
 }
 
 std::size_t shared_memory_beside(std::size_t bytes) {
