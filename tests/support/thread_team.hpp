@@ -167,8 +167,12 @@ class ThreadTeam : public ThreadOperations {
 
   template <class F>
   void each(std::int32_t count, F f) {
-    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i);
+    each_at_last(count, f);
     wait();
+  }
+  template <class F>
+  void each_at_last(std::int32_t count, F f) {
+    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i);
   }
   template <class F>
   void each_warp(std::int32_t count, F f) {

@@ -8,6 +8,7 @@
 #include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
+#include "plan/team/planned_pack.hpp"
 #include "plan/team/team_memory.hpp"
 #include "plan/team/team_more.hpp"
 
@@ -75,6 +76,8 @@ struct BlockMemory {
     std::uint32_t large;       ///< numbers are too large for 32-bit sums
     std::int32_t busy_chunks;  ///< that have tasks
     std::int32_t widest;       ///< the most queries of a request, 1 at least
+    std::int32_t first_width;  ///< of TeamMachine: the narrowest that holds the widest request
+    std::int32_t full;         ///< requests that have tokens
     std::int32_t tiles;        ///< of a try; -1: not counted yet
     std::int32_t in_order;     ///< 1: the requests that tiles hold are the first of Forest::order, without a gap
   };
@@ -88,6 +91,7 @@ struct BlockMemory {
   std::int32_t* ends;          // [rows] of the tile that begins at each request
   std::int32_t* jumps;         // [2, rows]
   std::int32_t* reached;       // [2, rows]
+  FewPacks* few;               // over ends, jumps and reached, which are of tries
   std::int32_t* begins;        // [rows + 1] of tiles
   TaskLoad* loads;             // [rows]
   std::int32_t* chunk_tasks;   // [kTries, kChunks]
@@ -108,9 +112,7 @@ struct BlockMemory {
     take_list(memory, fresh_before, rows + 1);
     take_list(memory, query_begin, rows + 1);
     take_list(memory, listed, rows);
-    take_list(memory, ends, rows);
-    take_list(memory, jumps, 2 * rows);
-    take_list(memory, reached, 2 * rows);
+    take_tries(memory);
     take_list(memory, begins, rows + 1);
     take_list(memory, loads, rows);
     take_list(memory, chunk_tasks, kTries * kChunks);
@@ -133,6 +135,15 @@ struct BlockMemory {
   }
 
  private:
+  TRUNKLINE_HOST_DEVICE void take_tries(TeamMemory& memory) {
+    TeamMemory of_few = memory;
+    take_list(of_few, few, 1);
+    take_list(memory, ends, rows);
+    take_list(memory, jumps, 2 * rows);
+    take_list(memory, reached, 2 * rows);
+    if (memory.bytes() < of_few.bytes()) memory = of_few;
+  }
+
   // What is stored at once.
   struct alignas(16) FourWords {
     std::uint32_t words[4];

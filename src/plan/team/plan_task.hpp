@@ -14,7 +14,7 @@ namespace trunkline {
 struct PlanTask {
   const TeamMachine& machine;
   const TeamForest& forest;
-  const PlanMemory& memory;
+  PlanMemory& memory;  ///< each block's own
   const BlockMemory& block;
 };
 

@@ -3,6 +3,7 @@
 //
 // What every team has:
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
+//   each_at_last(count, f)    the same as the last that a team does, without a barrier
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
 //   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads
@@ -137,6 +138,10 @@ class HostTeam {
   template <class F>
   void each(std::int32_t count, F f) {
     ShuffledOrder(count, next_seed()).visit(f);
+  }
+  template <class F>
+  void each_at_last(std::int32_t count, F f) {
+    each(count, f);
   }
   template <class F>
   void each_warp(std::int32_t count, F f) {

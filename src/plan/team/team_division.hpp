@@ -19,10 +19,10 @@ class PackDivider {
  public:
   TRUNKLINE_HOST_DEVICE PackDivider(Block& block, const PlanTask& task)
       : block_(block), task_(task), packs_(task.memory.shape[PlanMemory::kPacks]) {
-    // Scanned in the block's memory where that has room.
-    const bool near = packs_ <= task.block.rows;
-    in_items_ = near ? task.block.listed : task.memory.pack_sums;
-    in_spans_ = near ? reinterpret_cast<std::int64_t*>(task.block.jumps) : task.memory.pack_sums + packs_;
+    // Few are scanned in the block's memory.
+    const bool few = packs_ <= least(FewPacks::kMost, task.block.rows);
+    in_items_ = few ? task.block.listed : task.memory.pack_sums;
+    in_spans_ = few ? task.block.few->sums : task.memory.pack_sums + packs_;
   }
 
   /// \param cut as CutChoice finds it; else not at all
@@ -51,10 +51,9 @@ class PackDivider {
 
   /// Whether each pack is a whole tile, so that the cuts of the try are likely to be its own.
   TRUNKLINE_HOST_DEVICE bool packs_are_tiles() const {
-    const std::int32_t* const shape = task_.memory.shape;
     const BlockMemory::State& state = *task_.block.state;
-    const std::int32_t listed = shape[PlanMemory::kListed];
-    return listed > 0 && listed == shape[PlanMemory::kFull] && state.chosen.tiles == packs_ &&
+    const std::int32_t listed = state.requests.count;
+    return listed > 0 && listed == state.full && state.chosen.tiles == packs_ &&
            state.requests.distinct_tokens == task_.forest.distinct_tokens;
   }
 
@@ -114,8 +113,8 @@ class PackDivider {
   /// QueryOrder::needed_tokens.
   TRUNKLINE_HOST_DEVICE std::int64_t needed_tokens() {
     const PlanTask& task = task_;
-    const std::int32_t* const shape = task.memory.shape;
-    if (shape[PlanMemory::kListed] == shape[PlanMemory::kFull]) return task.forest.distinct_tokens;
+    const BlockMemory::State& state = *task.block.state;
+    if (state.requests.count == state.full) return task.forest.distinct_tokens;
     return block_.sum(task.forest.node_count, std::int64_t{0}, [&task](std::int32_t i) {
       const ForestNode& node = task.forest.nodes[i];
       const std::int32_t* const position = task.memory.position;
@@ -194,7 +193,7 @@ class PackDivider {
     status.distinct_tokens = task.forest.distinct_tokens;
   }
 
-  /// Where the items of each pack, their queries, spans and masks begin; and, unless some are cut, all of items. Where
+  /// Where the items of each pack, their queries, spans and masks begin; and, unless some are cut, their classes. Where
   /// lists are too long for their room, that alone is told; how many spans are cut is not known yet.
   TRUNKLINE_HOST_DEVICE void place_packs(const Sums& sums) {
     const PlanMemory& memory = task_.memory;
@@ -213,15 +212,11 @@ class PackDivider {
           return TeamWords<2>{{items[i], spans[i]}};
         },
         [&memory, sums, packs, cut](std::int32_t i, const TeamWords<2>& before) {
-          const auto first_item = static_cast<std::int32_t>(before.at[0] >> 32);
-          if (i == packs) {
-            memory.item_splits[first_item] = 0;
-            put_shape(memory, sums, before);
-            return;
-          }
+          if (i == packs) return put_shape(memory, sums, before);
           PlannedPack& pack = memory.packs[i];
-          if (!cut) memory.place_item(first_item, i, memory.loads[i].whole);
-          pack.first_item = first_item;
+          if (!cut) memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(memory.loads[i].whole));
+          if (!cut && packs > FewPacks::kMost) memory.item_place[i] = 0;  // counted for more items than one thread sees
+          pack.first_item = static_cast<std::int32_t>(before.at[0] >> 32);
           pack.first_entry = static_cast<std::int32_t>(before.at[0]);
           pack.first_fragment = static_cast<std::int32_t>(before.at[1]);
           pack.first_mask = static_cast<std::int32_t>(before.at[1] >> 32);
@@ -236,9 +231,6 @@ class PackDivider {
     shape[PlanMemory::kFragments] = static_cast<std::int32_t>(sums.at[kFragments]);
     shape[PlanMemory::kEntries] = static_cast<std::int32_t>(all.at[0]);
     shape[PlanMemory::kMasks] = static_cast<std::int32_t>(all.at[1] >> 32);
-    shape[PlanMemory::kSplits] = 0;
-    shape[PlanMemory::kMaskedSplits] = 0;
-    shape[PlanMemory::kMerges] = 0;
   }
 
   /// Fragments of a pack, and above 32 bits, masked ones.

@@ -34,6 +34,7 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task) {
   team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task](std::int32_t i, auto&& lanes) {
     const PlanMemory& memory = task.memory;
+    if (i == 0 && lanes.index() == 0) memory.item_splits[memory.shape[PlanMemory::kItems]] = 0;
     const PlannedPack pack = memory.packs[i];  // read once, whatever is written
     const std::int32_t queries = size_of(pack.positions);
     for (std::int32_t part = lanes.index(); part < pack.parts; part += lanes.count()) {
@@ -59,12 +60,12 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
   block.once([&task, &memory, slots, splits, queries] {
     const auto cut = static_cast<std::int32_t>(splits);
     memory.slots_of[queries] = slots;
-    memory.shape[PlanMemory::kMerges] = static_cast<std::int32_t>(slots >> 32);
-    memory.shape[PlanMemory::kSplits] = cut;
-    memory.shape[PlanMemory::kMaskedSplits] = static_cast<std::int32_t>(splits >> 32);
-    if (std::int64_t{memory.shape[PlanMemory::kFragments]} + cut > task.machine.capacity.spans) {
-      memory.shape[PlanMemory::kFits] = 0;
-    }
+    CutShape& shape = *memory.cuts;
+    shape.splits = cut;
+    shape.masked_splits = static_cast<std::int32_t>(splits >> 32);
+    shape.merges = static_cast<std::int32_t>(slots >> 32);
+    const bool fits = std::int64_t{memory.shape[PlanMemory::kFragments]} + cut <= task.machine.capacity.spans;
+    shape.fits = fits ? 1 : 0;
   });
 }
 
@@ -77,7 +78,7 @@ TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const P
   const std::int32_t part = item - pack.first_item;
   if (lane == 0) {
     const bool last = item + 1 == memory.shape[PlanMemory::kItems];
-    const std::int32_t spans = memory.shape[PlanMemory::kFragments] + memory.shape[PlanMemory::kSplits];
+    const std::int32_t spans = memory.shape[PlanMemory::kFragments] + (cut ? memory.cuts->splits : 0);
     const std::int32_t first = pack.first_entry + part * queries;
     const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
     lists.items[item].queries = {first, first + queries};
@@ -107,15 +108,15 @@ TRUNKLINE_HOST_DEVICE inline void write_merge(const PlanTask& task, const PlanLi
   }
 }
 
-constexpr std::int32_t kScheduleChunk = 64;  ///< items that one thread compares with
+constexpr std::int32_t kScheduleChunk = FewPacks::kMost;  ///< items that one thread compares with
 
 /// Items of a chunk that come before an item: those that cost more to within a class, and of one class those of lower
 /// index.
-TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const PlanMemory& memory, std::int32_t item, Range chunk) {
-  const std::int32_t own = memory.item_class[item];
+TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const std::uint16_t* classes, std::int32_t item, Range chunk) {
+  const std::int32_t own = classes[item];
   std::int32_t ahead = 0;
   for (std::int32_t other = chunk.begin; other < chunk.end; ++other) {
-    const std::int32_t its = memory.item_class[other];
+    const std::int32_t its = classes[other];
     ahead += its > own || (its == own && other < item) ? 1 : 0;
   }
   return ahead;
@@ -138,7 +139,7 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
   const std::int32_t items_end = spans_end + (items << lane_bits);
   const std::int32_t merges_end = items_end + (cut ? queries : 0);
   const std::int32_t all = merges_end + items * ceil_div(items, kScheduleChunk);
-  team.each(all, [=, &task, &lists](std::int32_t i) {
+  team.each_at_last(all, [=, &task, &lists](std::int32_t i) {
     if (i < kWarp) {
       if (i == 0) tell();
     } else if (i < spans_end) {
@@ -152,7 +153,8 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
       const std::int32_t chunk = (i - merges_end) / items;
       const std::int32_t item = i - merges_end - chunk * items;
       const std::int32_t begin = chunk * kScheduleChunk;
-      const std::int32_t ahead = count_ahead(task.memory, item, {begin, least(begin + kScheduleChunk, items)});
+      const std::uint16_t* const classes = cut ? task.memory.item_class : task.memory.classes;
+      const std::int32_t ahead = count_ahead(classes, item, {begin, least(begin + kScheduleChunk, items)});
       if (items <= kScheduleChunk) {
         lists.schedule[ahead] = item;
       } else if (ahead > 0) {
@@ -161,7 +163,8 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
     }
   });
   if (items <= kScheduleChunk) return;
-  team.each(items, [&task, &lists](std::int32_t i) { lists.schedule[task.memory.item_place[i]] = i; });
+  team.each(0, [](std::int32_t) {});  // places are counted
+  team.each_at_last(items, [&task, &lists](std::int32_t i) { lists.schedule[task.memory.item_place[i]] = i; });
 }
 
 }  // namespace trunkline

@@ -15,6 +15,13 @@ class PackLister {
  public:
   TRUNKLINE_HOST_DEVICE PackLister(Block& block, const PlanTask& task) : block_(block), task_(task) {}
 
+  /// Whether packs are few: no request is spread, so that each tile is one, and each request without tokens.
+  TRUNKLINE_HOST_DEVICE static bool are_few(const PlanTask& task, const TrunkChoice& choice) {
+    const BlockMemory::State& state = *task.block.state;
+    return state.widest <= task.machine.max_queries() &&
+           choice.tiles + task.forest.rows - state.full <= FewPacks::kMost;
+  }
+
   /// The tiles of a try, how long their lists are, and their packs; then those of empty requests.
   TRUNKLINE_HOST_DEVICE void list_tiles(const TrunkChoice& choice, std::int32_t number) {
     const PlanTask& task = task_;
@@ -29,7 +36,7 @@ class PackLister {
           const PlanMemory& to = task.memory;
           const TileFrame tile = frame_of(task, width, {begins[i], begins[i + 1]});
           if (i == 0) keep_cuts(task, number);
-          static_cast<TileFrame&>(to.tiles[i]) = tile;
+          to.frames[i] = tile;
           sums[i] = segments_of(to, tile) + (std::int64_t{packs_of(task, tile)} << 32);
           return sums[i];
         },
@@ -42,13 +49,13 @@ class PackLister {
             to.shape[PlanMemory::kOpenEnds] = 1;
             return;
           }
-          PlannedTile& tile = to.tiles[i];
+          TileFrame& tile = to.frames[i];
           tile.raw_begin = static_cast<std::int32_t>(before);
           tile.raw_end = static_cast<std::int32_t>(before + sums[i]);
           const Undivided pack{i, 0, tile.positions, tile.width};
           spread(task, pack, task.machine.widths[tile.width].max_queries, static_cast<std::int32_t>(before >> 32));
         });
-    const std::int32_t full = memory.shape[PlanMemory::kFull];
+    const std::int32_t full = task_.block.state->full;
     if (full < task_.forest.rows) list_alone(full, static_cast<std::int32_t>(all >> 32));
   }
 
@@ -100,7 +107,7 @@ class PackLister {
     tile.last_node = task.forest.node[task.forest.order[last]];
     tile.path = task.forest.nodes[tile.first_node].depth + 1;
     const std::int32_t queries = least(size_of(tile.positions), machine.widths[width].max_queries);
-    const std::int32_t least_width = memory.shape[PlanMemory::kFirstWidth];
+    const std::int32_t least_width = task.block.state->first_width;
     const TrunkWidth& narrow =
         narrowed(machine.widths[width], queries, machine.widths + least_width, machine.width_count - least_width);
     tile.width = static_cast<std::int32_t>(&narrow - machine.widths);

@@ -56,7 +56,11 @@ class TeamPlanner {
     const PlanTask& task = task_;
     std::int32_t number = 0;
     const TrunkChoice choice = choose_tiles(team_, task, number);
-    team_.lead([&task, &choice, number](auto&& block) { PackLister(block, task).list_tiles(choice, number); });
+    few_ = PackLister<Team>::are_few(task, choice);
+    lead_or_own([&task, &choice, number](auto&& block, bool few) {
+      if (few) block.once([&task] { task.memory.keep_few(*task.block.few); });
+      PackLister(block, task).list_tiles(choice, number);
+    });
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
     deal_lists(team_, task, lists_);
@@ -67,19 +71,31 @@ class TeamPlanner {
   TRUNKLINE_HOST_DEVICE bool list_alone() {
     const PlanTask& task = task_;
     write_queries(team_, task, lists_);
+    if (few_) team_.own([&task](auto&& block, bool) { block.once([&task] { task.memory.keep_all(); }); });
+    few_ = false;
     team_.lead([&task](auto&& block) { PackLister(block, task).list_alone(0, 0); });
     return true;
   }
 
   TRUNKLINE_HOST_DEVICE bool divide(bool cut) {
     const PlanTask& task = task_;
-    team_.lead([&task, cut](auto&& block) { PackDivider(block, task).divide(cut); });
+    lead_or_own([&task, cut](auto&& block, bool) { PackDivider(block, task).divide(cut); });
     if (task.memory.shape[PlanMemory::kFits] == 0) return false;
     if (task.memory.shape[PlanMemory::kPartials] == 0) return true;
     place_items(team_, task);
     mark_cuts(team_, task);
     team_.lead([&task](auto&& block) { place_partials(block, task); });
-    return task.memory.shape[PlanMemory::kFits] != 0;
+    return task.memory.cuts->fits != 0;
+  }
+
+  /// f(block, few) by each block for itself where packs are few; else by one for all.
+  template <class F>
+  TRUNKLINE_HOST_DEVICE void lead_or_own(F f) {
+    if (few_) {
+      team_.own([f](auto&& block, bool) { f(block, true); });
+    } else {
+      team_.lead([f](auto&& block) { f(block, false); });
+    }
   }
 
   /// How long lists are. By one thread. \param planned has items; else the lists are empty
@@ -87,32 +103,36 @@ class TeamPlanner {
                                                  bool fell_back) {
     const std::int32_t* const shape = task.memory.shape;
     TeamPlanStatus status = *task.memory.status;
+    const bool cut = planned && shape[PlanMemory::kPartials] > 0;
+    const CutShape cuts = cut ? *task.memory.cuts : CutShape{};
     ListCounts counts{};
     if (planned) {
-      counts = {shape[PlanMemory::kItems], shape[PlanMemory::kEntries],
-                shape[PlanMemory::kFragments] + shape[PlanMemory::kSplits], shape[PlanMemory::kMerges]};
+      counts = {shape[PlanMemory::kItems], shape[PlanMemory::kEntries], shape[PlanMemory::kFragments] + cuts.splits,
+                cuts.merges};
     }
     status.items = counts.items;
     status.spans = counts.spans;
     status.partials = planned ? shape[PlanMemory::kPartials] : 0;
-    status.masks = planned ? shape[PlanMemory::kMasks] + shape[PlanMemory::kMaskedSplits] : 0;
+    status.masks = planned ? shape[PlanMemory::kMasks] + cuts.masked_splits : 0;
     status.fallbacks = fell_back ? 1 : 0;
     status.unplanned = planned ? 0 : 1;
-    status.growth = planned ? growth_of(task.memory) : PlanGrowth::kUnlimited;
+    status.growth = planned ? growth_of(task) : PlanGrowth::kUnlimited;
     if (!planned) status.total_tokens = status.distinct_tokens = status.read_tokens = 0;
     *lists.counts = counts;
-    *task.memory.status = status;
+    *task.memory.of_all.status = status;
     lists.merge_begin[counts.merges] = status.partials;
   }
 
-  TRUNKLINE_HOST_DEVICE static std::int32_t growth_of(const PlanMemory& memory) {
-    return PlanGrowth::limit(memory.shape[PlanMemory::kOpenEnds], memory.shape[PlanMemory::kFull],
+  TRUNKLINE_HOST_DEVICE static std::int32_t growth_of(const PlanTask& task) {
+    const PlanMemory& memory = task.memory;
+    return PlanGrowth::limit(memory.shape[PlanMemory::kOpenEnds], task.block.state->full,
                              memory.shape[PlanMemory::kItems], *memory.costs);
   }
 
   Team& team_;
   const PlanTask& task_;
   const PlanLists& lists_;
+  bool few_ = false;  ///< FewPacks
 };
 
 }  // namespace trunkline

@@ -18,7 +18,7 @@ class RequestLoader {
  public:
   /// \param tells others what they need of it
   TRUNKLINE_HOST_DEVICE RequestLoader(Block& block, const PlanTask& task, bool tells)
-      : block_(block), task_(task), own_(task.block), tells_(tells), publish_(tells || task.memory.near != 0) {}
+      : block_(block), task_(task), own_(task.block), publish_(tells || task.memory.near != 0) {}
 
   TRUNKLINE_HOST_DEVICE void load() {
     const Counts counts = read_forest();
@@ -111,7 +111,6 @@ class RequestLoader {
   /// Where all requests that have tokens are listed: the others lie behind them.
   TRUNKLINE_HOST_DEVICE void place_all(const Counts& counts) {
     const PlanTask& task = task_;
-    const bool tells = tells_;
     const bool publish = publish_;
     const std::int32_t rows = task_.forest.rows;
     using Sums = TeamWords<2>;  // queries and, above 32 bits, tails; tokens
@@ -123,7 +122,7 @@ class RequestLoader {
           const std::int64_t tails = publish ? std::int64_t{task.memory.tails_before[i]} << 32 : 0;
           return Sums{{tails + static_cast<std::int32_t>(own.listed[i]), full ? own.tokens[i] - own.shared[i] : 0}};
         },
-        [&task, counts, tells, publish, rows](std::int32_t i, const Sums& before) {
+        [&task, counts, publish, rows](std::int32_t i, const Sums& before) {
           const BlockMemory& own = task.block;
           const auto position = static_cast<std::int32_t>(before.at[0]);
           if (i <= counts.full) {
@@ -136,7 +135,7 @@ class RequestLoader {
           }
           // By the thread of the last, while others place theirs.
           if (i == most(rows - 1, 0)) name_costs(task, counts.hot);
-          if (i == rows) name_requests(task, tells, counts, before.at[1]);
+          if (i == rows) name_requests(task, counts, before.at[1]);
         });
   }
 
@@ -144,7 +143,6 @@ class RequestLoader {
   TRUNKLINE_HOST_DEVICE void place_listed(const Counts& counts) {
     const PlanTask& task = task_;
     const BlockMemory& own = own_;
-    const bool tells = tells_;
     const bool publish = publish_;
     const std::int32_t rows = task_.forest.rows;
     block_.each(rows, [&own](std::int32_t i) {
@@ -175,9 +173,9 @@ class RequestLoader {
     });
     block_.template scan<std::int64_t>(
         counts.listed, [&own](std::int32_t i) { return std::int64_t{own.tokens[i]} - own.shared[i]; },
-        [&task, counts, tells](std::int32_t i, std::int64_t before) {
+        [&task, counts](std::int32_t i, std::int64_t before) {
           task.block.fresh_before[i] = before;
-          if (i == counts.listed) name_requests(task, tells, counts, before);
+          if (i == counts.listed) name_requests(task, counts, before);
         });
   }
 
@@ -186,17 +184,14 @@ class RequestLoader {
     task.block.state->costs = task.machine.batch_costs(task.forest.query_begin[task.forest.rows], hot);
   }
   /// By one thread.
-  TRUNKLINE_HOST_DEVICE static void name_requests(const PlanTask& task, bool tells, const Counts& counts,
+  TRUNKLINE_HOST_DEVICE static void name_requests(const PlanTask& task, const Counts& counts,
                                                   std::int64_t distinct_tokens) {
     const BlockMemory& own = task.block;
     own.state->requests = {own.tokens,      own.shared, own.fresh_before, own.query_begin, counts.listed,
                            distinct_tokens, false};
     own.state->in_order = counts.listed == counts.full ? 1 : 0;
-    if (!tells) return;
-    const std::int32_t held = least(own.state->widest, task.machine.max_queries());
-    task.memory.shape[PlanMemory::kFirstWidth] = task.machine.width_for(held);
-    task.memory.shape[PlanMemory::kListed] = counts.listed;
-    task.memory.shape[PlanMemory::kFull] = counts.full;
+    own.state->first_width = task.machine.width_for(least(own.state->widest, task.machine.max_queries()));
+    own.state->full = counts.full;
   }
 
   TRUNKLINE_HOST_DEVICE void count_tails() {
@@ -209,7 +204,6 @@ class RequestLoader {
   Block& block_;
   const PlanTask& task_;
   const BlockMemory& own_;
-  bool tells_;
   bool publish_;
 };
 

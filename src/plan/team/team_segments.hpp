@@ -15,7 +15,8 @@ namespace trunkline {
 /// Parts the segments of each tile into the lists that are dealt out. A warp a tile.
 class SegmentLister {
  public:
-  TRUNKLINE_HOST_DEVICE SegmentLister(const PlanTask& task, PlannedTile& tile) : task_(task), tile_(tile) {}
+  TRUNKLINE_HOST_DEVICE SegmentLister(const PlanTask& task, std::int32_t tile)
+      : task_(task), tile_(task.memory.frames[tile]), to_(task.memory.tiles[tile]) {}
 
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE void list(const Lanes& lanes) {
@@ -67,10 +68,11 @@ class SegmentLister {
     matrix_tokens = lanes.sum(matrix_tokens);
     open_tokens = lanes.sum(open_tokens);
     if (lanes.index() != 0) return;
+    static_cast<TileFrame&>(to_) = tile_;
     for (std::int32_t list = 0; list < kTileLists; ++list) {
       const bool empty_end = (ends_without_tokens >> list & 1) != 0;
       const std::int64_t piece = list == kCommonList ? kCommonPiece : cuts_own ? kOwnPiece : 0;
-      tile_.lists[list] = {segments(list),
+      to_.lists[list] = {segments(list),
                            tokens[list],
                            piece,
                            count_pieces(list, cuts_own, tokens[list], counts[list], empty_end),
@@ -78,10 +80,10 @@ class SegmentLister {
                            static_cast<std::int32_t>(fragments[list]),
                            static_cast<std::int32_t>(fragments[list] >> 32)};
     }
-    tile_.tokens = all_tokens;
-    tile_.cut_tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
-    tile_.matrix_tokens = matrix_tokens;
-    tile_.open_tokens = open_tokens;
+    to_.tokens = all_tokens;
+    to_.cut_tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
+    to_.matrix_tokens = matrix_tokens;
+    to_.open_tokens = open_tokens;
   }
 
  private:
@@ -201,7 +203,8 @@ class SegmentLister {
   }
 
   const PlanTask& task_;
-  PlannedTile& tile_;
+  const TileFrame& tile_;
+  PlannedTile& to_;
 };
 
 /// Beside the lists of all tiles, queries.
@@ -211,7 +214,7 @@ TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, const Pl
   const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
   team.each_warp(tiles + ceil_div(task.forest.rows, kRows), [&task, &lists, tiles](std::int32_t i, auto&& lanes) {
     if (i < tiles) {
-      SegmentLister(task, task.memory.tiles[i]).list(lanes);
+      SegmentLister(task, i).list(lanes);
       return;
     }
     const std::int32_t begin = (i - tiles) * kRows;

@@ -204,16 +204,16 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, s
   return pack.first_fragment + memory.item_rank[item] + static_cast<std::int32_t>(memory.item_splits[item + 1]);
 }
 
-/// Writes spans and masks of a fragment.
+/// Writes spans and masks of a fragment. \param cut some items are
 TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanTask& task, const PlanLists& lists, const PlannedPack& pack,
-                                                 const DealtFragment& fragment) {
+                                                 const DealtFragment& fragment, bool cut) {
   const PlanMemory& memory = task.memory;
   const Slices slices = task.machine.slices;
   const Range held = pack.positions;
   const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
   const Range parts = parts_of(slices, pack, fragment);
   for (std::int32_t part = parts.begin; part < parts.end; ++part) {
-    const std::int64_t splits = memory.item_splits[pack.first_item + part + 1];
+    const std::int64_t splits = cut ? memory.item_splits[pack.first_item + part + 1] : 0;
     std::int32_t begin = fragment.begin;
     std::int32_t end = fragment.end;
     if (part > parts.begin) {
@@ -243,11 +243,11 @@ TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const Pl
   if (kept) {
     visit_kept(task, lane, lanes, [&](std::int32_t i, const PlannedPack& pack) {
       const DealtFragment fragment = task.memory.fragments[i];
-      write_fragment(task, lists, pack, fragment);
+      write_fragment(task, lists, pack, fragment, kept);
     });
   } else {
     visit_fragments(task, lane, lanes, [&](std::int32_t, const PlannedPack& pack, const DealtFragment& fragment) {
-      write_fragment(task, lists, pack, fragment);
+      write_fragment(task, lists, pack, fragment, kept);
     });
   }
 }

@@ -19,9 +19,13 @@ class BlockTeamOf : public TeamOperations {
 
   template <class F>
   __device__ __forceinline__ void each(std::int32_t count, F f) {
+    each_at_last(count, f);
+    __syncthreads();
+  }
+  template <class F>
+  __device__ __forceinline__ void each_at_last(std::int32_t count, F f) {
 #pragma unroll 1
     for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) f(i);
-    __syncthreads();
   }
   template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {

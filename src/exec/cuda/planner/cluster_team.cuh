@@ -22,9 +22,13 @@ class ClusterTeamOf : public TeamOperations {
 
   template <class F>
   __device__ __forceinline__ void each(std::int32_t count, F f) {
+    each_at_last(count, f);
+    wait();
+  }
+  template <class F>
+  __device__ __forceinline__ void each_at_last(std::int32_t count, F f) {
 #pragma unroll 1
     for (std::int32_t i = warp() * 32 + Block::lane(); i < count; i += warps() * 32) f(i);
-    wait();
   }
   template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {

@@ -28,10 +28,6 @@ struct TeamConfig {
 /// Whether some GPC of the current device has a multiprocessor for each of kMostBlocks blocks, which no more than one
 /// fits.
 bool has_room_for_most(const TeamLaunch& launch) {
-  if (cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
   const TeamConfig largest(launch, kMostBlocks, nullptr);
   int clusters = 0;
   const bool known = cudaOccupancyMaxActiveClusters(&clusters, launch.kernel, &largest.config) == cudaSuccess;
@@ -54,8 +50,11 @@ std::int32_t cluster_blocks(const TeamLaunch& launch) {
 }  // namespace
 
 cudaError_t launch_team(const TeamLaunch& launch, void** parameters, cudaStream_t stream) {
-  const cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 static_cast<int>(launch.shared_bytes));
+  cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(launch.shared_bytes));
+  if (error == cudaSuccess && launch.cluster) {
+    error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  }
   if (error != cudaSuccess) return error;
   const TeamConfig team(launch, launch.cluster ? cluster_blocks(launch) : 1, stream);
   return cudaLaunchKernelExC(&team.config, launch.kernel, parameters);
