@@ -6,6 +6,7 @@
 #include "base/host_device.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/team/block_memory.hpp"
+#include "plan/team/team.hpp"
 
 namespace trunkline {
 
@@ -97,8 +98,9 @@ struct FewCuts {
     const Nanoseconds bound = large ? 0 : bound_of(costs, all, count, lanes);
     lanes.wait();
     visit<kHeld>(lanes, count, [&](std::size_t, std::int32_t i) { all[i] = {}; });
-    work = lanes.sum(work);
-    partials = lanes.sum(partials);
+    const TeamWords<2> sums = lanes.sum(TeamWords<2>{{work, partials}});  // steps of both take turns
+    work = sums.at[0];
+    partials = sums.at[1];
     tasks = lanes.sum(tasks);
     if (lanes.index() != 0) return;
     result.work = work;

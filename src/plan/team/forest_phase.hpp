@@ -9,6 +9,7 @@
 
 #include "base/host_device.hpp"
 #include "plan/team/forest_layout.hpp"
+#include "plan/team/owner_repair.hpp"
 #include "plan/team/query_starts.hpp"
 #include "plan/team/row_look.hpp"
 #include "plan/team/row_sharing.hpp"
@@ -111,22 +112,29 @@ TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, const
                                        Meanwhile meanwhile = {}) {
   std::int32_t tasks = 0;
   OwnerGuess guess = OwnerGuess::kNone;
+  std::int32_t first_round = last.is_likely ? -1 : 0;  // of the search by rounds; -1: owners are guessed
+  std::int32_t turn = 0;                               // at guessing
   if (last.is_likely) look_at_rows(team, batch, planned, own);
   team.meanwhile(meanwhile);
   team.lead_rounds(
       [&](auto& block, std::int32_t round) {
         const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
         if (round == 0) block.once([&] { *arrays.result = {}; });
-        const auto next = [&](auto search) -> std::int32_t {
-          if (round == 0 && last.is_likely) {
-            take_rows(team, block, own, arrays);
-            guess = search.confirm(block, forest.query_begin);
+        if (round == 0 && last.is_likely) take_rows(team, block, own, arrays);
+        const auto next = [&](auto search, auto repair) -> std::int32_t {
+          while (first_round < 0) {
+            guess = search.confirm(block, turn, forest.query_begin);
+            if (is_right(guess)) return 0;
+            const std::int32_t compared = ++turn < repair.kMostTurns ? repair.next(block) : -1;
+            if (compared > 0) return compared;
+            if (compared < 0) first_round = round;
           }
-          if (is_right(guess)) return 0;
-          return search.next(block, round, tasks, forest.query_begin, arrays.result->faults);
+          return search.next(block, round - first_round, tasks, forest.query_begin, arrays.result->faults);
         };
-        tasks = batch.table.wide ? next(SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search))
-                                 : next(SharingSearch<std::int32_t, Hash>(batch, arrays.sharing, arrays.search));
+        tasks = batch.table.wide ? next(SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search),
+                                        OwnerRepair<std::int64_t>(batch, arrays.sharing, arrays.search))
+                                 : next(SharingSearch<std::int32_t, Hash>(batch, arrays.sharing, arrays.search),
+                                        OwnerRepair<std::int32_t>(batch, arrays.sharing, arrays.search));
         return tasks;
       },
       [&](std::int32_t i, const auto& lanes) {

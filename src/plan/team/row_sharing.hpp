@@ -142,8 +142,19 @@ TRUNKLINE_HOST_DEVICE inline bool is_right(OwnerGuess guess) {
   return guess == OwnerGuess::kRight || guess == OwnerGuess::kSameShape;
 }
 
+/// What is in SharingScratch::slots. Rounds count down, so that what an earlier round left in a slot is as good as empty,
+/// and a head is the least value.
+struct SharingSlots {
+  TRUNKLINE_HOST_DEVICE static std::uint32_t slot_of(std::int32_t round, std::int32_t row) {
+    return (0xFFFEu - static_cast<std::uint32_t>(round)) << 16 | static_cast<std::uint32_t>(row);
+  }
+  TRUNKLINE_HOST_DEVICE static std::int32_t row_in(std::uint32_t slot) {
+    return static_cast<std::int32_t>(slot & 0xFFFFu);
+  }
+};
+
 template <class Id, class Hash = SharingHash>
-class SharingSearch {
+class SharingSearch : private SharingSlots {
  public:
   TRUNKLINE_HOST_DEVICE SharingSearch(const TeamBatch& batch, const RowSharing& result, const SharingScratch& scratch)
       : batch_(batch),
@@ -156,16 +167,16 @@ class SharingSearch {
   /// token that they share, and where no two rows part from one owner at one token with the same page: then each point
   /// of the tree has one way on for each page, so that there is no other tree of these rows; and owners, which are
   /// lesser than the rows that part from them, are the least that have their tokens. Beside that, query_begin is
-  /// filled.
+  /// filled. \param turn how often it was asked before, with other owners (owner_repair.hpp)
   template <class Block>
-  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t* query_begin) {
+  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t turn, std::int32_t* query_begin) {
     block.each_warp(to_.rows / Block::kLanes + 1, [&](std::int32_t run, const auto& lanes) {
       const std::int32_t i = run * Block::kLanes + lanes.index();
       if (i <= to_.rows) query_begin[i] = batch_.query_start == nullptr ? i : batch_.query_start[i];
       if (i < to_.rows && batch_.query_start != nullptr && !has_sound_queries(batch_, i)) {
         to_.level(i) = RowSharing::kUnfit;
       }
-      enter_some(block, 0, i < to_.rows ? i : -1, lanes);
+      enter_some(block, turn, i < to_.rows ? i : -1, lanes);
     });
     constexpr std::int32_t kReshaped = 1;
     constexpr std::int32_t kWrong = 2;
@@ -174,7 +185,8 @@ class SharingSearch {
       set_level(row);
       return s_.reshaped(row) != 0 ? kReshaped : 0;
     });
-    return worst == kWrong ? OwnerGuess::kWrong : worst == kReshaped ? OwnerGuess::kRight : OwnerGuess::kSameShape;
+    if (worst == kWrong) return OwnerGuess::kWrong;
+    return worst == kReshaped || turn > 0 ? OwnerGuess::kRight : OwnerGuess::kSameShape;
   }
   /// One round. \param tasks of the last one; \return those of this one, for compare()
   template <class Block>
@@ -266,13 +278,6 @@ class SharingSearch {
     });
   }
 
-  // Rounds count down, so that what an earlier round left in a slot is as good as empty, and a head is the least value.
-  TRUNKLINE_HOST_DEVICE static std::uint32_t slot_of(std::int32_t round, std::int32_t row) {
-    return (0xFFFEu - static_cast<std::uint32_t>(round)) << 16 | static_cast<std::uint32_t>(row);
-  }
-  TRUNKLINE_HOST_DEVICE static std::int32_t row_in(std::uint32_t slot) {
-    return static_cast<std::int32_t>(slot & 0xFFFFu);
-  }
   TRUNKLINE_HOST_DEVICE bool are_group(std::int32_t a, std::int32_t b) const {
     return to_.owner(a) == to_.owner(b) && to_.shared(a) == to_.shared(b) && to_.next_id(a) == to_.next_id(b);
   }
