@@ -146,7 +146,7 @@ class ForestCase {
         kv_len_(rows_),
         query_begin_(rows_ + 1),
         node_(rows_),
-        steady_rows_(rows_),
+        steady_rows_(std::vector<SteadyRow>(rows_)),
         last_(1),
         report_(1),
         scratch_(cuda::forest_scratch_bytes(static_cast<std::int32_t>(rows_))) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/device_case.hpp"
+#include "exec/cuda/planner/cluster_planner.hpp"
 #include "exec/cuda/planner/forest_kernel.hpp"
 #include "support/brute_forest.hpp"
 #include "support/random_batch.hpp"
@@ -50,7 +51,7 @@ class DeviceForest {
         kv_len_(rows_ * 4),
         query_begin_((rows_ + 1) * 4),
         node_(rows_ * 4),
-        steady_rows_(rows_ * sizeof(SteadyRow)),
+        steady_rows_(std::vector<SteadyRow>(rows_)),
         last_(std::vector<LastForest>(1)),
         report_(sizeof(ForestReport)) {
     const std::size_t needed = in_device_memory ? ForestPhaseMemory(nullptr, static_cast<std::int32_t>(rows_)).bytes
@@ -60,6 +61,8 @@ class DeviceForest {
   }
 
   void launch(bool cluster, cudaStream_t stream = nullptr) { check(cuda::launch_forest(args_, cluster, stream)); }
+  /// By a cluster of as many blocks as every device with clusters has.
+  void launch_portable() { check(cuda::launch_cluster(&args_, nullptr, nullptr, cuda::kPortableBlocks)); }
   /// Other ids and lengths at the same addresses.
   void overwrite(const RandomBatch& batch) { batch_.overwrite(batch.view()); }
 
@@ -123,6 +126,10 @@ class CudaForest : public CudaTest {
         device.launch(cluster);
         ASSERT_EQ(to_text(device.forest()), expected);
         EXPECT_EQ(device.report().found.faults.lengths + device.report().found.faults.queries, 0);
+        if (!cluster) continue;
+        DeviceForest by_fewer(batch, false, in_device_memory);
+        by_fewer.launch_portable();
+        ASSERT_EQ(to_text(by_fewer.forest()), expected) << "by a portable cluster";
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/device_case.hpp"
+#include "exec/cuda/planner/cluster_planner.hpp"
 #include "exec/cuda/planner/plan_kernel.hpp"
 #include "plan/team_plan_case.hpp"
 #include "plan/test_cases.hpp"
@@ -65,7 +66,10 @@ class DevicePlanCase {
   DevicePlanCase(const Forest& forest, const TeamMachine& machine, std::int32_t spare_rows)
       : DevicePlanCase(HostArrays(forest), forest.order, machine, spare_rows) {}
 
-  void launch(bool cluster) { check(cuda::launch_plan(args_, cluster, nullptr)); }
+  void launch(std::int32_t blocks) {
+    check(blocks == 1 ? cuda::launch_plan(args_, false, nullptr)
+                      : cuda::launch_cluster(nullptr, &args_, nullptr, blocks));
+  }
 
   TeamPlanStatus status() const {
     std::vector<std::byte> bytes(memory_.size());
@@ -157,10 +161,10 @@ class CudaPlan : public CudaTest {
     const Plan plan = make_plan(forest, shape, profile, options);
     const UploadedPlan expected = uploaded(plan, forest);
     DevicePlanCase device(forest, make_team_machine(profile, shape, capacity), spare_rows);
-    for (const bool cluster : {false, true}) {
-      if (cluster && cuda_device_info(0).major != 9) continue;
-      SCOPED_TRACE(cluster ? "cluster" : "block");
-      device.launch(cluster);
+    for (const std::int32_t blocks : {1, cuda::kMostBlocks, cuda::kPortableBlocks}) {
+      if (blocks > 1 && cuda_device_info(0).major != 9) continue;
+      SCOPED_TRACE(::testing::Message() << blocks << " blocks");
+      device.launch(blocks);
       ASSERT_EQ(find_difference(expected, device.plan()), std::nullopt);
       ASSERT_EQ(device.status().fallbacks, plan.statistics.fallbacks);
       ASSERT_EQ(device.status().read_tokens, plan.statistics.kv_tokens_read);

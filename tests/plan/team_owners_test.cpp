@@ -236,6 +236,43 @@ TEST(TeamOwners, OfARowThatJoinsIsTheFirstRow) {
   EXPECT_EQ(planned.guess(), OwnerGuess::kRight);
 }
 
+/// 2^levels rows, which part in two at each level, and end with a page of their own.
+RandomBatch binary_tree(std::int32_t levels) {
+  RandomBatch batch;
+  const std::int64_t rows = std::int64_t{1} << levels;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::vector<std::int64_t>& pages = batch.row_pages.emplace_back();
+    for (std::int32_t level = 0; level <= levels; ++level) pages.push_back(1000 * level + (row >> (levels - level)));
+    pages.push_back(100'000 + row);
+    batch.kv_lens.push_back(static_cast<std::int32_t>(pages.size()) * batch.options.page_size);
+  }
+  batch.num_pages = 1'000'000;
+  batch.lay_out_table();
+  return batch;
+}
+
+TEST(TeamOwners, AreRepairedWhereAnOwnerHasLeft) {
+  constexpr std::int32_t kLevels = 6;
+  PlannedForest planned;
+  const RandomBatch before = binary_tree(kLevels);
+  for (std::size_t row = 0; row < before.kv_lens.size(); ++row) {
+    SCOPED_TRACE(row);
+    RandomBatch after = before;
+    for (std::size_t page = kLevels / 2; page < after.row_pages[row].size(); ++page) {
+      after.row_pages[row][page] = after.num_pages++;
+    }
+    after.lay_out_table();
+    planned.remember(testing::team_batch_of(before.view()), kGrowth);
+    for (const bool left : {true, false}) {  // it comes back, too
+      const RandomBatch& live = left ? after : before;
+      ASSERT_EQ(testing::to_text(planned.find_after(testing::team_batch_of(live.view()), 1)),
+                testing::team_text(build_forest(live.view())));
+      EXPECT_EQ(planned.guess(), OwnerGuess::kRight);
+      EXPECT_LE(planned.rounds(), 3) << "rounds alone would be " << kLevels;
+    }
+  }
+}
+
 TEST(TeamOwners, AreGuessedSeldomWhereGuessesAreWrong) {
   LastForest last;
   int wrong = 0;

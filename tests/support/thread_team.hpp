@@ -178,6 +178,7 @@ class ThreadTeam : public ThreadOperations {
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
+  std::int32_t warps() const { return threads_ * blocks_; }
   template <class F>
   bool any_warp(std::int32_t count, F f) {
     bool any = false;

@@ -44,15 +44,10 @@ struct ForestPhaseMemory {
   }
 };
 
-/// Warps that look at rows, each at every so-many-th.
-TRUNKLINE_HOST_DEVICE inline std::int32_t looking_warps(std::int32_t rows) {
-  return least<std::int32_t>(rows, 256);  // of 16 blocks
-}
-
 /// Each block leaves what it sees of rows in its own memory. \param planned what was kept of the last step
 template <class Team>
 TRUNKLINE_HOST_DEVICE void look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned, std::byte* own) {
-  const std::int32_t warps = looking_warps(batch.rows);
+  const std::int32_t warps = least(batch.rows, team.warps());  // each looks at every so-many-th row
   team.each_warp(warps, [&](std::int32_t first, const auto& lanes) {
     const ForestPhaseMemory arrays(Team::forgotten(own), batch.rows);
     if (batch.table.wide) {
@@ -68,7 +63,7 @@ template <class Team, class Block>
 TRUNKLINE_HOST_DEVICE void take_rows(Team& team, Block& block, std::byte* own, const ForestPhaseMemory& arrays) {
   const RowSharing to = arrays.sharing;
   const std::int32_t rows = to.rows;
-  const std::int32_t warps = looking_warps(rows);
+  const std::int32_t warps = least(rows, team.warps());
   const auto slots = static_cast<std::int32_t>(arrays.search.slot_count);
   block.each(most(slots, rows), [&](std::int32_t i) {
     if (i < slots) arrays.search.slots[i] = SharingScratch::kEmptySlot;
@@ -108,8 +103,7 @@ struct NothingMeanwhile {
 template <class Hash = SharingHash, class Team, class Keep, class Finish, class Meanwhile = NothingMeanwhile>
 TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, const LastStep& last,
                                        const SteadyRows& planned, std::byte* own, std::byte* memory,
-                                       const TeamForest& forest, Keep keep, Finish finish,
-                                       Meanwhile meanwhile = {}) {
+                                       const TeamForest& forest, Keep keep, Finish finish, Meanwhile meanwhile = {}) {
   std::int32_t tasks = 0;
   OwnerGuess guess = OwnerGuess::kNone;
   std::int32_t first_round = last.is_likely ? -1 : 0;  // of the search by rounds; -1: owners are guessed

@@ -2,11 +2,11 @@
 // that owned what others share.
 //
 // What has been looked at is right all the same: how many tokens a row has in common with the row that it was compared
-// with. Where these do not reach what that row owns, the row parts from that one's owner at the same token, and so on up
-// to the row that owns its last shared token: no page is read. And where rows part from one owner at one token with the
-// same page, they are compared with the least of them, as in a round of row_sharing.hpp. By turns of both, owners come
-// to be what SharingSearch::confirm asks for; where only some were wrong, in one comparison or two, where rounds would
-// take one a branching.
+// with. Where these do not reach what that row owns, the row parts from that one's owner at the same token, and so on
+// up to the row that owns its last shared token: no page is read. And where rows part from one owner at one token with
+// the same page, they are compared with the least of them, as in a round of row_sharing.hpp. By turns of both, owners
+// come to be what SharingSearch::confirm asks for; where only some were wrong, in one comparison or two, where rounds
+// would take one a branching.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class OwnerRepair {
   /// before owners are confirmed again; -1: rounds are faster, or name what is wrong with rows
   template <class Block>
   TRUNKLINE_HOST_DEVICE std::int32_t next(Block& block) {
-    const std::int32_t worst = block.greatest(to_.rows, std::int32_t{kStays}, [&](std::int32_t row) { return climb(row); });
+    const std::int32_t worst =
+        block.greatest(to_.rows, std::int32_t{kStays}, [&](std::int32_t row) { return climb(row); });
     if (worst == kUnfit) return -1;
     const bool climbed = worst == kClimbs;
     const std::int32_t tasks = block.select(
@@ -74,7 +75,8 @@ class OwnerRepair {
   TRUNKLINE_HOST_DEVICE bool take(std::int32_t row, bool climbed) const {
     const std::int32_t level = to_.level(row);
     const bool conflicts = level == RowSharing::kOpen && SharingSlots::row_in(s_.slots[s_.place(row)]) != row;
-    if (level >= 0) to_.level(row) = null_.is(static_cast<Id>(to_.next_id(row))) ? RowSharing::kApart : RowSharing::kOpen;
+    if (level >= 0)
+      to_.level(row) = null_.is(static_cast<Id>(to_.next_id(row))) ? RowSharing::kApart : RowSharing::kOpen;
     if (!climbed) return conflicts;
     const std::int32_t owner = found(row);
     to_.owner(row) = owner <= unknown(0) ? unknown(owner) : owner;

@@ -140,8 +140,7 @@ class SamePages {
       Ids next_b[kLoads];
       for (std::size_t k = 0; k < kLoads; ++k) {
         // Beyond the end the last is read once more: a load that might be skipped would wait for the one before it.
-        const std::int32_t unit =
-            least(step + static_cast<std::int32_t>(k) * lanes.count() + lanes.index(), units - 1);
+        const std::int32_t unit = least(step + static_cast<std::int32_t>(k) * lanes.count() + lanes.index(), units - 1);
         next_a[k] = a_ids[unit];
         next_b[k] = b_ids[unit];
       }

@@ -55,10 +55,10 @@ struct PlanMemory : PlanShape, PackLists {
   std::int32_t* item_rank;    // [items] fragments of its pack that begin before it
   std::int64_t* item_splits;  // [items + 1] cuts inside of fragments up to its begin; above 32 bits, of masked ones
   std::int32_t* item_place;   // [items] in the schedule
-  CutShape* cuts;    // of a plan with cuts
-  PackLists of_all;  // PackLists, whichever are in use
-  std::int32_t rows;    // room
-  std::int32_t near;    // 1: keep_near() was called
+  CutShape* cuts;             // of a plan with cuts
+  PackLists of_all;           // PackLists, whichever are in use
+  std::int32_t rows;          // room
+  std::int32_t near;          // 1: keep_near() was called
 
   /// \return bytes. \param base 256-byte aligned; null: counts only
   TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, const PlanCapacity& room) {

@@ -130,13 +130,13 @@ struct PlanShape {
 
 /// What is known of a plan's packs.
 struct PackLists {
-  std::int32_t* shape;      // [PlanShape::kShapeFields]
-  TileFrame* frames;        // [rows]
+  std::int32_t* shape;       // [PlanShape::kShapeFields]
+  TileFrame* frames;         // [rows]
   std::int32_t* pack_begin;  // [rows] of each request that is in no tile
-  PlannedPack* packs;       // [queries]
-  TaskLoad* loads;          // [queries]
-  std::uint16_t* classes;   // [queries] of costs, where no pack is cut
-  TaskCosts* costs;         // of the batch, once it is known what is read again
+  PlannedPack* packs;        // [queries]
+  TaskLoad* loads;           // [queries]
+  std::uint16_t* classes;    // [queries] of costs, where no pack is cut
+  TaskCosts* costs;          // of the batch, once it is known what is read again
   TeamPlanStatus* status;
 };
 

@@ -142,8 +142,8 @@ TRUNKLINE_HOST_DEVICE inline bool is_right(OwnerGuess guess) {
   return guess == OwnerGuess::kRight || guess == OwnerGuess::kSameShape;
 }
 
-/// What is in SharingScratch::slots. Rounds count down, so that what an earlier round left in a slot is as good as empty,
-/// and a head is the least value.
+/// What is in SharingScratch::slots. Rounds count down, so that what an earlier round left in a slot is as good as
+/// empty, and a head is the least value.
 struct SharingSlots {
   TRUNKLINE_HOST_DEVICE static std::uint32_t slot_of(std::int32_t round, std::int32_t row) {
     return (0xFFFEu - static_cast<std::uint32_t>(round)) << 16 | static_cast<std::uint32_t>(row);

@@ -171,8 +171,7 @@ class SteadyCheck {
 /// \param also what must hold beside that
 template <class Team, class Also>
 TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, Also also) {
-  constexpr std::int32_t kWarps = 256;  // of 16 blocks
-  const std::int32_t warps = least(batch.rows, kWarps);
+  const std::int32_t warps = least(batch.rows, team.warps());
   return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
     // Read beside the rows.
     const bool as_many = planned.last->rows == batch.rows;

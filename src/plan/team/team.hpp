@@ -6,6 +6,7 @@
 //   each_at_last(count, f)    the same as the last that a team does, without a barrier
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
+//   warps()                   how many there are: up to so many i of each_warp and any_warp are done side by side
 //   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads
 //   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
 //                             which all do; and so on until there are none: then last(block) by the same block. For
@@ -147,6 +148,7 @@ class HostTeam {
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
+  static std::int32_t warps() { return 7; }  // as if there were some, of which each has several things to do
   template <class F>
   bool any_warp(std::int32_t count, F f) {
     bool any = false;

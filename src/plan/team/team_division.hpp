@@ -68,7 +68,7 @@ class PackDivider {
       if (i >= packs) return Sums{};
       PlannedPack pack = task.memory.packs[i];
       if (pack.tile < 0) return Sums{{kOther, 0, 0}};
-      const Range members = task.memory.tiles[pack.tile].members;
+      const Range members = task.memory.frames[pack.tile].members;
       const std::int64_t spans = spans_of(task.memory, pack);  // read before anything is written
       TaskLoad load = load_of(task, pack);
       const std::int32_t widest = least(state.widest, task.machine.max_queries());
@@ -90,7 +90,7 @@ class PackDivider {
     const std::int64_t tokens = alone ? most(memory.path_tokens[pack.order_index], 0) : memory.tiles[pack.tile].tokens;
     const bool halves = pack.first_half > 0 && pack.first_half < queries;
     std::int64_t matrix_tokens = tokens;
-    if (!alone && queries == size_of(memory.tiles[pack.tile].positions)) {
+    if (!alone && queries == size_of(memory.frames[pack.tile].positions)) {
       matrix_tokens = memory.tiles[pack.tile].matrix_tokens;
     } else if (halves) {
       matrix_tokens = 2 * tokens;  // all of one request's queries see all of its tokens

@@ -73,12 +73,12 @@ class SegmentLister {
       const bool empty_end = (ends_without_tokens >> list & 1) != 0;
       const std::int64_t piece = list == kCommonList ? kCommonPiece : cuts_own ? kOwnPiece : 0;
       to_.lists[list] = {segments(list),
-                           tokens[list],
-                           piece,
-                           count_pieces(list, cuts_own, tokens[list], counts[list], empty_end),
-                           counts[list],
-                           static_cast<std::int32_t>(fragments[list]),
-                           static_cast<std::int32_t>(fragments[list] >> 32)};
+                         tokens[list],
+                         piece,
+                         count_pieces(list, cuts_own, tokens[list], counts[list], empty_end),
+                         counts[list],
+                         static_cast<std::int32_t>(fragments[list]),
+                         static_cast<std::int32_t>(fragments[list] >> 32)};
     }
     to_.tokens = all_tokens;
     to_.cut_tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];

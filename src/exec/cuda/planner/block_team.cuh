@@ -33,6 +33,9 @@ class BlockTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
     __syncthreads();
   }
+  __device__ __forceinline__ static std::int32_t warps() {
+    return threads() / 32;
+  }
   template <class F>
   __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
     bool any = false;

@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __gri
 
 }  // namespace
 
-cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStream_t stream) {
+cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStream_t stream,
+                           std::int32_t most_blocks) {
   const std::size_t limit = shared_memory_beside(kPlanStaticBytes);
   ClusterArgs args{};
   std::size_t bytes = 0;
@@ -69,7 +70,7 @@ cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStr
     bytes = apart ? bytes + args.room.bytes : most(bytes, args.room.bytes);
   }
   const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&planner_kernel),
-                          .cluster = true,
+                          .blocks = most_blocks,
                           .threads = kPlannerThreads,
                           .shared_bytes = bytes};
   void* parameters[] = {&args};

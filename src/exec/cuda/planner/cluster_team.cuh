@@ -36,6 +36,9 @@ class ClusterTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
     wait();
   }
+  __device__ __forceinline__ std::int32_t warps() const {
+    return Block::threads() / 32 * blocks_;
+  }
   template <class F>
   __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
     bool any = false;
@@ -125,9 +128,6 @@ class ClusterTeamOf : public TeamOperations {
   }
   __device__ __forceinline__ std::int32_t warp() const {
     return Block::warp() * blocks_ + rank_;
-  }
-  __device__ __forceinline__ std::int32_t warps() const {
-    return Block::threads() / 32 * blocks_;
   }
 
   /// All blocks are there.

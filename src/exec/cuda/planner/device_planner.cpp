@@ -94,8 +94,9 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   static constexpr LastForest kNone;
   check_cuda(cudaMemcpyAsync(memory_.steady.last, &kNone, sizeof(kNone), cudaMemcpyHostToDevice, stream),
              "clearing the planner's memory");
-  check_cuda(cudaMemsetAsync(memory_.steady.rows, 0, static_cast<std::size_t>(options_.rows) * sizeof(SteadyRow), stream),
-             "clearing the planner's memory");
+  check_cuda(
+      cudaMemsetAsync(memory_.steady.rows, 0, static_cast<std::size_t>(options_.rows) * sizeof(SteadyRow), stream),
+      "clearing the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
 

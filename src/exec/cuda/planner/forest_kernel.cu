@@ -33,7 +33,7 @@ cudaError_t launch_forest(const ForestArgs& args, bool cluster, cudaStream_t str
   if (args.batch.rows < 0 || args.batch.rows > kMaxTeamRows) return cudaErrorInvalidValue;
   if (cluster) return launch_cluster(&args, nullptr, stream);
   const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&forest_kernel),
-                          .cluster = false,
+                          .blocks = 1,
                           .threads = kPlannerThreads,
                           .shared_bytes = forest_shared_bytes(args)};
   ForestArgs copy = args;

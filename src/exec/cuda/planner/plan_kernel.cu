@@ -47,7 +47,7 @@ cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream)
   if (cluster) return launch_cluster(nullptr, &args, stream);
   PlanRoom room = plan_room(args, shared_memory_limit());
   const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&plan_kernel),
-                          .cluster = false,
+                          .blocks = 1,
                           .threads = kPlannerThreads,
                           .shared_bytes = room.bytes};
   PlanArgs copy = args;

@@ -16,7 +16,7 @@ struct TeamConfig {
     config.dynamicSmemBytes = launch.shared_bytes;
     config.stream = stream;
     config.attrs = &cluster;
-    config.numAttrs = launch.cluster ? 1 : 0;
+    config.numAttrs = launch.blocks > 1 ? 1 : 0;
   }
   TeamConfig(const TeamConfig&) = delete;
   TeamConfig& operator=(const TeamConfig&) = delete;
@@ -36,7 +36,8 @@ bool has_room_for_most(const TeamLaunch& launch) {
 }
 
 /// Asked once for each device, as it takes as long as a launch.
-std::int32_t cluster_blocks(const TeamLaunch& launch) {
+std::int32_t blocks_for(const TeamLaunch& launch) {
+  if (launch.blocks <= kPortableBlocks) return launch.blocks;
   static std::array<std::atomic<std::int32_t>, 64> known{};
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return kPortableBlocks;
@@ -52,11 +53,11 @@ std::int32_t cluster_blocks(const TeamLaunch& launch) {
 cudaError_t launch_team(const TeamLaunch& launch, void** parameters, cudaStream_t stream) {
   cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            static_cast<int>(launch.shared_bytes));
-  if (error == cudaSuccess && launch.cluster) {
+  if (error == cudaSuccess && launch.blocks > kPortableBlocks) {
     error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   }
   if (error != cudaSuccess) return error;
-  const TeamConfig team(launch, launch.cluster ? cluster_blocks(launch) : 1, stream);
+  const TeamConfig team(launch, blocks_for(launch), stream);
   return cudaLaunchKernelExC(&team.config, launch.kernel, parameters);
 }
 

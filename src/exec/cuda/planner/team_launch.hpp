@@ -16,7 +16,8 @@ inline constexpr std::int32_t kPortableBlocks = 8;
 
 struct TeamLaunch {
   const void* kernel;
-  bool cluster;  ///< of kMostBlocks blocks, or of kPortableBlocks where the device has no room for so many; else one
+  std::int32_t blocks;  ///< of a cluster at most: where the device has no room for kMostBlocks it has kPortableBlocks;
+                        ///< 1: no cluster
   std::int32_t threads;
   std::size_t shared_bytes;
 };

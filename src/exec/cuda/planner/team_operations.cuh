@@ -16,7 +16,7 @@ struct TeamScratch {
   std::int64_t of_warp[32];
   std::int64_t words[kWords][32];
   std::int32_t of_block[16];  ///< what each block of a cluster says to this one
-  std::int32_t from_lead;    ///< what the lead says: blocks may still read the words above meanwhile
+  std::int32_t from_lead;     ///< what the lead says: blocks may still read the words above meanwhile
 };
 
 // What sums need of their types.
