@@ -211,6 +211,7 @@ class KernelTimesTest(unittest.TestCase):
             "void trunkline::sm90::forward_kernel<64, 64>(Args)": "attention",
             "trunkline::(anonymous namespace)::merge_kernel": "attention",
             "void trunkline::plan_kernel(trunkline::PlanArgs)": "plan",
+            "trunkline::cuda::(anonymous namespace)::planner_kernel(trunkline::cuda::ClusterArgs)": "plan",
             "void vllm::reshape_and_cache_flash_kernel<...>": "kv_write",
             "nvjet_tst_128x64_64x6_1x2_h_bz_TNT": "other",
             "triton_red_fused_flash_add": "other",

@@ -4,7 +4,10 @@ import re
 
 FAMILIES = (  # the first that matches; plans and pages before attention, for their names say trunkline too
     ("kv_write", re.compile(r"reshape_and_cache|concat_and_cache|slot_mapping")),
-    ("plan", re.compile(r"trunkline.*(plan_kernel|forest_kernel|resolve_kernel|open_kernel|check_kernel)")),
+    (
+        "plan",
+        re.compile(r"trunkline.*(plan_kernel|planner_kernel|forest_kernel|resolve_kernel|open_kernel|check_kernel)"),
+    ),
     (
         "attention",
         re.compile(r"^(?!triton_).*(trunkline|flash|fmha|merge_attn_states|unified_attention|prepare_varlen)", re.I),

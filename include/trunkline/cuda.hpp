@@ -133,13 +133,13 @@ class CudaExecutor {
   /// The same for plans that a planner makes on the device. \throws Error(kUnsupported) where its shape is.
   std::size_t workspace_bytes(const CudaPlanner& planner) const;
 
-  /// Instead of upload(), once a step: plans the batch on the device, in two kernels, or keeps the plan that it made
-  /// for this workspace last where that still fits (CudaPlanner). Nothing of the batch is read on the host; no row may
-  /// have a draft tree. Capturable: a replay plans what is in device memory then, of as many rows, of which those of
-  /// length 0 are padding. The planner outlives such graphs. resolve() and run() follow on the stream. Where the batch
-  /// has query_start, Q and O have rows for PlanCapacity::queries query tokens. \throws Error(kInvalidArgument) when
-  /// the batch has more rows than the planner has room for or another page size, or the planner is bound to no memory
-  /// or of another device; Error(kWorkspace) as upload().
+  /// Instead of upload(), once a step: plans the batch on the device, in a kernel or two, or keeps the plan that it
+  /// made for this workspace last where that still fits (CudaPlanner). Nothing of the batch is read on the host; no row
+  /// may have a draft tree. Capturable: a replay plans what is in device memory then, of as many rows, of which those
+  /// of length 0 are padding. The planner outlives such graphs. resolve() and run() follow on the stream. Where the
+  /// batch has query_start, Q and O have rows for PlanCapacity::queries query tokens. \throws Error(kInvalidArgument)
+  /// when the batch has more rows than the planner has room for or another page size, or the planner is bound to no
+  /// memory or of another device; Error(kWorkspace) as upload().
   void plan(CudaPlanner& planner, const CudaBatch& batch, void* workspace, std::size_t bytes, void* stream);
 
   /// Once a step: fits the uploaded plan to live lengths, in a kernel. Page ids are read here or by run(): the table

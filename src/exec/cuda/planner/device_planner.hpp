@@ -1,4 +1,4 @@
-// What a CudaPlanner is: memory for the two kernels that plan, and their launches.
+// What a CudaPlanner is: memory for the kernels that plan, and their launches.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -56,7 +56,7 @@ std::size_t forest_scratch_bytes(std::int32_t rows);
 /// What a block needs of its own shared memory.
 std::size_t forest_shared_bytes(const ForestArgs& args);
 
-/// \param cluster whether a cluster of 8 blocks does it, as devices of compute capability 9 can, or one block
+/// \param cluster whether a cluster of blocks does it, as devices of compute capability 9 can, or one block
 /// The launch depends on the rows, addresses and null page alone, so that it can be captured.
 cudaError_t launch_forest(const ForestArgs& args, bool cluster, cudaStream_t stream);
 

@@ -40,7 +40,7 @@ struct PlanArgs {
 /// The most rows whose plans the current device can make: their requests must fit a block's shared memory.
 std::int32_t most_plan_rows();
 
-/// \param cluster whether a cluster of 8 blocks does it, as devices of compute capability 9 can, or one block
+/// \param cluster whether a cluster of blocks does it, as devices of compute capability 9 can, or one block
 /// The launch depends on the room for rows and on addresses alone, so that it can be captured.
 cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream);
 
