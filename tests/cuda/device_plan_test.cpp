@@ -12,6 +12,7 @@
 #include "cuda/device_case.hpp"
 #include "cuda/graph.hpp"
 #include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/planner/plan_kernel.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
@@ -359,6 +360,17 @@ TEST_F(CudaDevicePlans, AnEmptyBatchIsPlanned) {
   on_device.plan(on);
   on_device.run(tensors);
   EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
+}
+
+TEST_F(CudaDevicePlans, AsManyRowsAsABlockHoldsArePlanned) {
+  const std::int32_t rows = cuda::most_plan_rows();
+  const AttentionShape shape = make_shape(1, 1, 64, 16);
+  OnDevice on_device(shape, rows, {.queries = rows, .items = 2 * rows, .spans = 4 * rows, .partials = rows});
+  const PagedBatch paged = laid_out(("1," + std::to_string(rows) + "/16,16").c_str(), 3);
+  const DeviceBatch on(paged.view());
+  on_device.plan(on);
+  EXPECT_EQ(on_device.report().planned, 1U);
+  EXPECT_EQ(on_device.report().unplanned, 0);
 }
 
 TEST_F(CudaDevicePlans, WhatDoesNotFitIsPlannedFlat) {

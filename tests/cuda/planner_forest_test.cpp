@@ -61,6 +61,11 @@ class DeviceForest {
   }
 
   void launch(bool cluster, cudaStream_t stream = nullptr) { check(cuda::launch_forest(args_, cluster, stream)); }
+  void launch_without_rows(bool cluster) {
+    ForestArgs none = args_;
+    none.batch.rows = 0;
+    check(cuda::launch_forest(none, cluster, nullptr));
+  }
   /// By a cluster of as many blocks as every device with clusters has.
   void launch_portable() { check(cuda::launch_cluster(&args_, nullptr, nullptr, cuda::kPortableBlocks)); }
   /// Other ids and lengths at the same addresses.
@@ -203,6 +208,18 @@ TEST_F(CudaForest, SteadyStepsAreKeptAndOthersPlanned) {
     ASSERT_EQ(to_text(device.forest()), team_text(build_forest(other.view())));
   }
   EXPECT_GT(kept, 0);
+}
+
+TEST_F(CudaForest, AStepWithoutRowsIsNotTheLastOne) {
+  const RandomBatch batch = make_team_batch(3, 20);
+  for (const bool cluster : {false, true}) {
+    if (cluster && !has_clusters()) continue;
+    DeviceForest device(batch, true, false);
+    device.launch(cluster);
+    device.launch_without_rows(cluster);
+    EXPECT_EQ(device.report().kept, 0);
+    EXPECT_EQ(device.report().found.node_count, 0);
+  }
 }
 
 TEST_F(CudaForest, OneCaptureServesAllBatchesOfItsSize) {

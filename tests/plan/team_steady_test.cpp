@@ -174,6 +174,9 @@ TEST(TeamSteady, OtherRowsQueriesAndFaultsArePlannedAnew) {
   TeamBatch fewer = batch;
   --fewer.rows;
   EXPECT_FALSE(planned.is_steady(fewer, 1));
+  fewer.rows = 0;
+  EXPECT_FALSE(planned.is_steady(fewer, 1));
+  EXPECT_FALSE(planned.is_steady_by_threads(fewer));
 
   std::vector<std::int32_t> query_start;
   for (std::int32_t i = 0; i <= batch.rows; ++i) query_start.push_back(i);

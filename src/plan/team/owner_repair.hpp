@@ -49,6 +49,7 @@ class OwnerRepair {
   TRUNKLINE_HOST_DEVICE static std::int32_t unknown(std::int32_t owner) { return -2 - owner; }
 
   TRUNKLINE_HOST_DEVICE Step climb(std::int32_t row) const {
+    if (to_.level(row) == RowSharing::kUnfit) return kUnfit;
     const std::int32_t shared = to_.shared(row);
     const std::int32_t owner = to_.owner(row);
     std::int32_t above = owner;
@@ -62,7 +63,6 @@ class OwnerRepair {
       above = next;
     }
     found(row) = above;
-    if (to_.level(row) == RowSharing::kUnfit) return kUnfit;
     return above == owner ? kStays : kClimbs;
   }
   TRUNKLINE_HOST_DEVICE bool goes_along(std::int32_t row, std::int32_t owner, std::int32_t shared) const {

@@ -1,5 +1,4 @@
-// Memory of planning by a team: what all blocks see, and what each block has for itself, which is best in shared
-// memory.
+// Memory of planning by a team that all blocks see, but for what few packs need (planned_pack.hpp).
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 // found by a hash table whose keys are compared in full: a collision costs a probe and nothing else.
 //
 // Where looking at the rows (row_look.hpp) has guessed every owner, that is confirmed by one step and there are no
-// rounds.
+// rounds; where it has not, owners are repaired first (owner_repair.hpp).
 //
 // Rounds: one, and one more for each branching at which a row is not on the side of the least row; a batch without
 // sharing takes none but the first look at page 0. A round costs the lead block 3 barriers, the team 2, three dependent

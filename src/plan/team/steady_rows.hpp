@@ -136,8 +136,9 @@ class SteadyCheck {
         batch_.query_start == nullptr ? 1 : batch_.query_start[row + 1] - batch_.query_start[row];
     RowFound found;
     found.fits = live.fits && live.kv_len >= planned.least_len && live.kv_len <= planned.most_len &&
-                 live.kv_len - planned.planned_len <= growth && queries == planned.queries && planned.shared >= 0 &&
-                 planned.owner < row;  // as is all that was ever planned
+                 live.kv_len - planned.planned_len <= growth && queries == planned.queries;
+    // As is all that was ever planned: whatever lies there, no page beyond the row's is read.
+    found.fits = found.fits && planned.shared >= 0 && planned.shared <= live.kv_len && planned.owner < row;
     if (!found.fits) return found;
     const std::int32_t next = planned.shared / batch_.table.page_size;
     const bool goes_on = live.kv_len > planned.shared;
@@ -171,7 +172,7 @@ class SteadyCheck {
 /// \param also what must hold beside that
 template <class Team, class Also>
 TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, Also also) {
-  const std::int32_t warps = least(batch.rows, team.warps());
+  const std::int32_t warps = most(least(batch.rows, team.warps()), 1);  // without rows, all else must hold
   return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
     // Read beside the rows.
     const bool as_many = planned.last->rows == batch.rows;

@@ -3,7 +3,7 @@
 //
 // What every team has:
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
-//   each_at_last(count, f)    the same as the last that a team does, without a barrier
+//   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
 //   warps()                   how many there are: up to so many i of each_warp and any_warp are done side by side

@@ -152,7 +152,7 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task, std::int32_t& number) {
   const std::int32_t widths = task.machine.width_count;
   const TriedTiles* const tries = task.memory.tries;
-  // The last block of a cluster makes no try, and has time to tell others.
+  // The last of many blocks makes no try, and has time to tell others.
   team.own([&task](auto&& block, bool last) { RequestLoader(block, task, last).load(); });
   number = -1;
   TrunkChoice best;

@@ -26,7 +26,8 @@ constexpr std::int32_t kPlanLead = 1;
 __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __grid_constant__ ClusterArgs args) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ TeamScratch scratch;
-  static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kPlanStaticBytes);  // aligned to 16
+  static_assert(sizeof(TeamScratch::of_block) >= kMostBlocks * sizeof(std::int32_t));
+  static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kTeamStaticBytes);  // aligned to 16
   __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
   const PlanningBlock<PlanTeam> block(args.plan, args.room, task, &shared[args.plan_begin]);
   const KeptCount kept_steps(args.plan);
@@ -43,6 +44,7 @@ __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __gri
     if (kept) return kept_steps.add_one(args.plan);
   }
   if (!args.plans) return;
+  if (!args.finds && args.plan.report->kept != 0) return kept_steps.add_one(args.plan);
   const bool ready = args.finds && blockIdx.x != 0;
   if (!ready) block.tell(PlanTeam(scratch, kPlanLead));
   if (!ready || !apart) block.begin();
@@ -53,7 +55,9 @@ __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __gri
 
 cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStream_t stream,
                            std::int32_t most_blocks) {
-  const std::size_t limit = shared_memory_beside(kPlanStaticBytes);
+  if (find != nullptr && (find->batch.rows < 0 || find->batch.rows > kMaxTeamRows)) return cudaErrorInvalidValue;
+  if (plan != nullptr && !has_room(*plan)) return cudaErrorInvalidValue;
+  const std::size_t limit = team_shared_limit();
   ClusterArgs args{};
   std::size_t bytes = 0;
   if (find != nullptr) {

@@ -145,6 +145,4 @@ class ClusterTeamOf : public TeamOperations {
   bool arrived_ = false;
 };
 
-using ClusterTeam = ClusterTeamOf<BlockTeam>;
-
 }  // namespace trunkline::cuda

@@ -15,9 +15,6 @@ __global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_co
   run_forest(team, args, memory, memory, NothingMeanwhile());
 }
 
-// Of a team itself, with what alignment may add.
-constexpr std::size_t kTeamBytes = sizeof(BlockTeam::Scratch) + 16;
-
 }  // namespace
 
 std::size_t forest_shared_bytes(const ForestArgs& args) {
@@ -26,7 +23,7 @@ std::size_t forest_shared_bytes(const ForestArgs& args) {
 
 std::size_t forest_scratch_bytes(std::int32_t rows) {
   const std::size_t bytes = ForestPhaseMemory(nullptr, rows).bytes;
-  return bytes <= shared_memory_beside(kTeamBytes) ? 0 : bytes;
+  return bytes <= team_shared_limit() ? 0 : bytes;
 }
 
 cudaError_t launch_forest(const ForestArgs& args, bool cluster, cudaStream_t stream) {

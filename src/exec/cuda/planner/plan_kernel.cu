@@ -13,17 +13,13 @@ __global__ void __launch_bounds__(kPlannerThreads, 1)
     plan_kernel(const __grid_constant__ PlanArgs args, const __grid_constant__ PlanRoom room) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ TeamScratch scratch;
-  static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kPlanStaticBytes);  // aligned to 16
+  static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kTeamStaticBytes);  // aligned to 16
   __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
   if (args.report->kept != 0) return KeptCount(args).add_one(args);
   const PlanningBlock<PlanTeam> block(args, room, task, shared);
   block.tell(PlanTeam(scratch));
   block.begin();
   block.plan();
-}
-
-std::size_t shared_memory_limit() {
-  return shared_memory_beside(kPlanStaticBytes);
 }
 
 std::size_t block_bytes(std::int32_t rows, std::int32_t histograms) {
@@ -34,18 +30,23 @@ std::size_t block_bytes(std::int32_t rows, std::int32_t histograms) {
 }  // namespace
 
 std::int32_t most_plan_rows() {
-  const std::size_t limit = shared_memory_limit();
-  const std::size_t fixed = block_bytes(0, 1);
-  if (limit < fixed) return 0;
-  const std::size_t row_bytes = (block_bytes(1024, 1) - fixed) / 1024 + 1;
-  return static_cast<std::int32_t>((limit - fixed) / row_bytes);
+  const std::size_t limit = team_shared_limit();
+  std::int32_t most_rows = 0;
+  for (std::int32_t step = kMaxTeamRows / 2 + 1; step > 0; step /= 2) {
+    if (block_bytes(most_rows + step, 1) <= limit) most_rows += step;
+  }
+  return most_rows;
+}
+
+bool has_room(const PlanArgs& args) {
+  const std::int32_t rows = args.memory.rows;
+  return args.forest.rows >= 0 && args.forest.rows <= rows && rows <= most_plan_rows();
 }
 
 cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream) {
-  const std::int32_t rows = args.memory.rows;
-  if (args.forest.rows < 0 || args.forest.rows > rows || rows > most_plan_rows()) return cudaErrorInvalidValue;
+  if (!has_room(args)) return cudaErrorInvalidValue;
   if (cluster) return launch_cluster(nullptr, &args, stream);
-  PlanRoom room = plan_room(args, shared_memory_limit());
+  PlanRoom room = plan_room(args, team_shared_limit());
   const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&plan_kernel),
                           .blocks = 1,
                           .threads = kPlannerThreads,

@@ -11,9 +11,6 @@
 
 namespace trunkline::cuda {
 
-/// What the kernels have in shared memory beside BlockMemory, at most.
-inline constexpr std::size_t kPlanStaticBytes = 4096;
-
 /// Room for something that is copied word by word, by all threads of a block.
 template <class T>
 class CopiedWords {

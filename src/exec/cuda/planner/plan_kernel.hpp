@@ -39,6 +39,8 @@ struct PlanArgs {
 
 /// The most rows whose plans the current device can make: their requests must fit a block's shared memory.
 std::int32_t most_plan_rows();
+/// Whether the forest's rows fit the memory, and its rows a block's.
+bool has_room(const PlanArgs& args);
 
 /// \param cluster whether a cluster of blocks does it, as devices of compute capability 9 can, or one block
 /// The launch depends on the room for rows and on addresses alone, so that it can be captured.

@@ -25,10 +25,11 @@ struct TeamConfig {
   cudaLaunchConfig_t config{};
 };
 
-/// Whether some GPC of the current device has a multiprocessor for each of kMostBlocks blocks, which no more than one
-/// fits.
+/// Whether some GPC of the current device has a multiprocessor for each of kMostBlocks blocks.
 bool has_room_for_most(const TeamLaunch& launch) {
-  const TeamConfig largest(launch, kMostBlocks, nullptr);
+  TeamLaunch of_most = launch;
+  of_most.shared_bytes = team_shared_limit();
+  const TeamConfig largest(of_most, kMostBlocks, nullptr);
   int clusters = 0;
   const bool known = cudaOccupancyMaxActiveClusters(&clusters, launch.kernel, &largest.config) == cudaSuccess;
   if (!known) cudaGetLastError();
@@ -51,8 +52,9 @@ std::int32_t blocks_for(const TeamLaunch& launch) {
 }  // namespace
 
 cudaError_t launch_team(const TeamLaunch& launch, void** parameters, cudaStream_t stream) {
+  // The same for all launches of a kernel, so that threads which launch at once do not take each other's.
   cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(launch.shared_bytes));
+                                           static_cast<int>(team_shared_limit()));
   if (error == cudaSuccess && launch.blocks > kPortableBlocks) {
     error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   }
@@ -61,13 +63,13 @@ cudaError_t launch_team(const TeamLaunch& launch, void** parameters, cudaStream_
   return cudaLaunchKernelExC(&team.config, launch.kernel, parameters);
 }
 
-std::size_t shared_memory_beside(std::size_t bytes) {
+std::size_t team_shared_limit() {
   int device = 0;
   int most = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return 0;
   if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) return 0;
   const auto limit = static_cast<std::size_t>(most);
-  return limit > bytes ? limit - bytes : 0;
+  return limit > kTeamStaticBytes ? limit - kTeamStaticBytes : 0;
 }
 
 }  // namespace trunkline::cuda

@@ -25,7 +25,9 @@ struct TeamLaunch {
 /// \param parameters of the kernel, as cudaLaunchKernelExC has them
 cudaError_t launch_team(const TeamLaunch& launch, void** parameters, cudaStream_t stream);
 
-/// What a block of the current device may have beside so much; 0 where that cannot be asked.
-std::size_t shared_memory_beside(std::size_t bytes);
+/// What planning kernels have in static shared memory at most, with what alignment may add.
+inline constexpr std::size_t kTeamStaticBytes = 4096;
+/// Bytes that a block of the current device may have beside it; 0 where that cannot be asked.
+std::size_t team_shared_limit();
 
 }  // namespace trunkline::cuda
