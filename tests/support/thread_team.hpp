@@ -178,6 +178,11 @@ class ThreadTeam : public ThreadOperations {
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
+  template <class F>
+  void each_warp_where(bool own, std::int32_t count, F f) {
+    if (!own) return each_warp(count, f);
+    block_.each_warp(count, f);
+  }
   std::int32_t warps() const { return threads_ * blocks_; }
   template <class F>
   bool any_warp(std::int32_t count, F f) {

@@ -97,6 +97,7 @@ struct BlockMemory {
   std::int32_t* chunk_tasks;   // [kTries, kChunks]
   std::int32_t* busy_chunks;   // [kTries * kChunks] those that have tasks
   std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts; clear between choices
+  TileLists own_tiles;         // of FewTiles, over the classes behind those that few packs are divided with
   std::int32_t rows;
   std::int32_t histograms;
 
@@ -118,6 +119,7 @@ struct BlockMemory {
     take_list(memory, chunk_tasks, kTries * kChunks);
     take_list(memory, busy_chunks, kTries * kChunks);
     take_list(memory, classes, std::int64_t{4} * class_parts());
+    take_own_tiles();
     return memory.bytes();
   }
 
@@ -144,14 +146,30 @@ struct BlockMemory {
     if (memory.bytes() < of_few.bytes()) memory = of_few;
   }
 
+  TRUNKLINE_HOST_DEVICE void take_own_tiles() {
+    constexpr auto kSegmentBytes = static_cast<std::int64_t>(sizeof(std::int32_t) + 2 * sizeof(TileSegment));
+    constexpr std::int64_t kPadding = 3 * 16;  // TeamMemory's
+    const std::int64_t all = std::int64_t{class_parts() - kSerial} * static_cast<std::int64_t>(sizeof(FourWords));
+    TeamMemory memory(classes == nullptr ? nullptr
+                                         : reinterpret_cast<std::byte*>(classes) + kSerial * sizeof(FourWords));
+    take_list(memory, own_tiles.tiles, FewTiles::kMost);
+    take_list(memory, own_tiles.query_at, rows);
+    own_tiles.segment_room = (all - static_cast<std::int64_t>(memory.bytes()) - kPadding) / kSegmentBytes;
+    const std::int64_t room = most<std::int64_t>(own_tiles.segment_room, 0);
+    take_list(memory, own_tiles.raw, room);
+    take_list(memory, own_tiles.segments, 2 * room);
+  }
+
   // What is stored at once.
   struct alignas(16) FourWords {
     std::uint32_t words[4];
   };
 
+  // What CostClasses take, with which one thread cuts.
+  static constexpr auto kSerial =
+      static_cast<std::int32_t>((sizeof(CostClasses) + sizeof(FourWords) - 1) / sizeof(FourWords));
+
   TRUNKLINE_HOST_DEVICE std::int32_t class_parts() const {
-    constexpr auto kSerial =
-        static_cast<std::int32_t>((sizeof(CostClasses) + sizeof(FourWords) - 1) / sizeof(FourWords));
     return most(ceil_div(3 * kClasses * histograms, 4), kSerial);
   }
 };

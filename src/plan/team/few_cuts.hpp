@@ -7,6 +7,7 @@
 #include "plan/cut_choice.hpp"
 #include "plan/team/block_memory.hpp"
 #include "plan/team/team.hpp"
+#include "plan/team/team_more.hpp"
 
 namespace trunkline {
 
@@ -49,7 +50,7 @@ struct FewCuts {
     CutTry& result = state.tries[number];
     TaskLoad held[kHeld];
     std::int64_t tokens = 0;
-    visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) {
+    visit_held<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) {
       held[k] = load_at(i);
       tokens += held[k].tokens;
     });
@@ -62,7 +63,7 @@ struct FewCuts {
     lanes.wait();
     const TaskCosts& costs = result.costs;
     Nanoseconds total = 0;
-    visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t) {
+    visit_held<kHeld>(lanes, count, [&](std::size_t k, std::int32_t) {
       held[k].price(costs);
       total += held[k].whole;
     });
@@ -70,7 +71,7 @@ struct FewCuts {
     const Nanoseconds ideal = most(CostClasses::product(total, costs.kv_heads) / costs.workers, costs.memory_time);
     const CutChoice::Pieces pieces = pieces_of(number, ideal);
     if (number == 0) {
-      visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) { keep(i, held[k]); });
+      visit_held<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) { keep(i, held[k]); });
       if (lanes.index() == 0) {
         state.reads = {tokens, costs.memory_time, costs.memory_per_token};
         state.ideal = ideal;
@@ -81,7 +82,7 @@ struct FewCuts {
     std::int64_t partials = 0;  // and kOneEmpty for each task without tokens
     std::int32_t tasks = 0;
     bool large = false;
-    visit<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) {
+    visit_held<kHeld>(lanes, count, [&](std::size_t k, std::int32_t i) {
       const TaskLoad& load = held[k];
       const std::int32_t parts = CutChoice::parts(load, pieces);
       const Nanoseconds cost = parts == 1 ? load.whole : load.part_cost(costs, parts);
@@ -97,7 +98,7 @@ struct FewCuts {
     lanes.wait();
     const Nanoseconds bound = large ? 0 : bound_of(costs, all, count, lanes);
     lanes.wait();
-    visit<kHeld>(lanes, count, [&](std::size_t, std::int32_t i) { all[i] = {}; });
+    visit_held<kHeld>(lanes, count, [&](std::size_t, std::int32_t i) { all[i] = {}; });
     const TeamWords<2> sums = lanes.sum(TeamWords<2>{{work, partials}});  // steps of both take turns
     work = sums.at[0];
     partials = sums.at[1];
@@ -114,15 +115,6 @@ struct FewCuts {
   // Sums of so many stay below CostClasses::kMaxSum; parts are 2^20 at most.
   static constexpr Nanoseconds kMostCost = CostClasses::kMaxSum / kMostLoads;
   static constexpr std::int64_t kOneEmpty = std::int64_t{1} << 48;
-
-  /// f(k, i) for a lane's k-th load, which is the batch's i-th.
-  template <std::size_t kHeld, class Lanes, class F>
-  TRUNKLINE_HOST_DEVICE static void visit(const Lanes& lanes, std::int32_t count, F f) {
-    for (std::size_t k = 0; k < kHeld; ++k) {
-      const std::int32_t i = static_cast<std::int32_t>(k) * lanes.count() + lanes.index();
-      if (i < count) f(k, i);
-    }
-  }
 
   /// The highest of what the classes ask for.
   template <class Lanes>

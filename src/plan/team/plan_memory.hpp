@@ -26,7 +26,7 @@ struct TriedTiles {
 };
 
 /// What all blocks see.
-struct PlanMemory : PlanShape, PackLists {
+struct PlanMemory : PlanShape, PackLists, TileLists {
   static constexpr std::int32_t kTries = TeamMachine::kMaxHeights + TrunkCore::kEarlyTries;
 
   // By index of Forest::order; of each block for itself where `near` is set.
@@ -35,16 +35,11 @@ struct PlanMemory : PlanShape, PackLists {
   std::int32_t* position;      // [rows + 1] of its first query
   std::int32_t* tails_before;  // [rows + 1] requests before it that end where others go on
   std::int32_t* try_orders;    // [rows] those that tiles hold
-  // By position.
-  std::int32_t* query_at;  // [queries]
   // By query.
   std::int64_t* slots_of;  // [queries + 1] partial slots of those before it; and above 32 bits, how many have some
 
   TriedTiles* tries;         // [kTries]
   std::int32_t* try_begins;  // [kTries, rows + 1] first request of each tile, among those that tiles hold
-  PlannedTile* tiles;        // [rows]
-  std::int32_t* raw;         // [spans] node, or -1 - index of Forest::order of a tail
-  TileSegment* segments;     // [kTileLists, spans]
   DealtFragment* fragments;  // [spans] of plans with cuts
   std::int64_t* pack_sums;   // [2, queries] scanned: items and entries, fragments and masks
 
@@ -56,6 +51,7 @@ struct PlanMemory : PlanShape, PackLists {
   std::int32_t* item_place;   // [items] in the schedule
   CutShape* cuts;             // of a plan with cuts
   PackLists of_all;           // PackLists, whichever are in use
+  TileLists tiles_of_all;     // TileLists
   std::int32_t rows;          // room
   std::int32_t near;          // 1: keep_near() was called
 
@@ -72,7 +68,8 @@ struct PlanMemory : PlanShape, PackLists {
     take_list(memory, frames, rows);
     take_list(memory, tiles, rows);
     take_list(memory, raw, room.spans);
-    take_list(memory, segments, std::int64_t{kTileLists} * room.spans);
+    segment_room = room.spans;
+    take_list(memory, segments, 2 * segment_room);
     take_list(memory, fragments, room.spans);
     take_list(memory, pack_begin, rows);
     take_list(memory, packs, room.queries);
@@ -89,6 +86,7 @@ struct PlanMemory : PlanShape, PackLists {
     take_list(memory, shape, kShapeFields);
     take_list(memory, cuts, 1);
     of_all = *this;
+    tiles_of_all = *this;
     return memory.bytes();
   }
 
@@ -103,7 +101,11 @@ struct PlanMemory : PlanShape, PackLists {
     static_cast<PackLists&>(*this) = {own.shape, own.frames,  own.begins, own.packs,
                                       own.loads, own.classes, &own.costs, &own.status};
   }
-  TRUNKLINE_HOST_DEVICE void keep_all() { static_cast<PackLists&>(*this) = of_all; }
+  TRUNKLINE_HOST_DEVICE void keep_own_tiles(const TileLists& own) { static_cast<TileLists&>(*this) = own; }
+  TRUNKLINE_HOST_DEVICE void keep_all() {
+    static_cast<PackLists&>(*this) = of_all;
+    static_cast<TileLists&>(*this) = tiles_of_all;
+  }
 
   TRUNKLINE_HOST_DEVICE void place_item(std::int32_t item, std::int32_t pack, Nanoseconds cost) const {
     item_pack[item] = pack;

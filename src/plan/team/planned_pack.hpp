@@ -124,6 +124,7 @@ struct PlanShape {
     kPartials,
     kFits,
     kOpenEnds,  // the most of an item, about
+    kOwnTiles,  // 1: each block has TileLists of its own
     kShapeFields
   };
 };
@@ -140,12 +141,26 @@ struct PackLists {
   TeamPlanStatus* status;
 };
 
+/// What is known of what tiles stream.
+struct TileLists {
+  PlannedTile* tiles;      // [rows]
+  std::int32_t* raw;       // [segment_room] node, or -1 - index of Forest::order of a tail
+  TileSegment* segments;   // [2, segment_room] own lists, and what is in common
+  std::int32_t* query_at;  // [queries] by position
+  std::int64_t segment_room;
+};
+
 /// What cuts add to it.
 struct CutShape {
   std::int32_t splits = 0;  ///< cuts inside of fragments
   std::int32_t masked_splits = 0;
   std::int32_t merges = 0;
   std::int32_t fits = 1;  ///< 0: spans are more than there is room for
+};
+
+/// Packs that are whole tiles, listed and divided by one warp.
+struct FewTiles {
+  static constexpr std::int32_t kMost = 32;
 };
 
 /// What a plan of few packs is made of. Each block finds all of it for itself, in its own memory: then none waits for

@@ -6,6 +6,7 @@
 //   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
+//   each_warp_where(own, count, f)  each_warp; where `own` is set, by each block for itself, with its own barrier
 //   warps()                   how many there are: up to so many i of each_warp and any_warp are done side by side
 //   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads
 //   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
@@ -147,6 +148,10 @@ class HostTeam {
   template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
+  void each_warp_where(bool, std::int32_t count, F f) {
+    each_warp(count, f);
   }
   static std::int32_t warps() { return 7; }  // as if there were some, of which each has several things to do
   template <class F>

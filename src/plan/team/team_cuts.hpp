@@ -55,15 +55,18 @@ class TeamCuts {
   TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static CutOutcome choose_serially(Block& block, const BlockMemory& memory,
                                                                                 TaskLoad* loads, std::int32_t count,
                                                                                 ReadCosts reads) {
-    block.each(static_cast<std::int32_t>((sizeof(CostClasses) + 3) / 4),
-               [&memory](std::int32_t i) { memory.classes[i] = 0; });
+    const auto clear = [&block, &memory] {
+      block.each(static_cast<std::int32_t>((sizeof(CostClasses) + 3) / 4),
+                 [&memory](std::int32_t i) { memory.classes[i] = 0; });
+    };
+    clear();
     block.once([&memory, loads, count, reads] {
       reads.put_into(memory.state->costs);
       CutChoice cut(memory.state->costs, *reinterpret_cast<CostClasses*>(memory.classes), true);
       const Nanoseconds time = cut.choose(count, [loads](std::int32_t i) -> TaskLoad& { return loads[i]; });
       memory.state->serial = {time, cut.work(), cut.ideal(), cut.pieces(), reads};
     });
-    memory.clear_classes(block);
+    clear();
     return memory.state->serial;
   }
 

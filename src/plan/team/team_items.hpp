@@ -122,6 +122,14 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const std::uint16_t* class
   return ahead;
 }
 
+/// The queries of a row.
+TRUNKLINE_HOST_DEVICE inline void write_queries(const TeamForest& forest, const PlanLists& lists, std::int32_t row) {
+  const std::int32_t end = forest.query_begin[row + 1];
+  for (std::int32_t query = forest.query_begin[row]; query < end; ++query) {
+    lists.queries[query] = {row, query, end - 1 - query};
+  }
+}
+
 /// All that is left to write but the schedule of more than a chunk of items, whose places are counted, and tell(), by
 /// one thread: steps that do not wait for each other.
 template <class Team, class Tell>
@@ -138,7 +146,8 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
   while (lane_bits > 2 && items << lane_bits > kMostLanes) --lane_bits;
   const std::int32_t items_end = spans_end + (items << lane_bits);
   const std::int32_t merges_end = items_end + (cut ? queries : 0);
-  const std::int32_t all = merges_end + items * ceil_div(items, kScheduleChunk);
+  const std::int32_t schedule_end = merges_end + items * ceil_div(items, kScheduleChunk);
+  const std::int32_t all = schedule_end + task.forest.rows;
   team.each_at_last(all, [=, &task, &lists](std::int32_t i) {
     if (i < kWarp) {
       if (i == 0) tell();
@@ -149,6 +158,8 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
       write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes, cut);
     } else if (i < merges_end) {
       write_merge(task, lists, i - items_end);
+    } else if (i >= schedule_end) {
+      write_queries(task.forest, lists, i - schedule_end);
     } else {
       const std::int32_t chunk = (i - merges_end) / items;
       const std::int32_t item = i - merges_end - chunk * items;

@@ -1,6 +1,7 @@
 // What planning needs of teams beside plan/team/team.hpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/host_device.hpp"
@@ -11,6 +12,24 @@ namespace trunkline {
 template <class T>
 TRUNKLINE_HOST_DEVICE void take_list(TeamMemory& memory, T*& list, std::int64_t count) {
   list = memory.take<T>(count);
+}
+
+/// f(k, i) for a lane's k-th of `count` things that lanes share. \tparam kHeld as many as a lane has at most
+template <std::size_t kHeld, class Lanes, class F>
+TRUNKLINE_HOST_DEVICE void visit_held(const Lanes& lanes, std::int32_t count, F f) {
+  for (std::size_t k = 0; k < kHeld; ++k) {
+    const std::int32_t i = static_cast<std::int32_t>(k) * lanes.count() + lanes.index();
+    if (i < count) f(k, i);
+  }
+}
+
+/// The same by all lanes together, f(k, i, here): where a lane has none left, `here` is false.
+template <std::size_t kHeld, class Lanes, class F>
+TRUNKLINE_HOST_DEVICE void visit_whole(const Lanes& lanes, std::int32_t count, F f) {
+  for (std::size_t k = 0; k < kHeld; ++k) {
+    const std::int32_t i = static_cast<std::int32_t>(k) * lanes.count() + lanes.index();
+    f(k, i, i < count);
+  }
 }
 
 /// The sum of the values of the lanes before this one. \param[out] total of all lanes

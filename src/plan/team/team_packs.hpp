@@ -9,6 +9,9 @@
 
 namespace trunkline {
 
+template <class Block>
+class FewTileLister;
+
 /// Tiles and packs by one block.
 template <class Block>
 class PackLister {
@@ -47,6 +50,7 @@ class PackLister {
             to.shape[PlanMemory::kTiles] = count;
             to.shape[PlanMemory::kPacks] = static_cast<std::int32_t>(before >> 32);
             to.shape[PlanMemory::kOpenEnds] = 1;
+            to.shape[PlanMemory::kOwnTiles] = 0;
             return;
           }
           TileFrame& tile = to.frames[i];
@@ -82,6 +86,8 @@ class PackLister {
   }
 
  private:
+  friend class FewTileLister<Block>;
+
   /// For PackDivider. By one thread.
   TRUNKLINE_HOST_DEVICE static void keep_cuts(const PlanTask& task, std::int32_t number) {
     const TriedTiles tried = task.memory.tries[number];
@@ -150,21 +156,17 @@ class PackLister {
   const PlanTask& task_;
 };
 
-/// Queries of the request at an index of Forest::order, by position and by id.
-TRUNKLINE_HOST_DEVICE inline void write_queries_of(const PlanTask& task, const PlanLists& lists, std::int32_t i) {
-  const std::int32_t row = task.forest.order[i];
-  const std::int32_t first = task.forest.query_begin[row];
+/// Queries of the request at an index of Forest::order, by position.
+TRUNKLINE_HOST_DEVICE inline void place_queries_of(const PlanTask& task, std::int32_t i) {
+  const std::int32_t first = task.forest.query_begin[task.forest.order[i]];
   const std::int32_t queries = task.memory.queries[i];
   const std::int32_t position = task.memory.position[i];
-  for (std::int32_t token = 0; token < queries; ++token) {
-    task.memory.query_at[position + token] = first + token;
-    lists.queries[first + token] = {row, first + token, queries - 1 - token};
-  }
+  for (std::int32_t token = 0; token < queries; ++token) task.memory.query_at[position + token] = first + token;
 }
 
 template <class Team>
-TRUNKLINE_HOST_DEVICE void write_queries(Team& team, const PlanTask& task, const PlanLists& lists) {
-  team.each(task.forest.rows, [&task, &lists](std::int32_t i) { write_queries_of(task, lists, i); });
+TRUNKLINE_HOST_DEVICE void place_queries(Team& team, const PlanTask& task) {
+  team.each(task.forest.rows, [&task](std::int32_t i) { place_queries_of(task, i); });
 }
 
 }  // namespace trunkline

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "plan/team/few_tiles.hpp"
 #include "plan/team/plan_growth.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
@@ -58,21 +60,23 @@ class TeamPlanner {
     const TrunkChoice choice = choose_tiles(team_, task, number);
     few_ = PackLister<Team>::are_few(task, choice);
     lead_or_own([&task, &choice, number](auto&& block, bool few) {
+      using Tiles = FewTileLister<std::decay_t<decltype(block)>>;
+      if (few && Tiles::are_few(task, choice)) return Tiles(block, task).list(choice, number);
       if (few) block.once([&task] { task.memory.keep_few(*task.block.few); });
       PackLister(block, task).list_tiles(choice, number);
     });
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
-    deal_lists(team_, task, lists_);
+    deal_lists(team_, task);
     return true;
   }
 
   /// `flat`.
   TRUNKLINE_HOST_DEVICE bool list_alone() {
     const PlanTask& task = task_;
-    write_queries(team_, task, lists_);
     if (few_) team_.own([&task](auto&& block, bool) { block.once([&task] { task.memory.keep_all(); }); });
     few_ = false;
+    place_queries(team_, task);
     team_.lead([&task](auto&& block) { PackLister(block, task).list_alone(0, 0); });
     return true;
   }

@@ -54,7 +54,9 @@ class SegmentLister {
           found.segment.first_token = first;
           found.segment.fragments_before = static_cast<std::int32_t>(before);
           found.segment.masked_before = static_cast<std::int32_t>(before >> 32);
-          store_whole(segments(list)[counts[list] + place], found.segment);
+          // The second half's come after the first's: requests are in order.
+          const std::int32_t others = list == kOwnOfSecondList ? counts[kOwnList] : 0;
+          store_whole(segments(list)[others + counts[list] + place], found.segment);
         }
         const bool empty_end = lanes.any(here && place + 1 == count && length == 0);
         ends_without_tokens = (ends_without_tokens & ~(1u << list)) | (empty_end ? 1u << list : 0u);
@@ -72,7 +74,7 @@ class SegmentLister {
     for (std::int32_t list = 0; list < kTileLists; ++list) {
       const bool empty_end = (ends_without_tokens >> list & 1) != 0;
       const std::int64_t piece = list == kCommonList ? kCommonPiece : cuts_own ? kOwnPiece : 0;
-      to_.lists[list] = {segments(list),
+      to_.lists[list] = {segments(list) + (list == kOwnOfSecondList ? counts[kOwnList] : 0),
                          tokens[list],
                          piece,
                          count_pieces(list, cuts_own, tokens[list], counts[list], empty_end),
@@ -153,7 +155,8 @@ class SegmentLister {
   }
 
   TRUNKLINE_HOST_DEVICE TileSegment* segments(std::int32_t list) const {
-    return task_.memory.segments + std::int64_t{list} * task_.machine.capacity.spans + tile_.raw_begin;
+    const PlanMemory& memory = task_.memory;
+    return memory.segments + (list == kCommonList ? memory.segment_room : 0) + tile_.raw_begin;
   }
 
   /// The segment at an index of PlanMemory::raw; of no list behind the tile's.
@@ -209,17 +212,19 @@ class SegmentLister {
 
 /// Beside the lists of all tiles, queries.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, const PlanLists& lists) {
+TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task) {
   constexpr std::int32_t kRows = 32;  // whose queries a warp writes
   const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
-  team.each_warp(tiles + ceil_div(task.forest.rows, kRows), [&task, &lists, tiles](std::int32_t i, auto&& lanes) {
+  const bool own = task.memory.shape[PlanMemory::kOwnTiles] != 0;
+  const std::int32_t warps = tiles + ceil_div(task.forest.rows, kRows);
+  team.each_warp_where(own, warps, [&task, tiles](std::int32_t i, auto&& lanes) {
     if (i < tiles) {
       SegmentLister(task, i).list(lanes);
       return;
     }
     const std::int32_t begin = (i - tiles) * kRows;
     const std::int32_t end = least(begin + kRows, task.forest.rows);
-    for (std::int32_t row = begin + lanes.index(); row < end; row += lanes.count()) write_queries_of(task, lists, row);
+    for (std::int32_t row = begin + lanes.index(); row < end; row += lanes.count()) place_queries_of(task, row);
   });
 }
 

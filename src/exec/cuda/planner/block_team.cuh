@@ -33,6 +33,10 @@ class BlockTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
     __syncthreads();
   }
+  template <class F>
+  __device__ __forceinline__ void each_warp_where(bool, std::int32_t count, F f) {
+    each_warp(count, f);
+  }
   __device__ __forceinline__ static std::int32_t warps() {
     return threads() / 32;
   }

@@ -36,6 +36,17 @@ class ClusterTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
     wait();
   }
+  template <class F>
+  __device__ __forceinline__ void each_warp_where(bool own, std::int32_t count, F f) {
+    const std::int32_t step = own ? Block::threads() / 32 : warps();
+#pragma unroll 1
+    for (std::int32_t i = own ? Block::warp() : warp(); i < count; i += step) f(i, WarpLanes());
+    if (own) {
+      __syncthreads();
+    } else {
+      wait();
+    }
+  }
   __device__ __forceinline__ std::int32_t warps() const {
     return Block::threads() / 32 * blocks_;
   }

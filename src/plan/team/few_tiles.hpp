@@ -1,0 +1,154 @@
+// Tiles that are packs as they are, and few: listed by one warp of each block, a lane a tile, with one barrier. What
+// they stream is then found by each block for itself, where its own memory has room for that.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "plan/team/pack_cut.hpp"
+#include "plan/team/plan_memory.hpp"
+#include "plan/team/plan_task.hpp"
+#include "plan/team/team_more.hpp"
+#include "plan/team/team_packs.hpp"
+
+namespace trunkline {
+
+template <class Block>
+class FewTileLister {
+ public:
+  TRUNKLINE_HOST_DEVICE FewTileLister(Block& block, const PlanTask& task) : block_(block), task_(task) {}
+
+  /// Whether these tiles are so. \param task whose packs are few
+  TRUNKLINE_HOST_DEVICE static bool are_few(const PlanTask& task, const TrunkChoice& choice) {
+    return choice.tiles <= FewTiles::kMost && task.block.state->requests.count == task.forest.rows;
+  }
+
+  /// As PackLister::list_tiles.
+  TRUNKLINE_HOST_DEVICE void list(const TrunkChoice& choice, std::int32_t number) {
+    const PlanTask& task = task_;
+    const std::int32_t tiles = choice.tiles;
+    const std::int32_t width = choice.fill.width;
+    block_.each_warp(2, [&task, tiles, width, number](std::int32_t i, auto&& lanes) {
+      if (i == 0) {
+        list_by(lanes, task, tiles, width, number);
+      } else if (lanes.index() == 0) {
+        Lister::keep_cuts(task, number);
+      }
+    });
+  }
+
+ private:
+  using Lister = PackLister<Block>;
+
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static void list_by(const Lanes& lanes, const PlanTask& task, std::int32_t tiles,
+                                            std::int32_t width, std::int32_t number) {
+    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
+    PlanMemory& memory = task.memory;
+    FewPacks& few = *task.block.few;
+    const std::int32_t* const begins = memory.try_begins + number * (memory.rows + 1);
+    std::int32_t before = 0;
+    visit_whole<kHeld>(lanes, tiles, [&](std::size_t, std::int32_t i, bool here) {
+      TileFrame tile{};
+      std::int32_t segments = 0;
+      if (here) {
+        tile = Lister::frame_of(task, width, {begins[i], begins[i + 1]});
+        segments = Lister::segments_of(memory, tile);
+      }
+      std::int32_t all = 0;
+      tile.raw_begin = before + sum_before(lanes, segments, all);
+      tile.raw_end = tile.raw_begin + segments;
+      before += all;
+      if (!here) return;
+      few.frames[i] = tile;
+      PlannedPack& pack = few.packs[i];
+      pack.tile = i;
+      pack.order_index = 0;
+      pack.positions = tile.positions;
+      pack.width = tile.width;
+      pack.first_half = task.machine.first_half(tile.width, size_of(tile.positions));
+    });
+    if (lanes.index() != 0) return;
+    few.shape[PlanMemory::kRaw] = before;
+    few.shape[PlanMemory::kTiles] = tiles;
+    few.shape[PlanMemory::kPacks] = tiles;
+    few.shape[PlanMemory::kOpenEnds] = 1;
+    memory.keep_few(few);
+    const bool own =
+        before <= task.block.own_tiles.segment_room && task.forest.query_begin[task.forest.rows] <= task.block.rows;
+    few.shape[PlanMemory::kOwnTiles] = own ? 1 : 0;
+    if (own) memory.keep_own_tiles(task.block.own_tiles);
+  }
+
+  Block& block_;
+  const PlanTask& task_;
+};
+
+/// Cuts such packs as the try at their tiles did: by one warp, which places them, too.
+template <class Block>
+class FewTileDivider {
+ public:
+  TRUNKLINE_HOST_DEVICE FewTileDivider(Block& block, const PlanTask& task) : block_(block), task_(task) {}
+
+  /// As PackDivider::divide. \return whether all loads are those tried: else nothing is divided
+  TRUNKLINE_HOST_DEVICE bool divide() {
+    const PlanTask& task = task_;
+    block_.each_warp(2, [&task](std::int32_t i, auto&& lanes) {
+      if (i == 0) {
+        divide_by(lanes, *Block::forgotten(&task));
+      } else if (lanes.index() == 0) {
+        tell_batch(task, task.block.state->chosen.reads.read_tokens);
+      }
+    });
+    return task.memory.shape[PlanMemory::kFits] != kNotAsTried;
+  }
+
+ private:
+  static constexpr std::int32_t kNotAsTried = 2;
+
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void divide_by(const Lanes& lanes, const PlanTask& task) {
+    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
+    const PlanMemory& memory = task.memory;
+    const std::int32_t packs = memory.shape[PlanMemory::kPacks];
+    std::int64_t own_items[kHeld];
+    std::int64_t own_spans[kHeld];
+    PackSums::Words sums{};
+    bool other = false;
+    visit_held<kHeld>(lanes, packs, [&](std::size_t k, std::int32_t i) {
+      bool same = true;
+      const PackCut cut = PackCut::as_tried(task, memory.packs[i], same);
+      cut.put<Block>(memory, i);
+      own_items[k] = cut.items();
+      own_spans[k] = cut.spans;
+      sums = sums + cut.sums();
+      other = other || !same;
+    });
+    other = lanes.any(other);
+    sums = lanes.sum(sums);
+    if (other || !PackSums::fit(sums, task.machine.capacity)) {
+      if (lanes.index() == 0) memory.shape[PlanMemory::kFits] = other ? kNotAsTried : 0;
+      return;
+    }
+    const bool whole = sums.at[PackSums::kPartials] == 0;
+    std::int64_t items = 0;
+    std::int64_t spans = 0;
+    visit_whole<kHeld>(lanes, packs, [&](std::size_t k, std::int32_t i, bool here) {
+      std::int64_t all_items = 0;
+      std::int64_t all_spans = 0;
+      const std::int64_t items_before = items + sum_before(lanes, here ? own_items[k] : 0, all_items);
+      const std::int64_t spans_before = spans + sum_before(lanes, here ? own_spans[k] : 0, all_spans);
+      items += all_items;
+      spans += all_spans;
+      if (!here) return;
+      PackCut::place(memory.packs[i], items_before, spans_before);
+      if (whole) memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(memory.loads[i].whole));
+    });
+    if (lanes.index() == 0) PackSums::tell(sums, items, spans, memory.shape);
+  }
+
+  Block& block_;
+  const PlanTask& task_;
+};
+
+}  // namespace trunkline

@@ -1,0 +1,122 @@
+// A pack's load, and what cutting it makes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "plan/cut_choice.hpp"
+#include "plan/team/plan_growth.hpp"
+#include "plan/team/plan_memory.hpp"
+#include "plan/team/plan_task.hpp"
+#include "plan/team/team.hpp"
+
+namespace trunkline {
+
+/// What packs bring, summed.
+struct PackSums {
+  enum : std::size_t { kParts, kPartials, kFragments, kCount };
+  using Words = TeamWords<kCount>;
+
+  /// Whether lists have room for it.
+  TRUNKLINE_HOST_DEVICE static bool fit(const Words& sums, const PlanCapacity& room) {
+    return sums.at[kParts] <= room.items && sums.at[kPartials] <= room.partials && sums.at[kFragments] <= room.spans;
+  }
+  /// \param items parts, above 32 bits, and entries of all \param spans fragments, and above 32 bits masks
+  TRUNKLINE_HOST_DEVICE static void tell(const Words& sums, std::int64_t items, std::int64_t spans,
+                                         std::int32_t* shape) {
+    shape[PlanShape::kFits] = 1;
+    shape[PlanShape::kItems] = static_cast<std::int32_t>(sums.at[kParts]);
+    shape[PlanShape::kPartials] = static_cast<std::int32_t>(sums.at[kPartials]);
+    shape[PlanShape::kFragments] = static_cast<std::int32_t>(sums.at[kFragments]);
+    shape[PlanShape::kEntries] = static_cast<std::int32_t>(items);
+    shape[PlanShape::kMasks] = static_cast<std::int32_t>(spans >> 32);
+  }
+};
+
+struct PackCut {
+  TaskLoad load;
+  std::int32_t parts;
+  std::int64_t spans;  ///< fragments, and above 32 bits, masked ones
+
+  /// Parts, above 32 bits, and their queries.
+  TRUNKLINE_HOST_DEVICE std::int64_t items() const { return (std::int64_t{parts} << 32) + entries(); }
+  TRUNKLINE_HOST_DEVICE PackSums::Words sums() const {
+    return {{parts, parts > 1 ? entries() : 0, static_cast<std::int32_t>(spans)}};
+  }
+  TRUNKLINE_HOST_DEVICE std::int64_t entries() const { return std::int64_t{parts} * load.queries; }
+
+  /// Not priced.
+  TRUNKLINE_HOST_DEVICE static TaskLoad load_of(const PlanTask& task, const PlannedPack& pack) {
+    const PlanMemory& memory = task.memory;
+    const std::int32_t queries = size_of(pack.positions);
+    const bool alone = pack.tile < 0;
+    const std::int64_t tokens = alone ? most(memory.path_tokens[pack.order_index], 0) : memory.tiles[pack.tile].tokens;
+    const bool halves = pack.first_half > 0 && pack.first_half < queries;
+    std::int64_t matrix_tokens = tokens;
+    if (!alone && queries == size_of(memory.frames[pack.tile].positions)) {
+      matrix_tokens = memory.tiles[pack.tile].matrix_tokens;
+    } else if (halves) {
+      matrix_tokens = 2 * tokens;  // all of one request's queries see all of its tokens
+    }
+    const std::int32_t rows =
+        task.block.state->costs.rows(queries, task.machine.widths[pack.width].rows, pack.first_half > 0);
+    return {tokens, matrix_tokens, rows, queries, 0, halves ? HalfChanges::of(tokens, matrix_tokens, queries) : 0};
+  }
+
+  TRUNKLINE_HOST_DEVICE static std::int64_t spans_of(const PlanMemory& memory, const PlannedPack& pack) {
+    if (pack.tile < 0) return 1;
+    std::int32_t fragments = 0;
+    std::int32_t masks = 0;
+    for (const DealtList& list : memory.tiles[pack.tile].lists) {
+      fragments += list.fragments;
+      masks += list.masked;
+    }
+    return fragments + (std::int64_t{masks} << 32);
+  }
+
+  /// As the try at tiles did, whose costs the block's memory holds. \param[out] same the load is that of the try
+  TRUNKLINE_HOST_DEVICE static PackCut as_tried(const PlanTask& task, const PlannedPack& pack, bool& same) {
+    const BlockMemory::State& state = *task.block.state;
+    const Range members = task.memory.frames[pack.tile].members;
+    PackCut cut{load_of(task, pack), 0, spans_of(task.memory, pack)};
+    const std::int32_t widest = least(state.widest, task.machine.max_queries());
+    const TrunkWidth width = narrowed_for(widest, task.machine.widths[state.chosen.width]);
+    const TaskLoad tried = TrunkTiling(state.costs, state.requests).load(width, members.begin, members.end);
+    const TaskLoad& load = cut.load;
+    same = load.tokens == tried.tokens && load.matrix_tokens == tried.matrix_tokens && load.rows == tried.rows &&
+           load.queries == tried.queries && load.changes == tried.changes;
+    cut.load.price(state.costs);
+    cut.parts = CutChoice::parts(cut.load, state.chosen.pieces);
+    return cut;
+  }
+
+  /// What later steps need of the i-th pack, but for where its lists begin.
+  template <class Team>
+  TRUNKLINE_HOST_DEVICE void put(const PlanMemory& memory, std::int32_t i) const {
+    memory.loads[i] = load;
+    PlannedPack& pack = memory.packs[i];
+    pack.tokens = load.tokens;
+    pack.cut_tokens = pack.tile < 0 ? load.tokens : memory.tiles[pack.tile].cut_tokens;
+    pack.parts = parts;
+    const std::int32_t ends = pack.tile < 0 ? 1 : PlanGrowth::open_ends(memory.tiles[pack.tile], parts);
+    if (ends > 1) Team::fetch_greatest(memory.shape[PlanMemory::kOpenEnds], ends);
+  }
+  /// Where they begin. \param items, spans of the packs before it
+  TRUNKLINE_HOST_DEVICE static void place(PlannedPack& pack, std::int64_t items, std::int64_t spans) {
+    pack.first_item = static_cast<std::int32_t>(items >> 32);
+    pack.first_entry = static_cast<std::int32_t>(items);
+    pack.first_fragment = static_cast<std::int32_t>(spans);
+    pack.first_mask = static_cast<std::int32_t>(spans >> 32);
+  }
+};
+
+/// What others are told of the batch. By one thread. \param read tokens that all packs read
+TRUNKLINE_HOST_DEVICE inline void tell_batch(const PlanTask& task, std::int64_t read) {
+  *task.memory.costs = task.block.state->costs;
+  TeamPlanStatus& status = *task.memory.status;
+  status.read_tokens = read;
+  status.total_tokens = task.forest.total_tokens;
+  status.distinct_tokens = task.forest.distinct_tokens;
+}
+
+}  // namespace trunkline
