@@ -34,15 +34,23 @@ struct TaskLoad {
   Nanoseconds whole = 0;     ///< cost uncut, once priced
 
   TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs) const {
-    return costs.task(tokens, matrix_tokens, rows, merged) + changes * TaskCosts::kHalfChange;
+    return uncut_cost(costs, costs.memory_per_token);
+  }
+  /// \param read_per_token TaskCosts::memory_per_token, as what follows
+  TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs, std::int64_t read_per_token) const {
+    return costs.task(tokens, matrix_tokens, rows, merged, read_per_token) + changes * TaskCosts::kHalfChange;
   }
   TRUNKLINE_HOST_DEVICE void price(const TaskCosts& costs) { whole = uncut_cost(costs); }
   /// Of one of so many equal parts. What the halves of a tile have in common is taken to lie evenly in the item.
   TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts) const {
+    return part_cost(costs, parts, costs.memory_per_token);
+  }
+  TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts,
+                                              std::int64_t read_per_token) const {
     const std::int64_t share = ceil_div<std::int64_t>(tokens, parts);
     const std::int64_t matrix = matrix_tokens == tokens ? share : ceil_div<std::int64_t>(matrix_tokens, parts);
     const std::int32_t turns = changes == 0 ? 0 : changes / parts;  // most have none, and divisions are slow
-    return costs.task(share, matrix, rows, queries) + turns * TaskCosts::kHalfChange;
+    return costs.task(share, matrix, rows, queries, read_per_token) + turns * TaskCosts::kHalfChange;
   }
 };
 
@@ -90,9 +98,14 @@ class CutChoice {
     return {most<Nanoseconds>(ideal >> (round / 2), 1), round % 2 != 0};
   }
   TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
-    if (load.whole <= pieces.cost) return 1;
-    const std::int64_t limit = least(most<std::int64_t>(load.tokens / kMinTokens, 1), kMaxParts);
-    const std::int64_t wanted = pieces.longer ? load.whole / pieces.cost : ceil_div(load.whole, pieces.cost);
+    return parts<std::int64_t>(load.whole, load.tokens, pieces.cost, pieces.longer);
+  }
+  /// The same of a load's cost and tokens. \tparam Number that holds their sums
+  template <class Number>
+  TRUNKLINE_HOST_DEVICE static std::int32_t parts(Number whole, Number tokens, Number piece, bool longer) {
+    if (whole <= piece) return 1;
+    const Number limit = least<Number>(most<Number>(tokens / Number{kMinTokens}, 1), Number{kMaxParts});
+    const Number wanted = longer ? whole / piece : ceil_div(whole, piece);
     return static_cast<std::int32_t>(least(wanted, limit));
   }
   /// Whether another round may gain something.

@@ -53,20 +53,29 @@ struct TaskCosts {
   std::int32_t half_rows = 0;    ///< of a tile that works as two halves
   bool whole_tiles = false;      ///< kernels compute all rows of a tile
 
+  /// What depends on how many of the tokens that a plan reads are first reads.
+  struct OfReads {
+    Nanoseconds memory_time;
+    std::int64_t memory_per_token;
+  };
+
   /// Tells how many of the tokens that a plan reads are first reads. Until then memory counts for single tasks alone.
   /// No plan takes less than its first reads, Q and O do. Where a worker alone reads faster than its share, workers
   /// that are done leave their share to the others, and that is all that memory costs; where it does not, each task
   /// pays for the mix of first reads and re-reads.
   TRUNKLINE_HOST_DEVICE void set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens) {
-    memory_time = query_time + spread(distinct_tokens, first_read_per_token);
-    if (alone_per_token > 0) {
-      memory_time = most(memory_time, spread(read_tokens, reread_per_token));
-      return;
-    }
-    memory_per_token = first_read_per_token;
-    if (read_tokens <= distinct_tokens) return;
+    set(of_reads(distinct_tokens, read_tokens));
+  }
+  TRUNKLINE_HOST_DEVICE void set(const OfReads& reads) {
+    memory_time = reads.memory_time;
+    memory_per_token = reads.memory_per_token;
+  }
+  TRUNKLINE_HOST_DEVICE OfReads of_reads(std::int64_t distinct_tokens, std::int64_t read_tokens) const {
+    const Nanoseconds first_reads = query_time + spread(distinct_tokens, first_read_per_token);
+    if (alone_per_token > 0) return {most(first_reads, spread(read_tokens, reread_per_token)), memory_per_token};
+    if (read_tokens <= distinct_tokens) return {first_reads, first_read_per_token};
     const std::int64_t saved = first_read_per_token - reread_per_token;
-    memory_per_token = reread_per_token + ((saved * share(distinct_tokens, read_tokens)) >> kFractionBits);
+    return {first_reads, reread_per_token + ((saved * share(distinct_tokens, read_tokens)) >> kFractionBits)};
   }
 
   /// Until it is known what is read again, all reads count alike, for single tasks: without a division.
@@ -78,7 +87,11 @@ struct TaskCosts {
   /// those that end later than the mean go on for that much longer; else tasks count what memory takes already.
   /// \param longest worker's tasks \param mean of the workers that have some
   TRUNKLINE_HOST_DEVICE Nanoseconds finish(Nanoseconds longest, Nanoseconds mean) const {
-    return alone_per_token > 0 ? most(longest, memory_time + longest - mean) : most(longest, memory_time);
+    return finish(longest, mean, memory_time);
+  }
+  /// \param of_all memory_time
+  TRUNKLINE_HOST_DEVICE Nanoseconds finish(Nanoseconds longest, Nanoseconds mean, Nanoseconds of_all) const {
+    return alone_per_token > 0 ? most(longest, of_all + longest - mean) : most(longest, of_all);
   }
 
   /// Rows that a kernel computes for each matrix token of an item.
@@ -93,8 +106,13 @@ struct TaskCosts {
   /// \param partials how many of its queries need a merge
   TRUNKLINE_HOST_DEVICE Nanoseconds task(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t rows,
                                          std::int32_t partials) const {
+    return task(tokens, matrix_tokens, rows, partials, memory_per_token);
+  }
+  /// \param read_per_token memory_per_token
+  TRUNKLINE_HOST_DEVICE Nanoseconds task(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t rows,
+                                         std::int32_t partials, std::int64_t read_per_token) const {
     const std::int64_t per_token = least(compute_per_row * rows, kMaxPerToken);
-    const Nanoseconds memory = scaled(tokens, memory_per_token);
+    const Nanoseconds memory = scaled(tokens, read_per_token);
     const Nanoseconds compute = scaled(matrix_tokens, per_token);
     const Nanoseconds uncovered = scaled(least(memory, compute), exposed);
     const Nanoseconds merging = partials == 0 ? 0 : ((partials * partial) >> kFractionBits) + cut;

@@ -24,19 +24,12 @@ struct CutTry {
   std::uint32_t large;  ///< of few loads: sums would overflow
   Nanoseconds work;     ///< both once all is summed
   Nanoseconds time;
-  TaskCosts costs;  ///< of few loads: those that know what is read again
 };
 
-/// What depends on what all items read.
+/// What all items read, and what depends on it.
 struct ReadCosts {
   std::int64_t read_tokens;
-  Nanoseconds memory_time;  ///< of TaskCosts, as what follows
-  std::int64_t memory_per_token;
-
-  TRUNKLINE_HOST_DEVICE void put_into(TaskCosts& costs) const {
-    costs.memory_time = memory_time;
-    costs.memory_per_token = memory_per_token;
-  }
+  TaskCosts::OfReads costs;
 };
 
 /// How items are cut, as CutChoice has it.

@@ -24,14 +24,17 @@ class DealOrder {
  public:
   TRUNKLINE_HOST_DEVICE explicit DealOrder(const DealtList* lists) : lists_(lists) {}
 
+  /// \tparam Sum of tokens, as below: on devices quotients of 32 bits are found faster
   /// Pieces that tokens and segments of a list make, of `piece` tokens each; 0: as many as segments.
-  TRUNKLINE_HOST_DEVICE static std::int64_t count_pieces(std::int64_t tokens, std::int64_t piece, std::int32_t segments,
-                                                         bool ends_without_tokens) {
+  template <class Sum>
+  TRUNKLINE_HOST_DEVICE static Sum count_pieces(Sum tokens, Sum piece, std::int32_t segments,
+                                                bool ends_without_tokens) {
     if (piece == 0 || segments == 0) return segments;
     return ends_without_tokens ? tokens / piece + 1 : ceil_div(tokens, piece);
   }
   /// Fragments of a segment of [begin, end) of its list's tokens: those of one piece each.
-  TRUNKLINE_HOST_DEVICE static std::int32_t count_fragments(std::int64_t begin, std::int64_t end, std::int64_t piece) {
+  template <class Sum>
+  TRUNKLINE_HOST_DEVICE static std::int32_t count_fragments(Sum begin, Sum end, Sum piece) {
     if (piece == 0 || begin == end) return 1;
     return static_cast<std::int32_t>((end - 1) / piece - begin / piece + 1);
   }

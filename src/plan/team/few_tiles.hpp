@@ -111,41 +111,45 @@ class FewTileDivider {
     constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
     const PlanMemory& memory = task.memory;
     const std::int32_t packs = memory.shape[PlanMemory::kPacks];
-    std::int64_t own_items[kHeld];
-    std::int64_t own_spans[kHeld];
-    PackSums::Words sums{};
-    bool other = false;
+    PackCut::Counts counts[kHeld];
+    std::int32_t partials = 0;
+    bool other = false;  // or too many
     visit_held<kHeld>(lanes, packs, [&](std::size_t k, std::int32_t i) {
       bool same = true;
       const PackCut cut = PackCut::as_tried(task, memory.packs[i], same);
       cut.put<Block>(memory, i);
-      own_items[k] = cut.items();
-      own_spans[k] = cut.spans;
-      sums = sums + cut.sums();
-      other = other || !same;
+      counts[k] = cut.counts();
+      partials += cut.parts > 1 ? counts[k].entries : 0;
+      other = other || !same || cut.parts > kMostParts || counts[k].fragments > kMostFragments;
     });
     other = lanes.any(other);
-    sums = lanes.sum(sums);
-    if (other || !PackSums::fit(sums, task.machine.capacity)) {
-      if (lanes.index() == 0) memory.shape[PlanMemory::kFits] = other ? kNotAsTried : 0;
-      return;
-    }
-    const bool whole = sums.at[PackSums::kPartials] == 0;
-    std::int64_t items = 0;
-    std::int64_t spans = 0;
+    partials = lanes.sum(partials);
+    const bool whole = partials == 0;
+    PackCut::Counts all{};
     visit_whole<kHeld>(lanes, packs, [&](std::size_t k, std::int32_t i, bool here) {
-      std::int64_t all_items = 0;
-      std::int64_t all_spans = 0;
-      const std::int64_t items_before = items + sum_before(lanes, here ? own_items[k] : 0, all_items);
-      const std::int64_t spans_before = spans + sum_before(lanes, here ? own_spans[k] : 0, all_spans);
-      items += all_items;
-      spans += all_spans;
+      const PackCut::Counts own = here ? counts[k] : PackCut::Counts{};
+      PackCut::Counts sums{};
+      const PackCut::Counts before{all.parts + sum_before(lanes, own.parts, sums.parts),
+                                   all.entries + sum_before(lanes, own.entries, sums.entries),
+                                   all.fragments + sum_before(lanes, own.fragments, sums.fragments),
+                                   all.masks + sum_before(lanes, own.masks, sums.masks)};
+      all = {all.parts + sums.parts, all.entries + sums.entries, all.fragments + sums.fragments,
+             all.masks + sums.masks};
       if (!here) return;
-      PackCut::place(memory.packs[i], items_before, spans_before);
+      PackCut::place(memory.packs[i], before);
       if (whole) memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(memory.loads[i].whole));
     });
-    if (lanes.index() == 0) PackSums::tell(sums, items, spans, memory.shape);
+    if (lanes.index() != 0) return;
+    if (other || !PackCut::fit(all.parts, partials, all.fragments, task.machine.capacity)) {
+      memory.shape[PlanMemory::kFits] = other ? kNotAsTried : 0;
+      return;
+    }
+    PackCut::tell(all, partials, memory.shape);
   }
+
+  // Their sums stay below 2^31.
+  static constexpr std::int32_t kMostParts = 1 << 15;
+  static constexpr std::int32_t kMostFragments = 1 << 25;
 
   Block& block_;
   const PlanTask& task_;

@@ -16,34 +16,33 @@ namespace trunkline {
 struct PackSums {
   enum : std::size_t { kParts, kPartials, kFragments, kCount };
   using Words = TeamWords<kCount>;
-
-  /// Whether lists have room for it.
-  TRUNKLINE_HOST_DEVICE static bool fit(const Words& sums, const PlanCapacity& room) {
-    return sums.at[kParts] <= room.items && sums.at[kPartials] <= room.partials && sums.at[kFragments] <= room.spans;
-  }
-  /// \param items parts, above 32 bits, and entries of all \param spans fragments, and above 32 bits masks
-  TRUNKLINE_HOST_DEVICE static void tell(const Words& sums, std::int64_t items, std::int64_t spans,
-                                         std::int32_t* shape) {
-    shape[PlanShape::kFits] = 1;
-    shape[PlanShape::kItems] = static_cast<std::int32_t>(sums.at[kParts]);
-    shape[PlanShape::kPartials] = static_cast<std::int32_t>(sums.at[kPartials]);
-    shape[PlanShape::kFragments] = static_cast<std::int32_t>(sums.at[kFragments]);
-    shape[PlanShape::kEntries] = static_cast<std::int32_t>(items);
-    shape[PlanShape::kMasks] = static_cast<std::int32_t>(spans >> 32);
-  }
 };
 
+/// How a pack is cut.
 struct PackCut {
+  /// What it brings, or several.
+  struct Counts {
+    std::int32_t parts;
+    std::int32_t entries;  ///< parts times queries
+    std::int32_t fragments;
+    std::int32_t masks;
+  };
+
   TaskLoad load;
   std::int32_t parts;
   std::int64_t spans;  ///< fragments, and above 32 bits, masked ones
 
-  /// Parts, above 32 bits, and their queries.
+  TRUNKLINE_HOST_DEVICE std::int64_t entries() const { return std::int64_t{parts} * load.queries; }
+  /// Parts, above 32 bits, and entries.
   TRUNKLINE_HOST_DEVICE std::int64_t items() const { return (std::int64_t{parts} << 32) + entries(); }
   TRUNKLINE_HOST_DEVICE PackSums::Words sums() const {
     return {{parts, parts > 1 ? entries() : 0, static_cast<std::int32_t>(spans)}};
   }
-  TRUNKLINE_HOST_DEVICE std::int64_t entries() const { return std::int64_t{parts} * load.queries; }
+  TRUNKLINE_HOST_DEVICE Counts counts() const { return counts(items(), spans); }
+  TRUNKLINE_HOST_DEVICE static Counts counts(std::int64_t items, std::int64_t spans) {
+    return {static_cast<std::int32_t>(items >> 32), static_cast<std::int32_t>(items), static_cast<std::int32_t>(spans),
+            static_cast<std::int32_t>(spans >> 32)};
+  }
 
   /// Not priced.
   TRUNKLINE_HOST_DEVICE static TaskLoad load_of(const PlanTask& task, const PlannedPack& pack) {
@@ -101,12 +100,26 @@ struct PackCut {
     const std::int32_t ends = pack.tile < 0 ? 1 : PlanGrowth::open_ends(memory.tiles[pack.tile], parts);
     if (ends > 1) Team::fetch_greatest(memory.shape[PlanMemory::kOpenEnds], ends);
   }
-  /// Where they begin. \param items, spans of the packs before it
-  TRUNKLINE_HOST_DEVICE static void place(PlannedPack& pack, std::int64_t items, std::int64_t spans) {
-    pack.first_item = static_cast<std::int32_t>(items >> 32);
-    pack.first_entry = static_cast<std::int32_t>(items);
-    pack.first_fragment = static_cast<std::int32_t>(spans);
-    pack.first_mask = static_cast<std::int32_t>(spans >> 32);
+  /// Where they begin. \param before of the packs before it
+  TRUNKLINE_HOST_DEVICE static void place(PlannedPack& pack, const Counts& before) {
+    pack.first_item = before.parts;
+    pack.first_entry = before.entries;
+    pack.first_fragment = before.fragments;
+    pack.first_mask = before.masks;
+  }
+  /// Whether lists have room. \param partials entries of packs that are cut
+  TRUNKLINE_HOST_DEVICE static bool fit(std::int64_t parts, std::int64_t partials, std::int64_t fragments,
+                                        const PlanCapacity& room) {
+    return parts <= room.items && partials <= room.partials && fragments <= room.spans;
+  }
+  /// \param all of all packs
+  TRUNKLINE_HOST_DEVICE static void tell(const Counts& all, std::int32_t partials, std::int32_t* shape) {
+    shape[PlanShape::kFits] = 1;
+    shape[PlanShape::kItems] = all.parts;
+    shape[PlanShape::kPartials] = partials;
+    shape[PlanShape::kFragments] = all.fragments;
+    shape[PlanShape::kEntries] = all.entries;
+    shape[PlanShape::kMasks] = all.masks;
   }
 };
 

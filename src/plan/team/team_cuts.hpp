@@ -26,7 +26,7 @@ class TeamCuts {
     const Nanoseconds total = price();
     ideal_ = most(CostClasses::product(least(total, CostClasses::kMaxSum), costs_.kv_heads) / costs_.workers,
                   costs_.memory_time);
-    CutOutcome best{CutChoice::kNever, 0, ideal_, {}, {tokens_, costs_.memory_time, costs_.memory_per_token}};
+    CutOutcome best{CutChoice::kNever, 0, ideal_, {}, {tokens_, {costs_.memory_time, costs_.memory_per_token}}};
     for (std::int32_t first = 0; first < BlockMemory::kTries; first += room) {
       const std::int32_t tries = least(room, BlockMemory::kTries - first);
       if (first > 0 && !CutChoice::may_gain(best.time, ideal_)) break;
@@ -61,7 +61,7 @@ class TeamCuts {
     };
     clear();
     block.once([&memory, loads, count, reads] {
-      reads.put_into(memory.state->costs);
+      memory.state->costs.set(reads.costs);
       CutChoice cut(memory.state->costs, *reinterpret_cast<CostClasses*>(memory.classes), true);
       const Nanoseconds time = cut.choose(count, [loads](std::int32_t i) -> TaskLoad& { return loads[i]; });
       memory.state->serial = {time, cut.work(), cut.ideal(), cut.pieces(), reads};
@@ -202,7 +202,9 @@ class TeamCuts {
     result.work = result.cost_low + (static_cast<Nanoseconds>(result.cost_high) << kLowBits);
     const bool worst =
         limited && CutChoice::too_many(result.partials, tasks - std::int64_t{result.empty}, tokens, costs);
-    result.time = worst ? CutChoice::kNever : FewCuts::time_of(costs, result.work, tasks, result.bound);
+    result.time = worst ? CutChoice::kNever
+                        : FewCuts::time_of<Nanoseconds>(costs, CostClasses::product(result.work, costs.kv_heads), tasks,
+                                                        result.bound, costs.memory_time);
   }
 
   TRUNKLINE_HOST_DEVICE static std::uint32_t low_part(Nanoseconds cost) {

@@ -105,7 +105,7 @@ class PackDivider {
     const CutOutcome outcome = choose_few_cuts(
         block_, own, task_.memory.loads, packs_, needed_tokens(),
         [&task](std::int32_t i) { return PackCut::load_of(task, task.memory.packs[i]); }, [](std::int32_t) {});
-    block_.once([&own, &outcome] { outcome.reads.put_into(own.state->costs); });
+    block_.once([&own, &outcome] { own.state->costs.set(outcome.reads.costs); });
     return outcome;
   }
   TRUNKLINE_HOST_DEVICE CutChoice::Pieces cut_for_balance(std::int64_t read) {
@@ -161,7 +161,8 @@ class PackDivider {
   /// lists are too long for their room, that alone is told; how many spans are cut is not known yet.
   TRUNKLINE_HOST_DEVICE void place_packs(const Sums& sums) {
     const PlanMemory& memory = task_.memory;
-    if (!PackSums::fit(sums, task_.machine.capacity)) {
+    if (!PackCut::fit(sums.at[PackSums::kParts], sums.at[PackSums::kPartials], sums.at[PackSums::kFragments],
+                      task_.machine.capacity)) {
       block_.once([&memory] { memory.shape[PlanMemory::kFits] = 0; });
       return;
     }
@@ -174,10 +175,13 @@ class PackDivider {
           return TeamWords<2>{{from.items[i], from.spans[i]}};
         },
         [&memory, sums, packs, cut](std::int32_t i, const TeamWords<2>& before) {
-          if (i == packs) return PackSums::tell(sums, before.at[0], before.at[1], memory.shape);
+          if (i == packs) {
+            const auto partials = static_cast<std::int32_t>(sums.at[PackSums::kPartials]);
+            return PackCut::tell(PackCut::counts(before.at[0], before.at[1]), partials, memory.shape);
+          }
           if (!cut) memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(memory.loads[i].whole));
           if (!cut && packs > FewPacks::kMost) memory.item_place[i] = 0;  // counted for more items than one thread sees
-          PackCut::place(memory.packs[i], before.at[0], before.at[1]);
+          PackCut::place(memory.packs[i], PackCut::counts(before.at[0], before.at[1]));
         });
   }
   Block& block_;

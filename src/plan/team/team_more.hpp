@@ -50,6 +50,20 @@ TRUNKLINE_HOST_DEVICE T sum_before(const Lanes& lanes, T value, T& total) {
 #endif
 }
 
+/// How many of the lanes before this one are `here`. \param[out] count of all lanes
+template <class Lanes>
+TRUNKLINE_HOST_DEVICE std::int32_t rank_of(const Lanes& lanes, bool here, std::int32_t& count) {
+#if defined(__CUDA_ARCH__)
+  const unsigned all = __ballot_sync(0xffffffffu, here);
+  count = __popc(all);
+  return __popc(all & ((1u << lanes.index()) - 1u));
+#else
+  static_cast<void>(lanes);
+  count = here ? 1 : 0;
+  return 0;
+#endif
+}
+
 /// How many of `count` things come before a place, of which those do that are first. Looks at seven things at a time:
 /// on devices reads take long, but not longer when there are some at once. \param before(i) whether thing i does
 template <class Before>

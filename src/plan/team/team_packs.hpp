@@ -93,7 +93,7 @@ class PackLister {
     const TriedTiles tried = task.memory.tries[number];
     BlockMemory::State& state = *task.block.state;
     state.chosen = {tried.pieces, tried.reads, tried.choice.tiles, tried.choice.fill.width};
-    tried.reads.put_into(state.costs);
+    state.costs.set(tried.reads.costs);
   }
 
   /// Index of Forest::order of a request that tiles hold. Mostly there is no gap, and a read is saved.

@@ -21,79 +21,20 @@ class SegmentLister {
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE void list(const Lanes& lanes) {
     gather(lanes);
-    // Where the tile works as one, nothing is to be gained by cutting what is its own.
-    const bool cuts_own = tile_.middle > 0;
-    std::int64_t tokens[kTileLists] = {};     // in slices
-    std::int64_t fragments[kTileLists] = {};  // above 32 bits: masked ones
-    std::int32_t counts[kTileLists] = {};
-    std::int64_t all_tokens = 0;
-    std::int64_t matrix_tokens = 0;
-    std::int64_t open_tokens = 0;
-    std::uint32_t ends_without_tokens = 0;  // bit by list: whether its last segment has none
-    Found found = find_at(tile_.raw_begin + lanes.index());
-    for (std::int32_t base = tile_.raw_begin; base < tile_.raw_end; base += lanes.count()) {
-      const Found next = find_at(base + lanes.count() + lanes.index());  // its reads take as long as what follows here
-      const std::int64_t length = found.segment.end - found.segment.begin;
-      const std::int64_t sliced = task_.machine.slices.room(found.segment.begin, found.segment.end);
-      all_tokens += length;
-      matrix_tokens += length * found.halves;
-      open_tokens += found.segment.open_ended ? length : 0;
-      for (std::int32_t list = 0; list < kTileLists; ++list) {
-        const bool here = found.list == list;
-        if (!lanes.any(here)) continue;
-        std::int64_t total = 0;
-        const std::int64_t sums = sum_before(lanes, here ? sliced + kOneSegment : 0, total);
-        const std::int64_t first = tokens[list] + sums % kOneSegment;
-        const auto count = static_cast<std::int32_t>(total / kOneSegment);
-        const auto place = static_cast<std::int32_t>(sums / kOneSegment);
-        const std::int64_t made = !here ? 0 : count_fragments(list, cuts_own, first, first + sliced);
-        std::int64_t total_made = 0;
-        const std::int64_t before =
-            fragments[list] + sum_before(lanes, made + (found.segment.masked ? made << 32 : 0), total_made);
-        if (here) {
-          found.segment.first_token = first;
-          found.segment.fragments_before = static_cast<std::int32_t>(before);
-          found.segment.masked_before = static_cast<std::int32_t>(before >> 32);
-          // The second half's come after the first's: requests are in order.
-          const std::int32_t others = list == kOwnOfSecondList ? counts[kOwnList] : 0;
-          store_whole(segments(list)[others + counts[list] + place], found.segment);
-        }
-        const bool empty_end = lanes.any(here && place + 1 == count && length == 0);
-        ends_without_tokens = (ends_without_tokens & ~(1u << list)) | (empty_end ? 1u << list : 0u);
-        tokens[list] += total % kOneSegment;
-        counts[list] += count;
-        fragments[list] += total_made;
-      }
-      found = next;
+    // On devices sums of 32 bits over a warp take a quarter of what those of 64 take.
+    if (task_.forest.total_tokens < kFewTokens) {
+      part<std::int32_t>(lanes);
+    } else {
+      part<std::int64_t>(lanes);
     }
-    all_tokens = lanes.sum(all_tokens);
-    matrix_tokens = lanes.sum(matrix_tokens);
-    open_tokens = lanes.sum(open_tokens);
-    if (lanes.index() != 0) return;
-    static_cast<TileFrame&>(to_) = tile_;
-    for (std::int32_t list = 0; list < kTileLists; ++list) {
-      const bool empty_end = (ends_without_tokens >> list & 1) != 0;
-      const std::int64_t piece = list == kCommonList ? kCommonPiece : cuts_own ? kOwnPiece : 0;
-      to_.lists[list] = {segments(list) + (list == kOwnOfSecondList ? counts[kOwnList] : 0),
-                         tokens[list],
-                         piece,
-                         count_pieces(list, cuts_own, tokens[list], counts[list], empty_end),
-                         counts[list],
-                         static_cast<std::int32_t>(fragments[list]),
-                         static_cast<std::int32_t>(fragments[list] >> 32)};
-    }
-    to_.tokens = all_tokens;
-    to_.cut_tokens = tokens[kOwnList] + tokens[kOwnOfSecondList] + tokens[kCommonList];
-    to_.matrix_tokens = matrix_tokens;
-    to_.open_tokens = open_tokens;
   }
 
  private:
   // As in trunk_segments.cpp.
-  static constexpr std::int64_t kCommonPiece = 64;
-  static constexpr std::int64_t kOwnPiece = HalfChanges::kPieceTokens;
-  // Segments are counted above their tokens, which are fewer than 2^37 in 32 of them.
-  static constexpr std::int64_t kOneSegment = std::int64_t{1} << 48;
+  static constexpr std::int32_t kCommonPiece = 64;
+  static constexpr auto kOwnPiece = static_cast<std::int32_t>(HalfChanges::kPieceTokens);
+  // No tile streams more than all requests have, but for the ends of slices, nor computes more than twice as much.
+  static constexpr std::int64_t kFewTokens = std::int64_t{1} << 28;
 
   struct Found {
     TileSegment segment;
@@ -141,17 +82,100 @@ class SegmentLister {
     }
   }
 
-  /// By constants, as divisions by what is not known beforehand are slow. \param cuts_own own lists are dealt in pieces
-  TRUNKLINE_HOST_DEVICE static std::int64_t count_fragments(std::int32_t list, bool cuts_own, std::int64_t begin,
-                                                            std::int64_t end) {
-    if (list == kCommonList) return DealOrder::count_fragments(begin, end, kCommonPiece);
-    return cuts_own ? DealOrder::count_fragments(begin, end, kOwnPiece) : 1;
+  /// What one list has got so far.
+  template <class Sum>
+  struct Listed {
+    Sum tokens = 0;  // in slices
+    std::int32_t count = 0;
+    std::int32_t fragments = 0;
+    std::int32_t masked = 0;
+    bool empty_end = false;  ///< its last segment has no tokens
+  };
+
+  /// \tparam Sum of tokens
+  template <class Sum, class Lanes>
+  TRUNKLINE_HOST_DEVICE void part(const Lanes& lanes) {
+    // Where the tile works as one, nothing is to be gained by cutting what is its own.
+    const bool cuts_own = tile_.middle > 0;
+    Listed<Sum> lists[kTileLists] = {};
+    Sum all_tokens = 0;
+    Sum matrix_tokens = 0;
+    Sum open_tokens = 0;
+    for (std::int32_t base = tile_.raw_begin; base < tile_.raw_end; base += lanes.count()) {
+      Found found = find_at(base + lanes.index());
+      const auto length = static_cast<Sum>(found.segment.end - found.segment.begin);
+      const auto sliced = static_cast<Sum>(task_.machine.slices.room(found.segment.begin, found.segment.end));
+      all_tokens += length;
+      matrix_tokens += length * found.halves;
+      open_tokens += found.segment.open_ended ? length : 0;
+      for (std::int32_t list = 0; list < kTileLists; ++list) {
+        const bool here = found.list == list;
+        if (!lanes.any(here)) continue;
+        const std::int32_t piece = piece_of(list, cuts_own);
+        const std::int32_t place = add_to(lists[list], lanes, here, sliced, piece, found.segment);
+        // The second half's come after the first's: requests are in order.
+        const std::int32_t others = list == kOwnOfSecondList ? lists[kOwnList].count : 0;
+        if (here) store_whole(segments(list)[others + place], found.segment);
+      }
+    }
+    all_tokens = lanes.sum(all_tokens);
+    matrix_tokens = lanes.sum(matrix_tokens);
+    open_tokens = lanes.sum(open_tokens);
+    if (lanes.index() != 0) return;
+    static_cast<TileFrame&>(to_) = tile_;
+    for (std::int32_t list = 0; list < kTileLists; ++list) {
+      const Listed<Sum>& listed = lists[list];
+      const std::int32_t piece = piece_of(list, cuts_own);
+      to_.lists[list] = {segments(list) + (list == kOwnOfSecondList ? lists[kOwnList].count : 0),
+                         listed.tokens,
+                         piece,
+                         DealOrder::count_pieces<Sum>(listed.tokens, piece, listed.count, listed.empty_end),
+                         listed.count,
+                         listed.fragments,
+                         listed.masked};
+    }
+    to_.tokens = all_tokens;
+    to_.cut_tokens = lists[kOwnList].tokens + lists[kOwnOfSecondList].tokens + lists[kCommonList].tokens;
+    to_.matrix_tokens = matrix_tokens;
+    to_.open_tokens = open_tokens;
   }
 
-  TRUNKLINE_HOST_DEVICE static std::int64_t count_pieces(std::int32_t list, bool cuts_own, std::int64_t tokens,
-                                                         std::int32_t segments, bool empty_end) {
-    if (list == kCommonList) return DealOrder::count_pieces(tokens, kCommonPiece, segments, empty_end);
-    return DealOrder::count_pieces(tokens, cuts_own ? kOwnPiece : 0, segments, empty_end);
+  /// Adds the segments of those lanes that are `here`. \param sliced tokens of this lane's \param piece of the list
+  /// \param[out] segment where it lies in the list \return its index
+  template <class Sum, class Lanes>
+  TRUNKLINE_HOST_DEVICE static std::int32_t add_to(Listed<Sum>& list, const Lanes& lanes, bool here, Sum sliced,
+                                                   std::int32_t piece, TileSegment& segment) {
+    std::int32_t count = 0;
+    const std::int32_t place = rank_of(lanes, here, count);
+    Sum tokens = 0;
+    const Sum first = list.tokens + sum_before<Lanes, Sum>(lanes, here ? sliced : 0, tokens);
+    const bool masked = here && segment.masked;
+    std::int32_t fragments = count;
+    std::int32_t fragments_before = place;
+    std::int32_t masked_fragments = 0;
+    std::int32_t masked_before = 0;
+    if (piece == 0) {
+      masked_before = rank_of(lanes, masked, masked_fragments);
+    } else {
+      const std::int32_t made = here ? DealOrder::count_fragments<Sum>(first, first + sliced, piece) : 0;
+      fragments_before = sum_before(lanes, made, fragments);
+      masked_before = sum_before(lanes, masked ? made : 0, masked_fragments);
+    }
+    segment.first_token = first;
+    segment.fragments_before = list.fragments + fragments_before;
+    segment.masked_before = list.masked + masked_before;
+    list.empty_end = lanes.any(here && place + 1 == count && segment.begin == segment.end);
+    const std::int32_t index = list.count + place;
+    list.tokens += tokens;
+    list.count += count;
+    list.fragments += fragments;
+    list.masked += masked_fragments;
+    return index;
+  }
+
+  /// Tokens that are dealt at a time; 0: a segment.
+  TRUNKLINE_HOST_DEVICE static std::int32_t piece_of(std::int32_t list, bool cuts_own) {
+    return list == kCommonList ? kCommonPiece : cuts_own ? kOwnPiece : 0;
   }
 
   TRUNKLINE_HOST_DEVICE TileSegment* segments(std::int32_t list) const {
@@ -210,21 +234,22 @@ class SegmentLister {
   PlannedTile& to_;
 };
 
-/// Beside the lists of all tiles, queries.
+/// Lists of all tiles, and where the queries of all requests are.
 template <class Team>
 TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task) {
-  constexpr std::int32_t kRows = 32;  // whose queries a warp writes
+  constexpr std::int32_t kRequests = 32;  // in no tile, whose queries a warp places
   const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
   const bool own = task.memory.shape[PlanMemory::kOwnTiles] != 0;
-  const std::int32_t warps = tiles + ceil_div(task.forest.rows, kRows);
-  team.each_warp_where(own, warps, [&task, tiles](std::int32_t i, auto&& lanes) {
-    if (i < tiles) {
-      SegmentLister(task, i).list(lanes);
-      return;
+  const std::int32_t full = task.block.state->full;
+  const std::int32_t warps = tiles + ceil_div(task.forest.rows - full, kRequests);
+  team.each_warp_where(own, warps, [&task, tiles, full](std::int32_t i, auto&& lanes) {
+    const std::int32_t first = full + (i - tiles) * kRequests;
+    if (i < tiles) SegmentLister(task, i).list(lanes);
+    const Range requests =
+        i < tiles ? task.memory.frames[i].members : Range{first, least(first + kRequests, task.forest.rows)};
+    for (std::int32_t k = requests.begin + lanes.index(); k < requests.end; k += lanes.count()) {
+      place_queries_of(task, k);
     }
-    const std::int32_t begin = (i - tiles) * kRows;
-    const std::int32_t end = least(begin + kRows, task.forest.rows);
-    for (std::int32_t row = begin + lanes.index(); row < end; row += lanes.count()) place_queries_of(task, row);
   });
 }
 

@@ -73,6 +73,12 @@ class WarpLanes {
     return __reduce_min_sync(kWholeWarp, value);
   }
   __device__ __forceinline__ std::int32_t sum(std::int32_t value) const { return __reduce_add_sync(kWholeWarp, value); }
+  __device__ __forceinline__ std::uint32_t sum(std::uint32_t value) const {
+    return __reduce_add_sync(kWholeWarp, value);
+  }
+  __device__ __forceinline__ std::uint32_t greatest(std::uint32_t value) const {
+    return __reduce_max_sync(kWholeWarp, value);
+  }
   template <class T>
   __device__ __forceinline__ T least(T value) const {
     for (int step = 16; step > 0; step /= 2) {
