@@ -40,6 +40,11 @@ struct TaskLoad {
   TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs, std::int64_t read_per_token) const {
     return costs.task(tokens, matrix_tokens, rows, merged, read_per_token) + changes * TaskCosts::kHalfChange;
   }
+  /// Whether that is what decides another one's cost.
+  TRUNKLINE_HOST_DEVICE bool costs_as(const TaskLoad& other) const {
+    return tokens == other.tokens && matrix_tokens == other.matrix_tokens && rows == other.rows &&
+           queries == other.queries && merged == other.merged && changes == other.changes;
+  }
   TRUNKLINE_HOST_DEVICE void price(const TaskCosts& costs) { whole = uncut_cost(costs); }
   /// Of one of so many equal parts. What the halves of a tile have in common is taken to lie evenly in the item.
   TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts) const {

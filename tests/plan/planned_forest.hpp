@@ -117,7 +117,7 @@ class PlannedForest {
         team, batch, last_step, last, memory(), memory(), arrays,
         [&](const ForestPhaseMemory& found, std::int32_t row, bool alone) { keeper.keep(found.sharing, row, alone); },
         [&](const ForestPhaseMemory& found, OwnerGuess guess) {
-          keeper.finish(*found.result, guess);
+          keeper.finish(*found.result, guess, keeper.last());
           guess_ = guess;
           found_ = arrays;
           found_.rows = batch.rows;

@@ -279,13 +279,13 @@ TEST(TeamOwners, AreGuessedSeldomWhereGuessesAreWrong) {
   for (int step = 0; step < 1000; ++step) {
     const bool guessed = last.pause == 0;
     wrong += guessed;
-    last.count(guessed ? OwnerGuess::kWrong : OwnerGuess::kNone);
+    last.count(guessed ? OwnerGuess::kWrong : OwnerGuess::kNone, last);
   }
   EXPECT_LT(wrong, 25);
-  while (last.pause > 0) last.count(OwnerGuess::kNone);
-  last.count(OwnerGuess::kRight);
+  while (last.pause > 0) last.count(OwnerGuess::kNone, last);
+  last.count(OwnerGuess::kRight, last);
   EXPECT_EQ(last.pause, 0);
-  last.count(OwnerGuess::kWrong);
+  last.count(OwnerGuess::kWrong, last);
   EXPECT_EQ(last.pause, 1) << "what was right is tried again soon";
 }
 

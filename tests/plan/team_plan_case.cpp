@@ -193,8 +193,9 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     memories[i].keep_near(own);
   }
   const auto plan = [&](auto& team, std::int32_t rank) {
+    if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());
     const PlanTask task{machine, arrays.view, memories[at(rank)], blocks[at(rank)].memory};
-    TeamPlanner(team, task, lists).plan([] {});
+    TeamPlanner(team, task, lists).plan([](const TeamPlanStatus&) {});
   };
   HostTeam alone(options.seed);
   if (options.blocks == 0) {

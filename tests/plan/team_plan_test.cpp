@@ -257,6 +257,18 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
   EXPECT_GT(seen.cut, 0);
 }
 
+// More tokens than sums of 32 bits hold.
+TEST(TeamPlan, HugeRequests) {
+  for (const std::int32_t requests : {3, 12}) {
+    SCOPED_TRACE(requests);
+    const Forest forest = testing::unshared_forest(requests, 900'000'000 / requests);
+    expect_same(forest, testing::shape_of(32, 8), h200_profile());
+    TeamOptions shuffled;
+    shuffled.seed = 7;
+    expect_same(forest, testing::shape_of(32, 8), h200_profile(), shuffled);
+  }
+}
+
 // Rows that end in one item grow together: at 64 tokens more, 16 of them made 41 us of 35 (an H200, 16,368 tokens in
 // common). Where each item has one end, or each worker as many, they may grow for long.
 TEST(TeamPlan, RowsMayGrowByLessTheMoreOfThemEndInAnItem) {

@@ -161,9 +161,16 @@ class ThreadBlock : public ThreadOperations {
 /// One thread of a cluster of blocks.
 class ThreadTeam : public ThreadOperations {
  public:
-  ThreadTeam(std::barrier<>& all, std::atomic<std::int32_t>& told, ThreadBlock block, std::int32_t rank,
-             std::int32_t blocks, std::int32_t thread, std::int32_t threads)
-      : all_(&all), told_(&told), block_(block), rank_(rank), blocks_(blocks), thread_(thread), threads_(threads) {}
+  ThreadTeam(std::barrier<>& all, std::atomic<std::int32_t>& told, std::vector<std::byte*>& memories, ThreadBlock block,
+             std::int32_t rank, std::int32_t thread, std::int32_t threads)
+      : all_(&all),
+        told_(&told),
+        memories_(&memories),
+        block_(block),
+        rank_(rank),
+        blocks_(static_cast<std::int32_t>(memories.size())),
+        thread_(thread),
+        threads_(threads) {}
 
   template <class F>
   void each(std::int32_t count, F f) {
@@ -215,9 +222,17 @@ class ThreadTeam : public ThreadOperations {
       each_warp(count, f);
     }
   }
-  template <class F>
-  void each_block(std::int32_t count, F f) {
-    for (std::int32_t i = rank_; i < count; i += blocks_) f(i, block_);
+  template <class F, class Told>
+  void each_block(std::int32_t count, F f, Told told) {
+    for (std::int32_t i = rank_; i < count; i += blocks_) {
+      f(i, block_);
+      if (thread_ == 0) tell_all(told(i));
+    }
+    wait();
+  }
+  /// A block's own memory, laid out alike in all; before each_block is called.
+  void keep_memory(std::byte* own) {
+    if (thread_ == 0) (*memories_)[static_cast<std::size_t>(rank_)] = own;
     wait();
   }
   template <class F>
@@ -241,9 +256,18 @@ class ThreadTeam : public ThreadOperations {
 
  private:
   void wait() { all_->arrive_and_wait(); }
+  template <class T>
+  void tell_all(const T* from) const {
+    const auto rank = static_cast<std::size_t>(rank_);
+    const std::ptrdiff_t place = reinterpret_cast<const std::byte*>(from) - (*memories_)[rank];
+    for (std::size_t other = 0; other < memories_->size(); ++other) {
+      if (other != rank) std::memcpy((*memories_)[other] + place, from, sizeof(T));
+    }
+  }
 
   std::barrier<>* all_;
   std::atomic<std::int32_t>* told_;
+  std::vector<std::byte*>* memories_;  // of each block
   ThreadBlock block_;
   std::int32_t rank_;
   std::int32_t blocks_;
@@ -256,13 +280,14 @@ template <class F>
 void run_threads(std::int32_t blocks, std::int32_t threads, F f) {
   std::barrier<> all(blocks * threads);
   std::atomic<std::int32_t> told = 0;
+  std::vector<std::byte*> memories(static_cast<std::size_t>(blocks));
   std::vector<std::unique_ptr<ThreadBlock::Shared>> shared;
   for (std::int32_t rank = 0; rank < blocks; ++rank) shared.push_back(std::make_unique<ThreadBlock::Shared>(threads));
   std::vector<std::jthread> running;
   for (std::int32_t rank = 0; rank < blocks; ++rank) {
     for (std::int32_t thread = 0; thread < threads; ++thread) {
       running.emplace_back([&, rank, thread] {
-        ThreadTeam team(all, told, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread), rank, blocks, thread,
+        ThreadTeam team(all, told, memories, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread), rank, thread,
                         threads);
         f(team, rank);
       });

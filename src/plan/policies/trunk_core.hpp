@@ -107,6 +107,8 @@ class TrunkTiling {
       : costs_(costs), requests_(requests) {}
 
  private:
+  static constexpr std::int32_t kLooks = 4;  // at places at a time, whose reads devices have on their way together
+
   /// The last place up to `high` at which the requests from `begin` on bring no more than so many queries.
   TRUNKLINE_HOST_DEVICE std::int32_t last_fitting(std::int32_t begin, std::int32_t high, std::int32_t queries) const {
     std::int32_t low = begin + 1;  // a request that alone is wider than a tile is spread later
@@ -136,10 +138,13 @@ class TrunkTiling {
     const std::int32_t half = last_fitting(begin, full, (width.max_queries + 1) / 2);
     std::int32_t end = full;
     std::int32_t fewest = requests_.shared[full];
-    for (std::int32_t place = full - 1; place >= half; --place) {
-      const std::int32_t shared = requests_.shared[place];
-      if (shared < fewest) end = place;
-      fewest = least(fewest, shared);
+    for (std::int32_t place = full - 1; place >= half; place -= kLooks) {
+      std::int32_t shared[kLooks];
+      for (std::int32_t k = 0; k < kLooks; ++k) shared[k] = requests_.shared[most(place - k, half)];
+      for (std::int32_t k = 0; k < kLooks; ++k) {
+        if (shared[k] < fewest) end = most(place - k, half);
+        fewest = least(fewest, shared[k]);
+      }
     }
     return end;
   }
@@ -158,8 +163,19 @@ class TrunkTiling {
         high = middle - 1;
       }
     }
-    for (; low < full; ++low) {
-      if (requests_.shared[low] * kRereadShare <= requests_.tile_tokens(begin, low)) return low;
+    return first_cheap(begin, low, full);
+  }
+
+  /// The first place from `low` on where closing reads little again; `full` if nowhere.
+  TRUNKLINE_HOST_DEVICE std::int32_t first_cheap(std::int32_t begin, std::int32_t low, std::int32_t full) const {
+    for (; low < full; low += kLooks) {
+      std::int32_t first = kLooks;
+      for (std::int32_t k = kLooks - 1; k >= 0; --k) {
+        const std::int32_t place = least(low + k, full - 1);
+        const bool cheap = requests_.shared[place] * kRereadShare <= requests_.tile_tokens(begin, place);
+        if (cheap) first = k;
+      }
+      if (first < kLooks) return least(low + first, full);
     }
     return full;
   }
@@ -170,7 +186,8 @@ class TrunkTiling {
     const std::int32_t all = requests_.queries(begin, end);
     const std::int32_t queries = least(all, width.max_queries);
     // A request that alone is wider is spread over tiles, each of which reads its tokens.
-    const std::int64_t tokens = requests_.tile_tokens(begin, end) * most(ceil_div(all, width.max_queries), 1);
+    const std::int32_t times = all <= width.max_queries ? 1 : ceil_div(all, width.max_queries);  // divisions are slow
+    const std::int64_t tokens = requests_.tile_tokens(begin, end) * times;
     const bool halves = width.halves && all > width.narrow_queries;
     const std::int32_t rows = width.halves && !halves ? width.rows / 2 : width.rows;
     TaskLoad load{tokens, tokens, costs_.rows(queries, rows, halves), queries, requests_.merged ? queries : 0};

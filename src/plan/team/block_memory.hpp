@@ -9,6 +9,7 @@
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
 #include "plan/team/planned_pack.hpp"
+#include "plan/team/team_machine.hpp"
 #include "plan/team/team_memory.hpp"
 #include "plan/team/team_more.hpp"
 
@@ -49,6 +50,17 @@ struct ChosenCuts {
   std::int32_t width;  ///< before narrow ones are chosen for what is left
 };
 
+/// A try at tiles, of which all blocks are told.
+struct TriedTiles {
+  static constexpr std::int32_t kMost = TeamMachine::kMaxHeights + TrunkCore::kEarlyTries;
+
+  TrunkChoice choice;
+  CutChoice::Pieces pieces;  ///< how its items are cut
+  ReadCosts reads;
+  std::int32_t possible;                     ///< 1: it is
+  std::int32_t begins[FewTiles::kMost + 1];  ///< of few tiles: each one's first request, among those that tiles hold
+};
+
 /// What each block has for itself.
 struct BlockMemory {
   static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
@@ -62,6 +74,7 @@ struct BlockMemory {
     TaskCosts costs;
     TrunkRequests requests;
     CutTry tries[kTries];
+    TriedTiles tried[TriedTiles::kMost];
     CutOutcome serial;
     ReadCosts reads;    ///< of few loads, as what follows
     Nanoseconds ideal;  ///< were all workers busy to the end
@@ -90,7 +103,7 @@ struct BlockMemory {
   std::int32_t* chunk_tasks;   // [kTries, kChunks]
   std::int32_t* busy_chunks;   // [kTries * kChunks] those that have tasks
   std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts; clear between choices
-  TileLists own_tiles;         // of FewTiles, over the classes behind those that few packs are divided with
+  TileLists own_tiles;         // of FewTiles; over the classes, behind what one thread cuts with
   std::int32_t rows;
   std::int32_t histograms;
 
@@ -121,10 +134,6 @@ struct BlockMemory {
   TRUNKLINE_HOST_DEVICE void begin(Block& block) const {
     State* const all = state;
     block.once([all] { all->widest = 1; });
-    clear_classes(block);
-  }
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE void clear_classes(Block& block) const {
     FourWords* const parts = reinterpret_cast<FourWords*>(classes);
     block.each(class_parts(), [parts](std::int32_t i) { parts[i] = {}; });
   }

@@ -18,7 +18,7 @@ class FewTileLister {
  public:
   TRUNKLINE_HOST_DEVICE FewTileLister(Block& block, const PlanTask& task) : block_(block), task_(task) {}
 
-  /// Whether these tiles are so. \param task whose packs are few
+  /// Whether these tiles are so, where packs are few.
   TRUNKLINE_HOST_DEVICE static bool are_few(const PlanTask& task, const TrunkChoice& choice) {
     return choice.tiles <= FewTiles::kMost && task.block.state->requests.count == task.forest.rows;
   }
@@ -28,11 +28,13 @@ class FewTileLister {
     const PlanTask& task = task_;
     const std::int32_t tiles = choice.tiles;
     const std::int32_t width = choice.fill.width;
-    block_.each_warp(2, [&task, tiles, width, number](std::int32_t i, auto&& lanes) {
+    block_.each_warp(3, [&task, tiles, width, number](std::int32_t i, auto&& lanes) {
       if (i == 0) {
         list_by(lanes, task, tiles, width, number);
-      } else if (lanes.index() == 0) {
-        Lister::keep_cuts(task, number);
+      } else if (i == 1) {
+        if (lanes.index() == 0) Lister::keep_cuts(task, number);
+      } else {
+        cut_by(lanes, task, tiles, width, number);
       }
     });
   }
@@ -40,13 +42,14 @@ class FewTileLister {
  private:
   using Lister = PackLister<Block>;
 
+  /// Frames, packs and shape; and whether each block has room for what all tiles stream.
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE static void list_by(const Lanes& lanes, const PlanTask& task, std::int32_t tiles,
                                             std::int32_t width, std::int32_t number) {
     constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
     PlanMemory& memory = task.memory;
     FewPacks& few = *task.block.few;
-    const std::int32_t* const begins = memory.try_begins + number * (memory.rows + 1);
+    const std::int32_t* const begins = task.begins_of(number, tiles);
     std::int32_t before = 0;
     visit_whole<kHeld>(lanes, tiles, [&](std::size_t, std::int32_t i, bool here) {
       TileFrame tile{};
@@ -78,6 +81,25 @@ class FewTileLister {
         before <= task.block.own_tiles.segment_room && task.forest.query_begin[task.forest.rows] <= task.block.rows;
     few.shape[PlanMemory::kOwnTiles] = own ? 1 : 0;
     if (own) memory.keep_own_tiles(task.block.own_tiles);
+  }
+
+  /// Loads of the tiles and how they are cut, as the try found it: what FewTileDivider compares with.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static void cut_by(const Lanes& lanes, const PlanTask& task, std::int32_t tiles,
+                                           std::int32_t width, std::int32_t number) {
+    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
+    const BlockMemory::State& state = *task.block.state;
+    const TriedTiles& tried = state.tried[number];
+    const std::int32_t widest = least(state.widest, task.machine.max_queries());
+    const TrunkWidth kind = narrowed_for(widest, task.machine.widths[width]);
+    FewPacks& few = *task.block.few;
+    visit_held<kHeld>(lanes, tiles, [&](std::size_t, std::int32_t i) {
+      const TrunkTiling tiling(state.costs, state.requests);
+      TaskLoad load = tiling.load(kind, tried.begins[i], tried.begins[i + 1]);
+      load.whole = load.uncut_cost(state.costs, tried.reads.costs.memory_per_token);
+      few.loads[i] = load;
+      few.packs[i].parts = CutChoice::parts(load, tried.pieces);
+    });
   }
 
   Block& block_;
@@ -115,8 +137,10 @@ class FewTileDivider {
     std::int32_t partials = 0;
     bool other = false;  // or too many
     visit_held<kHeld>(lanes, packs, [&](std::size_t k, std::int32_t i) {
-      bool same = true;
-      const PackCut cut = PackCut::as_tried(task, memory.packs[i], same);
+      const PlannedPack& pack = memory.packs[i];
+      const TaskLoad tried = memory.loads[i];
+      const bool same = PackCut::load_of(task, pack).costs_as(tried);
+      const PackCut cut{tried, pack.parts, PackCut::spans_of(memory, pack)};
       cut.put<Block>(memory, i);
       counts[k] = cut.counts();
       partials += cut.parts > 1 ? counts[k].entries : 0;

@@ -81,9 +81,7 @@ struct PackCut {
     const std::int32_t widest = least(state.widest, task.machine.max_queries());
     const TrunkWidth width = narrowed_for(widest, task.machine.widths[state.chosen.width]);
     const TaskLoad tried = TrunkTiling(state.costs, state.requests).load(width, members.begin, members.end);
-    const TaskLoad& load = cut.load;
-    same = load.tokens == tried.tokens && load.matrix_tokens == tried.matrix_tokens && load.rows == tried.rows &&
-           load.queries == tried.queries && load.changes == tried.changes;
+    same = cut.load.costs_as(tried);
     cut.load.price(state.costs);
     cut.parts = CutChoice::parts(cut.load, state.chosen.pieces);
     return cut;

@@ -17,18 +17,8 @@
 
 namespace trunkline {
 
-/// A try at tiles.
-struct TriedTiles {
-  TrunkChoice choice;
-  CutChoice::Pieces pieces;  ///< how its items are cut
-  ReadCosts reads;
-  bool possible;
-};
-
 /// What all blocks see.
 struct PlanMemory : PlanShape, PackLists, TileLists {
-  static constexpr std::int32_t kTries = TeamMachine::kMaxHeights + TrunkCore::kEarlyTries;
-
   // By index of Forest::order; of each block for itself where `near` is set.
   std::int32_t* queries;       // [rows]
   std::int32_t* path_tokens;   // [rows] to the end of its node; -1: an empty request
@@ -38,8 +28,7 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
   // By query.
   std::int64_t* slots_of;  // [queries + 1] partial slots of those before it; and above 32 bits, how many have some
 
-  TriedTiles* tries;         // [kTries]
-  std::int32_t* try_begins;  // [kTries, rows + 1] first request of each tile, among those that tiles hold
+  std::int32_t* try_begins;  // [TriedTiles::kMost, rows + 1] of tries with many tiles: TriedTiles::begins
   DealtFragment* fragments;  // [spans] of plans with cuts
   std::int64_t* pack_sums;   // [2, queries] scanned: items and entries, fragments and masks
 
@@ -63,8 +52,7 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
     take_requests(memory);
     take_list(memory, query_at, room.queries);
     take_list(memory, slots_of, room.queries + 1);
-    take_list(memory, tries, kTries);
-    take_list(memory, try_begins, kTries * (rows + 1));
+    take_list(memory, try_begins, TriedTiles::kMost * (rows + 1));
     take_list(memory, frames, rows);
     take_list(memory, tiles, rows);
     take_list(memory, raw, room.spans);

@@ -16,6 +16,12 @@ struct PlanTask {
   const TeamForest& forest;
   PlanMemory& memory;  ///< each block's own
   const BlockMemory& block;
+
+  /// Where the tiles of a try begin: of few, each block knows it.
+  TRUNKLINE_HOST_DEVICE std::int32_t* begins_of(std::int32_t number, std::int32_t tiles) const {
+    if (tiles <= FewTiles::kMost) return block.state->tried[number].begins;
+    return memory.try_begins + number * (memory.rows + 1);
+  }
 };
 
 TRUNKLINE_HOST_DEVICE inline std::int32_t size_of(Range range) {

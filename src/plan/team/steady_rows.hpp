@@ -47,13 +47,15 @@ struct LastForest {
   std::int32_t pause = 0;         ///< so many times, owners are not guessed
   std::int32_t pause_length = 0;  ///< of the last pause
 
-  /// Where guesses go wrong they are made ever more seldom: each costs 4 to 11 us.
-  TRUNKLINE_HOST_DEVICE void count(OwnerGuess guess) {
+  /// Where guesses go wrong they are made ever more seldom: each costs 4 to 11 us. \param was of the step
+  /// before
+  TRUNKLINE_HOST_DEVICE void count(OwnerGuess guess, const LastForest& was) {
     constexpr std::int32_t kLongest = 63;
     if (guess == OwnerGuess::kNone) {
-      pause = most(pause - 1, 0);
+      pause = most(was.pause - 1, 0);
+      pause_length = was.pause_length;
     } else {
-      pause_length = is_right(guess) ? 0 : least(2 * pause_length + 1, kLongest);
+      pause_length = is_right(guess) ? 0 : least(2 * was.pause_length + 1, kLongest);
       pause = pause_length;
     }
   }
@@ -211,14 +213,17 @@ class SteadyKeeper {
     if (kv_len > shared) kept.next_id = sharing.next_id(row);
     store_whole(planned_.rows[row], kept);
   }
-  /// By one thread. Where the batch has faults nothing is kept: the next step is planned anew.
-  TRUNKLINE_HOST_DEVICE void finish(const ForestPhaseResult& found, OwnerGuess guess) const {
+  /// What was kept of the step before: to be read some time ahead of finish().
+  TRUNKLINE_HOST_DEVICE LastForest last() const { return planned_.rows == nullptr ? LastForest{} : *planned_.last; }
+  /// By one thread. \param before what last() was. Where the batch has faults nothing is kept: the next
+  /// step is planned anew.
+  TRUNKLINE_HOST_DEVICE void finish(const ForestPhaseResult& found, OwnerGuess guess, const LastForest& before) const {
     if (planned_.rows == nullptr) return;
     LastForest& last = *planned_.last;
     last.rows = found.faults.lengths + found.faults.queries == 0 ? batch_.rows : -1;
     last.nodes = found.node_count;
     last.shares = found.distinct_tokens < found.total_tokens ? 1 : 0;
-    last.count(guess);
+    last.count(guess, before);
   }
 
  private:

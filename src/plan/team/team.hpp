@@ -5,7 +5,8 @@
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
-//   each_block(count, f)      f(i, block): i is a block's, itself a team; then a barrier
+//   each_block(count, f, told)  f(i, block): i is a block's, itself a team; *told(i) then goes to the same place in the
+//                             memory of all blocks, where they have memory of their own; then a barrier
 //   each_warp_where(own, count, f)  each_warp; where `own` is set, by each block for itself, with its own barrier
 //   warps()                   how many there are: up to so many i of each_warp and any_warp are done side by side
 //   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads
@@ -173,8 +174,8 @@ class HostTeam {
     }
     last(*this);
   }
-  template <class F>
-  void each_block(std::int32_t count, F f) {
+  template <class F, class Told>
+  void each_block(std::int32_t count, F f, Told) {
     each(count, [this, &f](std::int32_t i) { f(i, *this); });
   }
   template <class F>

@@ -28,9 +28,8 @@ class PackLister {
   /// The tiles of a try, how long their lists are, and their packs; then those of empty requests.
   TRUNKLINE_HOST_DEVICE void list_tiles(const TrunkChoice& choice, std::int32_t number) {
     const PlanTask& task = task_;
-    const PlanMemory& memory = task_.memory;
-    const std::int32_t* const begins = memory.try_begins + number * (memory.rows + 1);
     const std::int32_t count = choice.tiles;
+    const std::int32_t* const begins = task_.begins_of(number, count);
     const std::int32_t width = choice.fill.width;
     std::int64_t* const sums = task_.block.listed;
     const std::int64_t all = block_.template scan<std::int64_t>(
@@ -90,8 +89,8 @@ class PackLister {
 
   /// For PackDivider. By one thread.
   TRUNKLINE_HOST_DEVICE static void keep_cuts(const PlanTask& task, std::int32_t number) {
-    const TriedTiles tried = task.memory.tries[number];
     BlockMemory::State& state = *task.block.state;
+    const TriedTiles& tried = state.tried[number];
     state.chosen = {tried.pieces, tried.reads, tried.choice.tiles, tried.choice.fill.width};
     state.costs.set(tried.reads.costs);
   }

@@ -28,7 +28,7 @@ class TeamPlanner {
       : team_(team), task_(task), lists_(lists) {}
 
   /// Where the plan exceeds a capacity it is `flat` without cuts; where even that does, it has no items.
-  /// \param tell() by one thread, once the status is known: lists may not be written yet
+  /// \param tell(status) by one thread: lists may not be written yet
   template <class Tell>
   TRUNKLINE_HOST_DEVICE void plan(Tell tell) {
     const std::int32_t queries = task_.forest.query_begin[task_.forest.rows];
@@ -41,10 +41,7 @@ class TeamPlanner {
         if (planned || alone) break;
       }
     }
-    const auto tell_all = [this, planned, alone, tell] {
-      write_counts(task_, lists_, planned, alone);
-      tell();
-    };
+    const auto tell_all = [this, planned, alone, tell] { tell(write_counts(task_, lists_, planned, alone)); };
     if (planned) {
       write_lists(team_, task_, lists_, tell_all);
     } else {
@@ -103,8 +100,8 @@ class TeamPlanner {
   }
 
   /// How long lists are. By one thread. \param planned has items; else the lists are empty
-  TRUNKLINE_HOST_DEVICE static void write_counts(const PlanTask& task, const PlanLists& lists, bool planned,
-                                                 bool fell_back) {
+  TRUNKLINE_HOST_DEVICE static TeamPlanStatus write_counts(const PlanTask& task, const PlanLists& lists, bool planned,
+                                                           bool fell_back) {
     const std::int32_t* const shape = task.memory.shape;
     TeamPlanStatus status = *task.memory.status;
     const bool cut = planned && shape[PlanMemory::kPartials] > 0;
@@ -125,6 +122,7 @@ class TeamPlanner {
     *lists.counts = counts;
     *task.memory.of_all.status = status;
     lists.merge_begin[counts.merges] = status.partials;
+    return status;
   }
 
   TRUNKLINE_HOST_DEVICE static std::int32_t growth_of(const PlanTask& task) {

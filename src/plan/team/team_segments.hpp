@@ -237,16 +237,18 @@ class SegmentLister {
 /// Lists of all tiles, and where the queries of all requests are.
 template <class Team>
 TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task) {
-  constexpr std::int32_t kRequests = 32;  // in no tile, whose queries a warp places
+  constexpr std::int32_t kRequests = 32;  // whose queries a warp places
   const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
   const bool own = task.memory.shape[PlanMemory::kOwnTiles] != 0;
-  const std::int32_t full = task.block.state->full;
-  const std::int32_t warps = tiles + ceil_div(task.forest.rows - full, kRequests);
-  team.each_warp_where(own, warps, [&task, tiles, full](std::int32_t i, auto&& lanes) {
-    const std::int32_t first = full + (i - tiles) * kRequests;
-    if (i < tiles) SegmentLister(task, i).list(lanes);
-    const Range requests =
-        i < tiles ? task.memory.frames[i].members : Range{first, least(first + kRequests, task.forest.rows)};
+  // Where a block has all to do, and requests near, a tile's warp places those of its own, which are all.
+  const std::int32_t warps = tiles + (own ? 0 : ceil_div(task.forest.rows, kRequests));
+  team.each_warp_where(own, warps, [&task, tiles, own](std::int32_t i, auto&& lanes) {
+    const std::int32_t first = (i - tiles) * kRequests;
+    Range requests = {first, least(first + kRequests, task.forest.rows)};
+    if (i < tiles) {
+      SegmentLister(task, i).list(lanes);
+      requests = own ? task.memory.frames[i].members : Range{};
+    }
     for (std::int32_t k = requests.begin + lanes.index(); k < requests.end; k += lanes.count()) {
       place_queries_of(task, k);
     }

@@ -23,16 +23,16 @@ class TileTry {
     if (task_.machine.widths[fill.width].max_queries < widest()) return give_up(number);
     const TrunkWidth width = narrowed_for(widest(), fill.limited(task_.machine.widths));
     const std::int32_t tiles = this->fill(width, fill.cap);
-    std::int32_t* const begins = task_.memory.try_begins + number * (task_.memory.rows + 1);
+    std::int32_t* const begins = task_.begins_of(number, tiles);
     const CutOutcome outcome = tiles <= FewCuts::kMostLoads ? cut_few(width, tiles, begins) : cut(width, tiles, begins);
-    const PlanMemory& memory = task_.memory;
+    TriedTiles& tried = own_.state->tried[number];
     const std::int32_t end = own_.begins[tiles];
-    block_.once([&memory, &outcome, &fill, tiles, number, begins, end] {
+    block_.once([&tried, &outcome, &fill, tiles, begins, end] {
       begins[tiles] = end;
-      memory.tries[number] = {.choice = {fill, tiles, outcome.time, outcome.work, outcome.ideal},
-                              .pieces = outcome.pieces,
-                              .reads = outcome.reads,
-                              .possible = true};
+      tried.choice = {fill, tiles, outcome.time, outcome.work, outcome.ideal};
+      tried.pieces = outcome.pieces;
+      tried.reads = outcome.reads;
+      tried.possible = 1;
     });
   }
 
@@ -52,8 +52,8 @@ class TileTry {
   TRUNKLINE_HOST_DEVICE std::int32_t widest() const { return least(own_.state->widest, task_.machine.max_queries()); }
 
   TRUNKLINE_HOST_DEVICE void give_up(std::int32_t number) {
-    const PlanMemory& memory = task_.memory;
-    block_.once([&memory, number] { memory.tries[number].possible = false; });
+    TriedTiles& tried = own_.state->tried[number];
+    block_.once([&tried] { tried.possible = 0; });
   }
 
   /// Finds where tiles end. \return how many there are
@@ -147,11 +147,11 @@ class TileTry {
 };
 
 /// TrunkCore::choose.
-/// \param[out] number of the try whose tiles PlanMemory::try_begins has
+/// \param[out] number of the try
 template <class Team>
 TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task, std::int32_t& number) {
   const std::int32_t widths = task.machine.width_count;
-  const TriedTiles* const tries = task.memory.tries;
+  TriedTiles* const tries = task.block.state->tried;
   // The last of many blocks makes no try, and has time to tell others.
   team.own([&task](auto&& block, bool last) { RequestLoader(block, task, last).load(); });
   number = -1;
@@ -160,14 +160,17 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task,
   // First full tiles of each width, then those that are closed earlier.
   for (bool early = false;; early = true) {
     const std::int32_t more = early ? TrunkCore::kEarlyTries : widths;
-    team.each_block(more, [&task, &full, early, widths](std::int32_t i, auto&& block) {
-      TileTry attempted(block, task);
-      early ? attempted.attempt_early(full, i, widths + i) : attempted.attempt({i}, i);
-    });
-    const std::int32_t end = early ? widths + more : widths;
-    for (std::int32_t i = early ? widths : 0; i < end; ++i) {
-      const TriedTiles tried = tries[i];
-      if (!tried.possible || (number >= 0 && !tried.choice.better_than(best))) continue;
+    const std::int32_t begin = early ? widths : 0;
+    team.each_block(
+        more,
+        [&task, &full, early, begin](std::int32_t i, auto&& block) {
+          TileTry attempted(block, task);
+          early ? attempted.attempt_early(full, i, begin + i) : attempted.attempt({i}, i);
+        },
+        [tries, begin](std::int32_t i) { return &tries[begin + i]; });
+    for (std::int32_t i = begin; i < begin + more; ++i) {
+      const TriedTiles& tried = tries[i];
+      if (tried.possible == 0 || (number >= 0 && !tried.choice.better_than(best))) continue;
       best = tried.choice;
       number = i;
     }

@@ -64,8 +64,8 @@ class BlockTeamOf : public TeamOperations {
     }
     last(*this);
   }
-  template <class F>
-  __device__ __forceinline__ void each_block(std::int32_t count, F f) {
+  template <class F, class Told>
+  __device__ __forceinline__ void each_block(std::int32_t count, F f, Told) {
     for (std::int32_t i = 0; i < count; ++i) f(i, *this);
     __syncthreads();
   }

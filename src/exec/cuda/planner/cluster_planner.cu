@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __gri
   }
   if (!args.plans) return;
   if (!args.finds && args.plan.report->kept != 0) return kept_steps.add_one(args.plan);
+  if (!args.finds) ForestTeam(scratch).wait();  // no block writes to another before that runs
   const bool ready = args.finds && blockIdx.x != 0;
   if (!ready) block.tell(PlanTeam(scratch, kPlanLead));
   if (!ready || !apart) block.begin();

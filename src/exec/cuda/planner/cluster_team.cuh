@@ -86,9 +86,12 @@ class ClusterTeamOf : public TeamOperations {
       each_warp(count, f);
     }
   }
-  template <class F>
-  __device__ __forceinline__ void each_block(std::int32_t count, F f) {
-    for (std::int32_t i = rank_; i < count; i += blocks_) f(i, block_);
+  template <class F, class Told>
+  __device__ __forceinline__ void each_block(std::int32_t count, F f, Told told) {
+    for (std::int32_t i = rank_; i < count; i += blocks_) {
+      f(i, block_);
+      tell_all(told(i));
+    }
     wait();
   }
   template <class F>
@@ -128,6 +131,19 @@ class ClusterTeamOf : public TeamOperations {
   }
 
  private:
+  /// By all threads of a block.
+  template <class T>
+  __device__ __forceinline__ void tell_all(T* from) const {
+    constexpr auto kWords = static_cast<std::int32_t>(sizeof(T) / sizeof(std::uint32_t));
+    static_assert(kWords * sizeof(std::uint32_t) == sizeof(T));
+    auto* const words = reinterpret_cast<std::uint32_t*>(from);
+    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < kWords * blocks_; i += Block::threads()) {
+      const std::int32_t rank = i / kWords;
+      const std::int32_t word = i - rank * kWords;
+      if (rank != rank_) *of_rank(words + word, rank) = words[word];
+    }
+  }
+
   __device__ __forceinline__ static cooperative_groups::cluster_group cluster() {
     return cooperative_groups::this_cluster();
   }

@@ -26,9 +26,10 @@ __device__ __forceinline__ bool run_forest(Team& team, const ForestArgs& args, s
       team, args.batch, last, args.steady, own, memory, args.forest,
       [&](const ForestPhaseMemory& arrays, std::int32_t row, bool alone) { keeper.keep(arrays.sharing, row, alone); },
       [&](const ForestPhaseMemory& arrays, OwnerGuess guess) {
+        const LastForest before = keeper.last();                              // on its way while the report is written
         if (args.kept_lists.counts != nullptr) *args.kept_lists.written = 0;  // until the plan is written
-        keeper.finish(*arrays.result, guess);
         *args.report = {*arrays.result, 0};
+        keeper.finish(*arrays.result, guess, before);
       },
       meanwhile);
   return false;

@@ -76,10 +76,11 @@ struct BlockTask {
       : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
     near_memory = shared + block.lay_out(shared, args.memory.rows, histograms);
   }
-  __device__ void take_counts(const ForestPhaseResult& found) {
+  __device__ void take(const ForestPhaseResult& found) {
     forest.node_count = found.node_count;
     forest.total_tokens = found.total_tokens;
     forest.distinct_tokens = found.distinct_tokens;
+    faults = found.faults;
   }
   __device__ void take_near() {
     forest.nodes = near.nodes;
@@ -91,6 +92,8 @@ struct BlockTask {
   Team team;
   TeamForest forest;
   NearForest near;
+  TeamFaults faults;
+  std::uint64_t steps;  ///< planned before
   std::byte* near_memory;
   BlockMemory block;
   CopiedWords<PlanMemory> memory;
@@ -107,11 +110,10 @@ __device__ inline void clear(const LaunchCounters& counters) {
   for (std::int32_t i = first; i < counters.arrived_words; i += stride) counters.arrived[i] = 0;
 }
 
-/// By one thread.
-__device__ inline void tell_plan(const PlanArgs& args, std::uint64_t steps) {
-  const TeamPlanStatus& status = *args.memory.status;
-  const TeamFaults& faults = args.report->found.faults;
-  CudaPlanReport& report = *args.told;
+/// By one thread. \param status, faults near: a read from afar would be waited for at each store, as it might be of
+/// what was stored before
+__device__ inline void tell_plan(const TeamPlanStatus& status, const TeamFaults& faults, std::uint64_t steps,
+                                 CudaPlanReport& report) {
   report.planned = steps;
   report.kv_tokens_total = status.total_tokens;
   report.kv_tokens_distinct = status.distinct_tokens;
@@ -164,20 +166,24 @@ class PlanningBlock {
     const PlanArgs& args = args_;
     BlockTask<Team>& told = *Team::forgotten(&told_);
     const ForestPhaseResult found = args.report->found;
+    const std::uint64_t steps = args.told != nullptr ? args.steps[0] : 0;
     clear(args.counters);
     if (room_.near) told.near.copy(args.forest, found.node_count);
     if (threadIdx.x == 0) {
-      told.take_counts(found);
+      told.take(found);
+      told.steps = steps;
       if (room_.near) told.take_near();
     }
     __syncthreads();
-    TeamPlanner(told.team, told.task, told.lists.get()).plan([&args] {
+    TeamPlanner(told.team, told.task, told.lists.get()).plan([&args, &told](const TeamPlanStatus& status) {
       if (args.kept_lists.counts != nullptr) {
         args.kept_lists.counts->planner = args.kept_lists.planner;
         *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
       }
-      if (args.growth != nullptr) *args.growth = args.memory.status->growth;
-      if (args.told != nullptr) tell_plan(args, ++args.steps[0]);
+      if (args.growth != nullptr) *args.growth = status.growth;
+      if (args.told == nullptr) return;
+      args.steps[0] = told.steps + 1;
+      tell_plan(status, told.faults, told.steps + 1, *args.told);
     });
   }
 
