@@ -172,7 +172,8 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
                        const PlanCapacity& capacity, const TeamOptions& options, TeamPlanStatus* status) {
   const TeamMachine machine = make_team_machine(profile, shape, capacity);
   ForestArrays arrays(forest);
-  const std::int32_t rows = arrays.view.rows + options.spare_rows;
+  std::int32_t rows = arrays.view.rows + options.spare_rows;
+  if (options.before != nullptr) rows = std::max(rows, static_cast<std::int32_t>(options.before->requests.size()));
   PlanMemory memory{};
   const std::size_t size = memory.lay_out(nullptr, rows, capacity);
   std::vector<std::byte> bytes(size, std::byte{0xCD});
@@ -192,12 +193,19 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     TeamMemory own(near[i].data());
     memories[i].keep_near(own);
   }
-  const auto plan = [&](auto& team, std::int32_t rank) {
+  const auto plan_of = [&](const TeamForest& view, auto& team, std::int32_t rank) {
     if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());
-    const PlanTask task{machine, arrays.view, memories[at(rank)], blocks[at(rank)].memory};
+    const PlanTask task{machine, view, memories[at(rank)], blocks[at(rank)].memory};
     TeamPlanner(team, task, lists).plan([](const TeamPlanStatus&) {});
   };
+  const auto plan = [&](auto& team, std::int32_t rank) { plan_of(arrays.view, team, rank); };
   HostTeam alone(options.seed);
+  if (options.before != nullptr) {
+    const ForestArrays earlier(*options.before);
+    plan_of(earlier.view, alone, 0);
+    for (PlanMemory& each : memories) each.keep_all();
+    for (OwnMemory& each : blocks) each.memory.begin(alone);
+  }
   if (options.blocks == 0) {
     plan(alone, 0);
   } else {

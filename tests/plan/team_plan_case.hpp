@@ -32,11 +32,12 @@ UploadedPlan uploaded(const Plan& plan, const Forest& forest);
 
 /// How a team on the host is run.
 struct TeamOptions {
-  std::uint64_t seed = 0;       ///< of the orders of what a device does at once; 0: rising
-  std::int32_t histograms = 7;  ///< ways to cut that are tried together
-  std::int32_t spare_rows = 0;  ///< room beyond the batch's
-  std::int32_t blocks = 0;      ///< of threads that plan together; 0: one thread does it all
-  std::int32_t threads = 1;     ///< of a block
+  std::uint64_t seed = 0;          ///< of the orders of what a device does at once; 0: rising
+  std::int32_t histograms = 7;     ///< ways to cut that are tried together
+  std::int32_t spare_rows = 0;     ///< room beyond the batch's
+  std::int32_t blocks = 0;         ///< of threads that plan together; 0: one thread does it all
+  std::int32_t threads = 1;        ///< of a block
+  const Forest* before = nullptr;  ///< planned in the same memory before
 };
 
 /// The plan that a team makes. \param[out] status not null

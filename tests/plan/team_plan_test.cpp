@@ -236,7 +236,12 @@ TEST(TeamPlan, CapacitiesThatOverflow) {
     const PlanCapacity capacity = {least.queries - 1, between(least.items, most.items),
                                    between(least.spans, most.spans), std::max(1, between(0, most.partials))};
     const Plan plan = make_plan(forest, shape, profile, trunk_options(capacity));
-    seen.count(expect_same(forest, plan, profile, capacity, any_team(random)));
+    TeamOptions team = any_team(random);
+    if (uniform(random, 0, 7) == 0) {
+      team.blocks = uniform(random, 1, 4);
+      team.threads = uniform(random, 1, 3);
+    }
+    seen.count(expect_same(forest, plan, profile, capacity, team));
   }
   EXPECT_GT(seen.fallbacks, 0);
   EXPECT_GT(seen.cut, 0);
@@ -255,6 +260,39 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
     seen.count(expect_same(forest, testing::shape_of(2 * uniform(random, 1, 16), 2), any_profile(random), team));
   }
   EXPECT_GT(seen.cut, 0);
+}
+
+// What an earlier plan, of other costs, has left in memory is not taken for this one's, with and without rows that have
+// neither tokens nor queries, and so no pack.
+TEST(TeamPlan, MemoryOfAnEarlierPlan) {
+  MachineProfile profile = h200_profile();
+  profile.worker_read_bytes_per_us = 0;  // tasks pay for what is read again
+  const auto leaves_of = [](std::vector<std::int32_t> parent, std::int32_t empty) {
+    std::vector<std::int32_t> tokens(parent.size(), 7000);
+    const auto roots = static_cast<std::int32_t>(parent.size());
+    std::vector<std::int32_t> end_node;
+    for (std::int32_t i = 0; i < 32; ++i) {
+      end_node.push_back(static_cast<std::int32_t>(parent.size()));
+      parent.push_back(i * roots / 32);
+      tokens.push_back(1000);
+    }
+    end_node.insert(end_node.end(), static_cast<std::size_t>(empty), -1);
+    Forest forest = build_forest(ExplicitTree{parent, tokens, end_node});
+    std::int32_t queries = 0;
+    for (ForestRequest& request : forest.requests) {
+      request.query_begin = queries;
+      request.queries = request.kv_len > 0 ? 1 : 0;
+      queries += request.queries;
+    }
+    return forest;
+  };
+  const Forest before = leaves_of({-1, -1}, 3);  // two prefixes, of 16 requests each
+  TeamOptions team;
+  team.before = &before;
+  for (const std::int32_t empty : {0, 3, 70}) {
+    SCOPED_TRACE(empty);
+    expect_same(leaves_of({-1}, empty), testing::shape_of(32, 8), profile, team);
+  }
 }
 
 // More tokens than sums of 32 bits hold.

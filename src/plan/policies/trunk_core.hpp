@@ -175,7 +175,7 @@ class TrunkTiling {
         const bool cheap = requests_.shared[place] * kRereadShare <= requests_.tile_tokens(begin, place);
         if (cheap) first = k;
       }
-      if (first < kLooks) return least(low + first, full);
+      if (first < kLooks) return low + first;
     }
     return full;
   }

@@ -24,8 +24,8 @@ class DealOrder {
  public:
   TRUNKLINE_HOST_DEVICE explicit DealOrder(const DealtList* lists) : lists_(lists) {}
 
-  /// \tparam Sum of tokens, as below: on devices quotients of 32 bits are found faster
   /// Pieces that tokens and segments of a list make, of `piece` tokens each; 0: as many as segments.
+  /// \tparam Sum of tokens, as below: on devices quotients of 32 bits are found faster
   template <class Sum>
   TRUNKLINE_HOST_DEVICE static Sum count_pieces(Sum tokens, Sum piece, std::int32_t segments,
                                                 bool ends_without_tokens) {

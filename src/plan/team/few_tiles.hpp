@@ -1,5 +1,5 @@
-// Tiles that are packs as they are, and few: listed by one warp of each block, a lane a tile, with one barrier. What
-// they stream is then found by each block for itself, where its own memory has room for that.
+// Tiles that are packs as they are, and few: listed by warps of each block, a lane a tile, with one barrier. What they
+// stream is then found by each block for itself, where its own memory has room for that.
 #pragma once
 
 #include <cstddef>
@@ -76,6 +76,7 @@ class FewTileLister {
     few.shape[PlanMemory::kTiles] = tiles;
     few.shape[PlanMemory::kPacks] = tiles;
     few.shape[PlanMemory::kOpenEnds] = 1;
+    few.shape[PlanMemory::kFewTiles] = 1;
     memory.keep_few(few);
     const bool own =
         before <= task.block.own_tiles.segment_room && task.forest.query_begin[task.forest.rows] <= task.block.rows;
@@ -90,12 +91,9 @@ class FewTileLister {
     constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
     const BlockMemory::State& state = *task.block.state;
     const TriedTiles& tried = state.tried[number];
-    const std::int32_t widest = least(state.widest, task.machine.max_queries());
-    const TrunkWidth kind = narrowed_for(widest, task.machine.widths[width]);
     FewPacks& few = *task.block.few;
     visit_held<kHeld>(lanes, tiles, [&](std::size_t, std::int32_t i) {
-      const TrunkTiling tiling(state.costs, state.requests);
-      TaskLoad load = tiling.load(kind, tried.begins[i], tried.begins[i + 1]);
+      TaskLoad load = PackCut::tried_load(task, width, {tried.begins[i], tried.begins[i + 1]});
       load.whole = load.uncut_cost(state.costs, tried.reads.costs.memory_per_token);
       few.loads[i] = load;
       few.packs[i].parts = CutChoice::parts(load, tried.pieces);

@@ -73,15 +73,19 @@ struct PackCut {
     return fragments + (std::int64_t{masks} << 32);
   }
 
+  /// Of a tile of a try. Not priced. \param requests among those that tiles hold
+  TRUNKLINE_HOST_DEVICE static TaskLoad tried_load(const PlanTask& task, std::int32_t width, Range requests) {
+    const BlockMemory::State& state = *task.block.state;
+    const std::int32_t widest = least(state.widest, task.machine.max_queries());
+    const TrunkWidth kind = narrowed_for(widest, task.machine.widths[width]);
+    return TrunkTiling(state.costs, state.requests).load(kind, requests.begin, requests.end);
+  }
   /// As the try at tiles did, whose costs the block's memory holds. \param[out] same the load is that of the try
   TRUNKLINE_HOST_DEVICE static PackCut as_tried(const PlanTask& task, const PlannedPack& pack, bool& same) {
     const BlockMemory::State& state = *task.block.state;
     const Range members = task.memory.frames[pack.tile].members;
     PackCut cut{load_of(task, pack), 0, spans_of(task.memory, pack)};
-    const std::int32_t widest = least(state.widest, task.machine.max_queries());
-    const TrunkWidth width = narrowed_for(widest, task.machine.widths[state.chosen.width]);
-    const TaskLoad tried = TrunkTiling(state.costs, state.requests).load(width, members.begin, members.end);
-    same = cut.load.costs_as(tried);
+    same = cut.load.costs_as(tried_load(task, state.chosen.width, members));
     cut.load.price(state.costs);
     cut.parts = CutChoice::parts(cut.load, state.chosen.pieces);
     return cut;

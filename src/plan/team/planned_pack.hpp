@@ -125,6 +125,7 @@ struct PlanShape {
     kFits,
     kOpenEnds,  // the most of an item, about
     kOwnTiles,  // 1: each block has TileLists of its own
+    kFewTiles,  // 1: packs are FewTileLister's
     kShapeFields
   };
 };
@@ -141,12 +142,12 @@ struct PackLists {
   TeamPlanStatus* status;
 };
 
-/// What is known of what tiles stream.
+/// What is known of what tiles stream, of all blocks or of each for itself.
 struct TileLists {
-  PlannedTile* tiles;      // [rows]
+  PlannedTile* tiles;      // [rows], or FewTiles::kMost
   std::int32_t* raw;       // [segment_room] node, or -1 - index of Forest::order of a tail
   TileSegment* segments;   // [2, segment_room] own lists, and what is in common
-  std::int32_t* query_at;  // [queries] by position
+  std::int32_t* query_at;  // [queries] by position, or [rows] where there are no more
   std::int64_t segment_room;
 };
 
@@ -158,7 +159,7 @@ struct CutShape {
   std::int32_t fits = 1;  ///< 0: spans are more than there is room for
 };
 
-/// Packs that are whole tiles, listed and divided by one warp.
+/// Packs that are whole tiles, a lane each of the warps that list and divide them.
 struct FewTiles {
   static constexpr std::int32_t kMost = 32;
 };

@@ -24,7 +24,7 @@ class PackDivider {
   /// \param cut as CutChoice finds it; else not at all
   TRUNKLINE_HOST_DEVICE void divide(bool cut) {
     if (cut && packs_are_tiles()) {
-      if (packs_ <= FewTiles::kMost) {
+      if (task_.memory.shape[PlanMemory::kFewTiles] != 0) {
         if (FewTileDivider(block_, task_).divide()) return;
       } else {
         const Sums sums = divide_as_tried();
@@ -33,6 +33,8 @@ class PackDivider {
       const PlanMemory& memory = task_.memory;
       block_.once([&memory] { memory.shape[PlanMemory::kOpenEnds] = 1; });
     }
+    // The classes of more are counted where what few tiles stream may lie.
+    static_assert(FewTiles::kMost <= FewCuts::kMostLoads);
     if (cut && packs_ <= FewCuts::kMostLoads) {
       const CutOutcome outcome = cut_few();
       place_packs(find_lengths(outcome.pieces, outcome.reads.read_tokens));

@@ -50,6 +50,7 @@ class PackLister {
             to.shape[PlanMemory::kPacks] = static_cast<std::int32_t>(before >> 32);
             to.shape[PlanMemory::kOpenEnds] = 1;
             to.shape[PlanMemory::kOwnTiles] = 0;
+            to.shape[PlanMemory::kFewTiles] = 0;
             return;
           }
           TileFrame& tile = to.frames[i];

@@ -27,8 +27,8 @@ class TeamPlanner {
   TRUNKLINE_HOST_DEVICE TeamPlanner(Team& team, const PlanTask& task, const PlanLists& lists)
       : team_(team), task_(task), lists_(lists) {}
 
-  /// Where the plan exceeds a capacity it is `flat` without cuts; where even that does, it has no items.
-  /// \param tell(status) by one thread: lists may not be written yet
+  /// Where the plan exceeds a capacity it is `flat` without cuts; where even that does, it has no items, and queries
+  /// are not written. \param tell(status) by one thread: lists may not be written yet
   template <class Tell>
   TRUNKLINE_HOST_DEVICE void plan(Tell tell) {
     const std::int32_t queries = task_.forest.query_begin[task_.forest.rows];
@@ -71,7 +71,12 @@ class TeamPlanner {
   /// `flat`.
   TRUNKLINE_HOST_DEVICE bool list_alone() {
     const PlanTask& task = task_;
-    if (few_) team_.own([&task](auto&& block, bool) { block.once([&task] { task.memory.keep_all(); }); });
+    if (few_) {
+      team_.own([&task](auto&& block, bool) {
+        block.each(0, [](std::int32_t) {});  // all have read the shape that did not fit
+        block.once([&task] { task.memory.keep_all(); });
+      });
+    }
     few_ = false;
     place_queries(team_, task);
     team_.lead([&task](auto&& block) { PackLister(block, task).list_alone(0, 0); });
