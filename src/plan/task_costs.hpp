@@ -66,10 +66,12 @@ struct TaskCosts {
   TRUNKLINE_HOST_DEVICE void set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens) {
     set(of_reads(distinct_tokens, read_tokens));
   }
+  /// The same of what of_reads() has found.
   TRUNKLINE_HOST_DEVICE void set(const OfReads& reads) {
     memory_time = reads.memory_time;
     memory_per_token = reads.memory_per_token;
   }
+  /// What set_rereads() sets, for those who share these costs and read different tokens.
   TRUNKLINE_HOST_DEVICE OfReads of_reads(std::int64_t distinct_tokens, std::int64_t read_tokens) const {
     const Nanoseconds first_reads = query_time + spread(distinct_tokens, first_read_per_token);
     if (alone_per_token > 0) return {most(first_reads, spread(read_tokens, reread_per_token)), memory_per_token};

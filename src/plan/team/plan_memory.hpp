@@ -17,7 +17,7 @@
 
 namespace trunkline {
 
-/// What all blocks see.
+/// What all blocks see, but for lists that keep_near(), keep_few() and keep_own_tiles() take from a block's own memory.
 struct PlanMemory : PlanShape, PackLists, TileLists {
   // By index of Forest::order; of each block for itself where `near` is set.
   std::int32_t* queries;       // [rows]

@@ -144,11 +144,11 @@ struct PackLists {
 
 /// What is known of what tiles stream, of all blocks or of each for itself.
 struct TileLists {
-  PlannedTile* tiles;      // [rows], or FewTiles::kMost
-  std::int32_t* raw;       // [segment_room] node, or -1 - index of Forest::order of a tail
-  TileSegment* segments;   // [2, segment_room] own lists, and what is in common
-  std::int32_t* query_at;  // [queries] by position, or [rows] where there are no more
-  std::int64_t segment_room;
+  PlannedTile* tiles;         // [rows], or FewTiles::kMost
+  std::int32_t* raw;          // [segment_room] node, or -1 - index of Forest::order of a tail
+  TileSegment* segments;      // [2, segment_room] own lists, and what is in common
+  std::int32_t* query_at;     // [queries] by position, or [rows] where there are no more
+  std::int64_t segment_room;  // in each of two
 };
 
 /// What cuts add to it.

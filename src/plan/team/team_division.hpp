@@ -159,6 +159,7 @@ class PackDivider {
   }
 
   static constexpr std::int32_t kTeller = 32;  ///< not of the first warp, which has packs to do
+
   /// Where the items of each pack, their queries, spans and masks begin; and, unless some are cut, their classes. Where
   /// lists are too long for their room, that alone is told; how many spans are cut is not known yet.
   TRUNKLINE_HOST_DEVICE void place_packs(const Sums& sums) {
@@ -186,6 +187,7 @@ class PackDivider {
           PackCut::place(memory.packs[i], PackCut::counts(before.at[0], before.at[1]));
         });
   }
+
   Block& block_;
   const PlanTask& task_;
   std::int32_t packs_;
