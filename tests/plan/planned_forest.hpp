@@ -35,37 +35,99 @@ class RoundCountingTeam : public HostTeam {
   std::int32_t rounds_ = 0;
 };
 
+/// A block's own memory: where it searches, and where it has the forest near.
+class BlockForest {
+ public:
+  explicit BlockForest(std::int32_t rows)
+      : memory_(words_of(ForestPhaseMemory(nullptr, rows).bytes), {{kGarbage, kGarbage}}) {
+    TeamMemory counted(nullptr);
+    near_.lay_out(counted, rows);
+    near_memory_.assign(words_of(counted.bytes()), {{kGarbage, kGarbage}});
+    TeamMemory own(reinterpret_cast<std::byte*>(near_memory_.data()));
+    near_.lay_out(own, rows);
+  }
+
+  BlockForest(BlockForest&&) = default;
+  BlockForest& operator=(BlockForest&&) = default;
+
+  std::byte* memory() { return reinterpret_cast<std::byte*>(memory_.data()); }
+  const NearForest& near() const { return near_; }
+  /// Whether that is another forest.
+  bool differs_from(const TeamForest& forest) const {
+    const auto same = [](const ForestNode& a, const ForestNode& b) {
+      return a.parent == b.parent && a.begin == b.begin && a.end == b.end && a.row == b.row &&
+             a.requests.begin == b.requests.begin && a.requests.end == b.requests.end && a.last == b.last &&
+             a.depth == b.depth;
+    };
+    return !std::equal(forest.nodes, forest.nodes + forest.node_count, near_.nodes, same) ||
+           !std::equal(forest.order, forest.order + forest.rows, near_.order) ||
+           !std::equal(forest.node, forest.node + forest.rows, near_.node) ||
+           !std::equal(forest.query_begin, forest.query_begin + forest.rows + 1, near_.query_begin);
+  }
+
+ private:
+  // What memory holds before, so that nothing counts on zeros: groups that another batch might have left.
+  static constexpr std::uint64_t kGarbage = 0xFFFE0001FFFE0001;
+  struct alignas(16) Word {
+    std::uint64_t halves[2];
+  };
+  static std::size_t words_of(std::size_t bytes) { return (bytes + sizeof(Word) - 1) / sizeof(Word); }
+
+  std::vector<Word> memory_, near_memory_;
+  NearForest near_;
+};
+
+/// What a block does beside finding a forest.
+class NearBeside {
+ public:
+  explicit NearBeside(const BlockForest& block) : near_(block.near()) {}
+  void make_ready() const {}
+  bool has_near() const { return true; }
+  NearForest near() const { return near_; }
+
+ private:
+  NearForest near_;
+};
+
 class PlannedForest {
  public:
   /// \param order of work, as HostTeam has it
   template <class Hash = SharingHash>
   const Forest& find(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    find_by<Hash>(team, batch, room_for(batch), {}, {});
+    const TeamForest arrays = room_for(batch);
+    find_alone<Hash>(team, batch, arrays, {}, {});
     return read(batch);
   }
   /// By real threads: 3 blocks of 3.
   const Forest& find_by_threads(const TeamBatch& batch) {
     const TeamForest arrays = room_for(batch);
-    run_threads(3, 3, [&](auto& team, std::int32_t) { find_by<SharingHash>(team, batch, arrays, {}, {}); });
+    find_by_blocks(batch, arrays, {}, {});
     return read(batch);
   }
   /// With what remember() or set_remembered_rows() left of another batch in mind.
   const Forest& find_after(const TeamBatch& batch, std::uint64_t order) {
     RoundCountingTeam team(order);
     const TeamForest arrays = room_after(batch);
-    find_by<SharingHash>(team, batch, arrays, steady(), steady());
+    find_alone<SharingHash>(team, batch, arrays, steady(), steady());
     rounds_ = team.rounds();
     return read(batch);
   }
   const Forest& find_after_by_threads(const TeamBatch& batch) {
     const TeamForest arrays = room_after(batch);
-    run_threads(3, 3, [&](auto& team, std::int32_t) { find_by<SharingHash>(team, batch, arrays, steady(), steady()); });
+    find_by_blocks(batch, arrays, steady(), steady());
     return read(batch);
   }
   /// That find_after took.
   std::int32_t rounds() const { return rounds_; }
   OwnerGuess guess() const { return guess_; }
+  /// Whether blocks had the forest near.
+  bool is_near() const { return is_near_; }
+  /// Whether what some block has near is another one.
+  bool near_differs() const {
+    return is_near_ && std::any_of(blocks_.begin(), blocks_.end(),
+                                   [&](const BlockForest& block) { return block.differs_from(found_); });
+  }
   void set_remembered_rows(std::vector<SteadyRow> rows) {
     steady_rows_ = std::move(rows);
     last_ = {static_cast<std::int32_t>(steady_rows_.size()), 0, 1, 0, 0};
@@ -79,7 +141,7 @@ class PlannedForest {
     growth_ = growth;
     HostTeam team(5);
     const TeamForest arrays = room_for(batch);
-    find_by<SharingHash>(team, batch, arrays, {}, steady());
+    find_alone<SharingHash>(team, batch, arrays, {}, steady());
   }
   bool is_steady(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
@@ -100,21 +162,42 @@ class PlannedForest {
   }
 
  private:
-  // What memory holds before, so that nothing counts on zeros: groups that another batch might have left.
-  static constexpr std::uint64_t kGarbage = 0xFFFE0001FFFE0001;
-  struct alignas(16) Word {
-    std::uint64_t halves[2];
-  };
-
-  std::byte* memory() { return reinterpret_cast<std::byte*>(memory_.data()); }
-
   template <class Hash, class Team>
-  void find_by(Team& team, const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& last,
-               const SteadyRows& kept) {
-    const LastStep last_step = LastStep::of(last);
-    const SteadyKeeper keeper(batch, arrays.query_begin, growth_, kept);
-    find_forest<Hash>(
-        team, batch, last_step, last, memory(), memory(), arrays,
+  void find_alone(Team& team, const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& last,
+                  const SteadyRows& kept) {
+    blocks_.clear();
+    blocks_.emplace_back(batch.rows);
+    is_near_ = find_by<Hash>(team, batch, 0, arrays, last, kept, NearBeside(blocks_[0]));
+  }
+  /// By turns, blocks have memory of their own and a forest near, their own alone, or one for all.
+  void find_by_blocks(const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& last,
+                      const SteadyRows& kept) {
+    constexpr std::int32_t kBlocks = 3;
+    turn_ = (turn_ + 1) % 3;
+    blocks_.clear();
+    for (std::int32_t rank = 0; rank < kBlocks; ++rank) blocks_.emplace_back(batch.rows);
+    bool near[kBlocks] = {};
+    run_threads(kBlocks, 3, [&](auto& team, std::int32_t rank) {
+      const std::size_t own = turn_ == 2 ? 0 : static_cast<std::size_t>(rank);
+      if (turn_ < 2) team.keep_memory(blocks_[own].memory());
+      const bool found = turn_ == 0
+                             ? find_by<SharingHash>(team, batch, own, arrays, last, kept, NearBeside(blocks_[own]))
+                             : find_by<SharingHash>(team, batch, own, arrays, last, kept, NothingBeside());
+      team.each(kBlocks, [&](std::int32_t i) { near[i] = found; });
+    });
+    is_near_ = near[0];
+  }
+
+  template <class Hash, class Team, class Beside>
+  bool find_by(Team& team, const TeamBatch& batch, std::size_t own, const TeamForest& arrays, const SteadyRows& last,
+               const SteadyRows& kept, const Beside& beside) {
+    const LastStep last_step = LastStep::of(last, beside.has_near());
+    if (last_step.is_likely) {
+      trunkline::is_steady(team, batch, last, ForestPhaseMemory::seen_in(blocks_[own].memory()), [] { return true; });
+    }
+    const SteadyKeeper keeper(batch, growth_, kept);
+    return find_forest<Hash>(
+        team, batch, last_step, last, blocks_[own].memory(), blocks_[0].memory(), arrays,
         [&](const ForestPhaseMemory& found, std::int32_t row, bool alone) { keeper.keep(found.sharing, row, alone); },
         [&](const ForestPhaseMemory& found, OwnerGuess guess) {
           keeper.finish(*found.result, guess, keeper.last());
@@ -124,7 +207,8 @@ class PlannedForest {
           found_.node_count = found.result->node_count;
           found_.total_tokens = found.result->total_tokens;
           found_.distinct_tokens = found.result->distinct_tokens;
-        });
+        },
+        beside);
   }
 
   SteadyRows steady() { return {steady_rows_.data(), &last_}; }
@@ -140,8 +224,6 @@ class PlannedForest {
   TeamForest room_after(const TeamBatch& batch) {
     const auto rows = static_cast<std::size_t>(batch.rows);
     steady_rows_.resize(std::max(rows, steady_rows_.size()));  // as a planner has room for more than it has planned
-    const std::size_t words = ForestPhaseMemory(nullptr, batch.rows).bytes / sizeof(Word);
-    memory_.assign(words, {{kGarbage, kGarbage}});
     nodes_.resize(2 * rows);
     order_.resize(rows, -7);
     kv_len_.resize(rows, -7);
@@ -153,11 +235,12 @@ class PlannedForest {
     arrays.kv_len = kv_len_.data();
     arrays.query_begin = query_begin_.data();
     arrays.node = node_.data();
+    arrays.rows = batch.rows;
     return arrays;
   }
 
   const Forest& read(const TeamBatch& batch) {
-    faults_ = ForestPhaseMemory(memory(), batch.rows).result->faults;
+    faults_ = ForestPhaseMemory(blocks_[0].memory(), batch.rows).result->faults;
     forest_ = {};
     forest_.nodes.assign(found_.nodes, found_.nodes + found_.node_count);
     forest_.order.assign(found_.order, found_.order + found_.rows);
@@ -174,13 +257,15 @@ class PlannedForest {
     return forest_;
   }
 
-  std::vector<Word> memory_;
+  std::vector<BlockForest> blocks_;
   std::vector<ForestNode> nodes_;
   std::vector<std::int32_t> order_, kv_len_, query_begin_, node_;
   std::vector<SteadyRow> steady_rows_;
   LastForest last_;
   std::int32_t growth_ = 0;
   std::int32_t rounds_ = 0;
+  std::int32_t turn_ = 0;
+  bool is_near_ = false;
   OwnerGuess guess_ = OwnerGuess::kNone;
   TeamForest found_;
   TeamFaults faults_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <utility>
@@ -68,11 +69,6 @@ void change(std::mt19937_64& random, RandomBatch& batch) {
   }
 }
 
-bool shares(const RandomBatch& batch) {
-  const Forest forest = build_forest(batch.view());
-  return forest.distinct_tokens < forest.total_tokens;
-}
-
 RandomBatch make_batch(std::uint64_t seed, std::int32_t most_rows) {
   RandomBatch batch = testing::make_team_batch(seed, most_rows);
   batch.num_pages = std::int64_t{1} << 30;
@@ -83,7 +79,7 @@ RandomBatch make_batch(std::uint64_t seed, std::int32_t most_rows) {
 
 TEST(TeamOwners, OfAnotherBatchDoNoHarm) {
   PlannedForest planned;
-  int without_rounds = 0, with_rounds = 0;
+  int without_rounds = 0, with_rounds = 0, near = 0;
   for (int seed = 1; seed <= testing::scaled(8000); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
@@ -101,13 +97,17 @@ TEST(TeamOwners, OfAnotherBatchDoNoHarm) {
       const std::string expected = testing::team_text(build_forest(batch.view()));
       ASSERT_EQ(testing::to_text(planned.find_after(live, static_cast<std::uint64_t>(seed) * 77)), expected);
       (planned.rounds() == 0 ? without_rounds : with_rounds) += 1;
-      if (seed % 100 == 0) {
+      near += planned.is_near() ? 1 : 0;
+      ASSERT_FALSE(planned.near_differs());
+      if (seed % 100 < 2) {
         ASSERT_EQ(testing::to_text(planned.find_after_by_threads(live)), expected);
+        ASSERT_FALSE(planned.near_differs());
       }
     }
   }
   EXPECT_GT(without_rounds, testing::scaled(1500));
   EXPECT_GT(with_rounds, testing::scaled(1500));
+  EXPECT_GT(near, testing::scaled(1500));
 }
 
 /// One to three query tokens a row, no more than it has tokens; none for an empty row.
@@ -190,7 +190,8 @@ TEST(TeamOwners, RowsThatGrowLeaveTheShape) {
       batch.lay_out_table();
       ASSERT_EQ(testing::to_text(planned.find_after(testing::team_batch_of(batch.view()), 9)),
                 testing::team_text(build_forest(batch.view())));
-      ASSERT_TRUE(planned.guess() == OwnerGuess::kSameShape || !shares(batch));
+      ASSERT_TRUE(planned.guess() == OwnerGuess::kSameShape || batch.kv_lens.empty());
+      ASSERT_FALSE(planned.near_differs());
     }
   }
   EXPECT_GT(grown, 0);
@@ -210,8 +211,21 @@ TEST(TeamOwners, RightOnesSpareAllRounds) {
     ASSERT_EQ(testing::to_text(planned.find_after(testing::team_batch_of(batch.view()), 9)),
               testing::team_text(build_forest(batch.view())));
     ASSERT_EQ(planned.rounds(), 0);
-    ASSERT_TRUE(planned.guess() == OwnerGuess::kSameShape || !shares(batch));
+    ASSERT_TRUE(planned.guess() == OwnerGuess::kSameShape || batch.kv_lens.empty());
+    ASSERT_FALSE(planned.near_differs());
   }
+}
+
+TEST(TeamOwners, TokensOfAllRowsAreSummedExactly) {
+  TokenSums sums;
+  constexpr std::int32_t kLength = std::numeric_limits<std::int32_t>::max();
+  for (std::int32_t row = 0; row < kMaxTeamRows; ++row) {
+    sums.add<HostTeam>(HostLanes(), 0, kLength);
+    sums.add<HostTeam>(HostLanes(), 1, kLength - row);
+  }
+  const std::int64_t rows = kMaxTeamRows;
+  EXPECT_EQ(sums.total(), rows * kLength);
+  EXPECT_EQ(sums.distinct(), rows * kLength - rows * (rows - 1) / 2);
 }
 
 /// Rows of 5 pages, which all share the first 3.

@@ -75,7 +75,7 @@ struct OwnMemory {
       : bytes(memory.lay_out(nullptr, rows, histograms), std::byte{0xCD}) {
     memory.lay_out(bytes.data(), rows, histograms);
     HostTeam team;
-    memory.begin(team);
+    memory.begin(team, rows);
   }
 
   BlockMemory memory{};
@@ -204,7 +204,7 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     const ForestArrays earlier(*options.before);
     plan_of(earlier.view, alone, 0);
     for (PlanMemory& each : memories) each.keep_all();
-    for (OwnMemory& each : blocks) each.memory.begin(alone);
+    for (OwnMemory& each : blocks) each.memory.begin(alone, rows);
   }
   if (options.blocks == 0) {
     plan(alone, 0);

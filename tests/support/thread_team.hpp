@@ -86,6 +86,10 @@ class ThreadBlock : public ThreadOperations {
     wait();
   }
   template <class F>
+  void each_at_last(std::int32_t count, F f) {
+    for (std::int32_t i = thread_; i < count; i += threads_) f(i);
+  }
+  template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
@@ -125,6 +129,10 @@ class ThreadBlock : public ThreadOperations {
       wait();
     }
     return selected;
+  }
+  template <class F>
+  bool any(std::int32_t count, F f) {
+    return greatest(count, std::int32_t{0}, [&f](std::int32_t i) { return f(i) ? 1 : 0; }) != 0;
   }
   template <class T, class F>
   T sum(std::int32_t count, T none, F f) {
@@ -185,6 +193,12 @@ class ThreadTeam : public ThreadOperations {
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
+  template <class F, class Beside>
+  void each_warp(std::int32_t count, F f, Beside beside) {
+    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i, HostLanes());
+    beside(block_);
+    wait();
+  }
   template <class F>
   void each_warp_where(bool own, std::int32_t count, F f) {
     if (!own) return each_warp(count, f);
@@ -204,9 +218,12 @@ class ThreadTeam : public ThreadOperations {
     return any;
   }
   template <class T>
-  static T* of_warp(std::int32_t, T* pointer) {
-    return pointer;
+  void tell_blocks(const HostLanes&, T* from) const {
+    if (has_own(from)) tell_all(from);
   }
+  bool has_own(const void*) const { return (*memories_)[static_cast<std::size_t>(rank_)] != nullptr; }
+  bool leads() const { return rank_ == 0; }
+  bool takes(std::int32_t i) const { return i % blocks_ == rank_; }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {
     wait();  // blocks have read what they need ahead of it
@@ -242,6 +259,11 @@ class ThreadTeam : public ThreadOperations {
   template <class F>
   void own(F f) {
     f(block_, rank_ + 1 == blocks_);
+  }
+  template <class F>
+  void own_or_lead(bool own, F f) {
+    if (own || rank_ == 0) f(block_);
+    if (!own) wait();
   }
   template <class F>
   void lead(F f) {

@@ -85,6 +85,7 @@ struct BlockMemory {
     std::int32_t first_width;  ///< of TeamMachine: the narrowest that holds the widest request
     std::int32_t full;         ///< requests that have tokens
     std::int32_t tiles;        ///< of a try; -1: not counted yet
+    std::int32_t clear;        ///< 1: all classes are
     std::int32_t in_order;     ///< 1: the requests that tiles hold are the first of Forest::order, without a gap
   };
 
@@ -130,16 +131,37 @@ struct BlockMemory {
     return memory.bytes();
   }
 
-  /// To be called once before all else.
+  /// To be called once before all else. \param batch_rows of few, tiles are mostly few: then classes are cleared where
+  /// they are needed
   template <class Block>
-  TRUNKLINE_HOST_DEVICE void begin(Block& block) const {
-    State* const all = state;
-    block.once([all] { all->widest = 1; });
-    FourWords* const parts = reinterpret_cast<FourWords*>(classes);
-    block.each(class_parts(), [parts](std::int32_t i) { parts[i] = {}; });
+  TRUNKLINE_HOST_DEVICE void begin(Block& block, std::int32_t batch_rows) const {
+    constexpr std::int32_t kFewRows = 16 * FewTiles::kMost;
+    const bool all = batch_rows > kFewRows;
+    State* const own = state;
+    block.each_at_last(1, [own, all](std::int32_t) {
+      own->widest = 1;
+      own->clear = all ? 1 : 0;
+    });
+    clear_parts(block, all ? class_parts() : kFewCutParts);
+  }
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void clear_classes(Block& block) const {
+    clear_parts(block, class_parts());
   }
 
+  // What is stored at once.
+  struct alignas(16) FourWords {
+    std::uint32_t words[4];
+  };
+  static constexpr std::int32_t kFewCutParts = kTries * FewTiles::kMost;  ///< of the classes, which FewCuts needs clear
+
  private:
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void clear_parts(Block& block, std::int32_t count) const {
+    FourWords* const parts = reinterpret_cast<FourWords*>(classes);
+    block.each(count, [parts](std::int32_t i) { parts[i] = {}; });
+  }
+
   TRUNKLINE_HOST_DEVICE void take_tries(TeamMemory& memory) {
     TeamMemory of_few = memory;
     take_list(of_few, few, 1);
@@ -162,11 +184,6 @@ struct BlockMemory {
     take_list(memory, own_tiles.raw, room);
     take_list(memory, own_tiles.segments, 2 * room);
   }
-
-  // What is stored at once.
-  struct alignas(16) FourWords {
-    std::uint32_t words[4];
-  };
 
   // What CostClasses take, with which one thread cuts.
   static constexpr auto kSerial =

@@ -38,6 +38,7 @@ struct FewCuts {
   /// A try's scratch, in the classes, of which it leaves none used.
   TRUNKLINE_HOST_DEVICE static Tasks* tasks_of(const BlockMemory& memory, std::int32_t number) {
     static_assert(BlockMemory::kTries * kMostLoads * sizeof(Tasks) <= sizeof(CostClasses));  // own_tiles are behind
+    static_assert(kMostLoads == FewTiles::kMost && sizeof(Tasks) == sizeof(BlockMemory::FourWords));
     return reinterpret_cast<Tasks*>(memory.classes) + number * kMostLoads;
   }
 

@@ -30,23 +30,57 @@ struct LaidOutForest {
   std::int64_t distinct_tokens;
 };
 
-/// Of a forest whose shape is at hand. \param keep(row, alone) as find_forest's \return all but nodes
-template <class Block, class Keep>
-TRUNKLINE_HOST_DEVICE LaidOutForest update_ends(Block& block, const RowSharing& from, const TeamForest& forest,
-                                                Keep keep) {
-  const TeamWords<2> tokens = block.sum(from.rows, TeamWords<2>{}, [&](std::int32_t row) {
-    const std::int32_t kv_len = from.kv_len(row);
+/// Tokens of many rows, added up in parts of 32 bits: what lanes of a device add in one step, and so do warps.
+struct TokenSums {
+  std::uint32_t low[2] = {};   ///< of 16 bits each: of all rows, and of those tokens that a row owns
+  std::uint32_t high[2] = {};  ///< of those above
+
+  TRUNKLINE_HOST_DEVICE std::int64_t total() const { return all(0); }
+  TRUNKLINE_HOST_DEVICE std::int64_t distinct() const { return all(1); }
+
+  /// A value of each lane. \param which sum
+  template <class Block, class Lanes>
+  TRUNKLINE_HOST_DEVICE void add(const Lanes& lanes, std::int32_t which, std::int32_t tokens) {
+    const std::uint32_t lower = lanes.sum(static_cast<std::uint32_t>(tokens) & 0xFFFFu);
+    const std::uint32_t upper = lanes.sum(static_cast<std::uint32_t>(tokens) >> 16);
+    if (lanes.index() != 0) return;
+    Block::fetch_add(low[which], lower);
+    Block::fetch_add(high[which], upper);
+  }
+
+ private:
+  TRUNKLINE_HOST_DEVICE std::int64_t all(std::int32_t which) const {
+    return (std::int64_t{high[which]} << 16) + low[which];
+  }
+};
+static_assert(kMaxTeamRows <= 0xFFFF);  // so many times 16 bits are 32
+
+/// Of a forest whose shape is at hand. \param near where a block has its nodes, which may be those of `forest`
+/// \param takes(row) whether the block is to write what is kept of the row, and `forest` \param sums clear
+/// \param keep(row, alone) as find_forest's
+template <class Block, class Takes, class Keep>
+TRUNKLINE_HOST_DEVICE void update_ends(Block& block, const RowSharing& from, ForestNode* near_nodes,
+                                       const std::int32_t* near_node, const TeamForest& forest, TokenSums& sums,
+                                       Takes takes, Keep keep) {
+  block.each_warp(ceil_div(from.rows, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
+    const std::int32_t row = run * Block::kLanes + lanes.index();
+    const bool here = row < from.rows;
+    const std::int32_t kv_len = here ? from.kv_len(row) : 0;
+    sums.template add<Block>(lanes, 0, kv_len);
+    sums.template add<Block>(lanes, 1, here ? kv_len - from.shared(row) : 0);
+    const bool taken = here && takes(row);
     bool alone = false;
-    if (from.owns_tokens(row)) {
-      ForestNode& node = forest.nodes[forest.node[row]];
+    if (here && from.owns_tokens(row)) {
+      const std::int32_t number = near_node[row];
+      ForestNode& node = near_nodes[number];
       alone = node.requests.end - node.requests.begin == 1;
       node.end = kv_len;
+      if (taken) forest.nodes[number].end = kv_len;
     }
+    if (!taken) return;
     keep(row, alone);
     forest.kv_len[row] = kv_len;
-    return TeamWords<2>{{kv_len, std::int64_t{kv_len} - from.shared(row)}};
   });
-  return {0, tokens.at[0], tokens.at[1]};
 }
 
 class ForestLayout {

@@ -9,6 +9,7 @@
 
 #include "base/host_device.hpp"
 #include "plan/team/forest_layout.hpp"
+#include "plan/team/near_forest.hpp"
 #include "plan/team/owner_repair.hpp"
 #include "plan/team/query_starts.hpp"
 #include "plan/team/row_look.hpp"
@@ -20,10 +21,12 @@
 
 namespace trunkline {
 
-/// All that the phase keeps in memory, for a number of rows. It is fastest in the lead block's shared memory: some 110
+/// All that the phase keeps in memory, for a number of rows. It is fastest in the lead block's shared memory: some 130
 /// bytes a row.
 struct ForestPhaseMemory {
+  SeenRow* seen = nullptr;  // where tasks of the search are, before there are any
   ForestPhaseResult* result = nullptr;
+  TokenSums* sums = nullptr;
   RowSharing sharing;
   SharingScratch search;
   LayoutScratch layout;  // where search was, which is done by then
@@ -34,126 +37,235 @@ struct ForestPhaseMemory {
     constexpr std::int32_t kColumns = RowSharing::kColumns + most(SharingScratch::kColumns, LayoutScratch::kColumns);
     const std::int32_t length = rows + 1;  // some sums have an end
     TeamMemory memory(base);
+    static_assert(sizeof(SeenRow) <= sizeof(SharingTask));
+    auto* const tasks = memory.take<SharingTask>(rows);
+    seen = seen_in(base);
     result = memory.take<ForestPhaseResult>(1);
+    sums = memory.take<TokenSums>(1);
     const TeamColumns<std::int32_t> columns = {memory.take<std::int32_t>(kColumns * std::int64_t{length}), length};
     sharing = {columns, rows};
     TeamMemory of_search = memory;
-    search = {of_search, columns, RowSharing::kColumns, rows};
+    search = {of_search, tasks, columns, RowSharing::kColumns, rows};
     layout = {memory, columns, RowSharing::kColumns};
     bytes = most(memory.bytes(), of_search.bytes());
   }
+  TRUNKLINE_HOST_DEVICE static SeenRow* seen_in(std::byte* base) { return reinterpret_cast<SeenRow*>(base); }
 };
 
-/// Each block leaves what it sees of rows in its own memory. \param planned what was kept of the last step
-template <class Team>
-TRUNKLINE_HOST_DEVICE void look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned, std::byte* own) {
-  const std::int32_t warps = least(batch.rows, team.warps());  // each looks at every so-many-th row
-  team.each_warp(warps, [&](std::int32_t first, const auto& lanes) {
-    const ForestPhaseMemory arrays(Team::forgotten(own), batch.rows);
-    if (batch.table.wide) {
-      RowLook<std::int64_t>(batch, planned, arrays.sharing, arrays.search).look(lanes, first, warps);
+/// What a block makes ready for planning beside finding the forest. This one: nothing.
+struct NothingBeside {
+  TRUNKLINE_HOST_DEVICE void make_ready() const {}
+  /// Where a block may have the forest in its own memory, once that is ready.
+  TRUNKLINE_HOST_DEVICE bool has_near() const { return false; }
+  TRUNKLINE_HOST_DEVICE NearForest near() const { return {}; }
+};
+
+/// A search for the forest of a batch by all of a team: see find_forest().
+template <class Hash, class Team, class Beside>
+class ForestSearch {
+ public:
+  TRUNKLINE_HOST_DEVICE ForestSearch(Team& team, const TeamBatch& batch, const LastStep& last,
+                                     const SteadyRows& planned, std::byte* own, std::byte* memory,
+                                     const TeamForest& forest, const Beside& beside)
+      : team_(team),
+        batch_(batch),
+        planned_(planned),
+        own_(own),
+        memory_(memory),
+        forest_(forest),
+        beside_(beside),
+        nodes_(last.nodes),
+        rows_kept_(last.rows == batch.rows),
+        guesses_(last.is_likely) {}
+
+  template <class Keep, class Finish>
+  TRUNKLINE_HOST_DEVICE bool run(Keep keep, Finish finish) {
+    if (guesses_) {
+      guess_owners();
     } else {
-      RowLook<std::int32_t>(batch, planned, arrays.sharing, arrays.search).look(lanes, first, warps);
+      team_.meanwhile([this] { beside_.make_ready(); });
     }
-  });
-}
+    const bool near = guesses_ && uses_near() && guess_ == OwnerGuess::kSameShape;
+    if (near) {
+      update_near(keep, finish);
+    } else {
+      search_rounds(keep, finish);
+    }
+    return near;
+  }
 
-/// What all blocks have seen of rows. By the lead, whose memory these arrays are.
-template <class Team, class Block>
-TRUNKLINE_HOST_DEVICE void take_rows(Team& team, Block& block, std::byte* own, const ForestPhaseMemory& arrays) {
-  const RowSharing to = arrays.sharing;
-  const std::int32_t rows = to.rows;
-  const std::int32_t warps = least(rows, team.warps());
-  const auto slots = static_cast<std::int32_t>(arrays.search.slot_count);
-  block.each(most(slots, rows), [&](std::int32_t i) {
-    if (i < slots) arrays.search.slots[i] = SharingScratch::kEmptySlot;
-    if (i >= rows) return;
-    const ForestPhaseMemory of_block(team.of_warp(i % warps, own), rows);
-    const RowSharing from = of_block.sharing;
-    if (&from.kv_len(i) == &to.kv_len(i)) return;
-    const std::int32_t kv_len = from.kv_len(i);
-    const std::int32_t shared = from.shared(i);
-    const std::int32_t owner = from.owner(i);
-    const std::int32_t level = from.level(i);
-    const std::int64_t next_id = from.next_id(i);
-    const std::int32_t reshaped = of_block.search.reshaped(i);
-    to.kv_len(i) = kv_len;
-    to.shared(i) = shared;
-    to.owner(i) = owner;
-    to.level(i) = level;
-    to.next_id(i) = next_id;
-    arrays.search.reshaped(i) = reshaped;
-  });
-}
+ private:
+  TRUNKLINE_HOST_DEVICE bool uses_near() const { return rows_kept_ && beside_.has_near() && team_.has_own(own_); }
+  TRUNKLINE_HOST_DEVICE ForestPhaseMemory arrays_in(std::byte* memory) const {
+    return {Team::forgotten(memory), batch_.rows};
+  }
+  template <class Id>
+  TRUNKLINE_HOST_DEVICE SharingSearch<Id, Hash> search_in(const ForestPhaseMemory& arrays) const {
+    return {batch_, arrays.sharing, arrays.search};
+  }
 
-struct NothingMeanwhile {
-  TRUNKLINE_HOST_DEVICE void operator()() const {}
+  /// All see, and tell each other; then each block confirms it for itself.
+  TRUNKLINE_HOST_DEVICE void guess_owners() {
+    const std::int32_t warps = least(batch_.rows, team_.warps());  // each looks at every so-many-th row
+    if (uses_near()) {
+      team_.own([this](auto& block, bool) { beside_.near().copy(block, forest_, nodes_, false); });
+    }
+    team_.each_warp(
+        warps,
+        [this, warps](std::int32_t first, const auto& lanes) {
+          if (batch_.table.wide) {
+            look<std::int64_t>(lanes, first, warps);
+          } else {
+            look<std::int32_t>(lanes, first, warps);
+          }
+        },
+        [this](auto&) { beside_.make_ready(); });
+    team_.own_or_lead(team_.has_own(own_), [this](auto& block) {
+      if (batch_.table.wide) {
+        confirm_first<std::int64_t>(block);
+      } else {
+        confirm_first<std::int32_t>(block);
+      }
+    });
+  }
+  template <class Id, class Lanes>
+  TRUNKLINE_HOST_DEVICE void look(const Lanes& lanes, std::int32_t first, std::int32_t warps) {
+    RowLook<Id>(batch_, planned_, ForestPhaseMemory::seen_in(own_))
+        .look(lanes, first, warps, [this](const Lanes& all, SeenRow* row) { team_.tell_blocks(all, row); });
+  }
+  template <class Id, class Block>
+  TRUNKLINE_HOST_DEVICE void confirm_first(Block& block) {
+    const ForestPhaseMemory arrays = arrays_in(own_);
+    SharingSearch<Id, Hash> search = search_in<Id>(arrays);
+    std::int32_t* const near = uses_near() ? beside_.near().query_begin : nullptr;
+    std::int32_t* const all = team_.leads() ? forest_.query_begin : nullptr;
+    block.each_at_last(1, [&](std::int32_t) {
+      arrays.result->faults = {};
+      arrays.result->node_count = nodes_;
+      *arrays.sums = {};
+    });
+    finish_copies();
+    search.take_seen(block, arrays.seen, [near, all](std::int32_t i, std::int32_t begin) {
+      if (near != nullptr) near[i] = begin;
+      if (all != nullptr) all[i] = begin;
+    });
+    guess_ = search.confirm(block, 0);
+  }
+
+  /// The last forest, which each block has near, but for the ends of rows.
+  template <class Keep, class Finish>
+  TRUNKLINE_HOST_DEVICE void update_near(Keep keep, Finish finish) {
+    team_.own([&](auto& block, bool) {
+      const ForestPhaseMemory arrays = arrays_in(own_);
+      const NearForest near = beside_.near();
+      update_ends(
+          block, arrays.sharing, near.nodes, near.node, forest_, *arrays.sums,
+          [this](std::int32_t row) { return team_.takes(row); },
+          [&](std::int32_t row, bool alone) { keep(arrays, row, alone); });
+      block.each_at_last(1, [&](std::int32_t) {
+        tell_tokens(arrays);
+        if (team_.leads()) finish(arrays, OwnerGuess::kSameShape);
+      });
+    });
+  }
+  TRUNKLINE_HOST_DEVICE static void tell_tokens(const ForestPhaseMemory& arrays) {
+    const TokenSums sums = *arrays.sums;
+    arrays.result->total_tokens = sums.total();
+    arrays.result->distinct_tokens = sums.distinct();
+  }
+
+  /// By the lead, whose memory the arrays are; all compare pages.
+  template <class Keep, class Finish>
+  TRUNKLINE_HOST_DEVICE void search_rounds(Keep keep, Finish finish) {
+    std::int32_t tasks = 0;
+    std::int32_t first_round = guesses_ ? -1 : 0;  // of the search by rounds; -1: owners are guessed
+    std::int32_t turn = 0;                         // at guessing
+    team_.lead_rounds(
+        [&](auto& block, std::int32_t round) {
+          const ForestPhaseMemory arrays = arrays_in(memory_);
+          if (round == 0 && first_round == 0) block.once([&] { *arrays.result = {}; });
+          const auto next = [&](auto search, auto repair) -> std::int32_t {
+            while (first_round < 0) {
+              if (turn > 0) guess_ = search.confirm(block, turn);
+              if (is_right(guess_)) return 0;
+              const std::int32_t compared = ++turn < repair.kMostTurns ? repair.next(block) : -1;
+              if (compared > 0) return compared;
+              if (compared < 0) first_round = round;
+            }
+            return search.next(block, round - first_round, tasks, forest_.query_begin, arrays.result->faults);
+          };
+          tasks = batch_.table.wide ? next(search_in<std::int64_t>(arrays),
+                                           OwnerRepair<std::int64_t>(batch_, arrays.sharing, arrays.search))
+                                    : next(search_in<std::int32_t>(arrays),
+                                           OwnerRepair<std::int32_t>(batch_, arrays.sharing, arrays.search));
+          return tasks;
+        },
+        [&](std::int32_t i, const auto& lanes) {
+          const ForestPhaseMemory arrays = arrays_in(memory_);
+          if (batch_.table.wide) {
+            search_in<std::int64_t>(arrays).compare(lanes, i);
+          } else {
+            search_in<std::int32_t>(arrays).compare(lanes, i);
+          }
+        },
+        [&](auto& block) {
+          const ForestPhaseMemory arrays = arrays_in(memory_);
+          lay_out(block, arrays, [&](std::int32_t row, bool alone) { keep(arrays, row, alone); });
+          block.once([&] {
+            name_faults(batch_, arrays.result->faults);
+            finish(arrays, guess_);
+          });
+        });
+  }
+  template <class Block, class Keep>
+  TRUNKLINE_HOST_DEVICE void lay_out(Block& block, const ForestPhaseMemory& arrays, Keep keep) {
+    if (guess_ == OwnerGuess::kSameShape && rows_kept_) {
+      update_ends(
+          block, arrays.sharing, forest_.nodes, forest_.node, forest_, *arrays.sums, [](std::int32_t) { return true; },
+          keep);
+      block.each_at_last(1, [&](std::int32_t) { tell_tokens(arrays); });
+      return;
+    }
+    const LaidOutForest laid_out = ForestLayout(arrays.sharing, arrays.layout, forest_).run(block, keep);
+    block.each_at_last(1, [&](std::int32_t) {
+      arrays.result->node_count = laid_out.nodes;
+      arrays.result->total_tokens = laid_out.total_tokens;
+      arrays.result->distinct_tokens = laid_out.distinct_tokens;
+    });
+  }
+
+  Team& team_;
+  const TeamBatch& batch_;
+  const SteadyRows& planned_;
+  std::byte* own_;
+  std::byte* memory_;
+  const TeamForest& forest_;
+  const Beside& beside_;
+  std::int32_t nodes_;
+  bool rows_kept_;
+  bool guesses_;
+  OwnerGuess guess_ = OwnerGuess::kNone;
 };
 
 /// Fills the arrays of `forest`, which has room for the batch's rows.
 /// Whatever the table, lengths and query_start hold, only entries of the table are read, and the result is a forest.
 /// \tparam Hash of groups of rows, for tests
-/// \param last, planned of the step whose forest the arrays still hold
+/// \param last, planned of the step whose forest the arrays still hold; where owners are likely to be the same,
+/// is_steady() has told kSamePages of rows
 /// \param own each block's memory, as ForestPhaseMemory has it for the batch's rows, or the same for all
 /// \param memory the lead's
 /// \param keep(arrays, row, alone) of each row, by some thread; alone: it ends in a node that no other row is in
-/// \param finish(arrays, guess) by one thread, once all else is done; `arrays.result` has the counts and faults
-/// \param meanwhile() by the threads of all blocks but the lead, while that finds the forest
+/// \param finish(arrays, guess) by one thread; `arrays.result` has the counts and faults
+/// \param beside what blocks do while others find the forest: all of them where owners are guessed, else all but the
+/// lead
+/// \return to all threads, whether each block has the forest in its beside.near(), and the result in its own memory;
+/// else both are known to all
 /// When all return, blocks have nothing to do with each other any more.
-template <class Hash = SharingHash, class Team, class Keep, class Finish, class Meanwhile = NothingMeanwhile>
-TRUNKLINE_HOST_DEVICE void find_forest(Team& team, const TeamBatch& batch, const LastStep& last,
+template <class Hash = SharingHash, class Team, class Keep, class Finish, class Beside = NothingBeside>
+TRUNKLINE_HOST_DEVICE bool find_forest(Team& team, const TeamBatch& batch, const LastStep& last,
                                        const SteadyRows& planned, std::byte* own, std::byte* memory,
-                                       const TeamForest& forest, Keep keep, Finish finish, Meanwhile meanwhile = {}) {
-  std::int32_t tasks = 0;
-  OwnerGuess guess = OwnerGuess::kNone;
-  std::int32_t first_round = last.is_likely ? -1 : 0;  // of the search by rounds; -1: owners are guessed
-  std::int32_t turn = 0;                               // at guessing
-  if (last.is_likely) look_at_rows(team, batch, planned, own);
-  team.meanwhile(meanwhile);
-  team.lead_rounds(
-      [&](auto& block, std::int32_t round) {
-        const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-        if (round == 0) block.once([&] { *arrays.result = {}; });
-        if (round == 0 && last.is_likely) take_rows(team, block, own, arrays);
-        const auto next = [&](auto search, auto repair) -> std::int32_t {
-          while (first_round < 0) {
-            guess = search.confirm(block, turn, forest.query_begin);
-            if (is_right(guess)) return 0;
-            const std::int32_t compared = ++turn < repair.kMostTurns ? repair.next(block) : -1;
-            if (compared > 0) return compared;
-            if (compared < 0) first_round = round;
-          }
-          return search.next(block, round - first_round, tasks, forest.query_begin, arrays.result->faults);
-        };
-        tasks = batch.table.wide ? next(SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search),
-                                        OwnerRepair<std::int64_t>(batch, arrays.sharing, arrays.search))
-                                 : next(SharingSearch<std::int32_t, Hash>(batch, arrays.sharing, arrays.search),
-                                        OwnerRepair<std::int32_t>(batch, arrays.sharing, arrays.search));
-        return tasks;
-      },
-      [&](std::int32_t i, const auto& lanes) {
-        const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-        if (batch.table.wide) {
-          SharingSearch<std::int64_t, Hash>(batch, arrays.sharing, arrays.search).compare(lanes, i);
-        } else {
-          SharingSearch<std::int32_t, Hash>(batch, arrays.sharing, arrays.search).compare(lanes, i);
-        }
-      },
-      [&](auto& block) {
-        const ForestPhaseMemory arrays(Team::forgotten(memory), batch.rows);
-        const auto keep_row = [&](std::int32_t row, bool alone) { keep(arrays, row, alone); };
-        const bool same_shape = guess == OwnerGuess::kSameShape && last.rows == batch.rows;
-        const LaidOutForest laid_out = same_shape
-                                           ? update_ends(block, arrays.sharing, forest, keep_row)
-                                           : ForestLayout(arrays.sharing, arrays.layout, forest).run(block, keep_row);
-        block.once([&] {
-          arrays.result->node_count = same_shape ? planned.last->nodes : laid_out.nodes;
-          arrays.result->total_tokens = laid_out.total_tokens;
-          arrays.result->distinct_tokens = laid_out.distinct_tokens;
-          name_faults(batch, arrays.result->faults);
-          finish(arrays, guess);
-        });
-      });
+                                       const TeamForest& forest, Keep keep, Finish finish, const Beside& beside = {}) {
+  return ForestSearch<Hash, Team, Beside>(team, batch, last, planned, own, memory, forest, beside).run(keep, finish);
 }
 
 }  // namespace trunkline

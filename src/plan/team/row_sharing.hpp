@@ -20,6 +20,7 @@
 #include "base/host_device.hpp"
 #include "plan/team/page_compare.hpp"
 #include "plan/team/query_starts.hpp"
+#include "plan/team/team.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"
 #include "plan/team/team_memory.hpp"
@@ -60,6 +61,20 @@ class RowSharing {
   TeamColumns<std::int32_t> columns_;
 };
 
+/// What looking at a row has found (row_look.hpp).
+struct alignas(16) SeenRow {
+  static constexpr std::int32_t kSamePages = 1;  ///< as level, before it is looked at: what it shared with its owner
+                                                 ///< has the owner's pages
+
+  std::int64_t next_id = 0;  ///< RowSharing's, as those below; kv_len is -1 where that does not fit
+  std::int32_t kv_len = 0;
+  std::int32_t shared = 0;
+  std::int32_t owner = -1;
+  std::int32_t level = 0;
+  std::int32_t reshaped = 0;  ///< 1: the forest has another shape than the last one
+  std::int32_t tokens = 0;    ///< that it and the row it is compared with have
+};
+
 /// A row to be compared with the head of its group.
 struct SharingTask {
   std::int64_t begin = 0;       ///< its first entry
@@ -78,14 +93,14 @@ class SharingScratch {
   static constexpr std::int32_t kColumns = 3;
 
   SharingScratch() = default;
-  TRUNKLINE_HOST_DEVICE SharingScratch(TeamMemory& memory, TeamColumns<std::int32_t> columns, std::int32_t first_column,
-                                       std::int32_t rows)
-      : columns_(columns), first_column_(first_column) {
+  /// \param its_tasks [rows]
+  TRUNKLINE_HOST_DEVICE SharingScratch(TeamMemory& memory, SharingTask* its_tasks, TeamColumns<std::int32_t> columns,
+                                       std::int32_t first_column, std::int32_t rows)
+      : tasks(its_tasks), columns_(columns), first_column_(first_column) {
     // Half full at most, a quarter where there is room, so that probes are short.
     slot_count = power_of_two(most<std::uint32_t>(64, (rows <= kFewRows ? 4 : 2) * static_cast<std::uint32_t>(rows)));
     begin_ = memory.take<std::int64_t>(rows);
     slots = memory.take<std::uint32_t>(slot_count);
-    tasks = memory.take<SharingTask>(rows);
   }
 
   /// The row's first entry.
@@ -101,8 +116,8 @@ class SharingScratch {
 
   static constexpr std::uint32_t kEmptySlot = 0xFFFFFFFFu;
 
-  std::uint32_t* slots = nullptr;  ///< [slot_count] round and least row of a group
   SharingTask* tasks = nullptr;    ///< [rows]
+  std::uint32_t* slots = nullptr;  ///< [slot_count] round and least row of a group
   std::uint32_t slot_count = 0;    ///< a power of two
 
  private:
@@ -163,30 +178,45 @@ class SharingSearch : private SharingSlots {
         to_(result),
         s_(scratch) {}
 
-  /// Whether what looking at the rows has found is what rounds would find. It is where each row's owner owns the last
-  /// token that they share, and where no two rows part from one owner at one token with the same page: then each point
-  /// of the tree has one way on for each page, so that there is no other tree of these rows; and owners, which are
-  /// lesser than the rows that part from them, are the least that have their tokens. Beside that, query_begin is
-  /// filled. \param turn how often it was asked before, with other owners (owner_repair.hpp)
+  /// Puts what was seen of rows where searching has it, and fills query_begin.
+  /// \param put_query_begin(i, begin) for i up to and with the number of rows
+  template <class Block, class Put>
+  TRUNKLINE_HOST_DEVICE void take_seen(Block& block, const SeenRow* all_seen, Put put_query_begin) {
+    const auto slots = static_cast<std::int32_t>(s_.slot_count);
+    block.each(most(slots, to_.rows + 1), [&](std::int32_t i) {
+      if (i < slots) s_.slots[i] = SharingScratch::kEmptySlot;
+      if (i > to_.rows) return;
+      put_query_begin(i, batch_.query_start == nullptr ? i : batch_.query_start[i]);
+      if (i == to_.rows) return;
+      const SeenRow seen = all_seen[i];
+      const bool fits = batch_.query_start == nullptr || has_sound_queries(batch_, i);
+      to_.kv_len(i) = seen.kv_len;
+      to_.shared(i) = seen.shared;
+      to_.owner(i) = seen.owner;
+      to_.level(i) = fits ? seen.level : RowSharing::kUnfit;
+      to_.next_id(i) = seen.next_id;
+      s_.reshaped(i) = seen.reshaped;
+    });
+  }
+  /// Whether that is what rounds would find. It is where each row's owner owns the last token that they share, and
+  /// where no two rows part from one owner at one token with the same page: then each point of the tree has one way on
+  /// for each page, so that there is no other tree of these rows; and owners, which are lesser than the rows that part
+  /// from them, are the least that have their tokens. \param turn how often it was asked before, with other owners
+  /// (owner_repair.hpp)
   template <class Block>
-  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t turn, std::int32_t* query_begin) {
-    block.each_warp(to_.rows / Block::kLanes + 1, [&](std::int32_t run, const auto& lanes) {
+  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t turn) {
+    block.each_warp(ceil_div(to_.rows, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
       const std::int32_t i = run * Block::kLanes + lanes.index();
-      if (i <= to_.rows) query_begin[i] = batch_.query_start == nullptr ? i : batch_.query_start[i];
-      if (i < to_.rows && batch_.query_start != nullptr && !has_sound_queries(batch_, i)) {
-        to_.level(i) = RowSharing::kUnfit;
-      }
       enter_some(block, turn, i < to_.rows ? i : -1, lanes);
     });
-    constexpr std::int32_t kReshaped = 1;
-    constexpr std::int32_t kWrong = 2;
-    const std::int32_t worst = block.greatest(to_.rows, std::int32_t{0}, [&](std::int32_t row) {
-      if (!is_sound(row)) return kWrong;
-      set_level(row);
-      return s_.reshaped(row) != 0 ? kReshaped : 0;
+    const bool wrong = block.any(to_.rows, [&](std::int32_t row) {
+      const bool sound = is_sound(row);
+      if (sound) set_level(row);
+      return !sound;
     });
-    if (worst == kWrong) return OwnerGuess::kWrong;
-    return worst == kReshaped || turn > 0 ? OwnerGuess::kRight : OwnerGuess::kSameShape;
+    if (wrong) return OwnerGuess::kWrong;
+    const bool reshaped = turn > 0 || block.any(to_.rows, [&](std::int32_t row) { return s_.reshaped(row) != 0; });
+    return reshaped ? OwnerGuess::kRight : OwnerGuess::kSameShape;
   }
   /// One round. \param tasks of the last one; \return those of this one, for compare()
   template <class Block>

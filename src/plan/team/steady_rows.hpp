@@ -71,13 +71,15 @@ struct SteadyRows {
 /// What is known of the last step before a forest is found.
 struct LastStep {
   std::int32_t rows = -1;  ///< LastForest's
+  std::int32_t nodes = 0;
   bool is_likely = false;  ///< that owners are the same: looking at rows may spare rounds
 
-  /// To be read before the first barrier, as finding the forest overwrites it.
-  TRUNKLINE_HOST_DEVICE static LastStep of(const SteadyRows& planned) {
+  /// To be read before the first barrier, as finding the forest overwrites it. \param near where nothing is shared,
+  /// that is found without rounds, too; but only near forests are the faster for it
+  TRUNKLINE_HOST_DEVICE static LastStep of(const SteadyRows& planned, bool near) {
     if (planned.rows == nullptr) return {};
     const LastForest last = *planned.last;
-    return {last.rows, last.rows >= 0 && last.shares != 0 && last.pause == 0};
+    return {last.rows, last.nodes, last.rows >= 0 && (near || last.shares != 0) && last.pause == 0};
   }
 };
 
@@ -92,8 +94,10 @@ class SteadyCheck {
   /// Whether every `step`-th row from `first` on is as planned. All lanes call it alike and get the result: first each
   /// looks at what is a row's and no page but two, then all compare the pages of one row after the other. What is read
   /// of rows is judged once the first pages are on their way.
+  /// \param seen [rows] of the block, of which SeenRow::kSamePages is told; null: it is not wanted
   template <class Lanes>
-  TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t first, std::int32_t step) const {
+  TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t first, std::int32_t step, SeenRow* seen) const {
+    bool all_hold = true;
     for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
       const std::int32_t row = base + lanes.index() * step;
       const RowFound found = row < batch_.rows ? look_at(row) : RowFound{};
@@ -102,11 +106,13 @@ class SteadyCheck {
         const std::int32_t count = lanes.from(found.pages, lane);
         if (count == 0) continue;
         pages.add(lanes, ids_ + lanes.from(found.begin, lane), ids_ + lanes.from(found.owner_begin, lane), count);
-        if (lane == 0 && lanes.any(!found.holds())) return false;
       }
-      if (lanes.any(!found.holds() || !pages.are_same())) return false;
+      const bool hold = found.holds();
+      const bool differ = lanes.any(!pages.are_same());
+      if (seen != nullptr && row < batch_.rows) seen[row].level = !differ && found.pages > 0 ? SeenRow::kSamePages : 0;
+      all_hold = all_hold && !differ && !lanes.any(!hold);
     }
-    return true;
+    return all_hold;
   }
 
  private:
@@ -120,7 +126,7 @@ class SteadyCheck {
     std::int32_t pages = 0;  ///< that it and its owner must have in common
     std::int32_t shared = 0;
     std::int32_t owner_len = 0;
-    bool fits = true;  ///< what is known of it without its pages
+    bool fits = true;  ///< its length and queries are within bounds
     bool next_is_null = false;
 
     TRUNKLINE_HOST_DEVICE bool holds() const {
@@ -137,11 +143,11 @@ class SteadyCheck {
     const std::int32_t queries =
         batch_.query_start == nullptr ? 1 : batch_.query_start[row + 1] - batch_.query_start[row];
     RowFound found;
-    found.fits = live.fits && live.kv_len >= planned.least_len && live.kv_len <= planned.most_len &&
-                 live.kv_len - planned.planned_len <= growth && queries == planned.queries;
     // As is all that was ever planned: whatever lies there, no page beyond the row's is read.
-    found.fits = found.fits && planned.shared >= 0 && planned.shared <= live.kv_len && planned.owner < row;
-    if (!found.fits) return found;
+    const bool sound = live.fits && planned.shared >= 0 && planned.shared <= live.kv_len && planned.owner < row;
+    found.fits = sound && live.kv_len >= planned.least_len && live.kv_len <= planned.most_len &&
+                 live.kv_len - planned.planned_len <= growth && queries == planned.queries;
+    if (!sound) return found;
     const std::int32_t next = planned.shared / batch_.table.page_size;
     const bool goes_on = live.kv_len > planned.shared;
     if (goes_on) {
@@ -171,23 +177,24 @@ class SteadyCheck {
 };
 
 /// Whether the plan that was made for `planned` still fits, to all threads.
-/// \param also what must hold beside that
+/// \param seen SteadyCheck's \param also what must hold beside that
 template <class Team, class Also>
-TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, Also also) {
+TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, SeenRow* seen,
+                                     Also also) {
   const std::int32_t warps = most(least(batch.rows, team.warps()), 1);  // without rows, all else must hold
   return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
     // Read beside the rows.
     const bool as_many = planned.last->rows == batch.rows;
     const bool from_first = batch.query_start == nullptr || batch.query_start[0] == 0;
     const bool other = also();
-    const bool holds = batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps)
-                                        : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps);
+    const bool holds = batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps, seen)
+                                        : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps, seen);
     return !(as_many && from_first && other && holds);
   });
 }
 template <class Team>
 TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
-  return is_steady(team, batch, planned, [] { return true; });
+  return is_steady(team, batch, planned, nullptr, [] { return true; });
 }
 
 /// Keeps what is_steady() compares with: of each row, as find_forest() names it, then of all.
@@ -195,9 +202,8 @@ class SteadyKeeper {
  public:
   /// \param growth tokens by which a row may grow at most before planning is due again
   /// \param planned with null rows nothing is kept
-  TRUNKLINE_HOST_DEVICE SteadyKeeper(const TeamBatch& batch, const std::int32_t* query_begin, std::int32_t growth,
-                                     const SteadyRows& planned)
-      : batch_(batch), query_begin_(query_begin), growth_(growth), planned_(planned) {}
+  TRUNKLINE_HOST_DEVICE SteadyKeeper(const TeamBatch& batch, std::int32_t growth, const SteadyRows& planned)
+      : batch_(batch), growth_(growth), planned_(planned) {}
 
   /// \param alone it ends in a node that no other row is in, where it may grow
   TRUNKLINE_HOST_DEVICE void keep(const RowSharing& sharing, std::int32_t row, bool alone) const {
@@ -209,7 +215,7 @@ class SteadyKeeper {
     kept.most_len = alone ? kv_len + least(growth_, kLongestRow - kv_len) : kv_len;
     kept.shared = shared;
     kept.owner = sharing.owner(row);
-    kept.queries = query_begin_[row + 1] - query_begin_[row];
+    kept.queries = batch_.query_start == nullptr ? 1 : batch_.query_start[row + 1] - batch_.query_start[row];
     if (kv_len > shared) kept.next_id = sharing.next_id(row);
     store_whole(planned_.rows[row], kept);
   }
@@ -228,7 +234,6 @@ class SteadyKeeper {
 
  private:
   TeamBatch batch_;
-  const std::int32_t* query_begin_;
   std::int32_t growth_;
   SteadyRows planned_;
 };

@@ -4,7 +4,9 @@
 // What every team has:
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends
-//   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
+//   each_warp(count, f, beside)  f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier; if
+//                             given, beside(block) by each block while others are waited for, whose writes the block
+//                             sees after one barrier more
 //   each_block(count, f, told)  f(i, block): i is a block's, itself a team; *told(i) then goes to the same place in the
 //                             memory of all blocks, where they have memory of their own; then a barrier
 //   each_warp_where(own, count, f)  each_warp; where `own` is set, by each block for itself, with its own barrier
@@ -13,9 +15,13 @@
 //   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
 //                             which all do; and so on until there are none: then last(block) by the same block. For
 //                             two barriers a round, and one at the end
-//   of_warp(i, pointer)       the same place in the memory that the block has which did i of each_warp, where blocks
-//                             have memory of their own; to be read by the lead in lead_rounds
+//   tell_blocks(lanes, pointer)  what is there goes to the same place in the memory of all blocks, where they have
+//                             memory of their own; by a warp, and known after a barrier
+//   has_own(pointer)          whether that is memory of the block's own, or of the only one
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
+//   own_or_lead(own, f)       f(block) by each block for itself, or by the lead, while the others wait
+//   leads()                   whether the block is the lead
+//   takes(i)                  whether i is the block's part of what is done once
 //   meanwhile(f)              f() by all threads of each block but the lead, which goes on; without a barrier
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
@@ -24,6 +30,7 @@
 //                             all threads; f(i) is called once, and put(i) by its thread
 //   select(count, f, put)     put(k, i) for the k-th i, in rising order, of those where f(i), which is called once for
 //                             each i; how many they are is returned to all threads
+//   any(count, f)             whether f(i) is true for any i, to all threads
 //   sum, least, greatest      (count, none, f) over f(i), returned to all threads; `none` where count is 0
 //   forgotten(pointer)        the same pointer, of which the compiler no longer knows: what follows from it is computed
 //                             there, and takes no registers before
@@ -31,8 +38,8 @@
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
 // A barrier makes all writes before it visible to all threads.
 //
-// scan_exclusive, scan, select and the reductions are of one block (in lead, own and each_block); all else is of any
-// team.
+// scan_exclusive, scan, select, any and the reductions are of one block (in lead, own and each_block); all else is of
+// any team.
 //
 // Rules for such code:
 // - Code outside of these calls is run by all threads alike: it reads what barriers have made known, and writes nothing
@@ -150,6 +157,11 @@ class HostTeam {
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
+  template <class F, class Beside>
+  void each_warp(std::int32_t count, F f, Beside beside) {
+    each_warp(count, f);
+    beside(*this);
+  }
   template <class F>
   void each_warp_where(bool, std::int32_t count, F f) {
     each_warp(count, f);
@@ -162,9 +174,10 @@ class HostTeam {
     return any;
   }
   template <class T>
-  static T* of_warp(std::int32_t, T* pointer) {
-    return pointer;
-  }
+  static void tell_blocks(const HostLanes&, T*) {}
+  static bool has_own(const void*) { return true; }
+  static bool leads() { return true; }
+  static bool takes(std::int32_t) { return true; }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {
     std::int32_t round = 0;
@@ -181,6 +194,10 @@ class HostTeam {
   template <class F>
   void own(F f) {
     f(*this, true);
+  }
+  template <class F>
+  void own_or_lead(bool, F f) {
+    f(*this);
   }
   template <class F>
   void meanwhile(F) {}
@@ -221,6 +238,12 @@ class HostTeam {
       if (f(i)) put(selected++, i);
     }
     return selected;
+  }
+  template <class F>
+  bool any(std::int32_t count, F f) {
+    bool any = false;
+    each(count, [&](std::int32_t i) { any = f(i) || any; });
+    return any;
   }
   template <class T, class F>
   T sum(std::int32_t count, T none, F f) {

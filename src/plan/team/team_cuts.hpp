@@ -23,6 +23,7 @@ class TeamCuts {
 
   TRUNKLINE_HOST_DEVICE CutOutcome choose() {
     const std::int32_t room = least(memory_.histograms, BlockMemory::kTries);
+    if (memory_.state->clear == 0) memory_.clear_classes(block_);
     const Nanoseconds total = price();
     ideal_ = most(CostClasses::product(least(total, CostClasses::kMaxSum), costs_.kv_heads) / costs_.workers,
                   costs_.memory_time);
@@ -85,6 +86,7 @@ class TeamCuts {
     TaskLoad* const loads = loads_;
     const std::int32_t count = count_;
     return block_.sum(most(count, kSums), Nanoseconds{0}, [=, &memory, &costs](std::int32_t i) {
+      if (i == 0) memory.state->clear = 1;
       if (i == 0) memory.state->large = 0;
       if (i == 0) memory.state->busy_chunks = 0;
       if (i < kSums) memory.chunk_tasks[i] = 0;

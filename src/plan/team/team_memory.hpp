@@ -50,6 +50,30 @@ TRUNKLINE_HOST_DEVICE void store_whole(T& to, const T& value) {
 #endif
 }
 
+/// A copy into a block's own memory that goes on while its thread does other things, until finish_copies().
+/// \tparam kPart bytes that are copied at once, 4, 8 or 16, to which both are aligned
+template <std::size_t kPart, class T>
+TRUNKLINE_HOST_DEVICE void copy_ahead(T& to, const T& from) {
+#if defined(__CUDA_ARCH__)
+  static_assert(sizeof(T) % kPart == 0);
+  const auto place = static_cast<unsigned>(__cvta_generic_to_shared(&to));
+  for (std::size_t i = 0; i < sizeof(T); i += kPart) {
+    const auto* const part = reinterpret_cast<const char*>(&from) + i;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place + static_cast<unsigned>(i)), "l"(part),
+                 "n"(kPart)
+                 : "memory");
+  }
+#else
+  to = from;
+#endif
+}
+/// Of the thread's own; others see them after a barrier.
+TRUNKLINE_HOST_DEVICE inline void finish_copies() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 /// Columns of equal length side by side. All take two registers together, where pointers would take two each, and a
 /// thread of a full block has 64.
 template <class T>

@@ -28,9 +28,10 @@ class TeamPlanner {
       : team_(team), task_(task), lists_(lists) {}
 
   /// Where the plan exceeds a capacity it is `flat` without cuts; where even that does, it has no items, and queries
-  /// are not written. \param tell(status) by one thread: lists may not be written yet
+  /// are not written. A function of its own on devices, so that it has all registers to itself. \param tell(status) by
+  /// one thread: lists may not be written yet
   template <class Tell>
-  TRUNKLINE_HOST_DEVICE void plan(Tell tell) {
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE void plan(Tell tell) {
     const std::int32_t queries = task_.forest.query_begin[task_.forest.rows];
     bool planned = false;
     bool alone = false;

@@ -18,8 +18,12 @@ class TileTry {
  public:
   TRUNKLINE_HOST_DEVICE TileTry(Block& block, const PlanTask& task) : block_(block), task_(task), own_(task.block) {}
 
-  /// Tiles of one width, and what they cost. \param number of the try
-  TRUNKLINE_HOST_DEVICE void attempt(const TrunkFill& fill, std::int32_t number) {
+  /// Full tiles of one width, or early ones, and what they cost. Both by the same code: devices wait for what they run
+  /// the first time. \param i width, or of TrunkCore::kEarlyTries \param full TrunkCore::find_early's
+  /// \param number of the try
+  TRUNKLINE_HOST_DEVICE void attempt(std::int32_t i, bool early, const TrunkChoice& full, std::int32_t number) {
+    TrunkFill fill{i};
+    if (early && !find_early(i, full, fill)) return give_up(number);
     if (task_.machine.widths[fill.width].max_queries < widest()) return give_up(number);
     const TrunkWidth width = narrowed_for(widest(), fill.limited(task_.machine.widths));
     const std::int32_t tiles = this->fill(width, fill.cap);
@@ -36,20 +40,15 @@ class TileTry {
     });
   }
 
-  /// The early-th of TrunkCore::kEarlyTries. \param full TrunkCore::find_early's
-  TRUNKLINE_HOST_DEVICE void attempt_early(const TrunkChoice& full, std::int32_t early, std::int32_t number) {
-    const TrunkRequests& requests = own_.state->requests;
-    TrunkFill fill;
-    if (!TrunkCore::find_early(early, full, own_.state->costs, requests.queries(0, requests.count), widest(),
-                               task_.machine.widths, task_.machine.width_count, fill)) {
-      return give_up(number);
-    }
-    attempt(fill, number);
-  }
-
  private:
   /// A request that alone is wider than all tiles is spread over the widest.
   TRUNKLINE_HOST_DEVICE std::int32_t widest() const { return least(own_.state->widest, task_.machine.max_queries()); }
+
+  TRUNKLINE_HOST_DEVICE bool find_early(std::int32_t early, const TrunkChoice& full, TrunkFill& fill) const {
+    const TrunkRequests& requests = own_.state->requests;
+    return TrunkCore::find_early(early, full, own_.state->costs, requests.queries(0, requests.count), widest(),
+                                 task_.machine.widths, task_.machine.width_count, fill);
+  }
 
   TRUNKLINE_HOST_DEVICE void give_up(std::int32_t number) {
     TriedTiles& tried = own_.state->tried[number];
@@ -164,8 +163,7 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task,
     team.each_block(
         more,
         [&task, &full, early, begin](std::int32_t i, auto&& block) {
-          TileTry attempted(block, task);
-          early ? attempted.attempt_early(full, i, begin + i) : attempted.attempt({i}, i);
+          TileTry(block, task).attempt(i, early, full, begin + i);
         },
         [tries, begin](std::int32_t i) { return &tries[begin + i]; });
     for (std::int32_t i = begin; i < begin + more; ++i) {

@@ -33,6 +33,11 @@ class BlockTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
     __syncthreads();
   }
+  template <class F, class Beside>
+  __device__ __forceinline__ void each_warp(std::int32_t count, F f, Beside beside) {
+    each_warp(count, f);
+    beside(*this);
+  }
   template <class F>
   __device__ __forceinline__ void each_warp_where(bool, std::int32_t count, F f) {
     each_warp(count, f);
@@ -51,8 +56,15 @@ class BlockTeamOf : public TeamOperations {
     return __syncthreads_or(any ? 1 : 0) != 0;
   }
   template <class T>
-  __device__ __forceinline__ static T* of_warp(std::int32_t, T* pointer) {
-    return pointer;
+  __device__ __forceinline__ static void tell_blocks(const WarpLanes&, T*) {}
+  __device__ __forceinline__ static bool has_own(const void*) {
+    return true;
+  }
+  __device__ __forceinline__ static bool leads() {
+    return true;
+  }
+  __device__ __forceinline__ static bool takes(std::int32_t) {
+    return true;
   }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
@@ -79,6 +91,10 @@ class BlockTeamOf : public TeamOperations {
   template <class F>
   __device__ __forceinline__ void own(F f) {
     f(*this, true);
+  }
+  template <class F>
+  __device__ __forceinline__ void own_or_lead(bool, F f) {
+    f(*this);
   }
   template <class F>
   __device__ __forceinline__ void once(F f) {
@@ -116,6 +132,13 @@ class BlockTeamOf : public TeamOperations {
       __syncthreads();
     }
     return before;
+  }
+  template <class F>
+  __device__ __forceinline__ bool any(std::int32_t count, F f) {
+    bool found = false;
+#pragma unroll 1
+    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) found = f(i) || found;
+    return __syncthreads_or(found ? 1 : 0) != 0;
   }
   template <class T, class F>
   __device__ __forceinline__ T sum(std::int32_t count, T none, F f) {

@@ -23,6 +23,23 @@ struct ClusterArgs {
 // While block 0 finds the forest, the others are ready to plan; so planning is led by one of them.
 constexpr std::int32_t kPlanLead = 1;
 
+/// What a block makes ready for planning while the forest is found.
+struct PlanBeside {
+  __device__ void make_ready() const {
+    if (!args.plans) return;
+    block.tell(PlanTeam(scratch, kPlanLead));
+    if (args.plan_begin > 0) block.begin();
+    ready = true;
+  }
+  __device__ bool has_near() const { return args.plans && args.plan_begin > 0 && args.room.near; }
+  __device__ NearForest near() const { return block.near(); }
+
+  const ClusterArgs& args;
+  const PlanningBlock<PlanTeam>& block;
+  TeamScratch& scratch;
+  bool& ready;
+};
+
 __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __grid_constant__ ClusterArgs args) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ TeamScratch scratch;
@@ -31,25 +48,21 @@ __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __gri
   __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
   const PlanningBlock<PlanTeam> block(args.plan, args.room, task, &shared[args.plan_begin]);
   const KeptCount kept_steps(args.plan);
-  const bool apart = args.plan_begin > 0;
+  FoundForest found = FoundForest::kAll;
+  std::byte* const own = args.find.scratch != nullptr ? args.find.scratch : &shared[0];
+  bool ready = false;
   if (args.finds) {
     ForestTeam team(scratch);
-    std::byte* const own = args.find.scratch != nullptr ? args.find.scratch : &shared[0];
     std::byte* const lead = args.find.scratch != nullptr ? own : team.of_lead(own);
-    const bool kept = run_forest(team, args.find, own, lead, [&] {
-      if (!args.plans) return;
-      block.tell(PlanTeam(scratch, kPlanLead));
-      if (apart) block.begin();
-    });
-    if (kept) return kept_steps.add_one(args.plan);
+    found = run_forest(team, args.find, own, lead, PlanBeside{args, block, scratch, ready});
+    if (found == FoundForest::kKept) return kept_steps.add_one(args.plan);
   }
   if (!args.plans) return;
   if (!args.finds && args.plan.report->kept != 0) return kept_steps.add_one(args.plan);
   if (!args.finds) ForestTeam(scratch).wait();  // no block writes to another before that runs
-  const bool ready = args.finds && blockIdx.x != 0;
   if (!ready) block.tell(PlanTeam(scratch, kPlanLead));
-  if (!ready || !apart) block.begin();
-  block.plan();
+  if (!ready || args.plan_begin == 0) block.begin();
+  block.plan(found == FoundForest::kNear ? ForestPhaseMemory(own, args.find.batch.rows).result : nullptr);
 }
 
 }  // namespace

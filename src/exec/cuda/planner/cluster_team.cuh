@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "exec/cuda/planner/block_team.cuh"
+#include "plan/team/team_memory.hpp"
 
 namespace trunkline::cuda {
 
@@ -36,6 +37,15 @@ class ClusterTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
     wait();
   }
+  template <class F, class Beside>
+  __device__ __forceinline__ void each_warp(std::int32_t count, F f, Beside beside) {
+#pragma unroll 1
+    for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
+    meet();
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    beside(block_);
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  }
   template <class F>
   __device__ __forceinline__ void each_warp_where(bool own, std::int32_t count, F f) {
     const std::int32_t step = own ? Block::threads() / 32 : warps();
@@ -65,9 +75,18 @@ class ClusterTeamOf : public TeamOperations {
     return found != 0;
   }
   template <class T>
-  __device__ __forceinline__ T* of_warp(std::int32_t i, T* pointer) const {
-    const std::int32_t rank = i % blocks_;
-    return rank == rank_ || __isShared(pointer) == 0 ? pointer : of_rank(pointer, rank);
+  __device__ __forceinline__ void tell_blocks(const WarpLanes& lanes, T* from) const {
+    const std::int32_t other = lanes.index();
+    if (other < blocks_ && other != rank_ && has_own(from)) store_whole(*of_rank(from, other), *from);
+  }
+  __device__ __forceinline__ static bool has_own(const void* memory) {
+    return __isShared(memory) != 0;
+  }
+  __device__ __forceinline__ bool leads() const {
+    return rank_ == 0;
+  }
+  __device__ __forceinline__ bool takes(std::int32_t i) const {
+    return i % blocks_ == rank_;
   }
   template <class Next, class F, class Last>
   __device__ __forceinline__ void lead_rounds(Next next, F f, Last last) {
@@ -106,6 +125,11 @@ class ClusterTeamOf : public TeamOperations {
   template <class F>
   __device__ __forceinline__ void own(F f) {
     f(block_, rank_ + 1 == blocks_);
+  }
+  template <class F>
+  __device__ __forceinline__ void own_or_lead(bool own, F f) {
+    if (own || rank_ == 0) f(block_);
+    if (!own) wait();
   }
   template <class F>
   __device__ __forceinline__ void once(F f) {

@@ -7,12 +7,12 @@
 namespace trunkline::cuda {
 namespace {
 
-__global__ void __launch_bounds__(kPlannerThreads) forest_kernel(const __grid_constant__ ForestArgs args) {
+__global__ void __launch_bounds__(kPlannerThreads, 1) forest_kernel(const __grid_constant__ ForestArgs args) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ BlockTeam::Scratch scratch;
   BlockTeam team(scratch);
   std::byte* const memory = args.scratch != nullptr ? args.scratch : &shared[0];
-  run_forest(team, args, memory, memory, NothingMeanwhile());
+  run_forest(team, args, memory, memory, NothingBeside());
 }
 
 }  // namespace

@@ -9,30 +9,40 @@
 
 namespace trunkline::cuda {
 
+/// What a step comes to.
+enum class FoundForest : std::uint8_t {
+  kKept,  ///< it was steady: the forest is the last one
+  kAll,   ///< known to all
+  kNear,  ///< each block has it near, and its result in its own memory
+};
+
 /// \param own ForestPhaseMemory's, of each block, or the same for all \param memory the lead's
-/// \param meanwhile find_forest's \return to all threads, whether the step was steady: then the forest is the last one
-template <class Team, class Meanwhile>
-__device__ __forceinline__ bool run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory,
-                                           Meanwhile meanwhile) {
+/// \param beside find_forest's
+template <class Team, class Beside>
+__device__ __forceinline__ FoundForest run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory,
+                                                  const Beside& beside) {
   team.arrive();
-  const LastStep last = LastStep::of(args.steady);
+  const LastStep last = LastStep::of(args.steady, beside.has_near());
+  SeenRow* const seen = last.is_likely ? ForestPhaseMemory::seen_in(own) : nullptr;
   if (args.steady.rows != nullptr &&
-      is_steady(team, args.batch, args.steady, [&args] { return args.kept_lists.hold(); })) {
+      is_steady(team, args.batch, args.steady, seen, [&args] { return args.kept_lists.hold(); })) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
-    return true;
+    return FoundForest::kKept;
   }
-  const SteadyKeeper keeper(args.batch, args.forest.query_begin, args.growth, args.steady);
-  find_forest(
+  // Until the plan is written. All have read it, and other blocks may be done with planning before this one is here
+  // again.
+  if (args.kept_lists.counts != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *args.kept_lists.written = 0;
+  const SteadyKeeper keeper(args.batch, args.growth, args.steady);
+  const bool near = find_forest(
       team, args.batch, last, args.steady, own, memory, args.forest,
       [&](const ForestPhaseMemory& arrays, std::int32_t row, bool alone) { keeper.keep(arrays.sharing, row, alone); },
       [&](const ForestPhaseMemory& arrays, OwnerGuess guess) {
-        const LastForest before = keeper.last();                              // on its way while the report is written
-        if (args.kept_lists.counts != nullptr) *args.kept_lists.written = 0;  // until the plan is written
+        const LastForest before = keeper.last();  // on its way while the report is written
         *args.report = {*arrays.result, 0};
         keeper.finish(*arrays.result, guess, before);
       },
-      meanwhile);
-  return false;
+      beside);
+  return near ? FoundForest::kNear : FoundForest::kAll;
 }
 
 }  // namespace trunkline::cuda

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kPlannerThreads, 1)
   const PlanningBlock<PlanTeam> block(args, room, task, shared);
   block.tell(PlanTeam(scratch));
   block.begin();
-  block.plan();
+  block.plan(nullptr);
 }
 
 std::size_t block_bytes(std::int32_t rows, std::int32_t histograms) {

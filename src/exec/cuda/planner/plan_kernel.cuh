@@ -7,66 +7,34 @@
 #include <type_traits>
 
 #include "exec/cuda/planner/plan_kernel.hpp"
+#include "plan/team/near_forest.hpp"
 #include "plan/team/team_plan.hpp"
 
 namespace trunkline::cuda {
 
-/// Room for something that is copied word by word, by all threads of a block.
+/// Room for something that is copied part by part, by some threads of a block.
 template <class T>
 class CopiedWords {
  public:
   __device__ T& get() { return *reinterpret_cast<T*>(words_); }
-  __device__ void copy(const T& from) {
-    for (std::size_t i = threadIdx.x; i < kWords; i += blockDim.x) {
-      words_[i] = reinterpret_cast<const std::uint32_t*>(&from)[i];
+  /// What was a parameter of the kernel, of which each part is read by itself. \param thread of those that copy
+  __device__ void copy(const T& from, std::int32_t thread, std::int32_t threads) {
+    for (std::int32_t i = thread; i < kParts; i += threads) {
+      reinterpret_cast<uint2*>(words_)[i] = reinterpret_cast<const uint2*>(&from)[i];
+    }
+  }
+  /// What is in device memory, as copy_ahead().
+  __device__ void copy_ahead_of(const T& from, std::int32_t thread, std::int32_t threads) {
+    for (std::int32_t i = thread; i < kParts; i += threads) {
+      copy_ahead<sizeof(uint2)>(reinterpret_cast<uint2*>(words_)[i], reinterpret_cast<const uint2*>(&from)[i]);
     }
   }
 
  private:
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::uint32_t) == 0);
-  static constexpr std::size_t kWords = sizeof(T) / sizeof(std::uint32_t);
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) == sizeof(uint2));
+  static constexpr auto kParts = static_cast<std::int32_t>(sizeof(T) / sizeof(uint2));
 
-  alignas(T) std::uint32_t words_[kWords];
-};
-
-/// What planning asks of a forest and its requests again and again, in a block's own memory, where that takes a tenth
-/// of what L2 takes.
-struct NearForest {
-  ForestNode* nodes;
-  std::int32_t* order;
-  std::int32_t* node;
-  std::int32_t* query_begin;
-
-  /// \return bytes \param base aligned to 16 bytes; null: counts only \param memory whose lists of requests come after
-  static __host__ __device__ std::size_t lay_out(std::byte* base, NearForest& forest, PlanMemory& memory) {
-    const std::int64_t rows = memory.rows;
-    TeamMemory own(base);
-    forest.nodes = own.take<ForestNode>(2 * rows);
-    forest.order = own.take<std::int32_t>(rows);
-    forest.node = own.take<std::int32_t>(rows);
-    forest.query_begin = own.take<std::int32_t>(rows + 1);
-    memory.keep_near(own);
-    return own.bytes();
-  }
-  /// By all threads of a block: what is read first by each is on its way together.
-  __device__ void copy(const TeamForest& from, std::int32_t node_count) const {
-    constexpr std::int32_t kWords = sizeof(ForestNode) / sizeof(uint4);
-    const auto* const node_words = reinterpret_cast<const uint4*>(from.nodes);
-    auto* const near_words = reinterpret_cast<uint4*>(nodes);
-    const std::int32_t words = kWords * node_count;
-    const auto first = static_cast<std::int32_t>(threadIdx.x);
-    const auto step = static_cast<std::int32_t>(blockDim.x);
-    for (std::int32_t i = first; i < most(words, from.rows + 1); i += step) {
-      const uint4 word = i < words ? node_words[i] : uint4{};
-      const std::int32_t row = i < from.rows ? from.order[i] : 0;
-      const std::int32_t its_node = i < from.rows ? from.node[i] : 0;
-      const std::int32_t begin = i <= from.rows ? from.query_begin[i] : 0;
-      if (i < words) near_words[i] = word;
-      if (i < from.rows) order[i] = row;
-      if (i < from.rows) node[i] = its_node;
-      if (i <= from.rows) query_begin[i] = begin;
-    }
-  }
+  alignas(16) std::uint32_t words_[sizeof(T) / sizeof(std::uint32_t)];
 };
 
 /// What all threads of a block are told, in its shared memory: there it takes no registers, and is near.
@@ -74,7 +42,7 @@ template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
       : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
-    near_memory = shared + block.lay_out(shared, args.memory.rows, histograms);
+    block.lay_out(shared, args.memory.rows, histograms);
   }
   __device__ void take(const ForestPhaseResult& found) {
     forest.node_count = found.node_count;
@@ -82,25 +50,26 @@ struct BlockTask {
     forest.distinct_tokens = found.distinct_tokens;
     faults = found.faults;
   }
-  __device__ void take_near() {
-    forest.nodes = near.nodes;
-    forest.order = near.order;
-    forest.node = near.node;
-    forest.query_begin = near.query_begin;
-  }
-
   Team team;
   TeamForest forest;
-  NearForest near;
   TeamFaults faults;
   std::uint64_t steps;  ///< planned before
-  std::byte* near_memory;
   BlockMemory block;
   CopiedWords<PlanMemory> memory;
   CopiedWords<PlanLists> lists;
   CopiedWords<TeamMachine> machine;
   PlanTask task;
 };
+
+/// Puts what each block has of requests behind its NearForest. \return bytes of both
+/// \param base aligned to 16 bytes; null: counts only
+inline __host__ __device__ std::size_t keep_near(std::byte* base, PlanMemory& memory) {
+  TeamMemory own(base);
+  NearForest forest;
+  forest.lay_out(own, memory.rows);
+  memory.keep_near(own);
+  return own.bytes();
+}
 
 /// By all threads.
 __device__ inline void clear(const LaunchCounters& counters) {
@@ -135,7 +104,8 @@ __device__ inline void tell_plan(const TeamPlanStatus& status, const TeamFaults&
 struct PlanRoom {
   std::int32_t histograms;  ///< BlockMemory's
   bool near;                ///< there is a NearForest behind it
-  std::size_t bytes;        ///< of both
+  std::uint32_t near_begin;
+  std::size_t bytes;  ///< of both
 };
 
 /// A block's part in making a plan, in three steps, each by all of its threads.
@@ -146,34 +116,48 @@ class PlanningBlock {
   __device__ PlanningBlock(const PlanArgs& args, const PlanRoom& room, std::byte* task, std::byte* shared)
       : args_(args), room_(room), told_(*reinterpret_cast<BlockTask<Team>*>(task)), shared_(shared) {}
 
-  /// What needs nothing of the forest, nor the shared memory.
+  /// What needs nothing of the forest, nor the shared memory. What is far is on its way then, until finish_copies().
   __device__ void tell(const Team& team) const {
-    if (threadIdx.x == 0) new (&told_) BlockTask<Team>(team, args_, room_.histograms, shared_);
-    __syncthreads();
     BlockTask<Team>& told = *Team::forgotten(&told_);
-    told.memory.copy(args_.memory);
-    told.lists.copy(args_.lists);
-    told.machine.copy(*args_.machine);
+    const auto thread = static_cast<std::int32_t>(threadIdx.x);
+    if (thread == 0) {
+      new (&told_) BlockTask<Team>(team, args_, room_.histograms, shared_);
+    } else if (thread >= kWarp) {
+      const std::int32_t others = static_cast<std::int32_t>(blockDim.x) - kWarp;
+      told.machine.copy_ahead_of(*args_.machine, thread - kWarp, others);
+      if (thread == kWarp && args_.told != nullptr) copy_ahead<sizeof(std::uint64_t)>(told.steps, args_.steps[0]);
+      told.memory.copy(args_.memory, thread - kWarp, others);
+      told.lists.copy(args_.lists, others - 1 - (thread - kWarp), others);
+    }
     __syncthreads();
-    if (room_.near && threadIdx.x == 0) NearForest::lay_out(told.near_memory, told.near, told.memory.get());
+    if (room_.near && thread == 0) keep_near(shared_ + room_.near_begin, told.memory.get());
+  }
+  /// Where a block has the forest near, if it does.
+  __device__ NearForest near() const {
+    TeamMemory memory(shared_ + room_.near_begin);
+    NearForest forest;
+    forest.lay_out(memory, args_.memory.rows);
+    return forest;
   }
   /// What needs the shared memory, too.
   __device__ void begin() const {
     BlockTask<Team>& told = *Team::forgotten(&told_);
-    told.team.own([&told](auto& block, bool) { told.block.begin(block); });
+    told.team.own([&](auto& block, bool) { told.block.begin(block, args_.forest.rows); });
   }
-  __device__ void plan() const {
+  /// \param near_found where the block has the forest near; null: it is where all see it
+  __device__ void plan(const ForestPhaseResult* near_found) const {
     const PlanArgs& args = args_;
     BlockTask<Team>& told = *Team::forgotten(&told_);
-    const ForestPhaseResult found = args.report->found;
-    const std::uint64_t steps = args.told != nullptr ? args.steps[0] : 0;
+    const ForestPhaseResult found = near_found != nullptr ? *near_found : args.report->found;
     clear(args.counters);
-    if (room_.near) told.near.copy(args.forest, found.node_count);
+    if (room_.near && near_found == nullptr) {
+      told.team.own([&](auto& block, bool) { near().copy(block, args.forest, found.node_count, true); });
+    }
     if (threadIdx.x == 0) {
       told.take(found);
-      told.steps = steps;
-      if (room_.near) told.take_near();
+      if (room_.near) near().take_over(told.forest);
     }
+    finish_copies();
     __syncthreads();
     TeamPlanner(told.team, told.task, told.lists.get()).plan([&args, &told](const TeamPlanStatus& status) {
       if (args.kept_lists.counts != nullptr) {
@@ -188,6 +172,8 @@ class PlanningBlock {
   }
 
  private:
+  static constexpr std::int32_t kWarp = 32;
+
   const PlanArgs& args_;
   const PlanRoom& room_;
   BlockTask<Team>& told_;
@@ -212,12 +198,12 @@ class KeptCount {
 inline PlanRoom plan_room(const PlanArgs& args, std::size_t limit) {
   const std::int32_t rows = args.memory.rows;
   BlockMemory memory{};
-  PlanRoom room{.histograms = BlockMemory::kTries, .near = false, .bytes = 0};
+  PlanRoom room{.histograms = BlockMemory::kTries, .near = false, .near_begin = 0, .bytes = 0};
   room.bytes = memory.lay_out(nullptr, rows, room.histograms);
   while (room.histograms > 1 && room.bytes > limit) room.bytes = memory.lay_out(nullptr, rows, --room.histograms);
-  NearForest near_forest;
+  room.near_begin = static_cast<std::uint32_t>(room.bytes);
   PlanMemory near_memory = args.memory;
-  const std::size_t near_bytes = NearForest::lay_out(nullptr, near_forest, near_memory);
+  const std::size_t near_bytes = keep_near(nullptr, near_memory);
   room.near = room.bytes + near_bytes <= limit;
   if (room.near) room.bytes += near_bytes;
   return room;
