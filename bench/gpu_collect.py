@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files the rows of a GPU run under bench/results/h200, with the trees of the sources that made them.
+"""Files the rows of a GPU run under bench/results, by the kind of GPU, with the trees of the sources that made them.
 
 Run it where the commit that the binary was built from is known to git:
 
@@ -25,6 +25,14 @@ def git(*words: str) -> str:
 
 def trees_of(commit: str) -> dict[str, str]:
     return {name: git("rev-parse", f"{commit}:{folder}") for name, folder in TREES.items()}
+
+
+def results_of(gpu: str) -> pathlib.Path:
+    """Where rows of a GPU are, by its name: h200 of NVIDIA H200, h100 of NVIDIA H100 80GB HBM3."""
+    model = re.search(r"\b[A-Z]+\d+\w*\b", gpu)
+    if model is None:
+        raise SystemExit(f"environment.json: the GPU is {gpu!r}; a name with a model such as H200 in it is needed")
+    return RESULTS.parent / model[0].lower()
 
 
 def checked_rows(path: pathlib.Path) -> list[dict]:
@@ -69,21 +77,22 @@ def main() -> None:
     given = parser.parse_args()
     environment = json.loads((given.out / "environment.json").read_text())
     found = {path: rows for path in sorted(given.out.glob("*.jsonl")) if (rows := checked_rows(path))}
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    results = results_of(environment["gpu"])
+    results.mkdir(parents=True, exist_ok=True)
     for path, rows in found.items():
         trees = trees_of(rows[0]["commit"])
         made_by = {"command": "BUILD/bench/plan_time > OUT/plan_time.jsonl"} if path.stem == "plan_time" else {}
         lines = [json.dumps({**environment, **made_by, **row, **trees}) for row in rows]
-        kept = rows_of_other_kernels(RESULTS / path.name, rows)
-        (RESULTS / path.name).write_text("\n".join(lines + kept) + "\n")
-        print(f"{RESULTS / path.name}: {len(rows)} rows, and {len(kept)} kept of other kernels")
+        kept = rows_of_other_kernels(results / path.name, rows)
+        (results / path.name).write_text("\n".join(lines + kept) + "\n")
+        print(f"{results / path.name}: {len(rows)} rows, and {len(kept)} kept of other kernels")
     tests = given.out / "tests.txt"
     if tests.exists():
         commit = built_from(environment)
         record = {**environment, **trees_of(commit), "commit": commit}
         record |= {"remark": given.remark} if given.remark else {}
         record["output"] = without_folders(tests.read_text()).splitlines()
-        (RESULTS / "tests.json").write_text(json.dumps(record, indent=1) + "\n")
+        (results / "tests.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -176,6 +176,16 @@ class CollectTest(unittest.TestCase):
                 rows = [measured(kernels=name) for name in new]
                 self.assertEqual([json.loads(line) for line in gpu_collect.rows_of_other_kernels(path, rows)], kept)
 
+    def test_rows_are_filed_by_the_kind_of_gpu(self):
+        for gpu, folder in {
+            "NVIDIA H200": "h200",
+            "NVIDIA H100 80GB HBM3": "h100",
+            "NVIDIA A100-SXM4-80GB": "a100",
+        }.items():
+            self.assertEqual(gpu_collect.results_of(gpu).name, folder)
+        with self.assertRaisesRegex(SystemExit, "the GPU is 'unknown'"):
+            gpu_collect.results_of("unknown")
+
     def test_a_log_keeps_no_folder_of_the_machine(self):
         for line, kept in {
             "/home/a-1/repo/tests/cuda/steps_test.cpp:279: Skipped": "tests/cuda/steps_test.cpp:279: Skipped",

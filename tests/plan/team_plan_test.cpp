@@ -262,6 +262,17 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
   EXPECT_GT(seen.cut, 0);
 }
 
+// More rows than whose classes are cleared where they are needed, and as many: tiles of both are counted by class.
+TEST(TeamPlan, ThreadsOfManyTilesWaitForEachOther) {
+  for (const std::int32_t rows : {512, 600}) {
+    SCOPED_TRACE(rows);
+    TeamOptions team;
+    team.blocks = 2;
+    team.threads = 2;
+    expect_same(testing::star_forest(100, rows, 50), testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
+  }
+}
+
 // What an earlier plan, of other costs, has left in memory is not taken for this one's, with and without rows that have
 // neither tokens nor queries, and so no pack.
 TEST(TeamPlan, MemoryOfAnEarlierPlan) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "plan/team/team.hpp"
@@ -196,8 +197,9 @@ class ThreadTeam : public ThreadOperations {
   template <class F, class Beside>
   void each_warp(std::int32_t count, F f, Beside beside) {
     for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i, HostLanes());
+    auto arrived = all_->arrive();
     beside(block_);
-    wait();
+    all_->wait(std::move(arrived));
   }
   template <class F>
   void each_warp_where(bool own, std::int32_t count, F f) {

@@ -104,7 +104,7 @@ struct BlockMemory {
   std::int32_t* chunk_tasks;   // [kTries, kChunks]
   std::int32_t* busy_chunks;   // [kTries * kChunks] those that have tasks
   std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts; clear between choices,
-                               // until own_tiles lie there
+                               // where State::clear says so, until own_tiles lie there
   TileLists own_tiles;         // of FewTiles; over the classes, behind what one thread cuts with
   std::int32_t rows;
   std::int32_t histograms;

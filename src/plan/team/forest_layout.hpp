@@ -55,7 +55,7 @@ struct TokenSums {
 };
 static_assert(kMaxTeamRows <= 0xFFFF);  // so many times 16 bits are 32
 
-/// Of a forest whose shape is at hand. \param near where a block has its nodes, which may be those of `forest`
+/// Of a forest whose shape is at hand. \param near_nodes, near_node where a block has it, which may be in `forest`
 /// \param takes(row) whether the block is to write what is kept of the row, and `forest` \param sums clear
 /// \param keep(row, alone) as find_forest's
 template <class Block, class Takes, class Keep>

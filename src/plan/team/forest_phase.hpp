@@ -1,7 +1,8 @@
 // The first half of planning by a team: the forest of a batch, equal to build_forest()'s.
 //
-// A barrier of a cluster takes 0.6 us, a step of one block with its barrier 0.3 to 0.8: one block does all but the
-// comparing of pages, and waits for the others twice a round of row_sharing.hpp. What it costs: docs/planning.md.
+// A barrier of a cluster takes 0.6 us, a step of one block with its barrier 0.3 to 0.8. So where owners are guessed,
+// each block finds for itself whether they are right; where rounds are needed, one block does all but the comparing of
+// pages, and waits for the others twice a round of row_sharing.hpp. What it costs: docs/planning.md.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@
 
 namespace trunkline {
 
-/// All that the phase keeps in memory, for a number of rows. It is fastest in the lead block's shared memory: some 130
+/// All that the phase keeps in memory, for a number of rows. It is fastest in each block's shared memory: some 130
 /// bytes a row.
 struct ForestPhaseMemory {
   SeenRow* seen = nullptr;  // where tasks of the search are, before there are any
@@ -152,7 +153,8 @@ class ForestSearch {
     guess_ = search.confirm(block, 0);
   }
 
-  /// The last forest, which each block has near, but for the ends of rows.
+  /// The last forest, which each block has near, but for the ends of rows. Another block's copy of it may still be on
+  /// its way while these are written for all: it will have the same ends, as that block writes them itself.
   template <class Keep, class Finish>
   TRUNKLINE_HOST_DEVICE void update_near(Keep keep, Finish finish) {
     team_.own([&](auto& block, bool) {

@@ -92,8 +92,8 @@ class SteadyCheck {
       : batch_(batch), planned_(planned), ids_(static_cast<const Id*>(batch.table.ids)), null_(batch.null_page) {}
 
   /// Whether every `step`-th row from `first` on is as planned. All lanes call it alike and get the result: first each
-  /// looks at what is a row's and no page but two, then all compare the pages of one row after the other. What is read
-  /// of rows is judged once the first pages are on their way.
+  /// looks at what is a row's and no page but two, then all compare the pages of one row after the other. Where nobody
+  /// wants to know what pages are the same, what is read of rows is judged once the first pages are on their way.
   /// \param seen [rows] of the block, of which SeenRow::kSamePages is told; null: it is not wanted
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t first, std::int32_t step, SeenRow* seen) const {
@@ -106,6 +106,7 @@ class SteadyCheck {
         const std::int32_t count = lanes.from(found.pages, lane);
         if (count == 0) continue;
         pages.add(lanes, ids_ + lanes.from(found.begin, lane), ids_ + lanes.from(found.owner_begin, lane), count);
+        if (lane == 0 && seen == nullptr && lanes.any(!found.holds())) return false;
       }
       const bool hold = found.holds();
       const bool differ = lanes.any(!pages.are_same());

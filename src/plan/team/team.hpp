@@ -38,15 +38,17 @@
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
 // A barrier makes all writes before it visible to all threads.
 //
-// scan_exclusive, scan, select, any and the reductions are of one block (in lead, own and each_block); all else is of
-// any team.
+// scan_exclusive, scan, select, any and the reductions are of one block (in lead, own, own_or_lead, each_block and
+// beside); all else is of any team.
 //
 // Rules for such code:
 // - Code outside of these calls is run by all threads alike: it reads what barriers have made known, and writes nothing
 //   but its own variables.
 // - What is read there is written by no f of the call that follows it, but only after one barrier more: a slow thread
 //   may still be reading.
-// - Calls are not nested, but for those of a block in each_block, own and lead. There, block is the team.
+// - Calls are not nested, but for those of a block in each_block, own, own_or_lead, lead and beside. There, block is
+// the
+//   team.
 // - Nothing may depend on the order of i. HostTeam shuffles it, so that tests see what does.
 // - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
 #pragma once

@@ -23,8 +23,9 @@ class TeamCuts {
 
   TRUNKLINE_HOST_DEVICE CutOutcome choose() {
     const std::int32_t room = least(memory_.histograms, BlockMemory::kTries);
-    if (memory_.state->clear == 0) memory_.clear_classes(block_);
-    const Nanoseconds total = price();
+    const bool cleared = memory_.state->clear != 0;
+    if (!cleared) memory_.clear_classes(block_);
+    const Nanoseconds total = price(cleared);
     ideal_ = most(CostClasses::product(least(total, CostClasses::kMaxSum), costs_.kv_heads) / costs_.workers,
                   costs_.memory_time);
     CutOutcome best{CutChoice::kNever, 0, ideal_, {}, {tokens_, {costs_.memory_time, costs_.memory_per_token}}};
@@ -79,14 +80,15 @@ class TeamCuts {
   static constexpr Nanoseconds kMostCost = Nanoseconds{1} << 51;
   static constexpr std::int32_t kMostTasks = std::int32_t{1} << 27;
 
-  /// Prices the loads, and clears what is summed beside the classes. \return what all loads cost
-  TRUNKLINE_HOST_DEVICE Nanoseconds price() {
+  /// Prices the loads, and clears what is summed beside the classes. \param cleared the classes were, before
+  /// \return what all loads cost
+  TRUNKLINE_HOST_DEVICE Nanoseconds price(bool cleared) {
     const BlockMemory& memory = memory_;
     const TaskCosts& costs = costs_;
     TaskLoad* const loads = loads_;
     const std::int32_t count = count_;
     return block_.sum(most(count, kSums), Nanoseconds{0}, [=, &memory, &costs](std::int32_t i) {
-      if (i == 0) memory.state->clear = 1;
+      if (i == 0 && !cleared) memory.state->clear = 1;
       if (i == 0) memory.state->large = 0;
       if (i == 0) memory.state->busy_chunks = 0;
       if (i < kSums) memory.chunk_tasks[i] = 0;

@@ -20,7 +20,7 @@ struct ClusterArgs {
   std::uint32_t plan_begin;  ///< bytes of shared memory before the plan's: 0 where it lies over the forest's
 };
 
-// While block 0 finds the forest, the others are ready to plan; so planning is led by one of them.
+// While block 0 finds a forest by rounds, the others are ready to plan; so planning is led by one of them.
 constexpr std::int32_t kPlanLead = 1;
 
 /// What a block makes ready for planning while the forest is found.

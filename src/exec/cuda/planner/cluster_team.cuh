@@ -39,9 +39,9 @@ class ClusterTeamOf : public TeamOperations {
   }
   template <class F, class Beside>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f, Beside beside) {
+    meet();
 #pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
-    meet();
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     beside(block_);
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");

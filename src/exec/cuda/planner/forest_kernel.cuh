@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "exec/cuda/planner/forest_kernel.hpp"
 #include "plan/team/forest_phase.hpp"

@@ -144,7 +144,7 @@ class PlanningBlock {
     BlockTask<Team>& told = *Team::forgotten(&told_);
     told.team.own([&](auto& block, bool) { told.block.begin(block, args_.forest.rows); });
   }
-  /// \param near_found where the block has the forest near; null: it is where all see it
+  /// \param near_found where the block has the forest near: of its first thread; null: it is where all see it
   __device__ void plan(const ForestPhaseResult* near_found) const {
     const PlanArgs& args = args_;
     BlockTask<Team>& told = *Team::forgotten(&told_);
