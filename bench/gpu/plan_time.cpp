@@ -1,9 +1,9 @@
 // What planning on the device takes, anew and where the plan is kept, and finding the forest alone, by a block and by a
 // cluster: after none (forest), and after one that shares alike in other pages (forest_anew). Plans are made by turns
 // of batches that share alike (us), of batches whose rows are elsewhere (moved), and with one request and another
-// (joined). One JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has
-// the gaps between kernels in it and no launch. Rows whose forest is not the host's, or whose plan is not as long, are
-// not printed; the program then fails.
+// (joined); and by a planner with room for more rows (roomy). One JSON row a case. Each time is the median over
+// captured runs of launches one behind the other, so it has the gaps between kernels in it and no launch. Rows whose
+// forest is not the host's, or whose plan is not as long, are not printed; the program then fails.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -33,6 +33,7 @@ using cuda::check_cuda;
 
 constexpr int kLaunches = 20;  // in a captured run
 constexpr int kRuns = 50;
+constexpr std::int32_t kRoomyRows = 1024;  // of a planner for all batches of an engine
 
 // Rows and pages of 16 tokens: 256 and 1,024 rows of 512 pages with all kinds of sharing, and long ones.
 constexpr const char* kTrees[] = {"256/8192",
@@ -239,11 +240,12 @@ struct DeviceTable {
 /// Plans of two batches that share alike in other pages, so that by turns each is made anew.
 class PlanCase {
  public:
-  PlanCase(const PagedBatch& first, const PagedBatch& second)
+  /// \param room rows that the planner has room for, at least as many as the batches have
+  PlanCase(const PagedBatch& first, const PagedBatch& second, std::int32_t room)
       : first_(first),
         second_(second),
         planner_(cuda_profile(0, llama_shape()), llama_shape(),
-                 {.rows = first_.rows, .capacity = capacity_for(first_.rows), .growth = 1 << 20}),
+                 {.rows = room, .capacity = capacity_for(room), .growth = 1 << 20}),
         memory_(planner_.memory_bytes()),
         workspace_(executor_.workspace_bytes(planner_)),
         bytes_(executor_.workspace_bytes(planner_)) {
@@ -253,7 +255,7 @@ class PlanCase {
     const Forest forest = build_forest(first.view());
     PlanOptions options;
     options.policy = Policy::kTrunk;
-    options.capacity = capacity_for(first_.rows);
+    options.capacity = capacity_for(room);
     const Plan expected = make_plan(forest, llama_shape(), cuda_profile(0, llama_shape()), options);
     const CudaPlanReport report = planner_.report();
     if (report.items != static_cast<std::int32_t>(expected.items.size()) || report.partials != expected.partials ||
@@ -312,11 +314,13 @@ void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceP
              << team << "_us\":" << forest.measure(cluster, ForestStep::kAnew) << ",\"forest_kept_" << team
              << "_us\":" << forest.measure(cluster, ForestStep::kKept);
     }
-    PlanCase plan(first, second);
+    const auto rows = static_cast<std::int32_t>(first.kv_lens.size());
+    PlanCase plan(first, second, rows);
     fields << ",\"us\":" << plan.planned_us() << ",\"kept_us\":" << plan.kept_us()
            << ",\"resolve_us\":" << plan.resolve_us() << ",\"items\":" << plan.items();
-    fields << ",\"moved_us\":" << PlanCase(first, with_rows_shuffled(second, 11)).planned_us()
-           << ",\"joined_us\":" << PlanCase(first, with_another_request(first)).planned_us();
+    fields << ",\"moved_us\":" << PlanCase(first, with_rows_shuffled(second, 11), rows).planned_us()
+           << ",\"joined_us\":" << PlanCase(first, with_another_request(first), rows).planned_us()
+           << ",\"roomy_us\":" << PlanCase(first, second, kRoomyRows).planned_us();
     print_row(name, shuffled, fields.str(), device.name);
   }
 }

@@ -188,10 +188,10 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   for (std::size_t i = 0; (options.seed + static_cast<std::uint64_t>(options.blocks)) % 2 == 1 && i < blocks.size();
        ++i) {
     TeamMemory counted(nullptr);
-    memories[i].keep_near(counted);
+    memories[i].keep_near(counted, rows);
     near[i].assign(counted.bytes(), std::byte{0xCD});
     TeamMemory own(near[i].data());
-    memories[i].keep_near(own);
+    memories[i].keep_near(own, rows);
   }
   const auto plan_of = [&](const TeamForest& view, auto& team, std::int32_t rank) {
     if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());

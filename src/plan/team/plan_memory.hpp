@@ -49,7 +49,7 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
     rows = row_room;
     near = 0;
     TeamMemory memory(base);
-    take_requests(memory);
+    take_requests(memory, rows);
     take_list(memory, query_at, room.queries);
     take_list(memory, slots_of, room.queries + 1);
     take_list(memory, try_begins, TriedTiles::kMost * (rows + 1));
@@ -78,9 +78,10 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
     return memory.bytes();
   }
 
-  /// Puts what is known of requests into a block's own memory, where all blocks fill theirs.
-  TRUNKLINE_HOST_DEVICE void keep_near(TeamMemory& own) {
-    take_requests(own);
+  /// Puts what is known of requests into a block's own memory, where all blocks fill theirs. \param row_room at least
+  /// as many as the batch has
+  TRUNKLINE_HOST_DEVICE void keep_near(TeamMemory& own, std::int32_t row_room) {
+    take_requests(own, row_room);
     near = 1;
   }
 
@@ -104,12 +105,12 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
   }
 
  private:
-  TRUNKLINE_HOST_DEVICE void take_requests(TeamMemory& memory) {
-    take_list(memory, queries, rows);
-    take_list(memory, path_tokens, rows);
-    take_list(memory, position, rows + 1);
-    take_list(memory, tails_before, rows + 1);
-    take_list(memory, try_orders, rows);
+  TRUNKLINE_HOST_DEVICE void take_requests(TeamMemory& memory, std::int32_t row_room) {
+    take_list(memory, queries, row_room);
+    take_list(memory, path_tokens, row_room);
+    take_list(memory, position, row_room + 1);
+    take_list(memory, tails_before, row_room + 1);
+    take_list(memory, try_orders, row_room);
   }
 };
 

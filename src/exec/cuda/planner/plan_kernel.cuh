@@ -37,12 +37,17 @@ class CopiedWords {
   alignas(16) std::uint32_t words_[sizeof(T) / sizeof(std::uint32_t)];
 };
 
+/// Rows that a block's own memory has room for: as many as the batch has, whatever room for more the planner has.
+inline __host__ __device__ std::int32_t planned_rows(const PlanArgs& args) {
+  return most(args.forest.rows, 1);
+}
+
 /// What all threads of a block are told, in its shared memory: there it takes no registers, and is near.
 template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
       : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
-    block.lay_out(shared, args.memory.rows, histograms);
+    block.lay_out(shared, planned_rows(args), histograms);
   }
   __device__ void take(const ForestPhaseResult& found) {
     forest.node_count = found.node_count;
@@ -62,12 +67,12 @@ struct BlockTask {
 };
 
 /// Puts what each block has of requests behind its NearForest. \return bytes of both
-/// \param base aligned to 16 bytes; null: counts only
-inline __host__ __device__ std::size_t keep_near(std::byte* base, PlanMemory& memory) {
+/// \param base aligned to 16 bytes; null: counts only \param rows planned_rows()
+inline __host__ __device__ std::size_t keep_near(std::byte* base, std::int32_t rows, PlanMemory& memory) {
   TeamMemory own(base);
   NearForest forest;
-  forest.lay_out(own, memory.rows);
-  memory.keep_near(own);
+  forest.lay_out(own, rows);
+  memory.keep_near(own, rows);
   return own.bytes();
 }
 
@@ -130,13 +135,13 @@ class PlanningBlock {
       told.lists.copy(args_.lists, others - 1 - (thread - kWarp), others);
     }
     __syncthreads();
-    if (room_.near && thread == 0) keep_near(shared_ + room_.near_begin, told.memory.get());
+    if (room_.near && thread == 0) keep_near(shared_ + room_.near_begin, planned_rows(args_), told.memory.get());
   }
   /// Where a block has the forest near, if it does.
   __device__ NearForest near() const {
     TeamMemory memory(shared_ + room_.near_begin);
     NearForest forest;
-    forest.lay_out(memory, args_.memory.rows);
+    forest.lay_out(memory, planned_rows(args_));
     return forest;
   }
   /// What needs the shared memory, too.
@@ -196,14 +201,14 @@ class KeptCount {
 
 /// \param limit bytes \return with as many ways to cut side by side as fit, and then what is near
 inline PlanRoom plan_room(const PlanArgs& args, std::size_t limit) {
-  const std::int32_t rows = args.memory.rows;
+  const std::int32_t rows = planned_rows(args);
   BlockMemory memory{};
   PlanRoom room{.histograms = BlockMemory::kTries, .near = false, .near_begin = 0, .bytes = 0};
   room.bytes = memory.lay_out(nullptr, rows, room.histograms);
   while (room.histograms > 1 && room.bytes > limit) room.bytes = memory.lay_out(nullptr, rows, --room.histograms);
   room.near_begin = static_cast<std::uint32_t>(room.bytes);
   PlanMemory near_memory = args.memory;
-  const std::size_t near_bytes = keep_near(nullptr, near_memory);
+  const std::size_t near_bytes = keep_near(nullptr, rows, near_memory);
   room.near = room.bytes + near_bytes <= limit;
   if (room.near) room.bytes += near_bytes;
   return room;

@@ -43,7 +43,7 @@ std::int32_t most_plan_rows();
 bool has_room(const PlanArgs& args);
 
 /// \param cluster whether a cluster of blocks does it, as devices of compute capability 9 can, or one block
-/// The launch depends on the room for rows and on addresses alone, so that it can be captured.
+/// The launch depends on the rows and on addresses alone, so that it can be captured.
 cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream);
 
 }  // namespace trunkline::cuda
