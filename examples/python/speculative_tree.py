@@ -63,7 +63,10 @@ def greedy(model, prompt, count):
 def main():
     model = ToyModel()
     cache = KVCache(model.layers, 128, PAGE_SIZE, model.kv_heads, model.head_dim)
-    attention = trunkline.DecodeAttention(model.q_heads, model.kv_heads, model.head_dim, PAGE_SIZE, dtype="float32")
+    # "auto" would share on some machines and not on others, whose caches hold all that so few short chats have.
+    attention = trunkline.DecodeAttention(
+        model.q_heads, model.kv_heads, model.head_dim, PAGE_SIZE, dtype="float32", policy="trunk"
+    )
     check, savings = Check(), Savings(cache.bytes_per_token, model.layers)
     random = np.random.default_rng(4)
     system = random.integers(model.vocabulary, size=SYSTEM_TOKENS)
