@@ -20,6 +20,12 @@ constexpr std::size_t kGuardBytes = 256;
 constexpr int kGuard = 0xA5;
 constexpr int kNan = 0xFF;  // 0xFFFF and 0xFFFFFFFF are NaN in fp16, bf16 and fp32
 
+/// cudaMemset, and cudaMemcpy from pageable memory, may return before they are done, and a stream of a test's own does
+/// not wait for them.
+void wait_for_default_stream() {
+  check(cudaStreamSynchronize(nullptr));
+}
+
 std::size_t cache_bytes(const AttentionCase& test) {
   return static_cast<std::size_t>(test.batch().num_pages * test.args().k.page_stride) * size_of(test.shape().dtype);
 }
@@ -46,8 +52,9 @@ DeviceMemory::DeviceMemory(std::size_t bytes, bool nan) : size_(bytes) {
   void* data = nullptr;
   check(cudaMalloc(&data, bytes + kGuardBytes));
   data_ = static_cast<std::byte*>(data);
-  check(cudaMemset(data_, nan ? kNan : kGuard, bytes));
+  fill(nan ? kNan : kGuard);
   check(cudaMemset(data_ + bytes, kGuard, kGuardBytes));
+  wait_for_default_stream();
 }
 
 DeviceMemory::DeviceMemory(const void* host, std::size_t bytes) : DeviceMemory(bytes) {
@@ -69,7 +76,14 @@ void DeviceMemory::download(void* host) const {
 }
 
 void DeviceMemory::write(const void* host, std::size_t bytes) {
-  if (bytes > 0) check(cudaMemcpy(data_, host, bytes, cudaMemcpyHostToDevice));
+  if (bytes == 0) return;
+  check(cudaMemcpy(data_, host, bytes, cudaMemcpyHostToDevice));
+  wait_for_default_stream();
+}
+
+void DeviceMemory::fill(int byte) {
+  check(cudaMemset(data_, byte, size_));
+  wait_for_default_stream();
 }
 
 DeviceBatch::DeviceBatch(const Batch& batch)
@@ -184,8 +198,8 @@ void DeviceTensors::copy_inputs(const AttentionCase& from) {
 }
 
 void DeviceTensors::poison() {
-  check(cudaMemset(out_.data(), kNan, out_.size()));
-  check(cudaMemset(lse_.data(), kNan, lse_.size()));
+  out_.fill(kNan);
+  lse_.fill(kNan);
 }
 
 AttentionOutput DeviceTensors::download() const {

@@ -29,7 +29,8 @@ void check(cudaError_t error);
 /// Device memory with a guard behind it: stray writes there fail the test.
 class DeviceMemory {
  public:
-  /// Filled with bytes that are no small number: 0xA5, or a NaN in 16 and 32 bits where `nan`.
+  /// Whatever streams find it as it was made, written or filled. Filled with bytes that are no small number: 0xA5, or a
+  /// NaN in 16 and 32 bits where `nan`.
   explicit DeviceMemory(std::size_t bytes, bool nan = false);
   DeviceMemory(const void* host, std::size_t bytes);
   template <class T>
@@ -47,6 +48,8 @@ class DeviceMemory {
   /// Waits for the whole device.
   void download(void* host) const;
   void write(const void* host, std::size_t bytes);
+  /// All bytes with one value.
+  void fill(int byte);
 
  private:
   std::byte* data_ = nullptr;

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/device_case.hpp"
@@ -52,6 +54,19 @@ TEST_F(CudaSteps, AnOldPlanRunsOnReorderedRows) {
   const Batch view = reversed.view();
   const AttentionCase test(shape, view);
   EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16)));
+}
+
+// Filling memory is the default stream's work, which is late where a GPU has other work: a plan that a stream of its
+// own had uploaded was overwritten.
+TEST_F(CudaSteps, OtherStreamsFindMemoryFilled) {
+  const OwnStream stream;
+  check(cudaLaunchHostFunc(
+      nullptr, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }, nullptr));
+  const DeviceMemory memory(4096);
+  check(cudaMemsetAsync(memory.data(), 1, memory.size(), stream));
+  std::vector<unsigned char> bytes(memory.size());
+  memory.download(bytes.data());
+  EXPECT_TRUE(std::ranges::all_of(bytes, [](unsigned char byte) { return byte == 1; }));
 }
 
 PagedBatch twelve_requests() {

@@ -29,8 +29,8 @@ TEST_F(CudaTaskTimes, EveryTaskOnceInEveryWay) {
     const std::size_t tasks = plan.items.size() * 4;
     CudaExecutor& executor = executor_of(way);
     const DeviceMemory workspace(executor.workspace_bytes(plan));
-    const DeviceMemory times(tasks * sizeof(CudaTaskTime));
-    check(cudaMemset(times.data(), 0xFF, times.size()));  // what lay there is not to show
+    DeviceMemory times(tasks * sizeof(CudaTaskTime));
+    times.fill(0xFF);  // what lay there is not to show
     executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr);
     executor.resolve(on_device.view(), workspace.data(), nullptr);
     expect_error(ErrorCode::kWorkspace, "the plan has",
