@@ -10,7 +10,7 @@ build=("make make" "g++ g++" "cmake cmake" "ninja-build ninja" "python3 python3"
 test=("libgtest-dev /usr/include/gtest/gtest.h" "libgmock-dev /usr/include/gmock/gmock.h")
 python=("python3-venv -" "python3-dev -")
 ci=("clang-14 clang-14" "libclang-rt-14-dev -" "python3-venv -" "git git" "chromium chromium"
-  "pkg-config pkg-config")
+  "pkg-config pkg-config" "ccache ccache")
 
 present() {
   case "$2" in
