@@ -1,7 +1,8 @@
 // What planning on the device takes, anew and where the plan is kept, and finding the forest alone, by a block and by a
 // cluster: after none (forest), and after one that shares alike in other pages (forest_anew). Plans are made by turns
 // of batches that share alike (us), of batches whose rows are elsewhere (moved), and with one request and another
-// (joined); and by a planner with room for more rows (roomy). One JSON row a case. Each time is the median over
+// (joined); by a planner with room for more rows (roomy); and, of plans made by turns and kept, with more read before
+// each than the L2 cache holds (cold): what that takes is taken off. One JSON row a case. Each time is the median over
 // captured runs of launches one behind the other, so it has the gaps between kernels in it and no launch. Rows whose
 // forest is not the host's, or whose plan is not as long, are not printed; the program then fails.
 #include <cuda_runtime_api.h>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "cli/cuda/read_kernels.hpp"
 #include "cli/version.hpp"
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/planner/forest_kernel.hpp"
@@ -33,7 +35,8 @@ using cuda::check_cuda;
 
 constexpr int kLaunches = 20;  // in a captured run
 constexpr int kRuns = 50;
-constexpr std::int32_t kRoomyRows = 1024;  // of a planner for all batches of an engine
+constexpr std::int32_t kRoomyRows = 1024;                   // of a planner for all batches of an engine
+constexpr std::size_t kReadBytes = std::size_t{128} << 20;  // before cold launches: L2 caches hold 50 MB
 
 // Rows and pages of 16 tokens: 256 and 1,024 rows of 512 pages with all kinds of sharing, and long ones.
 constexpr const char* kTrees[] = {"256/8192",
@@ -130,6 +133,41 @@ double median_us(const Launch& launch) {
   std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
   return 1e3 * static_cast<double>(times[kRuns / 2]) / kLaunches;
 }
+
+/// Reads so much that nothing of what comes next is in the L2 cache.
+class ColdCache {
+ public:
+  ColdCache() : buffer_(kReadBytes), sink_(1) {
+    cudaDeviceProp device{};
+    check_cuda(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+    sms_ = device.multiProcessorCount;
+    check_cuda(cudaMemset(buffer_.data(), 1, kReadBytes), "cudaMemset");
+    read(nullptr);  // loads the kernel, which is not for a capture
+    check_cuda(cudaDeviceSynchronize(), "a streaming read");
+    read_us_ = median_us([this](int, cudaStream_t stream) { read(stream); });
+  }
+  /// median_us() of launches each behind such a read, without what that takes.
+  template <class Launch>
+  double median_behind_us(const Launch& launch) const {
+    const double both = median_us([&](int i, cudaStream_t stream) {
+      read(stream);
+      launch(i, stream);
+    });
+    return both - read_us_;
+  }
+
+ private:
+  void read(cudaStream_t stream) const {
+    const std::size_t round = cli::stream_round_bytes(sms_);
+    check_cuda(cli::launch_stream_read(buffer_.data(), kReadBytes / round * round, 1, sms_, sink_.data(), stream),
+               "launching a streaming read");
+  }
+
+  OnDevice<std::byte> buffer_;
+  OnDevice<std::uint32_t> sink_;
+  std::int32_t sms_ = 0;
+  double read_us_ = 0;
+};
 
 enum class ForestStep : std::uint8_t { kFirst, kAnew, kKept };
 
@@ -266,10 +304,16 @@ class PlanCase {
   }
 
   double planned_us() {
-    return median_us([&](int i, cudaStream_t stream) { plan(i % 2 == 0 ? second_ : first_, stream); });
+    return median_us([this](int i, cudaStream_t stream) { plan_in_turn(i, stream); });
+  }
+  double planned_us(const ColdCache& cold) {
+    return cold.median_behind_us([this](int i, cudaStream_t stream) { plan_in_turn(i, stream); });
   }
   double kept_us() {
-    return median_us([&](int, cudaStream_t stream) { plan(first_, stream); });
+    return median_us([this](int, cudaStream_t stream) { plan(first_, stream); });
+  }
+  double kept_us(const ColdCache& cold) {
+    return cold.median_behind_us([this](int, cudaStream_t stream) { plan(first_, stream); });
   }
   /// The kernels that stand between a plan and its layers.
   double resolve_us() {
@@ -281,6 +325,7 @@ class PlanCase {
   static PlanCapacity capacity_for(std::int32_t rows) {
     return {.queries = rows, .items = 2 * rows + 1024, .spans = 32 * rows + 4096, .partials = 4 * rows + 2048};
   }
+  void plan_in_turn(int i, cudaStream_t stream) { plan(i % 2 == 0 ? second_ : first_, stream); }
   void plan(const DeviceTable& table, cudaStream_t stream) {
     executor_.plan(planner_, table.view, workspace_.data(), bytes_, stream);
   }
@@ -300,7 +345,7 @@ void print_row(const std::string& name, bool shuffled, const std::string& fields
             << std::flush;
 }
 
-void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceProp& device) {
+void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceProp& device, const ColdCache& cold) {
   const PagedBatch ordered[] = {lay_out_pages(tree, 16, 1), lay_out_pages(tree, 16, 2)};
   for (const bool shuffled : {false, true}) {
     const PagedBatch first = shuffled ? with_rows_shuffled(ordered[0], 7) : ordered[0];
@@ -317,7 +362,8 @@ void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceP
     const auto rows = static_cast<std::int32_t>(first.kv_lens.size());
     PlanCase plan(first, second, rows);
     fields << ",\"us\":" << plan.planned_us() << ",\"kept_us\":" << plan.kept_us()
-           << ",\"resolve_us\":" << plan.resolve_us() << ",\"items\":" << plan.items();
+           << ",\"resolve_us\":" << plan.resolve_us() << ",\"items\":" << plan.items()
+           << ",\"cold_us\":" << plan.planned_us(cold) << ",\"kept_cold_us\":" << plan.kept_us(cold);
     fields << ",\"moved_us\":" << PlanCase(first, with_rows_shuffled(second, 11), rows).planned_us()
            << ",\"joined_us\":" << PlanCase(first, with_another_request(first), rows).planned_us()
            << ",\"roomy_us\":" << PlanCase(first, second, kRoomyRows).planned_us();
@@ -328,7 +374,8 @@ void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceP
 void run_all() {
   cudaDeviceProp device{};
   check_cuda(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
-  for (const char* const tree : kTrees) run_tree(tree, tree_from_levels(tree), device);
+  const ColdCache cold;
+  for (const char* const tree : kTrees) run_tree(tree, tree_from_levels(tree), device, cold);
 }
 
 }  // namespace
