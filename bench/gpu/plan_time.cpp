@@ -137,10 +137,7 @@ double median_us(const Launch& launch) {
 /// Reads so much that nothing of what comes next is in the L2 cache.
 class ColdCache {
  public:
-  ColdCache() : buffer_(kReadBytes), sink_(1) {
-    cudaDeviceProp device{};
-    check_cuda(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
-    sms_ = device.multiProcessorCount;
+  ColdCache() : buffer_(kReadBytes), sink_(1), sms_(cuda_device_info(0).sms) {
     check_cuda(cudaMemset(buffer_.data(), 1, kReadBytes), "cudaMemset");
     read(nullptr);  // loads the kernel, which is not for a capture
     check_cuda(cudaDeviceSynchronize(), "a streaming read");
@@ -165,7 +162,7 @@ class ColdCache {
 
   OnDevice<std::byte> buffer_;
   OnDevice<std::uint32_t> sink_;
-  std::int32_t sms_ = 0;
+  std::int32_t sms_;
   double read_us_ = 0;
 };
 

@@ -52,9 +52,8 @@ DeviceMemory::DeviceMemory(std::size_t bytes, bool nan) : size_(bytes) {
   void* data = nullptr;
   check(cudaMalloc(&data, bytes + kGuardBytes));
   data_ = static_cast<std::byte*>(data);
-  fill(nan ? kNan : kGuard);
   check(cudaMemset(data_ + bytes, kGuard, kGuardBytes));
-  wait_for_default_stream();
+  fill(nan ? kNan : kGuard);
 }
 
 DeviceMemory::DeviceMemory(const void* host, std::size_t bytes) : DeviceMemory(bytes) {
