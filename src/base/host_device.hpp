@@ -3,10 +3,19 @@
 
 #if defined(__CUDACC__)
 #define TRUNKLINE_HOST_DEVICE __host__ __device__
-#define TRUNKLINE_OUT_OF_LINE __noinline__  // code that devices seldom run lies not amid what they run
+#define TRUNKLINE_OUT_OF_LINE \
+  __noinline__  // on devices: code that seldom runs, or of which many places would have a copy
 #else
 #define TRUNKLINE_HOST_DEVICE
 #define TRUNKLINE_OUT_OF_LINE
+#endif
+
+// Before a loop. Planning runs most of its code once, and fetching what a loop is unrolled to takes longer than
+// turning.
+#if defined(__CUDA_ARCH__)
+#define TRUNKLINE_ROLLED _Pragma("unroll 1")
+#else
+#define TRUNKLINE_ROLLED
 #endif
 
 namespace trunkline {

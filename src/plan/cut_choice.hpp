@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "base/quotient.hpp"
 #include "plan/cost_classes.hpp"
 #include "plan/task_costs.hpp"
 
@@ -52,8 +53,8 @@ struct TaskLoad {
   }
   TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts,
                                               std::int64_t read_per_token) const {
-    const std::int64_t share = ceil_div<std::int64_t>(tokens, parts);
-    const std::int64_t matrix = matrix_tokens == tokens ? share : ceil_div<std::int64_t>(matrix_tokens, parts);
+    const std::int64_t share = quotient_up(tokens, parts);
+    const std::int64_t matrix = matrix_tokens == tokens ? share : quotient_up(matrix_tokens, parts);
     const std::int32_t turns = changes == 0 ? 0 : changes / parts;  // most have none, and divisions are slow
     return costs.task(share, matrix, rows, queries, read_per_token) + turns * TaskCosts::kHalfChange;
   }
@@ -64,13 +65,13 @@ struct TaskLoad {
 TRUNKLINE_HOST_DEVICE inline std::int64_t part_begin(std::int64_t tokens, std::int64_t granule, std::int32_t parts,
                                                      std::int32_t part) {
   if (part == 0) return 0;  // most packs are whole, and divisions are slow
-  return part == parts ? tokens : tokens / granule * part / parts * granule;
+  return part == parts ? tokens : quotient(quotient(tokens, granule) * part, parts) * granule;
 }
 
 /// What the halves of a tile have in common is taken to lie evenly in the item.
 TRUNKLINE_HOST_DEVICE inline std::int64_t matrix_share(const TaskLoad& whole, std::int64_t tokens) {
   const int shift = whole.tokens > INT32_MAX ? 16 : 0;  // the product would overflow
-  return tokens * (whole.matrix_tokens >> shift) / (whole.tokens >> shift);
+  return quotient(tokens * (whole.matrix_tokens >> shift), whole.tokens >> shift);
 }
 
 /// Of one of several parts, which has so many tokens, as cuts count them. All of its queries need a merge.
@@ -188,7 +189,7 @@ class CutChoice {
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds uncut_time(std::int32_t count, const LoadAt& load_at) {
     classes_.clear();
-    const TaskCosts costs = costs_;  // a copy is in registers: no store to the loads can change it
+    const TaskCosts costs = costs_;  // a copy: no store to the loads can change it
     for (std::int32_t i = 0; i < count; ++i) {
       TaskLoad& load = load_at(i);
       load.price(costs);

@@ -45,6 +45,7 @@ struct TrunkWidth {
 TRUNKLINE_HOST_DEVICE inline const TrunkWidth& narrowed(const TrunkWidth& chosen, std::int32_t queries,
                                                         const TrunkWidth* widths, std::int32_t count) {
   if (!chosen.halves) return chosen;
+  TRUNKLINE_ROLLED
   for (std::int32_t i = 0; i < count; ++i) {
     if (2 * widths[i].rows == chosen.rows && queries <= widths[i].max_queries) return widths[i];
   }
@@ -54,6 +55,7 @@ TRUNKLINE_HOST_DEVICE inline const TrunkWidth& narrowed(const TrunkWidth& chosen
 /// TrunkWidth::narrow_queries.
 TRUNKLINE_HOST_DEVICE inline std::int32_t narrow_queries(const TrunkWidth& chosen, const TrunkWidth* widths,
                                                          std::int32_t count) {
+  TRUNKLINE_ROLLED
   for (std::int32_t i = 0; chosen.halves && i < count; ++i) {
     if (2 * widths[i].rows == chosen.rows) return widths[i].max_queries;
   }
@@ -138,6 +140,7 @@ class TrunkTiling {
     const std::int32_t half = last_fitting(begin, full, (width.max_queries + 1) / 2);
     std::int32_t end = full;
     std::int32_t fewest = requests_.shared[full];
+    TRUNKLINE_ROLLED
     for (std::int32_t place = full - 1; place >= half; place -= kLooks) {
       std::int32_t shared[kLooks];
       for (std::int32_t k = 0; k < kLooks; ++k) shared[k] = requests_.shared[most(place - k, half)];
@@ -168,6 +171,7 @@ class TrunkTiling {
 
   /// The first place from `low` on where closing reads little again; `full` if nowhere.
   TRUNKLINE_HOST_DEVICE std::int32_t first_cheap(std::int32_t begin, std::int32_t low, std::int32_t full) const {
+    TRUNKLINE_ROLLED
     for (; low < full; low += kLooks) {
       std::int32_t first = kLooks;
       for (std::int32_t k = kLooks - 1; k >= 0; --k) {

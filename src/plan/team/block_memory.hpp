@@ -106,23 +106,24 @@ struct BlockMemory {
   std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts; clear between choices,
                                // where State::clear says so, until own_tiles lie there
   TileLists own_tiles;         // of FewTiles; over the classes, behind what one thread cuts with
-  std::int32_t rows;
+  std::int32_t rows;           // room: whole_room() of those asked for
   std::int32_t histograms;
 
   /// \\return bytes. \param base 16-byte aligned; null: counts only \param cut_tries from 1 to kTries that are made
   /// together, at 16.5 KiB each
   TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, std::int32_t cut_tries) {
-    rows = row_room;
+    rows = whole_room(row_room);
     histograms = cut_tries;
+    const std::int32_t length = whole_room(row_room + 1);
     TeamMemory memory(base);
     take_list(memory, state, 1);
     take_list(memory, tokens, rows);
     take_list(memory, shared, rows);
-    take_list(memory, fresh_before, rows + 1);
-    take_list(memory, query_begin, rows + 1);
+    take_list(memory, fresh_before, length);
+    take_list(memory, query_begin, length);
     take_list(memory, listed, rows);
     take_tries(memory);
-    take_list(memory, begins, rows + 1);
+    take_list(memory, begins, length);
     take_list(memory, loads, rows);
     take_list(memory, chunk_tasks, kTries * kChunks);
     take_list(memory, busy_chunks, kTries * kChunks);
@@ -172,17 +173,16 @@ struct BlockMemory {
   }
 
   TRUNKLINE_HOST_DEVICE void take_own_tiles() {
-    constexpr auto kSegmentBytes = static_cast<std::int64_t>(sizeof(std::int32_t) + 2 * sizeof(TileSegment));
-    constexpr std::int64_t kPadding = 3 * 16;  // TeamMemory's
-    const std::int64_t all = std::int64_t{class_parts() - kSerial} * static_cast<std::int64_t>(sizeof(FourWords));
-    TeamMemory memory(classes == nullptr ? nullptr
-                                         : reinterpret_cast<std::byte*>(classes) + kSerial * sizeof(FourWords));
+    constexpr auto kSegmentBytes = static_cast<std::int32_t>(sizeof(std::int32_t) + 2 * sizeof(TileSegment));
+    constexpr std::int32_t kPadding = 3 * 16;  // TeamMemory's
+    const std::int32_t all = (class_parts() - kSerial) * static_cast<std::int32_t>(sizeof(FourWords));
+    TeamMemory memory(reinterpret_cast<std::byte*>(reinterpret_cast<FourWords*>(classes) + kSerial));
     take_list(memory, own_tiles.tiles, FewTiles::kMost);
     take_list(memory, own_tiles.query_at, rows);
-    own_tiles.segment_room = (all - static_cast<std::int64_t>(memory.bytes()) - kPadding) / kSegmentBytes;
-    const std::int64_t room = most<std::int64_t>(own_tiles.segment_room, 0);
-    take_list(memory, own_tiles.raw, room);
-    take_list(memory, own_tiles.segments, 2 * room);
+    const std::int32_t room = (all - static_cast<std::int32_t>(memory.bytes()) - kPadding) / kSegmentBytes;
+    own_tiles.segment_room = room;
+    take_list(memory, own_tiles.raw, most(room, 0));
+    take_list(memory, own_tiles.segments, 2 * most(room, 0));
   }
 
   // What CostClasses take, with which one thread cuts.
@@ -190,7 +190,8 @@ struct BlockMemory {
       static_cast<std::int32_t>((sizeof(CostClasses) + sizeof(FourWords) - 1) / sizeof(FourWords));
 
   TRUNKLINE_HOST_DEVICE std::int32_t class_parts() const {
-    return most(ceil_div(3 * kClasses * histograms, 4), kSerial);
+    static_assert(kClasses % 4 == 0);
+    return most(3 * kClasses / 4 * histograms, kSerial);
   }
 };
 

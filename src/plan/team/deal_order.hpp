@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "base/quotient.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_more.hpp"
 
@@ -64,14 +65,15 @@ class DealOrder {
     const std::int64_t from_first = limit - counted.piece / 2 * factor;  // from the middle of its first piece
     if (from_first < 0) return 0;
     const std::int64_t step = counted.piece * factor;
-    return least(ties ? quotient(from_first, step) + 1 : quotient(from_first + step - 1, step), counted.pieces);
+    return least(ties ? quotient_of_sums(from_first, step) + 1 : quotient_of_sums(from_first + step - 1, step),
+                 counted.pieces);
   }
 
   /// a / b. Devices divide fractions faster than 64-bit integers: the nearest fraction is no less than the quotient,
   /// and less than two above it.
-  TRUNKLINE_HOST_DEVICE static std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static std::int64_t quotient_of_sums(std::int64_t a, std::int64_t b) {
     constexpr std::int64_t kExact = std::int64_t{1} << 52;
-    if (a >= kExact || b >= kExact) return a / b;
+    if (a >= kExact || b >= kExact) return trunkline::quotient(a, b);
     const auto near = static_cast<std::int64_t>(static_cast<double>(a) / static_cast<double>(b));
     return near * b > a ? near - 1 : near;
   }
@@ -79,7 +81,8 @@ class DealOrder {
   /// Segments that begin before a place, at it too with ties: of those whose first_token * factor is below limit.
   TRUNKLINE_HOST_DEVICE static std::int64_t segments_before(const DealtList& list, std::int64_t limit,
                                                             std::int64_t factor, bool ties) {
-    return segments_below(list, ties ? quotient(limit, factor) + 1 : quotient(limit + factor - 1, factor));
+    return segments_below(list,
+                          ties ? quotient_of_sums(limit, factor) + 1 : quotient_of_sums(limit + factor - 1, factor));
   }
   TRUNKLINE_HOST_DEVICE static std::int32_t segments_below(const DealtList& list, std::int64_t first_token) {
     const TileSegment* const segments = list.segments;
@@ -102,7 +105,7 @@ class DealOrder {
       end = list.segments[next].first_token;
     }
     if (next == 0 || end <= tokens) return count;
-    const auto beyond = static_cast<std::int32_t>((end - 1) / list.piece - pieces + 1);
+    const auto beyond = static_cast<std::int32_t>(trunkline::quotient(end - 1, list.piece) - pieces + 1);
     count.fragments -= beyond;
     if (list.segments[next - 1].masked) count.masked -= beyond;
     return count;

@@ -145,14 +145,16 @@ struct FewCuts {
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE static std::uint32_t bound_of(const TaskCosts& costs, const Tasks* all, std::int32_t count,
                                                       const Lanes& lanes, bool& large) {
-    constexpr std::int32_t kReads = 8;  // on their way together; what is behind the last load is clear
+    constexpr std::int32_t kReads = 4;  // on their way together; what is behind the last load is clear
     static_assert(kMostLoads % kReads == 0);
     std::uint32_t bound = 0;
+    TRUNKLINE_ROLLED
     for (std::int32_t i = lanes.index(); i < count; i += lanes.count()) {
       const std::int32_t own = all[i].of_class;
       std::uint32_t through = 0;  // tasks of this class and those above
       std::uint32_t of_class = 0;
       std::uint32_t cost = 0;
+      TRUNKLINE_ROLLED
       for (std::int32_t first = 0; first < count; first += kReads) {
         Tasks others[kReads];
         for (std::int32_t k = 0; k < kReads; ++k) others[k] = all[first + k];

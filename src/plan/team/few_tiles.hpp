@@ -150,13 +150,12 @@ class FewTileDivider {
     PackCut::Counts all{};
     visit_whole<kHeld>(lanes, packs, [&](std::size_t k, std::int32_t i, bool here) {
       const PackCut::Counts own = here ? counts[k] : PackCut::Counts{};
-      PackCut::Counts sums{};
-      const PackCut::Counts before{all.parts + sum_before(lanes, own.parts, sums.parts),
-                                   all.entries + sum_before(lanes, own.entries, sums.entries),
-                                   all.fragments + sum_before(lanes, own.fragments, sums.fragments),
-                                   all.masks + sum_before(lanes, own.masks, sums.masks)};
-      all = {all.parts + sums.parts, all.entries + sums.entries, all.fragments + sums.fragments,
-             all.masks + sums.masks};
+      std::int32_t values[] = {own.parts, own.entries, own.fragments, own.masks};
+      std::int32_t sums[4];
+      sums_before(lanes, values, sums);
+      const PackCut::Counts before{all.parts + values[0], all.entries + values[1], all.fragments + values[2],
+                                   all.masks + values[3]};
+      all = {all.parts + sums[0], all.entries + sums[1], all.fragments + sums[2], all.masks + sums[3]};
       if (!here) return;
       PackCut::place(memory.packs[i], before);
       if (whole) memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(memory.loads[i].whole));

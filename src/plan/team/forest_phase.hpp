@@ -36,10 +36,11 @@ struct ForestPhaseMemory {
   /// \param base aligned to 16 bytes; null to learn `bytes` alone
   TRUNKLINE_HOST_DEVICE ForestPhaseMemory(std::byte* base, std::int32_t rows) {
     constexpr std::int32_t kColumns = RowSharing::kColumns + most(SharingScratch::kColumns, LayoutScratch::kColumns);
-    const std::int32_t length = rows + 1;  // some sums have an end
+    const std::int32_t room = whole_room(rows);
+    const std::int32_t length = whole_room(rows + 1);  // some sums have an end
     TeamMemory memory(base);
     static_assert(sizeof(SeenRow) <= sizeof(SharingTask));
-    auto* const tasks = memory.take<SharingTask>(rows);
+    auto* const tasks = memory.take<SharingTask>(room);
     seen = seen_in(base);
     result = memory.take<ForestPhaseResult>(1);
     sums = memory.take<TokenSums>(1);
@@ -146,11 +147,11 @@ class ForestSearch {
       *arrays.sums = {};
     });
     finish_copies();
-    search.take_seen(block, arrays.seen, [near, all](std::int32_t i, std::int32_t begin) {
+    const bool reshaped = search.take_seen(block, arrays.seen, [near, all](std::int32_t i, std::int32_t begin) {
       if (near != nullptr) near[i] = begin;
       if (all != nullptr) all[i] = begin;
     });
-    guess_ = search.confirm(block, 0);
+    guess_ = search.confirm(block, 0, reshaped);
   }
 
   /// The last forest, which each block has near, but for the ends of rows. Another block's copy of it may still be on
@@ -188,7 +189,7 @@ class ForestSearch {
           if (round == 0 && first_round == 0) block.once([&] { *arrays.result = {}; });
           const auto next = [&](auto search, auto repair) -> std::int32_t {
             while (first_round < 0) {
-              if (turn > 0) guess_ = search.confirm(block, turn);
+              if (turn > 0) guess_ = search.confirm(block, turn, true);
               if (is_right(guess_)) return 0;
               const std::int32_t compared = ++turn < repair.kMostTurns ? repair.next(block) : -1;
               if (compared > 0) return compared;

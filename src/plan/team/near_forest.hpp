@@ -16,11 +16,12 @@ struct NearForest {
   std::int32_t* node = nullptr;         ///< [rows]
   std::int32_t* query_begin = nullptr;  ///< [rows + 1]
 
-  TRUNKLINE_HOST_DEVICE void lay_out(TeamMemory& memory, std::int64_t rows) {
-    nodes = memory.take<ForestNode>(2 * rows);
-    order = memory.take<std::int32_t>(rows);
-    node = memory.take<std::int32_t>(rows);
-    query_begin = memory.take<std::int32_t>(rows + 1);
+  TRUNKLINE_HOST_DEVICE void lay_out(TeamMemory& memory, std::int32_t rows) {
+    const std::int32_t room = whole_room(rows);
+    nodes = memory.take<ForestNode>(std::int64_t{2} * room);
+    order = memory.take<std::int32_t>(room);
+    node = memory.take<std::int32_t>(room);
+    query_begin = memory.take<std::int32_t>(whole_room(rows + 1));
   }
 
   /// A block's copy of another forest, without a barrier: known after finish_copies() by all threads and a barrier.

@@ -105,6 +105,7 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_parting(const Lanes& lanes, const Id* a
   const std::int32_t before = units_begin * kUnit - begin;
   const std::int32_t edges = before + end - units_end * kUnit;
   std::int32_t edge = end;
+  TRUNKLINE_ROLLED
   for (std::int32_t i = lanes.index(); i < edges; i += lanes.count()) {
     const std::int32_t page = i < before ? begin + i : units_end * kUnit + i - before;
     if (a[page] != b[page] || null.is(a[page])) edge = least(edge, page);
@@ -132,6 +133,7 @@ class SamePages {
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE void add(const Lanes& lanes, const Id* a, const Id* b, std::int32_t count) {
     const std::int32_t units = Ids::may_read(a) && Ids::may_read(b) ? count / Ids::kCount : 0;
+    TRUNKLINE_ROLLED
     for (std::int32_t i = units * Ids::kCount + lanes.index(); i < count; i += lanes.count()) check(a[i], b[i]);
     const auto* const a_ids = reinterpret_cast<const Ids*>(a);
     const auto* const b_ids = reinterpret_cast<const Ids*>(b);

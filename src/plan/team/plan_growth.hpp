@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "base/host_device.hpp"
+#include "base/quotient.hpp"
 #include "plan/task_costs.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_machine.hpp"
@@ -25,8 +26,8 @@ struct PlanGrowth {
     if (parts <= 1) return members;
     // What is dealt out lies between what all have in common; else it follows on that, end by end.
     const bool dealt = tile.lists[kCommonList].tokens > 0;
-    const std::int64_t together = dealt ? tile.lists[kOwnList].piece : tile.tokens / parts;
-    const std::int64_t ends = together * members / most<std::int64_t>(tile.open_tokens, 1) + 1;
+    const std::int64_t together = dealt ? tile.lists[kOwnList].piece : quotient(tile.tokens, parts);
+    const std::int64_t ends = quotient(together * members, most<std::int64_t>(tile.open_tokens, 1)) + 1;
     return static_cast<std::int32_t>(least<std::int64_t>(members, most<std::int64_t>(ends, ceil_div(members, parts))));
   }
 
@@ -35,7 +36,7 @@ struct PlanGrowth {
   TRUNKLINE_HOST_DEVICE static std::int32_t limit(std::int32_t open_ends, std::int32_t rows, std::int32_t items,
                                                   const TaskCosts& costs) {
     const std::int64_t busy = least<std::int64_t>(costs.workers, std::int64_t{items} * costs.kv_heads);
-    const std::int64_t mean = kFraction * rows * costs.kv_heads / most<std::int64_t>(busy, 1);
+    const std::int64_t mean = quotient(kFraction * rows * costs.kv_heads, most<std::int64_t>(busy, 1));
     const std::int64_t excess = kFraction * open_ends - mean;
     if (excess <= 0) return kUnlimited;
     std::int32_t tokens = kAlone;

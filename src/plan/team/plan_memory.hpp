@@ -106,11 +106,13 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
 
  private:
   TRUNKLINE_HOST_DEVICE void take_requests(TeamMemory& memory, std::int32_t row_room) {
-    take_list(memory, queries, row_room);
-    take_list(memory, path_tokens, row_room);
-    take_list(memory, position, row_room + 1);
-    take_list(memory, tails_before, row_room + 1);
-    take_list(memory, try_orders, row_room);
+    const std::int32_t room = whole_room(row_room);
+    const std::int32_t length = whole_room(row_room + 1);
+    take_list(memory, queries, room);
+    take_list(memory, path_tokens, room);
+    take_list(memory, position, length);
+    take_list(memory, tails_before, length);
+    take_list(memory, try_orders, room);
   }
 };
 

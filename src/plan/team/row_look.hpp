@@ -73,7 +73,7 @@ class RowLook {
   /// Leaves kv_len, -1 if that does not fit; as shared, what the row shared with its owner; next_id of that; reshaped,
   /// unless the row shares another number of tokens; and tokens.
   TRUNKLINE_HOST_DEVICE Pair pair_of(std::int32_t row) const {
-    const std::int32_t page_size = batch_.table.page_size;
+    const PageSize page_size = batch_.table.page_size;
     const SteadyRow planned = planned_.rows[row];
     const TeamRow live = team_row(batch_, row);
     const bool known = row < planned_rows_ && planned.owner < row && planned.owner >= -1 && planned.shared >= 0;
@@ -114,7 +114,7 @@ class RowLook {
 
   /// \param begin first entry \param common pages of those compared
   TRUNKLINE_HOST_DEVICE void conclude(SeenRow& seen, std::int64_t begin, std::int32_t common) const {
-    const std::int32_t page_size = batch_.table.page_size;
+    const PageSize page_size = batch_.table.page_size;
     const std::int32_t tokens = seen.tokens;
     const std::int32_t planned_shared = seen.shared;
     const std::int32_t kv_len = seen.kv_len;

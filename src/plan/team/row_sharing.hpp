@@ -99,7 +99,7 @@ class SharingScratch {
       : tasks(its_tasks), columns_(columns), first_column_(first_column) {
     // Half full at most, a quarter where there is room, so that probes are short.
     slot_count = power_of_two(most<std::uint32_t>(64, (rows <= kFewRows ? 4 : 2) * static_cast<std::uint32_t>(rows)));
-    begin_ = memory.take<std::int64_t>(rows);
+    begin_ = memory.take<std::int64_t>(whole_room(rows));
     slots = memory.take<std::uint32_t>(slot_count);
   }
 
@@ -107,8 +107,6 @@ class SharingScratch {
   TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const { return begin_[row]; }
   /// Where the row's group is in slots.
   TRUNKLINE_HOST_DEVICE std::int32_t& place(std::int32_t row) const { return columns_(first_column_, row); }
-  /// 1 where looking at the row has found that the forest has another shape than the last one.
-  TRUNKLINE_HOST_DEVICE std::int32_t& reshaped(std::int32_t row) const { return columns_(first_column_ + 1, row); }
   /// Rows of this round and, by turns, of the next.
   TRUNKLINE_HOST_DEVICE std::int32_t& listed(std::int32_t turn, std::int32_t i) const {
     return columns_(first_column_ + 1 + turn % 2, i);
@@ -180,14 +178,15 @@ class SharingSearch : private SharingSlots {
 
   /// Puts what was seen of rows where searching has it, and fills query_begin.
   /// \param put_query_begin(i, begin) for i up to and with the number of rows
+  /// \return whether some have found that the forest has another shape than the last one
   template <class Block, class Put>
-  TRUNKLINE_HOST_DEVICE void take_seen(Block& block, const SeenRow* all_seen, Put put_query_begin) {
+  TRUNKLINE_HOST_DEVICE bool take_seen(Block& block, const SeenRow* all_seen, Put put_query_begin) {
     const auto slots = static_cast<std::int32_t>(s_.slot_count);
-    block.each(most(slots, to_.rows + 1), [&](std::int32_t i) {
+    return block.any(most(slots, to_.rows + 1), [&](std::int32_t i) {
       if (i < slots) s_.slots[i] = SharingScratch::kEmptySlot;
-      if (i > to_.rows) return;
+      if (i > to_.rows) return false;
       put_query_begin(i, batch_.query_start == nullptr ? i : batch_.query_start[i]);
-      if (i == to_.rows) return;
+      if (i == to_.rows) return false;
       const SeenRow seen = all_seen[i];
       const bool fits = batch_.query_start == nullptr || has_sound_queries(batch_, i);
       to_.kv_len(i) = seen.kv_len;
@@ -195,16 +194,17 @@ class SharingSearch : private SharingSlots {
       to_.owner(i) = seen.owner;
       to_.level(i) = fits ? seen.level : RowSharing::kUnfit;
       to_.next_id(i) = seen.next_id;
-      s_.reshaped(i) = seen.reshaped;
+      return seen.reshaped != 0;
     });
   }
   /// Whether that is what rounds would find. It is where each row's owner owns the last token that they share, and
   /// where no two rows part from one owner at one token with the same page: then each point of the tree has one way on
   /// for each page, so that there is no other tree of these rows; and owners, which are lesser than the rows that part
   /// from them, are the least that have their tokens. \param turn how often it was asked before, with other owners
-  /// (owner_repair.hpp)
+  /// (owner_repair.hpp) \param reshaped the forest has another shape than the last
+  /// one, as after each turn
   template <class Block>
-  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t turn) {
+  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t turn, bool reshaped) {
     block.each_warp(ceil_div(to_.rows, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
       const std::int32_t i = run * Block::kLanes + lanes.index();
       enter_some(block, turn, i < to_.rows ? i : -1, lanes);
@@ -215,7 +215,6 @@ class SharingSearch : private SharingSlots {
       return !sound;
     });
     if (wrong) return OwnerGuess::kWrong;
-    const bool reshaped = turn > 0 || block.any(to_.rows, [&](std::int32_t row) { return s_.reshaped(row) != 0; });
     return reshaped ? OwnerGuess::kRight : OwnerGuess::kSameShape;
   }
   /// One round. \param tasks of the last one; \return those of this one, for compare()
@@ -245,6 +244,7 @@ class SharingSearch : private SharingSlots {
   TRUNKLINE_HOST_DEVICE void set_level(std::int32_t row) {
     if (to_.level(row) == RowSharing::kInside) return;
     std::int32_t level = 0;
+    TRUNKLINE_ROLLED
     for (std::int32_t above = to_.owner(row); above >= 0; above = to_.owner(above)) ++level;
     to_.level(row) = level;
   }
@@ -347,7 +347,7 @@ class SharingSearch : private SharingSlots {
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE void compare(const Lanes& lanes, const SharingTask& in_list) {
     const SharingTask task = in_list;
-    const std::int32_t page_size = batch_.table.page_size;
+    const PageSize page_size = batch_.table.page_size;
     const std::int32_t tokens = least(task.kv_len, task.head_kv_len);
     const std::int32_t pages = team_pages(tokens, page_size);
     const Id* const ids = ids_ + task.begin;

@@ -3,7 +3,8 @@
 //
 // What every team has:
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
-//   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends
+//   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends. Where
+//                             they are few, neighbours are one block's, so that not each has all kinds of things to do
 //   each_warp(count, f, beside)  f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier; if
 //                             given, beside(block) by each block while others are waited for, whose writes the block
 //                             sees after one barrier more
@@ -46,9 +47,8 @@
 //   but its own variables.
 // - What is read there is written by no f of the call that follows it, but only after one barrier more: a slow thread
 //   may still be reading.
-// - Calls are not nested, but for those of a block in each_block, own, own_or_lead, lead and beside. There, block is
-// the
-//   team.
+// - Calls are not nested, but for those of a block in each_block, own, own_or_lead, lead and beside. There, the block
+//   is the team.
 // - Nothing may depend on the order of i. HostTeam shuffles it, so that tests see what does.
 // - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
 #pragma once

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "plan/team/page_size.hpp"
 
 namespace trunkline {
 
@@ -14,7 +15,7 @@ struct TeamTable {
   const std::int32_t* row_map = nullptr;  ///< pooled only, [rows]
   std::int64_t width = 0;                 ///< all but CSR: entries of a row
   std::int64_t entries = 0;               ///< ids in all: none beyond is read
-  std::int32_t page_size = 1;
+  PageSize page_size = 1;
   bool wide = false;
 };
 
@@ -47,11 +48,6 @@ TRUNKLINE_HOST_DEVICE inline TeamRow team_row(const TeamBatch& batch, std::int32
   const bool inside = begin >= 0 && begin <= end && end <= table.entries;
   if (!inside || kv_len < 0 || kv_len > (end - begin) * table.page_size) return {0, 0, false};
   return {begin, kv_len, true};
-}
-
-/// Pages that hold so many tokens, without a sum that could overflow.
-TRUNKLINE_HOST_DEVICE inline std::int32_t team_pages(std::int32_t tokens, std::int32_t page_size) {
-  return tokens / page_size + (tokens % page_size != 0 ? 1 : 0);
 }
 
 /// What of a batch could not be true. Such rows are planned as if they were empty, or had no query.

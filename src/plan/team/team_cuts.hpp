@@ -43,6 +43,7 @@ class TeamCuts {
 
   /// The best of some tries and the one so far, tried in order.
   TRUNKLINE_HOST_DEVICE static void take_best(const BlockMemory::State& state, Range tries, CutOutcome& best) {
+    TRUNKLINE_ROLLED
     for (std::int32_t i = tries.begin; i < tries.end; ++i) {
       if (i > 0 && !CutChoice::may_gain(best.time, best.ideal)) break;
       const CutTry& result = state.tries[i];
@@ -166,6 +167,7 @@ class TeamCuts {
   TRUNKLINE_HOST_DEVICE static std::int32_t tasks_of(const BlockMemory& memory, std::int32_t place, std::int32_t chunks,
                                                      const Lanes& lanes) {
     std::int32_t tasks = 0;
+    TRUNKLINE_ROLLED
     for (std::int32_t k = lanes.index(); k < chunks; k += lanes.count()) {
       tasks += memory.chunk_tasks[place * BlockMemory::kChunks + k];
     }

@@ -19,6 +19,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t bits_of(std::int64_t value) {
   return 64 - __clzll(value);
 #else
   std::int32_t bits = 0;
+  TRUNKLINE_ROLLED
   for (; value > 0; value >>= 1) ++bits;
   return bits;
 #endif
@@ -37,12 +38,14 @@ TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task) {
     if (i == 0 && lanes.index() == 0) memory.item_splits[memory.shape[PlanMemory::kItems]] = 0;
     const PlannedPack pack = memory.packs[i];  // read once, whatever is written
     const std::int32_t queries = size_of(pack.positions);
+    TRUNKLINE_ROLLED
     for (std::int32_t part = lanes.index(); part < pack.parts; part += lanes.count()) {
       const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
       const TaskLoad& load = memory.loads[i];
       const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, *memory.costs, pack.parts, tokens);
       memory.place_item(pack.first_item + part, i, cost);
     }
+    TRUNKLINE_ROLLED
     for (std::int32_t k = lanes.index(); k < queries; k += lanes.count()) {
       memory.slots_of[memory.query_at[pack.positions.begin + k]] =
           pack.parts == 1 ? 0 : (std::int64_t{1} << 32) + pack.parts;
@@ -86,6 +89,7 @@ TRUNKLINE_HOST_DEVICE inline void write_item_lists(const PlanTask& task, const P
     lists.items[item].tile = tile_shape(task.machine, pack.width, tokens);
     lists.items[item].first_half = pack.first_half;
   }
+  TRUNKLINE_ROLLED
   for (std::int32_t k = lane; k < queries; k += lanes) {
     const std::int32_t query = memory.query_at[pack.positions.begin + k];
     const std::int32_t entry = pack.first_entry + part * queries + k;
@@ -102,6 +106,7 @@ TRUNKLINE_HOST_DEVICE inline void write_merge(const PlanTask& task, const PlanLi
   if (static_cast<std::int32_t>(next >> 32) == merge) return;
   lists.merge_queries[merge] = query;
   lists.merge_begin[merge] = static_cast<std::int32_t>(own);
+  TRUNKLINE_ROLLED
   for (auto slot = static_cast<std::int32_t>(own); slot < static_cast<std::int32_t>(next); ++slot) {
     lists.merge_slots[slot] = slot;
     if (lists.partial_merges != nullptr) lists.partial_merges[slot] = merge;
@@ -115,6 +120,7 @@ constexpr std::int32_t kScheduleChunk = FewPacks::kMost;  ///< items that one th
 TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const std::uint16_t* classes, std::int32_t item, Range chunk) {
   const std::int32_t own = classes[item];
   std::int32_t ahead = 0;
+  TRUNKLINE_ROLLED
   for (std::int32_t other = chunk.begin; other < chunk.end; ++other) {
     const std::int32_t its = classes[other];
     ahead += its > own || (its == own && other < item) ? 1 : 0;
@@ -125,6 +131,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const std::uint16_t* class
 /// The queries of a row.
 TRUNKLINE_HOST_DEVICE inline void write_queries(const TeamForest& forest, const PlanLists& lists, std::int32_t row) {
   const std::int32_t end = forest.query_begin[row + 1];
+  TRUNKLINE_ROLLED
   for (std::int32_t query = forest.query_begin[row]; query < end; ++query) {
     lists.queries[query] = {row, query, end - 1 - query};
   }

@@ -8,16 +8,22 @@
 
 namespace trunkline {
 
+/// Room for so many, rounded up to a multiple of four: arrays of 4, 8 or 16 bytes each then take whole multiples of 16
+/// bytes and need no padding, so that devices find them in an instruction or two.
+TRUNKLINE_HOST_DEVICE constexpr std::int32_t whole_room(std::int32_t count) {
+  return (count + 3) & ~3;
+}
+
 /// Hands out arrays one after another. Without memory it only counts.
 class TeamMemory {
  public:
-  /// \param base aligned to 16 bytes; null: arrays are null, and bytes() says what would be needed
+  /// \param base aligned to 16 bytes; null: arrays are of no use, and bytes() says what would be needed
   TRUNKLINE_HOST_DEVICE explicit TeamMemory(std::byte* base) : base_(base) {}
 
   template <class T>
   TRUNKLINE_HOST_DEVICE T* take(std::int64_t count) {
     static_assert(alignof(T) <= kAlignment);
-    T* const array = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
+    T* const array = reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(base_) + bytes_);
     const std::size_t size = static_cast<std::size_t>(count) * sizeof(T);
     bytes_ += (size + kAlignment - 1) / kAlignment * kAlignment;
     return array;

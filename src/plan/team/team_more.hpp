@@ -50,6 +50,33 @@ TRUNKLINE_HOST_DEVICE T sum_before(const Lanes& lanes, T value, T& total) {
 #endif
 }
 
+/// The same of several values in one turn. \param[in,out] values of a lane, and then the sums of those before it
+template <class Lanes, std::size_t kCount>
+TRUNKLINE_HOST_DEVICE void sums_before(const Lanes& lanes, std::int32_t (&values)[kCount],
+                                       std::int32_t (&totals)[kCount]) {
+#if defined(__CUDA_ARCH__)
+  std::int32_t sums[kCount];
+  for (std::size_t k = 0; k < kCount; ++k) sums[k] = values[k];
+  TRUNKLINE_ROLLED
+  for (std::int32_t step = 1; step < lanes.count(); step *= 2) {
+    for (std::size_t k = 0; k < kCount; ++k) {
+      const std::int32_t other = __shfl_up_sync(0xffffffffu, sums[k], static_cast<unsigned>(step));
+      if (lanes.index() >= step) sums[k] += other;
+    }
+  }
+  for (std::size_t k = 0; k < kCount; ++k) {
+    totals[k] = __shfl_sync(0xffffffffu, sums[k], lanes.count() - 1);
+    values[k] = sums[k] - values[k];
+  }
+#else
+  static_cast<void>(lanes);
+  for (std::size_t k = 0; k < kCount; ++k) {
+    totals[k] = values[k];
+    values[k] = 0;
+  }
+#endif
+}
+
 /// How many of the lanes before this one are `here`. \param[out] count of all lanes
 template <class Lanes>
 TRUNKLINE_HOST_DEVICE std::int32_t rank_of(const Lanes& lanes, bool here, std::int32_t& count) {
@@ -64,11 +91,11 @@ TRUNKLINE_HOST_DEVICE std::int32_t rank_of(const Lanes& lanes, bool here, std::i
 #endif
 }
 
-/// How many of `count` things come before a place, of which those do that are first. Looks at seven things at a time:
+/// How many of `count` things come before a place, of which those do that are first. Looks at three things at a time:
 /// on devices reads take long, but not longer when there are some at once. \param before(i) whether thing i does
 template <class Before>
 TRUNKLINE_HOST_DEVICE std::int32_t count_before(std::int32_t count, Before before) {
-  constexpr std::int32_t kProbes = 7;
+  constexpr std::int32_t kProbes = 3;
   std::int32_t low = 0;
   std::int32_t high = count;
   while (low < high) {

@@ -141,6 +141,7 @@ class PackLister {
   /// packs are written
   TRUNKLINE_HOST_DEVICE static void spread(const PlanTask& task, const Undivided& all, std::int32_t room,
                                            std::int32_t first) {
+    TRUNKLINE_ROLLED
     for (std::int32_t begin = all.positions.begin; begin < all.positions.end; begin += room, ++first) {
       PlannedPack& pack = task.memory.packs[first];
       pack.tile = all.tile;
@@ -161,6 +162,7 @@ TRUNKLINE_HOST_DEVICE inline void place_queries_of(const PlanTask& task, std::in
   const std::int32_t first = task.forest.query_begin[task.forest.order[i]];
   const std::int32_t queries = task.memory.queries[i];
   const std::int32_t position = task.memory.position[i];
+  TRUNKLINE_ROLLED
   for (std::int32_t token = 0; token < queries; ++token) task.memory.query_at[position + token] = first + token;
 }
 

@@ -164,6 +164,7 @@ class RequestLoader {
       if (own.jumps[i] < 0) return;
       const auto index = static_cast<std::int32_t>(own.listed[i] >> 32);
       std::int32_t shared = index == 0 ? 0 : own.reached[i];
+      TRUNKLINE_ROLLED
       for (std::int32_t k = i - 1; index > 0 && own.jumps[k] < 0; --k) shared = least(shared, own.reached[k]);
       own.tokens[index] = own.jumps[i];
       own.shared[index] = shared;

@@ -52,9 +52,11 @@ class SegmentLister {
     const std::int32_t* const tails_before = task_.memory.tails_before;
     std::int32_t* const path = task_.memory.raw + tile_.raw_begin;
     std::int32_t* const rest = path + tile.path - tails_before[tile.members.begin];
+    TRUNKLINE_ROLLED
     for (std::int32_t i = tile.first_node + 1 + lanes.index(); i <= tile.last_node; i += lanes.count()) {
       rest[tails_before[forest.nodes[i].requests.begin] + i - tile.first_node - 1] = i;
     }
+    TRUNKLINE_ROLLED
     for (std::int32_t i = tile.members.begin + lanes.index(); i < tile.members.end; i += lanes.count()) {
       const std::int32_t before = tails_before[i];
       const std::int32_t next = tails_before[i + 1];
@@ -70,12 +72,14 @@ class SegmentLister {
     constexpr std::int32_t kShort = 8;  // reads that follow each other
     const ForestNode* const nodes = task_.forest.nodes;
     if (tile.path > kShort) {
+      TRUNKLINE_ROLLED
       for (std::int32_t i = lanes.index(); i <= tile.first_node; i += lanes.count()) {
         if (nodes[i].requests.end > tile.members.begin) path[nodes[i].depth] = i;
       }
       return;
     }
     std::int32_t node = tile.first_node;
+    TRUNKLINE_ROLLED
     for (std::int32_t depth = tile.path - 1; depth >= 0; --depth) {
       if (lanes.index() == 0) path[depth] = node;
       node = depth == 0 ? node : nodes[node].parent;
@@ -101,6 +105,7 @@ class SegmentLister {
     Sum all_tokens = 0;
     Sum matrix_tokens = 0;
     Sum open_tokens = 0;
+    TRUNKLINE_ROLLED
     for (std::int32_t base = tile_.raw_begin; base < tile_.raw_end; base += lanes.count()) {
       Found found = find_at(base + lanes.index());
       const auto length = static_cast<Sum>(found.segment.end - found.segment.begin);
@@ -249,6 +254,7 @@ TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task) {
       SegmentLister(task, i).list(lanes);
       requests = own ? task.memory.frames[i].members : Range{};
     }
+    TRUNKLINE_ROLLED
     for (std::int32_t k = requests.begin + lanes.index(); k < requests.end; k += lanes.count()) {
       place_queries_of(task, k);
     }

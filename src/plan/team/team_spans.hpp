@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/quotient.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/slices.hpp"
 #include "plan/team/deal_order.hpp"
@@ -46,7 +47,7 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const Slices& slices
   std::int64_t piece_begin = segment.first_token;  // of the list's tokens
   std::int64_t piece_end = end;
   if (from.piece > 0) {
-    const std::int64_t piece = segment.first_token / from.piece + within;
+    const std::int64_t piece = quotient(segment.first_token, from.piece) + within;
     piece_begin = piece * from.piece;
     piece_end = piece_begin + from.piece;
   }
@@ -118,6 +119,7 @@ TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t la
   const std::int32_t common = tile.lists[kCommonList].fragments;
   const std::int32_t second_begin = lanes.whole(own);
   const std::int32_t common_begin = second_begin + lanes.whole(second);
+  TRUNKLINE_ROLLED
   for (std::int32_t i = first; i < common_begin + common; i += lanes.of_pack) {
     const std::int32_t list = i < second_begin ? kOwnList : i < common_begin ? kOwnOfSecondList : kCommonList;
     const std::int32_t index = i - (list == kOwnList ? 0 : list == kOwnOfSecondList ? second_begin : common_begin);
@@ -137,6 +139,7 @@ TRUNKLINE_HOST_DEVICE void visit_kept(const PlanTask& task, std::int32_t lane, c
   const PlannedPack pack = packs[number];
   const std::int32_t next = packs[least(number + 1, lanes.packs - 1)].first_fragment;
   const std::int32_t end = number + 1 == lanes.packs ? lanes.fragments : next;
+  TRUNKLINE_ROLLED
   for (std::int32_t i = pack.first_fragment + lane - number * lanes.of_pack; i < end; i += lanes.of_pack) f(i, pack);
 }
 
@@ -144,7 +147,7 @@ TRUNKLINE_HOST_DEVICE void visit_kept(const PlanTask& task, std::int32_t lane, c
 TRUNKLINE_HOST_DEVICE inline std::int32_t part_of(const PlannedPack& pack, std::int64_t token) {
   if (pack.parts == 1) return 0;
   const std::int64_t granules = pack.cut_tokens / CutChoice::kGranule;
-  const std::int64_t part = ((token / CutChoice::kGranule + 1) * pack.parts - 1) / granules;
+  const std::int64_t part = quotient((token / CutChoice::kGranule + 1) * pack.parts - 1, granules);
   return static_cast<std::int32_t>(least<std::int64_t>(part, pack.parts - 1));
 }
 
@@ -168,6 +171,7 @@ TRUNKLINE_HOST_DEVICE void mark_parts(const PlanTask& task, const PlannedPack& p
   const PlanMemory& memory = task.memory;
   const Slices slices = task.machine.slices;
   const Range parts = parts_of(slices, pack, fragment);
+  TRUNKLINE_ROLLED
   for (std::int32_t part = parts.begin + 1; part < parts.end; ++part) {
     memory.item_splits[pack.first_item + part] = 1 + (fragment.masked ? std::int64_t{1} << 32 : 0);
     memory.item_rank[pack.first_item + part] = fragment.rank;
@@ -212,6 +216,7 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanTask& task, const Pla
   const Range held = pack.positions;
   const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
   const Range parts = parts_of(slices, pack, fragment);
+  TRUNKLINE_ROLLED
   for (std::int32_t part = parts.begin; part < parts.end; ++part) {
     const std::int64_t splits = cut ? memory.item_splits[pack.first_item + part + 1] : 0;
     std::int32_t begin = fragment.begin;

@@ -41,6 +41,8 @@ class TileTry {
   }
 
  private:
+  static constexpr std::int32_t kMostFollowed = 96;  // tiles, from the first on
+
   /// A request that alone is wider than all tiles is spread over the widest.
   TRUNKLINE_HOST_DEVICE std::int32_t widest() const { return least(own_.state->widest, task_.machine.max_queries()); }
 
@@ -68,7 +70,7 @@ class TileTry {
       own.reached[i] = i == 0 ? 1 : 0;
       own.reached[own.rows + i] = 0;
     });
-    return number_tiles(requests.count, ceil_div(requests.count, most(width.max_queries, 1)));
+    return number_tiles(requests.count, requests.count > kMostFollowed * width.max_queries);
   }
 
   /// \param[out] begins of the tiles
@@ -94,16 +96,17 @@ class TileTry {
   }
 
   /// Tiles follow each other from the first request on. Few are followed by one thread, which takes 20 ns a tile; of
-  /// many, after k rounds of jumps four times as long, the first 4^k are known. \param fewest that there may be
-  TRUNKLINE_HOST_DEVICE std::int32_t number_tiles(std::int32_t count, std::int32_t fewest) {
-    constexpr std::int32_t kMostFollowed = 96;
-    if (fewest > kMostFollowed) return number_many(count);
+  /// many, after k rounds of jumps four times as long, the first 4^k are known. \param many there are surely more
+  /// than kMostFollowed
+  TRUNKLINE_HOST_DEVICE std::int32_t number_tiles(std::int32_t count, bool many) {
+    if (many) return number_many(count);
     BlockMemory::State* const state = own_.state;
     std::int32_t* const begins = own_.begins;
     const std::int32_t* const ends = own_.ends;
     block_.once([state, begins, ends, count] {
       std::int32_t tiles = 0;
       std::int32_t at = 0;
+      TRUNKLINE_ROLLED
       for (; at < count && tiles < kMostFollowed; ++tiles) {
         begins[tiles] = at;
         at = ends[at];
@@ -166,6 +169,7 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task,
           TileTry(block, task).attempt(i, early, full, begin + i);
         },
         [tries, begin](std::int32_t i) { return &tries[begin + i]; });
+    TRUNKLINE_ROLLED
     for (std::int32_t i = begin; i < begin + more; ++i) {
       const TriedTiles& tried = tries[i];
       if (tried.possible == 0 || (number >= 0 && !tried.choice.better_than(best))) continue;

@@ -118,6 +118,7 @@ class BlockTeamOf : public TeamOperations {
   template <class F, class Put>
   __device__ __forceinline__ std::int32_t select(std::int32_t count, F f, Put put) {
     std::int32_t before = 0;
+#pragma unroll 1
     for (std::int32_t begin = 0; begin < count; begin += threads()) {
       const std::int32_t i = begin + static_cast<std::int32_t>(threadIdx.x);
       const bool chosen = i < count && f(i);
@@ -208,6 +209,7 @@ class BlockTeamOf : public TeamOperations {
   }
   template <class T>
   static __device__ __forceinline__ T sum_through(T value) {
+#pragma unroll 1
     for (int step = 1; step < 32; step *= 2) {
       const T left = shuffle_up(value, step);
       if (lane() >= step) value = value + left;

@@ -23,13 +23,24 @@ class ClusterTeamOf : public TeamOperations {
 
   template <class F>
   __device__ __forceinline__ void each(std::int32_t count, F f) {
-    each_at_last(count, f);
+#pragma unroll 1
+    for (std::int32_t i = warp() * 32 + Block::lane(); i < count; i += warps() * 32) f(i);
     wait();
   }
   template <class F>
   __device__ __forceinline__ void each_at_last(std::int32_t count, F f) {
+    std::int32_t begin = warp() * 32 + Block::lane();
+    std::int32_t end = count;
+    std::int32_t step = warps() * 32;
+    // A block's share in whole warps; at least that, where blocks are no power of two.
+    const std::int32_t share = (count + 32 * blocks_ - 1) >> (__ffs(32 * blocks_) - 1) << 5;
+    if (share <= kNeighbours) {
+      begin = rank_ * share + static_cast<std::int32_t>(threadIdx.x);
+      end = trunkline::least((rank_ + 1) * share, count);
+      step = Block::threads();
+    }
 #pragma unroll 1
-    for (std::int32_t i = warp() * 32 + Block::lane(); i < count; i += warps() * 32) f(i);
+    for (std::int32_t i = begin; i < end; i += step) f(i);
   }
   template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
@@ -107,6 +118,7 @@ class ClusterTeamOf : public TeamOperations {
   }
   template <class F, class Told>
   __device__ __forceinline__ void each_block(std::int32_t count, F f, Told told) {
+#pragma unroll 1
     for (std::int32_t i = rank_; i < count; i += blocks_) {
       f(i, block_);
       tell_all(told(i));
@@ -155,12 +167,17 @@ class ClusterTeamOf : public TeamOperations {
   }
 
  private:
+  // So many neighbours at most are one block's in each_at_last(): plans of 256 requests take 0.5 us less, as each block
+  // fetches less code; those of 1,024 that share would take 1 to 2 more.
+  static constexpr std::int32_t kNeighbours = 4 * 32;
+
   /// By all threads of a block.
   template <class T>
   __device__ __forceinline__ void tell_all(T* from) const {
     constexpr auto kWords = static_cast<std::int32_t>(sizeof(T) / sizeof(std::uint32_t));
     static_assert(kWords * sizeof(std::uint32_t) == sizeof(T));
     auto* const words = reinterpret_cast<std::uint32_t*>(from);
+#pragma unroll 1
     for (auto i = static_cast<std::int32_t>(threadIdx.x); i < kWords * blocks_; i += Block::threads()) {
       const std::int32_t rank = i / kWords;
       const std::int32_t word = i - rank * kWords;

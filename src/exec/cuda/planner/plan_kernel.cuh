@@ -19,12 +19,14 @@ class CopiedWords {
   __device__ T& get() { return *reinterpret_cast<T*>(words_); }
   /// What was a parameter of the kernel, of which each part is read by itself. \param thread of those that copy
   __device__ void copy(const T& from, std::int32_t thread, std::int32_t threads) {
+#pragma unroll 1
     for (std::int32_t i = thread; i < kParts; i += threads) {
       reinterpret_cast<uint2*>(words_)[i] = reinterpret_cast<const uint2*>(&from)[i];
     }
   }
   /// What is in device memory, as copy_ahead().
   __device__ void copy_ahead_of(const T& from, std::int32_t thread, std::int32_t threads) {
+#pragma unroll 1
     for (std::int32_t i = thread; i < kParts; i += threads) {
       copy_ahead<sizeof(uint2)>(reinterpret_cast<uint2*>(words_)[i], reinterpret_cast<const uint2*>(&from)[i]);
     }
@@ -80,7 +82,9 @@ inline __host__ __device__ std::size_t keep_near(std::byte* base, std::int32_t r
 __device__ inline void clear(const LaunchCounters& counters) {
   const auto first = static_cast<std::int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   const auto stride = static_cast<std::int32_t>(gridDim.x * blockDim.x);
+#pragma unroll 1
   for (std::int32_t i = first; i < counters.queue_words; i += stride) counters.queues[i] = 0;
+#pragma unroll 1
   for (std::int32_t i = first; i < counters.arrived_words; i += stride) counters.arrived[i] = 0;
 }
 

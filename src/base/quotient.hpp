@@ -1,0 +1,20 @@
+// Quotients of 64 bits.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+
+namespace trunkline {
+
+/// a / b, neither negative. Devices have no such instruction: it is some thirty of others, which are called, not
+/// inlined, because code that is run once takes them as long to fetch as to run.
+TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) / static_cast<std::uint64_t>(b));
+}
+/// a / b, rounded up.
+TRUNKLINE_HOST_DEVICE inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) {
+  return quotient(a + b - 1, b);
+}
+
+}  // namespace trunkline
