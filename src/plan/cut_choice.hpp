@@ -99,6 +99,8 @@ class CutChoice {
   struct Pieces {
     Nanoseconds cost = TaskCosts::kMaxTask;  // no task costs more: no cut
     bool longer = false;
+
+    bool operator==(const Pieces&) const = default;
   };
   TRUNKLINE_HOST_DEVICE static Pieces pieces_of(std::int32_t round, Nanoseconds ideal) {
     return {most<Nanoseconds>(ideal >> (round / 2), 1), round % 2 != 0};

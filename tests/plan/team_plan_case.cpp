@@ -180,8 +180,6 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   memory.lay_out(bytes.data(), rows, capacity);
   std::vector<OwnMemory> blocks;
   for (std::int32_t i = 0; i < std::max(1, options.blocks); ++i) blocks.emplace_back(rows, options.histograms);
-  ListRoom room(capacity);
-  const PlanLists lists = room.lists();
   // What is known of requests is by turns of all blocks, or of each.
   std::vector<PlanMemory> memories(blocks.size(), memory);
   std::vector<std::vector<std::byte>> near(blocks.size());
@@ -193,24 +191,32 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     TeamMemory own(near[i].data());
     memories[i].keep_near(own, rows);
   }
-  const auto plan_of = [&](const TeamForest& view, auto& team, std::int32_t rank) {
-    if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());
-    const PlanTask task{machine, view, memories[at(rank)], blocks[at(rank)].memory};
-    TeamPlanner(team, task, lists).plan([](const TeamPlanStatus&) {});
-  };
-  const auto plan = [&](auto& team, std::int32_t rank) { plan_of(arrays.view, team, rank); };
-  HostTeam alone(options.seed);
-  if (options.before != nullptr) {
-    const ForestArrays earlier(*options.before);
-    plan_of(earlier.view, alone, 0);
+  *memory.guess = {};
+  std::vector<TileGuess> guesses(blocks.size());
+  const auto plan = [&](const TeamForest& view, const PlanLists& lists, std::int32_t threaded_blocks) {
+    HostTeam alone(options.seed);
+    guesses.assign(guesses.size(), *memory.guess);
     for (PlanMemory& each : memories) each.keep_all();
     for (OwnMemory& each : blocks) each.memory.begin(alone, rows);
+    const auto plan_of = [&](auto& team, std::int32_t rank) {
+      if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());
+      const PlanTask task{machine, view, memories[at(rank)], blocks[at(rank)].memory, guesses[at(rank)]};
+      TeamPlanner(team, task, lists).plan([](const TeamPlanStatus&) {});
+    };
+    if (threaded_blocks == 0) {
+      plan_of(alone, 0);
+    } else {
+      run_threads(threaded_blocks, options.threads, plan_of);
+    }
+  };
+  ListRoom earlier_room(capacity);
+  for (std::int32_t i = 0; i < 2 && options.before != nullptr; ++i) {
+    plan(ForestArrays(*options.before).view, earlier_room.lists(), options.blocks);
   }
-  if (options.blocks == 0) {
-    plan(alone, 0);
-  } else {
-    run_threads(options.blocks, options.threads, plan);
-  }
+  for (std::int32_t i = 0; i < options.earlier_plans; ++i) plan(arrays.view, earlier_room.lists(), options.blocks);
+  ListRoom room(capacity);
+  plan(arrays.view, room.lists(), options.blocks);
+  if (options.sketches != nullptr) *options.sketches += blocks[0].memory.state->sketch.made.by_try >= 0 ? 1 : 0;
   *status = *memory.status;
   return room.written(arrays.query_begin.back(), *status);
 }

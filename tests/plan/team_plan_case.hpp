@@ -37,7 +37,9 @@ struct TeamOptions {
   std::int32_t spare_rows = 0;     ///< room beyond the batch's
   std::int32_t blocks = 0;         ///< of threads that plan together; 0: one thread does it all
   std::int32_t threads = 1;        ///< of a block
-  const Forest* before = nullptr;  ///< planned in the same memory before
+  const Forest* before = nullptr;  ///< planned twice in the same memory before
+  int* sketches = nullptr;         ///< counts plans with a sketch; null: not wanted
+  std::int32_t earlier_plans = 0;  ///< of the same batch, in the same memory: from the third on, tiles are guessed
 };
 
 /// The plan that a team makes. \param[out] status not null

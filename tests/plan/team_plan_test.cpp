@@ -88,6 +88,7 @@ TeamOptions any_team(std::mt19937_64& random) {
   team.seed = uniform(random, 0, 1) == 0 ? 0 : random();
   team.histograms = uniform(random, 1, 7);
   team.spare_rows = uniform(random, 0, 3);
+  team.earlier_plans = uniform(random, 0, 3);
   return team;
 }
 
@@ -95,6 +96,7 @@ struct Seen {
   int cut = 0;
   int masked = 0;
   int fallbacks = 0;
+  int sketches = 0;
   void count(const TeamPlanStatus& status) {
     cut += status.partials > 0 ? 1 : 0;
     masked += status.masks > 0 ? 1 : 0;
@@ -119,9 +121,11 @@ TEST(TeamPlan, RandomForests) {
     const Forest forest = build_forest(testing::make_random_batch(random, any_batch(random, 80)).view());
     const std::int32_t group = uniform(random, 1, 16);
     const std::int32_t kv_heads = uniform(random, 1, 8);
-    seen.count(
-        expect_same(forest, testing::shape_of(kv_heads * group, kv_heads), any_profile(random), any_team(random)));
+    TeamOptions team = any_team(random);
+    team.sketches = &seen.sketches;
+    seen.count(expect_same(forest, testing::shape_of(kv_heads * group, kv_heads), any_profile(random), team));
   }
+  EXPECT_GT(seen.sketches, 0);
   EXPECT_GT(seen.cut, 0);
   EXPECT_GT(seen.masked, 0);
 }
@@ -247,6 +251,30 @@ TEST(TeamPlan, CapacitiesThatOverflow) {
   EXPECT_GT(seen.cut, 0);
 }
 
+// What was planned before had as many rows, so that its tiles are taken to be this one's; mostly they are not.
+TEST(TeamPlan, ASketchThatIsWrong) {
+  int sketches = 0;
+  for (int seed = 0; seed < testing::scaled(600) && !HasFailure(); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 6'000'000);
+    const std::int32_t requests = uniform(random, 8, 16) * 16;
+    const auto star = [&] {
+      const std::int32_t shared = uniform(random, 0, 2) * 2000 + 16;
+      return testing::star_forest(shared, requests, uniform(random, 1, 8) * 1000);
+    };
+    const Forest before = star();
+    const Forest forest = seed % 4 == 0 ? random_tree(random, requests, 2, 3000) : star();
+    TeamOptions team;
+    team.before = &before;
+    team.sketches = &sketches;
+    if (seed % 6 == 0) team.blocks = uniform(random, 5, 8);
+    team.threads = 2;
+    team.seed = random() / 2 * 2 + (team.blocks % 2 == 0 ? 1 : 0);  // requests are near
+    expect_same(forest, testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
+  }
+  EXPECT_GT(sketches, testing::scaled(600) / 20);
+}
+
 // As on a device: blocks of threads that go through the plan together.
 TEST(TeamPlan, ThreadsWaitForEachOther) {
   Seen seen;
@@ -255,10 +283,12 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 5'000'000);
     const Forest forest = build_forest(testing::make_random_batch(random, any_batch(random, 60)).view());
     TeamOptions team = any_team(random);
-    team.blocks = uniform(random, 1, 4);
+    team.blocks = uniform(random, 1, 8);
     team.threads = uniform(random, 1, 3);
+    team.sketches = &seen.sketches;
     seen.count(expect_same(forest, testing::shape_of(2 * uniform(random, 1, 16), 2), any_profile(random), team));
   }
+  EXPECT_GT(seen.sketches, 0);
   EXPECT_GT(seen.cut, 0);
 }
 

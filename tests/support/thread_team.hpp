@@ -191,6 +191,13 @@ class ThreadTeam : public ThreadOperations {
     for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i);
   }
   template <class F>
+  void each_at_last_of_spared(std::int32_t count, std::int32_t head, std::int32_t spared, F f) {
+    if (head == 0) return each_at_last(count, f);
+    if (rank_ == spared) return block_.each_at_last(head, f);
+    const std::int32_t blocks = blocks_ - spared - 1;
+    for (std::int32_t i = head + thread_ * blocks + rank_ - spared - 1; i < count; i += threads_ * blocks) f(i);
+  }
+  template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
@@ -224,7 +231,8 @@ class ThreadTeam : public ThreadOperations {
     if (has_own(from)) tell_all(from);
   }
   bool has_own(const void*) const { return (*memories_)[static_cast<std::size_t>(rank_)] != nullptr; }
-  bool leads() const { return rank_ == 0; }
+  bool leads(std::int32_t blocks = 0) const { return rank_ == blocks; }
+  bool spares(std::int32_t count) const { return rank_ >= count && blocks_ >= count + 2; }
   bool takes(std::int32_t i) const { return i % blocks_ == rank_; }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {

@@ -12,6 +12,7 @@
 #include "plan/team/team_machine.hpp"
 #include "plan/team/team_memory.hpp"
 #include "plan/team/team_more.hpp"
+#include "plan/team/tile_guess.hpp"
 
 namespace trunkline {
 
@@ -61,6 +62,17 @@ struct TriedTiles {
   std::int32_t begins[FewTiles::kMost + 1];  ///< of few tiles: each one's first request, among those that tiles hold
 };
 
+/// A plan that is made while tiles are tried.
+struct PlanSketch {
+  /// What all blocks are told.
+  struct alignas(16) Made {
+    std::int32_t by_try;  ///< whose tiles it has, and lists are written; -1: there is none
+  };
+  Made made;
+  std::int32_t right;  ///< 1: its tiles are those of that try; known to the block that leads it, as is what follows
+  TeamPlanStatus status;
+};
+
 /// What each block has for itself.
 struct BlockMemory {
   static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
@@ -75,6 +87,7 @@ struct BlockMemory {
     TrunkRequests requests;
     CutTry tries[kTries];
     TriedTiles tried[TriedTiles::kMost];
+    PlanSketch sketch;
     CutOutcome serial;
     ReadCosts reads;    ///< of few loads, as what follows
     Nanoseconds ideal;  ///< were all workers busy to the end
@@ -141,6 +154,7 @@ struct BlockMemory {
     State* const own = state;
     block.each_at_last(1, [own, all](std::int32_t) {
       own->widest = 1;
+      own->sketch.made.by_try = -1;
       own->clear = all ? 1 : 0;
     });
     clear_parts(block, all ? class_parts() : kFewCutParts);

@@ -105,7 +105,7 @@ class DealOrder {
       end = list.segments[next].first_token;
     }
     if (next == 0 || end <= tokens) return count;
-    const auto beyond = static_cast<std::int32_t>(trunkline::quotient(end - 1, list.piece) - pieces + 1);
+    const auto beyond = static_cast<std::int32_t>(list.pieces_in(end - 1) - pieces + 1);
     count.fragments -= beyond;
     if (list.segments[next - 1].masked) count.masked -= beyond;
     return count;

@@ -97,10 +97,26 @@ struct PackCut {
     memory.loads[i] = load;
     PlannedPack& pack = memory.packs[i];
     pack.tokens = load.tokens;
-    pack.cut_tokens = pack.tile < 0 ? load.tokens : memory.tiles[pack.tile].cut_tokens;
+    pack.cut_tokens = load.tokens;
     pack.parts = parts;
-    const std::int32_t ends = pack.tile < 0 ? 1 : PlanGrowth::open_ends(memory.tiles[pack.tile], parts);
+    if (pack.tile >= 0) put_tile<Team>(memory, i, parts);
+  }
+  /// The same of a pack that is a whole tile, but for its load.
+  template <class Team>
+  TRUNKLINE_HOST_DEVICE static void put_tile(const PlanMemory& memory, std::int32_t i, std::int32_t parts) {
+    PlannedPack& pack = memory.packs[i];
+    const PlannedTile& tile = memory.tiles[pack.tile];
+    pack.tokens = tile.tokens;
+    pack.cut_tokens = tile.cut_tokens;
+    pack.parts = parts;
+    const std::int32_t ends = PlanGrowth::open_ends(tile, parts);
     if (ends > 1) Team::fetch_greatest(memory.shape[PlanMemory::kOpenEnds], ends);
+  }
+  /// What a pack that is a whole tile brings.
+  TRUNKLINE_HOST_DEVICE static Counts counts_of(const PlanMemory& memory, const PlannedPack& pack, std::int32_t parts) {
+    const std::int64_t spans = spans_of(memory, pack);
+    return {parts, parts * size_of(pack.positions), static_cast<std::int32_t>(spans),
+            static_cast<std::int32_t>(spans >> 32)};
   }
   /// Where they begin. \param before of the packs before it
   TRUNKLINE_HOST_DEVICE static void place(PlannedPack& pack, const Counts& before) {

@@ -39,6 +39,7 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
   std::int64_t* item_splits;  // [items + 1] cuts inside of fragments up to its begin; above 32 bits, of masked ones
   std::int32_t* item_place;   // [items] in the schedule
   CutShape* cuts;             // of a plan with cuts
+  TileGuess* guess;           // [1] kept from plan to plan
   PackLists of_all;           // PackLists, whichever are in use
   TileLists tiles_of_all;     // TileLists
   std::int32_t rows;          // room
@@ -73,6 +74,7 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
     take_list(memory, status, 1);
     take_list(memory, shape, kShapeFields);
     take_list(memory, cuts, 1);
+    take_list(memory, guess, 1);
     of_all = *this;
     tiles_of_all = *this;
     return memory.bytes();

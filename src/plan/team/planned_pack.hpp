@@ -1,6 +1,7 @@
 // What a plan is made of before its lists are written: tiles, what they stream, packs.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "base/host_device.hpp"
@@ -31,11 +32,20 @@ struct alignas(16) TileSegment {
 struct DealtList {
   const TileSegment* segments;
   std::int64_t tokens;  ///< in slices
-  std::int64_t piece;   ///< tokens that are dealt at a time; 0: a segment
+  std::int64_t piece;   ///< tokens that are dealt at a time, a power of two; 0: a segment
   std::int64_t pieces;
   std::int32_t count;
   std::int32_t fragments;
   std::int32_t masked;
+
+  /// Whole pieces in so many tokens.
+  TRUNKLINE_HOST_DEVICE std::int64_t pieces_in(std::int64_t token_count) const {
+#if defined(__CUDA_ARCH__)
+    return token_count >> (__ffsll(piece) - 1);
+#else
+    return token_count >> std::countr_zero(static_cast<std::uint64_t>(piece));
+#endif
+  }
 };
 
 /// A fragment, and where it comes in its pack.
@@ -126,6 +136,7 @@ struct PlanShape {
     kOpenEnds,  // the most of an item, about
     kOwnTiles,  // 1: each block has TileLists of its own
     kFewTiles,  // 1: packs are FewTileLister's
+    kAsTried,   // 1: and cost what the try at their tiles took them to
     kShapeFields
   };
 };

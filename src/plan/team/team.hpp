@@ -21,7 +21,10 @@
 //   has_own(pointer)          whether that is memory of the block's own, or of the only one
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
 //   own_or_lead(own, f)       f(block) by each block for itself, or by the lead, while the others wait
-//   leads()                   whether the block is the lead
+//   leads()                   whether the block is the lead; leads(blocks), of those which spares(blocks)
+//   spares(count)             whether the block is one of several that have none of so many i of each_block
+//   each_at_last_of_spared(count, head, blocks, f)  each_at_last by those blocks alone, which spares(blocks): the first
+//                             of them does what is before `head`, the others the rest
 //   takes(i)                  whether i is the block's part of what is done once
 //   meanwhile(f)              f() by all threads of each block but the lead, which goes on; without a barrier
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
@@ -156,6 +159,10 @@ class HostTeam {
     each(count, f);
   }
   template <class F>
+  void each_at_last_of_spared(std::int32_t count, std::int32_t, std::int32_t, F f) {
+    each(count, f);
+  }
+  template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
@@ -178,7 +185,8 @@ class HostTeam {
   template <class T>
   static void tell_blocks(const HostLanes&, T*) {}
   static bool has_own(const void*) { return true; }
-  static bool leads() { return true; }
+  static bool leads(std::int32_t = 0) { return true; }
+  static bool spares(std::int32_t) { return true; }
   static bool takes(std::int32_t) { return true; }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {

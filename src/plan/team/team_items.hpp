@@ -116,16 +116,43 @@ TRUNKLINE_HOST_DEVICE inline void write_merge(const PlanTask& task, const PlanLi
 constexpr std::int32_t kScheduleChunk = FewPacks::kMost;  ///< items that one thread compares with
 
 /// Items of a chunk that come before an item: those that cost more to within a class, and of one class those of lower
-/// index.
-TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const std::uint16_t* classes, std::int32_t item, Range chunk) {
+/// index. \param first of those looked at, and then every `step`-th
+TRUNKLINE_HOST_DEVICE inline std::int32_t count_ahead(const std::uint16_t* classes, std::int32_t item,
+                                                      std::int32_t first, std::int32_t end, std::int32_t step) {
   const std::int32_t own = classes[item];
   std::int32_t ahead = 0;
   TRUNKLINE_ROLLED
-  for (std::int32_t other = chunk.begin; other < chunk.end; ++other) {
+  for (std::int32_t other = first; other < end; other += step) {
     const std::int32_t its = classes[other];
     ahead += its > own || (its == own && other < item) ? 1 : 0;
   }
   return ahead;
+}
+
+/// The lanes that share the items that each of few is compared with: neighbours of a device's warp.
+struct ScheduleLanes {
+#if defined(__CUDA_ARCH__)
+  static constexpr std::int32_t kCount = 8;
+  __device__ static std::int32_t sum(std::int32_t value) {
+    for (std::int32_t step = kCount / 2; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+    return value;
+  }
+#else
+  static constexpr std::int32_t kCount = 1;
+  static std::int32_t sum(std::int32_t value) {
+    return value;
+  }
+#endif
+};
+
+/// The place of an item, of so few. \param lane all lanes of a warp call it, also behind the last item
+TRUNKLINE_HOST_DEVICE inline void place_few(const std::uint16_t* classes, std::int32_t items, std::int32_t lane,
+                                            std::int32_t* schedule) {
+  const std::int32_t item = lane / ScheduleLanes::kCount;
+  const std::int32_t part = lane % ScheduleLanes::kCount;
+  const std::int32_t ahead =
+      ScheduleLanes::sum(item < items ? count_ahead(classes, item, part, items, ScheduleLanes::kCount) : 0);
+  if (item < items && part == 0) schedule[ahead] = item;
 }
 
 /// The queries of a row.
@@ -137,50 +164,55 @@ TRUNKLINE_HOST_DEVICE inline void write_queries(const TeamForest& forest, const 
   }
 }
 
-/// All that is left to write but the schedule of more than a chunk of items, whose places are counted, and tell(), by
-/// one thread: steps that do not wait for each other.
-template <class Team, class Tell>
-TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists, Tell tell) {
+/// All that is left to write but the schedule of more than a chunk of items, whose places are counted, and tell() and
+/// keep(), by one thread each: steps that do not wait for each other. \param spared blocks that have no part in it, so
+/// that the first of the others only tells and writes the schedule; 0 where items are more than a chunk
+template <class Team, class Tell, class Keep>
+TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists, std::int32_t spared,
+                                       Tell tell, Keep keep) {
   constexpr std::int32_t kMostLanes = 1024;  // beyond so many lanes of all items, each has fewer
   constexpr std::int32_t kWarp = 32;
+  constexpr std::int32_t kFirst = 2 * kWarp;  // the first warp tells, the next one keeps
   const std::int32_t* const shape = task.memory.shape;
   const std::int32_t items = shape[PlanMemory::kItems];
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
   const bool cut = shape[PlanMemory::kPartials] > 0;
   const PackLanes pack_lanes(task.memory);
-  const std::int32_t spans_end = kWarp + pack_lanes.count();  // the first warp tells
-  std::int32_t lane_bits = 5;                                 // 32 lanes share an item's queries
+  const bool few = items <= kScheduleChunk;
+  const std::int32_t schedule = items * (few ? ScheduleLanes::kCount : ceil_div(items, kScheduleChunk));
+  const std::int32_t schedule_end = kFirst + (schedule + kWarp - 1) / kWarp * kWarp;
+  const std::int32_t spans_end = schedule_end + pack_lanes.count();
+  std::int32_t lane_bits = 5;  // 32 lanes share an item's queries
   while (lane_bits > 2 && items << lane_bits > kMostLanes) --lane_bits;
   const std::int32_t items_end = spans_end + (items << lane_bits);
   const std::int32_t merges_end = items_end + (cut ? queries : 0);
-  const std::int32_t schedule_end = merges_end + items * ceil_div(items, kScheduleChunk);
-  const std::int32_t all = schedule_end + task.forest.rows;
-  team.each_at_last(all, [=, &task, &lists](std::int32_t i) {
-    if (i < kWarp) {
+  const std::int32_t all = merges_end + task.forest.rows;
+  const std::int32_t head = spared > 0 ? schedule_end : 0;
+  team.each_at_last_of_spared(all, head, spared, [=, &task, &lists](std::int32_t i) {
+    if (i < kFirst) {
       if (i == 0) tell();
+      if (i == kWarp) keep();
+    } else if (i < schedule_end) {
+      const std::uint16_t* const classes = cut ? task.memory.item_class : task.memory.classes;
+      if (few) return place_few(classes, items, i - kFirst, lists.schedule);
+      if (i >= kFirst + schedule) return;  // whole warps
+      const std::int32_t chunk = (i - kFirst) / items;
+      const std::int32_t item = i - kFirst - chunk * items;
+      const std::int32_t begin = chunk * kScheduleChunk;
+      const std::int32_t ahead = count_ahead(classes, item, begin, least(begin + kScheduleChunk, items), 1);
+      if (ahead > 0) Team::fetch_add(task.memory.item_place[item], ahead);
     } else if (i < spans_end) {
-      write_fragments(task, lists, i - kWarp, pack_lanes, cut);
+      write_fragments(task, lists, i - schedule_end, pack_lanes, cut);
     } else if (i < items_end) {
       const std::int32_t lanes = 1 << lane_bits;
       write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes, cut);
     } else if (i < merges_end) {
       write_merge(task, lists, i - items_end);
-    } else if (i >= schedule_end) {
-      write_queries(task.forest, lists, i - schedule_end);
     } else {
-      const std::int32_t chunk = (i - merges_end) / items;
-      const std::int32_t item = i - merges_end - chunk * items;
-      const std::int32_t begin = chunk * kScheduleChunk;
-      const std::uint16_t* const classes = cut ? task.memory.item_class : task.memory.classes;
-      const std::int32_t ahead = count_ahead(classes, item, {begin, least(begin + kScheduleChunk, items)});
-      if (items <= kScheduleChunk) {
-        lists.schedule[ahead] = item;
-      } else if (ahead > 0) {
-        Team::fetch_add(task.memory.item_place[item], ahead);
-      }
+      write_queries(task.forest, lists, i - merges_end);
     }
   });
-  if (items <= kScheduleChunk) return;
+  if (few) return;
   team.each(0, [](std::int32_t) {});  // places are counted
   team.each_at_last(items, [&task, &lists](std::int32_t i) { lists.schedule[task.memory.item_place[i]] = i; });
 }

@@ -1,5 +1,8 @@
 // The plan of a batch by a team: that of Planner with PlanOptions{.policy = Policy::kTrunk}, bit for bit, from a forest
 // to the lists that kernels read. Without draft trees; the machine is a CUDA device, where nothing is hoisted.
+//
+// Trying tiles takes a third of the time, and a quarter of the blocks. So the other blocks take the tiles to be those
+// that the last plans took (tile_guess.hpp), and go on: see part_in_sketch().
 #pragma once
 
 #include <cstdint>
@@ -31,38 +34,132 @@ class TeamPlanner {
   /// are not written. A function of its own on devices, so that it has all registers to itself. \param tell(status) by
   /// one thread: lists may not be written yet
   template <class Tell>
-  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE void plan(Tell tell) {
-    const std::int32_t queries = task_.forest.query_begin[task_.forest.rows];
-    bool planned = false;
-    bool alone = false;
-    if (queries <= task_.machine.capacity.queries) {
-      // One loop rather than two calls: what devices run is waited for where it is not in a cache of theirs yet.
-      for (;; alone = true) {
-        planned = (alone ? list_alone() : list_tiles()) && divide(!alone);
-        if (planned || alone) break;
-      }
-    }
-    const auto tell_all = [this, planned, alone, tell] { tell(write_counts(task_, lists_, planned, alone)); };
-    if (planned) {
-      write_lists(team_, task_, lists_, tell_all);
-    } else {
-      team_.once(tell_all);
-    }
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE void plan(Tell tell) const {
+    TeamPlanner(*this).make(tell);  // a copy, whose members devices have in registers
   }
 
  private:
-  /// \return whether the plan may fit
-  TRUNKLINE_HOST_DEVICE bool list_tiles() {
+  template <class Tell>
+  TRUNKLINE_HOST_DEVICE void make(Tell tell) {
+    Way way = Way::kTried;
+    bool planned = false;
+    if (task_.forest.query_begin[task_.forest.rows] > task_.machine.capacity.queries) {
+      way = Way::kNone;
+    } else {
+      load_requests();
+      sketch_ = part_in_sketch();
+      if (sketch_ != SketchPart::kNone) way = Way::kSketch;
+    }
+    // One loop rather than calls: what devices run is waited for where it is not in a cache of theirs yet.
+    for (;;) {
+      planned = way != Way::kNone && list(way) && divide(way);
+      if (is_sketched_) return tell_sketch(tell);
+      if (way == Way::kTried && !planned) {
+        way = Way::kAlone;
+        continue;
+      }
+      const auto tell_all = [this, planned, way, tell] {
+        const TeamPlanStatus status = write_counts(planned, way);
+        if (way == Way::kSketch) {
+          task_.block.state->sketch.status = status;
+        } else {
+          tell(status);
+        }
+      };
+      const auto keep = [this, planned, way] {
+        if (way != Way::kSketch) keep_guess(planned, way);
+      };
+      if (way == Way::kSketch && planned) tell_of_sketch();
+      if (planned)
+        write_lists(team_, task_, lists_, way == Way::kSketch ? task_.machine.width_count : 0, tell_all, keep);
+      if (way != Way::kSketch) {
+        if (!planned) {
+          team_.once(tell_all);
+          team_.once(keep);
+        }
+        return;
+      }
+      way = Way::kTried;
+    }
+  }
+
+  enum class Way : std::uint8_t {
+    kSketch,  ///< as the last plans, by blocks that try no tiles, while others do
+    kTried,   ///< the best of all tries
+    kAlone,   ///< `flat`
+    kNone,    ///< not at all
+  };
+
+  TRUNKLINE_HOST_DEVICE void load_requests() {
     const PlanTask& task = task_;
-    std::int32_t number = 0;
-    const TrunkChoice choice = choose_tiles(team_, task, number);
-    few_ = PackLister<Team>::are_few(task, choice);
-    lead_or_own([&task, &choice, number](auto&& block, bool few) {
-      using Tiles = FewTileLister<std::decay_t<decltype(block)>>;
-      if (few && Tiles::are_few(task, choice)) return Tiles(block, task).list(choice, number);
-      if (few) block.once([&task] { task.memory.keep_few(*task.block.few); });
-      PackLister(block, task).list_tiles(choice, number);
+    // The last of many blocks makes no try, and has time to tell others.
+    team_.own([&task](auto&& block, bool last) { RequestLoader(block, task, last).load(); });
+  }
+
+  /// While some blocks try tiles, the others make a sketch of the plan, with the tiles that the last plans took,
+  /// without cuts: all of it, so that nothing is left to do where the tries come to the same. It is each block's for
+  /// itself, as for few tiles, and made where requests are near: so no block waits for another.
+  TRUNKLINE_HOST_DEVICE SketchPart part_in_sketch() const {
+    const std::int32_t widths = task_.machine.width_count;
+    const bool is_made = task_.memory.near != 0 && team_.spares(widths) && task_.guess.is_likely(task_.forest.rows) &&
+                         task_.block.state->requests.count == task_.forest.rows;
+    if (!is_made) return SketchPart::kNone;
+    return team_.leads(widths) ? SketchPart::kLeads : SketchPart::kFollows;
+  }
+  /// By the block that leads it. All know of it once tiles are tried, and it is written then.
+  TRUNKLINE_HOST_DEVICE void tell_of_sketch() {
+    const PlanTask& task = task_;
+    if (sketch_ != SketchPart::kLeads) return;
+    team_.own([this, &task](auto&& block, bool) {
+      PlanSketch& sketch = task.block.state->sketch;
+      block.each_warp(1, [this, &task, &sketch](std::int32_t, auto&& lanes) {
+        if (lanes.index() == 0) sketch.made.by_try = task.guess.number;
+        lanes.wait();
+        team_.tell_blocks(lanes, &sketch.made);
+      });
     });
+  }
+  /// Whether the sketch is the plan, once all blocks know of it.
+  TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number) const {
+    const BlockMemory::State& state = *task_.block.state;
+    return state.sketch.made.by_try == number && state.tried[number].pieces == CutChoice::Pieces{};
+  }
+  template <class Tell>
+  TRUNKLINE_HOST_DEVICE void tell_sketch(Tell tell) {
+    if (sketch_ != SketchPart::kLeads) return;
+    const PlanTask& task = task_;
+    team_.own([&task, tell](auto&& block, bool) {
+      block.each_at_last(1, [&task, tell](std::int32_t) { tell(task.block.state->sketch.status); });
+    });
+  }
+
+  TRUNKLINE_HOST_DEVICE bool list(Way way) { return way == Way::kAlone ? list_alone() : list_tiles(way); }
+
+  /// \return whether the plan may fit
+  TRUNKLINE_HOST_DEVICE bool list_tiles(Way way) {
+    const PlanTask& task = task_;
+    if (way == Way::kSketch) {
+      few_ = true;
+      const SketchPart part = sketch_;
+      team_.own([&task, part](auto&& block, bool) {
+        FewTileLister<std::decay_t<decltype(block)>>(block, task).list_sketch(part);
+      });
+      if (task.memory.shape[PlanMemory::kOwnTiles] == 0) return false;
+    } else {
+      std::int32_t number = 0;
+      const TrunkChoice choice = choose_tiles(team_, task, number);
+      is_sketched_ = is_right(number);
+      if (is_sketched_) return false;
+      forget_few();
+      number_ = number;
+      few_ = PackLister<Team>::are_few(task, choice);
+      lead_or_own([&task, &choice, number](auto&& block, bool few) {
+        using Tiles = FewTileLister<std::decay_t<decltype(block)>>;
+        if (few && Tiles::are_few(task, choice)) return Tiles(block, task).list(choice, number);
+        if (few) block.once([&task] { task.memory.keep_few(*task.block.few); });
+        PackLister(block, task).list_tiles(choice, number);
+      });
+    }
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
     deal_lists(team_, task);
@@ -72,6 +169,15 @@ class TeamPlanner {
   /// `flat`.
   TRUNKLINE_HOST_DEVICE bool list_alone() {
     const PlanTask& task = task_;
+    forget_few();
+    place_queries(team_, task);
+    team_.lead([&task](auto&& block) { PackLister(block, task).list_alone(0, 0); });
+    return true;
+  }
+
+  /// Lists are those of all blocks again.
+  TRUNKLINE_HOST_DEVICE void forget_few() {
+    const PlanTask& task = task_;
     if (few_) {
       team_.own([&task](auto&& block, bool) {
         block.each(0, [](std::int32_t) {});  // all have read the shape that did not fit
@@ -79,16 +185,18 @@ class TeamPlanner {
       });
     }
     few_ = false;
-    place_queries(team_, task);
-    team_.lead([&task](auto&& block) { PackLister(block, task).list_alone(0, 0); });
-    return true;
   }
 
-  TRUNKLINE_HOST_DEVICE bool divide(bool cut) {
+  TRUNKLINE_HOST_DEVICE bool divide(Way way) {
     const PlanTask& task = task_;
-    lead_or_own([&task, cut](auto&& block, bool) { PackDivider(block, task).divide(cut); });
-    if (task.memory.shape[PlanMemory::kFits] == 0) return false;
-    if (task.memory.shape[PlanMemory::kPartials] == 0) return true;
+    const bool cut = way != Way::kAlone;
+    const SketchPart part = way == Way::kSketch ? sketch_ : SketchPart::kNone;
+    lead_or_own([&task, cut, part](auto&& block, bool) { PackDivider(block, task).divide(cut, part); });
+    const std::int32_t* const shape = task.memory.shape;
+    if (part == SketchPart::kLeads && (shape[PlanMemory::kAsTried] & task.block.state->sketch.right) == 0) return false;
+    if (part != SketchPart::kNone) return shape[PlanMemory::kFits] == 1;
+    if (shape[PlanMemory::kFits] == 0) return false;
+    if (shape[PlanMemory::kPartials] == 0) return true;
     place_items(team_, task);
     mark_cuts(team_, task);
     team_.lead([&task](auto&& block) { place_partials(block, task); });
@@ -106,8 +214,8 @@ class TeamPlanner {
   }
 
   /// How long lists are. By one thread. \param planned has items; else the lists are empty
-  TRUNKLINE_HOST_DEVICE static TeamPlanStatus write_counts(const PlanTask& task, const PlanLists& lists, bool planned,
-                                                           bool fell_back) {
+  TRUNKLINE_HOST_DEVICE TeamPlanStatus write_counts(bool planned, Way way) const {
+    const PlanTask& task = task_;
     const std::int32_t* const shape = task.memory.shape;
     TeamPlanStatus status = *task.memory.status;
     const bool cut = planned && shape[PlanMemory::kPartials] > 0;
@@ -121,16 +229,29 @@ class TeamPlanner {
     status.spans = counts.spans;
     status.partials = planned ? shape[PlanMemory::kPartials] : 0;
     status.masks = planned ? shape[PlanMemory::kMasks] + cuts.masked_splits : 0;
-    status.fallbacks = fell_back ? 1 : 0;
+    status.fallbacks = way == Way::kAlone ? 1 : 0;
     status.unplanned = planned ? 0 : 1;
     status.growth = planned ? growth_of(task) : PlanGrowth::kUnlimited;
     if (!planned) status.total_tokens = status.distinct_tokens = status.read_tokens = 0;
-    *lists.counts = counts;
+    *lists_.counts = counts;
     *task.memory.of_all.status = status;
-    lists.merge_begin[counts.merges] = status.partials;
+    lists_.merge_begin[counts.merges] = status.partials;
     return status;
   }
 
+  /// By one thread.
+  TRUNKLINE_HOST_DEVICE void keep_guess(bool planned, Way way) const {
+    const PlanTask& task = task_;
+    const std::int32_t* const shape = task.memory.shape;
+    const bool known = planned && way == Way::kTried && few_ && shape[PlanMemory::kFewTiles] != 0 &&
+                       shape[PlanMemory::kOwnTiles] != 0 && shape[PlanMemory::kPartials] == 0 &&
+                       TileGuess::is_known_ahead(number_, task.machine);
+    const ChosenCuts& chosen = task.block.state->chosen;
+    const bool is_new =
+        known ? task.guess.learn(number_, chosen.width, chosen.tiles, task.begins_of(number_, chosen.tiles))
+              : task.guess.forget();
+    if (is_new) *task.memory.guess = task.guess;
+  }
   TRUNKLINE_HOST_DEVICE static std::int32_t growth_of(const PlanTask& task) {
     const PlanMemory& memory = task.memory;
     return PlanGrowth::limit(memory.shape[PlanMemory::kOpenEnds], task.block.state->full,
@@ -140,7 +261,10 @@ class TeamPlanner {
   Team& team_;
   const PlanTask& task_;
   const PlanLists& lists_;
-  bool few_ = false;  ///< FewPacks
+  bool few_ = false;          ///< FewPacks
+  bool is_sketched_ = false;  ///< the sketch is the plan
+  std::int32_t number_ = 0;   ///< of the try whose tiles are listed
+  SketchPart sketch_ = SketchPart::kNone;
 };
 
 }  // namespace trunkline

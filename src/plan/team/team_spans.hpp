@@ -47,7 +47,7 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const Slices& slices
   std::int64_t piece_begin = segment.first_token;  // of the list's tokens
   std::int64_t piece_end = end;
   if (from.piece > 0) {
-    const std::int64_t piece = quotient(segment.first_token, from.piece) + within;
+    const std::int64_t piece = from.pieces_in(segment.first_token) + within;
     piece_begin = piece * from.piece;
     piece_end = piece_begin + from.piece;
   }
@@ -83,10 +83,10 @@ struct PackLanes {
 
   TRUNKLINE_HOST_DEVICE explicit PackLanes(const PlanMemory& memory)
       : packs(memory.shape[PlanMemory::kPacks]), fragments(memory.shape[PlanMemory::kFragments]), of_pack(1) {
-    const std::int32_t mean = ceil_div(fragments, most(packs, 1));
-    while (of_pack < mean && of_pack < kWarp / 2) of_pack *= 2;
+    while (of_pack * packs < fragments && of_pack < kWarp / 2) of_pack *= 2;
+    if (of_pack * packs >= fragments) return;  // as the mean is: divisions are slow
     // Each list begins with a warp of its own, which is half empty on average.
-    if (of_pack < mean) of_pack = least(ceil_div(mean + kWarp / 2, kWarp), kMostWarps) * kWarp;
+    of_pack = least(ceil_div(ceil_div(fragments, packs) + kWarp / 2, kWarp), kMostWarps) * kWarp;
   }
   TRUNKLINE_HOST_DEVICE std::int32_t count() const { return packs * of_pack; }
   TRUNKLINE_HOST_DEVICE std::int32_t pack_of(std::int32_t lane) const {
@@ -215,7 +215,7 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanTask& task, const Pla
   const Slices slices = task.machine.slices;
   const Range held = pack.positions;
   const bool both = pack.first_half > 0 && halves_of(fragment.readers, held, held.begin + pack.first_half) == 2;
-  const Range parts = parts_of(slices, pack, fragment);
+  const Range parts = cut ? parts_of(slices, pack, fragment) : Range{0, 1};
   TRUNKLINE_ROLLED
   for (std::int32_t part = parts.begin; part < parts.end; ++part) {
     const std::int64_t splits = cut ? memory.item_splits[pack.first_item + part + 1] : 0;

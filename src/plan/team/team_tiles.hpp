@@ -40,6 +40,22 @@ class TileTry {
     });
   }
 
+  /// Whether full tiles of a try that is known ahead begin where they are taken to. By a warp.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE bool are_tiles_of(const Lanes& lanes, const TileGuess& guess) const {
+    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
+    const std::int32_t widths = task_.machine.width_count;
+    TrunkFill fill{guess.number};
+    bool same = guess.number < widths || find_early(guess.number - widths, {}, fill);
+    same = same && fill.width == guess.width && task_.machine.widths[fill.width].max_queries >= widest();
+    const TrunkWidth width = narrowed_for(widest(), fill.limited(task_.machine.widths));
+    const TrunkTiling tiling(own_.state->costs, own_.state->requests);
+    visit_held<kHeld>(lanes, same ? guess.tiles : 0, [&](std::size_t, std::int32_t i) {
+      same = same && tiling.tile_end(width, guess.begins[i], 0) == guess.begins[i + 1];
+    });
+    return !lanes.any(!same);
+  }
+
  private:
   static constexpr std::int32_t kMostFollowed = 96;  // tiles, from the first on
 
@@ -154,8 +170,6 @@ template <class Team>
 TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task, std::int32_t& number) {
   const std::int32_t widths = task.machine.width_count;
   TriedTiles* const tries = task.block.state->tried;
-  // The last of many blocks makes no try, and has time to tell others.
-  team.own([&task](auto&& block, bool last) { RequestLoader(block, task, last).load(); });
   number = -1;
   TrunkChoice best;
   TrunkChoice full;

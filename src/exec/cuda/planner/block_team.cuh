@@ -28,6 +28,10 @@ class BlockTeamOf : public TeamOperations {
     for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) f(i);
   }
   template <class F>
+  __device__ __forceinline__ void each_at_last_of_spared(std::int32_t count, std::int32_t, std::int32_t, F f) {
+    each_at_last(count, f);
+  }
+  template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
 #pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
@@ -60,8 +64,11 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ static bool has_own(const void*) {
     return true;
   }
-  __device__ __forceinline__ static bool leads() {
+  __device__ __forceinline__ static bool leads(std::int32_t = 0) {
     return true;
+  }
+  __device__ __forceinline__ static bool spares(std::int32_t) {
+    return false;
   }
   __device__ __forceinline__ static bool takes(std::int32_t) {
     return true;
@@ -110,10 +117,7 @@ class BlockTeamOf : public TeamOperations {
   }
   template <class T, class F, class Put>
   __device__ __forceinline__ T scan(std::int32_t count, F f, Put put) {
-    const T total = scan_chunks<T>(count, f, put, [this](T value) { return sums_before(scratch_, value); });
-    if (threadIdx.x == 0) put(count, total);
-    __syncthreads();
-    return total;
+    return scan_chunks<T, true>(count, f, put, [this](T value) { return sums_before(scratch_, value); });
   }
   template <class F, class Put>
   __device__ __forceinline__ std::int32_t select(std::int32_t count, F f, Put put) {
@@ -170,7 +174,8 @@ class BlockTeamOf : public TeamOperations {
   }
 
  private:
-  template <class T, class F, class Put, class Add>
+  /// \tparam kPutAll put(count, sum of all), too, beside the last chunk
+  template <class T, bool kPutAll = false, class F, class Put, class Add>
   __device__ __forceinline__ T scan_chunks(std::int32_t count, F f, Put put, Add add) {
     T before{};
 #pragma unroll 1
@@ -181,6 +186,11 @@ class BlockTeamOf : public TeamOperations {
       const Sums<T> sums = add(value);
       if (i < count) put(i, static_cast<T>(before + sums.before));
       before = before + sums.all;
+      if (kPutAll && begin + threads() >= count && threadIdx.x == 0) put(count, before);
+      __syncthreads();
+    }
+    if (kPutAll && count == 0) {
+      if (threadIdx.x == 0) put(0, before);
       __syncthreads();
     }
     return before;

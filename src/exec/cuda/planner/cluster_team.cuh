@@ -29,14 +29,21 @@ class ClusterTeamOf : public TeamOperations {
   }
   template <class F>
   __device__ __forceinline__ void each_at_last(std::int32_t count, F f) {
-    std::int32_t begin = warp() * 32 + Block::lane();
+    each_at_last_of_spared(count, 0, 0, f);
+  }
+  template <class F>
+  __device__ __forceinline__ void each_at_last_of_spared(std::int32_t count, std::int32_t head, std::int32_t spared,
+                                                         F f) {
+    const std::int32_t heads = head > 0 ? 1 : 0;
+    const std::int32_t rank = rank_ - spared - heads;
+    const std::int32_t blocks = blocks_ - spared - heads;
+    std::int32_t begin = head + (Block::warp() * blocks + rank) * 32 + Block::lane();
     std::int32_t end = count;
-    std::int32_t step = warps() * 32;
-    // A block's share in whole warps; at least that, where blocks are no power of two.
-    const std::int32_t share = (count + 32 * blocks_ - 1) >> (__ffs(32 * blocks_) - 1) << 5;
-    if (share <= kNeighbours) {
-      begin = rank_ * share + static_cast<std::int32_t>(threadIdx.x);
-      end = trunkline::least((rank_ + 1) * share, count);
+    std::int32_t step = Block::threads() * blocks;
+    const std::int32_t share = ceil_div(count - head, 32 * blocks) * 32;  // a block's, in whole warps
+    if (rank < 0 || share <= kNeighbours) {
+      begin = (rank < 0 ? 0 : head + rank * share) + static_cast<std::int32_t>(threadIdx.x);
+      end = rank < 0 ? head : trunkline::least(head + (rank + 1) * share, count);
       step = Block::threads();
     }
 #pragma unroll 1
@@ -93,8 +100,11 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ static bool has_own(const void* memory) {
     return __isShared(memory) != 0;
   }
-  __device__ __forceinline__ bool leads() const {
-    return rank_ == 0;
+  __device__ __forceinline__ bool leads(std::int32_t blocks = 0) const {
+    return rank_ == blocks;
+  }
+  __device__ __forceinline__ bool spares(std::int32_t count) const {
+    return rank_ >= count && blocks_ >= count + 2;
   }
   __device__ __forceinline__ bool takes(std::int32_t i) const {
     return i % blocks_ == rank_;

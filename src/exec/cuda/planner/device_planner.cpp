@@ -97,6 +97,7 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   check_cuda(
       cudaMemsetAsync(memory_.steady.rows, 0, static_cast<std::size_t>(options_.rows) * sizeof(SteadyRow), stream),
       "clearing the planner's memory");
+  check_cuda(cudaMemsetAsync(memory_.plan.guess, 0, sizeof(TileGuess), stream), "clearing the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
 

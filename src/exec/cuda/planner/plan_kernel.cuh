@@ -48,7 +48,7 @@ inline __host__ __device__ std::int32_t planned_rows(const PlanArgs& args) {
 template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
-      : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block} {
+      : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block, guess.get()} {
     block.lay_out(shared, planned_rows(args), histograms);
   }
   __device__ void take(const ForestPhaseResult& found) {
@@ -61,6 +61,7 @@ struct BlockTask {
   TeamForest forest;
   TeamFaults faults;
   std::uint64_t steps;  ///< planned before
+  CopiedWords<TileGuess> guess;
   BlockMemory block;
   CopiedWords<PlanMemory> memory;
   CopiedWords<PlanLists> lists;
@@ -88,9 +89,9 @@ __device__ inline void clear(const LaunchCounters& counters) {
   for (std::int32_t i = first; i < counters.arrived_words; i += stride) counters.arrived[i] = 0;
 }
 
-/// By one thread. \param status, faults near: a read from afar would be waited for at each store, as it might be of
-/// what was stored before
-__device__ inline void tell_plan(const TeamPlanStatus& status, const TeamFaults& faults, std::uint64_t steps,
+/// By one thread. \param status, faults copies: a read behind a store would be waited for by itself, as it might be of
+/// what was stored
+__device__ inline void tell_plan(TeamPlanStatus status, TeamFaults faults, std::uint64_t steps,
                                  CudaPlanReport& report) {
   report.planned = steps;
   report.kv_tokens_total = status.total_tokens;
@@ -135,6 +136,7 @@ class PlanningBlock {
       const std::int32_t others = static_cast<std::int32_t>(blockDim.x) - kWarp;
       told.machine.copy_ahead_of(*args_.machine, thread - kWarp, others);
       if (thread == kWarp && args_.told != nullptr) copy_ahead<sizeof(std::uint64_t)>(told.steps, args_.steps[0]);
+      told.guess.copy_ahead_of(*args_.memory.guess, others - 1 - (thread - kWarp), others);
       told.memory.copy(args_.memory, thread - kWarp, others);
       told.lists.copy(args_.lists, others - 1 - (thread - kWarp), others);
     }

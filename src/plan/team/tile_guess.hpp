@@ -1,0 +1,58 @@
+// Which tiles a plan is likely to get: those that the last ones got.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/policies/trunk_core.hpp"
+#include "plan/team/planned_pack.hpp"
+#include "plan/team/team_machine.hpp"
+
+namespace trunkline {
+
+/// Few tiles without cuts, kept from plan to plan. A plan that is made of them is compared with what is chosen.
+struct alignas(8) TileGuess {
+  std::int32_t times;   ///< plans in a row that took these tiles, up to kLikely; 0: nothing is known
+  std::int32_t number;  ///< of the try
+  std::int32_t width;   ///< of TrunkFill
+  std::int32_t tiles;
+  std::int32_t begins[FewTiles::kMost + 1];  ///< [tiles + 1] each one's first request, and how many there are
+
+  /// Once is no guess: a sketch that is wrong takes longer than one that is right spares.
+  static constexpr std::int32_t kLikely = 2;
+
+  /// Whether tiles of a try depend on no other's time: full ones of a width, or an even share of queries.
+  TRUNKLINE_HOST_DEVICE static bool is_known_ahead(std::int32_t number, const TeamMachine& machine) {
+    const std::int32_t share = machine.width_count + TrunkCore::kCaps;
+    return number >= 0 && (number < machine.width_count || number == share);
+  }
+  /// Of a batch of so many requests.
+  TRUNKLINE_HOST_DEVICE bool is_likely(std::int32_t requests) const {
+    return times == kLikely && begins[tiles] == requests;
+  }
+  /// Once a plan took few tiles of a try that is known ahead, without cuts.
+  /// \param its_begins [count + 1] \return whether that is new
+  TRUNKLINE_HOST_DEVICE bool learn(std::int32_t its_number, std::int32_t its_width, std::int32_t count,
+                                   const std::int32_t* its_begins) {
+    bool same = times > 0 && number == its_number && width == its_width && tiles == count;
+    TRUNKLINE_ROLLED
+    for (std::int32_t i = 0; i <= count; ++i) {
+      same = same && begins[i] == its_begins[i];
+      begins[i] = its_begins[i];
+    }
+    if (same && times == kLikely) return false;
+    times = same ? times + 1 : 1;
+    number = its_number;
+    width = its_width;
+    tiles = count;
+    return true;
+  }
+  /// Once a plan took others. \return whether that is new
+  TRUNKLINE_HOST_DEVICE bool forget() {
+    const bool was_known = times > 0;
+    times = 0;
+    return was_known;
+  }
+};
+
+}  // namespace trunkline
