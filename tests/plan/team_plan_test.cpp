@@ -251,19 +251,35 @@ TEST(TeamPlan, CapacitiesThatOverflow) {
   EXPECT_GT(seen.cut, 0);
 }
 
-// What was planned before had as many rows, so that its tiles are taken to be this one's; mostly they are not.
+/// So many requests, neighbours of which share one of several prefixes.
+Forest grouped_forest(std::int32_t requests, std::int32_t prefixes, std::int32_t shared, std::int32_t own) {
+  std::vector<std::int32_t> parent(static_cast<std::size_t>(prefixes), -1);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(prefixes), shared);
+  std::vector<std::int32_t> end_node;
+  for (std::int32_t i = 0; i < requests; ++i) {
+    end_node.push_back(static_cast<std::int32_t>(parent.size()));
+    parent.push_back(i * prefixes / requests);
+    tokens.push_back(own);
+  }
+  return build_forest(ExplicitTree{parent, tokens, end_node});
+}
+
+// What was planned before had as many rows, so that its tiles are taken to be this one's. Of some they are, of others
+// tiles begin elsewhere, another width is chosen, or they are cut.
 TEST(TeamPlan, ASketchThatIsWrong) {
   int sketches = 0;
   for (int seed = 0; seed < testing::scaled(600) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 6'000'000);
-    const std::int32_t requests = uniform(random, 8, 16) * 16;
-    const auto star = [&] {
-      const std::int32_t shared = uniform(random, 0, 2) * 2000 + 16;
-      return testing::star_forest(shared, requests, uniform(random, 1, 8) * 1000);
+    // Few and short, or many and long: both are mostly not cut.
+    const bool few = seed % 2 == 0;
+    const std::int32_t requests = few ? uniform(random, 20, 80) : uniform(random, 8, 16) * 16;
+    const auto any_groups = [&](std::int32_t own) {
+      return grouped_forest(requests, uniform(random, 1, 20), few ? 120 : 4000, own);
     };
-    const Forest before = star();
-    const Forest forest = seed % 4 == 0 ? random_tree(random, requests, 2, 3000) : star();
+    const std::int32_t own = few ? uniform(random, 16, 120) : uniform(random, 1, 4) * 1000;
+    const Forest before = any_groups(own);
+    const Forest forest = any_groups(seed % 8 == 1 ? uniform(random, 16, 100) : own);
     TeamOptions team;
     team.before = &before;
     team.sketches = &sketches;
@@ -272,7 +288,7 @@ TEST(TeamPlan, ASketchThatIsWrong) {
     team.seed = random() / 2 * 2 + (team.blocks % 2 == 0 ? 1 : 0);  // requests are near
     expect_same(forest, testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
   }
-  EXPECT_GT(sketches, testing::scaled(600) / 20);
+  EXPECT_GT(sketches, 0);
 }
 
 // As on a device: blocks of threads that go through the plan together.
