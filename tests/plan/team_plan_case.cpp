@@ -198,6 +198,7 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     guesses.assign(guesses.size(), *memory.guess);
     for (PlanMemory& each : memories) each.keep_all();
     for (OwnMemory& each : blocks) each.memory.begin(alone, rows);
+    for (OwnMemory& each : blocks) each.memory.state->sketch.made.by_try = -1;  // told where there is one
     const auto plan_of = [&](auto& team, std::int32_t rank) {
       if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());
       const PlanTask task{machine, view, memories[at(rank)], blocks[at(rank)].memory, guesses[at(rank)]};

@@ -232,7 +232,8 @@ class ThreadTeam : public ThreadOperations {
   }
   bool has_own(const void*) const { return (*memories_)[static_cast<std::size_t>(rank_)] != nullptr; }
   bool leads(std::int32_t blocks = 0) const { return rank_ == blocks; }
-  bool spares(std::int32_t count) const { return rank_ >= count && blocks_ >= count + 2; }
+  bool spares(std::int32_t count) const { return rank_ >= count; }
+  bool can_spare(std::int32_t count) const { return blocks_ >= count + 2; }
   bool takes(std::int32_t i) const { return i % blocks_ == rank_; }
   template <class Next, class F, class Last>
   void lead_rounds(Next next, F f, Last last) {

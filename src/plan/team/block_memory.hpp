@@ -154,7 +154,6 @@ struct BlockMemory {
     State* const own = state;
     block.each_at_last(1, [own, all](std::int32_t) {
       own->widest = 1;
-      own->sketch.made.by_try = -1;
       own->clear = all ? 1 : 0;
     });
     clear_parts(block, all ? class_parts() : kFewCutParts);

@@ -22,7 +22,8 @@
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
 //   own_or_lead(own, f)       f(block) by each block for itself, or by the lead, while the others wait
 //   leads()                   whether the block is the lead; leads(blocks), of those which spares(blocks)
-//   spares(count)             whether the block is one of several that have none of so many i of each_block
+//   can_spare(count)          whether several blocks have none of so many i of each_block
+//   spares(count)             whether the block is one of them
 //   each_at_last_of_spared(count, head, blocks, f)  each_at_last by those blocks alone, which spares(blocks): the first
 //                             of them does what is before `head`, the others the rest
 //   takes(i)                  whether i is the block's part of what is done once
@@ -186,6 +187,7 @@ class HostTeam {
   static void tell_blocks(const HostLanes&, T*) {}
   static bool has_own(const void*) { return true; }
   static bool leads(std::int32_t = 0) { return true; }
+  static bool can_spare(std::int32_t) { return true; }
   static bool spares(std::int32_t) { return true; }
   static bool takes(std::int32_t) { return true; }
   template <class Next, class F, class Last>

@@ -2,7 +2,7 @@
 // to the lists that kernels read. Without draft trees; the machine is a CUDA device, where nothing is hoisted.
 //
 // Trying tiles takes a third of the time, and a quarter of the blocks. So the other blocks take the tiles to be those
-// that the last plans took (tile_guess.hpp), and go on: see part_in_sketch().
+// that the last plans took (tile_guess.hpp), and go on: see begin_sketch().
 #pragma once
 
 #include <cstdint>
@@ -47,13 +47,13 @@ class TeamPlanner {
       way = Way::kNone;
     } else {
       load_requests();
-      sketch_ = part_in_sketch();
+      begin_sketch();
       if (sketch_ != SketchPart::kNone) way = Way::kSketch;
     }
     // One loop rather than calls: what devices run is waited for where it is not in a cache of theirs yet.
     for (;;) {
       planned = way != Way::kNone && list(way) && divide(way);
-      if (is_sketched_) return tell_sketch(tell);
+      if (is_done_) return tell_sketch(tell);
       if (way == Way::kTried && !planned) {
         way = Way::kAlone;
         continue;
@@ -69,7 +69,7 @@ class TeamPlanner {
       const auto keep = [this, planned, way] {
         if (way != Way::kSketch) keep_guess(planned, way);
       };
-      if (way == Way::kSketch && planned) tell_of_sketch();
+      if (way == Way::kSketch) tell_of_sketch(planned);
       if (planned)
         write_lists(team_, task_, lists_, way == Way::kSketch ? task_.machine.width_count : 0, tell_all, keep);
       if (way != Way::kSketch) {
@@ -99,21 +99,22 @@ class TeamPlanner {
   /// While some blocks try tiles, the others make a sketch of the plan, with the tiles that the last plans took,
   /// without cuts: all of it, so that nothing is left to do where the tries come to the same. It is each block's for
   /// itself, as for few tiles, and made where requests are near: so no block waits for another.
-  TRUNKLINE_HOST_DEVICE SketchPart part_in_sketch() const {
+  TRUNKLINE_HOST_DEVICE void begin_sketch() {
     const std::int32_t widths = task_.machine.width_count;
-    const bool is_made = task_.memory.near != 0 && team_.spares(widths) && task_.guess.is_likely(task_.forest.rows) &&
-                         task_.block.state->requests.count == task_.forest.rows;
-    if (!is_made) return SketchPart::kNone;
-    return team_.leads(widths) ? SketchPart::kLeads : SketchPart::kFollows;
+    is_sketched_ = task_.memory.near != 0 && team_.can_spare(widths) && task_.guess.is_likely(task_.forest.rows) &&
+                   task_.block.state->requests.count == task_.forest.rows;
+    if (!is_sketched_ || !team_.spares(widths)) return;
+    sketch_ = team_.leads(widths) ? SketchPart::kLeads : SketchPart::kFollows;
   }
   /// By the block that leads it. All know of it once tiles are tried, and it is written then.
-  TRUNKLINE_HOST_DEVICE void tell_of_sketch() {
+  /// \param made it has lists
+  TRUNKLINE_HOST_DEVICE void tell_of_sketch(bool made) {
     const PlanTask& task = task_;
     if (sketch_ != SketchPart::kLeads) return;
-    team_.own([this, &task](auto&& block, bool) {
+    team_.own([this, &task, made](auto&& block, bool) {
       PlanSketch& sketch = task.block.state->sketch;
-      block.each_warp(1, [this, &task, &sketch](std::int32_t, auto&& lanes) {
-        if (lanes.index() == 0) sketch.made.by_try = task.guess.number;
+      block.each_warp(1, [this, &task, &sketch, made](std::int32_t, auto&& lanes) {
+        if (lanes.index() == 0) sketch.made.by_try = made ? task.guess.number : -1;
         lanes.wait();
         team_.tell_blocks(lanes, &sketch.made);
       });
@@ -122,7 +123,7 @@ class TeamPlanner {
   /// Whether the sketch is the plan, once all blocks know of it.
   TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number) const {
     const BlockMemory::State& state = *task_.block.state;
-    return state.sketch.made.by_try == number && state.tried[number].pieces == CutChoice::Pieces{};
+    return is_sketched_ && state.sketch.made.by_try == number && state.tried[number].pieces == CutChoice::Pieces{};
   }
   template <class Tell>
   TRUNKLINE_HOST_DEVICE void tell_sketch(Tell tell) {
@@ -148,8 +149,8 @@ class TeamPlanner {
     } else {
       std::int32_t number = 0;
       const TrunkChoice choice = choose_tiles(team_, task, number);
-      is_sketched_ = is_right(number);
-      if (is_sketched_) return false;
+      is_done_ = is_right(number);
+      if (is_done_) return false;
       forget_few();
       number_ = number;
       few_ = PackLister<Team>::are_few(task, choice);
@@ -244,7 +245,8 @@ class TeamPlanner {
     const PlanTask& task = task_;
     const std::int32_t* const shape = task.memory.shape;
     const bool known = planned && way == Way::kTried && few_ && shape[PlanMemory::kFewTiles] != 0 &&
-                       shape[PlanMemory::kOwnTiles] != 0 && shape[PlanMemory::kPartials] == 0 &&
+                       shape[PlanMemory::kOwnTiles] != 0 && shape[PlanMemory::kAsTried] != 0 &&
+                       task.block.state->chosen.pieces == CutChoice::Pieces{} &&
                        TileGuess::is_known_ahead(number_, task.machine);
     const ChosenCuts& chosen = task.block.state->chosen;
     const bool is_new =
@@ -262,7 +264,8 @@ class TeamPlanner {
   const PlanTask& task_;
   const PlanLists& lists_;
   bool few_ = false;          ///< FewPacks
-  bool is_sketched_ = false;  ///< the sketch is the plan
+  bool is_sketched_ = false;  ///< some blocks make a sketch
+  bool is_done_ = false;      ///< which is the plan
   std::int32_t number_ = 0;   ///< of the try whose tiles are listed
   SketchPart sketch_ = SketchPart::kNone;
 };

@@ -47,6 +47,7 @@ class TileTry {
     const std::int32_t widths = task_.machine.width_count;
     TrunkFill fill{guess.number};
     bool same = guess.number < widths || find_early(guess.number - widths, {}, fill);
+    fill.width = least(fill.width, widths - 1);  // where no width is possible
     same = same && fill.width == guess.width && task_.machine.widths[fill.width].max_queries >= widest();
     const TrunkWidth width = narrowed_for(widest(), fill.limited(task_.machine.widths));
     const TrunkTiling tiling(own_.state->costs, own_.state->requests);

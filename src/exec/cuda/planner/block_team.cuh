@@ -67,6 +67,9 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ static bool leads(std::int32_t = 0) {
     return true;
   }
+  __device__ __forceinline__ static bool can_spare(std::int32_t) {
+    return false;
+  }
   __device__ __forceinline__ static bool spares(std::int32_t) {
     return false;
   }

@@ -103,8 +103,11 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ bool leads(std::int32_t blocks = 0) const {
     return rank_ == blocks;
   }
+  __device__ __forceinline__ bool can_spare(std::int32_t count) const {
+    return blocks_ >= count + 2;
+  }
   __device__ __forceinline__ bool spares(std::int32_t count) const {
-    return rank_ >= count && blocks_ >= count + 2;
+    return rank_ >= count;
   }
   __device__ __forceinline__ bool takes(std::int32_t i) const {
     return i % blocks_ == rank_;
