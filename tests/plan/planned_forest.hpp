@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,7 @@ class BlockForest {
     near_memory_.assign(words_of(counted.bytes()), {{kGarbage, kGarbage}});
     TeamMemory own(reinterpret_cast<std::byte*>(near_memory_.data()));
     near_.lay_out(own, rows);
+    told_->rows.resize(static_cast<std::size_t>(rows));
   }
 
   BlockForest(BlockForest&&) = default;
@@ -52,6 +55,13 @@ class BlockForest {
 
   std::byte* memory() { return reinterpret_cast<std::byte*>(memory_.data()); }
   const NearForest& near() const { return near_; }
+  /// What the block was told of a forest that it has near.
+  struct Told {
+    std::vector<NearRow> rows;  // by index
+    std::atomic<int> alike = 0;
+    std::int64_t hot = -1;
+  };
+  Told& told() const { return *told_; }
   /// Whether that is another forest.
   bool differs_from(const TeamForest& forest) const {
     const auto same = [](const ForestNode& a, const ForestNode& b) {
@@ -62,10 +72,38 @@ class BlockForest {
     return !std::equal(forest.nodes, forest.nodes + forest.node_count, near_.nodes, same) ||
            !std::equal(forest.order, forest.order + forest.rows, near_.order) ||
            !std::equal(forest.node, forest.node + forest.rows, near_.node) ||
-           !std::equal(forest.query_begin, forest.query_begin + forest.rows + 1, near_.query_begin);
+           !std::equal(forest.query_begin, forest.query_begin + forest.rows + 1, near_.query_begin) ||
+           told_differs_from(forest);
   }
 
  private:
+  bool told_differs_from(const TeamForest& forest) const {
+    const auto queries = [&forest](std::int32_t row) { return forest.query_begin[row + 1] - forest.query_begin[row]; };
+    std::vector<std::int32_t> shared(static_cast<std::size_t>(forest.rows));
+    std::int64_t hot = 0;
+    for (std::int32_t i = forest.node_count - 1; i >= 0; --i) {  // the topmost that begins at a request is the last
+      const ForestNode& node = forest.nodes[i];
+      shared[static_cast<std::size_t>(node.requests.begin)] = node.begin;
+      if (node.requests.end - node.requests.begin > 1) hot += node.end - node.begin;
+    }
+    int alike = 0;
+    for (std::int32_t i = 0; i < forest.rows; ++i) {
+      const std::int32_t row = forest.order[i];
+      const ForestNode* const node = forest.node[row] < 0 ? nullptr : &forest.nodes[forest.node[row]];
+      alike += node != nullptr && node->requests.end - node->requests.begin == 1 && queries(row) == 1 ? 1 : 0;
+    }
+    if (alike != told_->alike) return true;
+    if (alike < forest.rows) return false;
+    for (std::int32_t i = 0; i < forest.rows; ++i) {
+      const std::int32_t row = forest.order[i];
+      const NearRow& told = told_->rows[static_cast<std::size_t>(i)];
+      if (told.index != i || told.kv_len != forest.kv_len[row] || told.shared != shared[static_cast<std::size_t>(i)]) {
+        return true;
+      }
+    }
+    return told_->hot != hot;
+  }
+
   // What memory holds before, so that nothing counts on zeros: groups that another batch might have left.
   static constexpr std::uint64_t kGarbage = 0xFFFE0001FFFE0001;
   struct alignas(16) Word {
@@ -75,18 +113,26 @@ class BlockForest {
 
   std::vector<Word> memory_, near_memory_;
   NearForest near_;
+  std::unique_ptr<Told> told_ = std::make_unique<Told>();
 };
 
 /// What a block does beside finding a forest.
 class NearBeside {
  public:
-  explicit NearBeside(const BlockForest& block) : near_(block.near()) {}
+  explicit NearBeside(const BlockForest& block) : near_(block.near()), told_(block.told()) {}
   void make_ready() const {}
   bool has_near() const { return true; }
   NearForest near() const { return near_; }
+  void take(const NearRow& row, bool alike) const {
+    if (!alike) return;
+    ++told_.alike;
+    told_.rows[static_cast<std::size_t>(row.index)] = row;
+  }
+  void take_hot(std::int64_t hot) const { told_.hot = hot; }
 
  private:
   NearForest near_;
+  BlockForest::Told& told_;
 };
 
 class PlannedForest {

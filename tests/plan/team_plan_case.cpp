@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <type_traits>
 
 #include "base/check.hpp"
 #include "plan/team/team.hpp"
@@ -81,6 +82,26 @@ struct OwnMemory {
   BlockMemory memory{};
   std::vector<std::byte> bytes;
 };
+
+/// Tells a block of the forest's rows as find_forest() does of one that it has near. \return PlanTask::found
+bool take_rows(const PlanTask& task, std::uint64_t order) {
+  const TeamForest& forest = task.forest;
+  std::vector<std::int32_t> shared(at(forest.rows), 0);  // of the topmost node that begins at each request
+  std::int64_t hot = 0;
+  for (std::int32_t i = forest.node_count - 1; i >= 0; --i) {
+    const ForestNode& node = forest.nodes[i];
+    shared[at(node.requests.begin)] = node.begin;
+    if (size_of(node.requests) > 1) hot += node.end - node.begin;
+  }
+  HostTeam(order).each(forest.rows, [&](std::int32_t i) {
+    const std::int32_t row = forest.order[i];
+    const bool alone = forest.node[row] >= 0 && size_of(forest.nodes[forest.node[row]].requests) == 1;
+    const bool alike = alone && forest.query_begin[row + 1] - forest.query_begin[row] == 1;
+    AlikeRequests<HostTeam>::take(task, {i, forest.kv_len[row], shared[at(i)]}, alike);
+  });
+  task.block.state->hot = hot;
+  return forest.rows > 0 && task.block.state->unlike == 0;
+}
 
 /// Lists with room for a capacity, full of what must not be read.
 struct ListRoom {
@@ -199,10 +220,17 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     for (PlanMemory& each : memories) each.keep_all();
     for (OwnMemory& each : blocks) each.memory.begin(alone, rows);
     for (OwnMemory& each : blocks) each.memory.state->sketch.made.by_try = -1;  // told where there is one
+    std::vector<PlanTask> tasks;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      tasks.push_back({machine, view, memories[i], blocks[i].memory, guesses[i]});
+      if (options.found) tasks.back().found = take_rows(tasks.back(), options.seed);
+    }
     const auto plan_of = [&](auto& team, std::int32_t rank) {
       if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());
-      const PlanTask task{machine, view, memories[at(rank)], blocks[at(rank)].memory, guesses[at(rank)]};
-      TeamPlanner(team, task, lists).plan([](const TeamPlanStatus&) {});
+      const PlanTask& task = tasks[at(rank)];
+      using Team = std::decay_t<decltype(team)>;
+      TeamPlanner<Team>::plan(team, task, lists, PlanSketcher<Team>::may_make(team, task),
+                              [](const TeamPlanStatus&) {});
     };
     if (threaded_blocks == 0) {
       plan_of(alone, 0);

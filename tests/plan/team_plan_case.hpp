@@ -39,6 +39,7 @@ struct TeamOptions {
   std::int32_t threads = 1;        ///< of a block
   const Forest* before = nullptr;  ///< planned twice in the same memory before
   int* sketches = nullptr;         ///< counts plans with a sketch; null: not wanted
+  bool found = false;              ///< blocks are told of the forest's rows
   std::int32_t earlier_plans = 0;  ///< of the same batch, in the same memory: from the third on, tiles are guessed
 };
 

@@ -89,6 +89,7 @@ TeamOptions any_team(std::mt19937_64& random) {
   team.histograms = uniform(random, 1, 7);
   team.spare_rows = uniform(random, 0, 3);
   team.earlier_plans = uniform(random, 0, 3);
+  team.found = uniform(random, 0, 1) == 0;
   return team;
 }
 
@@ -283,9 +284,10 @@ TEST(TeamPlan, ASketchThatIsWrong) {
     TeamOptions team;
     team.before = &before;
     team.sketches = &sketches;
-    if (seed % 6 == 0) team.blocks = uniform(random, 5, 8);
+    if (seed % 6 == 0) team.blocks = uniform(random, 6, 8);
     team.threads = 2;
     team.seed = random() / 2 * 2 + (team.blocks % 2 == 0 ? 1 : 0);  // requests are near
+    team.found = uniform(random, 0, 1) == 0;
     expect_same(forest, testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
   }
   EXPECT_GT(sketches, 0);
@@ -297,9 +299,13 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
   for (int seed = 0; seed < testing::scaled(150) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 5'000'000);
-    const Forest forest = build_forest(testing::make_random_batch(random, any_batch(random, 60)).view());
+    // Of alike requests some blocks make a sketch.
+    const bool alike = seed % 3 == 0;
+    const Forest forest =
+        alike ? grouped_forest(uniform(random, 20, 60), uniform(random, 1, 6), 120, uniform(random, 16, 120))
+              : build_forest(testing::make_random_batch(random, any_batch(random, 60)).view());
     TeamOptions team = any_team(random);
-    team.blocks = uniform(random, 1, 8);
+    team.blocks = alike ? uniform(random, 6, 8) : uniform(random, 1, 8);
     team.threads = uniform(random, 1, 3);
     team.sketches = &seen.sketches;
     seen.count(expect_same(forest, testing::shape_of(2 * uniform(random, 1, 16), 2), any_profile(random), team));

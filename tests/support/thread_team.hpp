@@ -55,6 +55,7 @@ struct ThreadOperations {
 /// The threads of one block.
 class ThreadBlock : public ThreadOperations {
  public:
+  static constexpr bool kOneBlock = true;
   static constexpr std::int32_t kLanes = 1;
 
   struct Shared {
@@ -170,6 +171,8 @@ class ThreadBlock : public ThreadOperations {
 /// One thread of a cluster of blocks.
 class ThreadTeam : public ThreadOperations {
  public:
+  static constexpr bool kOneBlock = false;
+
   ThreadTeam(std::barrier<>& all, std::atomic<std::int32_t>& told, std::vector<std::byte*>& memories, ThreadBlock block,
              std::int32_t rank, std::int32_t thread, std::int32_t threads)
       : all_(&all),

@@ -59,6 +59,7 @@ struct TriedTiles {
   CutChoice::Pieces pieces;  ///< how its items are cut
   ReadCosts reads;
   std::int32_t possible;                     ///< 1: it is
+  std::int32_t other_begins;                 ///< 1: some of as many as TileGuess has are others than its
   std::int32_t begins[FewTiles::kMost + 1];  ///< of few tiles: each one's first request, among those that tiles hold
 };
 
@@ -69,8 +70,7 @@ struct PlanSketch {
     std::int32_t by_try;  ///< whose tiles it has, and lists are written; -1: there is none
   };
   Made made;
-  std::int32_t right;  ///< 1: its tiles are those of that try; known to the block that leads it, as is what follows
-  TeamPlanStatus status;
+  TeamPlanStatus status;  ///< known to the block that leads it
 };
 
 /// What each block has for itself.
@@ -99,6 +99,8 @@ struct BlockMemory {
     std::int32_t full;         ///< requests that have tokens
     std::int32_t tiles;        ///< of a try; -1: not counted yet
     std::int32_t clear;        ///< 1: all classes are
+    std::int32_t unlike;       ///< of what AlikeRequests were told: 1: some are not
+    std::int64_t hot;          ///< tokens that several of them read
     std::int32_t in_order;     ///< 1: the requests that tiles hold are the first of Forest::order, without a gap
   };
 
@@ -154,6 +156,7 @@ struct BlockMemory {
     State* const own = state;
     block.each_at_last(1, [own, all](std::int32_t) {
       own->widest = 1;
+      own->unlike = 0;
       own->clear = all ? 1 : 0;
     });
     clear_parts(block, all ? class_parts() : kFewCutParts);

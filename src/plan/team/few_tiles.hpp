@@ -39,26 +39,40 @@ class FewTileLister {
     });
   }
 
-  /// Tiles that are guessed, without cuts. Who leads the sketch finds what they cost, too, and whether they are those
-  /// of the guessed try.
-  TRUNKLINE_HOST_DEVICE void list_sketch(SketchPart part) {
+  /// Tiles that are guessed, without cuts, of requests that are alike. \param leads finds what they cost, too \param
+  /// hot tokens that several of them read
+  TRUNKLINE_HOST_DEVICE void list_sketch(bool leads, std::int64_t hot) {
     const PlanTask& task = task_;
-    Block& block = block_;
-    block_.each_warp(part == SketchPart::kLeads ? 3 : 1, [&task, &block](std::int32_t i, auto&& lanes) {
+    block_.each_warp(leads ? 2 : 1, [&task, hot](std::int32_t i, auto&& lanes) {
       const TileGuess& guess = task.guess;
       if (i == 0) {
         list_by(lanes, task, guess.tiles, guess.width, guess.begins);
-      } else if (i == 1) {
-        const bool right = TileTry(block, task).are_tiles_of(lanes, guess);
-        if (lanes.index() == 0) task.block.state->sketch.right = right ? 1 : 0;
       } else {
-        price_by(lanes, task);
+        name_costs_by(lanes, task, hot);
       }
     });
   }
 
  private:
   using Lister = PackLister<Block>;
+
+  /// What all requests read together in the guessed tiles, and so what a token costs: of each tile's first request
+  /// those tokens again that it shares with the one before.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static void name_costs_by(const Lanes& lanes, const PlanTask& task, std::int64_t hot) {
+    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
+    BlockMemory::State& state = *task.block.state;
+    std::int64_t again = 0;
+    visit_held<kHeld>(lanes, task.guess.tiles, [&](std::size_t, std::int32_t i) {
+      again += i == 0 ? 0 : task.block.shared[task.guess.begins[i]];
+    });
+    again = lanes.sum(again);
+    if (lanes.index() != 0) return;
+    RequestLoader<Block>::name_costs(task, hot);
+    const std::int64_t distinct = task.forest.distinct_tokens;
+    state.reads = {distinct + again, state.costs.of_reads(distinct, distinct + again)};
+    state.costs.set(state.reads.costs);
+  }
 
   /// Frames, packs and shape; and whether each block has room for what all tiles stream.
   /// \param begins of tiles, among the requests that they hold
@@ -121,32 +135,6 @@ class FewTileLister {
     });
   }
 
-  /// Loads of a sketch's tiles, none of which is cut, and what they read.
-  template <class Lanes>
-  TRUNKLINE_HOST_DEVICE static void price_by(const Lanes& lanes, const PlanTask& task) {
-    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
-    const TileGuess& guess = task.guess;
-    BlockMemory::State& state = *task.block.state;
-    FewPacks& few = *task.block.few;
-    TaskLoad held[kHeld];
-    std::int64_t tokens = 0;
-    visit_held<kHeld>(lanes, guess.tiles, [&](std::size_t k, std::int32_t i) {
-      held[k] = PackCut::tried_load(task, guess.width, {guess.begins[i], guess.begins[i + 1]});
-      tokens += held[k].tokens;
-    });
-    tokens = lanes.sum(tokens);
-    const ReadCosts reads = {tokens, state.costs.of_reads(state.requests.distinct_tokens, tokens)};
-    lanes.wait();
-    visit_held<kHeld>(lanes, guess.tiles, [&](std::size_t k, std::int32_t i) {
-      held[k].whole = held[k].uncut_cost(state.costs, reads.costs.memory_per_token);
-      few.loads[i] = held[k];
-      few.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(held[k].whole));
-    });
-    if (lanes.index() != 0) return;
-    state.chosen = {{}, reads, guess.tiles, guess.width};
-    state.costs.set(reads.costs);
-  }
-
   Block& block_;
   const PlanTask& task_;
 };
@@ -158,21 +146,31 @@ class FewTileDivider {
  public:
   TRUNKLINE_HOST_DEVICE FewTileDivider(Block& block, const PlanTask& task) : block_(block), task_(task) {}
 
-  /// As PackDivider::divide. \return whether all loads are those tried, which who follows does not know: else
-  /// nothing is divided
-  TRUNKLINE_HOST_DEVICE bool divide(SketchPart part) {
+  /// As PackDivider::divide. \return whether all loads are those tried: else nothing is divided
+  TRUNKLINE_HOST_DEVICE bool divide() {
     const PlanTask& task = task_;
-    block_.each_warp(part == SketchPart::kFollows ? 1 : 2, [&task, part](std::int32_t i, auto&& lanes) {
-      const bool sketch = part != SketchPart::kNone;
+    block_.each_warp(2, [&task](std::int32_t i, auto&& lanes) {
       if (i == 0) {
-        place_by(lanes, *Block::forgotten(&task), sketch);
+        place_by(lanes, *Block::forgotten(&task), false);
       } else {
-        check_by(lanes, *Block::forgotten(&task), sketch);
+        check_by(lanes, *Block::forgotten(&task));
       }
     });
-    if (part == SketchPart::kFollows) return true;
     const std::int32_t* const shape = task_.memory.shape;
     return shape[PlanMemory::kFits] != kTooMany && shape[PlanMemory::kAsTried] != 0;
+  }
+  /// A sketch's, none of which is cut. Who leads it finds what they cost. \return whether they fit
+  TRUNKLINE_HOST_DEVICE bool divide_sketch(bool leads) {
+    const PlanTask& task = task_;
+    block_.each_warp(leads ? 2 : 1, [&task](std::int32_t i, auto&& lanes) {
+      if (i == 0) {
+        place_by(lanes, *Block::forgotten(&task), true);
+      } else {
+        price_by(lanes, *Block::forgotten(&task));
+      }
+    });
+    const std::int32_t* const shape = task_.memory.shape;
+    return shape[PlanMemory::kFits] == 1;
   }
 
  private:
@@ -213,21 +211,32 @@ class FewTileDivider {
     PackCut::tell(all, partials, memory.shape);
   }
 
-  /// \param sketch whose packs are told to be tiles
   template <class Lanes>
-  TRUNKLINE_HOST_DEVICE static void check_by(const Lanes& lanes, const PlanTask& task, bool sketch) {
+  TRUNKLINE_HOST_DEVICE static void check_by(const Lanes& lanes, const PlanTask& task) {
     const PlanMemory& memory = task.memory;
-    bool other = sketch && task.block.state->requests.distinct_tokens != task.forest.distinct_tokens;
+    bool other = false;
     visit_held<kHeld>(lanes, memory.shape[PlanMemory::kPacks], [&](std::size_t, std::int32_t i) {
       const TaskLoad tried = memory.loads[i];
       other = other || !PackCut::load_of(task, memory.packs[i]).costs_as(tried);
-      if (!sketch)
-        memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(tried.whole));  // where none is cut
+      memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(tried.whole));  // where none is cut
     });
     other = lanes.any(other);
     if (lanes.index() != 0) return;
     if (other) memory.shape[PlanMemory::kAsTried] = 0;
     tell_batch(task, task.block.state->chosen.reads.read_tokens);
+  }
+
+  /// What packs that are tiles of requests that are alike cost, which a try at these tiles finds, too.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static void price_by(const Lanes& lanes, const PlanTask& task) {
+    const PlanMemory& memory = task.memory;
+    BlockMemory::State& state = *task.block.state;
+    const std::int32_t packs = memory.shape[PlanMemory::kPacks];
+    visit_held<kHeld>(lanes, packs, [&](std::size_t, std::int32_t i) {
+      const Nanoseconds whole = PackCut::load_of(task, memory.packs[i]).uncut_cost(state.costs);
+      memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(whole));
+    });
+    if (lanes.index() == 0) tell_batch(task, state.reads.read_tokens);
   }
 
   // Their sums stay below 2^31.

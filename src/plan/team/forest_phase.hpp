@@ -57,6 +57,11 @@ struct ForestPhaseMemory {
 /// What a block makes ready for planning beside finding the forest. This one: nothing.
 struct NothingBeside {
   TRUNKLINE_HOST_DEVICE void make_ready() const {}
+  /// Of each row of a forest that the block has near, once that is ready; by some thread. \param alike the row has
+  /// tokens, its last node alone, and one query: else its index and what it shares may be others
+  TRUNKLINE_HOST_DEVICE void take(const NearRow&, bool /*alike*/) const {}
+  /// Of such a forest, by one thread. \param hot tokens that several rows have, if all are alike
+  TRUNKLINE_HOST_DEVICE void take_hot(std::int64_t /*hot*/) const {}
   /// Where a block may have the forest in its own memory, once that is ready.
   TRUNKLINE_HOST_DEVICE bool has_near() const { return false; }
   TRUNKLINE_HOST_DEVICE NearForest near() const { return {}; }
@@ -109,9 +114,10 @@ class ForestSearch {
   /// All see, and tell each other; then each block confirms it for itself.
   TRUNKLINE_HOST_DEVICE void guess_owners() {
     const std::int32_t warps = least(batch_.rows, team_.warps());  // each looks at every so-many-th row
-    if (uses_near()) {
-      team_.own([this](auto& block, bool) { beside_.near().copy(block, forest_, nodes_, false); });
-    }
+    team_.own([this](auto& block, bool) {
+      if (uses_near()) beside_.near().copy(block, forest_, nodes_, false);
+      if (team_.has_own(own_) || team_.leads()) search_in<std::int32_t>(arrays_in(own_)).clear_slots(block);
+    });
     team_.each_warp(
         warps,
         [this, warps](std::int32_t first, const auto& lanes) {
@@ -147,11 +153,10 @@ class ForestSearch {
       *arrays.sums = {};
     });
     finish_copies();
-    const bool reshaped = search.take_seen(block, arrays.seen, [near, all](std::int32_t i, std::int32_t begin) {
+    guess_ = search.confirm_seen(block, arrays.seen, [near, all](std::int32_t i, std::int32_t begin) {
       if (near != nullptr) near[i] = begin;
       if (all != nullptr) all[i] = begin;
     });
-    guess_ = search.confirm(block, 0, reshaped);
   }
 
   /// The last forest, which each block has near, but for the ends of rows. Another block's copy of it may still be on
@@ -164,17 +169,23 @@ class ForestSearch {
       update_ends(
           block, arrays.sharing, near.nodes, near.node, forest_, *arrays.sums,
           [this](std::int32_t row) { return team_.takes(row); },
-          [&](std::int32_t row, bool alone) { keep(arrays, row, alone); });
+          [&](std::int32_t row, bool alone) { keep(arrays, row, alone); },
+          [&](std::int32_t row, const ForestNode* node, bool alone) {
+            const bool alike = alone && near.query_begin[row + 1] - near.query_begin[row] == 1;
+            const std::int32_t index = node == nullptr ? 0 : node->requests.begin;
+            beside_.take({index, arrays.sharing.kv_len(row), arrays.sharing.shared(row)}, alike);
+          });
       block.each_at_last(1, [&](std::int32_t) {
         tell_tokens(arrays);
+        beside_.take_hot(arrays.sums->of(TokenSums::kDistinct) - arrays.sums->of(TokenSums::kAlone));
         if (team_.leads()) finish(arrays, OwnerGuess::kSameShape);
       });
     });
   }
   TRUNKLINE_HOST_DEVICE static void tell_tokens(const ForestPhaseMemory& arrays) {
     const TokenSums sums = *arrays.sums;
-    arrays.result->total_tokens = sums.total();
-    arrays.result->distinct_tokens = sums.distinct();
+    arrays.result->total_tokens = sums.of(TokenSums::kTotal);
+    arrays.result->distinct_tokens = sums.of(TokenSums::kDistinct);
   }
 
   /// By the lead, whose memory the arrays are; all compare pages.
@@ -189,7 +200,7 @@ class ForestSearch {
           if (round == 0 && first_round == 0) block.once([&] { *arrays.result = {}; });
           const auto next = [&](auto search, auto repair) -> std::int32_t {
             while (first_round < 0) {
-              if (turn > 0) guess_ = search.confirm(block, turn, true);
+              if (turn > 0) guess_ = search.confirm(block, turn);
               if (is_right(guess_)) return 0;
               const std::int32_t compared = ++turn < repair.kMostTurns ? repair.next(block) : -1;
               if (compared > 0) return compared;
@@ -225,7 +236,7 @@ class ForestSearch {
     if (guess_ == OwnerGuess::kSameShape && rows_kept_) {
       update_ends(
           block, arrays.sharing, forest_.nodes, forest_.node, forest_, *arrays.sums, [](std::int32_t) { return true; },
-          keep);
+          keep, [](std::int32_t, const ForestNode*, bool) {});
       block.each_at_last(1, [&](std::int32_t) { tell_tokens(arrays); });
       return;
     }

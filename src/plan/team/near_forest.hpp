@@ -10,6 +10,13 @@
 
 namespace trunkline {
 
+/// What a block that has the forest near is told of a row of it.
+struct NearRow {
+  std::int32_t index;   ///< of Forest::order
+  std::int32_t kv_len;  ///< tokens
+  std::int32_t shared;  ///< those in common with the row before it in that order
+};
+
 struct NearForest {
   ForestNode* nodes = nullptr;          ///< TeamForest's, as those below; null: there is none
   std::int32_t* order = nullptr;        ///< [rows]

@@ -11,19 +11,13 @@
 
 namespace trunkline {
 
-/// What a block does for the sketch of a plan (team_plan.hpp).
-enum class SketchPart : std::uint8_t {
-  kNone,
-  kFollows,  ///< finds what others rely on: where lists begin
-  kLeads,    ///< and checks that the sketch is right
-};
-
 struct PlanTask {
   const TeamMachine& machine;
   const TeamForest& forest;
   PlanMemory& memory;  ///< each block's own
   const BlockMemory& block;
-  TileGuess& guess;  ///< PlanMemory::guess, near
+  TileGuess& guess;    ///< PlanMemory::guess, near
+  bool found = false;  ///< requests are AlikeRequests, of which each block was told with the forest
 
   /// Where the tiles of a try begin: of few, each block knows it.
   TRUNKLINE_HOST_DEVICE std::int32_t* begins_of(std::int32_t number, std::int32_t tiles) const {

@@ -176,46 +176,44 @@ class SharingSearch : private SharingSlots {
         to_(result),
         s_(scratch) {}
 
+  /// To be called, and followed by a barrier, before confirm_seen().
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void clear_slots(Block& block) const {
+    const SharingScratch scratch = s_;
+    block.each_at_last(static_cast<std::int32_t>(s_.slot_count),
+                       [scratch](std::int32_t i) { scratch.slots[i] = SharingScratch::kEmptySlot; });
+  }
   /// Puts what was seen of rows where searching has it, and fills query_begin.
   /// \param put_query_begin(i, begin) for i up to and with the number of rows
-  /// \return whether some have found that the forest has another shape than the last one
+  /// \return whether owners are right: see confirm()
   template <class Block, class Put>
-  TRUNKLINE_HOST_DEVICE bool take_seen(Block& block, const SeenRow* all_seen, Put put_query_begin) {
-    const auto slots = static_cast<std::int32_t>(s_.slot_count);
-    return block.any(most(slots, to_.rows + 1), [&](std::int32_t i) {
-      if (i < slots) s_.slots[i] = SharingScratch::kEmptySlot;
-      if (i > to_.rows) return false;
-      put_query_begin(i, batch_.query_start == nullptr ? i : batch_.query_start[i]);
-      if (i == to_.rows) return false;
-      const SeenRow seen = all_seen[i];
-      const bool fits = batch_.query_start == nullptr || has_sound_queries(batch_, i);
-      to_.kv_len(i) = seen.kv_len;
-      to_.shared(i) = seen.shared;
-      to_.owner(i) = seen.owner;
-      to_.level(i) = fits ? seen.level : RowSharing::kUnfit;
-      to_.next_id(i) = seen.next_id;
-      return seen.reshaped != 0;
+  TRUNKLINE_HOST_DEVICE OwnerGuess confirm_seen(Block& block, const SeenRow* all_seen, Put put_query_begin) {
+    block.each_warp(ceil_div(to_.rows + 1, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
+      const std::int32_t i = run * Block::kLanes + lanes.index();
+      if (i <= to_.rows) put_query_begin(i, batch_.query_start == nullptr ? i : batch_.query_start[i]);
+      const bool open = i < to_.rows && take(i, all_seen[i]) == RowSharing::kOpen;
+      // What others have seen: their threads may still be putting it here.
+      enter_some(block, 0, open ? i : -1, lanes, [all_seen](std::int32_t row) { return key_of(all_seen[row]); });
     });
+    const bool changed =
+        block.any(to_.rows, [&](std::int32_t row) { return !confirm_row(row) || all_seen[row].reshaped != 0; });
+    if (!changed) return OwnerGuess::kSameShape;
+    return block.any(to_.rows, [&](std::int32_t row) { return !is_sound(row); }) ? OwnerGuess::kWrong
+                                                                                 : OwnerGuess::kRight;
   }
-  /// Whether that is what rounds would find. It is where each row's owner owns the last token that they share, and
-  /// where no two rows part from one owner at one token with the same page: then each point of the tree has one way on
-  /// for each page, so that there is no other tree of these rows; and owners, which are lesser than the rows that part
-  /// from them, are the least that have their tokens. \param turn how often it was asked before, with other owners
-  /// (owner_repair.hpp) \param reshaped the forest has another shape than the last
-  /// one, as after each turn
+  /// Whether owners are what rounds would find. They are where each row's owner owns the last token that they share,
+  /// and where no two rows part from one owner at one token with the same page: then each point of the tree has one way
+  /// on for each page, so that there is no other tree of these rows; and owners, which are lesser than the rows that
+  /// part from them, are the least that have their tokens. \param turn how often it was asked before, with other owners
+  /// (owner_repair.hpp)
   template <class Block>
-  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t turn, bool reshaped) {
+  TRUNKLINE_HOST_DEVICE OwnerGuess confirm(Block& block, std::int32_t turn) {
     block.each_warp(ceil_div(to_.rows, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
       const std::int32_t i = run * Block::kLanes + lanes.index();
-      enter_some(block, turn, i < to_.rows ? i : -1, lanes);
+      enter_some(block, turn, is_open(i) ? i : -1, lanes, [this](std::int32_t row) { return key_of(row); });
     });
-    const bool wrong = block.any(to_.rows, [&](std::int32_t row) {
-      const bool sound = is_sound(row);
-      if (sound) set_level(row);
-      return !sound;
-    });
-    if (wrong) return OwnerGuess::kWrong;
-    return reshaped ? OwnerGuess::kRight : OwnerGuess::kSameShape;
+    const bool wrong = block.any(to_.rows, [&](std::int32_t row) { return !confirm_row(row); });
+    return wrong ? OwnerGuess::kWrong : OwnerGuess::kRight;
   }
   /// One round. \param tasks of the last one; \return those of this one, for compare()
   template <class Block>
@@ -235,13 +233,34 @@ class SharingSearch : private SharingSlots {
   }
 
  private:
+  /// \return its level
+  TRUNKLINE_HOST_DEVICE std::int32_t take(std::int32_t row, const SeenRow& in_list) const {
+    const SeenRow seen = in_list;
+    const bool fits = batch_.query_start == nullptr || has_sound_queries(batch_, row);
+    const std::int32_t level = fits ? seen.level : RowSharing::kUnfit;
+    to_.kv_len(row) = seen.kv_len;
+    to_.shared(row) = seen.shared;
+    to_.owner(row) = seen.owner;
+    to_.level(row) = level;
+    to_.next_id(row) = seen.next_id;
+    return level;
+  }
+  TRUNKLINE_HOST_DEVICE bool is_open(std::int32_t row) const {
+    return row < to_.rows && to_.level(row) == RowSharing::kOpen;
+  }
+  /// \return whether its owner is right
+  TRUNKLINE_HOST_DEVICE bool confirm_row(std::int32_t row) const {
+    const bool sound = is_sound(row);
+    if (sound) set_level(row);
+    return sound;
+  }
   TRUNKLINE_HOST_DEVICE bool is_sound(std::int32_t row) const {
     const std::int32_t level = to_.level(row);
     const std::int32_t owner = to_.owner(row);
     if (level == RowSharing::kUnfit || (owner >= 0 && to_.shared(row) <= to_.shared(owner))) return false;
     return level != RowSharing::kOpen || row_in(s_.slots[s_.place(row)]) == row;
   }
-  TRUNKLINE_HOST_DEVICE void set_level(std::int32_t row) {
+  TRUNKLINE_HOST_DEVICE void set_level(std::int32_t row) const {
     if (to_.level(row) == RowSharing::kInside) return;
     std::int32_t level = 0;
     TRUNKLINE_ROLLED
@@ -283,7 +302,8 @@ class SharingSearch : private SharingSlots {
   TRUNKLINE_HOST_DEVICE std::int32_t form_groups(Block& block, std::int32_t round, std::int32_t count) {
     block.each_warp(ceil_div(count, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
       const std::int32_t i = run * Block::kLanes + lanes.index();
-      enter_some(block, round, i < count ? s_.listed(round, i) : -1, lanes);
+      const std::int32_t row = i < count ? s_.listed(round, i) : to_.rows;
+      enter_some(block, round, is_open(row) ? row : -1, lanes, [this](std::int32_t k) { return key_of(k); });
     });
     const auto is_member = [&](std::int32_t i) {
       const std::int32_t row = s_.listed(round, i);
@@ -308,26 +328,38 @@ class SharingSearch : private SharingSlots {
     });
   }
 
-  TRUNKLINE_HOST_DEVICE bool are_group(std::int32_t a, std::int32_t b) const {
-    return to_.owner(a) == to_.owner(b) && to_.shared(a) == to_.shared(b) && to_.next_id(a) == to_.next_id(b);
+  /// Rows of one key are a group.
+  struct Key {
+    std::int32_t owner;
+    std::int32_t shared;
+    std::int64_t next_id;
+    TRUNKLINE_HOST_DEVICE bool operator==(const Key& other) const {
+      return owner == other.owner && shared == other.shared && next_id == other.next_id;
+    }
+  };
+  TRUNKLINE_HOST_DEVICE Key key_of(std::int32_t row) const {
+    return {to_.owner(row), to_.shared(row), to_.next_id(row)};
   }
+  TRUNKLINE_HOST_DEVICE static Key key_of(const SeenRow& row) { return {row.owner, row.shared, row.next_id}; }
 
-  /// Rows of a warp in rising order, -1 for none. The first that is open enters for those of its group: 1,024 rows at
-  /// one address would take 2 us.
-  template <class Block, class Lanes>
-  TRUNKLINE_HOST_DEVICE void enter_some(Block& block, std::int32_t round, std::int32_t row, const Lanes& lanes) {
-    const bool open = row >= 0 && to_.level(row) == RowSharing::kOpen;
+  /// Open rows of a warp in rising order, -1 for none. The first enters for those of its group: 1,024 rows at one
+  /// address would take 2 us. \param its_key(row)
+  template <class Block, class Lanes, class ItsKey>
+  TRUNKLINE_HOST_DEVICE void enter_some(Block& block, std::int32_t round, std::int32_t row, const Lanes& lanes,
+                                        ItsKey its_key) {
+    const bool open = row >= 0;
     const std::int32_t first = lanes.least(open ? row : std::int32_t{kMaxTeamRows});
-    const bool follows = open && first < row && are_group(first, row);
-    if (open && !follows) enter(block, round, row);
+    const bool follows = open && first < row && its_key(first) == its_key(row);
+    if (open && !follows) enter(block, round, row, its_key);
     lanes.wait();
     if (follows) s_.place(row) = s_.place(first);
   }
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE void enter(Block& block, std::int32_t round, std::int32_t row) {
+  template <class Block, class ItsKey>
+  TRUNKLINE_HOST_DEVICE void enter(Block& block, std::int32_t round, std::int32_t row, ItsKey its_key) {
     const std::uint32_t mine = slot_of(round, row);
     const std::uint32_t mask = s_.slot_count - 1;
-    std::uint32_t place = Hash()(to_.owner(row), to_.shared(row), to_.next_id(row)) & mask;
+    const Key key = its_key(row);
+    std::uint32_t place = Hash()(key.owner, key.shared, key.next_id) & mask;
     for (;; place = (place + 1) & mask) {
       std::uint32_t& slot = s_.slots[place];
       std::uint32_t found = Block::peek(slot);
@@ -336,7 +368,7 @@ class SharingSearch : private SharingSlots {
         if (was == found) break;
         found = was;
       }
-      if (!are_group(row_in(found), row)) continue;
+      if (!(its_key(row_in(found)) == key)) continue;
       if (mine < found) block.fetch_least(slot, mine);
       break;
     }

@@ -2,6 +2,7 @@
 // one thread (HostTeam), and for a device, where it is a block or a cluster of blocks (exec/cuda/planner/).
 //
 // What every team has:
+//   kOneBlock                 whether a team of that kind never has several blocks
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends. Where
 //                             they are few, neighbours are one block's, so that not each has all kinds of things to do
@@ -146,6 +147,7 @@ class ShuffledOrder {
 /// One thread that does it all. It is its own only block.
 class HostTeam {
  public:
+  static constexpr bool kOneBlock = true;
   static constexpr std::int32_t kLanes = 1;  ///< of a warp
 
   /// \param seed of the orders of i; 0: rising

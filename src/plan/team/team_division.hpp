@@ -21,11 +21,11 @@ class PackDivider {
   TRUNKLINE_HOST_DEVICE PackDivider(Block& block, const PlanTask& task)
       : block_(block), task_(task), packs_(task.memory.shape[PlanMemory::kPacks]) {}
 
-  /// \param cut as CutChoice finds it; else not at all \param part in a sketch, whose packs are tiles
-  TRUNKLINE_HOST_DEVICE void divide(bool cut, SketchPart part) {
-    if (part != SketchPart::kNone || (cut && packs_are_tiles())) {
+  /// \param cut as CutChoice finds it; else not at all
+  TRUNKLINE_HOST_DEVICE void divide(bool cut) {
+    if (cut && packs_are_tiles()) {
       if (task_.memory.shape[PlanMemory::kFewTiles] != 0) {
-        if (FewTileDivider(block_, task_).divide(part) || part != SketchPart::kNone) return;
+        if (FewTileDivider(block_, task_).divide()) return;
       } else {
         const Sums sums = divide_as_tried();
         if (sums.at[PackSums::kParts] < kOther) return place_packs(sums);

@@ -166,17 +166,17 @@ TRUNKLINE_HOST_DEVICE inline void write_queries(const TeamForest& forest, const 
 
 /// All that is left to write but the schedule of more than a chunk of items, whose places are counted, and tell() and
 /// keep(), by one thread each: steps that do not wait for each other. \param spared blocks that have no part in it, so
-/// that the first of the others only tells and writes the schedule; 0 where items are more than a chunk
+/// that the first of the others only tells and writes the schedule; 0 where items are more than a chunk \param cut
+/// some items are
 template <class Team, class Tell, class Keep>
 TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists, std::int32_t spared,
-                                       Tell tell, Keep keep) {
+                                       bool cut, Tell tell, Keep keep) {
   constexpr std::int32_t kMostLanes = 1024;  // beyond so many lanes of all items, each has fewer
   constexpr std::int32_t kWarp = 32;
   constexpr std::int32_t kFirst = 2 * kWarp;  // the first warp tells, the next one keeps
   const std::int32_t* const shape = task.memory.shape;
   const std::int32_t items = shape[PlanMemory::kItems];
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
-  const bool cut = shape[PlanMemory::kPartials] > 0;
   const PackLanes pack_lanes(task.memory);
   const bool few = items <= kScheduleChunk;
   const std::int32_t schedule = items * (few ? ScheduleLanes::kCount : ceil_div(items, kScheduleChunk));

@@ -21,6 +21,7 @@ class RequestLoader {
       : block_(block), task_(task), own_(task.block), publish_(tells || task.memory.near != 0) {}
 
   TRUNKLINE_HOST_DEVICE void load() {
+    if (task_.found) return place_found();
     const Counts counts = read_forest();
     if (counts.listed == counts.full) {
       place_all(counts);
@@ -28,6 +29,11 @@ class RequestLoader {
       place_listed(counts);
       if (publish_) count_tails();
     }
+  }
+
+  /// By one thread. \param hot tokens that several requests read
+  TRUNKLINE_HOST_DEVICE static void name_costs(const PlanTask& task, std::int64_t hot) {
+    task.block.state->costs = task.machine.batch_costs(task.forest.query_begin[task.forest.rows], hot);
   }
 
  private:
@@ -139,6 +145,21 @@ class RequestLoader {
         });
   }
 
+  /// Where each block was told of all (AlikeRequests::take).
+  TRUNKLINE_HOST_DEVICE void place_found() {
+    const PlanTask& task = task_;
+    const std::int32_t rows = task_.forest.rows;
+    block_.template scan<std::int64_t>(
+        rows, [&task](std::int32_t i) { return std::int64_t{task.block.tokens[i]} - task.block.shared[i]; },
+        [&task, rows](std::int32_t i, std::int64_t before) {
+          const BlockMemory& own = task.block;
+          own.fresh_before[i] = before;
+          own.query_begin[i] = i;
+          if (i + 1 == rows) name_costs(task, own.state->hot);
+          if (i == rows) name_requests(task, {rows, rows, own.state->hot}, before);
+        });
+  }
+
   /// Where some have no queries: those that have some are put side by side.
   TRUNKLINE_HOST_DEVICE void place_listed(const Counts& counts) {
     const PlanTask& task = task_;
@@ -180,10 +201,6 @@ class RequestLoader {
         });
   }
 
-  /// By one thread, once all requests are read.
-  TRUNKLINE_HOST_DEVICE static void name_costs(const PlanTask& task, std::int64_t hot) {
-    task.block.state->costs = task.machine.batch_costs(task.forest.query_begin[task.forest.rows], hot);
-  }
   /// By one thread.
   TRUNKLINE_HOST_DEVICE static void name_requests(const PlanTask& task, const Counts& counts,
                                                   std::int64_t distinct_tokens) {

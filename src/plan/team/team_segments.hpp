@@ -239,12 +239,11 @@ class SegmentLister {
   PlannedTile& to_;
 };
 
-/// Lists of all tiles, and where the queries of all requests are.
+/// Lists of all tiles, and where the queries of all requests are. \param own PlanMemory::kOwnTiles
 template <class Team>
-TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task) {
+TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, bool own) {
   constexpr std::int32_t kRequests = 32;  // whose queries a warp places
   const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
-  const bool own = task.memory.shape[PlanMemory::kOwnTiles] != 0;
   // Where a block has all to do, and requests near, a tile's warp places those of its own, which are all.
   const std::int32_t warps = tiles + (own ? 0 : ceil_div(task.forest.rows, kRequests));
   team.each_warp_where(own, warps, [&task, tiles, own](std::int32_t i, auto&& lanes) {

@@ -26,9 +26,10 @@ class TileTry {
     if (early && !find_early(i, full, fill)) return give_up(number);
     if (task_.machine.widths[fill.width].max_queries < widest()) return give_up(number);
     const TrunkWidth width = narrowed_for(widest(), fill.limited(task_.machine.widths));
-    const std::int32_t tiles = this->fill(width, fill.cap);
+    const std::int32_t tiles = this->fill(width, fill.cap, own_.state->tried[number].other_begins);
     std::int32_t* const begins = task_.begins_of(number, tiles);
-    const CutOutcome outcome = tiles <= FewCuts::kMostLoads ? cut_few(width, tiles, begins) : cut(width, tiles, begins);
+    const CutOutcome outcome =
+        tiles <= FewCuts::kMostLoads ? cut_few(width, tiles, begins, number) : cut(width, tiles, begins);
     TriedTiles& tried = own_.state->tried[number];
     const std::int32_t end = own_.begins[tiles];
     block_.once([&tried, &outcome, &fill, tiles, begins, end] {
@@ -38,23 +39,6 @@ class TileTry {
       tried.reads = outcome.reads;
       tried.possible = 1;
     });
-  }
-
-  /// Whether full tiles of a try that is known ahead begin where they are taken to. By a warp.
-  template <class Lanes>
-  TRUNKLINE_HOST_DEVICE bool are_tiles_of(const Lanes& lanes, const TileGuess& guess) const {
-    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
-    const std::int32_t widths = task_.machine.width_count;
-    TrunkFill fill{guess.number};
-    bool same = guess.number < widths || find_early(guess.number - widths, {}, fill);
-    fill.width = least(fill.width, widths - 1);  // where no width is possible
-    same = same && fill.width == guess.width && task_.machine.widths[fill.width].max_queries >= widest();
-    const TrunkWidth width = narrowed_for(widest(), fill.limited(task_.machine.widths));
-    const TrunkTiling tiling(own_.state->costs, own_.state->requests);
-    visit_held<kHeld>(lanes, same ? guess.tiles : 0, [&](std::size_t, std::int32_t i) {
-      same = same && tiling.tile_end(width, guess.begins[i], 0) == guess.begins[i + 1];
-    });
-    return !lanes.any(!same);
   }
 
  private:
@@ -74,14 +58,15 @@ class TileTry {
     block_.once([&tried] { tried.possible = 0; });
   }
 
-  /// Finds where tiles end. \return how many there are
-  TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap) {
+  /// Finds where tiles end. \param[out] other_begins of none yet \return how many there are
+  TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap, std::int32_t& other_begins) {
     const BlockMemory& own = own_;
     // Only where tiles are closed early do costs decide where they end.
     if (cap > 0) block_.once([&own] { own.state->costs.count_reads_alike(); });
     const TrunkRequests& requests = own.state->requests;
     const TrunkTiling tiling(own.state->costs, requests);
-    block_.each(requests.count, [&own, &tiling, &width, cap](std::int32_t i) {
+    block_.each(requests.count, [&own, &tiling, &width, &other_begins, cap](std::int32_t i) {
+      if (i == 0) other_begins = 0;
       own.ends[i] = tiling.tile_end(width, i, cap);
       own.jumps[i] = own.ends[i];
       own.reached[i] = i == 0 ? 1 : 0;
@@ -90,15 +75,21 @@ class TileTry {
     return number_tiles(requests.count, requests.count > kMostFollowed * width.max_queries);
   }
 
-  /// \param[out] begins of the tiles
-  TRUNKLINE_HOST_DEVICE CutOutcome cut_few(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins) {
+  /// \param[out] begins of the tiles, which are compared with those that are guessed
+  TRUNKLINE_HOST_DEVICE CutOutcome cut_few(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins,
+                                           std::int32_t number) {
     const BlockMemory& own = own_;
+    const TileGuess& guess = task_.guess;
+    TriedTiles& tried = own_.state->tried[number];
     return choose_few_cuts(
         block_, own, own.loads, tiles, own.state->requests.distinct_tokens,
         [&own, &width](std::int32_t i) {
           return TrunkTiling(own.state->costs, own.state->requests).load(width, own.begins[i], own.begins[i + 1]);
         },
-        [&own, begins](std::int32_t i) { begins[i] = own.begins[i]; });
+        [&own, &guess, &tried, begins](std::int32_t i) {
+          begins[i] = own.begins[i];
+          if (i < guess.tiles && guess.begins[i] != begins[i]) tried.other_begins = 1;
+        });
   }
   TRUNKLINE_HOST_DEVICE CutOutcome cut(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins) {
     const BlockMemory& own = own_;
@@ -165,27 +156,36 @@ class TileTry {
   const BlockMemory& own_;
 };
 
-/// TrunkCore::choose.
-/// \param[out] number of the try
+/// Full tiles of each width, or those that are closed earlier, each try by a block. \param full TrunkCore::find_early's
 template <class Team>
-TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(Team& team, const PlanTask& task, std::int32_t& number) {
+TRUNKLINE_HOST_DEVICE void try_tiles(Team& team, const PlanTask& task, bool early, const TrunkChoice& full) {
   const std::int32_t widths = task.machine.width_count;
+  const std::int32_t begin = early ? widths : 0;
   TriedTiles* const tries = task.block.state->tried;
+  team.each_block(
+      early ? TrunkCore::kEarlyTries : widths,
+      [&task, &full, early, begin](std::int32_t i, auto&& block) {
+        TileTry(block, task).attempt(i, early, full, begin + i);
+      },
+      [tries, begin](std::int32_t i) { return &tries[begin + i]; });
+}
+
+/// TrunkCore::choose.
+/// \param[out] number of the try \param attempt(early, full) until tries are known
+template <class Attempt>
+TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(const PlanTask& task, std::int32_t& number, Attempt attempt) {
+  const std::int32_t widths = task.machine.width_count;
+  const TriedTiles* const tries = task.block.state->tried;
   number = -1;
   TrunkChoice best;
   TrunkChoice full;
   // First full tiles of each width, then those that are closed earlier.
   for (bool early = false;; early = true) {
-    const std::int32_t more = early ? TrunkCore::kEarlyTries : widths;
+    attempt(early, full);
     const std::int32_t begin = early ? widths : 0;
-    team.each_block(
-        more,
-        [&task, &full, early, begin](std::int32_t i, auto&& block) {
-          TileTry(block, task).attempt(i, early, full, begin + i);
-        },
-        [tries, begin](std::int32_t i) { return &tries[begin + i]; });
+    const std::int32_t end = early ? widths + TrunkCore::kEarlyTries : widths;
     TRUNKLINE_ROLLED
-    for (std::int32_t i = begin; i < begin + more; ++i) {
+    for (std::int32_t i = begin; i < end; ++i) {
       const TriedTiles& tried = tries[i];
       if (tried.possible == 0 || (number >= 0 && !tried.choice.better_than(best))) continue;
       best = tried.choice;

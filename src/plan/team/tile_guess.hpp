@@ -21,16 +21,11 @@ struct alignas(8) TileGuess {
   /// Once is no guess: a sketch that is wrong takes longer than one that is right spares.
   static constexpr std::int32_t kLikely = 2;
 
-  /// Whether tiles of a try depend on no other's time: full ones of a width, or an even share of queries.
-  TRUNKLINE_HOST_DEVICE static bool is_known_ahead(std::int32_t number, const TeamMachine& machine) {
-    const std::int32_t share = machine.width_count + TrunkCore::kCaps;
-    return number >= 0 && (number < machine.width_count || number == share);
-  }
   /// Of a batch of so many requests.
   TRUNKLINE_HOST_DEVICE bool is_likely(std::int32_t requests) const {
     return times == kLikely && begins[tiles] == requests;
   }
-  /// Once a plan took few tiles of a try that is known ahead, without cuts.
+  /// Once a plan took few tiles, without cuts, of requests that are alike.
   /// \param its_begins [count + 1] \return whether that is new
   TRUNKLINE_HOST_DEVICE bool learn(std::int32_t its_number, std::int32_t its_width, std::int32_t count,
                                    const std::int32_t* its_begins) {

@@ -13,6 +13,7 @@ template <bool kCalls>
 class BlockTeamOf : public TeamOperations {
  public:
   using Scratch = TeamScratch;
+  static constexpr bool kOneBlock = true;
   static constexpr std::int32_t kLanes = 32;
 
   __device__ __forceinline__ explicit BlockTeamOf(Scratch& scratch) : scratch_(scratch) {}

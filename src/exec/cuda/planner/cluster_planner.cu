@@ -33,6 +33,8 @@ struct PlanBeside {
   }
   __device__ bool has_near() const { return args.plans && args.plan_begin > 0 && args.room.near; }
   __device__ NearForest near() const { return block.near(); }
+  __device__ void take(const NearRow& row, bool alike) const { block.take(row, alike); }
+  __device__ void take_hot(std::int64_t hot) const { block.take_hot(hot); }
 
   const ClusterArgs& args;
   const PlanningBlock<PlanTeam>& block;

@@ -14,6 +14,8 @@ namespace trunkline::cuda {
 template <class Block>
 class ClusterTeamOf : public TeamOperations {
  public:
+  static constexpr bool kOneBlock = false;
+
   /// \param lead the block of the cluster that leads; ranks count from there on
   __device__ __forceinline__ explicit ClusterTeamOf(TeamScratch& scratch, std::int32_t lead = 0)
       : block_(scratch), scratch_(&scratch), blocks_(static_cast<std::int32_t>(cluster().num_blocks())), lead_(lead) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "exec/cuda/planner/plan_kernel.hpp"
+#include "plan/team/alike_requests.hpp"
 #include "plan/team/near_forest.hpp"
 #include "plan/team/team_plan.hpp"
 
@@ -155,6 +156,11 @@ class PlanningBlock {
     BlockTask<Team>& told = *Team::forgotten(&told_);
     told.team.own([&](auto& block, bool) { told.block.begin(block, args_.forest.rows); });
   }
+  /// Of a forest that is found near, as NothingBeside has it.
+  __device__ void take(const NearRow& row, bool alike) const {
+    AlikeRequests<Team>::take(Team::forgotten(&told_)->task, row, alike);
+  }
+  __device__ void take_hot(std::int64_t hot) const { told_.block.state->hot = hot; }
   /// \param near_found where the block has the forest near: of its first thread; null: it is where all see it
   __device__ void plan(const ForestPhaseResult* near_found) const {
     const PlanArgs& args = args_;
@@ -166,20 +172,23 @@ class PlanningBlock {
     }
     if (threadIdx.x == 0) {
       told.take(found);
+      told.task.found = near_found != nullptr && args.forest.rows > 0 && told.block.state->unlike == 0;
       if (room_.near) near().take_over(told.forest);
     }
     finish_copies();
     __syncthreads();
-    TeamPlanner(told.team, told.task, told.lists.get()).plan([&args, &told](const TeamPlanStatus& status) {
-      if (args.kept_lists.counts != nullptr) {
-        args.kept_lists.counts->planner = args.kept_lists.planner;
-        *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
-      }
-      if (args.growth != nullptr) *args.growth = status.growth;
-      if (args.told == nullptr) return;
-      args.steps[0] = told.steps + 1;
-      tell_plan(status, told.faults, told.steps + 1, *args.told);
-    });
+    const bool sketched = PlanSketcher<Team>::may_make(told.team, told.task);
+    TeamPlanner<Team>::plan(told.team, told.task, told.lists.get(), sketched,
+                            [&args, &told](const TeamPlanStatus& status) {
+                              if (args.kept_lists.counts != nullptr) {
+                                args.kept_lists.counts->planner = args.kept_lists.planner;
+                                *args.kept_lists.written = reinterpret_cast<std::uint64_t>(args.kept_lists.counts);
+                              }
+                              if (args.growth != nullptr) *args.growth = status.growth;
+                              if (args.told == nullptr) return;
+                              args.steps[0] = told.steps + 1;
+                              tell_plan(status, told.faults, told.steps + 1, *args.told);
+                            });
   }
 
  private:
