@@ -245,7 +245,11 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   for (std::int32_t i = 0; i < options.earlier_plans; ++i) plan(arrays.view, earlier_room.lists(), options.blocks);
   ListRoom room(capacity);
   plan(arrays.view, room.lists(), options.blocks);
-  if (options.sketches != nullptr) *options.sketches += blocks[0].memory.state->sketch.made.by_try >= 0 ? 1 : 0;
+  if (options.sketches != nullptr && blocks[0].memory.state->sketch.made.by_try >= 0) {
+    ++options.sketches->made;
+    // Of one that is not the plan, the guess is dropped.
+    if (memory.guess->times == TileGuess::kLikely) ++options.sketches->taken;
+  }
   *status = *memory.status;
   return room.written(arrays.query_begin.back(), *status);
 }

@@ -30,17 +30,22 @@ struct UploadedPlan {
 /// As write_upload (exec/cuda/upload.hpp) writes a plan of these requests, whose slots are not repeated.
 UploadedPlan uploaded(const Plan& plan, const Forest& forest);
 
+struct SketchCounts {
+  int made = 0;
+  int taken = 0;  ///< they were the plans
+};
+
 /// How a team on the host is run.
 struct TeamOptions {
-  std::uint64_t seed = 0;          ///< of the orders of what a device does at once; 0: rising
-  std::int32_t histograms = 7;     ///< ways to cut that are tried together
-  std::int32_t spare_rows = 0;     ///< room beyond the batch's
-  std::int32_t blocks = 0;         ///< of threads that plan together; 0: one thread does it all
-  std::int32_t threads = 1;        ///< of a block
-  const Forest* before = nullptr;  ///< planned twice in the same memory before
-  int* sketches = nullptr;         ///< counts plans with a sketch; null: not wanted
-  bool found = false;              ///< blocks are told of the forest's rows
-  std::int32_t earlier_plans = 0;  ///< of the same batch, in the same memory: from the third on, tiles are guessed
+  std::uint64_t seed = 0;            ///< of the orders of what a device does at once; 0: rising
+  std::int32_t histograms = 7;       ///< ways to cut that are tried together
+  std::int32_t spare_rows = 0;       ///< room beyond the batch's
+  std::int32_t blocks = 0;           ///< of threads that plan together; 0: one thread does it all
+  std::int32_t threads = 1;          ///< of a block
+  const Forest* before = nullptr;    ///< planned twice in the same memory before
+  SketchCounts* sketches = nullptr;  ///< null: they are not counted
+  bool found = false;                ///< blocks are told of the forest's rows
+  std::int32_t earlier_plans = 0;    ///< of the same batch, in the same memory: from the third on, tiles are guessed
 };
 
 /// The plan that a team makes. \param[out] status not null

@@ -97,7 +97,7 @@ struct Seen {
   int cut = 0;
   int masked = 0;
   int fallbacks = 0;
-  int sketches = 0;
+  testing::SketchCounts sketches;
   void count(const TeamPlanStatus& status) {
     cut += status.partials > 0 ? 1 : 0;
     masked += status.masks > 0 ? 1 : 0;
@@ -126,7 +126,7 @@ TEST(TeamPlan, RandomForests) {
     team.sketches = &seen.sketches;
     seen.count(expect_same(forest, testing::shape_of(kv_heads * group, kv_heads), any_profile(random), team));
   }
-  EXPECT_GT(seen.sketches, 0);
+  EXPECT_GT(seen.sketches.taken, 0);
   EXPECT_GT(seen.cut, 0);
   EXPECT_GT(seen.masked, 0);
 }
@@ -187,6 +187,21 @@ TEST(TeamPlan, DecodeBatches) {
       }
     }
   }
+}
+
+// Again and again: no tiles are guessed.
+TEST(TeamPlan, NoRows) {
+  const AttentionShape shape = testing::shape_of(32, 8);
+  const MachineProfile profile = testing::hopper_like_profile(132);
+  testing::SketchCounts sketches;
+  TeamOptions team;
+  team.seed = 1;  // requests are near
+  team.earlier_plans = 3;
+  team.spare_rows = 4;
+  team.sketches = &sketches;
+  const TeamPlanStatus status = expect_same(Forest{}, shape, profile, team);
+  EXPECT_EQ(status.items, 0);
+  EXPECT_EQ(sketches.made, 0);
 }
 
 // So many pieces that a thread goes on from one to the next; without cuts and with some.
@@ -268,7 +283,7 @@ Forest grouped_forest(std::int32_t requests, std::int32_t prefixes, std::int32_t
 // What was planned before had as many rows, so that its tiles are taken to be this one's. Of some they are, of others
 // tiles begin elsewhere, another width is chosen, or they are cut.
 TEST(TeamPlan, ASketchThatIsWrong) {
-  int sketches = 0;
+  testing::SketchCounts sketches;
   for (int seed = 0; seed < testing::scaled(600) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 6'000'000);
@@ -290,7 +305,8 @@ TEST(TeamPlan, ASketchThatIsWrong) {
     team.found = uniform(random, 0, 1) == 0;
     expect_same(forest, testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
   }
-  EXPECT_GT(sketches, 0);
+  EXPECT_GT(sketches.taken, 0);
+  EXPECT_GT(sketches.made, sketches.taken);
 }
 
 // As on a device: blocks of threads that go through the plan together.
@@ -310,7 +326,7 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
     team.sketches = &seen.sketches;
     seen.count(expect_same(forest, testing::shape_of(2 * uniform(random, 1, 16), 2), any_profile(random), team));
   }
-  EXPECT_GT(seen.sketches, 0);
+  EXPECT_GT(seen.sketches.taken, 0);
   EXPECT_GT(seen.cut, 0);
 }
 

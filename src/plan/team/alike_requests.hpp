@@ -46,7 +46,7 @@ class AlikeRequests {
   /// where State::unlike is set.
   TRUNKLINE_HOST_DEVICE static void take(const PlanTask& task, const NearRow& row, bool alike) {
     if (!alike) {
-      task.block.state->unlike = 1;
+      Block::fetch_greatest(task.block.state->unlike, 1);
       return;
     }
     task.block.tokens[row.index] = row.kv_len;

@@ -10,6 +10,7 @@
 #include "plan/team/plan_task.hpp"
 #include "plan/team/team_more.hpp"
 #include "plan/team/team_packs.hpp"
+#include "plan/team/team_requests.hpp"
 
 namespace trunkline {
 
@@ -39,8 +40,8 @@ class FewTileLister {
     });
   }
 
-  /// Tiles that are guessed, without cuts, of requests that are alike. \param leads finds what they cost, too \param
-  /// hot tokens that several of them read
+  /// Tiles that are guessed, without cuts, of requests that are alike.
+  /// \param leads finds what they cost, too \param hot tokens that several of them read
   TRUNKLINE_HOST_DEVICE void list_sketch(bool leads, std::int64_t hot) {
     const PlanTask& task = task_;
     block_.each_warp(leads ? 2 : 1, [&task, hot](std::int32_t i, auto&& lanes) {

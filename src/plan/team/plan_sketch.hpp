@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/host_device.hpp"
 #include "plan/team/alike_requests.hpp"
 #include "plan/team/few_tiles.hpp"
 #include "plan/team/plan_lists.hpp"

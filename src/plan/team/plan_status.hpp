@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.hpp"
 #include "plan/team/plan_growth.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"

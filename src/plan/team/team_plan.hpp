@@ -16,6 +16,7 @@
 #include "plan/team/team_items.hpp"
 #include "plan/team/team_machine.hpp"
 #include "plan/team/team_packs.hpp"
+#include "plan/team/team_requests.hpp"
 #include "plan/team/team_segments.hpp"
 #include "plan/team/team_spans.hpp"
 #include "plan/team/team_tiles.hpp"
@@ -181,7 +182,7 @@ class TeamPlanner {
   /// AlikeRequests, once they are loaded and tiles hold all of them.
   TRUNKLINE_HOST_DEVICE bool are_alike() const {
     const std::int32_t rows = task_.forest.rows;
-    return task_.memory.tails_before[rows] == 0 && task_.block.state->widest == 1 &&
+    return rows > 0 && task_.memory.tails_before[rows] == 0 && task_.block.state->widest == 1 &&
            task_.forest.query_begin[rows] == rows;
   }
 

@@ -88,7 +88,7 @@ class TileTry {
         },
         [&own, &guess, &tried, begins](std::int32_t i) {
           begins[i] = own.begins[i];
-          if (i < guess.tiles && guess.begins[i] != begins[i]) tried.other_begins = 1;
+          if (i < guess.tiles && guess.begins[i] != begins[i]) Block::fetch_greatest(tried.other_begins, 1);
         });
   }
   TRUNKLINE_HOST_DEVICE CutOutcome cut(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins) {

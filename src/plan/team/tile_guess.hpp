@@ -4,9 +4,7 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
-#include "plan/policies/trunk_core.hpp"
 #include "plan/team/planned_pack.hpp"
-#include "plan/team/team_machine.hpp"
 
 namespace trunkline {
 

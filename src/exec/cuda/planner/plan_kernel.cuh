@@ -9,6 +9,7 @@
 #include "exec/cuda/planner/plan_kernel.hpp"
 #include "plan/team/alike_requests.hpp"
 #include "plan/team/near_forest.hpp"
+#include "plan/team/plan_sketch.hpp"
 #include "plan/team/team_plan.hpp"
 
 namespace trunkline::cuda {
