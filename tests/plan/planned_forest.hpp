@@ -12,6 +12,7 @@
 #include "plan/team/forest_phase.hpp"
 #include "plan/team/steady_rows.hpp"
 #include "plan/team/team.hpp"
+#include "plan/told_rows.hpp"
 #include "support/thread_team.hpp"
 #include "trunkline/forest.hpp"
 
@@ -78,30 +79,15 @@ class BlockForest {
 
  private:
   bool told_differs_from(const TeamForest& forest) const {
-    const auto queries = [&forest](std::int32_t row) { return forest.query_begin[row + 1] - forest.query_begin[row]; };
-    std::vector<std::int32_t> shared(static_cast<std::size_t>(forest.rows));
-    std::int64_t hot = 0;
-    for (std::int32_t i = forest.node_count - 1; i >= 0; --i) {  // the topmost that begins at a request is the last
-      const ForestNode& node = forest.nodes[i];
-      shared[static_cast<std::size_t>(node.requests.begin)] = node.begin;
-      if (node.requests.end - node.requests.begin > 1) hot += node.end - node.begin;
-    }
-    int alike = 0;
-    for (std::int32_t i = 0; i < forest.rows; ++i) {
-      const std::int32_t row = forest.order[i];
-      const ForestNode* const node = forest.node[row] < 0 ? nullptr : &forest.nodes[forest.node[row]];
-      alike += node != nullptr && node->requests.end - node->requests.begin == 1 && queries(row) == 1 ? 1 : 0;
-    }
-    if (alike != told_->alike) return true;
+    const ToldRows expected(forest);
+    const auto alike = std::count(expected.alike.begin(), expected.alike.end(), true);
+    if (told_->alike != alike) return true;
     if (alike < forest.rows) return false;
-    for (std::int32_t i = 0; i < forest.rows; ++i) {
-      const std::int32_t row = forest.order[i];
-      const NearRow& told = told_->rows[static_cast<std::size_t>(i)];
-      if (told.index != i || told.kv_len != forest.kv_len[row] || told.shared != shared[static_cast<std::size_t>(i)]) {
-        return true;
-      }
-    }
-    return told_->hot != hot;
+    const auto same = [](const NearRow& a, const NearRow& b) {
+      return a.index == b.index && a.kv_len == b.kv_len && a.shared == b.shared;
+    };
+    return !std::equal(expected.rows.begin(), expected.rows.end(), told_->rows.begin(), same) ||
+           told_->hot != expected.hot;
   }
 
   // What memory holds before, so that nothing counts on zeros: groups that another batch might have left.

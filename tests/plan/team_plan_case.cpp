@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "plan/team/team.hpp"
 #include "plan/team/team_plan.hpp"
+#include "plan/told_rows.hpp"
 #include "support/thread_team.hpp"
 
 namespace trunkline::testing {
@@ -83,24 +84,14 @@ struct OwnMemory {
   std::vector<std::byte> bytes;
 };
 
-/// Tells a block of the forest's rows as find_forest() does of one that it has near. \return PlanTask::found
-bool take_rows(const PlanTask& task, std::uint64_t order) {
-  const TeamForest& forest = task.forest;
-  std::vector<std::int32_t> shared(at(forest.rows), 0);  // of the topmost node that begins at each request
-  std::int64_t hot = 0;
-  for (std::int32_t i = forest.node_count - 1; i >= 0; --i) {
-    const ForestNode& node = forest.nodes[i];
-    shared[at(node.requests.begin)] = node.begin;
-    if (size_of(node.requests) > 1) hot += node.end - node.begin;
-  }
-  HostTeam(order).each(forest.rows, [&](std::int32_t i) {
-    const std::int32_t row = forest.order[i];
-    const bool alone = forest.node[row] >= 0 && size_of(forest.nodes[forest.node[row]].requests) == 1;
-    const bool alike = alone && forest.query_begin[row + 1] - forest.query_begin[row] == 1;
-    AlikeRequests<HostTeam>::take(task, {i, forest.kv_len[row], shared[at(i)]}, alike);
+/// Tells a block of the forest's rows as find_forest() does of one that it has near. \return PlanTask::rows_told
+bool tell_rows(const PlanTask& task, std::uint64_t order) {
+  const ToldRows told(task.forest);
+  HostTeam(order).each(task.forest.rows, [&](std::int32_t i) {
+    AlikeRequests<HostTeam>::take(task, told.rows[at(i)], told.alike[at(i)]);
   });
-  task.block.state->hot = hot;
-  return forest.rows > 0 && task.block.state->unlike == 0;
+  task.block.state->hot = told.hot;
+  return task.forest.rows > 0 && task.block.state->unlike == 0;
 }
 
 /// Lists with room for a capacity, full of what must not be read.
@@ -223,7 +214,7 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     std::vector<PlanTask> tasks;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       tasks.push_back({machine, view, memories[i], blocks[i].memory, guesses[i]});
-      if (options.found) tasks.back().found = take_rows(tasks.back(), options.seed);
+      if (options.rows_told) tasks.back().rows_told = tell_rows(tasks.back(), options.seed);
     }
     const auto plan_of = [&](auto& team, std::int32_t rank) {
       if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());

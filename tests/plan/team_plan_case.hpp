@@ -44,7 +44,7 @@ struct TeamOptions {
   std::int32_t threads = 1;          ///< of a block
   const Forest* before = nullptr;    ///< planned twice in the same memory before
   SketchCounts* sketches = nullptr;  ///< null: they are not counted
-  bool found = false;                ///< blocks are told of the forest's rows
+  bool rows_told = false;            ///< blocks are told of the forest's rows
   std::int32_t earlier_plans = 0;    ///< of the same batch, in the same memory: from the third on, tiles are guessed
 };
 

@@ -89,7 +89,7 @@ TeamOptions any_team(std::mt19937_64& random) {
   team.histograms = uniform(random, 1, 7);
   team.spare_rows = uniform(random, 0, 3);
   team.earlier_plans = uniform(random, 0, 3);
-  team.found = uniform(random, 0, 1) == 0;
+  team.rows_told = uniform(random, 0, 1) == 0;
   return team;
 }
 
@@ -302,7 +302,7 @@ TEST(TeamPlan, ASketchThatIsWrong) {
     if (seed % 6 == 0) team.blocks = uniform(random, 6, 8);
     team.threads = 2;
     team.seed = random() / 2 * 2 + (team.blocks % 2 == 0 ? 1 : 0);  // requests are near
-    team.found = uniform(random, 0, 1) == 0;
+    team.rows_told = uniform(random, 0, 1) == 0;
     expect_same(forest, testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
   }
   EXPECT_GT(sketches.taken, 0);

@@ -23,7 +23,7 @@ class AlikeRequests {
     enum : std::size_t { kUnlike, kHot, kSums };
     using Sums = TeamWords<kSums>;
     const PlanTask& task = task_;
-    if (task.found) {
+    if (task.rows_told) {
       hot_ = task.block.state->hot;
       return true;
     }

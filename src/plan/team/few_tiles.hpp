@@ -170,8 +170,7 @@ class FewTileDivider {
         price_by(lanes, *Block::forgotten(&task));
       }
     });
-    const std::int32_t* const shape = task_.memory.shape;
-    return shape[PlanMemory::kFits] == 1;
+    return task_.memory.shape[PlanMemory::kFits] == 1;
   }
 
  private:

@@ -43,7 +43,7 @@ class PlanSketcher {
   template <class Tell>
   TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static bool make(Team& team, const PlanTask& task, const PlanLists& lists,
                                                                Tell tell) {
-    return PlanSketcher(team, task, true).make_near(lists, tell);
+    return PlanSketcher(team, task, true).run(lists, tell);
   }
 
   /// Whether it is the plan, once all blocks know of it. \param number of the best try
@@ -72,7 +72,7 @@ class PlanSketcher {
   TRUNKLINE_HOST_DEVICE bool leads() const { return team_.leads(triers(task_)); }
 
   template <class Tell>
-  TRUNKLINE_HOST_DEVICE bool make_near(const PlanLists& lists, Tell tell) const {
+  TRUNKLINE_HOST_DEVICE bool run(const PlanLists& lists, Tell tell) const {
     const PlanTask& task = task_;
     const bool made = list() && divide();
     if (leads()) tell_of(made);

@@ -16,8 +16,8 @@ struct PlanTask {
   const TeamForest& forest;
   PlanMemory& memory;  ///< each block's own
   const BlockMemory& block;
-  TileGuess& guess;    ///< PlanMemory::guess, near
-  bool found = false;  ///< requests are AlikeRequests, of which each block was told with the forest
+  TileGuess& guess;        ///< PlanMemory::guess, near
+  bool rows_told = false;  ///< requests are AlikeRequests, of which each block was told with the forest
 
   /// Where the tiles of a try begin: of few, each block knows it.
   TRUNKLINE_HOST_DEVICE std::int32_t* begins_of(std::int32_t number, std::int32_t tiles) const {

@@ -21,7 +21,7 @@ class RequestLoader {
       : block_(block), task_(task), own_(task.block), publish_(tells || task.memory.near != 0) {}
 
   TRUNKLINE_HOST_DEVICE void load() {
-    if (task_.found) return place_found();
+    if (task_.rows_told) return place_told();
     const Counts counts = read_forest();
     if (counts.listed == counts.full) {
       place_all(counts);
@@ -146,7 +146,7 @@ class RequestLoader {
   }
 
   /// Where each block was told of all (AlikeRequests::take).
-  TRUNKLINE_HOST_DEVICE void place_found() {
+  TRUNKLINE_HOST_DEVICE void place_told() {
     const PlanTask& task = task_;
     const std::int32_t rows = task_.forest.rows;
     block_.template scan<std::int64_t>(

@@ -16,7 +16,7 @@ struct alignas(8) TileGuess {
   std::int32_t tiles;
   std::int32_t begins[FewTiles::kMost + 1];  ///< [tiles + 1] each one's first request, and how many there are
 
-  /// Once is no guess: a sketch that is wrong takes longer than one that is right spares.
+  /// Once is no guess: a sketch that is wrong costs up to 4 us (docs/planning.md).
   static constexpr std::int32_t kLikely = 2;
 
   /// Of a batch of so many requests.

@@ -173,7 +173,7 @@ class PlanningBlock {
     }
     if (threadIdx.x == 0) {
       told.take(found);
-      told.task.found = near_found != nullptr && args.forest.rows > 0 && told.block.state->unlike == 0;
+      told.task.rows_told = near_found != nullptr && args.forest.rows > 0 && told.block.state->unlike == 0;
       if (room_.near) near().take_over(told.forest);
     }
     finish_copies();
