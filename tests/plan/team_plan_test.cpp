@@ -267,6 +267,11 @@ TEST(TeamPlan, CapacitiesThatOverflow) {
   EXPECT_GT(seen.cut, 0);
 }
 
+/// A seed with which each of so many blocks has its requests near.
+std::uint64_t near_seed(std::mt19937_64& random, std::int32_t blocks) {
+  return random() / 2 * 2 + (blocks % 2 == 0 ? 1 : 0);
+}
+
 /// So many requests, neighbours of which share one of several prefixes.
 Forest grouped_forest(std::int32_t requests, std::int32_t prefixes, std::int32_t shared, std::int32_t own) {
   std::vector<std::int32_t> parent(static_cast<std::size_t>(prefixes), -1);
@@ -301,7 +306,7 @@ TEST(TeamPlan, ASketchThatIsWrong) {
     team.sketches = &sketches;
     if (seed % 6 == 0) team.blocks = uniform(random, 6, 8);
     team.threads = 2;
-    team.seed = random() / 2 * 2 + (team.blocks % 2 == 0 ? 1 : 0);  // requests are near
+    team.seed = near_seed(random, team.blocks);
     team.rows_told = uniform(random, 0, 1) == 0;
     expect_same(forest, testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
   }
@@ -315,16 +320,25 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
   for (int seed = 0; seed < testing::scaled(150) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 5'000'000);
-    // Of alike requests some blocks make a sketch.
+    // Of requests that are alike, near and planned before some blocks make a sketch.
     const bool alike = seed % 3 == 0;
     const Forest forest =
         alike ? grouped_forest(uniform(random, 20, 60), uniform(random, 1, 6), 120, uniform(random, 16, 120))
               : build_forest(testing::make_random_batch(random, any_batch(random, 60)).view());
     TeamOptions team = any_team(random);
-    team.blocks = alike ? uniform(random, 6, 8) : uniform(random, 1, 8);
+    team.blocks = uniform(random, 1, 8);
     team.threads = uniform(random, 1, 3);
     team.sketches = &seen.sketches;
-    seen.count(expect_same(forest, testing::shape_of(2 * uniform(random, 1, 16), 2), any_profile(random), team));
+    AttentionShape shape = testing::shape_of(2 * uniform(random, 1, 16), 2);
+    MachineProfile profile = any_profile(random);
+    if (alike) {
+      team.blocks = uniform(random, 6, 8);
+      team.seed = near_seed(random, team.blocks);
+      team.earlier_plans = uniform(random, 2, 3);
+      shape = testing::shape_of(32, 8);
+      profile = testing::hopper_like_profile(132);
+    }
+    seen.count(expect_same(forest, shape, profile, team));
   }
   EXPECT_GT(seen.sketches.taken, 0);
   EXPECT_GT(seen.cut, 0);
