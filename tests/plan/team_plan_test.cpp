@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -353,6 +354,27 @@ TEST(TeamPlan, ThreadsOfManyTilesWaitForEachOther) {
     team.threads = 2;
     expect_same(testing::star_forest(100, rows, 50), testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
   }
+}
+
+// One turn of a warp's lanes lists 32 tiles, two 64; more are listed by a block.
+TEST(TeamPlan, TilesThatAWarpListsInTurns) {
+  std::array<int, 3> plans{};  // that are not cut, by the turns that their tiles take
+  for (const std::int32_t tiles : {31, 32, 33, 48, 63, 64, 65}) {
+    for (const std::int32_t shared : {0, 900}) {
+      SCOPED_TRACE(concat(tiles, " tiles, ", shared, " tokens shared"));
+      const Forest forest = grouped_forest(16 * tiles, 3, shared, 3000);
+      const MachineProfile profile = testing::hopper_like_profile(132);
+      const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));
+      if (plan.partials == 0) ++plans[std::min<std::size_t>((plan.items.size() - 1) / 32, 2)];
+      for (const std::int32_t blocks : {0, 2}) {
+        TeamOptions team;
+        team.blocks = blocks;
+        team.seed = static_cast<std::uint64_t>(tiles);
+        expect_same(forest, plan, profile, room_for(plan), team);
+      }
+    }
+  }
+  for (const int count : plans) EXPECT_GT(count, 0);
 }
 
 // What an earlier plan, of other costs, has left in memory is not taken for this one's, with and without rows that have

@@ -21,7 +21,7 @@ class FewTileLister {
 
   /// Whether these tiles are so, where packs are few.
   TRUNKLINE_HOST_DEVICE static bool are_few(const PlanTask& task, const TrunkChoice& choice) {
-    return choice.tiles <= FewTiles::kMost && task.block.state->requests.count == task.forest.rows;
+    return choice.tiles <= FewTiles::kMostListed && task.block.state->requests.count == task.forest.rows;
   }
 
   /// As PackLister::list_tiles.
@@ -30,12 +30,13 @@ class FewTileLister {
     const std::int32_t tiles = choice.tiles;
     const std::int32_t width = choice.fill.width;
     block_.each_warp(3, [&task, tiles, width, number](std::int32_t i, auto&& lanes) {
+      const std::int32_t* const begins = task.begins_of(number, tiles);
       if (i == 0) {
-        list_by(lanes, task, tiles, width, task.begins_of(number, tiles));
+        list_by<2>(lanes, task, tiles, width, begins);
       } else if (i == 1) {
         if (lanes.index() == 0) Lister::keep_cuts(task, number);
       } else {
-        cut_by(lanes, task, tiles, width, number);
+        cut_by(lanes, task, tiles, width, number, begins);
       }
     });
   }
@@ -47,7 +48,7 @@ class FewTileLister {
     block_.each_warp(leads ? 2 : 1, [&task, hot](std::int32_t i, auto&& lanes) {
       const TileGuess& guess = task.guess;
       if (i == 0) {
-        list_by(lanes, task, guess.tiles, guess.width, guess.begins);
+        list_by<1>(lanes, task, guess.tiles, guess.width, guess.begins);
       } else {
         name_costs_by(lanes, task, hot);
       }
@@ -61,10 +62,9 @@ class FewTileLister {
   /// those tokens again that it shares with the one before.
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE static void name_costs_by(const Lanes& lanes, const PlanTask& task, std::int64_t hot) {
-    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
     BlockMemory::State& state = *task.block.state;
     std::int64_t again = 0;
-    visit_held<kHeld>(lanes, task.guess.tiles, [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>(1)>(lanes, task.guess.tiles, [&](std::size_t, std::int32_t i) {
       again += i == 0 ? 0 : task.block.shared[task.guess.begins[i]];
     });
     again = lanes.sum(again);
@@ -75,16 +75,15 @@ class FewTileLister {
     state.costs.set(state.reads.costs);
   }
 
-  /// Frames, packs and shape; and whether each block has room for what all tiles stream.
+  /// Frames, packs and shape; and whether each block has room for what all tiles stream. \tparam kTurns of the lanes
   /// \param begins of tiles, among the requests that they hold
-  template <class Lanes>
+  template <std::int32_t kTurns, class Lanes>
   TRUNKLINE_HOST_DEVICE static void list_by(const Lanes& lanes, const PlanTask& task, std::int32_t tiles,
                                             std::int32_t width, const std::int32_t* begins) {
-    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
     PlanMemory& memory = task.memory;
     FewPacks& few = *task.block.few;
     std::int32_t before = 0;
-    visit_whole<kHeld>(lanes, tiles, [&](std::size_t, std::int32_t i, bool here) {
+    visit_whole<FewTiles::held<Block>(kTurns)>(lanes, tiles, [&](std::size_t, std::int32_t i, bool here) {
       TileFrame tile{};
       std::int32_t segments = 0;
       if (here) {
@@ -112,8 +111,8 @@ class FewTileLister {
     few.shape[PlanMemory::kFewTiles] = 1;
     few.shape[PlanMemory::kAsTried] = 1;
     memory.keep_few(few);
-    const bool own =
-        before <= task.block.own_tiles.segment_room && task.forest.query_begin[task.forest.rows] <= task.block.rows;
+    const bool own = tiles <= FewTiles::kMost && before <= task.block.own_tiles.segment_room &&
+                     task.forest.query_begin[task.forest.rows] <= task.block.rows;
     few.shape[PlanMemory::kOwnTiles] = own ? 1 : 0;
     if (!own) return;
     memory.keep_own_tiles(task.block.own_tiles);
@@ -123,13 +122,12 @@ class FewTileLister {
   /// Loads of the tiles and how they are cut, as the try found it: what FewTileDivider compares with.
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE static void cut_by(const Lanes& lanes, const PlanTask& task, std::int32_t tiles,
-                                           std::int32_t width, std::int32_t number) {
-    constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
+                                           std::int32_t width, std::int32_t number, const std::int32_t* begins) {
     const BlockMemory::State& state = *task.block.state;
     const TriedTiles& tried = state.tried[number];
     FewPacks& few = *task.block.few;
-    visit_held<kHeld>(lanes, tiles, [&](std::size_t, std::int32_t i) {
-      TaskLoad load = PackCut::tried_load(task, width, {tried.begins[i], tried.begins[i + 1]});
+    visit_held<FewTiles::held<Block>(2)>(lanes, tiles, [&](std::size_t, std::int32_t i) {
+      TaskLoad load = PackCut::tried_load(task, width, {begins[i], begins[i + 1]});
       load.whole = load.uncut_cost(state.costs, tried.reads.costs.memory_per_token);
       few.loads[i] = load;
       few.packs[i].parts = CutChoice::parts(load, tried.pieces);
@@ -152,7 +150,7 @@ class FewTileDivider {
     const PlanTask& task = task_;
     block_.each_warp(2, [&task](std::int32_t i, auto&& lanes) {
       if (i == 0) {
-        place_by(lanes, *Block::forgotten(&task), false);
+        place_by<2>(lanes, *Block::forgotten(&task), false);
       } else {
         check_by(lanes, *Block::forgotten(&task));
       }
@@ -165,7 +163,7 @@ class FewTileDivider {
     const PlanTask& task = task_;
     block_.each_warp(leads ? 2 : 1, [&task](std::int32_t i, auto&& lanes) {
       if (i == 0) {
-        place_by(lanes, *Block::forgotten(&task), true);
+        place_by<1>(lanes, *Block::forgotten(&task), true);
       } else {
         price_by(lanes, *Block::forgotten(&task));
       }
@@ -175,17 +173,15 @@ class FewTileDivider {
 
  private:
   static constexpr std::int32_t kTooMany = 2;
-  static constexpr std::size_t kHeld = FewTiles::kMost / Block::kLanes;
-
-  /// \param whole no pack is cut; else parts are known
-  template <class Lanes>
+  /// \tparam kTurns of the lanes \param whole no pack is cut; else parts are known
+  template <std::int32_t kTurns, class Lanes>
   TRUNKLINE_HOST_DEVICE static void place_by(const Lanes& lanes, const PlanTask& task, bool whole) {
     const PlanMemory& memory = task.memory;
     const std::int32_t packs = memory.shape[PlanMemory::kPacks];
     PackCut::Counts all{};
     std::int32_t partials = 0;
     bool many = false;
-    visit_whole<kHeld>(lanes, packs, [&](std::size_t, std::int32_t i, bool here) {
+    visit_whole<FewTiles::held<Block>(kTurns)>(lanes, packs, [&](std::size_t, std::int32_t i, bool here) {
       PackCut::Counts own{};
       if (here) {
         own = PackCut::counts_of(memory, memory.packs[i], whole ? 1 : memory.packs[i].parts);
@@ -215,7 +211,7 @@ class FewTileDivider {
   TRUNKLINE_HOST_DEVICE static void check_by(const Lanes& lanes, const PlanTask& task) {
     const PlanMemory& memory = task.memory;
     bool other = false;
-    visit_held<kHeld>(lanes, memory.shape[PlanMemory::kPacks], [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>(2)>(lanes, memory.shape[PlanMemory::kPacks], [&](std::size_t, std::int32_t i) {
       const TaskLoad tried = memory.loads[i];
       other = other || !PackCut::load_of(task, memory.packs[i]).costs_as(tried);
       memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(tried.whole));  // where none is cut
@@ -232,7 +228,7 @@ class FewTileDivider {
     const PlanMemory& memory = task.memory;
     BlockMemory::State& state = *task.block.state;
     const std::int32_t packs = memory.shape[PlanMemory::kPacks];
-    visit_held<kHeld>(lanes, packs, [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>(1)>(lanes, packs, [&](std::size_t, std::int32_t i) {
       const Nanoseconds whole = PackCut::load_of(task, memory.packs[i]).uncut_cost(state.costs);
       memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(whole));
     });
@@ -241,7 +237,7 @@ class FewTileDivider {
 
   // Their sums stay below 2^31.
   static constexpr std::int32_t kMostParts = 1 << 15;
-  static constexpr std::int32_t kMostFragments = 1 << 25;
+  static constexpr std::int32_t kMostFragments = 1 << 24;
 
   Block& block_;
   const PlanTask& task_;

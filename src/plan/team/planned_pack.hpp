@@ -170,9 +170,16 @@ struct CutShape {
   std::int32_t fits = 1;  ///< 0: spans are more than there is room for
 };
 
-/// Packs that are whole tiles, a lane each of the warps that list and divide them.
+/// Packs that are whole tiles, a lane each of the warps that list and divide them, or a lane two.
 struct FewTiles {
-  static constexpr std::int32_t kMost = 32;
+  static constexpr std::int32_t kMost = 32;  ///< which each block is told of, and may find the lists of for itself
+  static constexpr std::int32_t kMostListed = 2 * kMost;
+
+  /// What a lane has at most, in so many turns of the lanes.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE static constexpr std::size_t held(std::int32_t turns) {
+    return static_cast<std::size_t>(turns * kMost / Block::kLanes);
+  }
 };
 
 /// What a plan of few packs is made of. Each block finds all of it for itself, in its own memory: then none waits for

@@ -17,6 +17,7 @@ TRUNKLINE_HOST_DEVICE void take_list(TeamMemory& memory, T*& list, std::int64_t 
 /// f(k, i) for a lane's k-th of `count` things that lanes share. \tparam kHeld as many as a lane has at most
 template <std::size_t kHeld, class Lanes, class F>
 TRUNKLINE_HOST_DEVICE void visit_held(const Lanes& lanes, std::int32_t count, F f) {
+  TRUNKLINE_ROLLED
   for (std::size_t k = 0; k < kHeld; ++k) {
     const std::int32_t i = static_cast<std::int32_t>(k) * lanes.count() + lanes.index();
     if (i < count) f(k, i);
@@ -26,7 +27,8 @@ TRUNKLINE_HOST_DEVICE void visit_held(const Lanes& lanes, std::int32_t count, F 
 /// The same by all lanes together, f(k, i, here): where a lane has none left, `here` is false.
 template <std::size_t kHeld, class Lanes, class F>
 TRUNKLINE_HOST_DEVICE void visit_whole(const Lanes& lanes, std::int32_t count, F f) {
-  for (std::size_t k = 0; k < kHeld; ++k) {
+  TRUNKLINE_ROLLED
+  for (std::size_t k = 0; k < kHeld && static_cast<std::int32_t>(k) * lanes.count() < count; ++k) {
     const std::int32_t i = static_cast<std::int32_t>(k) * lanes.count() + lanes.index();
     f(k, i, i < count);
   }
