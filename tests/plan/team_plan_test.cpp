@@ -315,6 +315,28 @@ TEST(TeamPlan, ASketchThatIsWrong) {
   EXPECT_GT(sketches.made, sketches.taken);
 }
 
+// The lists of a sketch that is wrong are written before those of the plan, which are not cut either, so that there is
+// no other barrier between.
+TEST(TeamPlan, ThreadsWriteOverASketch) {
+  int wrong = 0;
+  for (const std::int32_t groups : {1, 2}) {
+    for (const std::int32_t own : {1000, 4000, 8000}) {
+      SCOPED_TRACE(concat(groups, " groups of ", own, " tokens before"));
+      const Forest before = grouped_forest(250, groups, 4000, own);
+      testing::SketchCounts sketches;
+      TeamOptions team;
+      team.before = &before;
+      team.sketches = &sketches;
+      team.blocks = 7;
+      team.threads = 2;
+      const TeamPlanStatus status = expect_same(grouped_forest(250, 3 - groups, 4000, own), testing::shape_of(32, 8),
+                                                testing::hopper_like_profile(132), team);
+      wrong += status.partials == 0 ? sketches.made - sketches.taken : 0;
+    }
+  }
+  EXPECT_GT(wrong, 0);
+}
+
 // As on a device: blocks of threads that go through the plan together.
 TEST(TeamPlan, ThreadsWaitForEachOther) {
   Seen seen;

@@ -204,11 +204,17 @@ class ThreadTeam : public ThreadOperations {
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
-  template <class F, class Beside>
-  void each_warp(std::int32_t count, F f, Beside beside) {
+  template <class T, class F, class Beside>
+  void each_warp_sending(std::int32_t count, std::int32_t, bool, F f, Beside beside) {
     for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i, HostLanes());
     auto arrived = all_->arrive();
     beside(block_);
+    all_->wait(std::move(arrived));
+  }
+  template <class F>
+  void pass(bool, F f) {
+    auto arrived = all_->arrive();
+    f();
     all_->wait(std::move(arrived));
   }
   template <class F>
@@ -228,6 +234,10 @@ class ThreadTeam : public ThreadOperations {
     told_->store(0);
     wait();
     return any;
+  }
+  template <class T>
+  void send(const HostLanes& lanes, T* from) const {
+    tell_blocks(lanes, from);
   }
   template <class T>
   void tell_blocks(const HostLanes&, T* from) const {

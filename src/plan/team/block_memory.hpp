@@ -67,7 +67,7 @@ struct TriedTiles {
 struct PlanSketch {
   /// What all blocks are told.
   struct alignas(16) Made {
-    std::int32_t by_try;  ///< whose tiles it has, and lists are written; -1: there is none
+    std::int32_t by_try;  ///< whose tiles it has; -1: there is none
   };
   Made made;
   TeamPlanStatus status;  ///< known to the block that leads it

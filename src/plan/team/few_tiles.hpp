@@ -1,5 +1,6 @@
-// Tiles that are packs as they are, and few: listed by warps of each block, a lane a tile, with one barrier. What they
-// stream is then found by each block for itself, where its own memory has room for that.
+// Tiles that are packs as they are, and few: listed by warps of each block, a lane a tile or two, with one barrier.
+// What one turn of the lanes has listed streams, each block then finds for itself, where its own memory has room for
+// that.
 #pragma once
 
 #include <cstddef>

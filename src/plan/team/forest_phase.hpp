@@ -57,6 +57,8 @@ struct ForestPhaseMemory {
 /// What a block makes ready for planning beside finding the forest. This one: nothing.
 struct NothingBeside {
   TRUNKLINE_HOST_DEVICE void make_ready() const {}
+  /// Whether a plan follows, by the same blocks.
+  TRUNKLINE_HOST_DEVICE bool plans() const { return false; }
   /// Of each row of a forest that the block has near, once that is ready; by some thread. \param alike the row has
   /// tokens, its last node alone, and one query: else its index and what it shares may be others
   TRUNKLINE_HOST_DEVICE void take(const NearRow&, bool /*alike*/) const {}
@@ -118,8 +120,8 @@ class ForestSearch {
       if (uses_near()) beside_.near().copy(block, forest_, nodes_, false);
       if (team_.has_own(own_) || team_.leads()) search_in<std::int32_t>(arrays_in(own_)).clear_slots(block);
     });
-    team_.each_warp(
-        warps,
+    team_.template each_warp_sending<SeenRow>(
+        warps, batch_.rows, team_.has_own(own_),
         [this, warps](std::int32_t first, const auto& lanes) {
           if (batch_.table.wide) {
             look<std::int64_t>(lanes, first, warps);
@@ -139,7 +141,7 @@ class ForestSearch {
   template <class Id, class Lanes>
   TRUNKLINE_HOST_DEVICE void look(const Lanes& lanes, std::int32_t first, std::int32_t warps) {
     RowLook<Id>(batch_, planned_, ForestPhaseMemory::seen_in(own_))
-        .look(lanes, first, warps, [this](const Lanes& all, SeenRow* row) { team_.tell_blocks(all, row); });
+        .look(lanes, first, warps, [this](const Lanes& all, SeenRow* row) { team_.send(all, row); });
   }
   template <class Id, class Block>
   TRUNKLINE_HOST_DEVICE void confirm_first(Block& block) {

@@ -46,7 +46,10 @@ class PlanSketcher {
     return PlanSketcher(team, task, true).run(lists, tell);
   }
 
-  /// Whether it is the plan, once all blocks know of it. \param number of the best try
+  /// Whether it has lists: where they are not the plan's, others are to be written over them only after one barrier
+  /// more. Once all blocks know of it, as what follows.
+  TRUNKLINE_HOST_DEVICE bool has_lists() const { return is_made_ && task_.block.state->sketch.made.by_try >= 0; }
+  /// Whether it is the plan. \param number of the best try
   TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number) const {
     if (!is_made_ || task_.block.state->sketch.made.by_try != number) return false;
     const TriedTiles& tried = task_.block.state->tried[number];
@@ -76,21 +79,30 @@ class PlanSketcher {
     const PlanTask& task = task_;
     const bool made = list() && divide();
     if (leads()) tell_of(made);
-    if (made) {
-      const auto keep_status = [&task, &lists] {
-        task.block.state->sketch.status = write_counts(task, lists, true, false, false);
-      };
-      write_lists(team_, task, lists, triers(task), false, keep_status, [] {});
-    }
     if constexpr (Team::kOneBlock) {
+      if (made) write(lists);
       return false;  // tiles are tried after it
     } else {
+      // Others do not wait for lists to be written: whether they are the plan's depends on tries alone.
+      team_.pass(leads(), [this, &lists, made] {
+        if (made) write(lists);
+      });
       std::int32_t number = 0;
-      choose_tiles(task, number, [this](bool, const TrunkChoice&) { team_.each(0, [](std::int32_t) {}); });
+      choose_tiles(task, number, [this](bool early, const TrunkChoice&) {
+        if (early) team_.each(0, [](std::int32_t) {});
+      });
       if (!is_right(number)) return false;
       tell_plan(tell);
       return true;
     }
+  }
+  TRUNKLINE_HOST_DEVICE void write(const PlanLists& lists) const {
+    static_assert(FewTiles::kMost <= kScheduleChunk);  // so that there is no barrier in it
+    const PlanTask& task = task_;
+    const auto keep_status = [&task, &lists] {
+      task.block.state->sketch.status = write_counts(task, lists, true, false, false);
+    };
+    write_lists(team_, task, lists, triers(task), false, keep_status, [] {});
   }
 
   /// \return whether requests are alike, and the block has room for what their tiles stream
@@ -118,7 +130,7 @@ class PlanSketcher {
     return fits;
   }
 
-  /// By the block that leads it. All know of it once tiles are tried, and it is written then.
+  /// By the block that leads it. All know of it once tiles are tried.
   /// \param made it has lists
   TRUNKLINE_HOST_DEVICE void tell_of(bool made) const {
     const PlanTask& task = task_;

@@ -6,7 +6,8 @@
 //
 // Each block is told what is seen of every row, so that each may confirm it for itself.
 //
-// Cost: a barrier and, for a warp's rows together, four dependent reads (0.3 us each) besides the pages.
+// Cost: an exchange between blocks and, for a warp's rows together, four dependent reads (0.3 us each) besides the
+// pages.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@
 // Pages that one row has to itself may change: plans hold no page ids. Another request in such a row is noticed by its
 // first page there; where that is the same by chance, the plan is right for it all the same, and shares no less.
 //
-// Cost: a barrier and, for a warp's rows together, three dependent reads (0.3 us each) besides the pages.
+// Cost: an exchange between blocks and, for a warp's rows together, three dependent reads (0.3 us each) besides the
+// pages.
 #pragma once
 
 #include <cstdint>

@@ -6,19 +6,26 @@
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends. Where
 //                             they are few, neighbours are one block's, so that not each has all kinds of things to do
-//   each_warp(count, f, beside)  f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier; if
-//                             given, beside(block) by each block while others are waited for, whose writes the block
-//                             sees after one barrier more
+//   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
+//   each_warp_sending<T>(count, things, own, f, beside)  f(i, lanes) of warps, by which so many T are sent, each once;
+//                             then each block has all of them, and sees what its own threads wrote, but not what others
+//                             did; beside(block) by each block while others are waited for. `own`: they are in a
+//                             block's own memory; else there is a barrier
+//   send(lanes, pointer)      there: what is there goes to the same place in the memory of all blocks, where they have
+//                             memory of their own; by a warp
 //   each_block(count, f, told)  f(i, block): i is a block's, itself a team; *told(i) then goes to the same place in the
 //                             memory of all blocks, where they have memory of their own; then a barrier
 //   each_warp_where(own, count, f)  each_warp; where `own` is set, by each block for itself, with its own barrier
 //   warps()                   how many there are: up to so many i of each_warp and any_warp are done side by side
-//   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads
+//   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads. Not a
+//                             barrier for what f writes
 //   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
 //                             which all do; and so on until there are none: then last(block) by the same block. For
 //                             two barriers a round, and one at the end
 //   tell_blocks(lanes, pointer)  what is there goes to the same place in the memory of all blocks, where they have
 //                             memory of their own; by a warp, and known after a barrier
+//   pass(told, f)             a barrier for what tell_blocks() has sent, by blocks that say so, and nothing else; f by
+//                             all threads while others are waited for: they see what it writes after one barrier more
 //   has_own(pointer)          whether that is memory of the block's own, or of the only one
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
 //   own_or_lead(own, f)       f(block) by each block for itself, or by the lead, while the others wait
@@ -42,7 +49,8 @@
 //                             there, and takes no registers before
 //   peek(x)                   what is there now, where others may be writing it in the same call
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
-// A barrier makes all writes before it visible to all threads.
+// A barrier, but for pass(), makes all writes before it visible to all threads. Between two calls of any_warp, or two
+// of each_warp_sending, there is one: else what is sent by the second would be taken for the first's.
 //
 // scan_exclusive, scan, select, any and the reductions are of one block (in lead, own, own_or_lead, each_block and
 // beside); all else is of any team.
@@ -52,8 +60,8 @@
 //   but its own variables.
 // - What is read there is written by no f of the call that follows it, but only after one barrier more: a slow thread
 //   may still be reading.
-// - Calls are not nested, but for those of a block in each_block, own, own_or_lead, lead and beside. There, the block
-//   is the team.
+// - Calls are not nested, but for those of a block in each_block, own, own_or_lead, lead and beside, where the block is
+//   the team, and each_at_last... in pass, which has no barrier.
 // - Nothing may depend on the order of i. HostTeam shuffles it, so that tests see what does.
 // - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
 #pragma once
@@ -169,10 +177,14 @@ class HostTeam {
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
-  template <class F, class Beside>
-  void each_warp(std::int32_t count, F f, Beside beside) {
+  template <class T, class F, class Beside>
+  void each_warp_sending(std::int32_t count, std::int32_t, bool, F f, Beside beside) {
     each_warp(count, f);
     beside(*this);
+  }
+  template <class F>
+  static void pass(bool, F f) {
+    f();
   }
   template <class F>
   void each_warp_where(bool, std::int32_t count, F f) {
@@ -185,6 +197,8 @@ class HostTeam {
     each(count, [&](std::int32_t i) { any = f(i, HostLanes()) || any; });
     return any;
   }
+  template <class T>
+  static void send(const HostLanes&, T*) {}
   template <class T>
   static void tell_blocks(const HostLanes&, T*) {}
   static bool has_own(const void*) { return true; }

@@ -33,7 +33,7 @@ class PackDivider {
       const PlanMemory& memory = task_.memory;
       block_.once([&memory] { memory.shape[PlanMemory::kOpenEnds] = 1; });
     }
-    // The classes of more are counted where what few tiles stream may lie.
+    // The classes of more are counted where what few tiles stream may lie, if they are told (FewTileLister::list_by).
     static_assert(FewTiles::kMost <= FewCuts::kMostLoads);
     if (cut && packs_ <= FewCuts::kMostLoads) {
       const CutOutcome outcome = cut_few();

@@ -98,6 +98,7 @@ class TeamPlanner {
       choice = choose_tiles(task, number_, attempt);
       is_done_ = !is_late_ && sketch_.is_right(number_);
       if (is_done_) return;
+      if (sketch_.has_lists()) team_.each(0, [](std::int32_t) {});
       forget_few();
     }
   }

@@ -25,10 +25,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exec/cuda/common/cluster.cuh"
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/common/warp_rows.cuh"
 #include "exec/cuda/lone_query/args.hpp"
-#include "exec/cuda/lone_query/cluster.cuh"
 #include "exec/cuda/lone_query/merge.cuh"
 #include "exec/cuda/lone_query/shared_memory.cuh"
 #include "exec/cuda/lone_query/slice_copies.cuh"

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
+#include "exec/cuda/common/cluster.cuh"
 #include "exec/cuda/common/merge_row.cuh"
 #include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/lone_query/args.hpp"
-#include "exec/cuda/lone_query/cluster.cuh"
 #include "exec/cuda/lone_query/shared_memory.cuh"
 
 namespace trunkline::cuda::lone_query {
@@ -56,7 +56,8 @@ class ClusterMerge {
   __device__ __forceinline__ void prepare() const {
     const int own = (units_ - rank_ + blocks_ - 1) / blocks_;
     const std::size_t from_each = own * sizeof(float4) + args_.layer.group_size * sizeof(RowState);
-    init_for_bytes(shared_address(&shared_.all_received), static_cast<std::uint32_t>(blocks_ * from_each));
+    init_for_bytes(shared_address(&shared_.all_received));
+    expect_bytes(shared_address(&shared_.all_received), static_cast<std::uint32_t>(blocks_ * from_each));
   }
 
   /// By all threads, once the warps' sums and states are there, and the cluster has met: each unit goes to the CTA that

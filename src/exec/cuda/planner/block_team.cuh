@@ -38,10 +38,14 @@ class BlockTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
     __syncthreads();
   }
-  template <class F, class Beside>
-  __device__ __forceinline__ void each_warp(std::int32_t count, F f, Beside beside) {
+  template <class T, class F, class Beside>
+  __device__ __forceinline__ void each_warp_sending(std::int32_t count, std::int32_t, bool, F f, Beside beside) {
     each_warp(count, f);
     beside(*this);
+  }
+  template <class F>
+  __device__ __forceinline__ static void pass(bool, F f) {
+    f();
   }
   template <class F>
   __device__ __forceinline__ void each_warp_where(bool, std::int32_t count, F f) {
@@ -60,6 +64,8 @@ class BlockTeamOf : public TeamOperations {
     }
     return __syncthreads_or(any ? 1 : 0) != 0;
   }
+  template <class T>
+  __device__ __forceinline__ static void send(const WarpLanes&, T*) {}
   template <class T>
   __device__ __forceinline__ static void tell_blocks(const WarpLanes&, T*) {}
   __device__ __forceinline__ static bool has_own(const void*) {

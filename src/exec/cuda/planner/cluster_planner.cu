@@ -31,6 +31,7 @@ struct PlanBeside {
     if (args.plan_begin > 0) block.begin();
     ready = true;
   }
+  __device__ bool plans() const { return args.plans; }
   __device__ bool has_near() const { return args.plans && args.plan_begin > 0 && args.room.near; }
   __device__ NearForest near() const { return block.near(); }
   __device__ void take(const NearRow& row, bool alike) const { block.take(row, alike); }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "exec/cuda/common/cluster.cuh"
 #include "exec/cuda/planner/block_team.cuh"
 #include "plan/team/team_memory.hpp"
 
@@ -57,14 +58,44 @@ class ClusterTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
     wait();
   }
-  template <class F, class Beside>
-  __device__ __forceinline__ void each_warp(std::int32_t count, F f, Beside beside) {
+  template <class T, class F, class Beside>
+  __device__ __forceinline__ void each_warp_sending(std::int32_t count, std::int32_t things, bool own, F f,
+                                                    Beside beside) {
     meet();
 #pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    if (!own) {
+      asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+      beside(block_);
+      asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+      return;
+    }
+    const std::uint32_t all_received = received(kThings);
+    if (threadIdx.x == 0) expect_bytes(all_received, static_cast<std::uint32_t>(things) * sizeof(T));
     beside(block_);
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    wait_for_bytes(all_received, sendings_++ % 2);
+    __syncthreads();
+  }
+  template <class T>
+  __device__ __forceinline__ void send(const WarpLanes& lanes, const T* from) const {
+    const std::int32_t other = lanes.index();
+    if (other >= blocks_ || !has_own(from)) return;
+    static_assert(sizeof(T) % sizeof(uint4) == 0);
+    const std::uint32_t place = address_at(shared_address(from), block_of(other));
+    const std::uint32_t all_received = address_at(received(kThings), block_of(other));
+    for (std::uint32_t i = 0; i < sizeof(T) / sizeof(uint4); ++i) {
+      store_there(place + i * static_cast<std::uint32_t>(sizeof(uint4)), all_received,
+                  reinterpret_cast<const uint4*>(from)[i]);
+    }
+  }
+  /// Blocks that have told nothing do not wait for their writes to be seen.
+  template <class F>
+  __device__ __forceinline__ void pass(bool told, F f) {
+    meet();
+    if (told) asm volatile("fence.acq_rel.cluster;" ::: "memory");
+    cluster_arrive();
+    f();
+    cluster_wait();
   }
   template <class F>
   __device__ __forceinline__ void each_warp_where(bool own, std::int32_t count, F f) {
@@ -88,8 +119,13 @@ class ClusterTeamOf : public TeamOperations {
     any = __syncthreads_or(any ? 1 : 0) != 0;
     meet();
     const auto other = static_cast<std::int32_t>(threadIdx.x);
-    if (other < blocks_) *of_rank(&scratch_->of_block[rank_], other) = any ? 1 : 0;
-    wait();
+    const std::uint32_t all_received = received(kAnswers);
+    if (other < blocks_) {
+      store_there(address_at(shared_address(&scratch_->of_block[rank_]), block_of(other)),
+                  address_at(all_received, block_of(other)), any ? 1u : 0u);
+    }
+    if (other == 0) expect_bytes(all_received, static_cast<std::uint32_t>(blocks_) * sizeof(std::uint32_t));
+    wait_for_bytes(all_received, answers_++ % 2);
     std::int32_t found = 0;
     for (std::int32_t rank = 0; rank < blocks_; ++rank) found |= scratch_->of_block[rank];
     return found != 0;
@@ -169,10 +205,15 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ T* of_lead(T* shared) const {
     return rank_ == 0 ? shared : of_rank(shared, 0);
   }
-  /// At the start of a kernel, where blocks write to each other's memory before their first barrier. Nothing is written
-  /// yet that others were to see: relaxed, it waits for no read.
+  /// At the start of a kernel, by the one team of it that sends, where blocks write to each other's memory before their
+  /// first barrier. Nothing is written yet that others were to see: relaxed, it waits for no read.
   __device__ __forceinline__ void arrive() {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    if (threadIdx.x == 0) {
+      init_for_bytes(received(kAnswers));
+      init_for_bytes(received(kThings));
+    }
+    __syncwarp();
+    cluster_arrive();
     arrived_ = true;
   }
   /// A barrier. Also the last thing that blocks do together: the lead block's shared memory lasts as long as it runs.
@@ -206,8 +247,17 @@ class ClusterTeamOf : public TeamOperations {
   /// The same place in the shared memory of the block of a rank.
   template <class T>
   __device__ __forceinline__ T* of_rank(T* shared, std::int32_t rank) const {
+    return cluster().map_shared_rank(shared, block_of(rank));
+  }
+  __device__ __forceinline__ std::uint32_t block_of(std::int32_t rank) const {
     const std::int32_t block = rank + lead_;
-    return cluster().map_shared_rank(shared, block < blocks_ ? block : block - blocks_);
+    return static_cast<std::uint32_t>(block < blocks_ ? block : block - blocks_);
+  }
+  enum Received : std::uint8_t { kAnswers, kThings };  // of any_warp, and of each_warp_sending
+  /// Where bytes that blocks store here arrive. A barrier of the cluster would have each block wait for its writes to
+  /// be seen by the whole GPU (MEMBAR.ALL.GPU), 0.4 us.
+  __device__ __forceinline__ std::uint32_t received(Received what) const {
+    return shared_address(&scratch_->received[what]);
   }
   __device__ __forceinline__ std::int32_t warp() const {
     return Block::warp() * blocks_ + rank_;
@@ -226,6 +276,8 @@ class ClusterTeamOf : public TeamOperations {
   std::int32_t lead_;
   std::int32_t rank_;
   bool arrived_ = false;
+  std::uint32_t answers_ = 0;   ///< times that they were waited for: of any_warp
+  std::uint32_t sendings_ = 0;  ///< of each_warp_sending
 };
 
 }  // namespace trunkline::cuda

@@ -30,9 +30,10 @@ __device__ __forceinline__ FoundForest run_forest(Team& team, const ForestArgs& 
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return FoundForest::kKept;
   }
-  // Until the plan is written. All have read it, and other blocks may be done with planning before this one is here
-  // again.
-  if (args.kept_lists.counts != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *args.kept_lists.written = 0;
+  // Until the plan is written, unless that is by this kernel too: other blocks may be done with it before this is seen.
+  if (args.kept_lists.counts != nullptr && !beside.plans() && blockIdx.x == 0 && threadIdx.x == 0) {
+    *args.kept_lists.written = 0;
+  }
   const SteadyKeeper keeper(args.batch, args.growth, args.steady);
   const bool near = find_forest(
       team, args.batch, last, args.steady, own, memory, args.forest,

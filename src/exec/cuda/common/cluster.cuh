@@ -5,7 +5,7 @@
 
 #include "exec/cuda/common/ptx.cuh"
 
-namespace trunkline::cuda::lone_query {
+namespace trunkline::cuda {
 
 __device__ __forceinline__ std::uint32_t cluster_rank() {
   std::uint32_t rank;
@@ -27,22 +27,24 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-/// Makes a barrier for bytes that other CTAs of the cluster store here, which arrive when they have met.
-__device__ __forceinline__ void init_for_bytes(std::uint32_t barrier, std::uint32_t bytes) {
+/// Makes a barrier for bytes that CTAs of the cluster store here, which arrive when they have met.
+__device__ __forceinline__ void init_for_bytes(std::uint32_t barrier) {
   barrier_init(barrier, 1);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+/// Says how many there are, once for each time that all are waited for. Some may be here already.
+__device__ __forceinline__ void expect_bytes(std::uint32_t barrier, std::uint32_t bytes) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-
-/// Until it has all of these: by who reads what others of the cluster have stored.
-__device__ __forceinline__ void wait_for_bytes(std::uint32_t barrier) {
+/// Until it has all of these: by who reads what others of the cluster have stored. \param parity of the times before
+__device__ __forceinline__ void wait_for_bytes(std::uint32_t barrier, std::uint32_t parity = 0) {
   std::uint32_t done = 0;
   while (done == 0) {
     asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; selp.b32 %0, 1, 0, p; }"
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
         : "=r"(done)
-        : "r"(barrier)
+        : "r"(barrier), "r"(parity)
         : "memory");
   }
 }
@@ -60,10 +62,21 @@ __device__ __forceinline__ void store_there(std::uint32_t address, std::uint32_t
       "r"(barrier), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
       : "memory");
 }
+__device__ __forceinline__ void store_there(std::uint32_t address, std::uint32_t barrier, const uint4& value) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%2, %3, %4, %5}, [%1];" ::"r"(address),
+      "r"(barrier), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)
+      : "memory");
+}
+__device__ __forceinline__ void store_there(std::uint32_t address, std::uint32_t barrier, std::uint32_t value) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %2, [%1];" ::"r"(address),
+               "r"(barrier), "r"(value)
+               : "memory");
+}
 __device__ __forceinline__ void store_there(std::uint32_t address, std::uint32_t barrier, const float2& value) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%2, %3}, [%1];" ::"r"(address),
                "r"(barrier), "f"(value.x), "f"(value.y)
                : "memory");
 }
 
-}  // namespace trunkline::cuda::lone_query
+}  // namespace trunkline::cuda
