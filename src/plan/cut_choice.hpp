@@ -65,7 +65,7 @@ struct TaskLoad {
 TRUNKLINE_HOST_DEVICE inline std::int64_t part_begin(std::int64_t tokens, std::int64_t granule, std::int32_t parts,
                                                      std::int32_t part) {
   if (part == 0) return 0;  // most packs are whole, and divisions are slow
-  return part == parts ? tokens : quotient(quotient(tokens, granule) * part, parts) * granule;
+  return part == parts ? tokens : quotient(quotient_by_constant(tokens, granule) * part, parts) * granule;
 }
 
 /// What the halves of a tile have in common is taken to lie evenly in the item.
@@ -104,6 +104,13 @@ class CutChoice {
   };
   TRUNKLINE_HOST_DEVICE static Pieces pieces_of(std::int32_t round, Nanoseconds ideal) {
     return {most<Nanoseconds>(ideal >> (round / 2), 1), round % 2 != 0};
+  }
+  /// The round that cuts so; -1: none does, as where nothing is cut.
+  TRUNKLINE_HOST_DEVICE static std::int32_t round_of(const Pieces& pieces, Nanoseconds ideal) {
+    std::int32_t round = kRounds - 1;
+    TRUNKLINE_ROLLED
+    while (round >= 0 && !(pieces_of(round, ideal) == pieces)) --round;
+    return round;
   }
   TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
     return parts<std::int64_t>(load.whole, load.tokens, pieces.cost, pieces.longer);

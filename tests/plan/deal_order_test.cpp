@@ -11,6 +11,8 @@
 #include "base/check.hpp"
 #include "plan/slices.hpp"
 #include "plan/team/deal_order.hpp"
+#include "plan/team/part_begins.hpp"
+#include "plan/team/team.hpp"
 #include "plan/team/team_spans.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
@@ -123,6 +125,37 @@ DealtList list_of(Hand& hand) {
   return list;
 }
 
+/// By a walk over the fragments: those that end before the token or there, and whether one goes on behind it.
+PartBegin begin_among(const std::vector<DealtFragment>& fragments, const Slices& slices, std::int64_t token) {
+  PartBegin begin;
+  for (const DealtFragment& fragment : fragments) {
+    const std::int64_t end = fragment.first_token + room_of(slices, fragment.begin, fragment.end);
+    begin.fragments += end <= token ? 1 : 0;
+    const bool splits = fragment.first_token < token && token < end;
+    begin.splits += splits ? 1 : 0;
+    begin.masked += splits && fragment.masked ? 1 : 0;
+  }
+  return begin;
+}
+
+/// At the ends of fragments and inside of some.
+void expect_begins_found(std::mt19937_64& random, const std::vector<DealtFragment>& fragments, const Slices& slices,
+                         const PlannedTile& tile, std::int64_t tokens) {
+  const PartSearch search(slices, tile);
+  for (const DealtFragment& fragment : fragments) {
+    for (const std::int64_t ahead : {0, uniform(random, 1, 100)}) {
+      const std::int64_t token = fragment.first_token + ahead;
+      if (token == 0 || token >= tokens) continue;
+      SCOPED_TRACE(concat("token ", token, " of ", tokens));
+      const PartBegin expected = begin_among(fragments, slices, token);
+      const PartBegin begin = search.find(HostLanes(), token);
+      ASSERT_EQ(begin.fragments, expected.fragments);
+      ASSERT_EQ(begin.splits, expected.splits);
+      ASSERT_EQ(begin.masked, expected.masked);
+    }
+  }
+}
+
 TEST(DealOrder, IsThatOfDealingPieceByPiece) {
   for (int seed = 0; seed < testing::scaled(50'000); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
@@ -145,7 +178,7 @@ TEST(DealOrder, IsThatOfDealingPieceByPiece) {
     for (std::int32_t list = 0; list < kTileLists; ++list) {
       const DealtList& from = tile.lists[list];
       for (std::int32_t i = 0; i < from.fragments; ++i) {
-        const DealtFragment fragment = fragment_of_tile(slices, tile, place_in_list(from, 0, list, i));
+        const DealtFragment fragment = fragment_of_tile(slices, tile, place_in_list(from, list, i));
         ASSERT_LT(static_cast<std::size_t>(fragment.rank), found.size());
         found[static_cast<std::size_t>(fragment.rank)] = fragment;
       }
@@ -162,6 +195,8 @@ TEST(DealOrder, IsThatOfDealingPieceByPiece) {
       tokens += room_of(slices, fragment.begin, fragment.end);
       masked += fragment.masked ? 1 : 0;
     }
+    expect_begins_found(random, found, slices, tile, tokens);
+    if (HasFatalFailure()) return;
   }
 }
 

@@ -208,12 +208,12 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
   const auto plan = [&](const TeamForest& view, const PlanLists& lists, std::int32_t threaded_blocks) {
     HostTeam alone(options.seed);
     guesses.assign(guesses.size(), *memory.guess);
-    for (PlanMemory& each : memories) each.keep_all();
+    for (PlanMemory& each : memories) each.keep_all(memory);
     for (OwnMemory& each : blocks) each.memory.begin(alone, rows);
     for (OwnMemory& each : blocks) each.memory.state->sketch.made.by_try = -1;  // told where there is one
     std::vector<PlanTask> tasks;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      tasks.push_back({machine, view, memories[i], blocks[i].memory, guesses[i]});
+      tasks.push_back({machine, view, memories[i], memory, blocks[i].memory, guesses[i]});
       if (options.rows_told) tasks.back().rows_told = tell_rows(tasks.back(), options.seed);
     }
     const auto plan_of = [&](auto& team, std::int32_t rank) {

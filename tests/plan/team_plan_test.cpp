@@ -315,8 +315,47 @@ TEST(TeamPlan, ASketchThatIsWrong) {
   EXPECT_GT(sketches.made, sketches.taken);
 }
 
+// Tiles that are cut: full ones, with which a sketch of them is told, and some that are closed early, which are tried
+// after those. What was planned before had tokens of its own that tiles or cuts may differ by.
+TEST(TeamPlan, ASketchOfWhatIsCut) {
+  testing::SketchCounts sketches;
+  int taken = 0;
+  int wrong = 0;
+  for (int seed = 0; seed < testing::scaled(400) && !HasFailure(); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 7'000'000);
+    const std::int32_t requests = uniform(random, 16, seed % 2 == 0 ? 64 : 256);
+    const std::int32_t prefixes = uniform(random, 1, 4);
+    const std::int32_t shared = uniform(random, 1, 16) * 500;
+    const std::int32_t own = uniform(random, 1, 12) * 16;
+    const Forest before = grouped_forest(requests, prefixes, shared, own);
+    const std::int32_t other = uniform(random, 0, 3);  // as mostly: rows have grown
+    const Forest forest =
+        grouped_forest(requests, prefixes, other == 0 ? shared / 2 : shared, other == 1 ? 4 * own : own + other);
+    TeamOptions team;
+    team.before = &before;
+    team.sketches = &sketches;
+    if (seed % 4 == 0) team.blocks = uniform(random, 6, 8);
+    team.threads = 2;
+    team.seed = near_seed(random, team.blocks);
+    team.rows_told = uniform(random, 0, 1) == 0;
+    const MachineProfile profile = seed % 3 == 0 ? h200_profile() : testing::hopper_like_profile(132);
+    const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));
+    PlanCapacity room = room_for(plan);
+    room.spans += room.items;  // so that they are sure to fit, whatever is split
+    const testing::SketchCounts was = sketches;
+    const TeamPlanStatus status = expect_same(forest, plan, profile, room, team);
+    const int made = sketches.made - was.made;
+    const int right = sketches.taken - was.taken;
+    taken += status.partials > 0 ? right : 0;
+    wrong += status.partials > 0 ? made - right : 0;
+  }
+  EXPECT_GT(taken, 0);
+  EXPECT_GT(wrong, 0);
+}
+
 // The lists of a sketch that is wrong are written before those of the plan, which are not cut either, so that there is
-// no other barrier between.
+// no barrier of cutting between.
 TEST(TeamPlan, ThreadsWriteOverASketch) {
   int wrong = 0;
   for (const std::int32_t groups : {1, 2}) {

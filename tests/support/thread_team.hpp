@@ -218,6 +218,11 @@ class ThreadTeam : public ThreadOperations {
     all_->wait(std::move(arrived));
   }
   template <class F>
+  void pass_where(bool where, F f) {
+    if (!where) return f();
+    pass(false, f);
+  }
+  template <class F>
   void each_warp_where(bool own, std::int32_t count, F f) {
     if (!own) return each_warp(count, f);
     block_.each_warp(count, f);

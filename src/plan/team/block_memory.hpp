@@ -8,6 +8,7 @@
 #include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
+#include "plan/team/item_lists.hpp"
 #include "plan/team/planned_pack.hpp"
 #include "plan/team/team_machine.hpp"
 #include "plan/team/team_memory.hpp"
@@ -68,9 +69,12 @@ struct PlanSketch {
   /// What all blocks are told.
   struct alignas(16) Made {
     std::int32_t by_try;  ///< whose tiles it has; -1: there is none
+    std::int32_t longer;  ///< CutChoice::Pieces, by which they are cut, as what follows
+    Nanoseconds cost;
   };
   Made made;
-  TeamPlanStatus status;  ///< known to the block that leads it
+  CutChoice::Pieces pieces;  ///< known to each block that makes it
+  TeamPlanStatus status;     ///< known to the one that leads it
 };
 
 /// What each block has for itself.
@@ -121,6 +125,7 @@ struct BlockMemory {
   std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts; clear between choices,
                                // where State::clear says so, until own_tiles lie there
   TileLists own_tiles;         // of FewTiles; over the classes, behind what one thread cuts with
+  std::byte* own_items;        // keep_own_items(): of FewItems, which are of own_tiles; there, too
   std::int32_t rows;           // room: whole_room() of those asked for
   std::int32_t histograms;
 
@@ -195,6 +200,8 @@ struct BlockMemory {
     TeamMemory memory(reinterpret_cast<std::byte*>(reinterpret_cast<FourWords*>(classes) + kSerial));
     take_list(memory, own_tiles.tiles, FewTiles::kMost);
     take_list(memory, own_tiles.query_at, rows);
+    own_items = memory.take<std::byte>(0);
+    ItemLists().take_items(memory, FewItems::kMost, rows);
     const std::int32_t room = (all - static_cast<std::int32_t>(memory.bytes()) - kPadding) / kSegmentBytes;
     own_tiles.segment_room = room;
     take_list(memory, own_tiles.raw, most(room, 0));

@@ -21,6 +21,50 @@ struct DealtCount {
   std::int32_t masked;
 };
 
+/// Which pieces of a list are dealt before those of another one. What is the same for all of these is found once.
+class PieceRatio {
+ public:
+  /// \param ties of the counted list comes first where both are as far
+  TRUNKLINE_HOST_DEVICE PieceRatio(const DealtList& list, const DealtList& counted, bool ties)
+      : counted_(&counted),
+        half_(list.piece / 2),
+        scale_(whole(counted)),
+        first_(counted.piece / 2 * whole(list)),
+        step_(most<std::int64_t>(counted.piece, 1) * whole(list)),
+        ties_(ties) {}
+
+  /// \param start tokens of the other list before its piece \param divide(a, b) a / b, where b is step()
+  template <class Divide>
+  TRUNKLINE_HOST_DEVICE std::int64_t pieces_before(std::int64_t start, Divide divide) const {
+    const std::int64_t from_first = (start + half_) * scale_ - first_;  // from the middle of its first piece
+    if (from_first < 0) return 0;
+    const std::int64_t pieces = divide(from_first + (ties_ ? 0 : step_ - 1), step_) + (ties_ ? 1 : 0);
+    return counted_->piece == 0 ? segments_below(*counted_, pieces) : least(pieces, counted_->pieces);
+  }
+  /// \param pieces that come first \return what they stream
+  TRUNKLINE_HOST_DEVICE std::int64_t tokens_of(std::int64_t pieces) const {
+    if (pieces >= counted_->pieces) return counted_->tokens;
+    return counted_->piece == 0 ? counted_->segments[pieces].first_token : pieces * counted_->piece;
+  }
+  TRUNKLINE_HOST_DEVICE std::int64_t step() const { return step_; }
+
+  /// Segments of a list that begin before one of its tokens.
+  TRUNKLINE_HOST_DEVICE static std::int32_t segments_below(const DealtList& list, std::int64_t first_token) {
+    const TileSegment* const segments = list.segments;
+    return count_before(list.count, [=](std::int32_t i) { return segments[i].first_token < first_token; });
+  }
+
+ private:
+  TRUNKLINE_HOST_DEVICE static std::int64_t whole(const DealtList& list) { return most<std::int64_t>(list.tokens, 1); }
+
+  const DealtList* counted_;
+  std::int64_t half_;   // of the other list's piece
+  std::int64_t scale_;  // of what both are compared in
+  std::int64_t first_;
+  std::int64_t step_;  // from piece to piece; of segments, from token to token
+  bool ties_;
+};
+
 class DealOrder {
  public:
   TRUNKLINE_HOST_DEVICE explicit DealOrder(const DealtList* lists) : lists_(lists) {}
@@ -54,41 +98,12 @@ class DealOrder {
   }
 
  private:
-  TRUNKLINE_HOST_DEVICE static std::int64_t whole(const DealtList& list) { return most<std::int64_t>(list.tokens, 1); }
-
   TRUNKLINE_HOST_DEVICE std::int64_t pieces_before(std::int32_t list, std::int64_t start, std::int32_t other) const {
-    const DealtList& counted = lists_[other];
-    const bool ties = other < list;
-    const std::int64_t factor = whole(lists_[list]);
-    const std::int64_t limit = (start + lists_[list].piece / 2) * whole(counted);
-    if (counted.piece == 0) return segments_before(counted, limit, factor, ties);
-    const std::int64_t from_first = limit - counted.piece / 2 * factor;  // from the middle of its first piece
-    if (from_first < 0) return 0;
-    const std::int64_t step = counted.piece * factor;
-    return least(ties ? quotient_of_sums(from_first, step) + 1 : quotient_of_sums(from_first + step - 1, step),
-                 counted.pieces);
+    const auto divide = [](std::int64_t a, std::int64_t b) { return quotient_of_sums(a, b); };
+    return PieceRatio(lists_[list], lists_[other], other < list).pieces_before(start, divide);
   }
 
-  /// a / b. Devices divide fractions faster than 64-bit integers: the nearest fraction is no less than the quotient,
-  /// and less than two above it.
-  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static std::int64_t quotient_of_sums(std::int64_t a, std::int64_t b) {
-    constexpr std::int64_t kExact = std::int64_t{1} << 52;
-    if (a >= kExact || b >= kExact) return trunkline::quotient(a, b);
-    const auto near = static_cast<std::int64_t>(static_cast<double>(a) / static_cast<double>(b));
-    return near * b > a ? near - 1 : near;
-  }
-
-  /// Segments that begin before a place, at it too with ties: of those whose first_token * factor is below limit.
-  TRUNKLINE_HOST_DEVICE static std::int64_t segments_before(const DealtList& list, std::int64_t limit,
-                                                            std::int64_t factor, bool ties) {
-    return segments_below(list,
-                          ties ? quotient_of_sums(limit, factor) + 1 : quotient_of_sums(limit + factor - 1, factor));
-  }
-  TRUNKLINE_HOST_DEVICE static std::int32_t segments_below(const DealtList& list, std::int64_t first_token) {
-    const TileSegment* const segments = list.segments;
-    return count_before(list.count, [=](std::int32_t i) { return segments[i].first_token < first_token; });
-  }
-
+  /// What is in the first pieces of a list.
   TRUNKLINE_HOST_DEVICE static DealtCount first_pieces(const DealtList& list, std::int64_t pieces) {
     if (pieces >= list.pieces) return {list.tokens, list.fragments, list.masked};
     if (list.piece == 0) {
@@ -96,7 +111,7 @@ class DealOrder {
       return {next.first_token, next.fragments_before, next.masked_before};
     }
     const std::int64_t tokens = pieces * list.piece;
-    const std::int32_t next = segments_below(list, tokens);
+    const std::int32_t next = PieceRatio::segments_below(list, tokens);
     DealtCount count{tokens, list.fragments, list.masked};
     std::int64_t end = list.tokens;  // of the segment before
     if (next < list.count) {
@@ -111,7 +126,53 @@ class DealOrder {
     return count;
   }
 
+  /// a / b. Devices divide fractions faster than 64-bit integers: the nearest fraction is no less than the quotient,
+  /// and less than two above it.
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static std::int64_t quotient_of_sums(std::int64_t a, std::int64_t b) {
+    constexpr std::int64_t kExact = std::int64_t{1} << 52;
+    if (a >= kExact || b >= kExact) return trunkline::quotient(a, b);
+    const auto near = static_cast<std::int64_t>(static_cast<double>(a) / static_cast<double>(b));
+    return near * b > a ? near - 1 : near;
+  }
+
   const DealtList* lists_;
+};
+
+/// What other lists stream before pieces of one, for many of these.
+class TokensBefore {
+ public:
+  TRUNKLINE_HOST_DEVICE TokensBefore(const DealtList* lists, std::int32_t list)
+      : others_{PieceRatio(lists[list], lists[list == 0 ? 1 : 0], list > 0),
+                PieceRatio(lists[list], lists[list == 2 ? 1 : 2], list > 1)} {
+    static_assert(kTileLists == 3);
+    for (std::int32_t i = 0; i < kOthers; ++i) inverse_[i] = 1.0 / static_cast<double>(others_[i].step());
+  }
+
+  /// \param start tokens of its list before the piece
+  TRUNKLINE_HOST_DEVICE std::int64_t of(std::int64_t start) const {
+    std::int64_t tokens = 0;
+    for (std::int32_t i = 0; i < kOthers; ++i) {
+      const double inverse = inverse_[i];
+      const auto divide = [inverse](std::int64_t a, std::int64_t b) { return quotient_by(inverse, a, b); };
+      tokens += others_[i].tokens_of(others_[i].pieces_before(start, divide));
+    }
+    return tokens;
+  }
+
+ private:
+  static constexpr std::int32_t kOthers = kTileLists - 1;
+
+  /// a / b. Where both have a fraction's digits, the product is less than one off.
+  TRUNKLINE_HOST_DEVICE static std::int64_t quotient_by(double inverse, std::int64_t a, std::int64_t b) {
+    constexpr std::int64_t kExact = std::int64_t{1} << 50;
+    if (a >= kExact || b >= kExact) return trunkline::quotient(a, b);
+    const auto near = static_cast<std::int64_t>(static_cast<double>(a) * inverse);
+    const std::int64_t rest = a - near * b;
+    return rest < 0 ? near - 1 : rest >= b ? near + 1 : near;
+  }
+
+  PieceRatio others_[kOthers];
+  double inverse_[kOthers];
 };
 
 }  // namespace trunkline

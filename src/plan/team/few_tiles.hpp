@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/quotient.hpp"
+#include "plan/cost_classes.hpp"
 #include "plan/team/pack_cut.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/plan_task.hpp"
@@ -42,14 +44,14 @@ class FewTileLister {
     });
   }
 
-  /// Tiles that are guessed, without cuts, of requests that are alike.
-  /// \param leads finds what they cost, too \param hot tokens that several of them read
-  TRUNKLINE_HOST_DEVICE void list_sketch(bool leads, std::int64_t hot) {
+  /// Tiles that are guessed, of requests that are alike.
+  /// \param priced finds what they cost, too \param hot tokens that several of them read
+  TRUNKLINE_HOST_DEVICE void list_sketch(bool priced, std::int64_t hot) {
     const PlanTask& task = task_;
-    block_.each_warp(leads ? 2 : 1, [&task, hot](std::int32_t i, auto&& lanes) {
+    block_.each_warp(priced ? 2 : 1, [&task, hot](std::int32_t i, auto&& lanes) {
       const TileGuess& guess = task.guess;
       if (i == 0) {
-        list_by<1>(lanes, task, guess.tiles, guess.width, guess.begins);
+        list_by<1>(lanes, task, guess.tiles.count, guess.tiles.width, guess.begins);
       } else {
         name_costs_by(lanes, task, hot);
       }
@@ -65,7 +67,7 @@ class FewTileLister {
   TRUNKLINE_HOST_DEVICE static void name_costs_by(const Lanes& lanes, const PlanTask& task, std::int64_t hot) {
     BlockMemory::State& state = *task.block.state;
     std::int64_t again = 0;
-    visit_held<FewTiles::held<Block>(1)>(lanes, task.guess.tiles, [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>(1)>(lanes, task.guess.tiles.count, [&](std::size_t, std::int32_t i) {
       again += i == 0 ? 0 : task.block.shared[task.guess.begins[i]];
     });
     again = lanes.sum(again);
@@ -171,6 +173,15 @@ class FewTileDivider {
     });
     return task_.memory.shape[PlanMemory::kFits] == 1;
   }
+  /// A sketch's, cut as is guessed. \return whether they fit
+  TRUNKLINE_HOST_DEVICE bool cut_sketch() {
+    const PlanTask& task = task_;
+    block_.each_warp(1, [&task](std::int32_t, auto&& lanes) {
+      cut_by_guess(lanes, *Block::forgotten(&task));
+      place_by<1>(lanes, *Block::forgotten(&task), false);
+    });
+    return task_.memory.shape[PlanMemory::kFits] == 1;
+  }
 
  private:
   static constexpr std::int32_t kTooMany = 2;
@@ -234,6 +245,32 @@ class FewTileDivider {
       memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(whole));
     });
     if (lanes.index() == 0) tell_batch(task, state.reads.read_tokens);
+  }
+
+  /// What they cost, and how the guessed round of CutChoice cuts them: as the try at them, if that takes this round.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static void cut_by_guess(const Lanes& lanes, const PlanTask& task) {
+    constexpr std::size_t kHeld = FewTiles::held<Block>(1);
+    const PlanMemory& memory = task.memory;
+    BlockMemory::State& state = *task.block.state;
+    const TaskCosts& costs = state.costs;
+    const std::int32_t packs = memory.shape[PlanMemory::kPacks];
+    Nanoseconds total = 0;
+    visit_held<kHeld>(lanes, packs, [&](std::size_t, std::int32_t i) {
+      TaskLoad load = PackCut::load_of(task, memory.packs[i]);
+      load.price(costs);
+      memory.loads[i] = load;
+      total += load.whole;
+    });
+    const Nanoseconds in_all_heads = CostClasses::product(lanes.sum(total), costs.kv_heads);
+    const Nanoseconds ideal = most(quotient(in_all_heads, costs.workers), costs.memory_time);
+    const CutChoice::Pieces pieces = CutChoice::pieces_of(task.guess.tiles.round, ideal);
+    visit_held<kHeld>(lanes, packs, [&](std::size_t, std::int32_t i) {
+      memory.packs[i].parts = CutChoice::parts(memory.loads[i], pieces);
+    });
+    if (lanes.index() != 0) return;
+    state.sketch.pieces = pieces;
+    tell_batch(task, state.reads.read_tokens);
   }
 
   // Their sums stay below 2^31.

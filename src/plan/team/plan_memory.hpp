@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
-#include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/policies/trunk_core.hpp"
 #include "plan/team/block_memory.hpp"
+#include "plan/team/item_lists.hpp"
 #include "plan/team/planned_pack.hpp"
 #include "plan/team/team_machine.hpp"
 #include "plan/team/team_memory.hpp"
@@ -17,33 +17,20 @@
 
 namespace trunkline {
 
-/// What all blocks see, but for lists that keep_near(), keep_few() and keep_own_tiles() take from a block's own memory.
-struct PlanMemory : PlanShape, PackLists, TileLists {
+/// What all blocks see, but for lists that keep_near(), keep_few(), keep_own_tiles() and keep_own_items() take from a
+/// block's own memory.
+struct PlanMemory : PlanShape, PackLists, TileLists, ItemLists {
   // By index of Forest::order; of each block for itself where `near` is set.
   std::int32_t* queries;       // [rows]
   std::int32_t* path_tokens;   // [rows] to the end of its node; -1: an empty request
   std::int32_t* position;      // [rows + 1] of its first query
   std::int32_t* tails_before;  // [rows + 1] requests before it that end where others go on
   std::int32_t* try_orders;    // [rows] those that tiles hold
-  // By query.
-  std::int64_t* slots_of;  // [queries + 1] partial slots of those before it; and above 32 bits, how many have some
-
-  std::int32_t* try_begins;  // [TriedTiles::kMost, rows + 1] of tries with many tiles: TriedTiles::begins
-  DealtFragment* fragments;  // [spans] of plans with cuts
-  std::int64_t* pack_sums;   // [2, queries] scanned: items and entries, fragments and masks
-
-  // By item.
-  std::int32_t* item_pack;    // [items]
-  std::uint16_t* item_class;  // [items] of its cost
-  std::int32_t* item_rank;    // [items] fragments of its pack that begin before it
-  std::int64_t* item_splits;  // [items + 1] cuts inside of fragments up to its begin; above 32 bits, of masked ones
-  std::int32_t* item_place;   // [items] in the schedule
-  CutShape* cuts;             // of a plan with cuts
-  TileGuess* guess;           // [1] kept from plan to plan
-  PackLists of_all;           // PackLists, whichever are in use
-  TileLists tiles_of_all;     // TileLists
-  std::int32_t rows;          // room
-  std::int32_t near;          // 1: keep_near() was called
+  std::int32_t* try_begins;    // [TriedTiles::kMost, rows + 1] of tries with many tiles: TriedTiles::begins
+  std::int64_t* pack_sums;     // [2, queries] scanned: items and entries, fragments and masks
+  TileGuess* guess;            // [1] kept from plan to plan
+  std::int32_t rows;           // room
+  std::int32_t near;           // 1: keep_near() was called
 
   /// \return bytes. \param base 256-byte aligned; null: counts only
   TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, const PlanCapacity& room) {
@@ -52,31 +39,22 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
     TeamMemory memory(base);
     take_requests(memory, rows);
     take_list(memory, query_at, room.queries);
-    take_list(memory, slots_of, room.queries + 1);
     take_list(memory, try_begins, TriedTiles::kMost * (rows + 1));
     take_list(memory, frames, rows);
     take_list(memory, tiles, rows);
     take_list(memory, raw, room.spans);
     segment_room = room.spans;
     take_list(memory, segments, 2 * segment_room);
-    take_list(memory, fragments, room.spans);
     take_list(memory, pack_begin, rows);
     take_list(memory, packs, room.queries);
     take_list(memory, loads, room.queries);
     take_list(memory, classes, room.queries);
     take_list(memory, pack_sums, std::int64_t{2} * room.queries);
-    take_list(memory, item_pack, room.items);
-    take_list(memory, item_class, room.items);
-    take_list(memory, item_rank, room.items);
-    take_list(memory, item_splits, room.items + std::int64_t{1});
-    take_list(memory, item_place, room.items);
+    take_items(memory, room.items, room.queries);
     take_list(memory, costs, 1);
     take_list(memory, status, 1);
     take_list(memory, shape, kShapeFields);
-    take_list(memory, cuts, 1);
     take_list(memory, guess, 1);
-    of_all = *this;
-    tiles_of_all = *this;
     return memory.bytes();
   }
 
@@ -93,17 +71,15 @@ struct PlanMemory : PlanShape, PackLists, TileLists {
                                       own.loads, own.classes, &own.costs, &own.status};
   }
   TRUNKLINE_HOST_DEVICE void keep_own_tiles(const TileLists& own) { static_cast<TileLists&>(*this) = own; }
-  TRUNKLINE_HOST_DEVICE void keep_all() {
-    static_cast<PackLists&>(*this) = of_all;
-    static_cast<TileLists&>(*this) = tiles_of_all;
+  /// \param own_rows of that block's memory
+  TRUNKLINE_HOST_DEVICE void keep_own_items(std::byte* own, std::int32_t own_rows) {
+    TeamMemory memory(own);
+    take_items(memory, FewItems::kMost, own_rows);
   }
-
-  TRUNKLINE_HOST_DEVICE void place_item(std::int32_t item, std::int32_t pack, Nanoseconds cost) const {
-    item_pack[item] = pack;
-    item_class[item] = static_cast<std::uint16_t>(CostClasses::class_of(cost));
-    item_rank[item] = 0;
-    item_splits[item] = 0;
-    item_place[item] = 0;
+  TRUNKLINE_HOST_DEVICE void keep_all(const PlanMemory& all) {
+    static_cast<PackLists&>(*this) = all;
+    static_cast<TileLists&>(*this) = all;
+    static_cast<ItemLists&>(*this) = all;
   }
 
  private:

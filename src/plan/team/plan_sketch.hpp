@@ -19,8 +19,7 @@
 namespace trunkline {
 
 /// Trying tiles takes a third of the time, and a quarter of the blocks. So the others make a sketch. It is each block's
-/// for itself, as for few tiles, without cuts, and made where requests are near and alike: so no block waits for
-/// another.
+/// for itself, as for few tiles and items, and made where requests are near and alike: so no block waits for another.
 template <class Team>
 class PlanSketcher {
  public:
@@ -47,23 +46,29 @@ class PlanSketcher {
   }
 
   /// Whether it has lists: where they are not the plan's, others are to be written over them only after one barrier
-  /// more. Once all blocks know of it, as what follows.
-  TRUNKLINE_HOST_DEVICE bool has_lists() const { return is_made_ && task_.block.state->sketch.made.by_try >= 0; }
+  /// more. Once all blocks know of it, as what follows. \param early tiles that are closed early were tried
+  TRUNKLINE_HOST_DEVICE bool has_lists(bool early) const {
+    return is_told(early) && task_.block.state->sketch.made.by_try >= 0;
+  }
   /// Whether it is the plan. \param number of the best try
-  TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number) const {
-    if (!is_made_ || task_.block.state->sketch.made.by_try != number) return false;
+  TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number, bool early) const {
+    if (!is_told(early) || task_.block.state->sketch.made.by_try != number) return false;
     const TriedTiles& tried = task_.block.state->tried[number];
     const TileGuess& guess = task_.guess;
-    return tried.choice.fill.width == guess.width && tried.choice.tiles == guess.tiles && tried.other_begins == 0 &&
-           tried.pieces == CutChoice::Pieces{};
+    const PlanSketch::Made& made = task_.block.state->sketch.made;
+    return tried.choice.fill.width == guess.tiles.width && tried.choice.tiles == guess.tiles.count &&
+           tried.other_begins == 0 && tried.pieces == CutChoice::Pieces{made.cost, made.longer != 0};
   }
-  /// By the block that leads it.
+  /// By the block that leads it. \param early tiles that are closed early were tried: so the next sketch is late
   template <class Tell>
-  TRUNKLINE_HOST_DEVICE void tell_plan(Tell tell) const {
+  TRUNKLINE_HOST_DEVICE void tell_plan(bool early, Tell tell) const {
     const PlanTask& task = task_;
     if (!leads()) return;
-    team_.own([&task, tell](auto&& block, bool) {
-      block.each_at_last(1, [&task, tell](std::int32_t) { tell(task.block.state->sketch.status); });
+    team_.own([&task, early, tell](auto&& block, bool) {
+      block.each_at_last(1, [&task, early, tell](std::int32_t) {
+        tell(task.block.state->sketch.status);
+        if (early && !is_late(task)) task.memory.guess->tiles.early = 1;
+      });
     });
   }
 
@@ -73,48 +78,74 @@ class PlanSketcher {
     return most<std::int32_t>(task.machine.width_count, TrunkCore::kEarlyTries);
   }
   TRUNKLINE_HOST_DEVICE bool leads() const { return team_.leads(triers(task_)); }
+  /// Whether tiles that are closed early are likely to be tried after full ones: then it is told of with those, and
+  /// nobody waits for it before.
+  TRUNKLINE_HOST_DEVICE static bool is_late(const PlanTask& task) { return task.guess.tiles.early != 0; }
+  TRUNKLINE_HOST_DEVICE bool is_told(bool early) const { return is_made_ && (early || !is_late(task_)); }
 
   template <class Tell>
   TRUNKLINE_HOST_DEVICE bool run(const PlanLists& lists, Tell tell) const {
     const PlanTask& task = task_;
-    const bool made = list() && divide();
-    if (leads()) tell_of(made);
+    bool made = false;
+    team_.pass_where(is_late(task), [this, &made] { made = list() && divide(); });
     if constexpr (Team::kOneBlock) {
+      tell_of(made);
       if (made) write(lists);
       return false;  // tiles are tried after it
     } else {
       // Others do not wait for lists to be written: whether they are the plan's depends on tries alone.
-      team_.pass(leads(), [this, &lists, made] {
-        if (made) write(lists);
-      });
+      if (!is_late(task)) {
+        if (leads()) tell_of(made);
+        team_.pass(leads(), [this, &lists, made] {
+          if (made) write(lists);
+        });
+      } else if (may_close_early(task)) {
+        if (leads()) tell_of(made);
+        team_.pass(leads(), [this, &lists, made] {
+          if (made) write_apart(team_, task_, lists);
+        });
+      }
       std::int32_t number = 0;
-      choose_tiles(task, number, [this](bool early, const TrunkChoice&) {
-        if (early) team_.each(0, [](std::int32_t) {});
+      bool early = false;
+      choose_tiles(task, number, early, [this, &task](bool attempts_early, const TrunkChoice&) {
+        if (attempts_early && !is_late(task)) team_.each(0, [](std::int32_t) {});
       });
-      if (!is_right(number)) return false;
-      tell_plan(tell);
+      if (!is_right(number, early)) return false;
+      tell_plan(early, tell);
       return true;
     }
   }
+  /// Lays out what is cut, and writes all lists.
   TRUNKLINE_HOST_DEVICE void write(const PlanLists& lists) const {
-    static_assert(FewTiles::kMost <= kScheduleChunk);  // so that there is no barrier in it
-    const PlanTask& task = task_;
-    const auto keep_status = [&task, &lists] {
-      task.block.state->sketch.status = write_counts(task, lists, true, false, false);
+    if (task_.memory.shape[PlanMemory::kPartials] > 0) return write_apart(team_, task_, lists);
+    write(team_, task_, lists, false);
+  }
+  /// A function of its own, so that most sketches without cuts run past none of it.
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void write_apart(Team& team, const PlanTask& task,
+                                                                      const PlanLists& lists) {
+    const bool cut = task.memory.shape[PlanMemory::kPartials] > 0;
+    if (cut) lay_out_cuts(team, task, true);
+    write(team, task, lists, cut);
+  }
+  /// \param cut some items are
+  TRUNKLINE_HOST_DEVICE static void write(Team& team, const PlanTask& task, const PlanLists& lists, bool cut) {
+    static_assert(FewTiles::kMost <= kScheduleChunk && FewItems::kMost <= kScheduleChunk);  // no barrier is in it
+    const auto keep_status = [&task, &lists, cut] {
+      task.block.state->sketch.status = write_counts(task, lists, true, cut, false);
     };
-    write_lists(team_, task, lists, triers(task), false, keep_status, [] {});
+    write_lists(team, task, lists, triers(task), cut, keep_status, [] {});
   }
 
   /// \return whether requests are alike, and the block has room for what their tiles stream
   TRUNKLINE_HOST_DEVICE bool list() const {
     const PlanTask& task = task_;
-    const bool leads = this->leads();
+    const bool priced = leads() || task.guess.tiles.round >= 0;
     bool listed = false;
-    team_.own([&task, &listed, leads](auto&& block, bool) {
+    team_.own([&task, &listed, priced](auto&& block, bool) {
       using Block = std::decay_t<decltype(block)>;
       AlikeRequests<Block> requests(block, task);
       listed = requests.load();
-      if (listed) FewTileLister<Block>(block, task).list_sketch(leads, requests.hot());
+      if (listed) FewTileLister<Block>(block, task).list_sketch(priced, requests.hot());
     });
     if (!listed || task.memory.shape[PlanMemory::kOwnTiles] == 0) return false;
     // Each segment makes a span or more.
@@ -124,10 +155,20 @@ class PlanSketcher {
   }
   TRUNKLINE_HOST_DEVICE bool divide() const {
     const PlanTask& task = task_;
+    if (task.guess.tiles.round >= 0) return cut(team_, task);
     const bool leads = this->leads();
     bool fits = false;
     team_.own([&task, &fits, leads](auto&& block, bool) { fits = FewTileDivider(block, task).divide_sketch(leads); });
     return fits;
+  }
+  /// A function of its own, as write_apart(). That lays items out only once others are told of the sketch, so that how
+  /// many spans there will be is not known here: each item may add one. \return whether so many fit
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static bool cut(Team& team, const PlanTask& task) {
+    bool fits = false;
+    team.own([&task, &fits](auto&& block, bool) { fits = FewTileDivider(block, task).cut_sketch(); });
+    const std::int32_t* const shape = task.memory.shape;
+    return fits && shape[PlanMemory::kPartials] > 0 && FewItems::are_few(shape) &&
+           std::int64_t{shape[PlanMemory::kFragments]} + shape[PlanMemory::kItems] <= task.machine.capacity.spans;
   }
 
   /// By the block that leads it. All know of it once tiles are tried.
@@ -137,7 +178,11 @@ class PlanSketcher {
     team_.own([this, &task, made](auto&& block, bool) {
       PlanSketch& sketch = task.block.state->sketch;
       block.each_warp(1, [this, &task, &sketch, made](std::int32_t, auto&& lanes) {
-        if (lanes.index() == 0) sketch.made.by_try = made ? task.guess.number : -1;
+        const bool cut = made && task.guess.tiles.round >= 0;
+        const CutChoice::Pieces pieces = cut ? sketch.pieces : CutChoice::Pieces{};
+        if (lanes.index() == 0) {
+          sketch.made = {made ? task.guess.tiles.number : -1, pieces.longer ? 1 : 0, pieces.cost};
+        }
         lanes.wait();
         team_.tell_blocks(lanes, &sketch.made);
       });

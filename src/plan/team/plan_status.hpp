@@ -35,7 +35,7 @@ TRUNKLINE_HOST_DEVICE inline TeamPlanStatus write_counts(const PlanTask& task, c
                           : PlanGrowth::kUnlimited;
   if (!planned) status.total_tokens = status.distinct_tokens = status.read_tokens = 0;
   *lists.counts = counts;
-  *memory.of_all.status = status;
+  *task.all.status = status;
   lists.merge_begin[counts.merges] = status.partials;
   return status;
 }

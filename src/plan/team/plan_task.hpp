@@ -14,7 +14,8 @@ namespace trunkline {
 struct PlanTask {
   const TeamMachine& machine;
   const TeamForest& forest;
-  PlanMemory& memory;  ///< each block's own
+  PlanMemory& memory;     ///< each block's own
+  const PlanMemory& all;  ///< what all blocks see
   const BlockMemory& block;
   TileGuess& guess;        ///< PlanMemory::guess, near
   bool rows_told = false;  ///< requests are AlikeRequests, of which each block was told with the forest

@@ -49,8 +49,7 @@ struct DealtList {
 };
 
 /// A fragment, and where it comes in its pack.
-struct alignas(16) DealtFragment {
-  std::int32_t pack;
+struct DealtFragment {
   std::int32_t row;
   std::int32_t begin;  ///< token positions
   std::int32_t end;
@@ -160,14 +159,6 @@ struct TileLists {
   TileSegment* segments;      // [2, segment_room] own lists, and what is in common
   std::int32_t* query_at;     // [queries] by position, or [rows] where there are no more
   std::int64_t segment_room;  // in each of two
-};
-
-/// What cuts add to it.
-struct CutShape {
-  std::int32_t splits = 0;  ///< cuts inside of fragments
-  std::int32_t masked_splits = 0;
-  std::int32_t merges = 0;
-  std::int32_t fits = 1;  ///< 0: spans are more than there is room for
 };
 
 /// Packs that are whole tiles, a lane each of the warps that list and divide them, or a lane two.

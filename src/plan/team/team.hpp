@@ -25,7 +25,9 @@
 //   tell_blocks(lanes, pointer)  what is there goes to the same place in the memory of all blocks, where they have
 //                             memory of their own; by a warp, and known after a barrier
 //   pass(told, f)             a barrier for what tell_blocks() has sent, by blocks that say so, and nothing else; f by
-//                             all threads while others are waited for: they see what it writes after one barrier more
+//                             all threads while others are waited for: they see what it writes after one barrier more.
+//                             It may call what each block does for itself
+//   pass_where(where, f)      pass(false, f); where it is not set, f alone
 //   has_own(pointer)          whether that is memory of the block's own, or of the only one
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
 //   own_or_lead(own, f)       f(block) by each block for itself, or by the lead, while the others wait
@@ -61,7 +63,8 @@
 // - What is read there is written by no f of the call that follows it, but only after one barrier more: a slow thread
 //   may still be reading.
 // - Calls are not nested, but for those of a block in each_block, own, own_or_lead, lead and beside, where the block is
-//   the team, and each_at_last... in pass, which has no barrier.
+//   the team, and in pass for what has no barrier of several blocks: own, own_or_lead and each_warp_where where a block
+//   does it for itself, each_at_last...
 // - Nothing may depend on the order of i. HostTeam shuffles it, so that tests see what does.
 // - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
 #pragma once
@@ -184,6 +187,10 @@ class HostTeam {
   }
   template <class F>
   static void pass(bool, F f) {
+    f();
+  }
+  template <class F>
+  static void pass_where(bool, F f) {
     f();
   }
   template <class F>

@@ -6,6 +6,7 @@
 
 #include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
+#include "plan/team/part_begins.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_packs.hpp"
@@ -29,26 +30,64 @@ TRUNKLINE_HOST_DEVICE inline TileShape tile_shape(const TeamMachine& machine, st
   return {machine.widths[width].rows, machine.n[width][least(bits_of(tokens), TeamMachine::kLengths - 1)]};
 }
 
-/// Classes of items of which some are cut, and how many partials each query has. Where none is cut, PackDivider has
-/// done that.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task) {
-  team.each_warp(task.memory.shape[PlanMemory::kPacks], [&task](std::int32_t i, auto&& lanes) {
-    const PlanMemory& memory = task.memory;
-    if (i == 0 && lanes.index() == 0) memory.item_splits[memory.shape[PlanMemory::kItems]] = 0;
-    const PlannedPack pack = memory.packs[i];  // read once, whatever is written
-    const std::int32_t queries = size_of(pack.positions);
+/// The pack of an item.
+TRUNKLINE_HOST_DEVICE inline std::int32_t pack_of(const PlanMemory& memory, std::int32_t item) {
+  const PlannedPack* const packs = memory.packs;
+  return last_begun(memory.shape[PlanMemory::kPacks], item, [packs](std::int32_t i) { return packs[i].first_item; });
+}
+
+/// What an item of a plan with cuts costs, and whose it is.
+TRUNKLINE_HOST_DEVICE inline void place_item(const PlanTask& task, std::int32_t item) {
+  const PlanMemory& memory = task.memory;
+  const std::int32_t number = pack_of(memory, item);
+  const PlannedPack pack = memory.packs[number];  // read once, whatever is written
+  const std::int32_t part = item - pack.first_item;
+  const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
+  const TaskLoad& load = memory.loads[number];
+  const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, *memory.costs, pack.parts, tokens);
+  memory.item_pack[item] = number;
+  memory.item_class[item] = static_cast<std::uint16_t>(CostClasses::class_of(cost));
+  memory.item_place[item] = 0;
+}
+
+/// Where an item begins among the fragments of its pack; and by the pack's first, how many partials its queries have.
+template <class Lanes>
+TRUNKLINE_HOST_DEVICE void mark_item(const Lanes& lanes, const PlanTask& task, std::int32_t item) {
+  const PlanMemory& memory = task.memory;
+  const PlannedPack pack = memory.packs[pack_of(memory, item)];
+  PartBegin begin;
+  if (item == pack.first_item) {
     TRUNKLINE_ROLLED
-    for (std::int32_t part = lanes.index(); part < pack.parts; part += lanes.count()) {
-      const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
-      const TaskLoad& load = memory.loads[i];
-      const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, *memory.costs, pack.parts, tokens);
-      memory.place_item(pack.first_item + part, i, cost);
-    }
-    TRUNKLINE_ROLLED
-    for (std::int32_t k = lanes.index(); k < queries; k += lanes.count()) {
+    for (std::int32_t k = lanes.index(); k < size_of(pack.positions); k += lanes.count()) {
       memory.slots_of[memory.query_at[pack.positions.begin + k]] =
           pack.parts == 1 ? 0 : (std::int64_t{1} << 32) + pack.parts;
+    }
+  } else if (pack.tile < 0) {
+    begin = {0, 1, 0};  // a request alone is one fragment
+  } else {
+    begin =
+        PartSearch(task.machine.slices, memory.tiles[pack.tile]).find(lanes, part_begin(pack, item - pack.first_item));
+  }
+  if (lanes.index() != 0) return;
+  memory.item_rank[item] = begin.fragments;
+  memory.item_splits[item] = begin.splits + (std::int64_t{begin.masked} << 32);
+}
+
+/// Classes of items of which some are cut, where they begin, and how many partials each query has. Where none is cut,
+/// PackDivider has done that. \param own ItemLists are the block's
+template <class Team>
+TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task, bool own) {
+  constexpr std::int32_t kPlaced = 32;  // by a warp
+  const std::int32_t items = task.memory.shape[PlanMemory::kItems];
+  const std::int32_t placing = ceil_div(items, kPlaced);
+  team.each_warp_where(own, placing + items, [&task, items, placing](std::int32_t i, auto&& lanes) {
+    // The last comes after what is placed, by a warp more: the first item, of which there is least to find.
+    if (i >= placing) return mark_item(lanes, task, items - 1 - (i - placing));
+    if (i == 0 && lanes.index() == 0) task.memory.item_splits[items] = 0;
+    TRUNKLINE_ROLLED
+    for (std::int32_t item = i * kPlaced + lanes.index(); item < least((i + 1) * kPlaced, items);
+         item += lanes.count()) {
+      place_item(task, item);
     }
   });
 }
@@ -58,18 +97,36 @@ template <class Block>
 TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
   const PlanMemory& memory = task.memory;
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
-  const std::int64_t slots = block.scan_exclusive(memory.slots_of, queries);
-  const std::int64_t splits = block.scan_exclusive(memory.item_splits, memory.shape[PlanMemory::kItems] + 1);
-  block.once([&task, &memory, slots, splits, queries] {
-    const auto cut = static_cast<std::int32_t>(splits);
-    memory.slots_of[queries] = slots;
-    CutShape& shape = *memory.cuts;
-    shape.splits = cut;
-    shape.masked_splits = static_cast<std::int32_t>(splits >> 32);
-    shape.merges = static_cast<std::int32_t>(slots >> 32);
-    const bool fits = std::int64_t{memory.shape[PlanMemory::kFragments]} + cut <= task.machine.capacity.spans;
-    shape.fits = fits ? 1 : 0;
-  });
+  const std::int32_t bounds = memory.shape[PlanMemory::kItems] + 1;
+  block.template scan<TeamWords<2>>(
+      most(queries, bounds),
+      [&memory, queries, bounds](std::int32_t i) {
+        return TeamWords<2>{{i < queries ? memory.slots_of[i] : 0, i < bounds ? memory.item_splits[i] : 0}};
+      },
+      [&task, &memory, queries, bounds](std::int32_t i, const TeamWords<2>& before) {
+        const auto [slots, splits] = before.at;
+        if (i <= queries) memory.slots_of[i] = slots;
+        if (i < bounds) memory.item_splits[i] = splits;
+        if (i < most(queries, bounds)) return;
+        const auto cut = static_cast<std::int32_t>(splits);
+        const bool fits = std::int64_t{memory.shape[PlanMemory::kFragments]} + cut <= task.machine.capacity.spans;
+        *memory.cuts = {cut, static_cast<std::int32_t>(splits >> 32), static_cast<std::int32_t>(slots >> 32),
+                        fits ? 1 : 0};
+      });
+}
+
+/// Items of packs of which some are cut, from how those are. Compiled once for plans and sketches.
+/// \param own FewItems: by each block for itself \return whether lists have room
+template <class Team>
+TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE bool lay_out_cuts(Team& team, const PlanTask& task, bool own) {
+  if (own) {
+    team.own([&task](auto&& block, bool) {
+      block.once([&task] { task.memory.keep_own_items(task.block.own_items, task.block.rows); });
+    });
+  }
+  place_items(team, task, own);
+  team.own_or_lead(own, [&task](auto& block) { place_partials(block, task); });
+  return task.memory.cuts->fits != 0;
 }
 
 /// An item, its queries and outputs, by one of some lanes. \param cut some are: else each pack is an item

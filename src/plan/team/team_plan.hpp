@@ -47,7 +47,7 @@ class TeamPlanner {
     if (sketch_.is_mine()) {
       if (PlanSketcher<Team>::make(team_, task_, lists_, tell)) return;
       few_ = true;
-      is_late_ = !Team::kOneBlock;
+      has_sketched_ = !Team::kOneBlock;
     } else if (task_.forest.query_begin[task_.forest.rows] > task_.machine.capacity.queries) {
       way = Way::kNone;
     }
@@ -55,7 +55,7 @@ class TeamPlanner {
     for (;;) {
       planned = way != Way::kNone && list(way) && divide(way);
       if (is_done_) {
-        if constexpr (Team::kOneBlock) sketch_.tell_plan(tell);
+        if constexpr (Team::kOneBlock) sketch_.tell_plan(false, tell);
         return;
       }
       if (way != Way::kTried || planned) break;
@@ -90,15 +90,16 @@ class TeamPlanner {
   TRUNKLINE_HOST_DEVICE void choose(TrunkChoice& choice) {
     const PlanTask& task = task_;
     for (bool chosen = false;; chosen = true) {  // so that there is the code of loading once
-      if (chosen == is_late_) load_requests();
+      if (chosen == has_sketched_) load_requests();
       if (chosen) return;
       const auto attempt = [this, &task](bool early, const TrunkChoice& full) {
-        if (!is_late_) try_tiles(team_, task, early, full);
+        if (!has_sketched_) try_tiles(team_, task, early, full);
       };
-      choice = choose_tiles(task, number_, attempt);
-      is_done_ = !is_late_ && sketch_.is_right(number_);
+      bool early = false;
+      choice = choose_tiles(task, number_, early, attempt);
+      is_done_ = !has_sketched_ && sketch_.is_right(number_, early);
       if (is_done_) return;
-      if (sketch_.has_lists()) team_.each(0, [](std::int32_t) {});
+      if (sketch_.has_lists(early)) team_.each(0, [](std::int32_t) {});
       forget_few();
     }
   }
@@ -138,7 +139,7 @@ class TeamPlanner {
     if (few_) {
       team_.own([&task](auto&& block, bool) {
         block.each(0, [](std::int32_t) {});  // all have read the shape that did not fit
-        block.once([&task] { task.memory.keep_all(); });
+        block.once([&task] { task.memory.keep_all(task.all); });
       });
     }
     few_ = false;
@@ -151,10 +152,7 @@ class TeamPlanner {
     const std::int32_t* const shape = task.memory.shape;
     if (shape[PlanMemory::kFits] == 0) return false;
     if (shape[PlanMemory::kPartials] == 0) return true;
-    place_items(team_, task);
-    mark_cuts(team_, task);
-    team_.lead([&task](auto&& block) { place_partials(block, task); });
-    return task.memory.cuts->fits != 0;
+    return lay_out_cuts(team_, task, FewItems::are_few(shape));
   }
 
   /// f(block, few) by each block for itself where packs are few; else by one for all.
@@ -171,13 +169,16 @@ class TeamPlanner {
   TRUNKLINE_HOST_DEVICE void keep_guess(bool tried) const {
     const PlanTask& task = task_;
     const std::int32_t* const shape = task.memory.shape;
-    const bool known = tried && few_ && shape[PlanMemory::kFewTiles] != 0 && shape[PlanMemory::kOwnTiles] != 0 &&
-                       shape[PlanMemory::kAsTried] != 0 && task.block.state->chosen.pieces == CutChoice::Pieces{} &&
-                       are_alike();
     const ChosenCuts& chosen = task.block.state->chosen;
-    const bool is_new =
-        known ? task.guess.learn(number_, chosen.width, chosen.tiles, task.begins_of(number_, chosen.tiles))
-              : task.guess.forget();
+    const bool known = tried && few_ && shape[PlanMemory::kFewTiles] != 0 && shape[PlanMemory::kAsTried] != 0 &&
+                       FewItems::are_few(shape) &&
+                       (shape[PlanMemory::kPartials] > 0) != (chosen.pieces == CutChoice::Pieces{}) && are_alike();
+    const auto learn = [&task, &chosen](std::int32_t number) {
+      const std::int32_t round = CutChoice::round_of(chosen.pieces, task.block.state->tried[number].choice.ideal);
+      return task.guess.learn({number, chosen.width, round, may_close_early(task) ? 1 : 0, chosen.tiles},
+                              task.begins_of(number, chosen.tiles));
+    };
+    const bool is_new = known ? learn(number_) : task.guess.forget();
     if (is_new) *task.memory.guess = task.guess;
   }
   /// AlikeRequests, once they are loaded and tiles hold all of them.
@@ -191,10 +192,10 @@ class TeamPlanner {
   const PlanTask& task_;
   const PlanLists& lists_;
   const PlanSketcher<Team> sketch_;
-  bool few_ = false;         ///< FewPacks
-  bool is_late_ = false;     ///< the block has made a sketch, and waited for tries
-  bool is_done_ = false;     ///< the sketch is the plan
-  std::int32_t number_ = 0;  ///< of the try whose tiles are listed
+  bool few_ = false;           ///< FewPacks
+  bool has_sketched_ = false;  ///< the block has made a sketch, and waited for tries
+  bool is_done_ = false;       ///< the sketch is the plan
+  std::int32_t number_ = 0;    ///< of the try whose tiles are listed
 };
 
 }  // namespace trunkline

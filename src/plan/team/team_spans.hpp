@@ -17,7 +17,6 @@ namespace trunkline {
 
 /// A fragment of a list of a pack's tile.
 struct FragmentPlace {
-  std::int32_t pack;
   std::int32_t list;
   std::int32_t segment;
   std::int32_t index;  ///< in the list
@@ -30,12 +29,11 @@ TRUNKLINE_HOST_DEVICE std::int32_t last_begun(std::int32_t count, std::int32_t i
 }
 
 /// \param index of the list's fragments
-TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_list(const DealtList& from, std::int32_t pack, std::int32_t list,
-                                                         std::int32_t index) {
-  if (from.piece == 0) return {pack, list, index, index};  // a segment is a fragment
+TRUNKLINE_HOST_DEVICE inline FragmentPlace place_in_list(const DealtList& from, std::int32_t list, std::int32_t index) {
+  if (from.piece == 0) return {list, index, index};  // a segment is a fragment
   const std::int32_t segment =
       last_begun(from.count, index, [&from](std::int32_t i) { return from.segments[i].fragments_before; });
-  return {pack, list, segment, index};
+  return {list, segment, index};
 }
 
 TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const Slices& slices, const PlannedTile& tile,
@@ -54,8 +52,7 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const Slices& slices
   const std::int64_t first = most(segment.first_token, piece_begin);
   const std::int64_t last = least(end, piece_end);
   const DealtCount before = DealOrder(tile.lists).before(place.list, piece_begin);
-  return {place.pack,
-          segment.row,
+  return {segment.row,
           slices.place(segment.begin, first - segment.first_token),
           last == end ? segment.end : slices.place(segment.begin, last - segment.first_token),
           segment.readers,
@@ -67,10 +64,9 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_of_tile(const Slices& slices
 }
 
 /// All of a request's tokens, where it is a pack alone.
-TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_alone(const PlanTask& task, const PlannedPack& pack,
-                                                          std::int32_t pack_index) {
+TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_alone(const PlanTask& task, const PlannedPack& pack) {
   const auto tokens = static_cast<std::int32_t>(pack.tokens);
-  return {pack_index, task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
+  return {task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
 }
 
 /// The threads that share the fragments of each pack: as many as packs have on average, so that most have one.
@@ -102,7 +98,7 @@ struct PackLanes {
   static constexpr std::int32_t kMostWarps = 128;
 };
 
-/// f(number, pack, fragment) for the fragments of one lane of a pack.
+/// f(pack, fragment) for the fragments of one lane of a pack.
 template <class F>
 TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t lane, const PackLanes& lanes, F f) {
   static_assert(kTileLists == 3);
@@ -110,7 +106,7 @@ TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t la
   const std::int32_t first = lane - number * lanes.of_pack;
   const PlannedPack pack = task.memory.packs[number];  // read once, whatever is written
   if (pack.tile < 0) {
-    if (first == 0) f(pack.first_fragment, pack, fragment_alone(task, pack, number));
+    if (first == 0) f(pack, fragment_alone(task, pack));
     return;
   }
   const PlannedTile& tile = task.memory.tiles[pack.tile];
@@ -124,23 +120,8 @@ TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t la
     const std::int32_t list = i < second_begin ? kOwnList : i < common_begin ? kOwnOfSecondList : kCommonList;
     const std::int32_t index = i - (list == kOwnList ? 0 : list == kOwnOfSecondList ? second_begin : common_begin);
     if (index >= (list == kOwnList ? own : list == kOwnOfSecondList ? second : common)) continue;
-    const std::int32_t before = list == kOwnList ? 0 : list == kOwnOfSecondList ? own : own + second;
-    f(pack.first_fragment + before + index, pack,
-      fragment_of_tile(task.machine.slices, tile, place_in_list(tile.lists[list], number, list, index)));
+    f(pack, fragment_of_tile(task.machine.slices, tile, place_in_list(tile.lists[list], list, index)));
   }
-}
-
-/// f(number, pack) for the fragments of one lane of a pack that are kept.
-template <class F>
-TRUNKLINE_HOST_DEVICE void visit_kept(const PlanTask& task, std::int32_t lane, const PackLanes& lanes, F f) {
-  const PlannedPack* const packs = task.memory.packs;
-  const std::int32_t number = lanes.pack_of(lane);
-  // Read once, whatever is written, and the next beside it.
-  const PlannedPack pack = packs[number];
-  const std::int32_t next = packs[least(number + 1, lanes.packs - 1)].first_fragment;
-  const std::int32_t end = number + 1 == lanes.packs ? lanes.fragments : next;
-  TRUNKLINE_ROLLED
-  for (std::int32_t i = pack.first_fragment + lane - number * lanes.of_pack; i < end; i += lanes.of_pack) f(i, pack);
 }
 
 /// The part of a pack that holds a token.
@@ -162,36 +143,6 @@ TRUNKLINE_HOST_DEVICE inline Range parts_of(const Slices& slices, const PlannedP
   const std::int64_t end = first + slices.room(fragment.begin, fragment.end);
   const std::int32_t last_part = part_of(pack, most<std::int64_t>(end - 1, 0));
   return {first < end ? part_of(pack, first) : last_part, last_part + 1};
-}
-
-/// Finds which items begin inside of a fragment, and how many fragments begin before each.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void mark_parts(const PlanTask& task, const PlannedPack& pack, const DealtFragment& fragment) {
-  if (pack.parts == 1) return;
-  const PlanMemory& memory = task.memory;
-  const Slices slices = task.machine.slices;
-  const Range parts = parts_of(slices, pack, fragment);
-  TRUNKLINE_ROLLED
-  for (std::int32_t part = parts.begin + 1; part < parts.end; ++part) {
-    memory.item_splits[pack.first_item + part] = 1 + (fragment.masked ? std::int64_t{1} << 32 : 0);
-    memory.item_rank[pack.first_item + part] = fragment.rank;
-  }
-  const std::int64_t end = fragment.first_token + slices.room(fragment.begin, fragment.end);
-  if (parts.end < pack.parts && part_begin(pack, parts.end) == end) {
-    Team::fetch_greatest(memory.item_rank[pack.first_item + parts.end], fragment.rank + 1);
-  }
-}
-
-/// The same of all fragments, which are kept for write_fragment.
-template <class Team>
-TRUNKLINE_HOST_DEVICE void mark_cuts(Team& team, const PlanTask& task) {
-  const PackLanes lanes(task.memory);
-  team.each(lanes.count(), [&task, lanes](std::int32_t lane) {
-    visit_fragments(task, lane, lanes, [&task](std::int32_t i, const PlannedPack& pack, const DealtFragment& fragment) {
-      store_whole(task.memory.fragments[i], fragment);
-      mark_parts<Team>(task, pack, fragment);
-    });
-  });
 }
 
 /// A word whose bits from `begin` to `end` are set.
@@ -242,19 +193,12 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanTask& task, const Pla
   }
 }
 
-/// The same of one lane's fragments. \param kept by mark_cuts
+/// The same of one lane's fragments.
 TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const PlanLists& lists, std::int32_t lane,
-                                                  const PackLanes& lanes, bool kept) {
-  if (kept) {
-    visit_kept(task, lane, lanes, [&](std::int32_t i, const PlannedPack& pack) {
-      const DealtFragment fragment = task.memory.fragments[i];
-      write_fragment(task, lists, pack, fragment, kept);
-    });
-  } else {
-    visit_fragments(task, lane, lanes, [&](std::int32_t, const PlannedPack& pack, const DealtFragment& fragment) {
-      write_fragment(task, lists, pack, fragment, kept);
-    });
-  }
+                                                  const PackLanes& lanes, bool cut) {
+  visit_fragments(task, lane, lanes, [&](const PlannedPack& pack, const DealtFragment& fragment) {
+    write_fragment(task, lists, pack, fragment, cut);
+  });
 }
 
 }  // namespace trunkline

@@ -88,7 +88,7 @@ class TileTry {
         },
         [&own, &guess, &tried, begins](std::int32_t i) {
           begins[i] = own.begins[i];
-          if (i < guess.tiles && guess.begins[i] != begins[i]) Block::fetch_greatest(tried.other_begins, 1);
+          if (i < guess.tiles.count && guess.begins[i] != begins[i]) Block::fetch_greatest(tried.other_begins, 1);
         });
   }
   TRUNKLINE_HOST_DEVICE CutOutcome cut(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins) {
@@ -170,27 +170,40 @@ TRUNKLINE_HOST_DEVICE void try_tiles(Team& team, const PlanTask& task, bool earl
       [tries, begin](std::int32_t i) { return &tries[begin + i]; });
 }
 
+/// The best of some tries and the one so far, in order. \param[in,out] number of the best; -1: there is none yet
+TRUNKLINE_HOST_DEVICE inline void take_best(const PlanTask& task, Range tries, TrunkChoice& best,
+                                            std::int32_t& number) {
+  TRUNKLINE_ROLLED
+  for (std::int32_t i = tries.begin; i < tries.end; ++i) {
+    const TriedTiles& tried = task.block.state->tried[i];
+    if (tried.possible == 0 || (number >= 0 && !tried.choice.better_than(best))) continue;
+    best = tried.choice;
+    number = i;
+  }
+}
+
+/// Whether tiles that are closed early are tried, once full ones are.
+TRUNKLINE_HOST_DEVICE inline bool may_close_early(const PlanTask& task) {
+  std::int32_t number = -1;
+  TrunkChoice full;
+  take_best(task, {0, task.machine.width_count}, full, number);
+  return TrunkCore::may_close_early(full);
+}
+
 /// TrunkCore::choose.
-/// \param[out] number of the try \param attempt(early, full) until tries are known
+/// \param[out] number of the try \param[out] early tiles that are closed early were tried
+/// \param attempt(early, full) until tries are known
 template <class Attempt>
-TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(const PlanTask& task, std::int32_t& number, Attempt attempt) {
+TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(const PlanTask& task, std::int32_t& number, bool& early,
+                                               Attempt attempt) {
   const std::int32_t widths = task.machine.width_count;
-  const TriedTiles* const tries = task.block.state->tried;
   number = -1;
   TrunkChoice best;
   TrunkChoice full;
   // First full tiles of each width, then those that are closed earlier.
-  for (bool early = false;; early = true) {
+  for (early = false;; early = true) {
     attempt(early, full);
-    const std::int32_t begin = early ? widths : 0;
-    const std::int32_t end = early ? widths + TrunkCore::kEarlyTries : widths;
-    TRUNKLINE_ROLLED
-    for (std::int32_t i = begin; i < end; ++i) {
-      const TriedTiles& tried = tries[i];
-      if (tried.possible == 0 || (number >= 0 && !tried.choice.better_than(best))) continue;
-      best = tried.choice;
-      number = i;
-    }
+    take_best(task, early ? Range{widths, widths + TrunkCore::kEarlyTries} : Range{0, widths}, best, number);
     if (early || !TrunkCore::may_close_early(best)) return best;
     full = best;
   }

@@ -8,36 +8,41 @@
 
 namespace trunkline {
 
-/// Few tiles without cuts, kept from plan to plan. A plan that is made of them is compared with what is chosen.
+/// Few tiles, kept from plan to plan. A plan that is made of them is compared with what is chosen.
 struct alignas(8) TileGuess {
-  std::int32_t times;   ///< plans in a row that took these tiles, up to kLikely; 0: nothing is known
-  std::int32_t number;  ///< of the try
-  std::int32_t width;   ///< of TrunkFill
-  std::int32_t tiles;
-  std::int32_t begins[FewTiles::kMost + 1];  ///< [tiles + 1] each one's first request, and how many there are
+  struct Tiles {
+    std::int32_t number;  ///< of the try
+    std::int32_t width;   ///< of TrunkFill
+    std::int32_t round;   ///< of CutChoice, which cuts them; -1: they are not cut
+    std::int32_t early;   ///< 1: tiles that are closed early were tried, too
+    std::int32_t count;
+
+    bool operator==(const Tiles&) const = default;
+  };
+
+  std::int32_t times;  ///< plans in a row that took these tiles, up to kLikely; 0: nothing is known
+  Tiles tiles;
+  std::int32_t begins[FewTiles::kMost + 1];  ///< [tiles.count + 1] each one's first request, and how many there are
 
   /// Once is no guess: a sketch that is wrong costs up to 4 us (docs/planning.md).
   static constexpr std::int32_t kLikely = 2;
 
   /// Of a batch of so many requests.
   TRUNKLINE_HOST_DEVICE bool is_likely(std::int32_t requests) const {
-    return times == kLikely && begins[tiles] == requests;
+    return times == kLikely && begins[tiles.count] == requests;
   }
-  /// Once a plan took few tiles, without cuts, of requests that are alike.
-  /// \param its_begins [count + 1] \return whether that is new
-  TRUNKLINE_HOST_DEVICE bool learn(std::int32_t its_number, std::int32_t its_width, std::int32_t count,
-                                   const std::int32_t* its_begins) {
-    bool same = times > 0 && number == its_number && width == its_width && tiles == count;
+  /// Once a plan took few tiles, of requests that are alike.
+  /// \param its_begins [its.count + 1] \return whether that is new
+  TRUNKLINE_HOST_DEVICE bool learn(const Tiles& its, const std::int32_t* its_begins) {
+    bool same = times > 0 && tiles == its;
     TRUNKLINE_ROLLED
-    for (std::int32_t i = 0; i <= count; ++i) {
+    for (std::int32_t i = 0; i <= its.count; ++i) {
       same = same && begins[i] == its_begins[i];
       begins[i] = its_begins[i];
     }
     if (same && times == kLikely) return false;
     times = same ? times + 1 : 1;
-    number = its_number;
-    width = its_width;
-    tiles = count;
+    tiles = its;
     return true;
   }
   /// Once a plan took others. \return whether that is new

@@ -48,6 +48,10 @@ class BlockTeamOf : public TeamOperations {
     f();
   }
   template <class F>
+  __device__ __forceinline__ static void pass_where(bool, F f) {
+    f();
+  }
+  template <class F>
   __device__ __forceinline__ void each_warp_where(bool, std::int32_t count, F f) {
     each_warp(count, f);
   }

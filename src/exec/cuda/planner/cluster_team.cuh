@@ -67,7 +67,7 @@ class ClusterTeamOf : public TeamOperations {
     if (!own) {
       asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
       beside(block_);
-      asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+      cluster_wait();
       return;
     }
     const std::uint32_t all_received = received(kThings);
@@ -96,6 +96,15 @@ class ClusterTeamOf : public TeamOperations {
     cluster_arrive();
     f();
     cluster_wait();
+  }
+  template <class F>
+  __device__ __forceinline__ void pass_where(bool where, F f) {
+    if (where) {
+      meet();
+      cluster_arrive();
+    }
+    f();
+    if (where) cluster_wait();
   }
   template <class F>
   __device__ __forceinline__ void each_warp_where(bool own, std::int32_t count, F f) {

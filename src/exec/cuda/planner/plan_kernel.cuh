@@ -50,7 +50,8 @@ inline __host__ __device__ std::int32_t planned_rows(const PlanArgs& args) {
 template <class Team>
 struct BlockTask {
   __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
-      : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(), block, guess.get()} {
+      : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(),
+                                                  args.memory,   block,  guess.get()} {
     block.lay_out(shared, planned_rows(args), histograms);
   }
   __device__ void take(const ForestPhaseResult& found) {
