@@ -286,6 +286,19 @@ Forest grouped_forest(std::int32_t requests, std::int32_t prefixes, std::int32_t
   return build_forest(ExplicitTree{parent, tokens, end_node});
 }
 
+/// What plans after another batch, in the same memory, with requests near. \param in_threads of some blocks
+TeamOptions team_after(std::mt19937_64& random, const Forest& before, bool in_threads,
+                       testing::SketchCounts& sketches) {
+  TeamOptions team;
+  team.before = &before;
+  team.sketches = &sketches;
+  if (in_threads) team.blocks = uniform(random, 6, 8);
+  team.threads = 2;
+  team.seed = near_seed(random, team.blocks);
+  team.rows_told = uniform(random, 0, 1) == 0;
+  return team;
+}
+
 // What was planned before had as many rows, so that its tiles are taken to be this one's. Of some they are, of others
 // tiles begin elsewhere, another width is chosen, or they are cut.
 TEST(TeamPlan, ASketchThatIsWrong) {
@@ -302,13 +315,7 @@ TEST(TeamPlan, ASketchThatIsWrong) {
     const std::int32_t own = few ? uniform(random, 16, 120) : uniform(random, 1, 4) * 1000;
     const Forest before = any_groups(own);
     const Forest forest = any_groups(seed % 8 == 1 ? uniform(random, 16, 100) : own);
-    TeamOptions team;
-    team.before = &before;
-    team.sketches = &sketches;
-    if (seed % 6 == 0) team.blocks = uniform(random, 6, 8);
-    team.threads = 2;
-    team.seed = near_seed(random, team.blocks);
-    team.rows_told = uniform(random, 0, 1) == 0;
+    const TeamOptions team = team_after(random, before, seed % 6 == 0, sketches);
     expect_same(forest, testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
   }
   EXPECT_GT(sketches.taken, 0);
@@ -332,13 +339,7 @@ TEST(TeamPlan, ASketchOfWhatIsCut) {
     const std::int32_t other = uniform(random, 0, 3);  // as mostly: rows have grown
     const Forest forest =
         grouped_forest(requests, prefixes, other == 0 ? shared / 2 : shared, other == 1 ? 4 * own : own + other);
-    TeamOptions team;
-    team.before = &before;
-    team.sketches = &sketches;
-    if (seed % 4 == 0) team.blocks = uniform(random, 6, 8);
-    team.threads = 2;
-    team.seed = near_seed(random, team.blocks);
-    team.rows_told = uniform(random, 0, 1) == 0;
+    const TeamOptions team = team_after(random, before, seed % 4 == 0, sketches);
     const MachineProfile profile = seed % 3 == 0 ? h200_profile() : testing::hopper_like_profile(132);
     const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));
     PlanCapacity room = room_for(plan);
