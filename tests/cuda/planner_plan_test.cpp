@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "cuda/device_case.hpp"
 #include "exec/cuda/planner/cluster_planner.hpp"
 #include "exec/cuda/planner/plan_kernel.hpp"
+#include "plan/team/tile_guess.hpp"
 #include "plan/team_plan_case.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
@@ -77,11 +79,11 @@ class DevicePlanCase {
   }
 
   TeamPlanStatus status() const {
-    std::vector<std::byte> bytes(memory_.size());
-    memory_.download(bytes.data());
-    PlanMemory host = args_.memory;
-    host.lay_out(bytes.data(), host.rows, capacity_);
-    return *host.status;
+    return of_memory([](const PlanMemory& memory) { return *memory.status; });
+  }
+  /// Whether tiles were guessed: of a guess that is wrong another becomes known.
+  bool guessed() const {
+    return of_memory([](const PlanMemory& memory) { return memory.guess->times == TileGuess::kLikely; });
   }
   UploadedPlan plan() const {
     const ListCounts counts = downloaded<ListCounts>(counts_, 1)[0];
@@ -100,6 +102,15 @@ class DevicePlanCase {
   }
 
  private:
+  template <class F>
+  std::invoke_result_t<F, const PlanMemory&> of_memory(F f) const {
+    std::vector<std::byte> bytes(memory_.size());
+    memory_.download(bytes.data());
+    PlanMemory host = args_.memory;
+    host.lay_out(bytes.data(), host.rows, capacity_);
+    return f(host);
+  }
+
   DevicePlanCase(const HostArrays& host, const std::vector<std::int32_t>& order, const TeamMachine& machine,
                  std::int32_t spare_rows)
       : capacity_(machine.capacity),
@@ -158,8 +169,9 @@ class DevicePlanCase {
 
 class CudaPlan : public CudaTest {
  protected:
+  /// \param[in,out] sketches of plans with cuts that were the last plan, counted; null: they are not
   static void expect_hosts_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
-                                const PlanCapacity& capacity, std::int32_t spare_rows) {
+                                const PlanCapacity& capacity, std::int32_t spare_rows, int* sketches = nullptr) {
     PlanOptions options;
     options.policy = Policy::kTrunk;
     options.capacity = capacity;
@@ -175,6 +187,7 @@ class CudaPlan : public CudaTest {
       ASSERT_EQ(device.status().fallbacks, plan.statistics.fallbacks);
       ASSERT_EQ(device.status().read_tokens, plan.statistics.kv_tokens_read);
     }
+    if (sketches != nullptr && plan.partials > 0 && device.guessed()) ++*sketches;
   }
 };
 
@@ -197,6 +210,24 @@ TEST_F(CudaPlan, EqualsTheHosts) {
     expect_hosts_plan(forest, shape, hopper_like_profile(uniform(random, 1, 200)), capacity, uniform(random, 0, 20));
     if (HasFatalFailure()) return;
   }
+}
+
+// Requests that are alike, with some tokens of their own behind a prefix: of most the tiles are cut, and the third and
+// fourth plan are sketches.
+TEST_F(CudaPlan, CutsThatAreGuessed) {
+  const PlanCapacity capacity = {256, 4096, 1 << 16, 1 << 14};
+  int sketches = 0;
+  for (int seed = 0; seed < scaled(200); ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 5000);
+    const std::int32_t shared = uniform(random, 1, 40) * 250;
+    const std::int32_t rows = uniform(random, 16, 256);
+    const std::int32_t own = uniform(random, 1, 400);
+    SCOPED_TRACE(::testing::Message() << rows << " rows, " << shared << " tokens shared, " << own << " own");
+    expect_hosts_plan(star_forest(shared, rows, own), shape_of(32, 8), hopper_like_profile(132), capacity, 0,
+                      &sketches);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_TRUE(sketches > 0 || cuda_device_info(0).major != 9);
 }
 
 TEST_F(CudaPlan, ThousandsOfPieces) {
