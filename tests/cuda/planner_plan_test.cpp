@@ -230,6 +230,23 @@ TEST_F(CudaPlan, CutsThatAreGuessed) {
   EXPECT_TRUE(sketches > 0 || cuda_device_info(0).major != 9);
 }
 
+// More than a block has room for what all tiles stream: each deals a share, and tells of it.
+TEST_F(CudaPlan, TilesThatAreShared) {
+  const PlanCapacity capacity = {1024, 4096, 1 << 17, 1 << 15};
+  int sketches = 0;
+  for (int seed = 0; seed < scaled(100); ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 9000);
+    const std::int32_t shared = uniform(random, 0, 40) * 250;
+    const std::int32_t rows = uniform(random, 500, 1024);
+    const std::int32_t own = seed % 2 == 0 ? uniform(random, 1, 200) : uniform(random, 1, 8) * 1000;
+    SCOPED_TRACE(::testing::Message() << rows << " rows, " << shared << " tokens shared, " << own << " own");
+    expect_hosts_plan(star_forest(shared, rows, own), shape_of(32, 8), hopper_like_profile(132), capacity, 0,
+                      &sketches);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_TRUE(sketches > 0 || scaled(100) < 20 || cuda_device_info(0).major != 9);
+}
+
 TEST_F(CudaPlan, ThousandsOfPieces) {
   const PlanCapacity capacity = {1024, 4096, 1 << 17, 1 << 15};
   const MachineProfile profile = hopper_like_profile(132);

@@ -241,6 +241,9 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     // Of one that is not the plan, the guess is dropped.
     if (memory.guess->times == TileGuess::kLikely) ++options.sketches->taken;
   }
+  if (options.sketches != nullptr && memories[0].shape[PlanMemory::kOwnTiles] == kSharedTiles) {
+    ++options.sketches->shared;
+  }
   *status = *memory.status;
   return room.written(arrays.query_begin.back(), *status);
 }

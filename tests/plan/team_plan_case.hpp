@@ -32,7 +32,8 @@ UploadedPlan uploaded(const Plan& plan, const Forest& forest);
 
 struct SketchCounts {
   int made = 0;
-  int taken = 0;  ///< they were the plans
+  int taken = 0;   ///< they were the plans
+  int shared = 0;  ///< plans whose tiles blocks shared
 };
 
 /// How a team on the host is run.

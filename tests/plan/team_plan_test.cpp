@@ -355,6 +355,29 @@ TEST(TeamPlan, ASketchOfWhatIsCut) {
   EXPECT_GT(wrong, 0);
 }
 
+// More rows than a block has room for what all their tiles stream: each deals a share of up to 64, and tells of it.
+TEST(TeamPlan, TilesThatAreShared) {
+  testing::SketchCounts sketches;
+  int cut = 0;
+  for (int seed = 0; seed < testing::scaled(40) && !HasFailure(); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 8'000'000);
+    const std::int32_t requests = uniform(random, 520, 1024);
+    const std::int32_t prefixes = uniform(random, 1, 40);
+    const std::int32_t shared = uniform(random, 1, 16) * 500;
+    const std::int32_t own = seed % 2 == 0 ? uniform(random, 1, 12) * 16 : uniform(random, 1, 4) * 1000;
+    const Forest before = grouped_forest(requests, prefixes, shared, own);
+    const Forest forest = grouped_forest(requests, seed % 5 == 0 ? 41 - prefixes : prefixes, shared, own + 1);
+    TeamOptions team = team_after(random, before, true, sketches);
+    team.histograms = 4;
+    const MachineProfile profile = seed % 3 == 0 ? h200_profile() : testing::hopper_like_profile(132);
+    cut += expect_same(forest, testing::shape_of(32, 8), profile, team).partials > 0 ? 1 : 0;
+  }
+  EXPECT_GT(sketches.shared, 0);
+  EXPECT_GT(sketches.taken, 0);
+  EXPECT_GT(cut, 0);
+}
+
 // The lists of a sketch that is wrong are written before those of the plan, which are not cut either, so that there is
 // no barrier of cutting between.
 TEST(TeamPlan, ThreadsWriteOverASketch) {
@@ -409,7 +432,7 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
 
 // More rows than whose classes are cleared where they are needed, and as many: tiles of both are counted by class.
 TEST(TeamPlan, ThreadsOfManyTilesWaitForEachOther) {
-  for (const std::int32_t rows : {512, 600}) {
+  for (const std::int32_t rows : {2048, 2100}) {
     SCOPED_TRACE(rows);
     TeamOptions team;
     team.blocks = 2;

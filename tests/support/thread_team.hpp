@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -96,6 +97,10 @@ class ThreadBlock : public ThreadOperations {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
   template <class F>
+  void each_warp_for(std::int32_t count, std::int32_t, F f) {
+    each_warp(count, f);
+  }
+  template <class F>
   void once(F f) {
     if (thread_ == 0) f();
     wait();
@@ -173,10 +178,13 @@ class ThreadTeam : public ThreadOperations {
  public:
   static constexpr bool kOneBlock = false;
 
-  ThreadTeam(std::barrier<>& all, std::atomic<std::int32_t>& told, std::vector<std::byte*>& memories, ThreadBlock block,
-             std::int32_t rank, std::int32_t thread, std::int32_t threads)
+  using Counts = std::vector<std::atomic<std::int32_t>>;
+
+  ThreadTeam(std::barrier<>& all, std::atomic<std::int32_t>& told, Counts& received, std::vector<std::byte*>& memories,
+             ThreadBlock block, std::int32_t rank, std::int32_t thread, std::int32_t threads)
       : all_(&all),
         told_(&told),
+        received_(&received),
         memories_(&memories),
         block_(block),
         rank_(rank),
@@ -193,12 +201,23 @@ class ThreadTeam : public ThreadOperations {
   void each_at_last(std::int32_t count, F f) {
     for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i);
   }
+  StridedPart part(bool own, std::int32_t spared, std::int32_t) const {
+    const std::int32_t others = own ? rank_ : spared > 0 ? spared + 1 : 0;
+    if (rank_ < others) return {std::numeric_limits<std::int32_t>::max() / 2, 1};
+    const std::int32_t blocks = own ? 1 : blocks_ - others;
+    return {thread_ * blocks + rank_ - others, threads_ * blocks};
+  }
   template <class F>
-  void each_at_last_of_spared(std::int32_t count, std::int32_t head, std::int32_t spared, F f) {
-    if (head == 0) return each_at_last(count, f);
-    if (rank_ == spared) return block_.each_at_last(head, f);
-    const std::int32_t blocks = blocks_ - spared - 1;
-    for (std::int32_t i = head + thread_ * blocks + rank_ - spared - 1; i < count; i += threads_ * blocks) f(i);
+  std::int32_t each_at_last_of_spared(std::int32_t count, std::int32_t head, std::int32_t spared, F f) {
+    const std::int32_t heads = head > 0 ? 1 : 0;
+    const std::int32_t rank = rank_ - spared - heads;
+    if (rank < 0) {
+      if (rank_ == spared) block_.each_at_last(head, f);
+      return 0;
+    }
+    const std::int32_t blocks = blocks_ - spared - heads;
+    for (std::int32_t i = head + thread_ * blocks + rank; i < count; i += threads_ * blocks) f(i);
+    return 0;
   }
   template <class F>
   void each_warp(std::int32_t count, F f) {
@@ -222,10 +241,19 @@ class ThreadTeam : public ThreadOperations {
     if (!where) return f();
     pass(false, f);
   }
-  template <class F>
-  void each_warp_where(bool own, std::int32_t count, F f) {
+  template <class F, class Thing>
+  void each_warp_telling(bool own, std::int32_t count, const Telling& told, std::int32_t spared, F f, Thing thing) {
     if (!own) return each_warp(count, f);
-    block_.each_warp(count, f);
+    for (std::int32_t i = thread_; i < count; i += threads_) f(i, HostLanes());
+    for (std::int32_t i = thread_; told.all > 0 && i < told.own; i += threads_) {
+      tell_all(thing(i), spared);
+      for (std::int32_t other = spared; other < blocks_; ++other) received(other, told).fetch_add(1);
+    }
+    block_.each(0, [](std::int32_t) {});
+    while (received(rank_, told).load() < told.all) std::this_thread::yield();
+  }
+  BlockShare share(std::int32_t count, std::int32_t spared) const {
+    return BlockShare::of(count, rank_ - spared, blocks_ - spared);
   }
   std::int32_t warps() const { return threads_ * blocks_; }
   template <class F>
@@ -272,7 +300,7 @@ class ThreadTeam : public ThreadOperations {
   void each_block(std::int32_t count, F f, Told told) {
     for (std::int32_t i = rank_; i < count; i += blocks_) {
       f(i, block_);
-      if (thread_ == 0) tell_all(told(i));
+      if (thread_ == 0) tell_words(told(i));
     }
     wait();
   }
@@ -304,20 +332,35 @@ class ThreadTeam : public ThreadOperations {
     if (rank_ == 0 && thread_ == 0) f();
     wait();
   }
+  static void leave() {}
 
  private:
   void wait() { all_->arrive_and_wait(); }
+  /// What a device tells of it, and no more.
   template <class T>
-  void tell_all(const T* from) const {
+  void tell_words(const T* from) const {
+    const std::size_t bytes = static_cast<std::size_t>(from->words()) * sizeof(std::int32_t);
     const auto rank = static_cast<std::size_t>(rank_);
     const std::ptrdiff_t place = reinterpret_cast<const std::byte*>(from) - (*memories_)[rank];
     for (std::size_t other = 0; other < memories_->size(); ++other) {
+      if (other != rank) std::memcpy((*memories_)[other] + place, from, bytes);
+    }
+  }
+  std::atomic<std::int32_t>& received(std::int32_t rank, const Telling& told) const {
+    return (*received_)[static_cast<std::size_t>(rank * Telling::kNumbers + told.number)];
+  }
+  template <class T>
+  void tell_all(const T* from, std::int32_t spared = 0) const {
+    const auto rank = static_cast<std::size_t>(rank_);
+    const std::ptrdiff_t place = reinterpret_cast<const std::byte*>(from) - (*memories_)[rank];
+    for (auto other = static_cast<std::size_t>(spared); other < memories_->size(); ++other) {
       if (other != rank) std::memcpy((*memories_)[other] + place, from, sizeof(T));
     }
   }
 
   std::barrier<>* all_;
   std::atomic<std::int32_t>* told_;
+  Counts* received_;                   // [blocks, Telling::kNumbers]
   std::vector<std::byte*>* memories_;  // of each block
   ThreadBlock block_;
   std::int32_t rank_;
@@ -331,6 +374,7 @@ template <class F>
 void run_threads(std::int32_t blocks, std::int32_t threads, F f) {
   std::barrier<> all(blocks * threads);
   std::atomic<std::int32_t> told = 0;
+  ThreadTeam::Counts received(static_cast<std::size_t>(blocks) * Telling::kNumbers);
   std::vector<std::byte*> memories(static_cast<std::size_t>(blocks));
   std::vector<std::unique_ptr<ThreadBlock::Shared>> shared;
   for (std::int32_t rank = 0; rank < blocks; ++rank) shared.push_back(std::make_unique<ThreadBlock::Shared>(threads));
@@ -338,8 +382,8 @@ void run_threads(std::int32_t blocks, std::int32_t threads, F f) {
   for (std::int32_t rank = 0; rank < blocks; ++rank) {
     for (std::int32_t thread = 0; thread < threads; ++thread) {
       running.emplace_back([&, rank, thread] {
-        ThreadTeam team(all, told, memories, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread), rank, thread,
-                        threads);
+        ThreadTeam team(all, told, received, memories, ThreadBlock(*shared[static_cast<std::size_t>(rank)], thread),
+                        rank, thread, threads);
         f(team, rank);
       });
     }

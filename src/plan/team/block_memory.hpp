@@ -48,6 +48,7 @@ struct CutOutcome {
 struct ChosenCuts {
   CutChoice::Pieces pieces;
   ReadCosts reads;
+  std::int32_t number;  ///< of the try
   std::int32_t tiles;
   std::int32_t width;  ///< before narrow ones are chosen for what is left
 };
@@ -62,6 +63,12 @@ struct TriedTiles {
   std::int32_t possible;                     ///< 1: it is
   std::int32_t other_begins;                 ///< 1: some of as many as TileGuess has are others than its
   std::int32_t begins[FewTiles::kMost + 1];  ///< of few tiles: each one's first request, among those that tiles hold
+
+  /// Those that others are told of.
+  TRUNKLINE_HOST_DEVICE std::int32_t words() const {
+    constexpr auto kBefore = static_cast<std::int32_t>(offsetof(TriedTiles, begins) / sizeof(std::int32_t));
+    return kBefore + (possible != 0 && choice.tiles <= FewTiles::kMost ? choice.tiles + 1 : 0);
+  }
 };
 
 /// A plan that is made while tiles are tried.
@@ -80,6 +87,7 @@ struct PlanSketch {
 /// What each block has for itself.
 struct BlockMemory {
   static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
+  static_assert(kTries <= 8);  // each_warp_for
   static constexpr std::int32_t kClasses = static_cast<std::int32_t>(CostClasses::kClasses);
   static constexpr std::int32_t kChunk = 32;  // classes that one warp looks through
   static constexpr std::int32_t kChunks = kClasses / kChunk;
@@ -109,24 +117,26 @@ struct BlockMemory {
   };
 
   State* state;
+  TileSums* tile_sums;         // [FewTiles::kMost] which blocks tell each other
   std::int32_t* tokens;        // [rows] TrunkRequests, as those below
   std::int32_t* shared;        // [rows]
   std::int64_t* fresh_before;  // [rows + 1]
   std::int32_t* query_begin;   // [rows + 1]
   std::int64_t* listed;        // [rows]
-  std::int32_t* ends;          // [rows] of the tile that begins at each request
-  std::int32_t* jumps;         // [2, rows]
-  std::int32_t* reached;       // [2, rows]
-  FewPacks* few;               // over ends, jumps and reached, which are of tries
   std::int32_t* begins;        // [rows + 1] of tiles
-  TaskLoad* loads;             // [rows]
   std::int32_t* chunk_tasks;   // [kTries, kChunks]
   std::int32_t* busy_chunks;   // [kTries * kChunks] those that have tasks
   std::uint32_t* classes;      // [histograms, 3, kClasses] tasks, and their costs in two parts; clear between choices,
-                               // where State::clear says so, until own_tiles lie there
-  TileLists own_tiles;         // of FewTiles; over the classes, behind what one thread cuts with
-  std::byte* own_items;        // keep_own_items(): of FewItems, which are of own_tiles; there, too
-  std::int32_t rows;           // room: whole_room() of those asked for
+                               // where State::clear says so, until what is own lies there
+  std::int32_t* ends;          // [rows] of tries: of the tile that begins at each request
+  std::int32_t* jumps;         // [2, rows]
+  std::int32_t* reached;       // [2, rows]
+  TaskLoad* loads;             // [rows] over ends, jumps and reached, by which tiles are found
+  FewPacks* few;               // of what is chosen, over the end of these
+  std::byte* own_lists;        // take_own(): over the classes, behind what one thread cuts with, and tries, up to `few`
+  std::int32_t own_bytes;
+  TileLists own_tiles;  // of all of few tiles, behind their items there
+  std::int32_t rows;    // room: whole_room() of those asked for
   std::int32_t histograms;
 
   /// \\return bytes. \param base 16-byte aligned; null: counts only \param cut_tries from 1 to kTries that are made
@@ -137,26 +147,26 @@ struct BlockMemory {
     const std::int32_t length = whole_room(row_room + 1);
     TeamMemory memory(base);
     take_list(memory, state, 1);
+    take_list(memory, tile_sums, FewTiles::kMost);
     take_list(memory, tokens, rows);
     take_list(memory, shared, rows);
     take_list(memory, fresh_before, length);
     take_list(memory, query_begin, length);
     take_list(memory, listed, rows);
-    take_tries(memory);
     take_list(memory, begins, length);
-    take_list(memory, loads, rows);
     take_list(memory, chunk_tasks, kTries * kChunks);
     take_list(memory, busy_chunks, kTries * kChunks);
     take_list(memory, classes, std::int64_t{4} * class_parts());
+    take_tries(memory);
     take_own_tiles();
     return memory.bytes();
   }
 
   /// To be called once before all else. \param batch_rows of few, tiles are mostly few: then classes are cleared where
-  /// they are needed
+  /// they are needed, and what is own is left alone, as another block may be ahead, and tell of its items
   template <class Block>
   TRUNKLINE_HOST_DEVICE void begin(Block& block, std::int32_t batch_rows) const {
-    constexpr std::int32_t kFewRows = 16 * FewTiles::kMost;
+    constexpr std::int32_t kFewRows = 32 * FewTiles::kMost;
     const bool all = batch_rows > kFewRows;
     State* const own = state;
     block.each_at_last(1, [own, all](std::int32_t) {
@@ -169,6 +179,23 @@ struct BlockMemory {
   template <class Block>
   TRUNKLINE_HOST_DEVICE void clear_classes(Block& block) const {
     clear_parts(block, class_parts());
+  }
+
+  /// Items of few tiles. \return behind them
+  TRUNKLINE_HOST_DEVICE TeamMemory take_own(ItemLists& items) const {
+    TeamMemory memory(own_lists);
+    items.take_items(memory, FewItems::kMost, rows);
+    return memory;
+  }
+  /// What a share of few tiles streams, beside the items of all, once there are frames. \param most_segments of a tile
+  /// \return whether there is room
+  TRUNKLINE_HOST_DEVICE bool take_own(TileLists& lists, const BlockShare& share, std::int32_t most_segments) const {
+    ItemLists items;
+    TeamMemory memory = take_own(items);
+    take_tiles(memory, lists, share.most, share.most * most_segments);
+    lists.first_tile = share.own.begin;
+    lists.first_raw = size_of(share.own) > 0 ? few->frames[share.own.begin].raw_begin : 0;
+    return memory.bytes() <= static_cast<std::size_t>(own_bytes);
   }
 
   // What is stored at once.
@@ -184,28 +211,42 @@ struct BlockMemory {
     block.each(count, [parts](std::int32_t i) { parts[i] = {}; });
   }
 
+  /// Ends, jumps and reached together are no longer than loads.
   TRUNKLINE_HOST_DEVICE void take_tries(TeamMemory& memory) {
-    TeamMemory of_few = memory;
-    take_list(of_few, few, 1);
-    take_list(memory, ends, rows);
-    take_list(memory, jumps, 2 * rows);
-    take_list(memory, reached, 2 * rows);
-    if (memory.bytes() < of_few.bytes()) memory = of_few;
+    static_assert(5 * sizeof(std::int32_t) <= sizeof(TaskLoad) && sizeof(FewPacks) % sizeof(FourWords) == 0);
+    TeamMemory of_ends = memory;
+    take_list(of_ends, ends, rows);
+    take_list(of_ends, jumps, 2 * rows);
+    take_list(of_ends, reached, 2 * rows);
+    const std::int32_t bytes =
+        most(rows * static_cast<std::int32_t>(sizeof(TaskLoad)), static_cast<std::int32_t>(sizeof(FewPacks)));
+    auto* const begin = memory.take<std::byte>(bytes);
+    loads = reinterpret_cast<TaskLoad*>(begin);
+    few = reinterpret_cast<FewPacks*>(begin + bytes) - 1;
+    own_lists = reinterpret_cast<std::byte*>(reinterpret_cast<FourWords*>(classes) + kSerial);
+    own_bytes = (class_parts() - kSerial) * static_cast<std::int32_t>(sizeof(FourWords)) + bytes -
+                static_cast<std::int32_t>(sizeof(FewPacks));
   }
 
+  TRUNKLINE_HOST_DEVICE void take_tiles(TeamMemory& memory, TileLists& lists, std::int32_t tile_room,
+                                        std::int32_t segment_room) const {
+    lists.sums = tile_sums;
+    lists.segment_room = segment_room;
+    take_list(memory, lists.tiles, tile_room);
+    take_list(memory, lists.query_at, rows);
+    take_list(memory, lists.raw, segment_room);
+    take_list(memory, lists.segments, std::int64_t{2} * segment_room);
+  }
   TRUNKLINE_HOST_DEVICE void take_own_tiles() {
     constexpr auto kSegmentBytes = static_cast<std::int32_t>(sizeof(std::int32_t) + 2 * sizeof(TileSegment));
     constexpr std::int32_t kPadding = 3 * 16;  // TeamMemory's
-    const std::int32_t all = (class_parts() - kSerial) * static_cast<std::int32_t>(sizeof(FourWords));
-    TeamMemory memory(reinterpret_cast<std::byte*>(reinterpret_cast<FourWords*>(classes) + kSerial));
-    take_list(memory, own_tiles.tiles, FewTiles::kMost);
-    take_list(memory, own_tiles.query_at, rows);
-    own_items = memory.take<std::byte>(0);
-    ItemLists().take_items(memory, FewItems::kMost, rows);
-    const std::int32_t room = (all - static_cast<std::int32_t>(memory.bytes()) - kPadding) / kSegmentBytes;
-    own_tiles.segment_room = room;
-    take_list(memory, own_tiles.raw, most(room, 0));
-    take_list(memory, own_tiles.segments, 2 * most(room, 0));
+    ItemLists items;
+    TeamMemory memory = take_own(items);
+    TeamMemory without_segments = memory;
+    take_tiles(without_segments, own_tiles, FewTiles::kMost, 0);
+    const std::int32_t left = own_bytes - static_cast<std::int32_t>(without_segments.bytes()) - kPadding;
+    take_tiles(memory, own_tiles, FewTiles::kMost, most(left / kSegmentBytes, 0));
+    own_tiles.first_tile = own_tiles.first_raw = 0;
   }
 
   // What CostClasses take, with which one thread cuts.

@@ -1,4 +1,4 @@
-// A way to cut few loads, tried by one warp: each load's tasks are compared with all others', without a barrier.
+// A way to cut few loads, tried by one warp or two: each load's tasks are compared with all others', without a barrier.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace trunkline {
 
 struct FewCuts {
-  static constexpr std::int32_t kMostLoads = 32;  // of more, counting by class is faster
+  static constexpr std::int32_t kMostLoads = 64;
 
   /// The tasks of a load, all of one class.
   struct alignas(16) Tasks {
@@ -37,20 +37,22 @@ struct FewCuts {
   }
   /// A try's scratch, in the classes, of which it leaves none used.
   TRUNKLINE_HOST_DEVICE static Tasks* tasks_of(const BlockMemory& memory, std::int32_t number) {
-    static_assert(BlockMemory::kTries * kMostLoads * sizeof(Tasks) <= sizeof(CostClasses));  // own_tiles are behind
+    static_assert(BlockMemory::kTries * kMostLoads * sizeof(Tasks) <= sizeof(CostClasses));  // own_lists are behind
     static_assert(kMostLoads == FewTiles::kMost && sizeof(Tasks) == sizeof(BlockMemory::FourWords));
     return reinterpret_cast<Tasks*>(memory.classes) + number * kMostLoads;
   }
 
   /// Finds work and time of a try, in 32 bits: sums over a warp and quotients take a fraction of what 64 take. Where
-  /// one is too large for that, the try says so, and one thread is to cut. \tparam kLanes of a warp
+  /// one is too large for that, the try says so, and one thread is to cut. \tparam kLanes of a warp; two warps share a
+  /// try where loads are more, and on the host there is one lane
   /// \param number of the try, of which the first tells the block's memory what all have found
   /// \param distinct tokens that must be read
   /// \param load_at(i) an unpriced load, for all tries \param keep(i, load) once it is priced, by the first try
   template <std::int32_t kLanes, class Lanes, class LoadAt, class Keep>
   TRUNKLINE_HOST_DEVICE static void find(const BlockMemory& memory, std::int32_t number, std::int32_t count,
                                          std::int64_t distinct, const Lanes& lanes, LoadAt load_at, Keep keep) {
-    constexpr std::size_t kHeld = kMostLoads / kLanes;
+    constexpr std::size_t kHeld = kLanes == 1 ? kMostLoads : 1;
+    static_assert(kLanes == 1 || 2 * kLanes >= kMostLoads);
     BlockMemory::State& state = *memory.state;
     CutTry& result = state.tries[number];
     const TaskCosts& costs = state.costs;
@@ -116,7 +118,7 @@ struct FewCuts {
   }
 
  private:
-  // Of so many loads costs and tokens stay below 2^32, and tasks of so many heads below 2^31.
+  // Of so many loads costs and tokens stay below 2^32, and tasks of so many heads no higher than 2^31.
   static constexpr Nanoseconds kMostSum = Nanoseconds{1} << 31;
   static constexpr Nanoseconds kMostCost = (Nanoseconds{1} << 32) / kMostLoads;
   static constexpr std::int64_t kMostTokens = (std::int64_t{1} << 32) / kMostLoads;

@@ -1,6 +1,6 @@
 // Tiles that are packs as they are, and few: listed by warps of each block, a lane a tile or two, with one barrier.
-// What one turn of the lanes has listed streams, each block then finds for itself, where its own memory has room for
-// that.
+// What they stream each block then finds for itself where its own memory has room for that, of all of them or of a
+// share.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +24,18 @@ class FewTileLister {
 
   /// Whether these tiles are so, where packs are few.
   TRUNKLINE_HOST_DEVICE static bool are_few(const PlanTask& task, const TrunkChoice& choice) {
-    return choice.tiles <= FewTiles::kMostListed && task.block.state->requests.count == task.forest.rows;
+    return choice.tiles <= FewTiles::kMost && task.block.state->requests.count == task.forest.rows;
   }
 
-  /// As PackLister::list_tiles.
-  TRUNKLINE_HOST_DEVICE void list(const TrunkChoice& choice, std::int32_t number) {
+  /// As PackLister::list_tiles. \param share of the tiles
+  TRUNKLINE_HOST_DEVICE void list(const TrunkChoice& choice, std::int32_t number, const BlockShare& share) {
     const PlanTask& task = task_;
     const std::int32_t tiles = choice.tiles;
     const std::int32_t width = choice.fill.width;
-    block_.each_warp(3, [&task, tiles, width, number](std::int32_t i, auto&& lanes) {
+    block_.each_warp(3, [&task, &share, tiles, width, number](std::int32_t i, auto&& lanes) {
       const std::int32_t* const begins = task.begins_of(number, tiles);
       if (i == 0) {
-        list_by<2>(lanes, task, tiles, width, begins);
+        list_by(lanes, task, tiles, width, begins, share);
       } else if (i == 1) {
         if (lanes.index() == 0) Lister::keep_cuts(task, number);
       } else {
@@ -45,13 +45,13 @@ class FewTileLister {
   }
 
   /// Tiles that are guessed, of requests that are alike.
-  /// \param priced finds what they cost, too \param hot tokens that several of them read
-  TRUNKLINE_HOST_DEVICE void list_sketch(bool priced, std::int64_t hot) {
+  /// \param priced finds what they cost, too \param hot tokens that several of them read \param share of the tiles
+  TRUNKLINE_HOST_DEVICE void list_sketch(bool priced, std::int64_t hot, const BlockShare& share) {
     const PlanTask& task = task_;
-    block_.each_warp(priced ? 2 : 1, [&task, hot](std::int32_t i, auto&& lanes) {
+    block_.each_warp(priced ? 2 : 1, [&task, &share, hot](std::int32_t i, auto&& lanes) {
       const TileGuess& guess = task.guess;
       if (i == 0) {
-        list_by<1>(lanes, task, guess.tiles.count, guess.tiles.width, guess.begins);
+        list_by(lanes, task, guess.tiles.count, guess.tiles.width, guess.begins, share);
       } else {
         name_costs_by(lanes, task, hot);
       }
@@ -67,7 +67,7 @@ class FewTileLister {
   TRUNKLINE_HOST_DEVICE static void name_costs_by(const Lanes& lanes, const PlanTask& task, std::int64_t hot) {
     BlockMemory::State& state = *task.block.state;
     std::int64_t again = 0;
-    visit_held<FewTiles::held<Block>(1)>(lanes, task.guess.tiles.count, [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>()>(lanes, task.guess.tiles.count, [&](std::size_t, std::int32_t i) {
       again += i == 0 ? 0 : task.block.shared[task.guess.begins[i]];
     });
     again = lanes.sum(again);
@@ -78,15 +78,16 @@ class FewTileLister {
     state.costs.set(state.reads.costs);
   }
 
-  /// Frames, packs and shape; and whether each block has room for what all tiles stream. \tparam kTurns of the lanes
+  /// Frames, packs and shape; and whether each block has room for what tiles stream.
   /// \param begins of tiles, among the requests that they hold
-  template <std::int32_t kTurns, class Lanes>
+  template <class Lanes>
   TRUNKLINE_HOST_DEVICE static void list_by(const Lanes& lanes, const PlanTask& task, std::int32_t tiles,
-                                            std::int32_t width, const std::int32_t* begins) {
+                                            std::int32_t width, const std::int32_t* begins, const BlockShare& share) {
     PlanMemory& memory = task.memory;
     FewPacks& few = *task.block.few;
     std::int32_t before = 0;
-    visit_whole<FewTiles::held<Block>(kTurns)>(lanes, tiles, [&](std::size_t, std::int32_t i, bool here) {
+    std::int32_t most_segments = 0;
+    visit_whole<FewTiles::held<Block>()>(lanes, tiles, [&](std::size_t, std::int32_t i, bool here) {
       TileFrame tile{};
       std::int32_t segments = 0;
       if (here) {
@@ -97,6 +98,7 @@ class FewTileLister {
       tile.raw_begin = before + sum_before(lanes, segments, all);
       tile.raw_end = tile.raw_begin + segments;
       before += all;
+      most_segments = most(most_segments, segments);
       if (!here) return;
       few.frames[i] = tile;
       PlannedPack& pack = few.packs[i];
@@ -106,6 +108,8 @@ class FewTileLister {
       pack.width = tile.width;
       pack.first_half = task.machine.first_half(tile.width, size_of(tile.positions));
     });
+    most_segments = lanes.greatest(most_segments);
+    lanes.wait();  // for frames
     if (lanes.index() != 0) return;
     few.shape[PlanMemory::kRaw] = before;
     few.shape[PlanMemory::kTiles] = tiles;
@@ -114,12 +118,10 @@ class FewTileLister {
     few.shape[PlanMemory::kFewTiles] = 1;
     few.shape[PlanMemory::kAsTried] = 1;
     memory.keep_few(few);
-    const bool own = tiles <= FewTiles::kMost && before <= task.block.own_tiles.segment_room &&
-                     task.forest.query_begin[task.forest.rows] <= task.block.rows;
-    few.shape[PlanMemory::kOwnTiles] = own ? 1 : 0;
-    if (!own) return;
-    memory.keep_own_tiles(task.block.own_tiles);
-    task.block.state->clear = 0;
+    const bool near = task.forest.query_begin[task.forest.rows] <= task.block.rows;
+    const OwnTiles own = near ? memory.keep_own_tiles(task.block, share, most_segments, before) : kNoTiles;
+    few.shape[PlanMemory::kOwnTiles] = own;
+    if (own != kNoTiles) task.block.state->clear = 0;
   }
 
   /// Loads of the tiles and how they are cut, as the try found it: what FewTileDivider compares with.
@@ -129,7 +131,7 @@ class FewTileLister {
     const BlockMemory::State& state = *task.block.state;
     const TriedTiles& tried = state.tried[number];
     FewPacks& few = *task.block.few;
-    visit_held<FewTiles::held<Block>(2)>(lanes, tiles, [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>()>(lanes, tiles, [&](std::size_t, std::int32_t i) {
       TaskLoad load = PackCut::tried_load(task, width, {begins[i], begins[i + 1]});
       load.whole = load.uncut_cost(state.costs, tried.reads.costs.memory_per_token);
       few.loads[i] = load;
@@ -153,7 +155,7 @@ class FewTileDivider {
     const PlanTask& task = task_;
     block_.each_warp(2, [&task](std::int32_t i, auto&& lanes) {
       if (i == 0) {
-        place_by<2>(lanes, *Block::forgotten(&task), false);
+        place_by(lanes, *Block::forgotten(&task), false);
       } else {
         check_by(lanes, *Block::forgotten(&task));
       }
@@ -166,7 +168,7 @@ class FewTileDivider {
     const PlanTask& task = task_;
     block_.each_warp(leads ? 2 : 1, [&task](std::int32_t i, auto&& lanes) {
       if (i == 0) {
-        place_by<1>(lanes, *Block::forgotten(&task), true);
+        place_by(lanes, *Block::forgotten(&task), true);
       } else {
         price_by(lanes, *Block::forgotten(&task));
       }
@@ -178,22 +180,22 @@ class FewTileDivider {
     const PlanTask& task = task_;
     block_.each_warp(1, [&task](std::int32_t, auto&& lanes) {
       cut_by_guess(lanes, *Block::forgotten(&task));
-      place_by<1>(lanes, *Block::forgotten(&task), false);
+      place_by(lanes, *Block::forgotten(&task), false);
     });
     return task_.memory.shape[PlanMemory::kFits] == 1;
   }
 
  private:
   static constexpr std::int32_t kTooMany = 2;
-  /// \tparam kTurns of the lanes \param whole no pack is cut; else parts are known
-  template <std::int32_t kTurns, class Lanes>
+  /// \param whole no pack is cut; else parts are known
+  template <class Lanes>
   TRUNKLINE_HOST_DEVICE static void place_by(const Lanes& lanes, const PlanTask& task, bool whole) {
     const PlanMemory& memory = task.memory;
     const std::int32_t packs = memory.shape[PlanMemory::kPacks];
     PackCut::Counts all{};
     std::int32_t partials = 0;
     bool many = false;
-    visit_whole<FewTiles::held<Block>(kTurns)>(lanes, packs, [&](std::size_t, std::int32_t i, bool here) {
+    visit_whole<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i, bool here) {
       PackCut::Counts own{};
       if (here) {
         own = PackCut::counts_of(memory, memory.packs[i], whole ? 1 : memory.packs[i].parts);
@@ -223,7 +225,7 @@ class FewTileDivider {
   TRUNKLINE_HOST_DEVICE static void check_by(const Lanes& lanes, const PlanTask& task) {
     const PlanMemory& memory = task.memory;
     bool other = false;
-    visit_held<FewTiles::held<Block>(2)>(lanes, memory.shape[PlanMemory::kPacks], [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>()>(lanes, memory.shape[PlanMemory::kPacks], [&](std::size_t, std::int32_t i) {
       const TaskLoad tried = memory.loads[i];
       other = other || !PackCut::load_of(task, memory.packs[i]).costs_as(tried);
       memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(tried.whole));  // where none is cut
@@ -240,7 +242,7 @@ class FewTileDivider {
     const PlanMemory& memory = task.memory;
     BlockMemory::State& state = *task.block.state;
     const std::int32_t packs = memory.shape[PlanMemory::kPacks];
-    visit_held<FewTiles::held<Block>(1)>(lanes, packs, [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i) {
       const Nanoseconds whole = PackCut::load_of(task, memory.packs[i]).uncut_cost(state.costs);
       memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(whole));
     });
@@ -250,13 +252,12 @@ class FewTileDivider {
   /// What they cost, and how the guessed round of CutChoice cuts them: as the try at them, if that takes this round.
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE static void cut_by_guess(const Lanes& lanes, const PlanTask& task) {
-    constexpr std::size_t kHeld = FewTiles::held<Block>(1);
     const PlanMemory& memory = task.memory;
     BlockMemory::State& state = *task.block.state;
     const TaskCosts& costs = state.costs;
     const std::int32_t packs = memory.shape[PlanMemory::kPacks];
     Nanoseconds total = 0;
-    visit_held<kHeld>(lanes, packs, [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i) {
       TaskLoad load = PackCut::load_of(task, memory.packs[i]);
       load.price(costs);
       memory.loads[i] = load;
@@ -265,7 +266,7 @@ class FewTileDivider {
     const Nanoseconds in_all_heads = CostClasses::product(lanes.sum(total), costs.kv_heads);
     const Nanoseconds ideal = most(quotient(in_all_heads, costs.workers), costs.memory_time);
     const CutChoice::Pieces pieces = CutChoice::pieces_of(task.guess.tiles.round, ideal);
-    visit_held<kHeld>(lanes, packs, [&](std::size_t, std::int32_t i) {
+    visit_held<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i) {
       memory.packs[i].parts = CutChoice::parts(memory.loads[i], pieces);
     });
     if (lanes.index() != 0) return;

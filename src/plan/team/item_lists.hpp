@@ -24,10 +24,17 @@ struct FewItems {
 
   /// \param shape PlanShape's
   TRUNKLINE_HOST_DEVICE static bool are_few(const std::int32_t* shape) {
-    return shape[PlanShape::kOwnTiles] != 0 && shape[PlanShape::kItems] <= kMost;
+    return shape[PlanShape::kOwnTiles] != kNoTiles && shape[PlanShape::kItems] <= kMost;
   }
 };
 
+/// Where an item begins in its pack.
+struct alignas(16) ItemMark {
+  std::int64_t splits;  ///< 1: inside of a fragment; above 32 bits, of a masked one
+  std::int32_t rank;    ///< fragments of its pack that end before it, or where it begins
+};
+
+/// Items of a plan of which some are parts of packs: PlanMemory's, or each block's own.
 struct ItemLists {
   // By query.
   std::int64_t* slots_of;  // [queries + 1] partial slots of those before it; and above 32 bits, how many have some
@@ -35,7 +42,7 @@ struct ItemLists {
   // By item.
   std::int32_t* item_pack;    // [items]
   std::uint16_t* item_class;  // [items] of its cost
-  std::int32_t* item_rank;    // [items] fragments of its pack that begin before it
+  ItemMark* item_marks;       // [items]
   std::int64_t* item_splits;  // [items + 1] cuts inside of fragments up to its begin; above 32 bits, of masked ones
   std::int32_t* item_place;   // [items] in the schedule
   CutShape* cuts;
@@ -44,7 +51,7 @@ struct ItemLists {
     take_list(memory, slots_of, std::int64_t{queries} + 1);
     take_list(memory, item_pack, items);
     take_list(memory, item_class, items);
-    take_list(memory, item_rank, items);
+    take_list(memory, item_marks, items);
     take_list(memory, item_splits, std::int64_t{items} + 1);
     take_list(memory, item_place, items);
     take_list(memory, cuts, 1);

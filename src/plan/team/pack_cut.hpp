@@ -49,11 +49,11 @@ struct PackCut {
     const PlanMemory& memory = task.memory;
     const std::int32_t queries = size_of(pack.positions);
     const bool alone = pack.tile < 0;
-    const std::int64_t tokens = alone ? most(memory.path_tokens[pack.order_index], 0) : memory.tiles[pack.tile].tokens;
+    const std::int64_t tokens = alone ? most(memory.path_tokens[pack.order_index], 0) : memory.sums[pack.tile].tokens;
     const bool halves = pack.first_half > 0 && pack.first_half < queries;
     std::int64_t matrix_tokens = tokens;
     if (!alone && queries == size_of(memory.frames[pack.tile].positions)) {
-      matrix_tokens = memory.tiles[pack.tile].matrix_tokens;
+      matrix_tokens = memory.sums[pack.tile].matrix_tokens;
     } else if (halves) {
       matrix_tokens = 2 * tokens;  // all of one request's queries see all of its tokens
     }
@@ -64,13 +64,8 @@ struct PackCut {
 
   TRUNKLINE_HOST_DEVICE static std::int64_t spans_of(const PlanMemory& memory, const PlannedPack& pack) {
     if (pack.tile < 0) return 1;
-    std::int32_t fragments = 0;
-    std::int32_t masks = 0;
-    for (const DealtList& list : memory.tiles[pack.tile].lists) {
-      fragments += list.fragments;
-      masks += list.masked;
-    }
-    return fragments + (std::int64_t{masks} << 32);
+    const TileSums& tile = memory.sums[pack.tile];
+    return tile.fragments + (std::int64_t{tile.masked} << 32);
   }
 
   /// Of a tile of a try. Not priced. \param requests among those that tiles hold
@@ -105,11 +100,11 @@ struct PackCut {
   template <class Team>
   TRUNKLINE_HOST_DEVICE static void put_tile(const PlanMemory& memory, std::int32_t i, std::int32_t parts) {
     PlannedPack& pack = memory.packs[i];
-    const PlannedTile& tile = memory.tiles[pack.tile];
+    const TileSums& tile = memory.sums[pack.tile];
     pack.tokens = tile.tokens;
     pack.cut_tokens = tile.cut_tokens;
     pack.parts = parts;
-    const std::int32_t ends = PlanGrowth::open_ends(tile, parts);
+    const std::int32_t ends = PlanGrowth::open_ends(tile, size_of(memory.frames[pack.tile].members), parts);
     if (ends > 1) Team::fetch_greatest(memory.shape[PlanMemory::kOpenEnds], ends);
   }
   /// What a pack that is a whole tile brings.

@@ -21,12 +21,10 @@ struct PlanGrowth {
   static constexpr std::int32_t kUnlimited = std::numeric_limits<std::int32_t>::max();
 
   /// The most open ends of one of a pack's items, about: as if all requests had as many tokens of their own.
-  TRUNKLINE_HOST_DEVICE static std::int32_t open_ends(const PlannedTile& tile, std::int32_t parts) {
-    const std::int32_t members = tile.members.end - tile.members.begin;
+  TRUNKLINE_HOST_DEVICE static std::int32_t open_ends(const TileSums& tile, std::int32_t members, std::int32_t parts) {
     if (parts <= 1) return members;
     // What is dealt out lies between what all have in common; else it follows on that, end by end.
-    const bool dealt = tile.lists[kCommonList].tokens > 0;
-    const std::int64_t together = dealt ? tile.lists[kOwnList].piece : quotient(tile.tokens, parts);
+    const std::int64_t together = tile.own_piece >= 0 ? tile.own_piece : quotient(tile.tokens, parts);
     const std::int64_t ends = quotient(together * members, most<std::int64_t>(tile.open_tokens, 1)) + 1;
     return static_cast<std::int32_t>(least<std::int64_t>(members, most<std::int64_t>(ends, ceil_div(members, parts))));
   }

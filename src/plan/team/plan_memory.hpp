@@ -41,7 +41,9 @@ struct PlanMemory : PlanShape, PackLists, TileLists, ItemLists {
     take_list(memory, query_at, room.queries);
     take_list(memory, try_begins, TriedTiles::kMost * (rows + 1));
     take_list(memory, frames, rows);
+    take_list(memory, sums, rows);
     take_list(memory, tiles, rows);
+    first_tile = first_raw = 0;
     take_list(memory, raw, room.spans);
     segment_room = room.spans;
     take_list(memory, segments, 2 * segment_room);
@@ -70,12 +72,20 @@ struct PlanMemory : PlanShape, PackLists, TileLists, ItemLists {
     static_cast<PackLists&>(*this) = {own.shape, own.frames,  own.begins, own.packs,
                                       own.loads, own.classes, &own.costs, &own.status};
   }
-  TRUNKLINE_HOST_DEVICE void keep_own_tiles(const TileLists& own) { static_cast<TileLists&>(*this) = own; }
-  /// \param own_rows of that block's memory
-  TRUNKLINE_HOST_DEVICE void keep_own_items(std::byte* own, std::int32_t own_rows) {
-    TeamMemory memory(own);
-    take_items(memory, FewItems::kMost, own_rows);
+  /// By one thread, once there are frames of few tiles: lists of a block's own of all, where these have room, else of a
+  /// share. \param most_segments of a tile \param all_segments of all
+  TRUNKLINE_HOST_DEVICE OwnTiles keep_own_tiles(const BlockMemory& block, const BlockShare& share,
+                                                std::int32_t most_segments, std::int32_t all_segments) {
+    if (all_segments <= block.own_tiles.segment_room) {
+      static_cast<TileLists&>(*this) = block.own_tiles;
+      return kAllTiles;
+    }
+    TileLists own;
+    if (!block.take_own(own, share, most_segments)) return kNoTiles;
+    static_cast<TileLists&>(*this) = own;
+    return kSharedTiles;
   }
+  TRUNKLINE_HOST_DEVICE void keep_own_items(const BlockMemory& block) { block.take_own(*this); }
   TRUNKLINE_HOST_DEVICE void keep_all(const PlanMemory& all) {
     static_cast<PackLists&>(*this) = all;
     static_cast<TileLists&>(*this) = all;

@@ -45,10 +45,10 @@ class PlanSketcher {
     return PlanSketcher(team, task, true).run(lists, tell);
   }
 
-  /// Whether it has lists: where they are not the plan's, others are to be written over them only after one barrier
-  /// more. Once all blocks know of it, as what follows. \param early tiles that are closed early were tried
-  TRUNKLINE_HOST_DEVICE bool has_lists(bool early) const {
-    return is_told(early) && task_.block.state->sketch.made.by_try >= 0;
+  /// Whether blocks may still be writing it: where it is not the plan, another is to be made over it only after one
+  /// barrier more. Once all blocks know of it, as what follows. \param early tiles that are closed early were tried
+  TRUNKLINE_HOST_DEVICE bool may_be_written(bool early) const {
+    return is_made_ && (!is_told(early) || task_.block.state->sketch.made.by_try >= 0);
   }
   /// Whether it is the plan. \param number of the best try
   TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number, bool early) const {
@@ -94,15 +94,10 @@ class PlanSketcher {
       return false;  // tiles are tried after it
     } else {
       // Others do not wait for lists to be written: whether they are the plan's depends on tries alone.
-      if (!is_late(task)) {
+      if (!is_late(task) || may_close_early(task)) {
         if (leads()) tell_of(made);
         team_.pass(leads(), [this, &lists, made] {
           if (made) write(lists);
-        });
-      } else if (may_close_early(task)) {
-        if (leads()) tell_of(made);
-        team_.pass(leads(), [this, &lists, made] {
-          if (made) write_apart(team_, task_, lists);
         });
       }
       std::int32_t number = 0;
@@ -117,15 +112,14 @@ class PlanSketcher {
   }
   /// Lays out what is cut, and writes all lists.
   TRUNKLINE_HOST_DEVICE void write(const PlanLists& lists) const {
-    if (task_.memory.shape[PlanMemory::kPartials] > 0) return write_apart(team_, task_, lists);
+    if (task_.memory.shape[PlanMemory::kPartials] > 0) return write_cut(team_, task_, lists);
     write(team_, task_, lists, false);
   }
-  /// A function of its own, so that most sketches without cuts run past none of it.
-  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void write_apart(Team& team, const PlanTask& task,
-                                                                      const PlanLists& lists) {
-    const bool cut = task.memory.shape[PlanMemory::kPartials] > 0;
-    if (cut) lay_out_cuts(team, task, true);
-    write(team, task, lists, cut);
+  /// A function of its own, so that sketches without cuts run past none of it.
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void write_cut(Team& team, const PlanTask& task,
+                                                                    const PlanLists& lists) {
+    lay_out_cuts(team, task, triers(task));
+    write(team, *Team::forgotten(&task), lists, true);
   }
   /// \param cut some items are
   TRUNKLINE_HOST_DEVICE static void write(Team& team, const PlanTask& task, const PlanLists& lists, bool cut) {
@@ -141,16 +135,17 @@ class PlanSketcher {
     const PlanTask& task = task_;
     const bool priced = leads() || task.guess.tiles.round >= 0;
     bool listed = false;
-    team_.own([&task, &listed, priced](auto&& block, bool) {
+    const BlockShare share = team_.share(task.guess.tiles.count, triers(task));
+    team_.own([&task, &listed, &share, priced](auto&& block, bool) {
       using Block = std::decay_t<decltype(block)>;
       AlikeRequests<Block> requests(block, task);
       listed = requests.load();
-      if (listed) FewTileLister<Block>(block, task).list_sketch(priced, requests.hot());
+      if (listed) FewTileLister<Block>(block, task).list_sketch(priced, requests.hot(), share);
     });
-    if (!listed || task.memory.shape[PlanMemory::kOwnTiles] == 0) return false;
+    if (!listed || task.memory.shape[PlanMemory::kOwnTiles] == kNoTiles) return false;
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
-    deal_lists(team_, task, true);
+    deal_lists(team_, task, triers(task));
     return true;
   }
   TRUNKLINE_HOST_DEVICE bool divide() const {
@@ -161,7 +156,7 @@ class PlanSketcher {
     team_.own([&task, &fits, leads](auto&& block, bool) { fits = FewTileDivider(block, task).divide_sketch(leads); });
     return fits;
   }
-  /// A function of its own, as write_apart(). That lays items out only once others are told of the sketch, so that how
+  /// A function of its own, as write_cut(). That lays items out only once others are told of the sketch, so that how
   /// many spans there will be is not known here: each item may add one. \return whether so many fit
   TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static bool cut(Team& team, const PlanTask& task) {
     bool fits = false;

@@ -27,8 +27,4 @@ struct PlanTask {
   }
 };
 
-TRUNKLINE_HOST_DEVICE inline std::int32_t size_of(Range range) {
-  return range.end - range.begin;
-}
-
 }  // namespace trunkline

@@ -7,6 +7,7 @@
 #include "base/host_device.hpp"
 #include "plan/cut_choice.hpp"
 #include "plan/task_costs.hpp"
+#include "plan/team/team.hpp"
 #include "plan/team/team_more.hpp"
 #include "trunkline/plan.hpp"
 
@@ -81,13 +82,20 @@ struct TileFrame {
   std::int32_t raw_end;
 };
 
-/// And what they stream.
-struct PlannedTile : TileFrame {
+/// What they stream.
+struct PlannedTile {
+  DealtList lists[kTileLists];
+};
+
+/// What of that all need to know.
+struct alignas(16) TileSums {
   std::int64_t tokens;
   std::int64_t cut_tokens;  ///< what its slices have room for
   std::int64_t matrix_tokens;
   std::int64_t open_tokens;  ///< of requests of their own
-  DealtList lists[kTileLists];
+  std::int64_t own_piece;    ///< of its first list, where that is dealt between what all have in common; -1: it is not
+  std::int32_t fragments;    ///< of all lists, as what follows
+  std::int32_t masked;
 };
 
 /// Pack, with what cutting and laying out needs. Its queries are at one range of positions.
@@ -133,11 +141,18 @@ struct PlanShape {
     kPartials,
     kFits,
     kOpenEnds,  // the most of an item, about
-    kOwnTiles,  // 1: each block has TileLists of its own
+    kOwnTiles,  // OwnTiles
     kFewTiles,  // 1: packs are FewTileLister's
     kAsTried,   // 1: and cost what the try at their tiles took them to
     kShapeFields
   };
+};
+
+/// Whether each block has TileLists of its own.
+enum OwnTiles : std::int32_t {
+  kNoTiles,
+  kSharedTiles,  // with what a share of the tiles streams
+  kAllTiles,
 };
 
 /// What is known of a plan's packs.
@@ -152,24 +167,29 @@ struct PackLists {
   TeamPlanStatus* status;
 };
 
-/// What is known of what tiles stream, of all blocks or of each for itself.
+/// What is known of what tiles stream: of all, for all blocks; or of all or a share, in each block's own memory.
 struct TileLists {
-  PlannedTile* tiles;         // [rows], or FewTiles::kMost
+  TileSums* sums;             // [rows], or FewTiles::kMost: of all tiles
+  PlannedTile* tiles;         // [rows], or those of the share
   std::int32_t* raw;          // [segment_room] node, or -1 - index of Forest::order of a tail
   TileSegment* segments;      // [2, segment_room] own lists, and what is in common
   std::int32_t* query_at;     // [queries] by position, or [rows] where there are no more
   std::int64_t segment_room;  // in each of two
+  std::int32_t first_tile;    // of those in `tiles`
+  std::int32_t first_raw;     // TileFrame::raw_begin of that
+
+  TRUNKLINE_HOST_DEVICE PlannedTile& tile(std::int32_t i) const { return tiles[i - first_tile]; }
 };
 
-/// Packs that are whole tiles, a lane each of the warps that list and divide them, or a lane two.
+/// Packs that are whole tiles, of which each block is told: a lane of the warps that list and divide them has one or
+/// two.
 struct FewTiles {
-  static constexpr std::int32_t kMost = 32;  ///< which each block is told of, and may find the lists of for itself
-  static constexpr std::int32_t kMostListed = 2 * kMost;
+  static constexpr std::int32_t kMost = 64;
 
-  /// What a lane has at most, in so many turns of the lanes.
+  /// What a lane has at most.
   template <class Block>
-  TRUNKLINE_HOST_DEVICE static constexpr std::size_t held(std::int32_t turns) {
-    return static_cast<std::size_t>(turns * kMost / Block::kLanes);
+  TRUNKLINE_HOST_DEVICE static constexpr std::size_t held() {
+    return static_cast<std::size_t>(kMost / Block::kLanes);
   }
 };
 

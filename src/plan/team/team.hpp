@@ -7,15 +7,17 @@
 //   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends. Where
 //                             they are few, neighbours are one block's, so that not each has all kinds of things to do
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
+//   each_warp_for(count, things, f)  each_warp of one block, where each i has so many things; two warps share the work
+//                             on it where these are more than the lanes of one. No more i than eight
 //   each_warp_sending<T>(count, things, own, f, beside)  f(i, lanes) of warps, by which so many T are sent, each once;
 //                             then each block has all of them, and sees what its own threads wrote, but not what others
 //                             did; beside(block) by each block while others are waited for. `own`: they are in a
 //                             block's own memory; else there is a barrier
 //   send(lanes, pointer)      there: what is there goes to the same place in the memory of all blocks, where they have
 //                             memory of their own; by a warp
-//   each_block(count, f, told)  f(i, block): i is a block's, itself a team; *told(i) then goes to the same place in the
-//                             memory of all blocks, where they have memory of their own; then a barrier
-//   each_warp_where(own, count, f)  each_warp; where `own` is set, by each block for itself, with its own barrier
+//   each_block(count, f, told)  f(i, block): i is a block's, itself a team; *told(i), its first told(i)->words() words,
+//                             then goes to the same place in the memory of all blocks, where they have memory of their
+//                             own; then a barrier
 //   warps()                   how many there are: up to so many i of each_warp and any_warp are done side by side
 //   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads. Not a
 //                             barrier for what f writes
@@ -35,11 +37,24 @@
 //   can_spare(count)          whether several blocks have none of so many i of each_block
 //   spares(count)             whether the block is one of them
 //   each_at_last_of_spared(count, head, blocks, f)  each_at_last by those blocks alone, which spares(blocks): the first
-//                             of them does what is before `head`, the others the rest
+//                             of them does what is before `head`, the others the rest. About how many of the block's
+//                             threads have something to do then is returned
+//   part(own, blocks, busy)   which things the thread is to do of those that such blocks share, but for the first of
+//                             them unless blocks are 0; where `own` is set, of those of its block alone. So many
+//                             threads of the block have something to do already, and come last
+//   share(count, blocks)      which of so many things are the block's, of those which spares(blocks): neighbours
+//   each_warp_telling(own, count, told, blocks, f, thing)  each_warp; where `own` is set, by the block's own warps for
+//                             so many i of its own, and not by blocks that spares() does not say. Of the first told.own
+//                             of these what thing(i) points to, written by the warp of f(i), then goes to the same
+//                             place in the memory of those blocks, where they have memory of their own. After told.all
+//                             of all of them each has these, and sees what its own threads wrote, but not what others
+//                             did; a block that tells nothing holds nobody up
 //   takes(i)                  whether i is the block's part of what is done once
 //   meanwhile(f)              f() by all threads of each block but the lead, which goes on; without a barrier
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
+//   leave()                   the last of all: threads of a device end, so that who calls what ends with it needs to
+//                             keep nothing meanwhile
 //   scan_exclusive(v, count)  in place; the sum of all is returned to all threads
 //   scan(count, f, put)       put(i, sum of f before i) for each i, and put(count, sum of all), which is returned to
 //                             all threads; f(i) is called once, and put(i) by its thread
@@ -54,8 +69,8 @@
 // A barrier, but for pass(), makes all writes before it visible to all threads. Between two calls of any_warp, or two
 // of each_warp_sending, there is one: else what is sent by the second would be taken for the first's.
 //
-// scan_exclusive, scan, select, any and the reductions are of one block (in lead, own, own_or_lead, each_block and
-// beside); all else is of any team.
+// scan_exclusive, scan, select, any, each_warp_for and the reductions are of one block (in lead, own, own_or_lead,
+// each_block and beside); all else is of any team.
 //
 // Rules for such code:
 // - Code outside of these calls is run by all threads alike: it reads what barriers have made known, and writes nothing
@@ -63,8 +78,8 @@
 // - What is read there is written by no f of the call that follows it, but only after one barrier more: a slow thread
 //   may still be reading.
 // - Calls are not nested, but for those of a block in each_block, own, own_or_lead, lead and beside, where the block is
-//   the team, and in pass for what has no barrier of several blocks: own, own_or_lead and each_warp_where where a block
-//   does it for itself, each_at_last...
+//   the team, and in pass for what has no barrier of several blocks: own, own_or_lead and each_warp_telling where a
+//   block does it for itself, each_at_last...
 // - Nothing may depend on the order of i. HostTeam shuffles it, so that tests see what does.
 // - Of atomics only what does not depend on their order may decide anything: sums, bounds, whether a key is known.
 #pragma once
@@ -73,6 +88,7 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "trunkline/types.hpp"
 
 namespace trunkline {
 
@@ -89,6 +105,33 @@ struct TeamWords {
     for (std::size_t i = 0; i < kCount; ++i) a.at[i] -= b.at[i];
     return a;
   }
+};
+
+/// Neighbours among `count` things of which each of some blocks has a share of its own.
+struct BlockShare {
+  std::int32_t most;  ///< the longest
+  Range own;
+
+  TRUNKLINE_HOST_DEVICE static BlockShare of(std::int32_t count, std::int32_t rank, std::int32_t blocks) {
+    const std::int32_t most_of_all = ceil_div(count, blocks);
+    const std::int32_t begin = least(rank * most_of_all, count);
+    return {most_of_all, {begin, least(begin + most_of_all, count)}};
+  }
+};
+
+/// Each so-many-th thing from one on.
+struct StridedPart {
+  std::int32_t begin;
+  std::int32_t step;
+};
+
+/// What blocks tell each other by themselves, without a barrier of all.
+struct Telling {
+  enum Number : std::uint8_t { kSketchTiles, kSketchItems, kTiles, kItems, kNumbers };
+
+  Number number;     ///< each once in a launch
+  std::int32_t own;  ///< things that the block tells
+  std::int32_t all;  ///< that all do together; 0: none does
 };
 
 /// A warp of the host: one lane. On devices all lanes of a warp call these together.
@@ -172,19 +215,30 @@ class HostTeam {
   void each_at_last(std::int32_t count, F f) {
     each(count, f);
   }
+  static StridedPart part(bool, std::int32_t, std::int32_t) { return {0, 1}; }
   template <class F>
-  void each_at_last_of_spared(std::int32_t count, std::int32_t, std::int32_t, F f) {
+  std::int32_t each_at_last_of_spared(std::int32_t count, std::int32_t, std::int32_t, F f) {
     each(count, f);
+    return 0;
   }
   template <class F>
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
+  }
+  template <class F>
+  void each_warp_for(std::int32_t count, std::int32_t, F f) {
+    each_warp(count, f);
   }
   template <class T, class F, class Beside>
   void each_warp_sending(std::int32_t count, std::int32_t, bool, F f, Beside beside) {
     each_warp(count, f);
     beside(*this);
   }
+  template <class F, class Thing>
+  void each_warp_telling(bool, std::int32_t count, const Telling&, std::int32_t, F f, Thing) {
+    each_warp(count, f);
+  }
+  static BlockShare share(std::int32_t count, std::int32_t) { return BlockShare::of(count, 0, 1); }
   template <class F>
   static void pass(bool, F f) {
     f();
@@ -192,10 +246,6 @@ class HostTeam {
   template <class F>
   static void pass_where(bool, F f) {
     f();
-  }
-  template <class F>
-  void each_warp_where(bool, std::int32_t count, F f) {
-    each_warp(count, f);
   }
   static std::int32_t warps() { return 7; }  // as if there were some, of which each has several things to do
   template <class F>
@@ -244,6 +294,8 @@ class HostTeam {
   void once(F f) {
     f();
   }
+
+  static void leave() {}
 
   template <class T>
   T scan_exclusive(T* values, std::int32_t count) {

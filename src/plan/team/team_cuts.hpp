@@ -236,18 +236,18 @@ TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE CutOutcome choose_cuts(Block& block,
   return TeamCuts<Block>(block, memory, loads, count, tokens).choose();
 }
 
-/// The same for few loads, a warp a try: in one step, with what all of them read. The block's memory holds the costs,
-/// but for ReadCosts, which are in the outcome. \param distinct, load_at FewCuts::find's \param loads [count] to be
-/// filled with what is priced \param tell(i) by some thread, once for each load
+/// The same for few loads, a warp or two a try: in one step, with what all of them read. The block's memory holds the
+/// costs, but for ReadCosts, which are in the outcome. \param distinct, load_at FewCuts::find's \param loads [count] to
+/// be filled with what is priced \param tell(i) by some thread, once for each load
 template <class Block, class LoadAt, class Tell>
 TRUNKLINE_HOST_DEVICE CutOutcome choose_few_cuts(Block& block, const BlockMemory& memory, TaskLoad* loads,
                                                  std::int32_t count, std::int64_t distinct, LoadAt load_at, Tell tell) {
-  block.each_warp(BlockMemory::kTries, [=, &memory](std::int32_t number, auto&& lanes) {
-    FewCuts::find<Block::kLanes>(memory, number, count, distinct, lanes, load_at,
-                                 [loads, tell](std::int32_t i, const TaskLoad& load) {
-                                   loads[i] = load;
-                                   tell(i);
-                                 });
+  block.each_warp_for(BlockMemory::kTries, count, [=, &memory](std::int32_t number, auto&& lanes) {
+    const auto keep = [loads, tell](std::int32_t i, const TaskLoad& load) {
+      loads[i] = load;
+      tell(i);
+    };
+    FewCuts::find<Block::kLanes>(memory, number, count, distinct, lanes, load_at, keep);
   });
   const BlockMemory::State& state = *memory.state;
   CutOutcome best{CutChoice::kNever, 0, state.ideal, {}, state.reads};

@@ -33,10 +33,11 @@ class PackDivider {
       const PlanMemory& memory = task_.memory;
       block_.once([&memory] { memory.shape[PlanMemory::kOpenEnds] = 1; });
     }
-    // The classes of more are counted where what few tiles stream may lie, if they are told (FewTileLister::list_by).
+    // The classes of more are counted where what few tiles stream may lie, if they are each block's own
+    // (FewTileLister::list_by).
     static_assert(FewTiles::kMost <= FewCuts::kMostLoads);
     if (cut && packs_ <= FewCuts::kMostLoads) {
-      const CutOutcome outcome = cut_few();
+      const CutOutcome outcome = cut_few(block_, task_, packs_, needed_tokens());
       place_packs(find_lengths(outcome.pieces, outcome.reads.read_tokens));
     } else {
       const std::int64_t read = load_packs();
@@ -101,13 +102,14 @@ class PackDivider {
   }
 
   // All price the loads too.
-  TRUNKLINE_HOST_DEVICE CutOutcome cut_few() {
-    const PlanTask& task = task_;
-    const BlockMemory& own = task_.block;
+  /// A function of its own: mostly the try at the tiles has found it.
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static CutOutcome cut_few(Block& block, const PlanTask& task,
+                                                                        std::int32_t packs, std::int64_t needed) {
+    const BlockMemory& own = task.block;
     const CutOutcome outcome = choose_few_cuts(
-        block_, own, task_.memory.loads, packs_, needed_tokens(),
+        block, own, task.memory.loads, packs, needed,
         [&task](std::int32_t i) { return PackCut::load_of(task, task.memory.packs[i]); }, [](std::int32_t) {});
-    block_.once([&own, &outcome] { own.state->costs.set(outcome.reads.costs); });
+    block.once([&own, &outcome] { own.state->costs.set(outcome.reads.costs); });
     return outcome;
   }
   TRUNKLINE_HOST_DEVICE CutChoice::Pieces cut_for_balance(std::int64_t read) {

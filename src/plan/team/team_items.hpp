@@ -51,8 +51,9 @@ TRUNKLINE_HOST_DEVICE inline void place_item(const PlanTask& task, std::int32_t 
 }
 
 /// Where an item begins among the fragments of its pack; and by the pack's first, how many partials its queries have.
+/// \param known the block knows what the pack's tile streams: else the partials alone
 template <class Lanes>
-TRUNKLINE_HOST_DEVICE void mark_item(const Lanes& lanes, const PlanTask& task, std::int32_t item) {
+TRUNKLINE_HOST_DEVICE void mark_item(const Lanes& lanes, const PlanTask& task, std::int32_t item, bool known) {
   const PlanMemory& memory = task.memory;
   const PlannedPack pack = memory.packs[pack_of(memory, item)];
   PartBegin begin;
@@ -64,32 +65,48 @@ TRUNKLINE_HOST_DEVICE void mark_item(const Lanes& lanes, const PlanTask& task, s
     }
   } else if (pack.tile < 0) {
     begin = {0, 1, 0};  // a request alone is one fragment
-  } else {
+  } else if (known) {
     begin =
-        PartSearch(task.machine.slices, memory.tiles[pack.tile]).find(lanes, part_begin(pack, item - pack.first_item));
+        PartSearch(task.machine.slices, memory.tile(pack.tile)).find(lanes, part_begin(pack, item - pack.first_item));
   }
-  if (lanes.index() != 0) return;
-  memory.item_rank[item] = begin.fragments;
-  memory.item_splits[item] = begin.splits + (std::int64_t{begin.masked} << 32);
+  if (!known || lanes.index() != 0) return;
+  store_whole(memory.item_marks[item], {begin.splits + (std::int64_t{begin.masked} << 32), begin.fragments});
 }
 
+/// Items of some packs. \param packs neighbours
+TRUNKLINE_HOST_DEVICE inline Range items_of(const PlanMemory& memory, Range packs) {
+  const std::int32_t all = memory.shape[PlanMemory::kPacks];
+  const std::int32_t items = memory.shape[PlanMemory::kItems];
+  return {packs.begin < all ? memory.packs[packs.begin].first_item : items,
+          packs.end < all ? memory.packs[packs.end].first_item : items};
+}
 /// Classes of items of which some are cut, where they begin, and how many partials each query has. Where none is cut,
-/// PackDivider has done that. \param own ItemLists are the block's
+/// PackDivider has done that. \param few ItemLists are the block's
 template <class Team>
-TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task, bool own) {
+TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task, bool few, std::int32_t spared) {
   constexpr std::int32_t kPlaced = 32;  // by a warp
+  const bool shared = task.memory.shape[PlanMemory::kOwnTiles] == kSharedTiles;
   const std::int32_t items = task.memory.shape[PlanMemory::kItems];
-  const std::int32_t placing = ceil_div(items, kPlaced);
-  team.each_warp_where(own, placing + items, [&task, items, placing](std::int32_t i, auto&& lanes) {
-    // The last comes after what is placed, by a warp more: the first item, of which there is least to find.
-    if (i >= placing) return mark_item(lanes, task, items - 1 - (i - placing));
-    if (i == 0 && lanes.index() == 0) task.memory.item_splits[items] = 0;
-    TRUNKLINE_ROLLED
-    for (std::int32_t item = i * kPlaced + lanes.index(); item < least((i + 1) * kPlaced, items);
-         item += lanes.count()) {
-      place_item(task, item);
-    }
-  });
+  const Range known = items_of(task.memory, known_packs(team, task, spared));
+  const Range placed = few ? Range{0, items} : known;
+  const std::int32_t count = size_of(placed);
+  const Telling told{spared > 0 ? Telling::kSketchItems : Telling::kItems, size_of(known), few && shared ? items : 0};
+  team.each_warp_telling(
+      few || shared, count + ceil_div(count, kPlaced), told, spared,
+      [&task, items, known, placed, count](std::int32_t i, auto&& lanes) {
+        if (i < count) {  // what is known first, which takes longest
+          const std::int32_t item = known.begin + i;
+          return mark_item(lanes, task, item < items ? item : item - items, i < size_of(known));
+        }
+        const std::int32_t begin = placed.begin + (i - count) * kPlaced;
+        TRUNKLINE_ROLLED
+        for (std::int32_t item = begin + lanes.index(); item < least(begin + kPlaced, placed.end);
+             item += lanes.count()) {
+          place_item(task, item);
+        }
+      },
+      [&task, known](std::int32_t i) { return &task.memory.item_marks[known.begin + i]; });
+  if (shared && !few) team.each(0, [](std::int32_t) {});
 }
 
 /// Where the partials of each query begin, and how many spans cuts add, by one block.
@@ -101,7 +118,7 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
   block.template scan<TeamWords<2>>(
       most(queries, bounds),
       [&memory, queries, bounds](std::int32_t i) {
-        return TeamWords<2>{{i < queries ? memory.slots_of[i] : 0, i < bounds ? memory.item_splits[i] : 0}};
+        return TeamWords<2>{{i < queries ? memory.slots_of[i] : 0, i + 1 < bounds ? memory.item_marks[i].splits : 0}};
       },
       [&task, &memory, queries, bounds](std::int32_t i, const TeamWords<2>& before) {
         const auto [slots, splits] = before.at;
@@ -116,16 +133,15 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
 }
 
 /// Items of packs of which some are cut, from how those are. Compiled once for plans and sketches.
-/// \param own FewItems: by each block for itself \return whether lists have room
+/// \param spared deal_lists' \return whether lists have room
 template <class Team>
-TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE bool lay_out_cuts(Team& team, const PlanTask& task, bool own) {
-  if (own) {
-    team.own([&task](auto&& block, bool) {
-      block.once([&task] { task.memory.keep_own_items(task.block.own_items, task.block.rows); });
-    });
+TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE bool lay_out_cuts(Team& team, const PlanTask& task, std::int32_t spared) {
+  const bool few = FewItems::are_few(task.memory.shape);
+  if (few) {
+    team.own([&task](auto&& block, bool) { block.once([&task] { task.memory.keep_own_items(task.block); }); });
   }
-  place_items(team, task, own);
-  team.own_or_lead(own, [&task](auto& block) { place_partials(block, task); });
+  place_items(team, task, few, spared);
+  team.own_or_lead(few, [&task](auto& block) { place_partials(block, task); });
   return task.memory.cuts->fits != 0;
 }
 
@@ -223,8 +239,8 @@ TRUNKLINE_HOST_DEVICE inline void write_queries(const TeamForest& forest, const 
 
 /// All that is left to write but the schedule of more than a chunk of items, whose places are counted, and tell() and
 /// keep(), by one thread each: steps that do not wait for each other. \param spared blocks that have no part in it, so
-/// that the first of the others only tells and writes the schedule; 0 where items are more than a chunk \param cut
-/// some items are
+/// that the first of the others only tells, and writes the schedule and spans of its own; 0 where items are more than a
+/// chunk \param cut some items are
 template <class Team, class Tell, class Keep>
 TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists, std::int32_t spared,
                                        bool cut, Tell tell, Keep keep) {
@@ -234,18 +250,16 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
   const std::int32_t* const shape = task.memory.shape;
   const std::int32_t items = shape[PlanMemory::kItems];
   const std::int32_t queries = task.forest.query_begin[task.forest.rows];
-  const PackLanes pack_lanes(task.memory);
   const bool few = items <= kScheduleChunk;
   const std::int32_t schedule = items * (few ? ScheduleLanes::kCount : ceil_div(items, kScheduleChunk));
   const std::int32_t schedule_end = kFirst + (schedule + kWarp - 1) / kWarp * kWarp;
-  const std::int32_t spans_end = schedule_end + pack_lanes.count();
   std::int32_t lane_bits = 5;  // 32 lanes share an item's queries
   while (lane_bits > 2 && items << lane_bits > kMostLanes) --lane_bits;
-  const std::int32_t items_end = spans_end + (items << lane_bits);
+  const std::int32_t items_end = schedule_end + (items << lane_bits);
   const std::int32_t merges_end = items_end + (cut ? queries : 0);
   const std::int32_t all = merges_end + task.forest.rows;
   const std::int32_t head = spared > 0 ? schedule_end : 0;
-  team.each_at_last_of_spared(all, head, spared, [=, &task, &lists](std::int32_t i) {
+  const std::int32_t busy = team.each_at_last_of_spared(all, head, spared, [=, &task, &lists](std::int32_t i) {
     if (i < kFirst) {
       if (i == 0) tell();
       if (i == kWarp) keep();
@@ -258,18 +272,26 @@ TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const P
       const std::int32_t begin = chunk * kScheduleChunk;
       const std::int32_t ahead = count_ahead(classes, item, begin, least(begin + kScheduleChunk, items), 1);
       if (ahead > 0) Team::fetch_add(task.memory.item_place[item], ahead);
-    } else if (i < spans_end) {
-      write_fragments(task, lists, i - schedule_end, pack_lanes, cut);
     } else if (i < items_end) {
       const std::int32_t lanes = 1 << lane_bits;
-      write_item_lists(task, lists, (i - spans_end) >> lane_bits, (i - spans_end) & (lanes - 1), lanes, cut);
+      write_item_lists(task, lists, (i - schedule_end) >> lane_bits, (i - schedule_end) & (lanes - 1), lanes, cut);
     } else if (i < merges_end) {
       write_merge(task, lists, i - items_end);
     } else {
       write_queries(task.forest, lists, i - merges_end);
     }
   });
-  if (few) return;
+  const PlanTask& again = *Team::forgotten(&task);
+  const bool shared = again.memory.shape[PlanMemory::kOwnTiles] == kSharedTiles;
+  const PackLanes pack_lanes(again.memory, known_packs(team, again, spared));
+  write_fragments(again, lists, pack_lanes, team.part(shared, spared, busy), cut);
+}
+
+/// And that schedule.
+template <class Team>
+TRUNKLINE_HOST_DEVICE void write_schedule(Team& team, const PlanTask& task, const PlanLists& lists) {
+  const std::int32_t items = task.memory.shape[PlanMemory::kItems];
+  if (items <= kScheduleChunk) return;
   team.each(0, [](std::int32_t) {});  // places are counted
   team.each_at_last(items, [&task, &lists](std::int32_t i) { lists.schedule[task.memory.item_place[i]] = i; });
 }

@@ -6,8 +6,13 @@
 
 #include "base/host_device.hpp"
 #include "plan/team/team_memory.hpp"
+#include "trunkline/types.hpp"
 
 namespace trunkline {
+
+TRUNKLINE_HOST_DEVICE inline std::int32_t size_of(Range range) {
+  return range.end - range.begin;
+}
 
 template <class T>
 TRUNKLINE_HOST_DEVICE void take_list(TeamMemory& memory, T*& list, std::int64_t count) {

@@ -49,7 +49,7 @@ class PackLister {
             to.shape[PlanMemory::kTiles] = count;
             to.shape[PlanMemory::kPacks] = static_cast<std::int32_t>(before >> 32);
             to.shape[PlanMemory::kOpenEnds] = 1;
-            to.shape[PlanMemory::kOwnTiles] = 0;
+            to.shape[PlanMemory::kOwnTiles] = kNoTiles;
             to.shape[PlanMemory::kFewTiles] = 0;
             return;
           }
@@ -82,6 +82,7 @@ class PackLister {
     block_.once([&memory, packs, added] {
       memory.shape[PlanMemory::kPacks] = packs + added;
       memory.shape[PlanMemory::kOpenEnds] = 1;
+      memory.shape[PlanMemory::kOwnTiles] = kNoTiles;
     });
   }
 
@@ -92,7 +93,7 @@ class PackLister {
   TRUNKLINE_HOST_DEVICE static void keep_cuts(const PlanTask& task, std::int32_t number) {
     BlockMemory::State& state = *task.block.state;
     const TriedTiles& tried = state.tried[number];
-    state.chosen = {tried.pieces, tried.reads, tried.choice.tiles, tried.choice.fill.width};
+    state.chosen = {tried.pieces, tried.reads, number, tried.choice.tiles, tried.choice.fill.width};
     state.costs.set(tried.reads.costs);
   }
 

@@ -34,6 +34,7 @@ class TeamPlanner {
   TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void plan(Team& team, const PlanTask& task, const PlanLists& lists,
                                                                bool sketched, Tell tell) {
     TeamPlanner(team, task, lists, sketched).make(tell);
+    Team::leave();
   }
 
  private:
@@ -46,15 +47,13 @@ class TeamPlanner {
     bool planned = false;
     if (sketch_.is_mine()) {
       if (PlanSketcher<Team>::make(team_, task_, lists_, tell)) return;
-      few_ = true;
-      has_sketched_ = !Team::kOneBlock;
     } else if (task_.forest.query_begin[task_.forest.rows] > task_.machine.capacity.queries) {
       way = Way::kNone;
     }
     // One loop rather than calls: what devices run is waited for where it is not in a cache of theirs yet.
     for (;;) {
       planned = way != Way::kNone && list(way) && divide(way);
-      if (is_done_) {
+      if (way == Way::kSketched) {
         if constexpr (Team::kOneBlock) sketch_.tell_plan(false, tell);
         return;
       }
@@ -66,15 +65,19 @@ class TeamPlanner {
       tell(write_counts(task_, lists_, planned, cut, way == Way::kAlone));
     };
     const auto keep = [this, planned, way] { keep_guess(planned && way == Way::kTried); };
-    if (planned) return write_lists(team_, task_, lists_, 0, cut, tell_all, keep);
+    if (planned) {
+      write_lists(team_, task_, lists_, 0, cut, tell_all, keep);
+      return write_schedule(team_, task_, lists_);
+    }
     team_.once(tell_all);
     team_.once(keep);
   }
 
   enum class Way : std::uint8_t {
-    kTried,  ///< the best of all tries
-    kAlone,  ///< `flat`
-    kNone,   ///< not at all
+    kTried,     ///< the best of all tries
+    kSketched,  ///< the sketch is the plan
+    kAlone,     ///< `flat`
+    kNone,      ///< not at all
   };
 
   TRUNKLINE_HOST_DEVICE void load_requests() {
@@ -83,44 +86,48 @@ class TeamPlanner {
     team_.own([&task](auto&& block, bool last) { RequestLoader(block, task, last).load(); });
   }
 
-  TRUNKLINE_HOST_DEVICE bool list(Way way) { return way == Way::kAlone ? list_alone() : list_tiles(); }
+  /// \param[in,out] way kTried: kSketched, where that is so
+  TRUNKLINE_HOST_DEVICE bool list(Way& way) { return way == Way::kAlone ? list_alone() : list_tiles(way); }
 
   /// Tries all tiles. Those who have made a sketch have waited for that, and load requests after it.
-  /// \param[out] choice unless the sketch is the plan: then is_done_ is set
-  TRUNKLINE_HOST_DEVICE void choose(TrunkChoice& choice) {
+  /// \param[out] choice unless the sketch is the plan \return number of the try; -1: the sketch is it
+  TRUNKLINE_HOST_DEVICE std::int32_t choose(TrunkChoice& choice) {
     const PlanTask& task = task_;
+    const bool has_sketched = !Team::kOneBlock && sketch_.is_mine();
+    std::int32_t number = 0;
     for (bool chosen = false;; chosen = true) {  // so that there is the code of loading once
-      if (chosen == has_sketched_) load_requests();
-      if (chosen) return;
-      const auto attempt = [this, &task](bool early, const TrunkChoice& full) {
-        if (!has_sketched_) try_tiles(team_, task, early, full);
+      if (chosen == has_sketched) load_requests();
+      if (chosen) return number;
+      const auto attempt = [this, has_sketched, &task](bool early, const TrunkChoice& full) {
+        if (!has_sketched) try_tiles(team_, task, early, full);
       };
       bool early = false;
-      choice = choose_tiles(task, number_, early, attempt);
-      is_done_ = !has_sketched_ && sketch_.is_right(number_, early);
-      if (is_done_) return;
-      if (sketch_.has_lists(early)) team_.each(0, [](std::int32_t) {});
-      forget_few();
+      choice = choose_tiles(task, number, early, attempt);
+      if (!has_sketched && sketch_.is_right(number, early)) return -1;
+      if (sketch_.may_be_written(early)) team_.each(0, [](std::int32_t) {});
+      if (sketch_.is_mine()) forget_few();
     }
   }
 
   /// \return whether the plan may fit
-  TRUNKLINE_HOST_DEVICE bool list_tiles() {
+  TRUNKLINE_HOST_DEVICE bool list_tiles(Way& way) {
     const PlanTask& task = task_;
     TrunkChoice choice;
-    choose(choice);
-    if (is_done_) return false;
-    const std::int32_t number = number_;
-    few_ = PackLister<Team>::are_few(task, choice);
-    lead_or_own([&task, &choice, number](auto&& block, bool few) {
+    const std::int32_t number = choose(choice);
+    if (number < 0) {
+      way = Way::kSketched;
+      return false;
+    }
+    const BlockShare share = team_.share(choice.tiles, 0);
+    lead_or_own(PackLister<Team>::are_few(task, choice), [&task, &choice, &share, number](auto&& block, bool few) {
       using Tiles = FewTileLister<std::decay_t<decltype(block)>>;
-      if (few && Tiles::are_few(task, choice)) return Tiles(block, task).list(choice, number);
+      if (few && Tiles::are_few(task, choice)) return Tiles(block, task).list(choice, number, share);
       if (few) block.once([&task] { task.memory.keep_few(*task.block.few); });
       PackLister(block, task).list_tiles(choice, number);
     });
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
-    deal_lists(team_, task, task.memory.shape[PlanMemory::kOwnTiles] != 0);
+    deal_lists(team_, task, 0);
     return true;
   }
 
@@ -133,32 +140,33 @@ class TeamPlanner {
     return true;
   }
 
+  /// Whether packs are few: of each block for itself. Once a barrier has made that known.
+  TRUNKLINE_HOST_DEVICE bool are_few() const { return task_.memory.shape == task_.block.few->shape; }
+
   /// Lists are those of all blocks again.
   TRUNKLINE_HOST_DEVICE void forget_few() {
     const PlanTask& task = task_;
-    if (few_) {
-      team_.own([&task](auto&& block, bool) {
-        block.each(0, [](std::int32_t) {});  // all have read the shape that did not fit
-        block.once([&task] { task.memory.keep_all(task.all); });
-      });
-    }
-    few_ = false;
+    if (!are_few()) return;
+    team_.own([&task](auto&& block, bool) {
+      block.each(0, [](std::int32_t) {});  // all have read the shape that did not fit
+      block.once([&task] { task.memory.keep_all(task.all); });
+    });
   }
 
   TRUNKLINE_HOST_DEVICE bool divide(Way way) {
     const PlanTask& task = task_;
     const bool cut = way != Way::kAlone;
-    lead_or_own([&task, cut](auto&& block, bool) { PackDivider(block, task).divide(cut); });
+    lead_or_own(are_few(), [&task, cut](auto&& block, bool) { PackDivider(block, task).divide(cut); });
     const std::int32_t* const shape = task.memory.shape;
     if (shape[PlanMemory::kFits] == 0) return false;
     if (shape[PlanMemory::kPartials] == 0) return true;
-    return lay_out_cuts(team_, task, FewItems::are_few(shape));
+    return lay_out_cuts(team_, task, 0);
   }
 
   /// f(block, few) by each block for itself where packs are few; else by one for all.
   template <class F>
-  TRUNKLINE_HOST_DEVICE void lead_or_own(F f) {
-    if (few_) {
+  TRUNKLINE_HOST_DEVICE void lead_or_own(bool few, F f) {
+    if (few) {
       team_.own([f](auto&& block, bool) { f(block, true); });
     } else {
       team_.lead([f](auto&& block) { f(block, false); });
@@ -170,7 +178,7 @@ class TeamPlanner {
     const PlanTask& task = task_;
     const std::int32_t* const shape = task.memory.shape;
     const ChosenCuts& chosen = task.block.state->chosen;
-    const bool known = tried && few_ && shape[PlanMemory::kFewTiles] != 0 && shape[PlanMemory::kAsTried] != 0 &&
+    const bool known = tried && are_few() && shape[PlanMemory::kFewTiles] != 0 && shape[PlanMemory::kAsTried] != 0 &&
                        FewItems::are_few(shape) &&
                        (shape[PlanMemory::kPartials] > 0) != (chosen.pieces == CutChoice::Pieces{}) && are_alike();
     const auto learn = [&task, &chosen](std::int32_t number) {
@@ -178,7 +186,7 @@ class TeamPlanner {
       return task.guess.learn({number, chosen.width, round, may_close_early(task) ? 1 : 0, chosen.tiles},
                               task.begins_of(number, chosen.tiles));
     };
-    const bool is_new = known ? learn(number_) : task.guess.forget();
+    const bool is_new = known ? learn(chosen.number) : task.guess.forget();
     if (is_new) *task.memory.guess = task.guess;
   }
   /// AlikeRequests, once they are loaded and tiles hold all of them.
@@ -192,10 +200,6 @@ class TeamPlanner {
   const PlanTask& task_;
   const PlanLists& lists_;
   const PlanSketcher<Team> sketch_;
-  bool few_ = false;           ///< FewPacks
-  bool has_sketched_ = false;  ///< the block has made a sketch, and waited for tries
-  bool is_done_ = false;       ///< the sketch is the plan
-  std::int32_t number_ = 0;    ///< of the try whose tiles are listed
 };
 
 }  // namespace trunkline

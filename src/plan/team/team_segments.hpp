@@ -16,7 +16,7 @@ namespace trunkline {
 class SegmentLister {
  public:
   TRUNKLINE_HOST_DEVICE SegmentLister(const PlanTask& task, std::int32_t tile)
-      : task_(task), tile_(task.memory.frames[tile]), to_(task.memory.tiles[tile]) {}
+      : task_(task), tile_(task.memory.frames[tile]), to_(task.memory.tile(tile)), sums_(task.memory.sums[tile]) {}
 
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE void list(const Lanes& lanes) {
@@ -50,7 +50,7 @@ class SegmentLister {
     const TileFrame tile = tile_;
     const TeamForest& forest = task_.forest;
     const std::int32_t* const tails_before = task_.memory.tails_before;
-    std::int32_t* const path = task_.memory.raw + tile_.raw_begin;
+    std::int32_t* const path = task_.memory.raw + (tile_.raw_begin - task_.memory.first_raw);
     std::int32_t* const rest = path + tile.path - tails_before[tile.members.begin];
     TRUNKLINE_ROLLED
     for (std::int32_t i = tile.first_node + 1 + lanes.index(); i <= tile.last_node; i += lanes.count()) {
@@ -127,9 +127,13 @@ class SegmentLister {
     matrix_tokens = lanes.sum(matrix_tokens);
     open_tokens = lanes.sum(open_tokens);
     if (lanes.index() != 0) return;
-    static_cast<TileFrame&>(to_) = tile_;
+    TileSums sums{all_tokens, 0, matrix_tokens, open_tokens, -1, 0, 0};
+    if (lists[kCommonList].tokens > 0) sums.own_piece = piece_of(kOwnList, cuts_own);
     for (std::int32_t list = 0; list < kTileLists; ++list) {
       const Listed<Sum>& listed = lists[list];
+      sums.cut_tokens += listed.tokens;
+      sums.fragments += listed.fragments;
+      sums.masked += listed.masked;
       const std::int32_t piece = piece_of(list, cuts_own);
       to_.lists[list] = {segments(list) + (list == kOwnOfSecondList ? lists[kOwnList].count : 0),
                          listed.tokens,
@@ -139,10 +143,7 @@ class SegmentLister {
                          listed.fragments,
                          listed.masked};
     }
-    to_.tokens = all_tokens;
-    to_.cut_tokens = lists[kOwnList].tokens + lists[kOwnOfSecondList].tokens + lists[kCommonList].tokens;
-    to_.matrix_tokens = matrix_tokens;
-    to_.open_tokens = open_tokens;
+    store_whole(sums_, sums);
   }
 
   /// Adds the segments of those lanes that are `here`. \param sliced tokens of this lane's \param piece of the list
@@ -185,12 +186,12 @@ class SegmentLister {
 
   TRUNKLINE_HOST_DEVICE TileSegment* segments(std::int32_t list) const {
     const PlanMemory& memory = task_.memory;
-    return memory.segments + (list == kCommonList ? memory.segment_room : 0) + tile_.raw_begin;
+    return memory.segments + (list == kCommonList ? memory.segment_room : 0) + (tile_.raw_begin - memory.first_raw);
   }
 
   /// The segment at an index of PlanMemory::raw; of no list behind the tile's.
   TRUNKLINE_HOST_DEVICE Found find_at(std::int32_t index) const {
-    if (index < tile_.raw_end) return find(task_.memory.raw[index]);
+    if (index < tile_.raw_end) return find(task_.memory.raw[index - task_.memory.first_raw]);
     Found none{};
     none.list = kTileLists;
     return none;
@@ -237,27 +238,46 @@ class SegmentLister {
   const PlanTask& task_;
   const TileFrame& tile_;
   PlannedTile& to_;
+  TileSums& sums_;
 };
 
-/// Lists of all tiles, and where the queries of all requests are. \param own PlanMemory::kOwnTiles
+/// The packs of which a block knows what they stream: where tiles are shared, those of its share, which are their
+/// packs.
 template <class Team>
-TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, bool own) {
-  constexpr std::int32_t kRequests = 32;  // whose queries a warp places
+TRUNKLINE_HOST_DEVICE Range known_packs(const Team& team, const PlanTask& task, std::int32_t spared) {
+  const std::int32_t packs = task.memory.shape[PlanMemory::kPacks];
+  return task.memory.shape[PlanMemory::kOwnTiles] == kSharedTiles ? team.share(packs, spared).own : Range{0, packs};
+}
+
+/// Lists of all tiles, and where the queries of all requests are. Where tiles are shared, each block has those of its
+/// share, and tells others what all need to know. \param spared blocks that have no part in it where lists are each
+/// block's own
+template <class Team>
+TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, std::int32_t spared) {
+  constexpr std::int32_t kRequests = 128;  // whose queries a warp places
   const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
-  // Where a block has all to do, and requests near, a tile's warp places those of its own, which are all.
-  const std::int32_t warps = tiles + (own ? 0 : ceil_div(task.forest.rows, kRequests));
-  team.each_warp_where(own, warps, [&task, tiles, own](std::int32_t i, auto&& lanes) {
-    const std::int32_t first = (i - tiles) * kRequests;
-    Range requests = {first, least(first + kRequests, task.forest.rows)};
-    if (i < tiles) {
-      SegmentLister(task, i).list(lanes);
-      requests = own ? task.memory.frames[i].members : Range{};
-    }
-    TRUNKLINE_ROLLED
-    for (std::int32_t k = requests.begin + lanes.index(); k < requests.end; k += lanes.count()) {
-      place_queries_of(task, k);
-    }
-  });
+  const std::int32_t own = task.memory.shape[PlanMemory::kOwnTiles];
+  const bool shared = own == kSharedTiles;
+  const Range listed = shared ? team.share(tiles, spared).own : Range{0, tiles};
+  const std::int32_t count = size_of(listed);
+  // Where a block has all tiles, a tile's warp places queries of its own, which are all.
+  const std::int32_t placing = own == kAllTiles ? 0 : ceil_div(task.forest.rows, kRequests);
+  const Telling told{spared > 0 ? Telling::kSketchTiles : Telling::kTiles, count, shared ? tiles : 0};
+  team.each_warp_telling(
+      own != kNoTiles, count + placing, told, spared,
+      [&task, listed, count, own](std::int32_t i, auto&& lanes) {
+        const std::int32_t first = (i - count) * kRequests;
+        Range requests = {first, least(first + kRequests, task.forest.rows)};
+        if (i < count) {
+          SegmentLister(task, listed.begin + i).list(lanes);
+          requests = own == kAllTiles ? task.memory.frames[i].members : Range{};
+        }
+        TRUNKLINE_ROLLED
+        for (std::int32_t k = requests.begin + lanes.index(); k < requests.end; k += lanes.count()) {
+          place_queries_of(task, k);
+        }
+      },
+      [&task, listed](std::int32_t i) { return &task.memory.sums[listed.begin + i]; });
 }
 
 }  // namespace trunkline

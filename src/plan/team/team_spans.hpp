@@ -69,22 +69,24 @@ TRUNKLINE_HOST_DEVICE inline DealtFragment fragment_alone(const PlanTask& task, 
   return {task.forest.order[pack.order_index], 0, tokens, pack.positions, true, false, 0, 0, 0};
 }
 
-/// The threads that share the fragments of each pack: as many as packs have on average, so that most have one.
+/// The threads that share the fragments of each of some packs: as many as these have on average, so that most have one.
 struct PackLanes {
   static constexpr std::int32_t kWarp = 32;
 
-  std::int32_t packs;
-  std::int32_t fragments;
+  std::int32_t first;    ///< of neighbours
+  std::int32_t packs;    ///< how many there are
   std::int32_t of_pack;  ///< a power of two or whole warps
 
-  TRUNKLINE_HOST_DEVICE explicit PackLanes(const PlanMemory& memory)
-      : packs(memory.shape[PlanMemory::kPacks]), fragments(memory.shape[PlanMemory::kFragments]), of_pack(1) {
+  TRUNKLINE_HOST_DEVICE PackLanes(const PlanMemory& memory, Range its_packs)
+      : first(its_packs.begin), packs(size_of(its_packs)), of_pack(1) {
+    const std::int32_t fragments = fragments_before(memory, its_packs.end) - fragments_before(memory, first);
     while (of_pack * packs < fragments && of_pack < kWarp / 2) of_pack *= 2;
     if (of_pack * packs >= fragments) return;  // as the mean is: divisions are slow
     // Each list begins with a warp of its own, which is half empty on average.
     of_pack = least(ceil_div(ceil_div(fragments, packs) + kWarp / 2, kWarp), kMostWarps) * kWarp;
   }
   TRUNKLINE_HOST_DEVICE std::int32_t count() const { return packs * of_pack; }
+  /// Of those packs.
   TRUNKLINE_HOST_DEVICE std::int32_t pack_of(std::int32_t lane) const {
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(lane) / static_cast<std::uint32_t>(of_pack));
   }
@@ -96,6 +98,11 @@ struct PackLanes {
 
  private:
   static constexpr std::int32_t kMostWarps = 128;
+
+  TRUNKLINE_HOST_DEVICE static std::int32_t fragments_before(const PlanMemory& memory, std::int32_t pack) {
+    const bool behind = pack >= memory.shape[PlanMemory::kPacks];
+    return behind ? memory.shape[PlanMemory::kFragments] : memory.packs[pack].first_fragment;
+  }
 };
 
 /// f(pack, fragment) for the fragments of one lane of a pack.
@@ -104,12 +111,12 @@ TRUNKLINE_HOST_DEVICE void visit_fragments(const PlanTask& task, std::int32_t la
   static_assert(kTileLists == 3);
   const std::int32_t number = lanes.pack_of(lane);
   const std::int32_t first = lane - number * lanes.of_pack;
-  const PlannedPack pack = task.memory.packs[number];  // read once, whatever is written
+  const PlannedPack pack = task.memory.packs[lanes.first + number];  // read once, whatever is written
   if (pack.tile < 0) {
     if (first == 0) f(pack, fragment_alone(task, pack));
     return;
   }
-  const PlannedTile& tile = task.memory.tiles[pack.tile];
+  const PlannedTile& tile = task.memory.tile(pack.tile);
   const std::int32_t own = tile.lists[kOwnList].fragments;
   const std::int32_t second = tile.lists[kOwnOfSecondList].fragments;
   const std::int32_t common = tile.lists[kCommonList].fragments;
@@ -156,7 +163,7 @@ TRUNKLINE_HOST_DEVICE inline std::uint64_t bits_between(std::int32_t begin, std:
 TRUNKLINE_HOST_DEVICE inline std::int32_t first_span(const PlanMemory& memory, std::int32_t item, bool cut) {
   if (!cut) return memory.packs[item].first_fragment;
   const PlannedPack& pack = memory.packs[memory.item_pack[item]];
-  return pack.first_fragment + memory.item_rank[item] + static_cast<std::int32_t>(memory.item_splits[item + 1]);
+  return pack.first_fragment + memory.item_marks[item].rank + static_cast<std::int32_t>(memory.item_splits[item + 1]);
 }
 
 /// Writes spans and masks of a fragment. \param cut some items are
@@ -193,12 +200,18 @@ TRUNKLINE_HOST_DEVICE inline void write_fragment(const PlanTask& task, const Pla
   }
 }
 
-/// The same of one lane's fragments.
-TRUNKLINE_HOST_DEVICE inline void write_fragments(const PlanTask& task, const PlanLists& lists, std::int32_t lane,
-                                                  const PackLanes& lanes, bool cut) {
-  visit_fragments(task, lane, lanes, [&](const PlannedPack& pack, const DealtFragment& fragment) {
-    write_fragment(task, lists, pack, fragment, cut);
-  });
+/// The same of all fragments of some lanes. A function of its own, as it calls others, and what is kept across calls is
+/// more than there is room for where there is anything else.
+TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE inline void write_fragments(const PlanTask& task, const PlanLists& lists,
+                                                                        const PackLanes lanes, StridedPart part,
+                                                                        bool cut) {
+  const std::int32_t end = lanes.count();
+  TRUNKLINE_ROLLED
+  for (std::int32_t lane = part.begin; lane < end; lane += part.step) {
+    visit_fragments(task, lane, lanes, [&](const PlannedPack& pack, const DealtFragment& fragment) {
+      write_fragment(task, lists, pack, fragment, cut);
+    });
+  }
 }
 
 }  // namespace trunkline

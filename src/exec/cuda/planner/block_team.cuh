@@ -7,8 +7,8 @@
 
 namespace trunkline::cuda {
 
-/// Of 32 .. 1,024 threads, whole warps. \tparam kCalls sums and scans are calls of one function, where code that is run
-/// once is waited for longer than it runs; threads of few registers have none left for calls
+/// Of 64 .. 512 threads, a power of two. \tparam kCalls sums and scans are calls of one function, where code that is
+/// run once is waited for longer than it runs; threads of few registers have none left for calls
 template <bool kCalls>
 class BlockTeamOf : public TeamOperations {
  public:
@@ -29,13 +29,24 @@ class BlockTeamOf : public TeamOperations {
     for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += threads()) f(i);
   }
   template <class F>
-  __device__ __forceinline__ void each_at_last_of_spared(std::int32_t count, std::int32_t, std::int32_t, F f) {
+  __device__ __forceinline__ std::int32_t each_at_last_of_spared(std::int32_t count, std::int32_t, std::int32_t, F f) {
     each_at_last(count, f);
+    return 0;
+  }
+  __device__ __forceinline__ static StridedPart part(bool, std::int32_t, std::int32_t) {
+    return {static_cast<std::int32_t>(threadIdx.x), threads()};
   }
   template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
 #pragma unroll 1
     for (std::int32_t i = warp(); i < count; i += threads() / 32) f(i, WarpLanes());
+    __syncthreads();
+  }
+  template <class F>
+  __device__ __forceinline__ void each_warp_for(std::int32_t count, std::int32_t things, F f) {
+    const bool two = things > kLanes;
+    const std::int32_t i = warp() >> (two ? 1 : 0);
+    if (i < count) f(i, PairLanes(scratch_, two));
     __syncthreads();
   }
   template <class T, class F, class Beside>
@@ -51,9 +62,13 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ static void pass_where(bool, F f) {
     f();
   }
-  template <class F>
-  __device__ __forceinline__ void each_warp_where(bool, std::int32_t count, F f) {
+  template <class F, class Thing>
+  __device__ __forceinline__ void each_warp_telling(bool, std::int32_t count, const Telling&, std::int32_t, F f,
+                                                    Thing) {
     each_warp(count, f);
+  }
+  __device__ __forceinline__ static BlockShare share(std::int32_t count, std::int32_t) {
+    return BlockShare::of(count, 0, 1);
   }
   __device__ __forceinline__ static std::int32_t warps() {
     return threads() / 32;

@@ -20,6 +20,8 @@ struct ClusterArgs {
   std::uint32_t plan_begin;  ///< bytes of shared memory before the plan's: 0 where it lies over the forest's
 };
 
+static_assert(kPlannerThreads == 32 * kMostBlocks);  // a warp tells each block (ClusterTeamOf::tell_all)
+
 // While block 0 finds a forest by rounds, the others are ready to plan; so planning is led by one of them.
 constexpr std::int32_t kPlanLead = 1;
 
@@ -62,7 +64,11 @@ __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __gri
   }
   if (!args.plans) return;
   if (!args.finds && args.plan.report->kept != 0) return kept_steps.add_one(args.plan);
-  if (!args.finds) ForestTeam(scratch).wait();  // no block writes to another before that runs
+  if (!args.finds) {  // no block writes to another before that runs
+    ForestTeam team(scratch);
+    team.arrive();
+    team.wait();
+  }
   if (!ready) block.tell(PlanTeam(scratch, kPlanLead));
   if (!ready || args.plan_begin == 0) block.begin();
   block.plan(found == FoundForest::kNear ? ForestPhaseMemory(own, args.find.batch.rows).result : nullptr);

@@ -35,8 +35,8 @@ class ClusterTeamOf : public TeamOperations {
     each_at_last_of_spared(count, 0, 0, f);
   }
   template <class F>
-  __device__ __forceinline__ void each_at_last_of_spared(std::int32_t count, std::int32_t head, std::int32_t spared,
-                                                         F f) {
+  __device__ __forceinline__ std::int32_t each_at_last_of_spared(std::int32_t count, std::int32_t head,
+                                                                 std::int32_t spared, F f) {
     const std::int32_t heads = head > 0 ? 1 : 0;
     const std::int32_t rank = rank_ - spared - heads;
     const std::int32_t blocks = blocks_ - spared - heads;
@@ -51,6 +51,16 @@ class ClusterTeamOf : public TeamOperations {
     }
 #pragma unroll 1
     for (std::int32_t i = begin; i < end; i += step) f(i);
+    return share;
+  }
+  /// Of a power of two of threads.
+  __device__ __forceinline__ StridedPart part(bool own, std::int32_t spared, std::int32_t busy) const {
+    const std::int32_t others = own ? rank_ : spared > 0 ? spared + 1 : 0;
+    const std::int32_t blocks = own ? 1 : blocks_ - others;
+    const std::int32_t thread = (static_cast<std::int32_t>(threadIdx.x) - busy) & (Block::threads() - 1);
+    constexpr std::int32_t kBehindAll = 1 << 30;
+    const std::int32_t begin = ((thread >> 5) * blocks + rank_ - others) * 32 + Block::lane();
+    return {rank_ < others ? kBehindAll : begin, Block::threads() * blocks};
   }
   template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
@@ -78,15 +88,7 @@ class ClusterTeamOf : public TeamOperations {
   }
   template <class T>
   __device__ __forceinline__ void send(const WarpLanes& lanes, const T* from) const {
-    const std::int32_t other = lanes.index();
-    if (other >= blocks_ || !has_own(from)) return;
-    static_assert(sizeof(T) % sizeof(uint4) == 0);
-    const std::uint32_t place = address_at(shared_address(from), block_of(other));
-    const std::uint32_t all_received = address_at(received(kThings), block_of(other));
-    for (std::uint32_t i = 0; i < sizeof(T) / sizeof(uint4); ++i) {
-      store_there(place + i * static_cast<std::uint32_t>(sizeof(uint4)), all_received,
-                  reinterpret_cast<const uint4*>(from)[i]);
-    }
+    if (has_own(from)) store_in(lanes.index(), from, received(kThings));
   }
   /// Blocks that have told nothing do not wait for their writes to be seen.
   template <class F>
@@ -106,16 +108,29 @@ class ClusterTeamOf : public TeamOperations {
     f();
     if (where) cluster_wait();
   }
-  template <class F>
-  __device__ __forceinline__ void each_warp_where(bool own, std::int32_t count, F f) {
+  template <class F, class Thing>
+  __device__ __forceinline__ void each_warp_telling(bool own, std::int32_t count, const Telling& told,
+                                                    std::int32_t spared, F f, Thing thing) {
     const std::int32_t step = own ? Block::threads() / 32 : warps();
 #pragma unroll 1
     for (std::int32_t i = own ? Block::warp() : warp(); i < count; i += step) f(i, WarpLanes());
-    if (own) {
-      __syncthreads();
-    } else {
-      wait();
+    if (!own) return wait();
+    if (told.all > 0) {
+      const std::uint32_t all_received = received(static_cast<Received>(kTold + told.number));
+      constexpr auto kBytes = static_cast<std::uint32_t>(sizeof(*thing(0)));
+      if (threadIdx.x == 0) expect_bytes(all_received, static_cast<std::uint32_t>(told.all - told.own) * kBytes);
+      __syncwarp();
+      const std::int32_t other = spared + Block::lane();
+#pragma unroll 1
+      for (std::int32_t i = Block::warp(); i < told.own && other != rank_; i += step) {
+        store_in(other, thing(i), all_received);
+      }
+      wait_for_bytes(all_received);
     }
+    __syncthreads();
+  }
+  __device__ __forceinline__ BlockShare share(std::int32_t count, std::int32_t spared) const {
+    return BlockShare::of(count, rank_ - spared, blocks_ - spared);
   }
   __device__ __forceinline__ std::int32_t warps() const {
     return Block::threads() / 32 * blocks_;
@@ -217,10 +232,7 @@ class ClusterTeamOf : public TeamOperations {
   /// At the start of a kernel, by the one team of it that sends, where blocks write to each other's memory before their
   /// first barrier. Nothing is written yet that others were to see: relaxed, it waits for no read.
   __device__ __forceinline__ void arrive() {
-    if (threadIdx.x == 0) {
-      init_for_bytes(received(kAnswers));
-      init_for_bytes(received(kThings));
-    }
+    if (threadIdx.x < kTold + Telling::kNumbers) init_for_bytes(received(static_cast<Received>(threadIdx.x)));
     __syncwarp();
     cluster_arrive();
     arrived_ = true;
@@ -239,15 +251,13 @@ class ClusterTeamOf : public TeamOperations {
   /// By all threads of a block.
   template <class T>
   __device__ __forceinline__ void tell_all(T* from) const {
-    constexpr auto kWords = static_cast<std::int32_t>(sizeof(T) / sizeof(std::uint32_t));
-    static_assert(kWords * sizeof(std::uint32_t) == sizeof(T));
+    const std::int32_t count = from->words();
     auto* const words = reinterpret_cast<std::uint32_t*>(from);
+    const std::int32_t rank = Block::warp();  // there are as many warps as blocks, or more
+    if (rank >= blocks_ || rank == rank_) return;
+    std::uint32_t* const there = of_rank(words, rank);
 #pragma unroll 1
-    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < kWords * blocks_; i += Block::threads()) {
-      const std::int32_t rank = i / kWords;
-      const std::int32_t word = i - rank * kWords;
-      if (rank != rank_) *of_rank(words + word, rank) = words[word];
-    }
+    for (std::int32_t i = Block::lane(); i < count; i += 32) there[i] = words[i];
   }
 
   __device__ __forceinline__ static cooperative_groups::cluster_group cluster() {
@@ -262,11 +272,23 @@ class ClusterTeamOf : public TeamOperations {
     const std::int32_t block = rank + lead_;
     return static_cast<std::uint32_t>(block < blocks_ ? block : block - blocks_);
   }
-  enum Received : std::uint8_t { kAnswers, kThings };  // of any_warp, and of each_warp_sending
+  enum Received : std::uint8_t { kAnswers, kThings, kTold };  // of any_warp, each_warp_sending, and of each Telling
   /// Where bytes that blocks store here arrive. A barrier of the cluster would have each block wait for its writes to
   /// be seen by the whole GPU (MEMBAR.ALL.GPU), 0.4 us.
   __device__ __forceinline__ std::uint32_t received(Received what) const {
     return shared_address(&scratch_->received[what]);
+  }
+  /// The same place in the memory of the block of a rank, if there is one, which counts the bytes.
+  template <class T>
+  __device__ __forceinline__ void store_in(std::int32_t rank, const T* from, std::uint32_t all_received) const {
+    static_assert(sizeof(T) % sizeof(uint4) == 0);
+    if (rank >= blocks_) return;
+    const std::uint32_t place = address_at(shared_address(from), block_of(rank));
+    const std::uint32_t barrier = address_at(all_received, block_of(rank));
+    for (std::uint32_t i = 0; i < sizeof(T) / sizeof(uint4); ++i) {
+      store_there(place + i * static_cast<std::uint32_t>(sizeof(uint4)), barrier,
+                  reinterpret_cast<const uint4*>(from)[i]);
+    }
   }
   __device__ __forceinline__ std::int32_t warp() const {
     return Block::warp() * blocks_ + rank_;

@@ -47,7 +47,7 @@ struct ForestArgs {
 };
 
 /// Threads of a planning block: of 1,024 each would have 64 registers, which are not enough.
-inline constexpr std::int32_t kPlannerThreads = 512;
+inline constexpr std::int32_t kPlannerThreads = 512;  // sixteen warps: what PairLanes and each_warp_for take
 
 /// Device memory that a batch of so many rows needs because a block's shared memory does not hold it: 0 up to about
 /// 1,200 rows on an A100 and 1,700 on an H100.

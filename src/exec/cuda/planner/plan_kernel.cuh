@@ -121,7 +121,7 @@ struct PlanRoom {
   std::size_t bytes;  ///< of both
 };
 
-/// A block's part in making a plan, in three steps, each by all of its threads.
+/// A block's part in making a plan, in three steps, each by all of its threads, which end with the last.
 template <class Team>
 class PlanningBlock {
  public:
@@ -191,6 +191,7 @@ class PlanningBlock {
                               args.steps[0] = told.steps + 1;
                               tell_plan(status, told.faults, told.steps + 1, *args.told);
                             });
+    __builtin_unreachable();  // its threads have left
   }
 
  private:
@@ -216,18 +217,22 @@ class KeptCount {
   std::uint64_t before_;
 };
 
-/// \param limit bytes \return with as many ways to cut side by side as fit, and then what is near
+/// So many ways to cut many tiles are side by side at least where there is something near. Of few tiles all are.
+constexpr std::int32_t kFewestBesideNear = 2;
+
+/// \param limit bytes \return with what is near, if that fits, and then with as many ways to cut side by side as fit
 inline PlanRoom plan_room(const PlanArgs& args, std::size_t limit) {
   const std::int32_t rows = planned_rows(args);
   BlockMemory memory{};
-  PlanRoom room{.histograms = BlockMemory::kTries, .near = false, .near_begin = 0, .bytes = 0};
-  room.bytes = memory.lay_out(nullptr, rows, room.histograms);
-  while (room.histograms > 1 && room.bytes > limit) room.bytes = memory.lay_out(nullptr, rows, --room.histograms);
-  room.near_begin = static_cast<std::uint32_t>(room.bytes);
   PlanMemory near_memory = args.memory;
   const std::size_t near_bytes = keep_near(nullptr, rows, near_memory);
-  room.near = room.bytes + near_bytes <= limit;
-  if (room.near) room.bytes += near_bytes;
+  PlanRoom room{.histograms = BlockMemory::kTries, .near = false, .near_begin = 0, .bytes = 0};
+  const auto bytes = [&] { return memory.lay_out(nullptr, rows, room.histograms); };
+  room.near = memory.lay_out(nullptr, rows, kFewestBesideNear) + near_bytes <= limit;
+  if (room.near) limit -= near_bytes;
+  while (room.histograms > 1 && bytes() > limit) --room.histograms;
+  room.near_begin = static_cast<std::uint32_t>(bytes());
+  room.bytes = room.near_begin + (room.near ? near_bytes : 0);
   return room;
 }
 

@@ -15,9 +15,10 @@ struct TeamScratch {
 
   std::int64_t of_warp[32];
   std::int64_t words[kWords][32];
-  std::uint64_t received[2];  ///< a cluster's barriers for what blocks send to this one (ClusterTeamOf::Received)
-  std::int32_t of_block[16];  ///< what each says
-  std::int32_t from_lead;     ///< what the lead says: blocks may still read the words above meanwhile
+  std::uint64_t received[2 + Telling::kNumbers];  ///< a cluster's barriers for what blocks send to this one
+                                                  ///< (ClusterTeamOf::Received)
+  std::int32_t of_block[16];                      ///< what each says
+  std::int32_t from_lead;  ///< what the lead says: blocks may still read the words above meanwhile
 };
 
 // What sums need of their types.
@@ -109,8 +110,63 @@ class WarpLanes {
   }
 };
 
+/// One warp or two neighbours, of up to sixteen.
+class PairLanes {
+ public:
+  __device__ __forceinline__ PairLanes(TeamScratch& scratch, bool two) : scratch_(scratch), two_(two) {}
+
+  __device__ __forceinline__ std::int32_t index() const {
+    return static_cast<std::int32_t>(threadIdx.x & (two_ ? 63u : 31u));
+  }
+  __device__ __forceinline__ std::int32_t count() const { return two_ ? 64 : 32; }
+  template <class T>
+  __device__ __forceinline__ T sum(T value) const {
+    const T own = WarpLanes().sum(value);
+    const std::int32_t turn = turns_++ % 2;
+    return two_ ? own + others(own, turn) : own;
+  }
+  __device__ __forceinline__ std::uint32_t greatest(std::uint32_t value) const {
+    const std::uint32_t own = WarpLanes().greatest(value);
+    const std::int32_t turn = turns_++ % 2;
+    return two_ ? max(own, others(own, turn)) : own;
+  }
+  __device__ __forceinline__ bool any(bool value) const {
+    const bool own = WarpLanes().any(value);
+    const std::int32_t turn = turns_++ % 2;
+    return two_ ? others(own ? 1 : 0, turn) != 0 || own : own;
+  }
+  __device__ __forceinline__ void wait() const {
+    if (two_) {
+      meet();
+    } else {
+      __syncwarp();
+    }
+  }
+
+ private:
+  /// What the other warp has. \param turn of two places, so that none is written before it is read
+  template <class T>
+  __device__ __forceinline__ T others(T own, std::int32_t turn) const {
+    static_assert(sizeof(T) <= sizeof(scratch_.words[0][0]));
+    const auto warp = static_cast<std::int32_t>(threadIdx.x / 32);
+    std::int64_t* const places = &scratch_.words[0][turn * 16];
+    if (WarpLanes().index() == 0) places[warp] = static_cast<std::int64_t>(own);
+    meet();
+    return static_cast<T>(places[warp ^ 1]);
+  }
+  __device__ __forceinline__ static void meet() {
+    constexpr int kFirst = 1;  // 0 is of all threads
+    named_barrier(kFirst + static_cast<int>(threadIdx.x / 64), 64);
+  }
+
+  TeamScratch& scratch_;
+  bool two_;
+  mutable std::int32_t turns_ = 0;  ///< known when this is compiled, where calls follow each other
+};
+
 /// What needs no barrier.
 struct TeamOperations {
+  static __device__ __forceinline__ void leave() { asm volatile("exit;"); }
   template <class T>
   static __device__ __forceinline__ T* forgotten(T* pointer) {
     asm volatile("" : "+l"(pointer));
