@@ -300,7 +300,9 @@ class ThreadTeam : public ThreadOperations {
   void each_block(std::int32_t count, F f, Told told) {
     for (std::int32_t i = rank_; i < count; i += blocks_) {
       f(i, block_);
-      if (thread_ == 0) tell_words(told(i));
+      if (thread_ != 0) continue;
+      const auto* const thing = told(i);  // as much of it as a device tells, and no more
+      tell_all(thing, 0, static_cast<std::size_t>(thing->words()) * sizeof(std::int32_t));
     }
     wait();
   }
@@ -336,25 +338,15 @@ class ThreadTeam : public ThreadOperations {
 
  private:
   void wait() { all_->arrive_and_wait(); }
-  /// What a device tells of it, and no more.
-  template <class T>
-  void tell_words(const T* from) const {
-    const std::size_t bytes = static_cast<std::size_t>(from->words()) * sizeof(std::int32_t);
-    const auto rank = static_cast<std::size_t>(rank_);
-    const std::ptrdiff_t place = reinterpret_cast<const std::byte*>(from) - (*memories_)[rank];
-    for (std::size_t other = 0; other < memories_->size(); ++other) {
-      if (other != rank) std::memcpy((*memories_)[other] + place, from, bytes);
-    }
-  }
   std::atomic<std::int32_t>& received(std::int32_t rank, const Telling& told) const {
     return (*received_)[static_cast<std::size_t>(rank * Telling::kNumbers + told.number)];
   }
   template <class T>
-  void tell_all(const T* from, std::int32_t spared = 0) const {
+  void tell_all(const T* from, std::int32_t spared = 0, std::size_t bytes = sizeof(T)) const {
     const auto rank = static_cast<std::size_t>(rank_);
     const std::ptrdiff_t place = reinterpret_cast<const std::byte*>(from) - (*memories_)[rank];
     for (auto other = static_cast<std::size_t>(spared); other < memories_->size(); ++other) {
-      if (other != rank) std::memcpy((*memories_)[other] + place, from, sizeof(T));
+      if (other != rank) std::memcpy((*memories_)[other] + place, from, bytes);
     }
   }
 
