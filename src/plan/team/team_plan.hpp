@@ -98,7 +98,7 @@ class TeamPlanner {
     for (bool chosen = false;; chosen = true) {  // so that there is the code of loading once
       if (chosen == has_sketched) load_requests();
       if (chosen) return number;
-      const auto attempt = [this, has_sketched, &task](bool early, const TrunkChoice& full) {
+      const auto attempt = [=, this, &task](bool early, const TrunkChoice& full) {
         if (!has_sketched) try_tiles(team_, task, early, full);
       };
       bool early = false;
