@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "plan/team/forest_phase.hpp"
+#include "plan/team/host_team.hpp"
 #include "plan/team/steady_rows.hpp"
-#include "plan/team/team.hpp"
 #include "plan/told_rows.hpp"
 #include "support/thread_team.hpp"
 #include "trunkline/forest.hpp"

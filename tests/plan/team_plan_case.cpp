@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "base/check.hpp"
-#include "plan/team/team.hpp"
+#include "plan/team/host_team.hpp"
 #include "plan/team/team_plan.hpp"
 #include "plan/told_rows.hpp"
 #include "support/thread_team.hpp"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/team/team.hpp"
+#include "plan/team/host_team.hpp"
 
 namespace trunkline::testing {
 

@@ -2,7 +2,7 @@
 //
 // A barrier of a cluster takes 0.6 us, a step of one block with its barrier 0.3 to 0.8. So where owners are guessed,
 // each block finds for itself whether they are right; where rounds are needed, one block does all but the comparing of
-// pages, and waits for the others twice a round of row_sharing.hpp. What it costs: docs/planning.md.
+// pages, and waits for the others twice a round of sharing_search.hpp. What it costs: docs/planning.md.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,10 @@
 #include "plan/team/near_forest.hpp"
 #include "plan/team/owner_repair.hpp"
 #include "plan/team/query_starts.hpp"
+#include "plan/team/row_ends.hpp"
 #include "plan/team/row_look.hpp"
 #include "plan/team/row_sharing.hpp"
+#include "plan/team/sharing_search.hpp"
 #include "plan/team/steady_rows.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"

@@ -4,14 +4,15 @@
 // What has been looked at is right all the same: how many tokens a row has in common with the row that it was compared
 // with. Where these do not reach what that row owns, the row parts from that one's owner at the same token, and so on
 // up to the row that owns its last shared token: no page is read. And where rows part from one owner at one token with
-// the same page, they are compared with the least of them, as in a round of row_sharing.hpp. By turns of both, owners
-// come to be what SharingSearch::confirm asks for; where only some were wrong, in one comparison or two, where rounds
-// would take one a branching.
+// the same page, they are compared with the least of them, as in a round of sharing_search.hpp. By turns of both,
+// owners come to be what SharingSearch::confirm asks for; where only some were wrong, in one comparison or two, where
+// rounds would take one a branching.
 #pragma once
 
 #include <cstdint>
 
 #include "plan/team/row_sharing.hpp"
+#include "plan/team/sharing_search.hpp"
 #include "plan/team/team_batch.hpp"
 
 namespace trunkline {

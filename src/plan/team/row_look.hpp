@@ -1,5 +1,5 @@
 // A look at the rows of a step that is planned anew: what each shares with the row that owned what it shared in the
-// last plan. In most such steps the owners are the same: then that is what rounds of row_sharing.hpp would find, and
+// last plan. In most such steps the owners are the same: then that is what rounds of sharing_search.hpp would find, and
 // SharingSearch confirms it by one more step. And mostly, as where rows have grown, the forest has the shape that it
 // had: each row parts from its owner or ends where it did, inside of its owner or at its end as it did. Then all of the
 // forest but the ends of rows is what it was.
