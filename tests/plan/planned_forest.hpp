@@ -224,8 +224,10 @@ class PlannedForest {
   bool find_by(Team& team, const TeamBatch& batch, std::size_t own, const TeamForest& arrays, const SteadyRows& last,
                const SteadyRows& kept, const Beside& beside) {
     const LastStep last_step = LastStep::of(last, beside.has_near());
-    if (last_step.is_likely) {
-      trunkline::is_steady(team, batch, last, ForestPhaseMemory::seen_in(blocks_[own].memory()), [] { return true; });
+    if (last_step.is_likely()) {
+      SeenRow* const seen = ForestPhaseMemory::seen_in(blocks_[own].memory());
+      trunkline::is_steady(
+          team, batch, last, [seen] { return seen; }, NothingKept());
     }
     const SteadyKeeper keeper(batch, growth_, kept);
     return find_forest<Hash>(

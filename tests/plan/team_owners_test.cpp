@@ -220,12 +220,12 @@ TEST(TeamOwners, TokensOfAllRowsAreSummedExactly) {
   TokenSums sums;
   constexpr std::int32_t kLength = std::numeric_limits<std::int32_t>::max();
   for (std::int32_t row = 0; row < kMaxTeamRows; ++row) {
-    sums.add<HostTeam>(HostLanes(), TokenSums::kTotal, kLength);
-    sums.add<HostTeam>(HostLanes(), TokenSums::kDistinct, kLength - row);
+    sums.add<HostTeam>(HostLanes(), {kLength, kLength - row, row});
   }
   const std::int64_t rows = kMaxTeamRows;
   EXPECT_EQ(sums.of(TokenSums::kTotal), rows * kLength);
   EXPECT_EQ(sums.of(TokenSums::kDistinct), rows * kLength - rows * (rows - 1) / 2);
+  EXPECT_EQ(sums.of(TokenSums::kAlone), rows * (rows - 1) / 2);
 }
 
 /// Rows of 5 pages, which all share the first 3.

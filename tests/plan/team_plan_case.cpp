@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <thread>
 #include <type_traits>
 
 #include "base/check.hpp"
@@ -73,15 +74,20 @@ struct ForestArrays {
 
 /// What a block has for itself.
 struct OwnMemory {
-  OwnMemory(std::int32_t rows, std::int32_t histograms)
-      : bytes(memory.lay_out(nullptr, rows, histograms), std::byte{0xCD}) {
-    memory.lay_out(bytes.data(), rows, histograms);
-    HostTeam team;
-    memory.begin(team, rows);
+  OwnMemory(std::int32_t rows, std::int32_t histograms) {
+    TeamMemory counted_apart(nullptr), counted_over(nullptr);
+    memory.lay_out(counted_apart, counted_over, rows, histograms);
+    over_bytes = counted_over.bytes();
+    bytes.assign(over_bytes + counted_apart.bytes(), std::byte{0xCD});
+    TeamMemory apart(bytes.data() + over_bytes), over(bytes.data());
+    memory.lay_out(apart, over, rows, histograms);
   }
+  /// As finding a forest leaves what need not be apart.
+  void overwrite() { std::fill_n(bytes.begin(), over_bytes, std::byte{0xCD}); }
 
   BlockMemory memory{};
   std::vector<std::byte> bytes;
+  std::size_t over_bytes = 0;
 };
 
 /// Tells a block of the forest's rows as find_forest() does of one that it has near. \return PlanTask::rows_told
@@ -209,7 +215,7 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     HostTeam alone(options.seed);
     guesses.assign(guesses.size(), *memory.guess);
     for (PlanMemory& each : memories) each.keep_all(memory);
-    for (OwnMemory& each : blocks) each.memory.begin(alone, rows);
+    for (OwnMemory& each : blocks) each.memory.begin();
     for (OwnMemory& each : blocks) each.memory.state->sketch.made.by_try = -1;  // told where there is one
     std::vector<PlanTask> tasks;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -218,6 +224,13 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     }
     const auto plan_of = [&](auto& team, std::int32_t rank) {
       if constexpr (requires { team.keep_memory(nullptr); }) team.keep_memory(blocks[at(rank)].bytes.data());
+      // As where a block is the last to find the forest, which others have long begun to plan with.
+      team.own([&](auto& block, bool last) {
+        block.once([&] {
+          if (last) std::this_thread::sleep_for(options.last_comes_after);
+          blocks[at(rank)].overwrite();
+        });
+      });
       const PlanTask& task = tasks[at(rank)];
       using Team = std::decay_t<decltype(team)>;
       TeamPlanner<Team>::plan(team, task, lists, PlanSketcher<Team>::may_make(team, task),

@@ -1,6 +1,7 @@
 // Plans made by a team on the host, and those of the host's planner in the same form.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -47,6 +48,7 @@ struct TeamOptions {
   SketchCounts* sketches = nullptr;  ///< null: they are not counted
   bool rows_told = false;            ///< blocks are told of the forest's rows
   std::int32_t earlier_plans = 0;    ///< of the same batch, in the same memory: from the third on, tiles are guessed
+  std::chrono::milliseconds last_comes_after{0};  ///< the last block begins so much later
 };
 
 /// The plan that a team makes. \param[out] status not null

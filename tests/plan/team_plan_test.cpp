@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -13,6 +15,7 @@
 #include "cli/batch_file.hpp"
 #include "kv/paged_batch.hpp"
 #include "plan/team/plan_growth.hpp"
+#include "plan/team/tile_guess.hpp"
 #include "plan/team_plan_case.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
@@ -286,6 +289,14 @@ Forest grouped_forest(std::int32_t requests, std::int32_t prefixes, std::int32_t
   return build_forest(ExplicitTree{parent, tokens, end_node});
 }
 
+TEST(TeamPlan, AGuessThatNobodyHasWritten) {
+  TileGuess guess;
+  std::memset(static_cast<void*>(&guess), 0xCD, sizeof(guess));
+  EXPECT_FALSE(guess.is_likely(3));
+  guess.times = TileGuess::kLikely;
+  EXPECT_FALSE(guess.is_likely(3)) << "of more tiles than there are begins";
+}
+
 /// What plans after another batch, in the same memory, with requests near. \param in_threads of some blocks
 TeamOptions team_after(std::mt19937_64& random, const Forest& before, bool in_threads,
                        testing::SketchCounts& sketches) {
@@ -362,16 +373,30 @@ TEST(TeamPlan, TilesThatAreShared) {
   for (int seed = 0; seed < testing::scaled(40) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 8'000'000);
-    const std::int32_t requests = uniform(random, 520, 1024);
-    const std::int32_t prefixes = uniform(random, 1, 40);
-    const std::int32_t shared = uniform(random, 1, 16) * 500;
-    const std::int32_t own = seed % 2 == 0 ? uniform(random, 1, 12) * 16 : uniform(random, 1, 4) * 1000;
+    const bool few = seed % 4 == 1;  // items: 17 tiles of one prefix, each cut in two or three, which keeps all busy
+    const std::int32_t requests = few ? 544 : uniform(random, 520, 1024);
+    const std::int32_t prefixes = few ? 1 : uniform(random, 1, 40);
+    const std::int32_t shared = few ? uniform(random, 4, 40) * 1000 : uniform(random, 1, 16) * 500;
+    const std::int32_t own = few || seed % 2 == 0 ? uniform(random, 1, 12) * 16 : uniform(random, 1, 4) * 1000;
     const Forest before = grouped_forest(requests, prefixes, shared, own);
     const Forest forest = grouped_forest(requests, seed % 5 == 0 ? 41 - prefixes : prefixes, shared, own + 1);
     TeamOptions team = team_after(random, before, true, sketches);
     team.histograms = 4;
-    const MachineProfile profile = seed % 3 == 0 ? h200_profile() : testing::hopper_like_profile(132);
-    cut += expect_same(forest, testing::shape_of(32, 8), profile, team).partials > 0 ? 1 : 0;
+    if (few) {  // of so many blocks some have no share, and nobody waits for these
+      team.blocks = 16;
+      team.threads = 1;
+      team.last_comes_after = std::chrono::milliseconds(20);
+      team.seed = near_seed(random, team.blocks);
+    }
+    const MachineProfile profile = few             ? testing::hopper_like_profile(17 * 8 * uniform(random, 2, 3))
+                                   : seed % 3 == 0 ? h200_profile()
+                                                   : testing::hopper_like_profile(132);
+    const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));
+    PlanCapacity room = room_for(plan);
+    room.spans += room.items;  // so that sketches of cuts are sure to fit
+    const int made = sketches.made;
+    const TeamPlanStatus status = expect_same(forest, plan, profile, room, team);
+    cut += status.partials > 0 ? sketches.made - made : 0;
   }
   EXPECT_GT(sketches.shared, 0);
   EXPECT_GT(sketches.taken, 0);

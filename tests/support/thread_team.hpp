@@ -202,20 +202,19 @@ class ThreadTeam : public ThreadOperations {
     for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i);
   }
   StridedPart part(bool own, std::int32_t spared, std::int32_t) const {
-    const std::int32_t others = own ? rank_ : spared > 0 ? spared + 1 : 0;
-    if (rank_ < others) return {std::numeric_limits<std::int32_t>::max() / 2, 1};
-    const std::int32_t blocks = own ? 1 : blocks_ - others;
-    return {thread_ * blocks + rank_ - others, threads_ * blocks};
+    const std::int32_t rank = own ? 0 : rank_ - spared;
+    const std::int32_t blocks = own ? 1 : blocks_ - spared - (spared > 0 ? 1 : 0);
+    if (rank == blocks) return {std::numeric_limits<std::int32_t>::max() / 2, 1};
+    return {thread_ * blocks + rank, threads_ * blocks};
   }
   template <class F>
   std::int32_t each_at_last_of_spared(std::int32_t count, std::int32_t head, std::int32_t spared, F f) {
-    const std::int32_t heads = head > 0 ? 1 : 0;
-    const std::int32_t rank = rank_ - spared - heads;
-    if (rank < 0) {
-      if (rank_ == spared) block_.each_at_last(head, f);
+    const std::int32_t rank = rank_ - spared;
+    const std::int32_t blocks = blocks_ - spared - (head > 0 ? 1 : 0);
+    if (rank == blocks) {
+      block_.each_at_last(head, f);
       return 0;
     }
-    const std::int32_t blocks = blocks_ - spared - heads;
     for (std::int32_t i = head + thread_ * blocks + rank; i < count; i += threads_ * blocks) f(i);
     return 0;
   }
@@ -255,6 +254,7 @@ class ThreadTeam : public ThreadOperations {
   BlockShare share(std::int32_t count, std::int32_t spared) const {
     return BlockShare::of(count, rank_ - spared, blocks_ - spared);
   }
+  static HostLanes lanes() { return {}; }
   std::int32_t warps() const { return threads_ * blocks_; }
   template <class F>
   bool any_warp(std::int32_t count, F f) {

@@ -81,7 +81,7 @@ struct PlanSketch {
   };
   Made made;
   CutChoice::Pieces pieces;  ///< known to each block that makes it
-  TeamPlanStatus status;     ///< known to the one that leads it
+  TeamPlanStatus status;     ///< known to the last block
 };
 
 /// What each block has for itself.
@@ -116,10 +116,13 @@ struct BlockMemory {
     std::int32_t in_order;     ///< 1: the requests that tiles hold are the first of Forest::order, without a gap
   };
 
+  // Told before planning begins, or by blocks that are ahead.
   State* state;
-  TileSums* tile_sums;         // [FewTiles::kMost] which blocks tell each other
-  std::int32_t* tokens;        // [rows] TrunkRequests, as those below
-  std::int32_t* shared;        // [rows]
+  TileSums* tile_sums;   // [FewTiles::kMost] which blocks tell each other, as those below
+  ItemMark* item_marks;  // [FewItems::kMost]
+  std::int32_t* tokens;  // [rows] TrunkRequests, as those below
+  std::int32_t* shared;  // [rows]
+
   std::int64_t* fresh_before;  // [rows + 1]
   std::int32_t* query_begin;   // [rows + 1]
   std::int64_t* listed;        // [rows]
@@ -139,17 +142,18 @@ struct BlockMemory {
   std::int32_t rows;    // room: whole_room() of those asked for
   std::int32_t histograms;
 
-  /// \\return bytes. \param base 16-byte aligned; null: counts only \param cut_tries from 1 to kTries that are made
-  /// together, at 16.5 KiB each
-  TRUNKLINE_HOST_DEVICE std::size_t lay_out(std::byte* base, std::int32_t row_room, std::int32_t cut_tries) {
+  /// \param apart what is told \param memory for all else: where it is of no use before planning begins, finding the
+  /// forest may use it till then \param cut_tries from 1 to kTries that are made together, at 16.5 KiB each
+  TRUNKLINE_HOST_DEVICE void lay_out(TeamMemory& apart, TeamMemory& memory, std::int32_t row_room,
+                                     std::int32_t cut_tries) {
     rows = whole_room(row_room);
     histograms = cut_tries;
     const std::int32_t length = whole_room(row_room + 1);
-    TeamMemory memory(base);
-    take_list(memory, state, 1);
-    take_list(memory, tile_sums, FewTiles::kMost);
-    take_list(memory, tokens, rows);
-    take_list(memory, shared, rows);
+    take_list(apart, state, 1);
+    take_list(apart, tile_sums, FewTiles::kMost);
+    take_list(apart, item_marks, FewItems::kMost);
+    take_list(apart, tokens, rows);
+    take_list(apart, shared, rows);
     take_list(memory, fresh_before, length);
     take_list(memory, query_begin, length);
     take_list(memory, listed, rows);
@@ -159,32 +163,31 @@ struct BlockMemory {
     take_list(memory, classes, std::int64_t{4} * class_parts());
     take_tries(memory);
     take_own_tiles();
-    return memory.bytes();
   }
 
-  /// To be called once before all else. \param batch_rows of few, tiles are mostly few: then classes are cleared where
-  /// they are needed, and what is own is left alone, as another block may be ahead, and tell of its items
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE void begin(Block& block, std::int32_t batch_rows) const {
-    constexpr std::int32_t kFewRows = 32 * FewTiles::kMost;
-    const bool all = batch_rows > kFewRows;
-    State* const own = state;
-    block.each_at_last(1, [own, all](std::int32_t) {
-      own->widest = 1;
-      own->unlike = 0;
-      own->clear = all ? 1 : 0;
-    });
-    clear_parts(block, all ? class_parts() : kFewCutParts);
+  /// To be called once before all else, by one thread.
+  TRUNKLINE_HOST_DEVICE void begin() const {
+    state->widest = 1;
+    state->unlike = 0;
+    state->clear = 0;
   }
   template <class Block>
   TRUNKLINE_HOST_DEVICE void clear_classes(Block& block) const {
-    clear_parts(block, class_parts());
+    FourWords* const parts = reinterpret_cast<FourWords*>(classes);
+    block.each(class_parts(), [parts](std::int32_t i) { parts[i] = {}; });
+  }
+  /// Those that FewCuts needs clear, which nothing is that lies over classes. Without a barrier.
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void clear_few_classes(Block& block) const {
+    FourWords* const parts = reinterpret_cast<FourWords*>(classes);
+    block.each_at_last(kFewCutParts, [parts](std::int32_t i) { parts[i] = {}; });
   }
 
   /// Items of few tiles. \return behind them
   TRUNKLINE_HOST_DEVICE TeamMemory take_own(ItemLists& items) const {
     TeamMemory memory(own_lists);
     items.take_items(memory, FewItems::kMost, rows);
+    items.item_marks = item_marks;
     return memory;
   }
   /// What a share of few tiles streams, beside the items of all, once there are frames. \param most_segments of a tile
@@ -205,15 +208,10 @@ struct BlockMemory {
   static constexpr std::int32_t kFewCutParts = kTries * FewTiles::kMost;  ///< of the classes, which FewCuts needs clear
 
  private:
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE void clear_parts(Block& block, std::int32_t count) const {
-    FourWords* const parts = reinterpret_cast<FourWords*>(classes);
-    block.each(count, [parts](std::int32_t i) { parts[i] = {}; });
-  }
-
   /// Ends, jumps and reached together are no longer than loads.
   TRUNKLINE_HOST_DEVICE void take_tries(TeamMemory& memory) {
     static_assert(5 * sizeof(std::int32_t) <= sizeof(TaskLoad) && sizeof(FewPacks) % sizeof(FourWords) == 0);
+    static_assert(kFewCutParts <= kSerial);
     TeamMemory of_ends = memory;
     take_list(of_ends, ends, rows);
     take_list(of_ends, jumps, 2 * rows);

@@ -27,15 +27,16 @@ class FewTileLister {
     return choice.tiles <= FewTiles::kMost && task.block.state->requests.count == task.forest.rows;
   }
 
-  /// As PackLister::list_tiles. \param share of the tiles
-  TRUNKLINE_HOST_DEVICE void list(const TrunkChoice& choice, std::int32_t number, const BlockShare& share) {
+  /// As PackLister::list_tiles. \param share_of(tiles) the block's BlockShare, where it has no room for all
+  template <class ShareOf>
+  TRUNKLINE_HOST_DEVICE void list(const TrunkChoice& choice, std::int32_t number, ShareOf share_of) {
     const PlanTask& task = task_;
     const std::int32_t tiles = choice.tiles;
     const std::int32_t width = choice.fill.width;
-    block_.each_warp(3, [&task, &share, tiles, width, number](std::int32_t i, auto&& lanes) {
+    block_.each_warp(3, [&task, share_of, tiles, width, number](std::int32_t i, auto&& lanes) {
       const std::int32_t* const begins = task.begins_of(number, tiles);
       if (i == 0) {
-        list_by(lanes, task, tiles, width, begins, share);
+        list_by(lanes, task, tiles, width, begins, share_of);
       } else if (i == 1) {
         if (lanes.index() == 0) Lister::keep_cuts(task, number);
       } else {
@@ -45,13 +46,14 @@ class FewTileLister {
   }
 
   /// Tiles that are guessed, of requests that are alike.
-  /// \param priced finds what they cost, too \param hot tokens that several of them read \param share of the tiles
-  TRUNKLINE_HOST_DEVICE void list_sketch(bool priced, std::int64_t hot, const BlockShare& share) {
+  /// \param priced finds what they cost, too \param hot tokens that several of them read \param share_of list()'s
+  template <class ShareOf>
+  TRUNKLINE_HOST_DEVICE void list_sketch(bool priced, std::int64_t hot, ShareOf share_of) {
     const PlanTask& task = task_;
-    block_.each_warp(priced ? 2 : 1, [&task, &share, hot](std::int32_t i, auto&& lanes) {
+    block_.each_warp(priced ? 2 : 1, [&task, share_of, hot](std::int32_t i, auto&& lanes) {
       const TileGuess& guess = task.guess;
       if (i == 0) {
-        list_by(lanes, task, guess.tiles.count, guess.tiles.width, guess.begins, share);
+        list_by(lanes, task, guess.tiles.count, guess.tiles.width, guess.begins, share_of);
       } else {
         name_costs_by(lanes, task, hot);
       }
@@ -80,9 +82,9 @@ class FewTileLister {
 
   /// Frames, packs and shape; and whether each block has room for what tiles stream.
   /// \param begins of tiles, among the requests that they hold
-  template <class Lanes>
+  template <class Lanes, class ShareOf>
   TRUNKLINE_HOST_DEVICE static void list_by(const Lanes& lanes, const PlanTask& task, std::int32_t tiles,
-                                            std::int32_t width, const std::int32_t* begins, const BlockShare& share) {
+                                            std::int32_t width, const std::int32_t* begins, ShareOf share_of) {
     PlanMemory& memory = task.memory;
     FewPacks& few = *task.block.few;
     std::int32_t before = 0;
@@ -119,7 +121,12 @@ class FewTileLister {
     few.shape[PlanMemory::kAsTried] = 1;
     memory.keep_few(few);
     const bool near = task.forest.query_begin[task.forest.rows] <= task.block.rows;
-    const OwnTiles own = near ? memory.keep_own_tiles(task.block, share, most_segments, before) : kNoTiles;
+    OwnTiles own = kNoTiles;
+    if (near && memory.keep_all_tiles(task.block, before)) {
+      own = kAllTiles;
+    } else if (near && memory.keep_own_tiles(task.block, share_of(tiles), most_segments)) {
+      own = kSharedTiles;
+    }
     few.shape[PlanMemory::kOwnTiles] = own;
     if (own != kNoTiles) task.block.state->clear = 0;
   }
@@ -163,10 +170,10 @@ class FewTileDivider {
     const std::int32_t* const shape = task_.memory.shape;
     return shape[PlanMemory::kFits] != kTooMany && shape[PlanMemory::kAsTried] != 0;
   }
-  /// A sketch's, none of which is cut. Who leads it finds what they cost. \return whether they fit
-  TRUNKLINE_HOST_DEVICE bool divide_sketch(bool leads) {
+  /// A sketch's, none of which is cut. \param priced finds what they cost, too \return whether they fit
+  TRUNKLINE_HOST_DEVICE bool divide_sketch(bool priced) {
     const PlanTask& task = task_;
-    block_.each_warp(leads ? 2 : 1, [&task](std::int32_t i, auto&& lanes) {
+    block_.each_warp(priced ? 2 : 1, [&task](std::int32_t i, auto&& lanes) {
       if (i == 0) {
         place_by(lanes, *Block::forgotten(&task), true);
       } else {

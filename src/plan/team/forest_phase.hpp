@@ -24,7 +24,7 @@
 
 namespace trunkline {
 
-/// All that the phase keeps in memory, for a number of rows. It is fastest in each block's shared memory: some 130
+/// All that the phase keeps in memory, for a number of rows. It is fastest in each block's shared memory: some 108
 /// bytes a row.
 struct ForestPhaseMemory {
   SeenRow* seen = nullptr;  // where tasks of the search are, before there are any
@@ -32,26 +32,25 @@ struct ForestPhaseMemory {
   TokenSums* sums = nullptr;
   RowSharing sharing;
   SharingScratch search;
-  LayoutScratch layout;  // where search was, which is done by then
+  LayoutScratch layout;  // where tasks and search were, which are done by then
   std::size_t bytes = 0;
 
   /// \param base aligned to 16 bytes; null to learn `bytes` alone
   TRUNKLINE_HOST_DEVICE ForestPhaseMemory(std::byte* base, std::int32_t rows) {
     constexpr std::int32_t kColumns = RowSharing::kColumns + most(SharingScratch::kColumns, LayoutScratch::kColumns);
-    const std::int32_t room = whole_room(rows);
     const std::int32_t length = whole_room(rows + 1);  // some sums have an end
     TeamMemory memory(base);
-    static_assert(sizeof(SeenRow) <= sizeof(SharingTask));
-    auto* const tasks = memory.take<SharingTask>(room);
+    constexpr std::size_t kTaskBytes = LayoutScratch::kWideColumns * sizeof(std::uint64_t);
+    static_assert(sizeof(SeenRow) <= sizeof(SharingTask) && sizeof(SharingTask) <= kTaskBytes);
+    auto* const wide = memory.take<std::uint64_t>(LayoutScratch::kWideColumns * std::int64_t{length});
     seen = seen_in(base);
     result = memory.take<ForestPhaseResult>(1);
     sums = memory.take<TokenSums>(1);
     const TeamColumns<std::int32_t> columns = {memory.take<std::int32_t>(kColumns * std::int64_t{length}), length};
     sharing = {columns, rows};
-    TeamMemory of_search = memory;
-    search = {of_search, tasks, columns, RowSharing::kColumns, rows};
-    layout = {memory, columns, RowSharing::kColumns};
-    bytes = most(memory.bytes(), of_search.bytes());
+    search = {memory, reinterpret_cast<SharingTask*>(wide), columns, RowSharing::kColumns, rows};
+    layout = {wide, columns, RowSharing::kColumns};
+    bytes = memory.bytes();
   }
   TRUNKLINE_HOST_DEVICE static SeenRow* seen_in(std::byte* base) { return reinterpret_cast<SeenRow*>(base); }
 };
@@ -85,9 +84,9 @@ class ForestSearch {
         memory_(memory),
         forest_(forest),
         beside_(beside),
-        nodes_(last.nodes),
-        rows_kept_(last.rows == batch.rows),
-        guesses_(last.is_likely) {}
+        nodes_(last.forest.nodes),
+        rows_kept_(last.forest.rows == batch.rows),
+        guesses_(last.is_likely()) {}
 
   template <class Keep, class Finish>
   TRUNKLINE_HOST_DEVICE bool run(Keep keep, Finish finish) {

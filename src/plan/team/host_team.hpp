@@ -7,34 +7,6 @@
 
 namespace trunkline {
 
-/// A warp of the host: one lane. On devices all lanes of a warp call these together.
-class HostLanes {
- public:
-  std::int32_t index() const { return 0; }
-  std::int32_t count() const { return 1; }
-  /// Over the lanes; each gets the result.
-  template <class T>
-  T least(T value) const {
-    return value;
-  }
-  template <class T>
-  T greatest(T value) const {
-    return value;
-  }
-  template <class T>
-  T sum(T value) const {
-    return value;
-  }
-  bool any(bool value) const { return value; }
-  /// Makes what lanes wrote visible to the others.
-  void wait() const {}
-  /// What a lane has.
-  template <class T>
-  T from(const T& value, std::int32_t) const {
-    return value;
-  }
-};
-
 /// The numbers below `count`, each once, in an order that a seed decides.
 class ShuffledOrder {
  public:
@@ -120,6 +92,7 @@ class HostTeam {
   static void pass_where(bool, F f) {
     f();
   }
+  static HostLanes lanes() { return {}; }
   static std::int32_t warps() { return 7; }  // as if there were some, of which each has several things to do
   template <class F>
   bool any_warp(std::int32_t count, F f) {

@@ -42,16 +42,16 @@ struct ItemLists {
   // By item.
   std::int32_t* item_pack;    // [items]
   std::uint16_t* item_class;  // [items] of its cost
-  ItemMark* item_marks;       // [items]
+  ItemMark* item_marks;       // [items] which blocks tell each other where each has some of its own
   std::int64_t* item_splits;  // [items + 1] cuts inside of fragments up to its begin; above 32 bits, of masked ones
   std::int32_t* item_place;   // [items] in the schedule
   CutShape* cuts;
 
+  /// All but item_marks.
   TRUNKLINE_HOST_DEVICE void take_items(TeamMemory& memory, std::int32_t items, std::int32_t queries) {
     take_list(memory, slots_of, std::int64_t{queries} + 1);
     take_list(memory, item_pack, items);
     take_list(memory, item_class, items);
-    take_list(memory, item_marks, items);
     take_list(memory, item_splits, std::int64_t{items} + 1);
     take_list(memory, item_place, items);
     take_list(memory, cuts, 1);

@@ -22,12 +22,12 @@ struct TeamSizes {
 class LayoutScratch {
  public:
   static constexpr std::int32_t kColumns = 7;
+  static constexpr std::int32_t kWideColumns = 5;
 
   LayoutScratch() = default;
-  TRUNKLINE_HOST_DEVICE LayoutScratch(TeamMemory& memory, TeamColumns<std::int32_t> columns, std::int32_t first_column)
-      : wide_{memory.take<std::uint64_t>(5 * std::int64_t{columns.length}), columns.length},
-        columns_(columns),
-        first_column_(first_column) {}
+  /// \param wide [kWideColumns, columns.length]
+  TRUNKLINE_HOST_DEVICE LayoutScratch(std::uint64_t* wide, TeamColumns<std::int32_t> columns, std::int32_t first_column)
+      : wide_{wide, columns.length}, columns_(columns), first_column_(first_column) {}
 
   // Of items, by their place in the order of owner, mark and row.
   TRUNKLINE_HOST_DEVICE std::uint64_t* keys() const { return &wide_(0, 0); }

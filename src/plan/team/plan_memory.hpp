@@ -17,8 +17,8 @@
 
 namespace trunkline {
 
-/// What all blocks see, but for lists that keep_near(), keep_few(), keep_own_tiles() and keep_own_items() take from a
-/// block's own memory.
+/// What all blocks see, but for lists that keep_near(), keep_few(), keep_all_tiles(), keep_own_tiles() and
+/// keep_own_items() take from a block's own memory.
 struct PlanMemory : PlanShape, PackLists, TileLists, ItemLists {
   // By index of Forest::order; of each block for itself where `near` is set.
   std::int32_t* queries;       // [rows]
@@ -53,6 +53,7 @@ struct PlanMemory : PlanShape, PackLists, TileLists, ItemLists {
     take_list(memory, classes, room.queries);
     take_list(memory, pack_sums, std::int64_t{2} * room.queries);
     take_items(memory, room.items, room.queries);
+    take_list(memory, item_marks, room.items);
     take_list(memory, costs, 1);
     take_list(memory, status, 1);
     take_list(memory, shape, kShapeFields);
@@ -72,18 +73,19 @@ struct PlanMemory : PlanShape, PackLists, TileLists, ItemLists {
     static_cast<PackLists&>(*this) = {own.shape, own.frames,  own.begins, own.packs,
                                       own.loads, own.classes, &own.costs, &own.status};
   }
-  /// By one thread, once there are frames of few tiles: lists of a block's own of all, where these have room, else of a
-  /// share. \param most_segments of a tile \param all_segments of all
-  TRUNKLINE_HOST_DEVICE OwnTiles keep_own_tiles(const BlockMemory& block, const BlockShare& share,
-                                                std::int32_t most_segments, std::int32_t all_segments) {
-    if (all_segments <= block.own_tiles.segment_room) {
-      static_cast<TileLists&>(*this) = block.own_tiles;
-      return kAllTiles;
-    }
+  /// By one thread: lists of a block's own of all of few tiles. \param all_segments of all \return whether it has room
+  TRUNKLINE_HOST_DEVICE bool keep_all_tiles(const BlockMemory& block, std::int32_t all_segments) {
+    const bool fit = all_segments <= block.own_tiles.segment_room;
+    if (fit) static_cast<TileLists&>(*this) = block.own_tiles;
+    return fit;
+  }
+  /// The same of a share of them, once there are frames. \param most_segments of a tile
+  TRUNKLINE_HOST_DEVICE bool keep_own_tiles(const BlockMemory& block, const BlockShare& share,
+                                            std::int32_t most_segments) {
     TileLists own;
-    if (!block.take_own(own, share, most_segments)) return kNoTiles;
+    if (!block.take_own(own, share, most_segments)) return false;
     static_cast<TileLists&>(*this) = own;
-    return kSharedTiles;
+    return true;
   }
   TRUNKLINE_HOST_DEVICE void keep_own_items(const BlockMemory& block) { block.take_own(*this); }
   TRUNKLINE_HOST_DEVICE void keep_all(const PlanMemory& all) {

@@ -29,9 +29,12 @@ class PlanSketcher {
 
   /// Whether some blocks make a sketch of a plan.
   TRUNKLINE_HOST_DEVICE static bool may_make(const Team& team, const PlanTask& task) {
+    // All is read at once, as below: what is read only where all before it holds is waited for by itself.
     const std::int32_t rows = task.forest.rows;
-    return task.memory.near != 0 && team.can_spare(triers(task)) && task.guess.is_likely(rows) &&
-           task.forest.query_begin[rows] <= task.machine.capacity.queries;
+    const bool near = task.memory.near != 0;
+    const bool is_likely = task.guess.is_likely(rows);
+    const bool fit = task.forest.query_begin[rows] <= task.machine.capacity.queries;
+    return team.can_spare(triers(task)) && near && is_likely && fit;
   }
 
   /// Whether this block makes it. The only one of a team tries tiles besides.
@@ -52,19 +55,23 @@ class PlanSketcher {
   }
   /// Whether it is the plan. \param number of the best try
   TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number, bool early) const {
-    if (!is_told(early) || task_.block.state->sketch.made.by_try != number) return false;
+    if (!is_told(early) || number < 0) return false;
     const TriedTiles& tried = task_.block.state->tried[number];
-    const TileGuess& guess = task_.guess;
-    const PlanSketch::Made& made = task_.block.state->sketch.made;
-    return tried.choice.fill.width == guess.tiles.width && tried.choice.tiles == guess.tiles.count &&
-           tried.other_begins == 0 && tried.pieces == CutChoice::Pieces{made.cost, made.longer != 0};
+    const PlanSketch::Made made = task_.block.state->sketch.made;
+    const std::int32_t width = tried.choice.fill.width;
+    const std::int32_t tiles = tried.choice.tiles;
+    const bool same_begins = tried.other_begins == 0;
+    const CutChoice::Pieces pieces = tried.pieces;
+    const TileGuess::Tiles guess = task_.guess.tiles;
+    return made.by_try == number && width == guess.width && tiles == guess.count && same_begins &&
+           pieces == CutChoice::Pieces{made.cost, made.longer != 0};
   }
-  /// By the block that leads it. \param early tiles that are closed early were tried: so the next sketch is late
+  /// By the block that has its status. \param early tiles that are closed early were tried: so the next sketch is late
   template <class Tell>
   TRUNKLINE_HOST_DEVICE void tell_plan(bool early, Tell tell) const {
     const PlanTask& task = task_;
-    if (!leads()) return;
-    team_.own([&task, early, tell](auto&& block, bool) {
+    team_.own([&task, early, tell](auto&& block, bool last) {
+      if (!last) return;
       block.each_at_last(1, [&task, early, tell](std::int32_t) {
         tell(task.block.state->sketch.status);
         if (early && !is_late(task)) task.memory.guess->tiles.early = 1;
@@ -94,7 +101,7 @@ class PlanSketcher {
       return false;  // tiles are tried after it
     } else {
       // Others do not wait for lists to be written: whether they are the plan's depends on tries alone.
-      if (!is_late(task) || may_close_early(task)) {
+      if (!is_late(task) || may_close_early(team_.lanes(), task)) {
         if (leads()) tell_of(made);
         team_.pass(leads(), [this, &lists, made] {
           if (made) write(lists);
@@ -102,7 +109,7 @@ class PlanSketcher {
       }
       std::int32_t number = 0;
       bool early = false;
-      choose_tiles(task, number, early, [this, &task](bool attempts_early, const TrunkChoice&) {
+      choose_tiles(team_.lanes(), task, number, early, [this, &task](bool attempts_early, const TrunkChoice&) {
         if (attempts_early && !is_late(task)) team_.each(0, [](std::int32_t) {});
       });
       if (!is_right(number, early)) return false;
@@ -133,14 +140,15 @@ class PlanSketcher {
   /// \return whether requests are alike, and the block has room for what their tiles stream
   TRUNKLINE_HOST_DEVICE bool list() const {
     const PlanTask& task = task_;
-    const bool priced = leads() || task.guess.tiles.round >= 0;
     bool listed = false;
-    const BlockShare share = team_.share(task.guess.tiles.count, triers(task));
-    team_.own([&task, &listed, &share, priced](auto&& block, bool) {
+    const auto share_of = [this, &task](std::int32_t tiles) { return team_.share(tiles, triers(task)); };
+    // The last block writes the schedule, and tells of the plan.
+    team_.own([&task, &listed, share_of](auto&& block, bool last) {
       using Block = std::decay_t<decltype(block)>;
+      const bool priced = last || task.guess.tiles.round >= 0;
       AlikeRequests<Block> requests(block, task);
       listed = requests.load();
-      if (listed) FewTileLister<Block>(block, task).list_sketch(priced, requests.hot(), share);
+      if (listed) FewTileLister<Block>(block, task).list_sketch(priced, requests.hot(), share_of);
     });
     if (!listed || task.memory.shape[PlanMemory::kOwnTiles] == kNoTiles) return false;
     // Each segment makes a span or more.
@@ -151,9 +159,8 @@ class PlanSketcher {
   TRUNKLINE_HOST_DEVICE bool divide() const {
     const PlanTask& task = task_;
     if (task.guess.tiles.round >= 0) return cut(team_, task);
-    const bool leads = this->leads();
     bool fits = false;
-    team_.own([&task, &fits, leads](auto&& block, bool) { fits = FewTileDivider(block, task).divide_sketch(leads); });
+    team_.own([&task, &fits](auto&& block, bool last) { fits = FewTileDivider(block, task).divide_sketch(last); });
     return fits;
   }
   /// A function of its own, as write_cut(). That lays items out only once others are told of the sketch, so that how

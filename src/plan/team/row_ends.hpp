@@ -23,14 +23,20 @@ struct TokenSums {
 
   TRUNKLINE_HOST_DEVICE std::int64_t of(Sum sum) const { return (std::int64_t{high[sum]} << 16) + low[sum]; }
 
-  /// A value of each lane.
+  /// What each lane has of each Sum, in their order.
   template <class Block, class Lanes>
-  TRUNKLINE_HOST_DEVICE void add(const Lanes& lanes, Sum which, std::int32_t tokens) {
-    const std::uint32_t lower = lanes.sum(static_cast<std::uint32_t>(tokens) & 0xFFFFu);
-    const std::uint32_t upper = lanes.sum(static_cast<std::uint32_t>(tokens) >> 16);
+  TRUNKLINE_HOST_DEVICE void add(const Lanes& lanes, const std::int32_t (&tokens)[kSums]) {
+    std::uint32_t lower[kSums];
+    std::uint32_t upper[kSums];
+    for (std::int32_t which = 0; which < kSums; ++which) {
+      lower[which] = lanes.sum(static_cast<std::uint32_t>(tokens[which]) & 0xFFFFu);
+      upper[which] = lanes.sum(static_cast<std::uint32_t>(tokens[which]) >> 16);
+    }
     if (lanes.index() != 0) return;
-    Block::fetch_add(low[which], lower);
-    Block::fetch_add(high[which], upper);
+    for (std::int32_t which = 0; which < kSums; ++which) {
+      Block::fetch_add(low[which], lower[which]);
+      Block::fetch_add(high[which], upper[which]);
+    }
   }
 };
 static_assert(kMaxTeamRows <= 0xFFFF);  // so many times 16 bits are 32
@@ -59,9 +65,7 @@ TRUNKLINE_HOST_DEVICE void update_ends(Block& block, const RowSharing& from, For
       node.end = kv_len;
       if (taken) forest.nodes[number].end = kv_len;
     }
-    sums.template add<Block>(lanes, TokenSums::kTotal, kv_len);
-    sums.template add<Block>(lanes, TokenSums::kDistinct, here ? kv_len - from.shared(row) : 0);
-    sums.template add<Block>(lanes, TokenSums::kAlone, alone ? kv_len - own->begin : 0);
+    sums.template add<Block>(lanes, {kv_len, here ? kv_len - from.shared(row) : 0, alone ? kv_len - own->begin : 0});
     if (here) found(row, own, alone);
     if (!taken) return;
     keep(row, alone);

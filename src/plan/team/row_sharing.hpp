@@ -32,9 +32,7 @@ class RowSharing {
   TRUNKLINE_HOST_DEVICE std::int32_t& level(std::int32_t row) const { return columns_(3, row); }
   TRUNKLINE_HOST_DEVICE bool owns_tokens(std::int32_t row) const { return level(row) >= 0; }
   /// The page of token shared(row), of a row that has one.
-  TRUNKLINE_HOST_DEVICE std::int64_t& next_id(std::int32_t row) const {
-    return reinterpret_cast<std::int64_t*>(&columns_(4, 0))[row];  // two columns wide
-  }
+  TRUNKLINE_HOST_DEVICE std::int64_t& next_id(std::int32_t row) const { return columns_.wide<std::int64_t>(4, row); }
 
   std::int32_t rows = 0;
 
@@ -71,7 +69,7 @@ struct SharingTask {
 /// What finding it needs besides.
 class SharingScratch {
  public:
-  static constexpr std::int32_t kColumns = 3;
+  static constexpr std::int32_t kColumns = 5;
 
   SharingScratch() = default;
   /// \param its_tasks [rows]
@@ -80,12 +78,13 @@ class SharingScratch {
       : tasks(its_tasks), columns_(columns), first_column_(first_column) {
     // Half full at most, a quarter where there is room, so that probes are short.
     slot_count = power_of_two(most<std::uint32_t>(64, (rows <= kFewRows ? 4 : 2) * static_cast<std::uint32_t>(rows)));
-    begin_ = memory.take<std::int64_t>(whole_room(rows));
     slots = memory.take<std::uint32_t>(slot_count);
   }
 
   /// The row's first entry.
-  TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const { return begin_[row]; }
+  TRUNKLINE_HOST_DEVICE std::int64_t& begin(std::int32_t row) const {
+    return columns_.wide<std::int64_t>(first_column_ + 3, row);
+  }
   /// Where the row's group is in slots.
   TRUNKLINE_HOST_DEVICE std::int32_t& place(std::int32_t row) const { return columns_(first_column_, row); }
   /// Rows of this round and, by turns, of the next.
@@ -109,7 +108,6 @@ class SharingScratch {
     return below + 1;
   }
 
-  std::int64_t* begin_ = nullptr;
   TeamColumns<std::int32_t> columns_;
   std::int32_t first_column_ = 0;
 };

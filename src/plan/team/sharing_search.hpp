@@ -216,7 +216,8 @@ class SharingSearch : private SharingSlots {
     std::int32_t shared;
     std::int64_t next_id;
     TRUNKLINE_HOST_DEVICE bool operator==(const Key& other) const {
-      return owner == other.owner && shared == other.shared && next_id == other.next_id;
+      const std::int32_t places = (owner ^ other.owner) | (shared ^ other.shared);
+      return (places | (next_id ^ other.next_id)) == 0;  // all is read at once
     }
   };
   TRUNKLINE_HOST_DEVICE Key key_of(std::int32_t row) const {

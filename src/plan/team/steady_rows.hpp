@@ -71,16 +71,17 @@ struct SteadyRows {
 
 /// What is known of the last step before a forest is found.
 struct LastStep {
-  std::int32_t rows = -1;  ///< LastForest's
-  std::int32_t nodes = 0;
-  bool is_likely = false;  ///< that owners are the same: looking at rows may spare rounds
+  LastForest forest;
+  bool near = false;
 
   /// To be read before the first barrier, as finding the forest overwrites it. \param near where nothing is shared,
   /// that is found without rounds, too; but only near forests are the faster for it
   TRUNKLINE_HOST_DEVICE static LastStep of(const SteadyRows& planned, bool near) {
-    if (planned.rows == nullptr) return {};
-    const LastForest last = *planned.last;
-    return {last.rows, last.nodes, last.rows >= 0 && (near || last.shares != 0) && last.pause == 0};
+    return {planned.rows == nullptr ? LastForest{} : *planned.last, near};
+  }
+  /// That owners are the same: looking at rows may spare rounds.
+  TRUNKLINE_HOST_DEVICE bool is_likely() const {
+    return forest.rows >= 0 && (near || forest.shares != 0) && forest.pause == 0;
   }
 };
 
@@ -95,9 +96,9 @@ class SteadyCheck {
   /// Whether every `step`-th row from `first` on is as planned. All lanes call it alike and get the result: first each
   /// looks at what is a row's and no page but two, then all compare the pages of one row after the other. Where nobody
   /// wants to know what pages are the same, what is read of rows is judged once the first pages are on their way.
-  /// \param seen [rows] of the block, of which SeenRow::kSamePages is told; null: it is not wanted
-  template <class Lanes>
-  TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t first, std::int32_t step, SeenRow* seen) const {
+  /// \param seen_at() [rows] of the block, of which SeenRow::kSamePages is told; null: it is not wanted
+  template <class Lanes, class SeenAt>
+  TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t first, std::int32_t step, SeenAt seen_at) const {
     bool all_hold = true;
     for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
       const std::int32_t row = base + lanes.index() * step;
@@ -107,9 +108,10 @@ class SteadyCheck {
         const std::int32_t count = lanes.from(found.pages, lane);
         if (count == 0) continue;
         pages.add(lanes, ids_ + lanes.from(found.begin, lane), ids_ + lanes.from(found.owner_begin, lane), count);
-        if (lane == 0 && seen == nullptr && lanes.any(!found.holds())) return false;
+        if (lane == 0 && seen_at() == nullptr && lanes.any(!found.holds())) return false;
       }
       const bool hold = found.holds();
+      SeenRow* const seen = seen_at();
       const bool differ = lanes.any(!pages.are_same());
       if (seen != nullptr && row < batch_.rows) seen[row].level = !differ && found.pages > 0 ? SeenRow::kSamePages : 0;
       all_hold = all_hold && !differ && !lanes.any(!hold);
@@ -178,25 +180,32 @@ class SteadyCheck {
   TeamNullId<Id> null_;
 };
 
+/// Nothing that must hold beside what is_steady() compares.
+struct NothingKept {
+  TRUNKLINE_HOST_DEVICE bool find() const { return true; }
+  TRUNKLINE_HOST_DEVICE bool hold(bool found) const { return found; }
+};
+
 /// Whether the plan that was made for `planned` still fits, to all threads.
-/// \param seen SteadyCheck's \param also what must hold beside that
-template <class Team, class Also>
-TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, SeenRow* seen,
-                                     Also also) {
+/// \param seen_at SteadyCheck's \param kept what must hold beside that: hold() of what find() reads
+template <class Team, class SeenAt, class Kept>
+TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, SeenAt seen_at,
+                                     const Kept& kept) {
   const std::int32_t warps = most(least(batch.rows, team.warps()), 1);  // without rows, all else must hold
   return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
-    // Read beside the rows.
-    const bool as_many = planned.last->rows == batch.rows;
-    const bool from_first = batch.query_start == nullptr || batch.query_start[0] == 0;
-    const bool other = also();
-    const bool holds = batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps, seen)
-                                        : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps, seen);
-    return !(as_many && from_first && other && holds);
+    // Read beside the rows, and looked at after them: devices wait where something is first looked at.
+    const std::int32_t rows = planned.last->rows;
+    const std::int32_t first_query = batch.query_start == nullptr ? 0 : batch.query_start[0];
+    const auto found = kept.find();
+    const bool hold = batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps, seen_at)
+                                       : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps, seen_at);
+    return !(hold && rows == batch.rows && first_query == 0 && kept.hold(found));
   });
 }
 template <class Team>
 TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
-  return is_steady(team, batch, planned, nullptr, [] { return true; });
+  return is_steady(
+      team, batch, planned, [] { return static_cast<SeenRow*>(nullptr); }, NothingKept());
 }
 
 /// Keeps what is_steady() compares with: of each row, as find_forest() names it, then of all.

@@ -18,6 +18,7 @@
 //   each_block(count, f, told)  f(i, block): i is a block's, itself a team; *told(i), its first told(i)->words() words,
 //                             then goes to the same place in the memory of all blocks, where they have memory of their
 //                             own; then a barrier
+//   lanes()                   of the thread's warp, where all of its threads are
 //   warps()                   how many there are: up to so many i of each_warp and any_warp are done side by side
 //   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads. Not a
 //                             barrier for what f writes
@@ -36,10 +37,10 @@
 //   leads()                   whether the block is the lead; leads(blocks), of those which spares(blocks)
 //   can_spare(count)          whether several blocks have none of so many i of each_block
 //   spares(count)             whether the block is one of them
-//   each_at_last_of_spared(count, head, blocks, f)  each_at_last by those blocks alone, which spares(blocks): the first
+//   each_at_last_of_spared(count, head, blocks, f)  each_at_last by those blocks alone, which spares(blocks): the last
 //                             of them does what is before `head`, the others the rest. About how many of the block's
 //                             threads have something to do then is returned
-//   part(own, blocks, busy)   which things the thread is to do of those that such blocks share, but for the first of
+//   part(own, blocks, busy)   which things the thread is to do of those that such blocks share, but for the last of
 //                             them unless blocks are 0; where `own` is set, of those of its block alone. So many
 //                             threads of the block have something to do already, and come last
 //   share(count, blocks)      which of so many things are the block's, of those which spares(blocks): neighbours
@@ -132,6 +133,34 @@ struct Telling {
   Number number;     ///< each once in a launch
   std::int32_t own;  ///< things that the block tells
   std::int32_t all;  ///< that all do together; 0: none does
+};
+
+/// A warp of one lane: the host's, or a thread of a device by itself. All lanes of a warp call these together.
+class HostLanes {
+ public:
+  TRUNKLINE_HOST_DEVICE std::int32_t index() const { return 0; }
+  TRUNKLINE_HOST_DEVICE std::int32_t count() const { return 1; }
+  /// Over the lanes; each gets the result.
+  template <class T>
+  TRUNKLINE_HOST_DEVICE T least(T value) const {
+    return value;
+  }
+  template <class T>
+  TRUNKLINE_HOST_DEVICE T greatest(T value) const {
+    return value;
+  }
+  template <class T>
+  TRUNKLINE_HOST_DEVICE T sum(T value) const {
+    return value;
+  }
+  TRUNKLINE_HOST_DEVICE bool any(bool value) const { return value; }
+  /// Makes what lanes wrote visible to the others.
+  TRUNKLINE_HOST_DEVICE void wait() const {}
+  /// What a lane has.
+  template <class T>
+  TRUNKLINE_HOST_DEVICE T from(const T& value, std::int32_t) const {
+    return value;
+  }
 };
 
 }  // namespace trunkline

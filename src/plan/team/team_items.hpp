@@ -239,7 +239,7 @@ TRUNKLINE_HOST_DEVICE inline void write_queries(const TeamForest& forest, const 
 
 /// All that is left to write but the schedule of more than a chunk of items, whose places are counted, and tell() and
 /// keep(), by one thread each: steps that do not wait for each other. \param spared blocks that have no part in it, so
-/// that the first of the others only tells, and writes the schedule and spans of its own; 0 where items are more than a
+/// that the last of the others only tells, and writes the schedule and spans of its own; 0 where items are more than a
 /// chunk \param cut some items are
 template <class Team, class Tell, class Keep>
 TRUNKLINE_HOST_DEVICE void write_lists(Team& team, const PlanTask& task, const PlanLists& lists, std::int32_t spared,

@@ -11,6 +11,7 @@
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/plan_sketch.hpp"
 #include "plan/team/plan_status.hpp"
+#include "plan/team/team.hpp"
 #include "plan/team/team_division.hpp"
 #include "plan/team/team_forest.hpp"
 #include "plan/team/team_items.hpp"
@@ -102,7 +103,7 @@ class TeamPlanner {
         if (!has_sketched) try_tiles(team_, task, early, full);
       };
       bool early = false;
-      choice = choose_tiles(task, number, early, attempt);
+      choice = choose_tiles(team_.lanes(), task, number, early, attempt);
       if (!has_sketched && sketch_.is_right(number, early)) return -1;
       if (sketch_.may_be_written(early)) team_.each(0, [](std::int32_t) {});
       if (sketch_.is_mine()) forget_few();
@@ -118,10 +119,10 @@ class TeamPlanner {
       way = Way::kSketched;
       return false;
     }
-    const BlockShare share = team_.share(choice.tiles, 0);
-    lead_or_own(PackLister<Team>::are_few(task, choice), [&task, &choice, &share, number](auto&& block, bool few) {
+    const auto share_of = [this](std::int32_t tiles) { return team_.share(tiles, 0); };
+    lead_or_own(PackLister<Team>::are_few(task, choice), [&task, &choice, share_of, number](auto&& block, bool few) {
       using Tiles = FewTileLister<std::decay_t<decltype(block)>>;
-      if (few && Tiles::are_few(task, choice)) return Tiles(block, task).list(choice, number, share);
+      if (few && Tiles::are_few(task, choice)) return Tiles(block, task).list(choice, number, share_of);
       if (few) block.once([&task] { task.memory.keep_few(*task.block.few); });
       PackLister(block, task).list_tiles(choice, number);
     });
@@ -183,7 +184,7 @@ class TeamPlanner {
                        (shape[PlanMemory::kPartials] > 0) != (chosen.pieces == CutChoice::Pieces{}) && are_alike();
     const auto learn = [&task, &chosen](std::int32_t number) {
       const std::int32_t round = CutChoice::round_of(chosen.pieces, task.block.state->tried[number].choice.ideal);
-      return task.guess.learn({number, chosen.width, round, may_close_early(task) ? 1 : 0, chosen.tiles},
+      return task.guess.learn({number, chosen.width, round, may_close_early(HostLanes(), task) ? 1 : 0, chosen.tiles},
                               task.begins_of(number, chosen.tiles));
     };
     const bool is_new = known ? learn(chosen.number) : task.guess.forget();

@@ -21,6 +21,7 @@ class RequestLoader {
       : block_(block), task_(task), own_(task.block), publish_(tells || task.memory.near != 0) {}
 
   TRUNKLINE_HOST_DEVICE void load() {
+    own_.clear_few_classes(block_);
     if (task_.rows_told) return place_told();
     const Counts counts = read_forest();
     if (counts.listed == counts.full) {

@@ -170,32 +170,40 @@ TRUNKLINE_HOST_DEVICE void try_tiles(Team& team, const PlanTask& task, bool earl
       [tries, begin](std::int32_t i) { return &tries[begin + i]; });
 }
 
-/// The best of some tries and the one so far, in order. \param[in,out] number of the best; -1: there is none yet
-TRUNKLINE_HOST_DEVICE inline void take_best(const PlanTask& task, Range tries, TrunkChoice& best,
-                                            std::int32_t& number) {
+/// The best of some tries, of equal ones the first: each lane looks at some. \return TriedTiles::kMost if none is
+/// possible
+template <class Lanes>
+TRUNKLINE_HOST_DEVICE std::int32_t best_of(const Lanes& lanes, const PlanTask& task, Range tries) {
+  TrunkChoice best;
+  best.predicted = best.work = CutChoice::kNever;
+  std::int32_t number = TriedTiles::kMost;
   TRUNKLINE_ROLLED
-  for (std::int32_t i = tries.begin; i < tries.end; ++i) {
+  for (std::int32_t i = tries.begin + lanes.index(); i < tries.end; i += lanes.count()) {
     const TriedTiles& tried = task.block.state->tried[i];
-    if (tried.possible == 0 || (number >= 0 && !tried.choice.better_than(best))) continue;
-    best = tried.choice;
+    const TrunkChoice its = tried.choice;  // read beside `possible`
+    if (tried.possible == 0 || !its.better_than(best)) continue;
+    best = its;
     number = i;
   }
+  // As TrunkChoice::better_than has it, among lanes.
+  const bool is_fast = best.predicted == lanes.least(best.predicted);
+  const bool is_best = best.work == lanes.least(is_fast ? best.work : CutChoice::kNever) && is_fast;
+  return lanes.least(is_best ? number : std::int32_t{TriedTiles::kMost});
 }
 
 /// Whether tiles that are closed early are tried, once full ones are.
-TRUNKLINE_HOST_DEVICE inline bool may_close_early(const PlanTask& task) {
-  std::int32_t number = -1;
-  TrunkChoice full;
-  take_best(task, {0, task.machine.width_count}, full, number);
-  return TrunkCore::may_close_early(full);
+template <class Lanes>
+TRUNKLINE_HOST_DEVICE bool may_close_early(const Lanes& lanes, const PlanTask& task) {
+  const std::int32_t number = best_of(lanes, task, {0, task.machine.width_count});
+  return number < TriedTiles::kMost && TrunkCore::may_close_early(task.block.state->tried[number].choice);
 }
 
-/// TrunkCore::choose.
+/// TrunkCore::choose. By all lanes alike.
 /// \param[out] number of the try \param[out] early tiles that are closed early were tried
 /// \param attempt(early, full) until tries are known
-template <class Attempt>
-TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(const PlanTask& task, std::int32_t& number, bool& early,
-                                               Attempt attempt) {
+template <class Lanes, class Attempt>
+TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(const Lanes& lanes, const PlanTask& task, std::int32_t& number,
+                                               bool& early, Attempt attempt) {
   const std::int32_t widths = task.machine.width_count;
   number = -1;
   TrunkChoice best;
@@ -203,7 +211,15 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(const PlanTask& task, std::int32_
   // First full tiles of each width, then those that are closed earlier.
   for (early = false;; early = true) {
     attempt(early, full);
-    take_best(task, early ? Range{widths, widths + TrunkCore::kEarlyTries} : Range{0, widths}, best, number);
+    const Range tries = early ? Range{widths, widths + TrunkCore::kEarlyTries} : Range{0, widths};
+    const std::int32_t tried = best_of(lanes, task, tries);
+    if (tried < TriedTiles::kMost) {
+      const TrunkChoice its = task.block.state->tried[tried].choice;
+      if (number < 0 || its.better_than(best)) {
+        best = its;
+        number = tried;
+      }
+    }
     if (early || !TrunkCore::may_close_early(best)) return best;
     full = best;
   }

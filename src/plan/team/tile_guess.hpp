@@ -27,9 +27,11 @@ struct alignas(8) TileGuess {
   /// Once is no guess: a sketch that is wrong costs up to 4 us (docs/planning.md).
   static constexpr std::int32_t kLikely = 2;
 
-  /// Of a batch of so many requests.
+  /// Of a batch of so many requests. Also of a guess that nobody has written.
   TRUNKLINE_HOST_DEVICE bool is_likely(std::int32_t requests) const {
-    return times == kLikely && begins[tiles.count] == requests;
+    const std::uint32_t count = least(static_cast<std::uint32_t>(tiles.count), std::uint32_t{FewTiles::kMost});
+    const std::int32_t its_requests = begins[count];  // read in any case, and not waited for by itself
+    return times == kLikely && its_requests == requests;
   }
   /// Once a plan took few tiles, of requests that are alike.
   /// \param its_begins [its.count + 1] \return whether that is new

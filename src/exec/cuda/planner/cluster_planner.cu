@@ -17,7 +17,6 @@ struct ClusterArgs {
   PlanRoom room;
   bool finds;
   bool plans;
-  std::uint32_t plan_begin;  ///< bytes of shared memory before the plan's: 0 where it lies over the forest's
 };
 
 static_assert(kPlannerThreads == 32 * kMostBlocks);  // a warp tells each block (ClusterTeamOf::tell_all)
@@ -30,11 +29,10 @@ struct PlanBeside {
   __device__ void make_ready() const {
     if (!args.plans) return;
     block.tell(PlanTeam(scratch, kPlanLead));
-    if (args.plan_begin > 0) block.begin();
     ready = true;
   }
   __device__ bool plans() const { return args.plans; }
-  __device__ bool has_near() const { return args.plans && args.plan_begin > 0 && args.room.near; }
+  __device__ bool has_near() const { return args.plans && args.room.near && args.find.scratch == nullptr; }
   __device__ NearForest near() const { return block.near(); }
   __device__ void take(const NearRow& row, bool alike) const { block.take(row, alike); }
   __device__ void take_hot(std::int64_t hot) const { block.take_hot(hot); }
@@ -51,7 +49,7 @@ __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __gri
   static_assert(sizeof(TeamScratch::of_block) >= kMostBlocks * sizeof(std::int32_t));
   static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kTeamStaticBytes);  // aligned to 16
   __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
-  const PlanningBlock<PlanTeam> block(args.plan, args.room, task, &shared[args.plan_begin]);
+  const PlanningBlock<PlanTeam> block(args.plan, args.room, task, shared);
   const KeptCount kept_steps(args.plan);
   FoundForest found = FoundForest::kAll;
   std::byte* const own = args.find.scratch != nullptr ? args.find.scratch : &shared[0];
@@ -70,7 +68,6 @@ __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __gri
     team.wait();
   }
   if (!ready) block.tell(PlanTeam(scratch, kPlanLead));
-  if (!ready || args.plan_begin == 0) block.begin();
   block.plan(found == FoundForest::kNear ? ForestPhaseMemory(own, args.find.batch.rows).result : nullptr);
 }
 
@@ -80,7 +77,6 @@ cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStr
                            std::int32_t most_blocks) {
   if (find != nullptr && (find->batch.rows < 0 || find->batch.rows > kMaxTeamRows)) return cudaErrorInvalidValue;
   if (plan != nullptr && !has_room(*plan)) return cudaErrorInvalidValue;
-  const std::size_t limit = team_shared_limit();
   ClusterArgs args{};
   std::size_t bytes = 0;
   if (find != nullptr) {
@@ -91,10 +87,8 @@ cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStr
   if (plan != nullptr) {
     args.plan = *plan;
     args.plans = true;
-    args.room = plan_room(*plan, limit);
-    const bool apart = bytes + args.room.bytes <= limit;
-    args.plan_begin = apart ? static_cast<std::uint32_t>(bytes) : 0;
-    bytes = apart ? bytes + args.room.bytes : most(bytes, args.room.bytes);
+    args.room = plan_room(*plan, bytes, team_shared_limit());
+    bytes = args.room.bytes;
   }
   const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&planner_kernel),
                           .blocks = most_blocks,

@@ -37,16 +37,16 @@ class ClusterTeamOf : public TeamOperations {
   template <class F>
   __device__ __forceinline__ std::int32_t each_at_last_of_spared(std::int32_t count, std::int32_t head,
                                                                  std::int32_t spared, F f) {
-    const std::int32_t heads = head > 0 ? 1 : 0;
-    const std::int32_t rank = rank_ - spared - heads;
-    const std::int32_t blocks = blocks_ - spared - heads;
+    const std::int32_t rank = rank_ - spared;
+    const std::int32_t blocks = blocks_ - spared - (head > 0 ? 1 : 0);
+    const bool has_head = rank == blocks;
     std::int32_t begin = head + (Block::warp() * blocks + rank) * 32 + Block::lane();
     std::int32_t end = count;
     std::int32_t step = Block::threads() * blocks;
     const std::int32_t share = ceil_div(count - head, 32 * blocks) * 32;  // a block's, in whole warps
-    if (rank < 0 || share <= kNeighbours) {
-      begin = (rank < 0 ? 0 : head + rank * share) + static_cast<std::int32_t>(threadIdx.x);
-      end = rank < 0 ? head : trunkline::least(head + (rank + 1) * share, count);
+    if (has_head || share <= kNeighbours) {
+      begin = (has_head ? 0 : head + rank * share) + static_cast<std::int32_t>(threadIdx.x);
+      end = has_head ? head : trunkline::least(head + (rank + 1) * share, count);
       step = Block::threads();
     }
 #pragma unroll 1
@@ -55,12 +55,12 @@ class ClusterTeamOf : public TeamOperations {
   }
   /// Of a power of two of threads.
   __device__ __forceinline__ StridedPart part(bool own, std::int32_t spared, std::int32_t busy) const {
-    const std::int32_t others = own ? rank_ : spared > 0 ? spared + 1 : 0;
-    const std::int32_t blocks = own ? 1 : blocks_ - others;
+    const std::int32_t rank = own ? 0 : rank_ - spared;
+    const std::int32_t blocks = own ? 1 : blocks_ - spared - (spared > 0 ? 1 : 0);
     const std::int32_t thread = (static_cast<std::int32_t>(threadIdx.x) - busy) & (Block::threads() - 1);
     constexpr std::int32_t kBehindAll = 1 << 30;
-    const std::int32_t begin = ((thread >> 5) * blocks + rank_ - others) * 32 + Block::lane();
-    return {rank_ < others ? kBehindAll : begin, Block::threads() * blocks};
+    const std::int32_t begin = ((thread >> 5) * blocks + rank) * 32 + Block::lane();
+    return {rank == blocks ? kBehindAll : begin, Block::threads() * blocks};
   }
   template <class F>
   __device__ __forceinline__ void each_warp(std::int32_t count, F f) {
@@ -150,9 +150,8 @@ class ClusterTeamOf : public TeamOperations {
     }
     if (other == 0) expect_bytes(all_received, static_cast<std::uint32_t>(blocks_) * sizeof(std::uint32_t));
     wait_for_bytes(all_received, answers_++ % 2);
-    std::int32_t found = 0;
-    for (std::int32_t rank = 0; rank < blocks_; ++rank) found |= scratch_->of_block[rank];
-    return found != 0;
+    const std::int32_t rank = Block::lane();
+    return lanes().any(rank < blocks_ && scratch_->of_block[rank] != 0);
   }
   template <class T>
   __device__ __forceinline__ void tell_blocks(const WarpLanes& lanes, T* from) const {

@@ -24,9 +24,8 @@ __device__ __forceinline__ FoundForest run_forest(Team& team, const ForestArgs& 
                                                   const Beside& beside) {
   team.arrive();
   const LastStep last = LastStep::of(args.steady, beside.has_near());
-  SeenRow* const seen = last.is_likely ? ForestPhaseMemory::seen_in(own) : nullptr;
-  if (args.steady.rows != nullptr &&
-      is_steady(team, args.batch, args.steady, seen, [&args] { return args.kept_lists.hold(); })) {
+  const auto seen = [&last, own] { return last.is_likely() ? ForestPhaseMemory::seen_in(own) : nullptr; };
+  if (args.steady.rows != nullptr && is_steady(team, args.batch, args.steady, seen, args.kept_lists)) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return FoundForest::kKept;
   }

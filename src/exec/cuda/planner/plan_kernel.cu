@@ -18,13 +18,14 @@ __global__ void __launch_bounds__(kPlannerThreads, 1)
   if (args.report->kept != 0) return KeptCount(args).add_one(args);
   const PlanningBlock<PlanTeam> block(args, room, task, shared);
   block.tell(PlanTeam(scratch));
-  block.begin();
   block.plan(nullptr);
 }
 
 std::size_t block_bytes(std::int32_t rows, std::int32_t histograms) {
   BlockMemory memory{};
-  return memory.lay_out(nullptr, rows, histograms);
+  TeamMemory counted(nullptr);
+  memory.lay_out(counted, counted, rows, histograms);
+  return counted.bytes();
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ bool has_room(const PlanArgs& args) {
 cudaError_t launch_plan(const PlanArgs& args, bool cluster, cudaStream_t stream) {
   if (!has_room(args)) return cudaErrorInvalidValue;
   if (cluster) return launch_cluster(nullptr, &args, stream);
-  PlanRoom room = plan_room(args, team_shared_limit());
+  PlanRoom room = plan_room(args, 0, team_shared_limit());
   const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&plan_kernel),
                           .blocks = 1,
                           .threads = kPlannerThreads,

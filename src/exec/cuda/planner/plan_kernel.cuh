@@ -46,13 +46,25 @@ inline __host__ __device__ std::int32_t planned_rows(const PlanArgs& args) {
   return most(args.forest.rows, 1);
 }
 
+/// What a launch has decided of a planning block's shared memory.
+struct PlanRoom {
+  std::int32_t histograms;    ///< BlockMemory's
+  bool near;                  ///< there is a NearForest: then only what is over may be where the forest is found
+  std::uint32_t over_begin;   ///< of BlockMemory, but for what is apart
+  std::uint32_t near_begin;   ///< keep_near()'s
+  std::uint32_t apart_begin;  ///< BlockMemory's
+  std::size_t bytes;          ///< of all, with where the forest is found
+};
+
 /// What all threads of a block are told, in its shared memory: there it takes no registers, and is near.
 template <class Team>
 struct BlockTask {
-  __device__ BlockTask(const Team& its_team, const PlanArgs& args, std::int32_t histograms, std::byte* shared)
+  __device__ BlockTask(const Team& its_team, const PlanArgs& args, const PlanRoom& room, std::byte* shared)
       : team(its_team), forest(args.forest), task{machine.get(), forest, memory.get(),
                                                   args.memory,   block,  guess.get()} {
-    block.lay_out(shared, planned_rows(args), histograms);
+    TeamMemory apart(shared + room.apart_begin);
+    TeamMemory over(shared + room.over_begin);
+    block.lay_out(apart, over, planned_rows(args), room.histograms);
   }
   __device__ void take(const ForestPhaseResult& found) {
     forest.node_count = found.node_count;
@@ -82,10 +94,10 @@ inline __host__ __device__ std::size_t keep_near(std::byte* base, std::int32_t r
   return own.bytes();
 }
 
-/// By all threads.
-__device__ inline void clear(const LaunchCounters& counters) {
-  const auto first = static_cast<std::int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
-  const auto stride = static_cast<std::int32_t>(gridDim.x * blockDim.x);
+/// \param thread of those that clear, as many in each block
+__device__ inline void clear(const LaunchCounters& counters, std::int32_t thread, std::int32_t threads) {
+  const std::int32_t first = static_cast<std::int32_t>(blockIdx.x) * threads + thread;
+  const std::int32_t stride = static_cast<std::int32_t>(gridDim.x) * threads;
 #pragma unroll 1
   for (std::int32_t i = first; i < counters.queue_words; i += stride) counters.queues[i] = 0;
 #pragma unroll 1
@@ -113,15 +125,7 @@ __device__ inline void tell_plan(TeamPlanStatus status, TeamFaults faults, std::
   report.bad_query_start = faults.query_start;
 }
 
-/// What a launch has decided of a planning block's memory.
-struct PlanRoom {
-  std::int32_t histograms;  ///< BlockMemory's
-  bool near;                ///< there is a NearForest behind it
-  std::uint32_t near_begin;
-  std::size_t bytes;  ///< of both
-};
-
-/// A block's part in making a plan, in three steps, each by all of its threads, which end with the last.
+/// A block's part in making a plan, in two steps, each by all of its threads, which end with the last.
 template <class Team>
 class PlanningBlock {
  public:
@@ -129,12 +133,13 @@ class PlanningBlock {
   __device__ PlanningBlock(const PlanArgs& args, const PlanRoom& room, std::byte* task, std::byte* shared)
       : args_(args), room_(room), told_(*reinterpret_cast<BlockTask<Team>*>(task)), shared_(shared) {}
 
-  /// What needs nothing of the forest, nor the shared memory. What is far is on its way then, until finish_copies().
+  /// What needs nothing of the forest, nor the shared memory but where that has something near. What is far is on its
+  /// way then, until finish_copies().
   __device__ void tell(const Team& team) const {
     BlockTask<Team>& told = *Team::forgotten(&told_);
     const auto thread = static_cast<std::int32_t>(threadIdx.x);
     if (thread == 0) {
-      new (&told_) BlockTask<Team>(team, args_, room_.histograms, shared_);
+      new (&told_) BlockTask<Team>(team, args_, room_, shared_);
     } else if (thread >= kWarp) {
       const std::int32_t others = static_cast<std::int32_t>(blockDim.x) - kWarp;
       told.machine.copy_ahead_of(*args_.machine, thread - kWarp, others);
@@ -142,9 +147,12 @@ class PlanningBlock {
       told.guess.copy_ahead_of(*args_.memory.guess, others - 1 - (thread - kWarp), others);
       told.memory.copy(args_.memory, thread - kWarp, others);
       told.lists.copy(args_.lists, others - 1 - (thread - kWarp), others);
+      clear(args_.counters, thread - kWarp, others);
     }
     __syncthreads();
-    if (room_.near && thread == 0) keep_near(shared_ + room_.near_begin, planned_rows(args_), told.memory.get());
+    if (!room_.near || thread > 0) return;
+    keep_near(shared_ + room_.near_begin, planned_rows(args_), told.memory.get());
+    told.block.begin();
   }
   /// Where a block has the forest near, if it does.
   __device__ NearForest near() const {
@@ -152,11 +160,6 @@ class PlanningBlock {
     NearForest forest;
     forest.lay_out(memory, planned_rows(args_));
     return forest;
-  }
-  /// What needs the shared memory, too.
-  __device__ void begin() const {
-    BlockTask<Team>& told = *Team::forgotten(&told_);
-    told.team.own([&](auto& block, bool) { told.block.begin(block, args_.forest.rows); });
   }
   /// Of a forest that is found near, as NothingBeside has it.
   __device__ void take(const NearRow& row, bool alike) const {
@@ -167,15 +170,18 @@ class PlanningBlock {
   __device__ void plan(const ForestPhaseResult* near_found) const {
     const PlanArgs& args = args_;
     BlockTask<Team>& told = *Team::forgotten(&told_);
-    const ForestPhaseResult found = near_found != nullptr ? *near_found : args.report->found;
-    clear(args.counters);
+    const ForestPhaseResult& found = near_found != nullptr ? *near_found : args.report->found;
     if (room_.near && near_found == nullptr) {
       told.team.own([&](auto& block, bool) { near().copy(block, args.forest, found.node_count, true); });
     }
     if (threadIdx.x == 0) {
       told.take(found);
       told.task.rows_told = near_found != nullptr && args.forest.rows > 0 && told.block.state->unlike == 0;
-      if (room_.near) near().take_over(told.forest);
+      if (room_.near) {
+        near().take_over(told.forest);
+      } else {
+        told.block.begin();
+      }
     }
     finish_copies();
     __syncthreads();
@@ -220,19 +226,35 @@ class KeptCount {
 /// So many ways to cut many tiles are side by side at least where there is something near. Of few tiles all are.
 constexpr std::int32_t kFewestBesideNear = 2;
 
-/// \param limit bytes \return with what is near, if that fits, and then with as many ways to cut side by side as fit
-inline PlanRoom plan_room(const PlanArgs& args, std::size_t limit) {
+/// \param forest_bytes that finding the forest needs
+inline PlanRoom plan_room_of(const PlanArgs& args, std::size_t forest_bytes, std::int32_t histograms, bool near) {
   const std::int32_t rows = planned_rows(args);
   BlockMemory memory{};
-  PlanMemory near_memory = args.memory;
-  const std::size_t near_bytes = keep_near(nullptr, rows, near_memory);
-  PlanRoom room{.histograms = BlockMemory::kTries, .near = false, .near_begin = 0, .bytes = 0};
-  const auto bytes = [&] { return memory.lay_out(nullptr, rows, room.histograms); };
-  room.near = memory.lay_out(nullptr, rows, kFewestBesideNear) + near_bytes <= limit;
-  if (room.near) limit -= near_bytes;
-  while (room.histograms > 1 && bytes() > limit) --room.histograms;
-  room.near_begin = static_cast<std::uint32_t>(bytes());
-  room.bytes = room.near_begin + (room.near ? near_bytes : 0);
+  TeamMemory apart(nullptr);
+  TeamMemory over(nullptr);
+  memory.lay_out(apart, over, rows, histograms);
+  PlanRoom room{.histograms = histograms, .near = near, .over_begin = 0, .near_begin = 0, .apart_begin = 0, .bytes = 0};
+  if (near) {
+    PlanMemory near_memory = args.memory;
+    const std::size_t near_begin = most(forest_bytes, over.bytes());
+    const std::size_t apart_begin = near_begin + keep_near(nullptr, rows, near_memory);
+    room.near_begin = static_cast<std::uint32_t>(near_begin);
+    room.apart_begin = static_cast<std::uint32_t>(apart_begin);
+    room.bytes = apart_begin + apart.bytes();
+  } else {
+    room.over_begin = static_cast<std::uint32_t>(apart.bytes());
+    room.bytes = most(forest_bytes, apart.bytes() + over.bytes());
+  }
+  return room;
+}
+
+/// \param limit bytes \return with what is near, if that fits, and then with as many ways to cut side by side as fit
+inline PlanRoom plan_room(const PlanArgs& args, std::size_t forest_bytes, std::size_t limit) {
+  const bool near = plan_room_of(args, forest_bytes, kFewestBesideNear, true).bytes <= limit;
+  PlanRoom room = plan_room_of(args, forest_bytes, BlockMemory::kTries, near);
+  while (room.histograms > 1 && room.bytes > limit) {
+    room = plan_room_of(args, forest_bytes, room.histograms - 1, near);
+  }
   return room;
 }
 

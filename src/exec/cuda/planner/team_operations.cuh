@@ -74,6 +74,16 @@ class WarpLanes {
   __device__ __forceinline__ std::int32_t least(std::int32_t value) const {
     return __reduce_min_sync(kWholeWarp, value);
   }
+  __device__ __forceinline__ std::uint32_t least(std::uint32_t value) const {
+    return __reduce_min_sync(kWholeWarp, value);
+  }
+  /// In two halves: what is compared by words of 64 bits takes five turns.
+  __device__ __forceinline__ std::int64_t least(std::int64_t value) const {
+    const auto high = static_cast<std::int32_t>(value >> 32);
+    const std::int32_t least_high = least(high);
+    const std::uint32_t low = least(high == least_high ? static_cast<std::uint32_t>(value) : 0xFFFFFFFFu);
+    return (std::int64_t{least_high} << 32) + low;
+  }
   __device__ __forceinline__ std::int32_t sum(std::int32_t value) const { return __reduce_add_sync(kWholeWarp, value); }
   __device__ __forceinline__ std::uint32_t sum(std::uint32_t value) const {
     return __reduce_add_sync(kWholeWarp, value);
@@ -166,6 +176,7 @@ class PairLanes {
 
 /// What needs no barrier.
 struct TeamOperations {
+  static __device__ __forceinline__ WarpLanes lanes() { return {}; }
   static __device__ __forceinline__ void leave() { asm volatile("exit;"); }
   template <class T>
   static __device__ __forceinline__ T* forgotten(T* pointer) {
