@@ -103,7 +103,32 @@ class PlanWords {
   std::vector<std::pair<std::string, std::vector<std::byte>>> lists_;
 };
 
-// Uploaded and planned on the device, into two workspaces of one layout.
+/// What the host plans, and the first list in which the device's plan differs; empty: none.
+struct HostsPlan {
+  Plan plan;
+  std::string difference;
+};
+
+/// Uploaded and planned on the device, into two workspaces of one layout. \param planned of the planner
+HostsPlan compare_with_host(CudaExecutor& executor, CudaPlanner& planner, const Batch& batch,
+                            const CudaBatch& on_device, DeviceMemory& planned) {
+  const AttentionShape& shape = planner.shape();
+  PlanOptions options;
+  options.policy = Policy::kTrunk;
+  options.capacity = planner.options().capacity;
+  const Plan plan = make_plan(build_forest(batch), shape, cuda_profile(0, shape), options);
+  EXPECT_EQ(planned.size(), executor.workspace_bytes(plan));
+  DeviceMemory uploaded(planned.size());
+  executor.upload(plan, batch, uploaded.data(), uploaded.size(), nullptr);
+  executor.plan(planner, on_device, planned.data(), planned.size(), nullptr);
+  const cuda::KernelFamily& family = cuda::family_for(CudaKernels::kAuto, cuda_device_info(0).major, shape);
+  const cuda::WorkspaceLayout layout =
+      cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.opening_bytes()});
+  const PlanWords expected(uploaded, layout, plan);
+  check(cudaDeviceSynchronize());
+  return {plan, PlanWords(planned, layout, plan).difference(expected)};
+}
+
 TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
   std::mt19937_64 random(21);
   constexpr std::int32_t kHeads[][2] = {{8, 4}, {8, 2}, {8, 8}, {32, 1}, {1, 16}};
@@ -122,35 +147,53 @@ TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
     CudaPlanner planner(cuda_profile(0, shape), shape,
                         {.rows = view.rows(), .capacity = room, .null_page = batch.null_page});
     CudaExecutor executor;
-    PlanOptions options;
-    options.policy = Policy::kTrunk;
-    options.capacity = room;
-    const Plan plan = make_plan(build_forest(view), shape, cuda_profile(0, shape), options);
-    const DeviceMemory memory(planner.memory_bytes());
+    DeviceMemory memory(planner.memory_bytes());
     planner.bind(memory.data(), memory.size(), nullptr);
-    const std::size_t bytes = executor.workspace_bytes(planner);
-    ASSERT_EQ(bytes, executor.workspace_bytes(plan));
-    const DeviceMemory uploaded(bytes);
-    const DeviceMemory planned(bytes);
+    DeviceMemory planned(executor.workspace_bytes(planner));
     DeviceBatch on(view);
     const DeviceMemory query_start(batch.query_start);
     CudaBatch on_device = on.view();
     if (!batch.query_start.empty()) on_device.query_start = query_start.as<std::int32_t>();
-    executor.upload(plan, view, uploaded.data(), bytes, nullptr);
-    executor.plan(planner, on_device, planned.data(), bytes, nullptr);
-    const cuda::KernelFamily& family = cuda::family_for(CudaKernels::kAuto, cuda_device_info(0).major, shape);
-    const cuda::WorkspaceLayout layout =
-        cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.opening_bytes()});
-    const PlanWords expected(uploaded, layout, plan);
-    check(cudaDeviceSynchronize());
+    const auto [plan, difference] = compare_with_host(executor, planner, view, on_device, planned);
     const CudaPlanReport report = planner.report();
-    ASSERT_EQ(PlanWords(planned, layout, plan).difference(expected), "")
-        << report.items << " items, " << report.spans << " spans, " << report.partials << " partials, "
-        << report.fallbacks << " fallbacks, " << report.unplanned << " unplanned, " << report.bad_lengths
-        << " bad lengths, " << report.bad_queries << " bad queries; host: " << plan.items.size() << " items, "
-        << plan.spans.size() << " spans, " << plan.partials << " partials, " << plan.statistics.fallbacks
-        << " fallbacks; " << queries << " queries, " << view.rows() << " rows";
+    ASSERT_EQ(difference, "") << report.items << " items, " << report.spans << " spans, " << report.partials
+                              << " partials, " << report.fallbacks << " fallbacks, " << report.unplanned
+                              << " unplanned, " << report.bad_lengths << " bad lengths, " << report.bad_queries
+                              << " bad queries; host: " << plan.items.size() << " items, " << plan.spans.size()
+                              << " spans, " << plan.partials << " partials, " << plan.statistics.fallbacks
+                              << " fallbacks; " << queries << " queries, " << view.rows() << " rows";
     ASSERT_EQ(planner.report().fallbacks, plan.statistics.fallbacks);
+  }
+}
+
+// Batches that follow each other, as in an engine, and share alike: rows are told, and owners, tiles and cuts guessed.
+TEST_F(CudaDevicePlans, AfterBatchesAlikeAreTheHosts) {
+  std::mt19937_64 random(23);
+  std::uint64_t seed = 1;
+  for (int round = 0; round < scaled(40); ++round) {
+    const std::int32_t rows = 4 * uniform(random, 4, round % 2 == 0 ? 80 : 275);
+    const std::string shared = std::to_string(16 * uniform(random, 1, 100));
+    const std::int32_t own = 16 * uniform(random, 2, 100);
+    const std::string begin = round % 3 == 0 ? "" : round % 3 == 1 ? "1," : "1,4,";
+    const std::string above = round % 3 == 0 ? "" : round % 3 == 1 ? shared + "," : shared + "," + shared + ",";
+    const std::string levels = begin + std::to_string(rows) + "/" + above + std::to_string(own);
+    SCOPED_TRACE(levels);
+    const AttentionShape shape = on_cuda(make_shape(8, 2, 128, 16));
+    const PlanCapacity room = {rows, 2 * rows + 1024, 32 * rows + 4096, 2 * rows + 1024};
+    CudaPlanner planner(cuda_profile(0, shape), shape, {.rows = rows, .capacity = room, .growth = 0});
+    CudaExecutor executor;
+    DeviceMemory memory(planner.memory_bytes());
+    planner.bind(memory.data(), memory.size(), nullptr);
+    DeviceMemory planned(executor.workspace_bytes(planner));
+    for (int step = 0; step < 6; ++step) {
+      PagedBatch paged = lay_out_pages(tree_from_levels(levels), 16, seed++);
+      if (round % 4 < 2) {
+        for (std::int32_t& length : paged.kv_lens) length -= uniform(random, 0, own - 1);
+      }
+      const DeviceBatch on(paged.view());
+      ASSERT_EQ(compare_with_host(executor, planner, paged.view(), on.view(), planned).difference, "") << step;
+    }
+    ASSERT_EQ(planner.report().planned, 6U);
   }
 }
 
