@@ -1,4 +1,4 @@
-"""`trunkline replay` through its real command line. Environment as for test_program.py."""
+"""`trunkline replay` through its real command line. Environment as for program_case.py."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import pathlib
 import re
 import unittest
 
-from test_program import DATA, ProgramTest, run
+from program_case import DATA, ProgramTest, run
 
 TRACES = DATA / "traces"
 MOONCAKE = TRACES / "mooncake_toolagent.jsonl"
