@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -14,8 +12,8 @@
 #include "base/check.hpp"
 #include "cli/batch_file.hpp"
 #include "kv/paged_batch.hpp"
+#include "plan/same_team_plan.hpp"
 #include "plan/team/plan_growth.hpp"
-#include "plan/team/tile_guess.hpp"
 #include "plan/team_plan_case.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
@@ -27,47 +25,17 @@
 namespace trunkline {
 namespace {
 
+using testing::expect_same;
+using testing::grouped_forest;
+using testing::h200_profile;
+using testing::near_seed;
+using testing::room_for;
 using testing::TeamOptions;
+using testing::trunk_options;
 using testing::uniform;
 using testing::UploadedPlan;
 
 constexpr std::pair<std::int32_t, std::int32_t> kHeads[] = {{32, 8}, {16, 8}, {64, 8}, {32, 32}, {16, 1}};
-
-PlanOptions trunk_options(const PlanCapacity& capacity) {
-  PlanOptions options;
-  options.policy = Policy::kTrunk;
-  options.capacity = capacity;
-  return options;
-}
-
-/// What a plan needs, and a little more.
-PlanCapacity room_for(const Plan& plan) {
-  return {static_cast<std::int32_t>(plan.queries.size()) + 1, static_cast<std::int32_t>(plan.items.size()) + 1,
-          static_cast<std::int32_t>(plan.spans.size()) + 1, plan.partials + 1};
-}
-
-/// \return status of the team's plan
-TeamPlanStatus expect_same(const Forest& forest, const Plan& plan, const MachineProfile& profile,
-                           const PlanCapacity& capacity, const TeamOptions& team = {}) {
-  TeamPlanStatus status{};
-  const UploadedPlan actual = testing::team_plan(forest, plan.shape, profile, capacity, team, &status);
-  EXPECT_EQ(testing::find_difference(testing::uploaded(plan, forest), actual), std::nullopt);
-  EXPECT_EQ(status.fallbacks, plan.statistics.fallbacks);
-  EXPECT_EQ(status.unplanned, 0);
-  EXPECT_EQ(status.read_tokens, plan.statistics.kv_tokens_read);
-  EXPECT_EQ(status.total_tokens, plan.statistics.kv_tokens_total);
-  return status;
-}
-
-TeamPlanStatus expect_same(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
-                           const TeamOptions& team = {}) {
-  const Plan plan = make_plan(forest, shape, profile, trunk_options({}));
-  return expect_same(forest, plan, profile, room_for(plan), team);
-}
-
-MachineProfile h200_profile() {
-  return load_profile(std::string(TRUNKLINE_DATA) + "/machines/h200-sxm.json");
-}
 
 /// Machines whose tiles and costs differ; some without halves, narrow tiles or room for a request's queries.
 MachineProfile any_profile(std::mt19937_64& random) {
@@ -271,160 +239,6 @@ TEST(TeamPlan, CapacitiesThatOverflow) {
   EXPECT_GT(seen.cut, 0);
 }
 
-/// A seed with which each of so many blocks has its requests near.
-std::uint64_t near_seed(std::mt19937_64& random, std::int32_t blocks) {
-  return random() / 2 * 2 + (blocks % 2 == 0 ? 1 : 0);
-}
-
-/// So many requests, neighbours of which share one of several prefixes.
-Forest grouped_forest(std::int32_t requests, std::int32_t prefixes, std::int32_t shared, std::int32_t own) {
-  std::vector<std::int32_t> parent(static_cast<std::size_t>(prefixes), -1);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(prefixes), shared);
-  std::vector<std::int32_t> end_node;
-  for (std::int32_t i = 0; i < requests; ++i) {
-    end_node.push_back(static_cast<std::int32_t>(parent.size()));
-    parent.push_back(i * prefixes / requests);
-    tokens.push_back(own);
-  }
-  return build_forest(ExplicitTree{parent, tokens, end_node});
-}
-
-TEST(TeamPlan, AGuessThatNobodyHasWritten) {
-  TileGuess guess;
-  std::memset(static_cast<void*>(&guess), 0xCD, sizeof(guess));
-  EXPECT_FALSE(guess.is_likely(3));
-  guess.times = TileGuess::kLikely;
-  EXPECT_FALSE(guess.is_likely(3)) << "of more tiles than there are begins";
-}
-
-/// What plans after another batch, in the same memory, with requests near. \param in_threads of some blocks
-TeamOptions team_after(std::mt19937_64& random, const Forest& before, bool in_threads,
-                       testing::SketchCounts& sketches) {
-  TeamOptions team;
-  team.before = &before;
-  team.sketches = &sketches;
-  if (in_threads) team.blocks = uniform(random, 6, 8);
-  team.threads = 2;
-  team.seed = near_seed(random, team.blocks);
-  team.rows_told = uniform(random, 0, 1) == 0;
-  return team;
-}
-
-// What was planned before had as many rows, so that its tiles are taken to be this one's. Of some they are, of others
-// tiles begin elsewhere, another width is chosen, or they are cut.
-TEST(TeamPlan, ASketchThatIsWrong) {
-  testing::SketchCounts sketches;
-  for (int seed = 0; seed < testing::scaled(600) && !HasFailure(); ++seed) {
-    SCOPED_TRACE(concat("seed ", seed));
-    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 6'000'000);
-    // Few and short, or many and long: both are mostly not cut.
-    const bool few = seed % 2 == 0;
-    const std::int32_t requests = few ? uniform(random, 20, 80) : uniform(random, 8, 16) * 16;
-    const auto any_groups = [&](std::int32_t own) {
-      return grouped_forest(requests, uniform(random, 1, 20), few ? 120 : 4000, own);
-    };
-    const std::int32_t own = few ? uniform(random, 16, 120) : uniform(random, 1, 4) * 1000;
-    const Forest before = any_groups(own);
-    const Forest forest = any_groups(seed % 8 == 1 ? uniform(random, 16, 100) : own);
-    const TeamOptions team = team_after(random, before, seed % 6 == 0, sketches);
-    expect_same(forest, testing::shape_of(32, 8), testing::hopper_like_profile(132), team);
-  }
-  EXPECT_GT(sketches.taken, 0);
-  EXPECT_GT(sketches.made, sketches.taken);
-}
-
-// Tiles that are cut: full ones, with which a sketch of them is told, and some that are closed early, which are tried
-// after those. What was planned before had tokens of its own that tiles or cuts may differ by.
-TEST(TeamPlan, ASketchOfWhatIsCut) {
-  testing::SketchCounts sketches;
-  int taken = 0;
-  int wrong = 0;
-  for (int seed = 0; seed < testing::scaled(400) && !HasFailure(); ++seed) {
-    SCOPED_TRACE(concat("seed ", seed));
-    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 7'000'000);
-    const std::int32_t requests = uniform(random, 16, seed % 2 == 0 ? 64 : 256);
-    const std::int32_t prefixes = uniform(random, 1, 4);
-    const std::int32_t shared = uniform(random, 1, 16) * 500;
-    const std::int32_t own = uniform(random, 1, 12) * 16;
-    const Forest before = grouped_forest(requests, prefixes, shared, own);
-    const std::int32_t other = uniform(random, 0, 3);  // as mostly: rows have grown
-    const Forest forest =
-        grouped_forest(requests, prefixes, other == 0 ? shared / 2 : shared, other == 1 ? 4 * own : own + other);
-    const TeamOptions team = team_after(random, before, seed % 4 == 0, sketches);
-    const MachineProfile profile = seed % 3 == 0 ? h200_profile() : testing::hopper_like_profile(132);
-    const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));
-    PlanCapacity room = room_for(plan);
-    room.spans += room.items;  // so that they are sure to fit, whatever is split
-    const testing::SketchCounts was = sketches;
-    const TeamPlanStatus status = expect_same(forest, plan, profile, room, team);
-    const int made = sketches.made - was.made;
-    const int right = sketches.taken - was.taken;
-    taken += status.partials > 0 ? right : 0;
-    wrong += status.partials > 0 ? made - right : 0;
-  }
-  EXPECT_GT(taken, 0);
-  EXPECT_GT(wrong, 0);
-}
-
-// More rows than a block has room for what all their tiles stream: each deals a share of up to 64, and tells of it.
-TEST(TeamPlan, TilesThatAreShared) {
-  testing::SketchCounts sketches;
-  int cut = 0;
-  for (int seed = 0; seed < testing::scaled(40) && !HasFailure(); ++seed) {
-    SCOPED_TRACE(concat("seed ", seed));
-    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 8'000'000);
-    const bool few = seed % 4 == 1;  // items: 17 tiles of one prefix, each cut in two or three, which keeps all busy
-    const std::int32_t requests = few ? 544 : uniform(random, 520, 1024);
-    const std::int32_t prefixes = few ? 1 : uniform(random, 1, 40);
-    const std::int32_t shared = few ? uniform(random, 4, 40) * 1000 : uniform(random, 1, 16) * 500;
-    const std::int32_t own = few || seed % 2 == 0 ? uniform(random, 1, 12) * 16 : uniform(random, 1, 4) * 1000;
-    const Forest before = grouped_forest(requests, prefixes, shared, own);
-    const Forest forest = grouped_forest(requests, seed % 5 == 0 ? 41 - prefixes : prefixes, shared, own + 1);
-    TeamOptions team = team_after(random, before, true, sketches);
-    team.histograms = 4;
-    if (few) {  // of so many blocks some have no share, and nobody waits for these
-      team.blocks = 16;
-      team.threads = 1;
-      team.last_comes_after = std::chrono::milliseconds(20);
-      team.seed = near_seed(random, team.blocks);
-    }
-    const MachineProfile profile = few             ? testing::hopper_like_profile(17 * 8 * uniform(random, 2, 3))
-                                   : seed % 3 == 0 ? h200_profile()
-                                                   : testing::hopper_like_profile(132);
-    const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));
-    PlanCapacity room = room_for(plan);
-    room.spans += room.items;  // so that sketches of cuts are sure to fit
-    const int made = sketches.made;
-    const TeamPlanStatus status = expect_same(forest, plan, profile, room, team);
-    cut += status.partials > 0 ? sketches.made - made : 0;
-  }
-  EXPECT_GT(sketches.shared, 0);
-  EXPECT_GT(sketches.taken, 0);
-  EXPECT_GT(cut, 0);
-}
-
-// The lists of a sketch that is wrong are written before those of the plan, which are not cut either, so that there is
-// no barrier of cutting between.
-TEST(TeamPlan, ThreadsWriteOverASketch) {
-  int wrong = 0;
-  for (const std::int32_t groups : {1, 2}) {
-    for (const std::int32_t own : {1000, 4000, 8000}) {
-      SCOPED_TRACE(concat(groups, " groups of ", own, " tokens before"));
-      const Forest before = grouped_forest(250, groups, 4000, own);
-      testing::SketchCounts sketches;
-      TeamOptions team;
-      team.before = &before;
-      team.sketches = &sketches;
-      team.blocks = 7;
-      team.threads = 2;
-      const TeamPlanStatus status = expect_same(grouped_forest(250, 3 - groups, 4000, own), testing::shape_of(32, 8),
-                                                testing::hopper_like_profile(132), team);
-      wrong += status.partials == 0 ? sketches.made - sketches.taken : 0;
-    }
-  }
-  EXPECT_GT(wrong, 0);
-}
-
 // As on a device: blocks of threads that go through the plan together.
 TEST(TeamPlan, ThreadsWaitForEachOther) {
   Seen seen;
@@ -455,7 +269,7 @@ TEST(TeamPlan, ThreadsWaitForEachOther) {
   EXPECT_GT(seen.cut, 0);
 }
 
-// More rows than whose classes are cleared where they are needed, and as many: tiles of both are counted by class.
+// So many tiles that they are counted by class.
 TEST(TeamPlan, ThreadsOfManyTilesWaitForEachOther) {
   for (const std::int32_t rows : {2048, 2100}) {
     SCOPED_TRACE(rows);
