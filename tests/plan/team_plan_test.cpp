@@ -5,7 +5,6 @@
 #include <array>
 #include <filesystem>
 #include <random>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,7 +19,6 @@
 #include "support/test_scale.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
-#include "trunkline/profile_file.hpp"
 
 namespace trunkline {
 namespace {
