@@ -321,6 +321,43 @@ TEST(TrunkCore, WhatIsLeftOverIsPricedAsTheNarrowTileThatItGets) {
   EXPECT_GT(not_narrowed.matrix_tokens, not_narrowed.tokens) << "a request of 17 queries fits no narrow tile";
 }
 
+// Tiles with a cap are only tried where some may be closed early.
+TEST(TrunkCore, TilesThatMayNotCloseAreFullWhateverTheCap) {
+  TaskCosts costs;
+  costs.memory_per_token = std::int64_t{1} << TaskCosts::kFractionBits;
+  const TrunkWidth width = {.rows = 64, .max_queries = 8};
+  int may_not = 0;
+  int closed = 0;
+  for (int seed = 0; seed < testing::scaled(3000); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    const std::int32_t count = testing::uniform(random, 1, 40);
+    const std::int32_t most_shared = testing::uniform(random, 0, 1) * 1000;
+    std::vector<std::int32_t> tokens, shared;
+    std::vector<std::int64_t> fresh_before = {0};
+    std::vector<std::int32_t> query_begin = {0};
+    for (std::int32_t i = 0; i < count; ++i) {
+      shared.push_back(i == 0 ? 0 : least(testing::uniform(random, most_shared / 2, most_shared), tokens.back()));
+      tokens.push_back(shared.back() + testing::uniform(random, 1, 100));
+      fresh_before.push_back(fresh_before.back() + tokens.back() - shared.back());
+      query_begin.push_back(query_begin.back() + testing::uniform(random, 0, 3));
+    }
+    const TrunkRequests requests{tokens.data(),       shared.data(), fresh_before.data(), query_begin.data(), count,
+                                 fresh_before.back(), false};
+    const TrunkTiling tiling(costs, requests);
+    for (std::int32_t begin = 0; begin < count; ++begin) {
+      const Nanoseconds cap = testing::uniform(random, 1, 3000);
+      const bool may_close = tiling.may_close(width, begin);
+      const bool is_other = tiling.tile_end(width, begin, cap) != tiling.tile_end(width, begin, 0);
+      ASSERT_TRUE(may_close || !is_other) << "at request " << begin;
+      may_not += may_close ? 0 : 1;
+      closed += is_other ? 1 : 0;
+    }
+  }
+  EXPECT_GT(may_not, 0);
+  EXPECT_GT(closed, 0);
+}
+
 TEST(TrunkCore, ATilesTokensAreTheUnionOfItsPaths) {
   for (int seed = 0; seed < testing::scaled(300); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));

@@ -151,6 +151,12 @@ class TrunkTiling {
     }
     return end;
   }
+  /// Whether a tile that begins at a request may be closed early, whatever the cap. If none of a width's full tiles
+  /// may, those with a cap are the same.
+  TRUNKLINE_HOST_DEVICE bool may_close(const TrunkWidth& width, std::int32_t begin) const {
+    const std::int32_t most_requests = least(requests_.count - begin, most(width.max_queries, 1));
+    return first_cheap(begin, begin + 1, begin + most_requests) < begin + most_requests;
+  }
 
  private:
   /// Where a tile has had its share of the work and closing it reads little again; `full` if nowhere.
@@ -169,15 +175,17 @@ class TrunkTiling {
     return first_cheap(begin, low, full);
   }
 
-  /// The first place from `low` on where closing reads little again; `full` if nowhere.
+  /// Whether closing the tile at a place reads little again.
+  TRUNKLINE_HOST_DEVICE bool closes_cheaply(std::int32_t begin, std::int32_t place) const {
+    return requests_.shared[place] * kRereadShare <= requests_.tile_tokens(begin, place);
+  }
+  /// The first place from `low` on where that is so; `full` if nowhere.
   TRUNKLINE_HOST_DEVICE std::int32_t first_cheap(std::int32_t begin, std::int32_t low, std::int32_t full) const {
     TRUNKLINE_ROLLED
     for (; low < full; low += kLooks) {
       std::int32_t first = kLooks;
       for (std::int32_t k = kLooks - 1; k >= 0; --k) {
-        const std::int32_t place = least(low + k, full - 1);
-        const bool cheap = requests_.shared[place] * kRereadShare <= requests_.tile_tokens(begin, place);
-        if (cheap) first = k;
+        if (closes_cheaply(begin, least(low + k, full - 1))) first = k;
       }
       if (first < kLooks) return low + first;
     }
@@ -220,7 +228,7 @@ class TrunkCore {
   static constexpr std::int32_t kCaps = 3;
   static constexpr std::int32_t kEarlyTries = kCaps + 1;
 
-  /// Whether tiles that are closed earlier may do better than the best width's full ones.
+  /// Whether tiles that are closed earlier may do better than the best width's full ones, if they are other tiles.
   TRUNKLINE_HOST_DEVICE static bool may_close_early(const TrunkChoice& full) {
     return full.predicted - full.ideal > full.predicted / CutChoice::kWorthwhileShare;
   }
@@ -261,7 +269,7 @@ class TrunkCore {
     const TrunkChoice full = best;
     if (may_close_early(full)) {
       const std::int32_t queries = requests_.queries(0, requests_.count);
-      for (std::int32_t number = 0; number < kEarlyTries; ++number) {
+      for (std::int32_t number = may_close(widths, full.fill) ? 0 : kCaps; number < kEarlyTries; ++number) {
         TrunkFill fill;
         if (!find_early(number, full, costs_, queries, widest, widths, count, fill)) continue;
         const TrunkChoice choice = predict(widths, fill);
@@ -296,6 +304,16 @@ class TrunkCore {
       begin = end;
     }
     costs_.set_rereads(requests_.distinct_tokens, read);
+  }
+
+  /// Whether some cap may make other tiles. Leaves these.
+  TRUNKLINE_HOST_DEVICE bool may_close(const TrunkWidth* widths, const TrunkFill& full) {
+    if (full != filled_) fill(widths, full);
+    const TrunkTiling tiling(costs_, requests_);
+    for (std::int32_t i = 0; i < count_; ++i) {
+      if (tiling.may_close(widths[full.width], tiles_[i].begin)) return true;
+    }
+    return false;
   }
 
   TaskCosts costs_;  // that know how much of the present tiles is read again

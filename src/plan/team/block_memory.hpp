@@ -62,6 +62,8 @@ struct TriedTiles {
   ReadCosts reads;
   std::int32_t possible;                     ///< 1: it is
   std::int32_t other_begins;                 ///< 1: some of as many as TileGuess has are others than its
+  std::int32_t may_close;                    ///< of possible full tiles; 0: those with a cap would be the same
+  std::int32_t may_share;                    ///< 1: there are tiles of a share of the queries, of these, too
   std::int32_t begins[FewTiles::kMost + 1];  ///< of few tiles: each one's first request, among those that tiles hold
 
   /// Those that others are told of.
@@ -80,14 +82,14 @@ struct PlanSketch {
     Nanoseconds cost;
   };
   Made made;
-  CutChoice::Pieces pieces;  ///< known to each block that makes it
+  CutChoice::Pieces pieces;  ///< as is guessed, by each block that makes it
   TeamPlanStatus status;     ///< known to the last block
 };
 
 /// What each block has for itself.
 struct BlockMemory {
   static constexpr std::int32_t kTries = 1 + CutChoice::kRounds;
-  static_assert(kTries <= 8);  // each_warp_for
+  static_assert(kTries + 1 <= 8);  // each_warp_for
   static constexpr std::int32_t kClasses = static_cast<std::int32_t>(CostClasses::kClasses);
   static constexpr std::int32_t kChunk = 32;  // classes that one warp looks through
   static constexpr std::int32_t kChunks = kClasses / kChunk;

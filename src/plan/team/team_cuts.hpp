@@ -238,11 +238,13 @@ TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE CutOutcome choose_cuts(Block& block,
 
 /// The same for few loads, a warp or two a try: in one step, with what all of them read. The block's memory holds the
 /// costs, but for ReadCosts, which are in the outcome. \param distinct, load_at FewCuts::find's \param loads [count] to
-/// be filled with what is priced \param tell(i) by some thread, once for each load
-template <class Block, class LoadAt, class Tell>
+/// be filled with what is priced \param tell(i) by some thread, once for each load \param beside(lanes) by another warp
+template <class Block, class LoadAt, class Tell, class Beside>
 TRUNKLINE_HOST_DEVICE CutOutcome choose_few_cuts(Block& block, const BlockMemory& memory, TaskLoad* loads,
-                                                 std::int32_t count, std::int64_t distinct, LoadAt load_at, Tell tell) {
-  block.each_warp_for(BlockMemory::kTries, count, [=, &memory](std::int32_t number, auto&& lanes) {
+                                                 std::int32_t count, std::int64_t distinct, LoadAt load_at, Tell tell,
+                                                 Beside beside) {
+  block.each_warp_for(BlockMemory::kTries + 1, count, [=, &memory](std::int32_t number, auto&& lanes) {
+    if (number == BlockMemory::kTries) return beside(lanes);
     const auto keep = [loads, tell](std::int32_t i, const TaskLoad& load) {
       loads[i] = load;
       tell(i);

@@ -108,7 +108,8 @@ class PackDivider {
     const BlockMemory& own = task.block;
     const CutOutcome outcome = choose_few_cuts(
         block, own, task.memory.loads, packs, needed,
-        [&task](std::int32_t i) { return PackCut::load_of(task, task.memory.packs[i]); }, [](std::int32_t) {});
+        [&task](std::int32_t i) { return PackCut::load_of(task, task.memory.packs[i]); }, [](std::int32_t) {},
+        [](const auto&) {});
     block.once([&own, &outcome] { own.state->costs.set(outcome.reads.costs); });
     return outcome;
   }

@@ -23,13 +23,15 @@ class TileTry {
   /// \param number of the try
   TRUNKLINE_HOST_DEVICE void attempt(std::int32_t i, bool early, const TrunkChoice& full, std::int32_t number) {
     TrunkFill fill{i};
-    if (early && !find_early(i, full, fill)) return give_up(number);
-    if (task_.machine.widths[fill.width].max_queries < widest()) return give_up(number);
-    const TrunkWidth width = narrowed_for(widest(), fill.limited(task_.machine.widths));
-    const std::int32_t tiles = this->fill(width, fill.cap, own_.state->tried[number].other_begins);
+    if (early && !is_other(i, full)) return give_up(number);
+    if (early && !find_early(task_, i, full, fill)) return give_up(number);
+    const std::int32_t widest = widest_of(task_);
+    if (task_.machine.widths[fill.width].max_queries < widest) return give_up(number);
+    const TrunkWidth width = narrowed_for(widest, fill.limited(task_.machine.widths));
+    const std::int32_t tiles = this->fill(width, fill.cap, own_.state->tried[number]);
     std::int32_t* const begins = task_.begins_of(number, tiles);
     const CutOutcome outcome =
-        tiles <= FewCuts::kMostLoads ? cut_few(width, tiles, begins, number) : cut(width, tiles, begins);
+        tiles <= FewCuts::kMostLoads ? cut_few(width, tiles, begins, number) : cut(width, tiles, begins, number);
     TriedTiles& tried = own_.state->tried[number];
     const std::int32_t end = own_.begins[tiles];
     block_.once([&tried, &outcome, &fill, tiles, begins, end] {
@@ -45,12 +47,21 @@ class TileTry {
   static constexpr std::int32_t kMostFollowed = 96;  // tiles, from the first on
 
   /// A request that alone is wider than all tiles is spread over the widest.
-  TRUNKLINE_HOST_DEVICE std::int32_t widest() const { return least(own_.state->widest, task_.machine.max_queries()); }
+  TRUNKLINE_HOST_DEVICE static std::int32_t widest_of(const PlanTask& task) {
+    return least(task.block.state->widest, task.machine.max_queries());
+  }
 
-  TRUNKLINE_HOST_DEVICE bool find_early(std::int32_t early, const TrunkChoice& full, TrunkFill& fill) const {
-    const TrunkRequests& requests = own_.state->requests;
-    return TrunkCore::find_early(early, full, own_.state->costs, requests.queries(0, requests.count), widest(),
-                                 task_.machine.widths, task_.machine.width_count, fill);
+  TRUNKLINE_HOST_DEVICE static bool find_early(const PlanTask& task, std::int32_t early, const TrunkChoice& full,
+                                               TrunkFill& fill) {
+    const BlockMemory::State& state = *task.block.state;
+    return TrunkCore::find_early(early, full, state.costs, state.requests.queries(0, state.requests.count),
+                                 widest_of(task), task.machine.widths, task.machine.width_count, fill);
+  }
+
+  /// Whether that early try may come to other tiles than the full ones.
+  TRUNKLINE_HOST_DEVICE bool is_other(std::int32_t early, const TrunkChoice& full) const {
+    const TriedTiles& tried = own_.state->tried[full.fill.width];
+    return early < TrunkCore::kCaps ? tried.may_close != 0 : tried.may_share != 0;
   }
 
   TRUNKLINE_HOST_DEVICE void give_up(std::int32_t number) {
@@ -58,15 +69,15 @@ class TileTry {
     block_.once([&tried] { tried.possible = 0; });
   }
 
-  /// Finds where tiles end. \param[out] other_begins of none yet \return how many there are
-  TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap, std::int32_t& other_begins) {
+  /// Finds where tiles end. \param[out] tried what is said of them, but not of any yet \return how many there are
+  TRUNKLINE_HOST_DEVICE std::int32_t fill(const TrunkWidth& width, Nanoseconds cap, TriedTiles& tried) {
     const BlockMemory& own = own_;
     // Only where tiles are closed early do costs decide where they end.
     if (cap > 0) block_.once([&own] { own.state->costs.count_reads_alike(); });
     const TrunkRequests& requests = own.state->requests;
     const TrunkTiling tiling(own.state->costs, requests);
-    block_.each(requests.count, [&own, &tiling, &width, &other_begins, cap](std::int32_t i) {
-      if (i == 0) other_begins = 0;
+    block_.each(requests.count, [&own, &tiling, &width, &tried, cap](std::int32_t i) {
+      if (i == 0) tried.other_begins = tried.may_close = tried.may_share = 0;
       own.ends[i] = tiling.tile_end(width, i, cap);
       own.jumps[i] = own.ends[i];
       own.reached[i] = i == 0 ? 1 : 0;
@@ -89,16 +100,37 @@ class TileTry {
         [&own, &guess, &tried, begins](std::int32_t i) {
           begins[i] = own.begins[i];
           if (i < guess.tiles.count && guess.begins[i] != begins[i]) Block::fetch_greatest(tried.other_begins, 1);
+        },
+        [this, &width, &tried, tiles](const auto& lanes) {
+          look_ahead(task_, width, tiles, lanes.index(), lanes.count(), tried);
         });
   }
-  TRUNKLINE_HOST_DEVICE CutOutcome cut(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins) {
+  /// Whether tiles that are closed early may be others than these. A function of its own, which leaves the tries beside
+  /// it their registers. \param first of the tiles that are looked at, and then every `step`-th
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void look_ahead(const PlanTask& task, const TrunkWidth& width,
+                                                                     std::int32_t tiles, std::int32_t first,
+                                                                     std::int32_t step, TriedTiles& tried) {
+    const BlockMemory& own = task.block;
+    const TrunkTiling tiling(own.state->costs, own.state->requests);
+    TrunkFill fill;
+    if (first == 0 && find_early(task, TrunkCore::kCaps, {}, fill)) tried.may_share = 1;
+    bool may_close = false;
+    TRUNKLINE_ROLLED
+    for (std::int32_t i = first; i < tiles && !may_close; i += step) may_close = tiling.may_close(width, own.begins[i]);
+    if (may_close) Block::fetch_greatest(tried.may_close, 1);
+  }
+  TRUNKLINE_HOST_DEVICE CutOutcome cut(const TrunkWidth& width, std::int32_t tiles, std::int32_t* begins,
+                                       std::int32_t number) {
     const BlockMemory& own = own_;
     const TrunkTiling tiling(own.state->costs, own.state->requests);
-    const std::int64_t read = block_.sum(tiles, std::int64_t{0}, [&own, &tiling, &width, begins](std::int32_t i) {
-      begins[i] = own.begins[i];
-      own.loads[i] = tiling.load(width, own.begins[i], own.begins[i + 1]);
-      return own.loads[i].tokens;
-    });
+    TriedTiles& tried = own_.state->tried[number];
+    const std::int64_t read =
+        block_.sum(tiles, std::int64_t{0}, [&own, &tiling, &width, &tried, begins](std::int32_t i) {
+          if (i == 0) tried.may_close = tried.may_share = 1;  // not looked at
+          begins[i] = own.begins[i];
+          own.loads[i] = tiling.load(width, own.begins[i], own.begins[i + 1]);
+          return own.loads[i].tokens;
+        });
     block_.once([&own, read] { own.state->costs.set_rereads(own.state->requests.distinct_tokens, read); });
     return choose_cuts(block_, own, own.loads, tiles, read);
   }
@@ -191,11 +223,15 @@ TRUNKLINE_HOST_DEVICE std::int32_t best_of(const Lanes& lanes, const PlanTask& t
   return lanes.least(is_best ? number : std::int32_t{TriedTiles::kMost});
 }
 
-/// Whether tiles that are closed early are tried, once full ones are.
+/// Whether tiles that are closed early are tried, after full ones of which these are the best.
+TRUNKLINE_HOST_DEVICE inline bool may_close_early(const TriedTiles& full) {
+  return TrunkCore::may_close_early(full.choice) && (full.may_close != 0 || full.may_share != 0);
+}
+/// The same, once full ones are tried.
 template <class Lanes>
 TRUNKLINE_HOST_DEVICE bool may_close_early(const Lanes& lanes, const PlanTask& task) {
   const std::int32_t number = best_of(lanes, task, {0, task.machine.width_count});
-  return number < TriedTiles::kMost && TrunkCore::may_close_early(task.block.state->tried[number].choice);
+  return number < TriedTiles::kMost && may_close_early(task.block.state->tried[number]);
 }
 
 /// TrunkCore::choose. By all lanes alike.
@@ -220,7 +256,7 @@ TRUNKLINE_HOST_DEVICE TrunkChoice choose_tiles(const Lanes& lanes, const PlanTas
         number = tried;
       }
     }
-    if (early || !TrunkCore::may_close_early(best)) return best;
+    if (early || number < 0 || !may_close_early(task.block.state->tried[number])) return best;
     full = best;
   }
 }
