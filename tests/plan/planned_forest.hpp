@@ -160,6 +160,21 @@ class PlannedForest {
     return is_near_ && std::any_of(blocks_.begin(), blocks_.end(),
                                    [&](const BlockForest& block) { return block.differs_from(found_); });
   }
+  /// Whether rows of a forest that was laid out anew are told wrong.
+  bool told_differs() const {
+    if (is_near_) return false;
+    const ToldRows expected(found_);
+    const bool alike = std::all_of(expected.alike.begin(), expected.alike.end(), [](bool each) { return each; });
+    // Where only ends were written, nothing is told.
+    if (result_.unlike != 0) return alike && guess_ != OwnerGuess::kSameShape;
+    const auto differs = [this](const NearRow& row) {
+      return found_.tokens[row.index] != row.kv_len || found_.shared[row.index] != row.shared;
+    };
+    return !alike || result_.hot_tokens != expected.hot ||
+           std::any_of(expected.rows.begin(), expected.rows.end(), differs);
+  }
+  /// Whether they are told.
+  bool are_told() const { return !is_near_ && result_.unlike == 0; }
   void set_remembered_rows(std::vector<SteadyRow> rows) {
     steady_rows_ = std::move(rows);
     last_ = {static_cast<std::int32_t>(steady_rows_.size()), 0, 1, 0, 0};
@@ -236,6 +251,7 @@ class PlannedForest {
         [&](const ForestPhaseMemory& found, OwnerGuess guess) {
           keeper.finish(*found.result, guess, keeper.last());
           guess_ = guess;
+          result_ = *found.result;
           found_ = arrays;
           found_.rows = batch.rows;
           found_.node_count = found.result->node_count;
@@ -263,12 +279,16 @@ class PlannedForest {
     kv_len_.resize(rows, -7);
     query_begin_.assign(rows + 1, -7);
     node_.resize(rows, -7);
+    tokens_.assign(rows, -7);
+    shared_.assign(rows, -7);
     TeamForest arrays;
     arrays.nodes = nodes_.data();
     arrays.order = order_.data();
     arrays.kv_len = kv_len_.data();
     arrays.query_begin = query_begin_.data();
     arrays.node = node_.data();
+    arrays.tokens = tokens_.data();
+    arrays.shared = shared_.data();
     arrays.rows = batch.rows;
     return arrays;
   }
@@ -293,7 +313,7 @@ class PlannedForest {
 
   std::vector<BlockForest> blocks_;
   std::vector<ForestNode> nodes_;
-  std::vector<std::int32_t> order_, kv_len_, query_begin_, node_;
+  std::vector<std::int32_t> order_, kv_len_, query_begin_, node_, tokens_, shared_;
   std::vector<SteadyRow> steady_rows_;
   LastForest last_;
   std::int32_t growth_ = 0;
@@ -302,6 +322,7 @@ class PlannedForest {
   bool is_near_ = false;
   OwnerGuess guess_ = OwnerGuess::kNone;
   TeamForest found_;
+  ForestPhaseResult result_;
   TeamFaults faults_;
   Forest forest_;
 };

@@ -26,6 +26,7 @@ using testing::PlannedForest;
 TEST(TeamForest, EqualsTheHostsForest) {
   ForestBuilder builder;
   PlannedForest planned;
+  int told = 0;
   for (int seed = 1; seed <= testing::scaled(6000); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const auto batch = testing::make_team_batch(static_cast<std::uint64_t>(seed), seed % 20 == 0 ? 300 : 24);
@@ -33,9 +34,12 @@ TEST(TeamForest, EqualsTheHostsForest) {
     for (const std::uint64_t order :
          {std::uint64_t{0}, std::uint64_t{77}, static_cast<std::uint64_t>(seed) * 1000003}) {
       ASSERT_EQ(testing::to_text(planned.find(testing::team_batch_of(batch.view()), order)), expected);
+      ASSERT_FALSE(planned.told_differs());
     }
     ASSERT_EQ(planned.faults().lengths + planned.faults().queries, 0);
+    told += planned.are_told() && !batch.kv_lens.empty() ? 1 : 0;
   }
+  EXPECT_GT(told, 0);
 }
 
 TEST(TeamForest, RealThreadsFindIt) {

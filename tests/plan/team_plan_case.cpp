@@ -53,15 +53,15 @@ struct ForestArrays {
     }
     query_begin.push_back(
         forest.requests.empty() ? 0 : forest.requests.back().query_begin + forest.requests.back().queries);
-    view = {nodes.data(),
-            order.data(),
-            kv_len.data(),
-            query_begin.data(),
-            node.data(),
-            static_cast<std::int32_t>(order.size()),
-            static_cast<std::int32_t>(nodes.size()),
-            forest.total_tokens,
-            forest.distinct_tokens};
+    view = {.nodes = nodes.data(),
+            .order = order.data(),
+            .kv_len = kv_len.data(),
+            .query_begin = query_begin.data(),
+            .node = node.data(),
+            .rows = static_cast<std::int32_t>(order.size()),
+            .node_count = static_cast<std::int32_t>(nodes.size()),
+            .total_tokens = forest.total_tokens,
+            .distinct_tokens = forest.distinct_tokens};
   }
 
   std::vector<ForestNode> nodes;

@@ -9,6 +9,8 @@
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/plan_task.hpp"
 #include "plan/team/team.hpp"
+#include "plan/team/team_forest.hpp"
+#include "plan/team/team_memory.hpp"
 
 namespace trunkline {
 
@@ -53,6 +55,15 @@ class AlikeRequests {
     task.block.shared[row.index] = row.shared;
     task.memory.path_tokens[row.index] = row.kv_len;
     put(task, row.index);
+  }
+  /// Where a forest that is found elsewhere tells of them (TeamForest::tokens): a block's copy, as NearForest::copy.
+  TRUNKLINE_HOST_DEVICE static void copy(Block& block, const PlanTask& task, const TeamForest& from) {
+    block.each_at_last(from.rows, [&task, &from](std::int32_t i) {
+      copy_ahead<4>(task.block.tokens[i], from.tokens[i]);
+      copy_ahead<4>(task.memory.path_tokens[i], from.tokens[i]);
+      copy_ahead<4>(task.block.shared[i], from.shared[i]);
+      put(task, i);
+    });
   }
 
  private:

@@ -28,6 +28,8 @@ struct LaidOutForest {
   std::int32_t nodes;
   std::int64_t total_tokens;
   std::int64_t distinct_tokens;
+  std::int64_t hot_tokens;  ///< ForestPhaseResult's, as what follows
+  std::int32_t unlike;
 };
 
 class ForestLayout {
@@ -35,7 +37,8 @@ class ForestLayout {
   TRUNKLINE_HOST_DEVICE ForestLayout(const RowSharing& from, const LayoutScratch& scratch, const TeamForest& forest)
       : from_(from), s_(scratch), forest_(forest) {}
 
-  /// Fills the forest's nodes, order, kv_len and node. \param keep(row, alone) as find_forest's
+  /// Fills the forest's nodes, order, kv_len and node, and of alike rows tokens and shared.
+  /// \param keep(row, alone) as find_forest's
   template <class Block, class Keep>
   TRUNKLINE_HOST_DEVICE LaidOutForest run(Block& block, Keep keep) {
     list_roots(block);
@@ -45,9 +48,11 @@ class ForestLayout {
       place_all(block);
       nodes = TeamSizes::nodes(s_.before(roots_));  // of all roots with all below them
     }
-    const TeamWords<2> tokens = write_rows(block, keep);
+    const TeamWords<kSums> sums = write_rows(block, keep);
     if (items_ < from_.rows) write_empty_rows(block);
-    return {nodes, tokens.at[0], tokens.at[1]};
+    const std::int64_t alone = sums.at[kAlone] & ((std::int64_t{1} << kUnlikeBits) - 1);
+    const bool told = forest_.tokens != nullptr && sums.at[kAlone] >> kUnlikeBits == 0;
+    return {nodes, sums.at[kTotal], sums.at[kDistinct], sums.at[kDistinct] - alone, told ? 0 : 1};
   }
 
  private:
@@ -252,11 +257,14 @@ class ForestLayout {
     return item == owner.items_begin ? 0 : s_.ends_before(item) - s_.ends_before(owner.items_begin);
   }
 
+  TRUNKLINE_HOST_DEVICE std::int32_t begin_of(const Owned& owner, std::int32_t cut) const {
+    return cut == 0 ? from_.shared(owner.row) : token_of(owner.first_mark + cut - 1);
+  }
   /// The node that an owner has up to its `cut`-th mark, or to its end. \param item the first item of that mark, or
   /// past the owner's last \return requests that are in it
   TRUNKLINE_HOST_DEVICE std::int32_t write_node(const Owned& owner, std::int32_t cut, std::int32_t end,
                                                 std::int32_t item) {
-    const std::int32_t begin = cut == 0 ? from_.shared(owner.row) : token_of(owner.first_mark + cut - 1);
+    const std::int32_t begin = begin_of(owner, cut);
     const std::int32_t parent = cut == 0 ? parent_of_first_node(owner.row) : node_of(owner, cut - 1);
     const std::uint64_t below = item == owner.items_end ? 0 : s_.before(owner.items_end) - s_.before(item);
     const std::uint64_t past = owner.start + TeamSizes::of(owner.ends, owner.cuts + 1) + below;
@@ -271,26 +279,40 @@ class ForestLayout {
     return requests.end - requests.begin;
   }
 
-  /// \return tokens of all rows, and of all nodes
+  // Tokens of all rows, of all nodes, and of those that one row has alone: above so many bits, rows that are not alike.
+  enum : std::size_t { kTotal, kDistinct, kAlone, kSums };
+  static constexpr int kUnlikeBits = 47;  // of 2^16 rows with 2^31 tokens
+
   template <class Block, class Keep>
-  TRUNKLINE_HOST_DEVICE TeamWords<2> write_rows(Block& block, Keep keep) {
-    return block.sum(from_.rows, TeamWords<2>{}, [&](std::int32_t row) {
-      keep(row, owns(row) && write_owner(row));
+  TRUNKLINE_HOST_DEVICE TeamWords<kSums> write_rows(Block& block, Keep keep) {
+    return block.sum(from_.rows, TeamWords<kSums>{}, [&](std::int32_t row) {
+      const std::int32_t queries = forest_.query_begin[row + 1] - forest_.query_begin[row];
+      const std::int32_t alone = owns(row) ? write_owner(row) : 0;
+      keep(row, alone > 0);
       if (from_.owner(row) >= 0) write_item(s_.item(row), row);
       const std::int32_t kv_len = from_.kv_len(row);
       forest_.kv_len[row] = kv_len;
-      return TeamWords<2>{{kv_len, std::int64_t{kv_len} - from_.shared(row)}};
+      const bool alike = alone > 0 && queries == 1;
+      return TeamWords<kSums>{
+          {kv_len, std::int64_t{kv_len} - from_.shared(row), (std::int64_t{alike ? 0 : 1} << kUnlikeBits) + alone}};
     });
   }
 
-  /// An owner's last node, and the owner itself, which ends in it before all others. \return whether it is alone there
-  TRUNKLINE_HOST_DEVICE bool write_owner(std::int32_t row) {
+  /// An owner's last node, and the owner itself, which ends in it before all others.
+  /// \return the node's tokens, if it is alone there; else 0
+  TRUNKLINE_HOST_DEVICE std::int32_t write_owner(std::int32_t row) {
     const Owned owner = owned_by(row);
+    const std::int32_t kv_len = from_.kv_len(row);
     const std::int32_t item = owner.mark_at_end ? s_.mark_begin(owner.first_mark + owner.cuts) : owner.items_end;
-    const std::int32_t requests = write_node(owner, owner.cuts, from_.kv_len(row), item);
-    forest_.order[TeamSizes::rows(owner.start) + ends_before(owner, item)] = row;
+    const std::int32_t requests = write_node(owner, owner.cuts, kv_len, item);
+    const std::int32_t index = TeamSizes::rows(owner.start) + ends_before(owner, item);
+    forest_.order[index] = row;
     forest_.node[row] = node_of(owner, owner.cuts);
-    return requests == 1;
+    if (forest_.tokens != nullptr) {
+      forest_.tokens[index] = kv_len;
+      forest_.shared[index] = from_.shared(row);
+    }
+    return requests == 1 ? kv_len - begin_of(owner, owner.cuts) : 0;
   }
 
   /// The node up to the mark that an item is the first at, and the item's row where it ends inside.

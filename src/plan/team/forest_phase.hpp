@@ -153,6 +153,7 @@ class ForestSearch {
     block.each_at_last(1, [&](std::int32_t) {
       arrays.result->faults = {};
       arrays.result->node_count = nodes_;
+      arrays.result->unlike = 1;  // until rows are told
       *arrays.sums = {};
     });
     finish_copies();
@@ -248,6 +249,8 @@ class ForestSearch {
       arrays.result->node_count = laid_out.nodes;
       arrays.result->total_tokens = laid_out.total_tokens;
       arrays.result->distinct_tokens = laid_out.distinct_tokens;
+      arrays.result->hot_tokens = laid_out.hot_tokens;
+      arrays.result->unlike = laid_out.unlike;
     });
   }
 

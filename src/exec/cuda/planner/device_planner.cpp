@@ -64,6 +64,8 @@ DevicePlanner::Memory DevicePlanner::lay_out(std::byte* base) const {
   lists.forest.kv_len = memory.take<std::int32_t>(rows);
   lists.forest.query_begin = memory.take<std::int32_t>(rows + 1);
   lists.forest.node = memory.take<std::int32_t>(rows);
+  lists.forest.tokens = memory.take<std::int32_t>(rows);
+  lists.forest.shared = memory.take<std::int32_t>(rows);
   lists.steps = memory.take<std::uint64_t>(2);
   std::byte* const scratch = memory.take<std::byte>(static_cast<std::int64_t>(scratch_bytes_));
   lists.scratch = scratch_bytes_ > 0 ? scratch : nullptr;

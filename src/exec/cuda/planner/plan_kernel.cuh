@@ -172,11 +172,19 @@ class PlanningBlock {
     BlockTask<Team>& told = *Team::forgotten(&told_);
     const ForestPhaseResult& found = near_found != nullptr ? *near_found : args.report->found;
     if (room_.near && near_found == nullptr) {
-      told.team.own([&](auto& block, bool) { near().copy(block, args.forest, found.node_count, true); });
+      const std::int32_t nodes = found.node_count;
+      const bool alike = found.unlike == 0;
+      if (alike) __syncthreads();  // for where tell() has just put what is near
+      told.team.own([&](auto& block, bool) {
+        near().copy(block, args.forest, nodes, true);
+        if (alike) AlikeRequests<std::decay_t<decltype(block)>>::copy(block, told.task, args.forest);
+      });
     }
     if (threadIdx.x == 0) {
       told.take(found);
-      told.task.rows_told = near_found != nullptr && args.forest.rows > 0 && told.block.state->unlike == 0;
+      const std::int32_t unlike = near_found != nullptr ? told.block.state->unlike : found.unlike;
+      told.task.rows_told = room_.near && args.forest.rows > 0 && unlike == 0;
+      if (near_found == nullptr) told.block.state->hot = found.hot_tokens;
       if (room_.near) {
         near().take_over(told.forest);
       } else {
