@@ -81,7 +81,7 @@ class DevicePlanCase {
   TeamPlanStatus status() const {
     return of_memory([](const PlanMemory& memory) { return *memory.status; });
   }
-  /// Whether tiles were guessed: of a guess that is wrong another becomes known.
+  /// Whether tiles are likely: then a sketch of them was made.
   bool guessed() const {
     return of_memory([](const PlanMemory& memory) { return memory.guess->times == TileGuess::kLikely; });
   }

@@ -93,10 +93,23 @@ struct OwnMemory {
 /// Tells a block of the forest's rows as find_forest() does of one that it has near. \return PlanTask::rows_told
 bool tell_rows(const PlanTask& task, std::uint64_t order) {
   const ToldRows told(task.forest);
-  HostTeam(order).each(task.forest.rows, [&](std::int32_t i) {
-    AlikeRequests<HostTeam>::take(task, told.rows[at(i)], told.alike[at(i)]);
-  });
+  HostTeam team(order);
   task.block.state->hot = told.hot;
+  const bool alike = std::all_of(told.alike.begin(), told.alike.end(), [](bool each) { return each; });
+  if (alike && order % 4 < 2) {  // as of a forest that was laid out anew
+    std::vector<std::int32_t> tokens, shared;
+    for (const NearRow& row : told.rows) {
+      tokens.push_back(row.kv_len);
+      shared.push_back(row.shared);
+    }
+    TeamForest forest = task.forest;
+    forest.tokens = tokens.data();
+    forest.shared = shared.data();
+    AlikeRequests<HostTeam>::copy(team, task, forest);
+    return task.forest.rows > 0;
+  }
+  team.each(task.forest.rows,
+            [&](std::int32_t i) { AlikeRequests<HostTeam>::take(task, told.rows[at(i)], told.alike[at(i)]); });
   return task.forest.rows > 0 && task.block.state->unlike == 0;
 }
 
@@ -216,7 +229,10 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     guesses.assign(guesses.size(), *memory.guess);
     for (PlanMemory& each : memories) each.keep_all(memory);
     for (OwnMemory& each : blocks) each.memory.begin();
-    for (OwnMemory& each : blocks) each.memory.state->sketch.made.by_try = -1;  // told where there is one
+    for (OwnMemory& each : blocks) {
+      each.memory.state->sketch.made.by_try = -1;  // told where there is one
+      each.memory.state->chosen.number = -1;       // of a sketch that is the plan
+    }
     std::vector<PlanTask> tasks;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       tasks.push_back({machine, view, memories[i], memory, blocks[i].memory, guesses[i]});
@@ -243,16 +259,22 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     }
   };
   ListRoom earlier_room(capacity);
-  for (std::int32_t i = 0; i < 2 && options.before != nullptr; ++i) {
-    plan(ForestArrays(*options.before).view, earlier_room.lists(), options.blocks);
+  for (const Forest* const earlier : {options.before, options.before, options.between, options.between}) {
+    if (earlier != nullptr) plan(ForestArrays(*earlier).view, earlier_room.lists(), options.blocks);
   }
   for (std::int32_t i = 0; i < options.earlier_plans; ++i) plan(arrays.view, earlier_room.lists(), options.blocks);
   ListRoom room(capacity);
+  const std::int32_t guessed_round = memory.guess->round;
   plan(arrays.view, room.lists(), options.blocks);
   if (options.sketches != nullptr && blocks[0].memory.state->sketch.made.by_try >= 0) {
     ++options.sketches->made;
-    // Of one that is not the plan, the guess is dropped.
-    if (memory.guess->times == TileGuess::kLikely) ++options.sketches->taken;
+    const bool taken = blocks[0].memory.state->chosen.number < 0;
+    const int number = blocks[0].memory.state->sketch.made.by_try;
+    const TriedTiles& tried = blocks[0].memory.state->tried[number];
+    const std::int32_t round = CutChoice::round_of(tried.pieces, tried.choice.ideal);
+    options.sketches->taken += taken ? 1 : 0;
+    options.sketches->early += taken && number >= machine.width_count ? 1 : 0;
+    options.sketches->other += taken && round != guessed_round ? 1 : 0;
   }
   if (options.sketches != nullptr && memories[0].shape[PlanMemory::kOwnTiles] == kSharedTiles) {
     ++options.sketches->shared;

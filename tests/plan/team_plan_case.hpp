@@ -34,6 +34,8 @@ UploadedPlan uploaded(const Plan& plan, const Forest& forest);
 struct SketchCounts {
   int made = 0;
   int taken = 0;   ///< they were the plans
+  int early = 0;   ///< of these, with tiles that are closed early
+  int other = 0;   ///< of these, cut in another way than the plan before
   int shared = 0;  ///< plans whose tiles blocks shared
 };
 
@@ -45,6 +47,7 @@ struct TeamOptions {
   std::int32_t blocks = 0;           ///< of threads that plan together; 0: one thread does it all
   std::int32_t threads = 1;          ///< of a block
   const Forest* before = nullptr;    ///< planned twice in the same memory before
+  const Forest* between = nullptr;   ///< planned twice after that
   SketchCounts* sketches = nullptr;  ///< null: they are not counted
   bool rows_told = false;            ///< blocks are told of the forest's rows
   std::int32_t earlier_plans = 0;    ///< of the same batch, in the same memory: from the third on, tiles are guessed

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <vector>
 
 #include "base/check.hpp"
 #include "plan/same_team_plan.hpp"
@@ -31,6 +32,30 @@ TEST(TeamPlan, AGuessThatNobodyHasWritten) {
   EXPECT_FALSE(guess.is_likely(3));
   guess.times = TileGuess::kLikely;
   EXPECT_FALSE(guess.is_likely(3)) << "of more tiles than there are begins";
+}
+
+TEST(TeamPlan, AGuessOfCutsIsLateForSomePlans) {
+  const TileGuess::Tiles tiles{.number = 1, .width = 1, .count = 2};
+  const std::int32_t begins[] = {0, 4, 8};
+  TileGuess guess{};
+  EXPECT_TRUE(guess.learn(tiles, begins, 3, false));
+  EXPECT_TRUE(guess.learn(tiles, begins, 3, false));
+  EXPECT_TRUE(guess.is_likely(8));
+  EXPECT_EQ(guess.late, 0) << "the round is what it was";
+  EXPECT_FALSE(guess.learn(tiles, begins, 3, false)) << "nothing is new";
+  EXPECT_TRUE(guess.learn(tiles, begins, -1, false));
+  EXPECT_TRUE(guess.is_likely(8)) << "cuts alone are others";
+  EXPECT_EQ(guess.round, -1);
+  for (std::int32_t late = TileGuess::kLate; late > 0; --late) {
+    EXPECT_EQ(guess.late, late);
+    EXPECT_TRUE(guess.learn_cuts(-1, false));
+  }
+  EXPECT_FALSE(guess.learn_cuts(-1, false));
+  EXPECT_TRUE(guess.learn_cuts(-1, true));
+  EXPECT_EQ(guess.late, TileGuess::kLate) << "tiles that are closed early were tried";
+  const std::int32_t others[] = {0, 5, 8};
+  EXPECT_TRUE(guess.learn(tiles, others, 2, false));
+  EXPECT_FALSE(guess.is_likely(8));
 }
 
 /// What plans after another batch, in the same memory, with requests near. \param in_threads of some blocks
@@ -69,11 +94,11 @@ TEST(TeamPlan, ASketchThatIsWrong) {
   EXPECT_GT(sketches.made, sketches.taken);
 }
 
-// Tiles that are cut: full ones, with which a sketch of them is told, and some that are closed early, which are tried
-// after those. What was planned before had tokens of its own that tiles or cuts may differ by.
+// Tiles that are cut. What was planned before had tokens of its own that tiles or cuts may differ by; and where cuts
+// have just differed, a sketch waits for them.
 TEST(TeamPlan, ASketchOfWhatIsCut) {
   testing::SketchCounts sketches;
-  int taken = 0;
+  int cut = 0;
   int wrong = 0;
   for (int seed = 0; seed < testing::scaled(400) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
@@ -86,20 +111,85 @@ TEST(TeamPlan, ASketchOfWhatIsCut) {
     const std::int32_t other = uniform(random, 0, 3);  // as mostly: rows have grown
     const Forest forest =
         grouped_forest(requests, prefixes, other == 0 ? shared / 2 : shared, other == 1 ? 4 * own : own + other);
-    const TeamOptions team = team_after(random, before, seed % 4 == 0, sketches);
+    const Forest between = grouped_forest(requests, prefixes, shared, other == 1 ? own : 4 * own);
+    TeamOptions team = team_after(random, before, seed % 4 == 0, sketches);
+    if (seed % 2 == 1) team.between = &between;
     const MachineProfile profile = seed % 3 == 0 ? h200_profile() : testing::hopper_like_profile(132);
     const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));
     PlanCapacity room = room_for(plan);
     room.spans += room.items;  // so that they are sure to fit, whatever is split
     const testing::SketchCounts was = sketches;
     const TeamPlanStatus status = expect_same(forest, plan, profile, room, team);
-    const int made = sketches.made - was.made;
-    const int right = sketches.taken - was.taken;
-    taken += status.partials > 0 ? right : 0;
-    wrong += status.partials > 0 ? made - right : 0;
+    const int taken = sketches.taken - was.taken;
+    cut += status.partials > 0 ? taken : 0;
+    wrong += status.partials > 0 ? sketches.made - was.made - taken : 0;
   }
-  EXPECT_GT(taken, 0);
+  EXPECT_GT(cut, 0);
   EXPECT_GT(wrong, 0);
+  EXPECT_GT(sketches.other, 0) << "how the plan before was cut is only a guess";
+}
+
+/// Requests that share a prefix, each with tokens of its own, some with so many times more; but for each so-many-th,
+/// which ends where others go on.
+Forest uneven_forest(std::uint64_t seed, std::int32_t requests, std::int32_t shared, std::int32_t own,
+                     std::int32_t times, std::int32_t none_of = 1 << 30) {
+  std::mt19937_64 random(seed);
+  std::vector<std::int32_t> parent = {-1};
+  std::vector<std::int32_t> tokens = {shared};
+  std::vector<std::int32_t> end_node;
+  for (std::int32_t i = 0; i < requests; ++i) {
+    const std::int32_t its = uniform(random, 1, own) * (uniform(random, 0, 7) == 0 ? times : 1);
+    const bool has_own = i % none_of != none_of - 1;
+    end_node.push_back(has_own ? static_cast<std::int32_t>(parent.size()) : 0);
+    if (!has_own) continue;
+    parent.push_back(0);
+    tokens.push_back(its);
+  }
+  return build_forest(ExplicitTree{parent, tokens, end_node});
+}
+
+// What is closed early is tried after full tiles, a sketch of which is wrong where it does better; and where the last
+// plans took it, a sketch of it waits for that.
+TEST(TeamPlan, ASketchOfWhatIsClosedEarly) {
+  testing::SketchCounts sketches;
+  for (int seed = 0; seed < testing::scaled(400) && !HasFailure(); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 9'000'000);
+    const std::int32_t requests = uniform(random, 30, 200);
+    const std::int32_t shared = uniform(random, 1, 500);
+    const std::int32_t own = uniform(random, 1, 20) * 100;
+    const std::uint64_t lengths = random();
+    const std::int32_t times = uniform(random, 1, 20);
+    const Forest before = uneven_forest(lengths, requests, shared, own, times);
+    const Forest forest = uneven_forest(lengths, requests, shared, own, seed % 2 == 0 ? times : uniform(random, 1, 20));
+    const TeamOptions team = team_after(random, before, seed % 4 == 0, sketches);
+    const Plan plan = make_plan(forest, testing::shape_of(32, 8), h200_profile(), trunk_options({}));
+    PlanCapacity room = room_for(plan);
+    room.spans += room.items;
+    expect_same(forest, plan, h200_profile(), room, team);
+  }
+  EXPECT_GT(sketches.early, 0);
+  EXPECT_GT(sketches.taken, sketches.early);
+  EXPECT_GT(sketches.made, sketches.taken);
+}
+
+// Of a sketch that is late nothing is left behind where requests turn out not to be alike.
+TEST(TeamPlan, ALateSketchOfWhatIsNotAlike) {
+  testing::SketchCounts sketches;
+  for (int seed = 0; seed < testing::scaled(200) && !HasFailure(); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 10'000'000);
+    const std::int32_t requests = uniform(random, 30, 200);
+    const std::int32_t shared = uniform(random, 1, 500);
+    const std::int32_t own = uniform(random, 1, 20) * 100;
+    const std::int32_t times = uniform(random, 1, 20);
+    const std::uint64_t lengths = random();
+    const Forest before = uneven_forest(lengths, requests, shared, own, times);
+    const Forest forest = uneven_forest(lengths, requests, shared, own, times, uniform(random, 3, 9));
+    const TeamOptions team = team_after(random, before, seed % 4 == 0, sketches);
+    expect_same(forest, testing::shape_of(32, 8), h200_profile(), team);
+  }
+  EXPECT_EQ(sketches.taken, 0);
 }
 
 // More rows than a block has room for what all their tiles stream: each deals a share of up to 64, and tells of it.

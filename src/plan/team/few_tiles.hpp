@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/quotient.hpp"
 #include "plan/cost_classes.hpp"
 #include "plan/team/pack_cut.hpp"
 #include "plan/team/plan_memory.hpp"
@@ -182,14 +181,19 @@ class FewTileDivider {
     });
     return task_.memory.shape[PlanMemory::kFits] == 1;
   }
-  /// A sketch's, cut as is guessed. \return whether they fit
-  TRUNKLINE_HOST_DEVICE bool cut_sketch() {
-    const PlanTask& task = task_;
-    block_.each_warp(1, [&task](std::int32_t, auto&& lanes) {
-      cut_by_guess(lanes, *Block::forgotten(&task));
-      place_by(lanes, *Block::forgotten(&task), false);
+  /// What packs that are tiles of requests that are alike cost, which a try at these tiles finds, too.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static void price_by(const Lanes& lanes, const PlanTask& task) {
+    const PlanMemory& memory = task.memory;
+    BlockMemory::State& state = *task.block.state;
+    const std::int32_t packs = memory.shape[PlanMemory::kPacks];
+    visit_held<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i) {
+      TaskLoad load = PackCut::load_of(task, memory.packs[i]);
+      load.price(state.costs);
+      memory.loads[i] = load;
+      memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(load.whole));
     });
-    return task_.memory.shape[PlanMemory::kFits] == 1;
+    if (lanes.index() == 0) tell_batch(task, state.reads.read_tokens);
   }
 
  private:
@@ -208,7 +212,7 @@ class FewTileDivider {
         own = PackCut::counts_of(memory, memory.packs[i], whole ? 1 : memory.packs[i].parts);
         PackCut::put_tile<Block>(memory, i, own.parts);
         partials += own.parts > 1 ? own.entries : 0;
-        many = many || own.parts > kMostParts || own.fragments > kMostFragments;
+        many = many || own.parts > kMostParts || own.fragments > FewTiles::kMostFragments;
       }
       std::int32_t values[] = {own.parts, own.entries, own.fragments, own.masks};
       std::int32_t sums[4];
@@ -243,47 +247,7 @@ class FewTileDivider {
     tell_batch(task, task.block.state->chosen.reads.read_tokens);
   }
 
-  /// What packs that are tiles of requests that are alike cost, which a try at these tiles finds, too.
-  template <class Lanes>
-  TRUNKLINE_HOST_DEVICE static void price_by(const Lanes& lanes, const PlanTask& task) {
-    const PlanMemory& memory = task.memory;
-    BlockMemory::State& state = *task.block.state;
-    const std::int32_t packs = memory.shape[PlanMemory::kPacks];
-    visit_held<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i) {
-      const Nanoseconds whole = PackCut::load_of(task, memory.packs[i]).uncut_cost(state.costs);
-      memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(whole));
-    });
-    if (lanes.index() == 0) tell_batch(task, state.reads.read_tokens);
-  }
-
-  /// What they cost, and how the guessed round of CutChoice cuts them: as the try at them, if that takes this round.
-  template <class Lanes>
-  TRUNKLINE_HOST_DEVICE static void cut_by_guess(const Lanes& lanes, const PlanTask& task) {
-    const PlanMemory& memory = task.memory;
-    BlockMemory::State& state = *task.block.state;
-    const TaskCosts& costs = state.costs;
-    const std::int32_t packs = memory.shape[PlanMemory::kPacks];
-    Nanoseconds total = 0;
-    visit_held<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i) {
-      TaskLoad load = PackCut::load_of(task, memory.packs[i]);
-      load.price(costs);
-      memory.loads[i] = load;
-      total += load.whole;
-    });
-    const Nanoseconds in_all_heads = CostClasses::product(lanes.sum(total), costs.kv_heads);
-    const Nanoseconds ideal = most(quotient(in_all_heads, costs.workers), costs.memory_time);
-    const CutChoice::Pieces pieces = CutChoice::pieces_of(task.guess.tiles.round, ideal);
-    visit_held<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i) {
-      memory.packs[i].parts = CutChoice::parts(memory.loads[i], pieces);
-    });
-    if (lanes.index() != 0) return;
-    state.sketch.pieces = pieces;
-    tell_batch(task, state.reads.read_tokens);
-  }
-
-  // Their sums stay below 2^31.
-  static constexpr std::int32_t kMostParts = 1 << 15;
-  static constexpr std::int32_t kMostFragments = 1 << 24;
+  static constexpr std::int32_t kMostParts = 1 << 15;  // their sum stays below 2^31
 
   Block& block_;
   const PlanTask& task_;

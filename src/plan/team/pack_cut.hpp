@@ -104,7 +104,12 @@ struct PackCut {
     pack.tokens = tile.tokens;
     pack.cut_tokens = tile.cut_tokens;
     pack.parts = parts;
-    const std::int32_t ends = PlanGrowth::open_ends(tile, size_of(memory.frames[pack.tile].members), parts);
+    note_open_ends<Team>(memory, pack);
+  }
+  template <class Team>
+  TRUNKLINE_HOST_DEVICE static void note_open_ends(const PlanMemory& memory, const PlannedPack& pack) {
+    const std::int32_t members = size_of(memory.frames[pack.tile].members);
+    const std::int32_t ends = PlanGrowth::open_ends(memory.sums[pack.tile], members, pack.parts);
     if (ends > 1) Team::fetch_greatest(memory.shape[PlanMemory::kOpenEnds], ends);
   }
   /// What a pack that is a whole tile brings.

@@ -12,6 +12,7 @@
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/plan_status.hpp"
 #include "plan/team/plan_task.hpp"
+#include "plan/team/sketch_cuts.hpp"
 #include "plan/team/team_items.hpp"
 #include "plan/team/team_segments.hpp"
 #include "plan/team/team_tiles.hpp"
@@ -48,25 +49,29 @@ class PlanSketcher {
     return PlanSketcher(team, task, true).run(lists, tell);
   }
 
+  /// By those who try tiles, once these are tried: until all know of a sketch that is late. The only block of a team
+  /// makes it then. \param early tiles that are closed early were tried
+  TRUNKLINE_HOST_DEVICE void wait_for_it(const PlanLists& lists, bool early) const {
+    if (!is_made_ || !is_late(task_)) return;
+    if constexpr (Team::kOneBlock) {
+      make_alone(team_, task_, lists, early || !is_early(task_));
+    } else if (is_early(task_) || !early) {
+      team_.pass(false, [] {});
+    }
+  }
+  /// Whether requests were loaded for it after those who try tiles had done so, by the same block.
+  TRUNKLINE_HOST_DEVICE bool was_made_alone() const { return Team::kOneBlock && is_made_ && is_late(task_); }
   /// Whether blocks may still be writing it: where it is not the plan, another is to be made over it only after one
-  /// barrier more. Once all blocks know of it, as what follows. \param early tiles that are closed early were tried
-  TRUNKLINE_HOST_DEVICE bool may_be_written(bool early) const {
-    return is_made_ && (!is_told(early) || task_.block.state->sketch.made.by_try >= 0);
-  }
+  /// barrier more. Once all blocks know of it, as what follows.
+  TRUNKLINE_HOST_DEVICE bool may_be_written() const { return is_made_ && task_.block.state->sketch.made.by_try >= 0; }
   /// Whether it is the plan. \param number of the best try
-  TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number, bool early) const {
-    if (!is_told(early) || number < 0) return false;
-    const TriedTiles& tried = task_.block.state->tried[number];
+  TRUNKLINE_HOST_DEVICE bool is_right(std::int32_t number) const {
+    if (!is_made_ || number < 0) return false;
+    const CutChoice::Pieces pieces = task_.block.state->tried[number].pieces;
     const PlanSketch::Made made = task_.block.state->sketch.made;
-    const std::int32_t width = tried.choice.fill.width;
-    const std::int32_t tiles = tried.choice.tiles;
-    const bool same_begins = tried.other_begins == 0;
-    const CutChoice::Pieces pieces = tried.pieces;
-    const TileGuess::Tiles guess = task_.guess.tiles;
-    return made.by_try == number && width == guess.width && tiles == guess.count && same_begins &&
-           pieces == CutChoice::Pieces{made.cost, made.longer != 0};
+    return made.by_try == number && has_tiles_of(number) && pieces == CutChoice::Pieces{made.cost, made.longer != 0};
   }
-  /// By the block that has its status. \param early tiles that are closed early were tried: so the next sketch is late
+  /// By the block that has its status. \param early tiles that are closed early were tried
   template <class Tell>
   TRUNKLINE_HOST_DEVICE void tell_plan(bool early, Tell tell) const {
     const PlanTask& task = task_;
@@ -74,7 +79,12 @@ class PlanSketcher {
       if (!last) return;
       block.each_at_last(1, [&task, early, tell](std::int32_t) {
         tell(task.block.state->sketch.status);
-        if (early && !is_late(task)) task.memory.guess->tiles.early = 1;
+        if (!early && !is_late(task)) return;  // all is as is guessed
+        const TriedTiles& tried = task.block.state->tried[task.guess.tiles.number];
+        const std::int32_t round = CutChoice::round_of(tried.pieces, tried.choice.ideal);
+        if (!task.guess.learn_cuts(round, early)) return;
+        task.memory.guess->round = task.guess.round;
+        task.memory.guess->late = task.guess.late;
       });
     });
   }
@@ -85,34 +95,67 @@ class PlanSketcher {
     return most<std::int32_t>(task.machine.width_count, TrunkCore::kEarlyTries);
   }
   TRUNKLINE_HOST_DEVICE bool leads() const { return team_.leads(triers(task_)); }
-  /// Whether tiles that are closed early are likely to be tried after full ones: then it is told of with those, and
-  /// nobody waits for it before.
-  TRUNKLINE_HOST_DEVICE static bool is_late(const PlanTask& task) { return task.guess.tiles.early != 0; }
-  TRUNKLINE_HOST_DEVICE bool is_told(bool early) const { return is_made_ && (early || !is_late(task_)); }
+  /// Whether it is likely to be cut in another way than is guessed, as the try at its tiles says, or to be held up by
+  /// tiles that are closed early: then others are told of it one barrier after these tries.
+  TRUNKLINE_HOST_DEVICE static bool is_late(const PlanTask& task) { return task.guess.late > 0 || is_early(task); }
+  /// Whether the tiles that it has were closed early, so that these tries are waited for, too.
+  TRUNKLINE_HOST_DEVICE static bool is_early(const PlanTask& task) {
+    return task.guess.tiles.number >= task.machine.width_count;
+  }
+  /// Whether a try came to its tiles.
+  TRUNKLINE_HOST_DEVICE bool has_tiles_of(std::int32_t number) const {
+    const TriedTiles& tried = task_.block.state->tried[number];
+    const TileGuess::Tiles guess = task_.guess.tiles;
+    const std::int32_t width = tried.choice.fill.width;
+    const std::int32_t tiles = tried.choice.tiles;
+    const bool same_begins = tried.other_begins == 0;
+    return width == guess.width && tiles == guess.count && same_begins;
+  }
+
+  /// One that is late, by the only block. \param tried its tiles may have been
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void make_alone(Team& team, const PlanTask& task,
+                                                                     const PlanLists& lists, bool tried) {
+    const PlanSketcher sketcher(team, task, true);
+    const bool made = tried && sketcher.list(true) && sketcher.divide_as_tried(cut(team, task, nullptr));
+    sketcher.tell_of(made, true);
+    if (made) sketcher.write(lists);
+  }
 
   template <class Tell>
   TRUNKLINE_HOST_DEVICE bool run(const PlanLists& lists, Tell tell) const {
     const PlanTask& task = task_;
-    bool made = false;
-    team_.pass_where(is_late(task), [this, &made] { made = list() && divide(); });
-    if constexpr (Team::kOneBlock) {
-      tell_of(made);
+    if constexpr (Team::kOneBlock) {  // which tries tiles after it
+      if (is_late(task)) return false;
+      const bool cuts = task.guess.round >= 0;
+      const bool made = list(cuts) && (cuts ? cut(team_, task, nullptr) : divide());
+      tell_of(made, false);
       if (made) write(lists);
-      return false;  // tiles are tried after it
+      return false;
     } else {
-      // Others do not wait for lists to be written: whether they are the plan's depends on tries alone.
-      if (!is_late(task) || may_close_early(team_.lanes(), task)) {
-        if (leads()) tell_of(made);
-        team_.pass(leads(), [this, &lists, made] {
-          if (made) write(lists);
-        });
+      const bool late = is_late(task);
+      const bool cuts = late || task.guess.round >= 0;
+      bool listed = false;
+      bool made = false;
+      team_.pass_where(late, [this, &listed, &made, cuts] {
+        listed = list(cuts);
+        made = listed && (cuts ? cut(team_, task_, nullptr) : divide());
+      });
+      if (late) {
+        const bool tries_early = is_early(task) && may_close_early(team_.lanes(), task);
+        if (tries_early) team_.pass(false, [] {});
+        made = listed && tries_early == is_early(task) && divide_as_tried(made);
       }
+      // Others do not wait for lists to be written: whether they are the plan's depends on tries alone.
+      if (leads()) tell_of(made, late);
+      team_.pass(leads(), [this, &lists, made] {
+        if (made) write(lists);
+      });
       std::int32_t number = 0;
       bool early = false;
-      choose_tiles(team_.lanes(), task, number, early, [this, &task](bool attempts_early, const TrunkChoice&) {
-        if (attempts_early && !is_late(task)) team_.each(0, [](std::int32_t) {});
+      choose_tiles(team_.lanes(), task, number, early, [this, late](bool attempts_early, const TrunkChoice&) {
+        if (attempts_early && !late) team_.each(0, [](std::int32_t) {});
       });
-      if (!is_right(number, early)) return false;
+      if (!is_right(number)) return false;
       tell_plan(early, tell);
       return true;
     }
@@ -137,15 +180,15 @@ class PlanSketcher {
     write_lists(team, task, lists, triers(task), cut, keep_status, [] {});
   }
 
-  /// \return whether requests are alike, and the block has room for what their tiles stream
-  TRUNKLINE_HOST_DEVICE bool list() const {
+  /// \param cuts tiles may be cut \return whether requests are alike, and the block has room for what tiles stream
+  TRUNKLINE_HOST_DEVICE bool list(bool cuts) const {
     const PlanTask& task = task_;
     bool listed = false;
     const auto share_of = [this, &task](std::int32_t tiles) { return team_.share(tiles, triers(task)); };
     // The last block writes the schedule, and tells of the plan.
-    team_.own([&task, &listed, share_of](auto&& block, bool last) {
+    team_.own([&task, &listed, share_of, cuts](auto&& block, bool last) {
       using Block = std::decay_t<decltype(block)>;
-      const bool priced = last || task.guess.tiles.round >= 0;
+      const bool priced = last || cuts;
       AlikeRequests<Block> requests(block, task);
       listed = requests.load();
       if (listed) FewTileLister<Block>(block, task).list_sketch(priced, requests.hot(), share_of);
@@ -158,30 +201,42 @@ class PlanSketcher {
   }
   TRUNKLINE_HOST_DEVICE bool divide() const {
     const PlanTask& task = task_;
-    if (task.guess.tiles.round >= 0) return cut(team_, task);
     bool fits = false;
     team_.own([&task, &fits](auto&& block, bool last) { fits = FewTileDivider(block, task).divide_sketch(last); });
     return fits;
   }
-  /// A function of its own, as write_cut(). That lays items out only once others are told of the sketch, so that how
-  /// many spans there will be is not known here: each item may add one. \return whether so many fit
-  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static bool cut(Team& team, const PlanTask& task) {
+  /// Of a sketch that is late, once its tiles are tried, if those that are closed early are.
+  /// \param fits cut as is guessed
+  TRUNKLINE_HOST_DEVICE bool divide_as_tried(bool fits) const {
+    const PlanTask& task = task_;
+    const std::int32_t number = task.guess.tiles.number;
+    const bool is_best = is_early(task) || best_of(team_.lanes(), task, {0, task.machine.width_count}) == number;
+    const TriedTiles& tried = task.block.state->tried[number];
+    if (!is_best || tried.possible == 0 || !has_tiles_of(number)) return false;
+    return tried.pieces == task.block.state->sketch.pieces ? fits : cut(team_, task, &tried.pieces);
+  }
+  /// A function of its own, as write_cut(). That lays items out only once others are told of the sketch.
+  /// \param tried null: as is guessed \return whether they fit
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static bool cut(Team& team, const PlanTask& task,
+                                                              const CutChoice::Pieces* tried) {
     bool fits = false;
-    team.own([&task, &fits](auto&& block, bool) { fits = FewTileDivider(block, task).cut_sketch(); });
-    const std::int32_t* const shape = task.memory.shape;
-    return fits && shape[PlanMemory::kPartials] > 0 && FewItems::are_few(shape) &&
-           std::int64_t{shape[PlanMemory::kFragments]} + shape[PlanMemory::kItems] <= task.machine.capacity.spans;
+    team.own([&task, tried, &fits](auto&& block, bool) { fits = SketchCuts::cut(block, task, tried); });
+    return fits;
   }
 
   /// By the block that leads it. All know of it once tiles are tried.
   /// \param made it has lists
-  TRUNKLINE_HOST_DEVICE void tell_of(bool made) const {
+  TRUNKLINE_HOST_DEVICE void tell_of(bool made, bool late) const {
     const PlanTask& task = task_;
-    team_.own([this, &task, made](auto&& block, bool) {
+    team_.own([this, &task, made, late](auto&& block, bool) {
       PlanSketch& sketch = task.block.state->sketch;
-      block.each_warp(1, [this, &task, &sketch, made](std::int32_t, auto&& lanes) {
-        const bool cut = made && task.guess.tiles.round >= 0;
-        const CutChoice::Pieces pieces = cut ? sketch.pieces : CutChoice::Pieces{};
+      block.each_warp(1, [this, &task, &sketch, made, late](std::int32_t, auto&& lanes) {
+        CutChoice::Pieces pieces{};
+        if (made && late) {
+          pieces = task.block.state->tried[task.guess.tiles.number].pieces;
+        } else if (made && task.guess.round >= 0) {
+          pieces = sketch.pieces;
+        }
         if (lanes.index() == 0) {
           sketch.made = {made ? task.guess.tiles.number : -1, pieces.longer ? 1 : 0, pieces.cost};
         }

@@ -185,6 +185,8 @@ struct TileLists {
 /// two.
 struct FewTiles {
   static constexpr std::int32_t kMost = 64;
+  /// Of one: their sum stays below 2^31.
+  static constexpr std::int32_t kMostFragments = 1 << 24;
 
   /// What a lane has at most.
   template <class Block>

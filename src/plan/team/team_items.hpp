@@ -50,6 +50,15 @@ TRUNKLINE_HOST_DEVICE inline void place_item(const PlanTask& task, std::int32_t 
   memory.item_place[item] = 0;
 }
 
+/// The same of some items.
+template <class Lanes>
+TRUNKLINE_HOST_DEVICE void place_by(const Lanes& lanes, const PlanTask& task, Range items) {
+  TRUNKLINE_ROLLED
+  for (std::int32_t item = items.begin + lanes.index(); item < items.end; item += lanes.count()) {
+    place_item(task, item);
+  }
+}
+
 /// Where an item begins among the fragments of its pack; and by the pack's first, how many partials its queries have.
 /// \param known the block knows what the pack's tile streams: else the partials alone
 template <class Lanes>
@@ -81,29 +90,33 @@ TRUNKLINE_HOST_DEVICE inline Range items_of(const PlanMemory& memory, Range pack
           packs.end < all ? memory.packs[packs.end].first_item : items};
 }
 /// Classes of items of which some are cut, where they begin, and how many partials each query has. Where none is cut,
-/// PackDivider has done that. \param few ItemLists are the block's
+/// PackDivider has done that. Where tiles are shared, or items are more than a block's warps, each block finds where
+/// some begin, and tells the others. \param few ItemLists are the block's
 template <class Team>
 TRUNKLINE_HOST_DEVICE void place_items(Team& team, const PlanTask& task, bool few, std::int32_t spared) {
   constexpr std::int32_t kPlaced = 32;  // by a warp
+  constexpr std::int32_t kOwn = 16;     // a warp each
   const bool shared = task.memory.shape[PlanMemory::kOwnTiles] == kSharedTiles;
   const std::int32_t items = task.memory.shape[PlanMemory::kItems];
-  const Range known = items_of(task.memory, known_packs(team, task, spared));
-  const Range placed = few ? Range{0, items} : known;
-  const std::int32_t count = size_of(placed);
-  const Telling told{spared > 0 ? Telling::kSketchItems : Telling::kItems, size_of(known), few && shared ? items : 0};
+  const bool tells = few && (shared || items > kOwn);
+  const Range known = shared  ? items_of(task.memory, known_packs(team, task, spared))
+                      : tells ? team.share(items, spared).own
+                              : Range{0, items};
+  const std::int32_t count = few ? items : size_of(known);
+  const std::int32_t placing = ceil_div(count, kPlaced);
+  const Telling told{spared > 0 ? Telling::kSketchItems : Telling::kItems, size_of(known), tells ? items : 0};
   team.each_warp_telling(
-      few || shared, count + ceil_div(count, kPlaced), told, spared,
-      [&task, items, known, placed, count](std::int32_t i, auto&& lanes) {
-        if (i < count) {  // what is known first, which takes longest
-          const std::int32_t item = known.begin + i;
-          return mark_item(lanes, task, item < items ? item : item - items, i < size_of(known));
+      few || shared, count + placing, told, spared,
+      [&task, known, few, placing](std::int32_t i, auto&& lanes) {
+        const std::int32_t marked = size_of(known);  // first, as this takes longest
+        const std::int32_t all = task.memory.shape[PlanMemory::kItems];
+        if (i < marked || i >= marked + placing) {
+          const std::int32_t item = known.begin + (i < marked ? i : i - placing);
+          return mark_item(lanes, task, item < all ? item : item - all, i < marked);
         }
-        const std::int32_t begin = placed.begin + (i - count) * kPlaced;
-        TRUNKLINE_ROLLED
-        for (std::int32_t item = begin + lanes.index(); item < least(begin + kPlaced, placed.end);
-             item += lanes.count()) {
-          place_item(task, item);
-        }
+        const Range placed = few ? Range{0, all} : known;
+        const std::int32_t begin = placed.begin + (i - marked) * kPlaced;
+        place_by(lanes, task, {begin, least(begin + kPlaced, placed.end)});
       },
       [&task, known](std::int32_t i) { return &task.memory.item_marks[known.begin + i]; });
   if (shared && !few) team.each(0, [](std::int32_t) {});
@@ -137,7 +150,7 @@ TRUNKLINE_HOST_DEVICE void place_partials(Block& block, const PlanTask& task) {
 template <class Team>
 TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE bool lay_out_cuts(Team& team, const PlanTask& task, std::int32_t spared) {
   const bool few = FewItems::are_few(task.memory.shape);
-  if (few) {
+  if (few && spared == 0) {  // of a sketch, SketchCuts has done it
     team.own([&task](auto&& block, bool) { block.once([&task] { task.memory.keep_own_items(task.block); }); });
   }
   place_items(team, task, few, spared);

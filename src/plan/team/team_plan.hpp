@@ -55,7 +55,7 @@ class TeamPlanner {
     for (;;) {
       planned = way != Way::kNone && list(way) && divide(way);
       if (way == Way::kSketched) {
-        if constexpr (Team::kOneBlock) sketch_.tell_plan(false, tell);
+        if constexpr (Team::kOneBlock) sketch_.tell_plan(may_close_early(HostLanes(), task_), tell);
         return;
       }
       if (way != Way::kTried || planned) break;
@@ -96,16 +96,21 @@ class TeamPlanner {
     const PlanTask& task = task_;
     const bool has_sketched = !Team::kOneBlock && sketch_.is_mine();
     std::int32_t number = 0;
+    bool loads = !has_sketched;
     for (bool chosen = false;; chosen = true) {  // so that there is the code of loading once
-      if (chosen == has_sketched) load_requests();
+      if (loads) load_requests();
       if (chosen) return number;
       const auto attempt = [=, this, &task](bool early, const TrunkChoice& full) {
         if (!has_sketched) try_tiles(team_, task, early, full);
       };
       bool early = false;
       choice = choose_tiles(team_.lanes(), task, number, early, attempt);
-      if (!has_sketched && sketch_.is_right(number, early)) return -1;
-      if (sketch_.may_be_written(early)) team_.each(0, [](std::int32_t) {});
+      if (!has_sketched) {
+        sketch_.wait_for_it(lists_, early);
+        if (sketch_.is_right(number)) return -1;
+      }
+      loads = has_sketched || sketch_.was_made_alone();
+      if (sketch_.may_be_written()) team_.each(0, [](std::int32_t) {});
       if (sketch_.is_mine()) forget_few();
     }
   }
@@ -182,12 +187,13 @@ class TeamPlanner {
     const bool known = tried && are_few() && shape[PlanMemory::kFewTiles] != 0 && shape[PlanMemory::kAsTried] != 0 &&
                        FewItems::are_few(shape) &&
                        (shape[PlanMemory::kPartials] > 0) != (chosen.pieces == CutChoice::Pieces{}) && are_alike();
-    const auto learn = [&task, &chosen](std::int32_t number) {
-      const std::int32_t round = CutChoice::round_of(chosen.pieces, task.block.state->tried[number].choice.ideal);
-      return task.guess.learn({number, chosen.width, round, may_close_early(HostLanes(), task) ? 1 : 0, chosen.tiles},
-                              task.begins_of(number, chosen.tiles));
+    const auto learn = [&task, &chosen] {
+      const std::int32_t round =
+          CutChoice::round_of(chosen.pieces, task.block.state->tried[chosen.number].choice.ideal);
+      return task.guess.learn({chosen.number, chosen.width, chosen.tiles}, task.begins_of(chosen.number, chosen.tiles),
+                              round, may_close_early(HostLanes(), task));
     };
-    const bool is_new = known ? learn(chosen.number) : task.guess.forget();
+    const bool is_new = known ? learn() : task.guess.forget();
     if (is_new) *task.memory.guess = task.guess;
   }
   /// AlikeRequests, once they are loaded and tiles hold all of them.
