@@ -166,7 +166,20 @@ TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
   }
 }
 
-// Batches that follow each other, as in an engine, and share alike: rows are told, and owners, tiles and cuts guessed.
+/// Other requests in some rows, each of which shares less than was shared there.
+void replace_requests(std::mt19937_64& random, PagedBatch& batch) {
+  const auto width = static_cast<std::size_t>(batch.width);
+  std::int32_t id = *std::max_element(batch.page_ids.begin(), batch.page_ids.end());
+  for (std::int32_t count = uniform(random, 1, 3); count > 0; --count) {
+    const auto last = static_cast<std::int32_t>(batch.kv_lens.size()) - 1;
+    const auto row = static_cast<std::size_t>(uniform(random, 0, last));
+    const auto first = static_cast<std::size_t>(uniform(random, 0, static_cast<std::int32_t>(width) - 1));
+    for (std::size_t page = first; page < width; ++page) batch.page_ids[row * width + page] = ++id;
+  }
+}
+
+// Batches that follow each other, as in an engine, and share alike, or but for some requests: rows are told, and
+// owners, tiles and cuts guessed, which the next batch may have others of.
 TEST_F(CudaDevicePlans, AfterBatchesAlikeAreTheHosts) {
   std::mt19937_64 random(23);
   std::uint64_t seed = 1;
@@ -185,15 +198,16 @@ TEST_F(CudaDevicePlans, AfterBatchesAlikeAreTheHosts) {
     DeviceMemory memory(planner.memory_bytes());
     planner.bind(memory.data(), memory.size(), nullptr);
     DeviceMemory planned(executor.workspace_bytes(planner));
-    for (int step = 0; step < 6; ++step) {
+    for (int step = 0; step < 7; ++step) {
       PagedBatch paged = lay_out_pages(tree_from_levels(levels), 16, seed++);
+      if (round % 5 > 1 && step % 2 == 1) replace_requests(random, paged);
       if (round % 4 < 2) {
         for (std::int32_t& length : paged.kv_lens) length -= uniform(random, 0, own - 1);
       }
       const DeviceBatch on(paged.view());
       ASSERT_EQ(compare_with_host(executor, planner, paged.view(), on.view(), planned).difference, "") << step;
     }
-    ASSERT_EQ(planner.report().planned, 6U);
+    ASSERT_EQ(planner.report().planned, 7U);
   }
 }
 
