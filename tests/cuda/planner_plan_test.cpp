@@ -81,7 +81,7 @@ class DevicePlanCase {
   TeamPlanStatus status() const {
     return of_memory([](const PlanMemory& memory) { return *memory.status; });
   }
-  /// Whether tiles are likely: then a sketch of them was made.
+  /// Whether tiles have become likely enough for a sketch; not whether one was the plan.
   bool guessed() const {
     return of_memory([](const PlanMemory& memory) { return memory.guess->times == TileGuess::kLikely; });
   }

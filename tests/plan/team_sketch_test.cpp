@@ -129,24 +129,40 @@ TEST(TeamPlan, ASketchOfWhatIsCut) {
   EXPECT_GT(sketches.other, 0) << "how the plan before was cut is only a guess";
 }
 
-/// Requests that share a prefix, each with tokens of its own, some with so many times more; but for each so-many-th,
-/// which ends where others go on.
-Forest uneven_forest(std::uint64_t seed, std::int32_t requests, std::int32_t shared, std::int32_t own,
-                     std::int32_t times, std::int32_t none_of = 1 << 30) {
-  std::mt19937_64 random(seed);
-  std::vector<std::int32_t> parent = {-1};
-  std::vector<std::int32_t> tokens = {shared};
-  std::vector<std::int32_t> end_node;
-  for (std::int32_t i = 0; i < requests; ++i) {
-    const std::int32_t its = uniform(random, 1, own) * (uniform(random, 0, 7) == 0 ? times : 1);
-    const bool has_own = i % none_of != none_of - 1;
-    end_node.push_back(has_own ? static_cast<std::int32_t>(parent.size()) : 0);
-    if (!has_own) continue;
-    parent.push_back(0);
-    tokens.push_back(its);
+/// Requests that share a prefix, each with tokens of its own, some with many times more.
+struct UnevenRequests {
+  explicit UnevenRequests(std::mt19937_64& random)
+      : count(uniform(random, 30, 200)),
+        shared(uniform(random, 1, 500)),
+        own(uniform(random, 1, 20) * 100),
+        times(uniform(random, 1, 20)),
+        seed(random()) {}
+
+  Forest forest() const { return forest(times); }
+  /// \param its_times instead of `times` \param none_of each so-many-th has none of its own, and ends where others go
+  /// on
+  Forest forest(std::int32_t its_times, std::int32_t none_of = 1 << 30) const {
+    std::mt19937_64 random(seed);
+    std::vector<std::int32_t> parent = {-1};
+    std::vector<std::int32_t> tokens = {shared};
+    std::vector<std::int32_t> end_node;
+    for (std::int32_t i = 0; i < count; ++i) {
+      const std::int32_t its = uniform(random, 1, own) * (uniform(random, 0, 7) == 0 ? its_times : 1);
+      const bool has_own = i % none_of != none_of - 1;
+      end_node.push_back(has_own ? static_cast<std::int32_t>(parent.size()) : 0);
+      if (!has_own) continue;
+      parent.push_back(0);
+      tokens.push_back(its);
+    }
+    return build_forest(ExplicitTree{parent, tokens, end_node});
   }
-  return build_forest(ExplicitTree{parent, tokens, end_node});
-}
+
+  std::int32_t count;
+  std::int32_t shared;
+  std::int32_t own;
+  std::int32_t times;
+  std::uint64_t seed;  ///< of what each has
+};
 
 // What is closed early is tried after full tiles, a sketch of which is wrong where it does better; and where the last
 // plans took it, a sketch of it waits for that.
@@ -155,13 +171,9 @@ TEST(TeamPlan, ASketchOfWhatIsClosedEarly) {
   for (int seed = 0; seed < testing::scaled(400) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 9'000'000);
-    const std::int32_t requests = uniform(random, 30, 200);
-    const std::int32_t shared = uniform(random, 1, 500);
-    const std::int32_t own = uniform(random, 1, 20) * 100;
-    const std::uint64_t lengths = random();
-    const std::int32_t times = uniform(random, 1, 20);
-    const Forest before = uneven_forest(lengths, requests, shared, own, times);
-    const Forest forest = uneven_forest(lengths, requests, shared, own, seed % 2 == 0 ? times : uniform(random, 1, 20));
+    const UnevenRequests uneven(random);
+    const Forest before = uneven.forest();
+    const Forest forest = uneven.forest(seed % 2 == 0 ? uneven.times : uniform(random, 1, 20));
     const TeamOptions team = team_after(random, before, seed % 4 == 0, sketches);
     const Plan plan = make_plan(forest, testing::shape_of(32, 8), h200_profile(), trunk_options({}));
     PlanCapacity room = room_for(plan);
@@ -179,13 +191,9 @@ TEST(TeamPlan, ALateSketchOfWhatIsNotAlike) {
   for (int seed = 0; seed < testing::scaled(200) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 10'000'000);
-    const std::int32_t requests = uniform(random, 30, 200);
-    const std::int32_t shared = uniform(random, 1, 500);
-    const std::int32_t own = uniform(random, 1, 20) * 100;
-    const std::int32_t times = uniform(random, 1, 20);
-    const std::uint64_t lengths = random();
-    const Forest before = uneven_forest(lengths, requests, shared, own, times);
-    const Forest forest = uneven_forest(lengths, requests, shared, own, times, uniform(random, 3, 9));
+    const UnevenRequests uneven(random);
+    const Forest before = uneven.forest();
+    const Forest forest = uneven.forest(uneven.times, uniform(random, 3, 9));
     const TeamOptions team = team_after(random, before, seed % 4 == 0, sketches);
     expect_same(forest, testing::shape_of(32, 8), h200_profile(), team);
   }
