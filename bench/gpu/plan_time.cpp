@@ -184,6 +184,8 @@ class ForestCase {
         node_(rows_),
         steady_rows_(std::vector<SteadyRow>(rows_)),
         last_(1),
+        seen_(rows_),
+        changed_(1),
         report_(1),
         scratch_(cuda::forest_scratch_bytes(static_cast<std::int32_t>(rows_))) {
     args_.batch.table.ids = ids_.data();
@@ -209,7 +211,7 @@ class ForestCase {
     if (step != ForestStep::kFirst) {
       const LastForest none;
       check_cuda(cudaMemcpy(last_.data(), &none, sizeof(none), cudaMemcpyHostToDevice), "cudaMemcpy");
-      args_.steady = {steady_rows_.data(), last_.data()};
+      args_.steady = {steady_rows_.data(), last_.data(), nullptr, seen_.data(), changed_.data()};
       check_cuda(cuda::launch_forest(args_, cluster, nullptr), "launch_forest");
       check_cuda(cudaDeviceSynchronize(), "the forest kernel");
     }
@@ -243,6 +245,8 @@ class ForestCase {
   OnDevice<std::int32_t> order_, kv_len_, query_begin_, node_;
   OnDevice<SteadyRow> steady_rows_;
   OnDevice<LastForest> last_;
+  OnDevice<SeenRow> seen_;
+  OnDevice<ChangedRows> changed_;
   OnDevice<cuda::ForestReport> report_;
   OnDevice<std::byte> scratch_;
   cuda::ForestArgs args_{};
@@ -286,6 +290,7 @@ class PlanCase {
         bytes_(executor_.workspace_bytes(planner_)) {
     planner_.bind(memory_.data(), planner_.memory_bytes(), nullptr);
     plan(first_, nullptr);
+    executor_.resolve(first_.view, workspace_.data(), nullptr);
     check_cuda(cudaDeviceSynchronize(), "the planning kernels");
     const Forest forest = build_forest(first.view());
     PlanOptions options;

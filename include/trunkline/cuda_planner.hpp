@@ -25,7 +25,7 @@ struct CudaPlannerOptions {
   std::int32_t growth = 64;
 };
 
-/// What planning on the device has come to, written by the device.
+/// What planning on the device has come to, as of the plan in the workspace that was resolved last.
 struct CudaPlanReport {
   std::uint64_t planned = 0;  ///< steps whose plan was made
   std::uint64_t kept = 0;     ///< steps that kept the plan before
@@ -66,7 +66,7 @@ class CudaPlanner {
 
   const AttentionShape& shape() const;
   const CudaPlannerOptions& options() const;
-  /// What the device has written by now, without waiting for it: of a step in flight, some of it may be missing.
+  /// What CudaExecutor::resolve() has told by now, without waiting for it: of a step in flight, some may be missing.
   CudaPlanReport report() const;
 
  private:

@@ -735,7 +735,7 @@ typedef struct trunkline_cuda_planner_options {
   int64_t null_page;
 } trunkline_cuda_planner_options;
 
-// What planning on the device has come to, written by the device.
+// What planning on the device has come to, as of the plan in the workspace that was resolved last.
 typedef struct trunkline_cuda_plan_report {
   size_t struct_size;
   uint64_t planned;  // steps whose plan was made
@@ -787,7 +787,7 @@ TRUNKLINE_API trunkline_status trunkline_cuda_planner_workspace_bytes(const trun
 TRUNKLINE_API trunkline_status trunkline_cuda_plan(trunkline_cuda* cuda, trunkline_cuda_planner* planner,
                                                    const trunkline_cuda_batch* batch, void* workspace, size_t bytes,
                                                    void* stream);
-// What the device has written by now, without waiting for it: of a step in flight, some of it may be missing.
+// What trunkline_cuda_resolve has told by now, without waiting for it: of a step in flight, some may be missing.
 TRUNKLINE_API trunkline_status trunkline_cuda_planner_report(const trunkline_cuda_planner* planner,
                                                              trunkline_cuda_plan_report* report);
 TRUNKLINE_API trunkline_status trunkline_cuda_planner_destroy(trunkline_cuda_planner* planner);

@@ -121,6 +121,7 @@ HostsPlan compare_with_host(CudaExecutor& executor, CudaPlanner& planner, const 
   DeviceMemory uploaded(planned.size());
   executor.upload(plan, batch, uploaded.data(), uploaded.size(), nullptr);
   executor.plan(planner, on_device, planned.data(), planned.size(), nullptr);
+  executor.resolve(on_device, planned.data(), nullptr);
   const cuda::KernelFamily& family = cuda::family_for(CudaKernels::kAuto, cuda_device_info(0).major, shape);
   const cuda::WorkspaceLayout layout =
       cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.opening_bytes()});

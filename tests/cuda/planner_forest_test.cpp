@@ -53,6 +53,8 @@ class DeviceForest {
         node_(rows_ * 4),
         steady_rows_(std::vector<SteadyRow>(rows_)),
         last_(std::vector<LastForest>(1)),
+        seen_(rows_ * sizeof(SeenRow)),
+        changed_(sizeof(ChangedRows)),
         report_(sizeof(ForestReport)) {
     const std::size_t needed = in_device_memory ? ForestPhaseMemory(nullptr, static_cast<std::int32_t>(rows_)).bytes
                                                 : cuda::forest_scratch_bytes(static_cast<std::int32_t>(rows_));
@@ -106,7 +108,10 @@ class DeviceForest {
     args_.forest.kv_len = kv_len_.as<std::int32_t>();
     args_.forest.query_begin = query_begin_.as<std::int32_t>();
     args_.forest.node = node_.as<std::int32_t>();
-    if (steady) args_.steady = {steady_rows_.as<SteadyRow>(), last_.as<LastForest>()};
+    if (steady) {
+      args_.steady = {steady_rows_.as<SteadyRow>(), last_.as<LastForest>(), nullptr, seen_.as<SeenRow>(),
+                      changed_.as<ChangedRows>()};
+    }
     args_.growth = kGrowth;
     args_.report = report_.as<ForestReport>();
     args_.scratch = scratch_ == nullptr ? nullptr : scratch_->as<std::byte>();
@@ -114,7 +119,8 @@ class DeviceForest {
 
   std::size_t rows_;
   DeviceBatch batch_;
-  DeviceMemory query_start_, nodes_, order_, kv_len_, query_begin_, node_, steady_rows_, last_, report_;
+  DeviceMemory query_start_, nodes_, order_, kv_len_, query_begin_, node_, steady_rows_, last_, seen_, changed_,
+      report_;
   std::unique_ptr<DeviceMemory> scratch_;
   ForestArgs args_{};
 };
@@ -219,6 +225,8 @@ TEST_F(CudaForest, AStepWithoutRowsIsNotTheLastOne) {
     device.launch_without_rows(cluster);
     EXPECT_EQ(device.report().kept, 0);
     EXPECT_EQ(device.report().found.node_count, 0);
+    device.launch_without_rows(cluster);
+    EXPECT_EQ(device.report().kept, 1) << "nobody looks at rows, and what was seen of others is no change";
   }
 }
 

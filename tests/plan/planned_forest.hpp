@@ -1,6 +1,8 @@
 // A forest as a team of the host finds it, with the memory that it is in.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -11,6 +13,7 @@
 
 #include "plan/team/forest_phase.hpp"
 #include "plan/team/host_team.hpp"
+#include "plan/team/row_look.hpp"
 #include "plan/team/steady_rows.hpp"
 #include "plan/told_rows.hpp"
 #include "support/thread_team.hpp"
@@ -106,7 +109,6 @@ class BlockForest {
 class NearBeside {
  public:
   explicit NearBeside(const BlockForest& block) : near_(block.near()), told_(block.told()) {}
-  void make_ready() const {}
   bool has_near() const { return true; }
   NearForest near() const { return near_; }
   void take(const NearRow& row, bool alike) const {
@@ -192,23 +194,34 @@ class PlannedForest {
   }
   bool is_steady(const TeamBatch& batch, std::uint64_t order) {
     HostTeam team(order);
-    return trunkline::is_steady(team, batch, steady());
+    return is_steady(team, batch, steady());
   }
   /// \param growth TeamPlanStatus::growth of the plan
   bool is_steady_within(const TeamBatch& batch, std::int32_t growth) {
     HostTeam team(1);
-    return trunkline::is_steady(team, batch, {steady_rows_.data(), &last_, &growth});
+    SteadyRows planned = steady();
+    planned.growth = &growth;
+    return is_steady(team, batch, planned);
   }
+  /// Whether all threads find it so, of which each decides for itself; fails where some do and others do not.
   bool is_steady_by_threads(const TeamBatch& batch) {
-    bool is = false;
-    run_threads(3, 3, [&](auto& team, std::int32_t) {
-      const bool found = trunkline::is_steady(team, batch, steady());
-      team.once([&] { is = found; });
-    });
-    return is;
+    constexpr int kThreads = 9;
+    std::atomic<int> found = 0;
+    run_threads(3, 3, [&](auto& team, std::int32_t) { found += is_steady(team, batch, steady()) ? 1 : 0; });
+    EXPECT_TRUE(found == 0 || found == kThreads) << found;
+    return found == kThreads;
   }
 
  private:
+  /// Pages of a row are compared in four parts.
+  static constexpr std::int32_t kLogParts = 2;
+
+  template <class Team>
+  static bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
+    look_at_rows(team, batch, planned, kLogParts);
+    return trunkline::is_steady(team.lanes(), batch, planned, NothingKept());
+  }
+
   template <class Hash, class Team>
   void find_alone(Team& team, const TeamBatch& batch, const TeamForest& arrays, const SteadyRows& last,
                   const SteadyRows& kept) {
@@ -239,11 +252,7 @@ class PlannedForest {
   bool find_by(Team& team, const TeamBatch& batch, std::size_t own, const TeamForest& arrays, const SteadyRows& last,
                const SteadyRows& kept, const Beside& beside) {
     const LastStep last_step = LastStep::of(last, beside.has_near());
-    if (last_step.is_likely()) {
-      SeenRow* const seen = ForestPhaseMemory::seen_in(blocks_[own].memory());
-      trunkline::is_steady(
-          team, batch, last, [seen] { return seen; }, NothingKept());
-    }
+    if (last.rows != nullptr) look_at_rows(team, batch, last, kLogParts);
     const SteadyKeeper keeper(batch, growth_, kept);
     return find_forest<Hash>(
         team, batch, last_step, last, blocks_[own].memory(), blocks_[0].memory(), arrays,
@@ -261,7 +270,7 @@ class PlannedForest {
         beside);
   }
 
-  SteadyRows steady() { return {steady_rows_.data(), &last_}; }
+  SteadyRows steady() { return {steady_rows_.data(), &last_, nullptr, seen_.data(), &changed_}; }
 
   TeamForest room_for(const TeamBatch& batch) {
     nodes_.clear();
@@ -274,6 +283,7 @@ class PlannedForest {
   TeamForest room_after(const TeamBatch& batch) {
     const auto rows = static_cast<std::size_t>(batch.rows);
     steady_rows_.resize(std::max(rows, steady_rows_.size()));  // as a planner has room for more than it has planned
+    seen_.resize(steady_rows_.size());
     nodes_.resize(2 * rows);
     order_.resize(rows, -7);
     kv_len_.resize(rows, -7);
@@ -315,6 +325,8 @@ class PlannedForest {
   std::vector<ForestNode> nodes_;
   std::vector<std::int32_t> order_, kv_len_, query_begin_, node_, tokens_, shared_;
   std::vector<SteadyRow> steady_rows_;
+  std::vector<SeenRow> seen_;
+  ChangedRows changed_{};
   LastForest last_;
   std::int32_t growth_ = 0;
   std::int32_t rounds_ = 0;

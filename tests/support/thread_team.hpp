@@ -222,13 +222,6 @@ class ThreadTeam : public ThreadOperations {
   void each_warp(std::int32_t count, F f) {
     each(count, [&f](std::int32_t i) { f(i, HostLanes()); });
   }
-  template <class T, class F, class Beside>
-  void each_warp_sending(std::int32_t count, std::int32_t, bool, F f, Beside beside) {
-    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) f(i, HostLanes());
-    auto arrived = all_->arrive();
-    beside(block_);
-    all_->wait(std::move(arrived));
-  }
   template <class F>
   void pass(bool, F f) {
     auto arrived = all_->arrive();
@@ -255,23 +248,7 @@ class ThreadTeam : public ThreadOperations {
     return BlockShare::of(count, rank_ - spared, blocks_ - spared);
   }
   static HostLanes lanes() { return {}; }
-  std::int32_t warps() const { return threads_ * blocks_; }
-  template <class F>
-  bool any_warp(std::int32_t count, F f) {
-    bool any = false;
-    for (std::int32_t i = thread_ * blocks_ + rank_; i < count; i += threads_ * blocks_) any = f(i, HostLanes()) || any;
-    if (any) told_->store(1);
-    wait();
-    any = told_->load() != 0;
-    wait();
-    told_->store(0);
-    wait();
-    return any;
-  }
-  template <class T>
-  void send(const HostLanes& lanes, T* from) const {
-    tell_blocks(lanes, from);
-  }
+  void meet() { wait(); }
   template <class T>
   void tell_blocks(const HostLanes&, T* from) const {
     if (has_own(from)) tell_all(from);
@@ -310,10 +287,6 @@ class ThreadTeam : public ThreadOperations {
   void keep_memory(std::byte* own) {
     if (thread_ == 0) (*memories_)[static_cast<std::size_t>(rank_)] = own;
     wait();
-  }
-  template <class F>
-  void meanwhile(F f) {
-    if (rank_ != 0) f();
   }
   template <class F>
   void own(F f) {

@@ -308,7 +308,11 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   record.resolved = false;
   check_times(record.times, record.times_count, record.tasks);
   on_device.launch(team_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge),
-                   state_->counters_of(record), on);
+                   reinterpret_cast<cuda::PlanTold*>(record.base + record.layout.told), state_->counters_of(record),
+                   on);
+  if (std::ranges::find(record.reports, on_device.host_report()) == record.reports.end()) {
+    record.reports.push_back(on_device.host_report());
+  }
   record.captured = record.captured || cuda::is_capturing(on);
   state_->records.keep(record);
 }
@@ -331,8 +335,10 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
   record.captured = record.captured || capturing;
   record.pages = device_pages(batch.pages);
   const cuda::StepArgs step = cuda::step_args(record.base, record.layout, record.pages);
-  const cuda::ResolveArgs args{step.plan, step.step, device_rows(batch.pages), batch.kv_lens,
-                               reinterpret_cast<std::int64_t*>(record.base + record.layout.step_first_ids)};
+  const cuda::ResolveArgs args{
+      step.plan,     reinterpret_cast<const cuda::PlanTold*>(record.base + record.layout.told),
+      step.step,     device_rows(batch.pages),
+      batch.kv_lens, reinterpret_cast<std::int64_t*>(record.base + record.layout.step_first_ids)};
   check_cuda(cuda::launch_resolve(args, std::max({record.room.item_queries, record.room.items, record.room.spans}), on),
              "launching the resolve kernel");
   check_cuda(record.family->open_tasks(step, record.shape.group_size(), record.room.items, on),

@@ -58,6 +58,7 @@ WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanRoom& needed,
   if (before != nullptr) {
     record.times = before->times;
     record.times_count = before->times_count;
+    record.reports = before->reports;
   }
   return record;
 }

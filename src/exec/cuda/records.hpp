@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "exec/check_args.hpp"
 #include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/planner/host_report.hpp"
 #include "exec/cuda/workspace.hpp"
 
 namespace trunkline::cuda {
@@ -26,6 +28,8 @@ struct WorkspaceRecord {
   std::uint32_t tiles = 0;
   std::size_t tasks = 0;  ///< (item, KV head) pairs
   bool invariant = false;
+  /// Of all planners on the device that planned here: a resolve, which may be in a graph, writes that of the last.
+  std::vector<std::shared_ptr<HostReport>> reports;
   // Of the last resolve; no ids before one.
   DevicePages pages{};
   bool resolved = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/cuda/lone_query/config.hpp"
+#include "exec/cuda/planner/plan_told.hpp"
 
 namespace trunkline::cuda {
 namespace {
@@ -122,6 +123,7 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   layout.masks = divider.take<QueryMask>(room.masks);
   layout.arrived = divider.take<std::int32_t>(fused ? room.merges * static_cast<std::size_t>(shape.kv_heads) : 0);
   layout.first_fault = divider.take<std::uint64_t>(1);
+  layout.told = divider.take<PlanTold>(1);
   layout.step_tasks = divider.take<TaskHeader>(room.items);
   layout.step_rows = divider.take<ItemRow>(room.item_queries);
   layout.step_spans = divider.take<ResolvedSpan>(room.spans);

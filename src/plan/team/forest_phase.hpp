@@ -14,7 +14,6 @@
 #include "plan/team/owner_repair.hpp"
 #include "plan/team/query_starts.hpp"
 #include "plan/team/row_ends.hpp"
-#include "plan/team/row_look.hpp"
 #include "plan/team/row_sharing.hpp"
 #include "plan/team/sharing_search.hpp"
 #include "plan/team/steady_rows.hpp"
@@ -43,7 +42,7 @@ struct ForestPhaseMemory {
     constexpr std::size_t kTaskBytes = LayoutScratch::kWideColumns * sizeof(std::uint64_t);
     static_assert(sizeof(SeenRow) <= sizeof(SharingTask) && sizeof(SharingTask) <= kTaskBytes);
     auto* const wide = memory.take<std::uint64_t>(LayoutScratch::kWideColumns * std::int64_t{length});
-    seen = seen_in(base);
+    seen = reinterpret_cast<SeenRow*>(base);
     result = memory.take<ForestPhaseResult>(1);
     sums = memory.take<TokenSums>(1);
     const TeamColumns<std::int32_t> columns = {memory.take<std::int32_t>(kColumns * std::int64_t{length}), length};
@@ -52,20 +51,20 @@ struct ForestPhaseMemory {
     layout = {wide, columns, RowSharing::kColumns};
     bytes = memory.bytes();
   }
-  TRUNKLINE_HOST_DEVICE static SeenRow* seen_in(std::byte* base) { return reinterpret_cast<SeenRow*>(base); }
 };
 
-/// What a block makes ready for planning beside finding the forest. This one: nothing.
+/// What a block does for planning beside finding the forest. This one: nothing.
 struct NothingBeside {
-  TRUNKLINE_HOST_DEVICE void make_ready() const {}
+  /// The step is planned anew.
+  TRUNKLINE_HOST_DEVICE void settle() const {}
   /// Whether a plan follows, by the same blocks.
   TRUNKLINE_HOST_DEVICE bool plans() const { return false; }
-  /// Of each row of a forest that the block has near, once that is ready; by some thread. \param alike the row has
+  /// Of each row of a forest that the block has near; by some thread. \param alike the row has
   /// tokens, its last node alone, and one query: else its index and what it shares may be others
   TRUNKLINE_HOST_DEVICE void take(const NearRow&, bool /*alike*/) const {}
   /// Of such a forest, by one thread. \param hot tokens that several rows have, if all are alike
   TRUNKLINE_HOST_DEVICE void take_hot(std::int64_t /*hot*/) const {}
-  /// Where a block may have the forest in its own memory, once that is ready.
+  /// Where a block may have the forest in its own memory.
   TRUNKLINE_HOST_DEVICE bool has_near() const { return false; }
   TRUNKLINE_HOST_DEVICE NearForest near() const { return {}; }
 };
@@ -90,11 +89,7 @@ class ForestSearch {
 
   template <class Keep, class Finish>
   TRUNKLINE_HOST_DEVICE bool run(Keep keep, Finish finish) {
-    if (guesses_) {
-      guess_owners();
-    } else {
-      team_.meanwhile([this] { beside_.make_ready(); });
-    }
+    if (guesses_) guess_owners();
     const bool near = guesses_ && uses_near() && guess_ == OwnerGuess::kSameShape;
     if (near) {
       update_near(keep, finish);
@@ -114,24 +109,16 @@ class ForestSearch {
     return {batch_, arrays.sharing, arrays.search};
   }
 
-  /// All see, and tell each other; then each block confirms it for itself.
+  /// Each block confirms for itself what was seen of rows.
   TRUNKLINE_HOST_DEVICE void guess_owners() {
-    const std::int32_t warps = least(batch_.rows, team_.warps());  // each looks at every so-many-th row
-    team_.own([this](auto& block, bool) {
-      if (uses_near()) beside_.near().copy(block, forest_, nodes_, false);
-      if (team_.has_own(own_) || team_.leads()) search_in<std::int32_t>(arrays_in(own_)).clear_slots(block);
-    });
-    team_.template each_warp_sending<SeenRow>(
-        warps, batch_.rows, team_.has_own(own_),
-        [this, warps](std::int32_t first, const auto& lanes) {
-          if (batch_.table.wide) {
-            look<std::int64_t>(lanes, first, warps);
-          } else {
-            look<std::int32_t>(lanes, first, warps);
-          }
-        },
-        [this](auto&) { beside_.make_ready(); });
     team_.own_or_lead(team_.has_own(own_), [this](auto& block) {
+      if (uses_near()) {
+        copy_seen(block);
+        beside_.near().copy(block, forest_, nodes_, false);
+      }
+      search_in<std::int32_t>(arrays_in(own_)).clear_slots(block);
+      finish_copies();
+      block.each(0, [](std::int32_t) {});
       if (batch_.table.wide) {
         confirm_first<std::int64_t>(block);
       } else {
@@ -139,10 +126,11 @@ class ForestSearch {
       }
     });
   }
-  template <class Id, class Lanes>
-  TRUNKLINE_HOST_DEVICE void look(const Lanes& lanes, std::int32_t first, std::int32_t warps) {
-    RowLook<Id>(batch_, planned_, ForestPhaseMemory::seen_in(own_))
-        .look(lanes, first, warps, [this](const Lanes& all, SeenRow* row) { team_.send(all, row); });
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE void copy_seen(Block& block) const {
+    SeenRow* const to = arrays_in(own_).seen;
+    const SeenRow* const from = planned_.seen;
+    block.each_at_last(batch_.rows, [to, from](std::int32_t row) { copy_ahead<16>(to[row], from[row]); });
   }
   template <class Id, class Block>
   TRUNKLINE_HOST_DEVICE void confirm_first(Block& block) {
@@ -156,17 +144,18 @@ class ForestSearch {
       arrays.result->unlike = 1;  // until rows are told
       *arrays.sums = {};
     });
-    finish_copies();
-    guess_ = search.confirm_seen(block, arrays.seen, [near, all](std::int32_t i, std::int32_t begin) {
-      if (near != nullptr) near[i] = begin;
-      if (all != nullptr) all[i] = begin;
-    });
+    guess_ = search.confirm_seen(block, uses_near() ? arrays.seen : planned_.seen,
+                                 [near, all](std::int32_t i, std::int32_t begin) {
+                                   if (near != nullptr) near[i] = begin;
+                                   if (all != nullptr) all[i] = begin;
+                                 });
   }
 
   /// The last forest, which each block has near, but for the ends of rows. Another block's copy of it may still be on
   /// its way while these are written for all: it will have the same ends, as that block writes them itself.
   template <class Keep, class Finish>
   TRUNKLINE_HOST_DEVICE void update_near(Keep keep, Finish finish) {
+    team_.meet();
     team_.own([&](auto& block, bool) {
       const ForestPhaseMemory arrays = arrays_in(own_);
       const NearForest near = beside_.near();
@@ -270,14 +259,13 @@ class ForestSearch {
 /// Fills the arrays of `forest`, which has room for the batch's rows.
 /// Whatever the table, lengths and query_start hold, only entries of the table are read, and the result is a forest.
 /// \tparam Hash of groups of rows, for tests
-/// \param last, planned of the step whose forest the arrays still hold; where owners are likely to be the same,
-/// is_steady() has told kSamePages of rows
+/// \param last of the step whose forest the arrays still hold; before all blocks have come here, as those that meet()
+/// know, nothing of that step is overwritten
+/// \param planned of which only what look_at_rows() has seen is read
 /// \param own each block's memory, as ForestPhaseMemory has it for the batch's rows, or the same for all
 /// \param memory the lead's
 /// \param keep(arrays, row, alone) of each row, by some thread; alone: it ends in a node that no other row is in
 /// \param finish(arrays, guess) by one thread; `arrays.result` has the counts and faults
-/// \param beside what blocks do while others find the forest: all of them where owners are guessed, else all but the
-/// lead
 /// \return to all threads, whether each block has the forest in its beside.near(), and the result in its own memory;
 /// else both are known to all
 /// When all return, blocks have nothing to do with each other any more.

@@ -74,11 +74,6 @@ class HostTeam {
   void each_warp_for(std::int32_t count, std::int32_t, F f) {
     each_warp(count, f);
   }
-  template <class T, class F, class Beside>
-  void each_warp_sending(std::int32_t count, std::int32_t, bool, F f, Beside beside) {
-    each_warp(count, f);
-    beside(*this);
-  }
   template <class F, class Thing>
   void each_warp_telling(bool, std::int32_t count, const Telling&, std::int32_t, F f, Thing) {
     each_warp(count, f);
@@ -93,15 +88,7 @@ class HostTeam {
     f();
   }
   static HostLanes lanes() { return {}; }
-  static std::int32_t warps() { return 7; }  // as if there were some, of which each has several things to do
-  template <class F>
-  bool any_warp(std::int32_t count, F f) {
-    bool any = false;
-    each(count, [&](std::int32_t i) { any = f(i, HostLanes()) || any; });
-    return any;
-  }
-  template <class T>
-  static void send(const HostLanes&, T*) {}
+  static void meet() {}
   template <class T>
   static void tell_blocks(const HostLanes&, T*) {}
   static bool has_own(const void*) { return true; }
@@ -130,8 +117,6 @@ class HostTeam {
   void own_or_lead(bool, F f) {
     f(*this);
   }
-  template <class F>
-  void meanwhile(F) {}
   template <class F>
   void lead(F f) {
     f(*this);

@@ -77,14 +77,25 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_parting_at_once(const Lanes& lanes, con
       of_a[k] = a_ids[unit(k)];
       of_b[k] = b_ids[unit(k)];
     }
+    // Mostly none does: an instruction for each id, and not four, shows it.
+    Id differ = 0;
+    bool have_null = false;
+    for (std::size_t k = 0; k < kLoads; ++k) {
+      for (std::int32_t i = 0; i < Ids::kCount; ++i) differ |= of_a[k].at[i] ^ of_b[k].at[i];
+    }
+    if (null.exists) {
+      for (const Ids& ids : of_a) {
+        for (const Id id : ids.at) have_null = have_null || id == null.id;
+      }
+    }
+    if (!lanes.any(differ != 0 || have_null)) continue;
     std::int32_t first = none;
     for (std::size_t k = kLoads; k-- > 0;) {
       for (std::int32_t i = Ids::kCount; i-- > 0;) {
         if (of_a[k].at[i] != of_b[k].at[i] || null.is(of_a[k].at[i])) first = unit(k) * Ids::kCount + i;
       }
     }
-    first = lanes.least(first);
-    if (first < none) return first;
+    return lanes.least(first);
   }
   return none;
 }
@@ -115,73 +126,5 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_parting(const Lanes& lanes, const Id* a
   const std::int32_t found = first_parting_at_once(lanes, a, b, units_begin, units_end, null);
   return found < units_end * kUnit ? found : edge;
 }
-
-/// Whether pairs of rows begin with the same pages, of which none is null. What is read of one pair is compared while
-/// the next is on its way, so that pairs of 512 pages follow each other without a latency each.
-template <class Id>
-class SamePages {
- public:
-  TRUNKLINE_HOST_DEVICE explicit SamePages(const TeamNullId<Id>& null) : null_(null) {
-    constexpr Id kNotNull = -1;
-    for (Ids& ids : of_a_) {
-      for (Id& id : ids.at) id = kNotNull;
-    }
-    for (std::size_t k = 0; k < kLoads; ++k) of_b_[k] = of_a_[k];
-  }
-
-  /// The first `count` pages of two rows, 1 at least. All lanes call it alike.
-  template <class Lanes>
-  TRUNKLINE_HOST_DEVICE void add(const Lanes& lanes, const Id* a, const Id* b, std::int32_t count) {
-    const std::int32_t units = Ids::may_read(a) && Ids::may_read(b) ? count / Ids::kCount : 0;
-    TRUNKLINE_ROLLED
-    for (std::int32_t i = units * Ids::kCount + lanes.index(); i < count; i += lanes.count()) check(a[i], b[i]);
-    const auto* const a_ids = reinterpret_cast<const Ids*>(a);
-    const auto* const b_ids = reinterpret_cast<const Ids*>(b);
-    for (std::int32_t step = 0; step < units; step += static_cast<std::int32_t>(kLoads) * lanes.count()) {
-      Ids next_a[kLoads];
-      Ids next_b[kLoads];
-      for (std::size_t k = 0; k < kLoads; ++k) {
-        // Beyond the end the last is read once more: a load that might be skipped would wait for the one before it.
-        const std::int32_t unit = least(step + static_cast<std::int32_t>(k) * lanes.count() + lanes.index(), units - 1);
-        next_a[k] = a_ids[unit];
-        next_b[k] = b_ids[unit];
-      }
-      check_last();
-      for (std::size_t k = 0; k < kLoads; ++k) {
-        of_a_[k] = next_a[k];
-        of_b_[k] = next_b[k];
-      }
-    }
-  }
-  /// Of what a lane has read. To be asked once.
-  TRUNKLINE_HOST_DEVICE bool are_same() {
-    check_last();
-    return differ_ == 0 && !have_null_;
-  }
-
- private:
-  using Ids = TeamIds<Id>;
-  static constexpr std::size_t kLoads = 4;
-
-  TRUNKLINE_HOST_DEVICE void check_last() {
-    for (std::size_t k = 0; k < kLoads; ++k) {
-      for (std::int32_t i = 0; i < Ids::kCount; ++i) differ_ |= of_a_[k].at[i] ^ of_b_[k].at[i];
-    }
-    if (!null_.exists) return;
-    for (std::size_t k = 0; k < kLoads; ++k) {
-      for (const Id id : of_a_[k].at) have_null_ = have_null_ || id == null_.id;
-    }
-  }
-  TRUNKLINE_HOST_DEVICE void check(Id a, Id b) {
-    differ_ |= a ^ b;
-    have_null_ = have_null_ || null_.is(a);
-  }
-
-  TeamNullId<Id> null_;
-  Ids of_a_[kLoads];
-  Ids of_b_[kLoads];
-  Id differ_ = 0;  // bits in which some ids do
-  bool have_null_ = false;
-};
 
 }  // namespace trunkline

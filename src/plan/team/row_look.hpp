@@ -1,20 +1,23 @@
-// A look at the rows of a step that is planned anew: what each shares with the row that owned what it shared in the
-// last plan. In most such steps the owners are the same: then that is what rounds of sharing_search.hpp would find, and
-// SharingSearch confirms it by one more step. And mostly, as where rows have grown, the forest has the shape that it
-// had: each row parts from its owner or ends where it did, inside of its owner or at its end as it did. Then all of the
-// forest but the ends of rows is what it was.
+// A look at the rows of a step: whether each is as planned (steady_rows.hpp), and what it shares with the row that
+// owned what it shared in the last plan. In most steps that are planned anew the owners are the same: then that is what
+// rounds of sharing_search.hpp would find, and SharingSearch confirms it by one more step. And mostly, as where rows
+// have grown, the forest has the shape that it had: each row parts from its owner or ends where it did, inside of its
+// owner or at its end as it did. Then all of the forest but the ends of rows is what it was.
 //
-// Each block is told what is seen of every row, so that each may confirm it for itself.
+// Rows are looked at by a kernel of their own, over all of the GPU: the cluster that plans is in one GPC, which reads
+// no more than some 700 GB/s from L2. What it saw is in memory for the kernel that plans, which launches meanwhile.
 //
-// Cost: an exchange between blocks and, for a warp's rows together, four dependent reads (0.3 us each) besides the
-// pages.
+// Cost: three dependent reads (0.3 us each) besides the pages that are more than were shared.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
+#include "base/host_device.hpp"
 #include "plan/team/page_compare.hpp"
 #include "plan/team/row_sharing.hpp"
 #include "plan/team/steady_rows.hpp"
+#include "plan/team/team.hpp"
 #include "plan/team/team_batch.hpp"
 
 namespace trunkline {
@@ -22,121 +25,183 @@ namespace trunkline {
 template <class Id>
 class RowLook {
  public:
-  /// \param seen [rows] of the block, to be filled; kSamePages is told
-  TRUNKLINE_HOST_DEVICE RowLook(const TeamBatch& batch, const SteadyRows& planned, SeenRow* seen)
-      : batch_(batch),
-        planned_(planned),
-        seen_(seen),
-        ids_(static_cast<const Id*>(batch.table.ids)),
-        null_(batch.null_page),
-        planned_rows_(planned.last->rows) {}
+  static constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
 
-  /// Looks at every `step`-th row from `first` on. All lanes call it alike: first each looks at what is a row's and no
-  /// page but one, then all compare the pages of one row after the other, but for those that is_steady() has found the
-  /// same. \param tell(lanes, seen) of each row
-  template <class Lanes, class Tell>
-  TRUNKLINE_HOST_DEVICE void look(const Lanes& lanes, std::int32_t first, std::int32_t step, Tell tell) const {
-    for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
-      const std::int32_t row = base + lanes.index() * step;
-      const bool same = row < batch_.rows && seen_[row].level == SeenRow::kSamePages;
-      Pair pair = row < batch_.rows ? pair_of(row) : Pair{};
-      std::int32_t common = 0;
-      if (same && pair.pages <= pair.shared_pages) {
-        common = pair.pages;
-        pair.pages = 0;
-      }
-      for (std::int32_t lane = 0; lane < lanes.count() && base + lane * step < batch_.rows; ++lane) {
-        const std::int32_t pages = lanes.from(pair.pages, lane);
-        if (pages == 0) continue;
-        const Id* const own = ids_ + lanes.from(pair.begin, lane);
-        const Id* const owners = ids_ + lanes.from(pair.owner_begin, lane);
-        const std::int32_t found = first_parting(lanes, own, owners, 0, pages, null_);
-        if (lanes.index() == lane) common = found;
-      }
-      if (row < batch_.rows) conclude(seen_[row], pair.begin, common);
-      lanes.wait();
-      for (std::int32_t lane = 0; lane < lanes.count() && base + lane * step < batch_.rows; ++lane) {
-        tell(lanes, &seen_[base + lane * step]);
-      }
+  TRUNKLINE_HOST_DEVICE RowLook(const TeamBatch& batch, const SteadyRows& planned)
+      : batch_(batch), planned_(planned), ids_(static_cast<const Id*>(batch.table.ids)), null_(batch.null_page) {}
+
+  /// A row, and the one that is likely to own what it shares.
+  struct Row {
+    // Read before pages are compared.
+    std::int64_t begin = 0;  ///< first entries
+    std::int64_t owner_begin = 0;
+    std::int64_t entries = 0;
+    std::int64_t owner_entries = 0;
+    SteadyRow planned;
+    Id next_id{};  ///< the page of the token behind those that it shared, where it has one
+    Id owners_next_id{};
+    std::int32_t kv_len = 0;
+    std::int32_t owners_kv_len = 0;
+    std::int32_t owners_planned_len = 0;
+    std::int32_t owner = -1;       ///< likely
+    std::int32_t shared = -1;      ///< tokens, when it was planned; -1: it is new
+    std::int32_t first_pages = 0;  ///< of those, to be compared at once
+    std::int32_t growth = 0;
+    std::int32_t queries = 0;
+    bool fits = false;  ///< its length and entries
+    // Known of what was read.
+    std::int32_t tokens = 0;  ///< that both have
+    std::int32_t pages = 0;   ///< all to be compared: what both have, or fewer where the next is known to differ
+  };
+
+  /// All lanes of each warp that looks at the row read the same. What is read last is not looked at here, so that
+  /// pages are asked for meanwhile.
+  TRUNKLINE_HOST_DEVICE Row read(std::int32_t row) const {
+    const PageSize page_size = batch_.table.page_size;
+    Row found;
+    found.planned = load_whole(planned_.rows[row]);
+    found.growth = planned_.growth == nullptr ? kLongestRow : load_whole(*planned_.growth);
+    const std::int32_t kv_len = load_whole(batch_.kv_lens[row]);
+    const std::int32_t planned_rows = load_whole(planned_.last->rows);
+    found.queries = 1;
+    if (batch_.query_start != nullptr) {
+      const std::int32_t end = load_whole(batch_.query_start[row + 1]);
+      found.queries = end - load_whole(batch_.query_start[row]);
     }
+    const TeamEntries entries = TeamEntries::of(batch_.table, row);
+    const TeamRow live = entries.with(kv_len, page_size);
+    const SteadyRow& planned = found.planned;
+    const bool known = row < planned_rows && planned.owner < row && planned.owner >= -1 && planned.shared >= 0;
+    found.begin = live.begin;
+    found.entries = entries.count;
+    found.kv_len = live.kv_len;
+    found.fits = live.fits;
+    // Of a row that is new the first is likely to own what it shares: of most batches that share, all share one prefix.
+    found.owner = known ? planned.owner : row > 0 ? 0 : -1;
+    found.shared = known ? planned.shared : -1;
+    const std::int32_t page = most(found.shared, 0) / page_size;
+    const bool goes_on = live.kv_len > most(found.shared, 0);
+    if (goes_on) found.next_id = ids_[live.begin + page];
+    if (found.owner >= 0) read_owner(found, page, goes_on);
+    return found;
+  }
+
+  /// The first page in a part of those to be compared, of 1 << log_parts, that differs in both rows or is null; kNone
+  /// if none. All lanes of a warp call it alike.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE std::int32_t first_parting_in(const Lanes& lanes, Row& row, std::int32_t part,
+                                                      std::int32_t log_parts) const {
+    const std::int32_t found = compare(lanes, row, part, log_parts, 0, row.first_pages);
+    count_pages(row);
+    // Few rows share more than when they were planned.
+    if (found < kNone || row.pages <= row.first_pages) return found;
+    return compare(lanes, row, part, log_parts, row.first_pages, row.pages);
+  }
+
+  /// \param parting the least of all parts \param seen to be written \return whether the row is as planned
+  TRUNKLINE_HOST_DEVICE bool conclude(const Row& row, std::int32_t parting, SeenRow& seen) const {
+    const PageSize page_size = batch_.table.page_size;
+    const std::int32_t common = least(parting, row.pages);
+    const std::int32_t shared = common == team_pages(row.tokens, page_size) ? row.tokens : common * page_size;
+    const bool goes_on = row.kv_len > shared;
+    const bool as_planned = shared == row.shared;
+    // Its owner ends there, if it did.
+    const bool same_end = row.owner < 0 || (owners_tokens(row) == row.shared) == (row.owners_planned_len == row.shared);
+    SeenRow found;
+    Id next_id = row.next_id;
+    if (goes_on && !as_planned) next_id = ids_[row.begin + shared / page_size];
+    found.next_id = next_id;
+    found.kv_len = row.fits ? row.kv_len : -1;
+    found.shared = shared;
+    found.owner = shared == 0 ? -1 : row.owner;
+    found.level = !row.fits           ? RowSharing::kUnfit
+                  : !goes_on          ? RowSharing::kInside
+                  : null_.is(next_id) ? RowSharing::kApart
+                                      : RowSharing::kOpen;
+    const SteadyRow& planned = row.planned;
+    found.reshaped = as_planned && goes_on == (planned.planned_len > shared) && same_end ? 0 : 1;
+    store_whole(seen, found);
+    return row.fits && as_planned && std::int64_t{next_id} == planned.next_id && row.kv_len >= planned.least_len &&
+           row.kv_len <= planned.most_len && row.kv_len - planned.planned_len <= row.growth &&
+           row.queries == planned.queries;
   }
 
  private:
-  /// Where the pages of a row are, and of the one that is likely to own what it shares. All else waits in the memory of
-  /// what is to be told, as comparing needs the registers.
-  struct Pair {
-    std::int64_t begin = 0;  ///< first entries
-    std::int64_t owner_begin = 0;
-    std::int32_t pages = 0;  ///< to be compared: those that both have, or fewer where the next is known to differ
-    std::int32_t shared_pages = 0;  ///< of what the row shared with its owner
-  };
-
-  /// Leaves kv_len, -1 if that does not fit; as shared, what the row shared with its owner; next_id of that; reshaped,
-  /// unless the row shares another number of tokens; and tokens.
-  TRUNKLINE_HOST_DEVICE Pair pair_of(std::int32_t row) const {
+  /// Whatever the owner's length is, its next page is read where the table has such an entry, and pages that were
+  /// shared are compared.
+  TRUNKLINE_HOST_DEVICE void read_owner(Row& found, std::int32_t page, bool goes_on) const {
+    const bool known = found.shared >= 0;
+    const TeamEntries entries = TeamEntries::of(batch_.table, found.owner);
+    found.owner_begin = entries.begin;
+    found.owner_entries = entries.count;
+    found.owners_kv_len = batch_.kv_lens[found.owner];
+    if (known) found.owners_planned_len = planned_.rows[found.owner].planned_len;
+    if (goes_on && page < entries.count) found.owners_next_id = ids_[entries.begin + page];
+    if (!known) return;
+    const std::int32_t own = team_pages(least(found.kv_len, found.shared), batch_.table.page_size);
+    found.first_pages = own <= entries.count ? own : 0;
+  }
+  TRUNKLINE_HOST_DEVICE std::int32_t owners_tokens(const Row& row) const {
+    const TeamEntries entries{row.owner_begin, row.owner_entries};
+    return entries.with(row.owners_kv_len, batch_.table.page_size).kv_len;
+  }
+  TRUNKLINE_HOST_DEVICE void count_pages(Row& row) const {
+    if (row.owner < 0) return;
     const PageSize page_size = batch_.table.page_size;
-    const SteadyRow planned = planned_.rows[row];
-    const TeamRow live = team_row(batch_, row);
-    const bool known = row < planned_rows_ && planned.owner < row && planned.owner >= -1 && planned.shared >= 0;
-    // Of a row that is new the first is likely to be: of most batches that share, all share one prefix.
-    const std::int32_t likely = known ? planned.owner : row > 0 ? 0 : -1;
-    const std::int32_t shared = known ? planned.shared : 0;
-    const bool goes_on = live.kv_len > shared;
-    const std::int32_t page = shared / page_size;
-    Id next_id{};
-    if (goes_on) next_id = ids_[live.begin + page];
-    bool same = known && goes_on == (planned.planned_len > shared);
-    Pair pair;
-    pair.begin = live.begin;
-    std::int32_t tokens = 0;
-    if (likely >= 0) {
-      const std::int32_t planned_owner_len = known ? planned_.rows[likely].planned_len : 0;
-      const TeamRow owner = team_row(batch_, likely);
-      same = same && (owner.kv_len == shared) == (planned_owner_len == shared);
-      pair.owner_begin = owner.begin;
-      tokens = least(live.kv_len, owner.kv_len);
-      pair.pages = team_pages(tokens, page_size);
-      pair.shared_pages = known ? team_pages(shared, page_size) : 0;
-      if (goes_on && page < pair.pages) {
-        const Id owners = ids_[owner.begin + page];
-        if (owners != next_id || null_.is(owners)) pair.pages = page;
-      }
-    }
-    SeenRow seen;
-    seen.kv_len = live.fits ? live.kv_len : -1;
-    seen.shared = shared;
-    seen.owner = likely;
-    seen.next_id = next_id;
-    seen.reshaped = same ? 0 : 1;
-    seen.tokens = tokens;
-    store_whole(seen_[row], seen);
-    return pair;
+    const std::int32_t page = most(row.shared, 0) / page_size;
+    row.tokens = least(row.kv_len, owners_tokens(row));
+    row.pages = team_pages(row.tokens, page_size);
+    const bool goes_on = row.kv_len > most(row.shared, 0);
+    if (!goes_on || page >= row.pages) return;
+    if (row.owners_next_id != row.next_id || null_.is(row.next_id)) row.pages = page;
   }
 
-  /// \param begin first entry \param common pages of those compared
-  TRUNKLINE_HOST_DEVICE void conclude(SeenRow& seen, std::int64_t begin, std::int32_t common) const {
-    const PageSize page_size = batch_.table.page_size;
-    const std::int32_t tokens = seen.tokens;
-    const std::int32_t planned_shared = seen.shared;
-    const std::int32_t kv_len = seen.kv_len;
-    const std::int32_t shared = common == team_pages(tokens, page_size) ? tokens : common * page_size;
-    const bool goes_on = kv_len > shared;
-    if (goes_on && shared != planned_shared) seen.next_id = ids_[begin + shared / page_size];
-    seen.shared = shared;
-    if (shared == 0) seen.owner = -1;
-    seen.level = kv_len < 0                                ? RowSharing::kUnfit
-                 : !goes_on                                ? RowSharing::kInside
-                 : null_.is(static_cast<Id>(seen.next_id)) ? RowSharing::kApart
-                                                           : RowSharing::kOpen;
-    if (shared != planned_shared) seen.reshaped = 1;
+  /// Of pages [begin, end), and some behind them where both rows have entries for whole units.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE std::int32_t compare(const Lanes& lanes, const Row& row, std::int32_t part,
+                                             std::int32_t log_parts, std::int32_t begin, std::int32_t end) const {
+    constexpr std::int32_t kAtOnce = 32 * TeamIds<Id>::kCount;  // what a warp reads of a row by one instruction
+    const std::int32_t instructions = ceil_div(end - begin, kAtOnce);
+    const std::int32_t each = ((instructions + (1 << log_parts) - 1) >> log_parts) * kAtOnce;
+    const std::int32_t own_begin = begin + part * each;
+    const std::int32_t own_end = least(own_begin + each, end);
+    if (own_begin >= own_end) return kNone;
+    const std::int32_t units_end = ceil_div(own_end, TeamIds<Id>::kCount) * TeamIds<Id>::kCount;
+    const std::int32_t read_end = units_end <= least(row.entries, row.owner_entries) ? units_end : own_end;
+    const std::int32_t found =
+        first_parting(lanes, ids_ + row.begin, ids_ + row.owner_begin, own_begin, read_end, null_);
+    return found < own_end ? found : kNone;
   }
 
   const TeamBatch& batch_;
   const SteadyRows& planned_;
-  SeenRow* seen_;
   const Id* ids_;
   TeamNullId<Id> null_;
-  std::int32_t planned_rows_;
 };
+
+/// Looks at all rows of a batch. Devices do it by a kernel of its own (exec/cuda/planner/look_kernel.cu).
+/// \param log_parts of a row's pages, compared each by itself
+template <class Team>
+void look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned, std::int32_t log_parts) {
+  team.each(LookShare::kMostBlocks, [&](std::int32_t block) { planned.changed->of_block[block] = 0; });
+  const std::int32_t rows_each = LookShare::rows_each(batch.rows);
+  const auto look = [&](const auto& rows, const auto& lanes, std::int32_t row) {
+    auto read = rows.read(row);
+    std::int32_t parting = rows.kNone;
+    for (std::int32_t part = 0; part < 1 << log_parts; ++part) {
+      parting = least(parting, rows.first_parting_in(lanes, read, part, log_parts));
+    }
+    if (!rows.conclude(read, parting, planned.seen[row])) {
+      Team::fetch_greatest(planned.changed->of_four[row / rows_each / 4], std::uint32_t{1});
+    }
+  };
+  team.each_warp(batch.rows, [&](std::int32_t row, const auto& lanes) {
+    if (batch.table.wide) {
+      look(RowLook<std::int64_t>(batch, planned), lanes, row);
+    } else {
+      look(RowLook<std::int32_t>(batch, planned), lanes, row);
+    }
+  });
+}
 
 }  // namespace trunkline

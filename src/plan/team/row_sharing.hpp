@@ -42,16 +42,12 @@ class RowSharing {
 
 /// What looking at a row has found (row_look.hpp).
 struct alignas(16) SeenRow {
-  static constexpr std::int32_t kSamePages = 1;  ///< as level, before it is looked at: what it shared with its owner
-                                                 ///< has the owner's pages
-
   std::int64_t next_id = 0;  ///< RowSharing's, as those below; kv_len is -1 where that does not fit
   std::int32_t kv_len = 0;
   std::int32_t shared = 0;
   std::int32_t owner = -1;
   std::int32_t level = 0;
   std::int32_t reshaped = 0;  ///< 1: the forest has another shape than the last one
-  std::int32_t tokens = 0;    ///< that it and the row it is compared with have
 };
 
 /// A row to be compared with the head of its group.

@@ -12,15 +12,13 @@
 // Pages that one row has to itself may change: plans hold no page ids. Another request in such a row is noticed by its
 // first page there; where that is the same by chance, the plan is right for it all the same, and shares no less.
 //
-// Cost: an exchange between blocks and, for a warp's rows together, three dependent reads (0.3 us each) besides the
-// pages.
+// All of a row that this needs is seen when it is looked at (row_look.hpp), by a kernel before the one that plans.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
 #include "base/host_device.hpp"
-#include "plan/team/page_compare.hpp"
 #include "plan/team/row_sharing.hpp"
 #include "plan/team/team_batch.hpp"
 #include "plan/team/team_forest.hpp"
@@ -62,11 +60,31 @@ struct LastForest {
   }
 };
 
+/// How rows are spread over the blocks that look at them, neighbours together: on Hopper four clusters of sixteen, each
+/// in a GPC of its own, as one GPC reads some 700 GB/s from L2 (1,024 rows of 511 pages: 3 us on an H100).
+struct LookShare {
+  static constexpr std::int32_t kMostBlocks = 64;
+
+  TRUNKLINE_HOST_DEVICE static std::int32_t rows_each(std::int32_t rows) {
+    return ceil_div(most(rows, 1), kMostBlocks);
+  }
+  static std::int32_t blocks(std::int32_t rows) { return ceil_div(rows, rows_each(rows)); }
+};
+
+/// Whether some row of those that a block has looked at is not as planned; false of blocks that there were none of.
+union ChangedRows {
+  std::uint8_t of_block[LookShare::kMostBlocks];
+  std::uint32_t of_four[LookShare::kMostBlocks / 4];
+};
+
 /// What was planned, in memory that outlives the launch.
 struct SteadyRows {
   SteadyRow* rows = nullptr;       ///< [most rows]
   LastForest* last = nullptr;      ///< [1]
   std::int32_t* growth = nullptr;  ///< [1] TeamPlanStatus::growth of the plan; null: as its rows say
+  // What a look at the rows of a step leaves (row_look.hpp).
+  SeenRow* seen = nullptr;         ///< [most rows]
+  ChangedRows* changed = nullptr;  ///< [1]
 };
 
 /// What is known of the last step before a forest is found.
@@ -74,8 +92,8 @@ struct LastStep {
   LastForest forest;
   bool near = false;
 
-  /// To be read before the first barrier, as finding the forest overwrites it. \param near where nothing is shared,
-  /// that is found without rounds, too; but only near forests are the faster for it
+  /// To be read before all blocks have come to find the forest, which overwrites it. \param near where nothing is
+  /// shared, that is found without rounds, too; but only near forests are the faster for it
   TRUNKLINE_HOST_DEVICE static LastStep of(const SteadyRows& planned, bool near) {
     return {planned.rows == nullptr ? LastForest{} : *planned.last, near};
   }
@@ -87,125 +105,28 @@ struct LastStep {
 
 inline constexpr std::int32_t kLongestRow = std::numeric_limits<std::int32_t>::max();
 
-template <class Id>
-class SteadyCheck {
- public:
-  TRUNKLINE_HOST_DEVICE SteadyCheck(const TeamBatch& batch, const SteadyRows& planned)
-      : batch_(batch), planned_(planned), ids_(static_cast<const Id*>(batch.table.ids)), null_(batch.null_page) {}
-
-  /// Whether every `step`-th row from `first` on is as planned. All lanes call it alike and get the result: first each
-  /// looks at what is a row's and no page but two, then all compare the pages of one row after the other. Where nobody
-  /// wants to know what pages are the same, what is read of rows is judged once the first pages are on their way.
-  /// \param seen_at() [rows] of the block, of which SeenRow::kSamePages is told; null: it is not wanted
-  template <class Lanes, class SeenAt>
-  TRUNKLINE_HOST_DEVICE bool holds(const Lanes& lanes, std::int32_t first, std::int32_t step, SeenAt seen_at) const {
-    bool all_hold = true;
-    for (std::int32_t base = first; base < batch_.rows; base += step * lanes.count()) {
-      const std::int32_t row = base + lanes.index() * step;
-      const RowFound found = row < batch_.rows ? look_at(row) : RowFound{};
-      SamePages<Id> pages(null_);
-      for (std::int32_t lane = 0; lane < lanes.count() && base + lane * step < batch_.rows; ++lane) {
-        const std::int32_t count = lanes.from(found.pages, lane);
-        if (count == 0) continue;
-        pages.add(lanes, ids_ + lanes.from(found.begin, lane), ids_ + lanes.from(found.owner_begin, lane), count);
-        if (lane == 0 && seen_at() == nullptr && lanes.any(!found.holds())) return false;
-      }
-      const bool hold = found.holds();
-      SeenRow* const seen = seen_at();
-      const bool differ = lanes.any(!pages.are_same());
-      if (seen != nullptr && row < batch_.rows) seen[row].level = !differ && found.pages > 0 ? SeenRow::kSamePages : 0;
-      all_hold = all_hold && !differ && !lanes.any(!hold);
-    }
-    return all_hold;
-  }
-
- private:
-  /// What is read of a row. All is as planned where nothing is.
-  struct RowFound {
-    std::int64_t begin = 0;
-    std::int64_t owner_begin = 0;
-    std::int64_t next_id = 0;
-    std::int64_t planned_next_id = 0;
-    std::int64_t owners_next_id = -1;
-    std::int32_t pages = 0;  ///< that it and its owner must have in common
-    std::int32_t shared = 0;
-    std::int32_t owner_len = 0;
-    bool fits = true;  ///< its length and queries are within bounds
-    bool next_is_null = false;
-
-    TRUNKLINE_HOST_DEVICE bool holds() const {
-      const bool both_go_on = owner_len > shared;
-      return fits && next_id == planned_next_id && owner_len >= shared &&
-             !(both_go_on && next_id == owners_next_id && !next_is_null);
-    }
-  };
-
-  TRUNKLINE_HOST_DEVICE RowFound look_at(std::int32_t row) const {
-    const SteadyRow planned = planned_.rows[row];
-    const TeamRow live = team_row(batch_, row);
-    const std::int32_t growth = planned_.growth == nullptr ? kLongestRow : *planned_.growth;
-    const std::int32_t queries =
-        batch_.query_start == nullptr ? 1 : batch_.query_start[row + 1] - batch_.query_start[row];
-    RowFound found;
-    // As is all that was ever planned: whatever lies there, no page beyond the row's is read.
-    const bool sound = live.fits && planned.shared >= 0 && planned.shared <= live.kv_len && planned.owner < row;
-    found.fits = sound && live.kv_len >= planned.least_len && live.kv_len <= planned.most_len &&
-                 live.kv_len - planned.planned_len <= growth && queries == planned.queries;
-    if (!sound) return found;
-    const std::int32_t next = planned.shared / batch_.table.page_size;
-    const bool goes_on = live.kv_len > planned.shared;
-    if (goes_on) {
-      const Id id = ids_[live.begin + next];
-      found.next_id = id;
-      found.planned_next_id = planned.next_id;
-      found.next_is_null = null_.is(id);
-    }
-    if (planned.owner < 0) return found;
-    const TeamRow owner = team_row(batch_, planned.owner);
-    const std::int32_t pages = team_pages(planned.shared, batch_.table.page_size);
-    found.begin = live.begin;
-    found.owner_begin = owner.begin;
-    found.shared = planned.shared;
-    found.owner_len = owner.kv_len;
-    // Read even where the owner has no such page any more, as its length is not known yet.
-    const std::int64_t rest = batch_.table.entries - owner.begin;
-    if (goes_on && next < rest) found.owners_next_id = ids_[owner.begin + next];
-    if (pages <= rest) found.pages = pages;
-    return found;
-  }
-
-  const TeamBatch& batch_;
-  const SteadyRows& planned_;
-  const Id* ids_;
-  TeamNullId<Id> null_;
-};
-
 /// Nothing that must hold beside what is_steady() compares.
 struct NothingKept {
   TRUNKLINE_HOST_DEVICE bool find() const { return true; }
   TRUNKLINE_HOST_DEVICE bool hold(bool found) const { return found; }
 };
 
-/// Whether the plan that was made for `planned` still fits, to all threads.
-/// \param seen_at SteadyCheck's \param kept what must hold beside that: hold() of what find() reads
-template <class Team, class SeenAt, class Kept>
-TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned, SeenAt seen_at,
+/// Whether the plan that was made for `planned` still fits, once rows were looked at (row_look.hpp). All lanes of a
+/// warp call it alike. Before all have asked, nobody may overwrite what is read here.
+/// \param kept what must hold beside that: hold() of what find() reads
+template <class Lanes, class Kept>
+TRUNKLINE_HOST_DEVICE bool is_steady(const Lanes& lanes, const TeamBatch& batch, const SteadyRows& planned,
                                      const Kept& kept) {
-  const std::int32_t warps = most(least(batch.rows, team.warps()), 1);  // without rows, all else must hold
-  return !team.any_warp(warps, [&](std::int32_t first, const auto& lanes) {
-    // Read beside the rows, and looked at after them: devices wait where something is first looked at.
-    const std::int32_t rows = planned.last->rows;
-    const std::int32_t first_query = batch.query_start == nullptr ? 0 : batch.query_start[0];
-    const auto found = kept.find();
-    const bool hold = batch.table.wide ? SteadyCheck<std::int64_t>(batch, planned).holds(lanes, first, warps, seen_at)
-                                       : SteadyCheck<std::int32_t>(batch, planned).holds(lanes, first, warps, seen_at);
-    return !(hold && rows == batch.rows && first_query == 0 && kept.hold(found));
-  });
-}
-template <class Team>
-TRUNKLINE_HOST_DEVICE bool is_steady(Team& team, const TeamBatch& batch, const SteadyRows& planned) {
-  return is_steady(
-      team, batch, planned, [] { return static_cast<SeenRow*>(nullptr); }, NothingKept());
+  // All is asked for before any of it is looked at.
+  const std::int32_t rows = planned.last->rows;
+  const std::int32_t first_query = batch.query_start == nullptr ? 0 : batch.query_start[0];
+  const auto found = kept.find();
+  std::uint32_t changed = 0;
+  for (std::int32_t i = lanes.index(); i < LookShare::kMostBlocks / 4; i += lanes.count()) {
+    changed |= planned.changed->of_four[i];
+  }
+  const bool looked_at = batch.rows > 0;  // else it tells of another step
+  return !lanes.any(looked_at && changed != 0) && rows == batch.rows && first_query == 0 && kept.hold(found);
 }
 
 /// Keeps what is_steady() compares with: of each row, as find_forest() names it, then of all.

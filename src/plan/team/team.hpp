@@ -9,19 +9,10 @@
 //   each_warp(count, f)       f(i, lanes): i is a warp's, whose lanes share the work on it; then a barrier
 //   each_warp_for(count, things, f)  each_warp of one block, where each i has so many things; two warps share the work
 //                             on it where these are more than the lanes of one. No more i than eight
-//   each_warp_sending<T>(count, things, own, f, beside)  f(i, lanes) of warps, by which so many T are sent, each once;
-//                             then each block has all of them, and sees what its own threads wrote, but not what others
-//                             did; beside(block) by each block while others are waited for. `own`: they are in a
-//                             block's own memory; else there is a barrier
-//   send(lanes, pointer)      there: what is there goes to the same place in the memory of all blocks, where they have
-//                             memory of their own; by a warp
 //   each_block(count, f, told)  f(i, block): i is a block's, itself a team; *told(i), its first told(i)->words() words,
 //                             then goes to the same place in the memory of all blocks, where they have memory of their
 //                             own; then a barrier
 //   lanes()                   of the thread's warp, where all of its threads are
-//   warps()                   how many there are: up to so many i of each_warp and any_warp are done side by side
-//   any_warp(count, f)        whether f(i, lanes), which all lanes get alike, is true for any i; to all threads. Not a
-//                             barrier for what f writes
 //   lead_rounds(next, f, last)  next(block, round) by one block says how many warps' steps there are, f(i, lanes) of
 //                             which all do; and so on until there are none: then last(block) by the same block. For
 //                             two barriers a round, and one at the end
@@ -34,6 +25,8 @@
 //   has_own(pointer)          whether that is memory of the block's own, or of the only one
 //   own(f)                    f(block, last) by each block for itself, without a barrier; last: it is the team's last
 //   own_or_lead(own, f)       f(block) by each block for itself, or by the lead, while the others wait
+//   meet()                    all blocks have come so far that each has read what it looks at before it begins; no
+//                             barrier for what they wrote
 //   leads()                   whether the block is the lead; leads(blocks), of those which spares(blocks)
 //   can_spare(count)          whether several blocks have none of so many i of each_block
 //   spares(count)             whether the block is one of them
@@ -51,7 +44,6 @@
 //                             of all of them each has these, and sees what its own threads wrote, but not what others
 //                             did; a block that tells nothing holds nobody up
 //   takes(i)                  whether i is the block's part of what is done once
-//   meanwhile(f)              f() by all threads of each block but the lead, which goes on; without a barrier
 //   lead(f)                   f(block) by one block, while the others wait: for steps too small to be spread
 //   once(f)                   f() by one thread; then a barrier
 //   leave()                   the last of all: threads of a device end, so that who calls what ends with it needs to
@@ -67,8 +59,7 @@
 //                             there, and takes no registers before
 //   peek(x)                   what is there now, where others may be writing it in the same call
 //   fetch_add, fetch_least, fetch_greatest, compare_exchange: atomic, and return what was there
-// A barrier, but for pass(), makes all writes before it visible to all threads. Between two calls of any_warp, or two
-// of each_warp_sending, there is one: else what is sent by the second would be taken for the first's.
+// A barrier, but for pass(), makes all writes before it visible to all threads.
 //
 // scan_exclusive, scan, select, any, each_warp_for and the reductions are of one block (in lead, own, own_or_lead,
 // each_block and beside); all else is of any team.

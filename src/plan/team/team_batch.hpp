@@ -39,15 +39,28 @@ struct TeamRow {
                       ///< outside of the table
 };
 
+/// Entries of a row, whatever its length: none where they would lie outside of the table.
+struct TeamEntries {
+  std::int64_t begin = 0;
+  std::int64_t count = -1;  ///< negative: outside
+
+  TRUNKLINE_HOST_DEVICE static TeamEntries of(const TeamTable& table, std::int32_t row) {
+    const std::int64_t first = table.row_map != nullptr ? table.row_map[row] : row;
+    const std::int64_t begin = table.indptr != nullptr ? table.indptr[row] : first * table.width;
+    const std::int64_t end = table.indptr != nullptr ? table.indptr[row + 1] : begin + table.width;
+    if (begin < 0 || begin > end || end > table.entries) return {};
+    return {begin, end - begin};
+  }
+  /// The row with a length.
+  TRUNKLINE_HOST_DEVICE TeamRow with(std::int32_t kv_len, PageSize page_size) const {
+    if (count < 0 || kv_len < 0 || kv_len > count * page_size) return {0, 0, false};
+    return {begin, kv_len, true};
+  }
+};
+
 TRUNKLINE_HOST_DEVICE inline TeamRow team_row(const TeamBatch& batch, std::int32_t row) {
-  const TeamTable& table = batch.table;
-  const std::int64_t first = table.row_map != nullptr ? table.row_map[row] : row;
-  const std::int64_t begin = table.indptr != nullptr ? table.indptr[row] : first * table.width;
-  const std::int64_t end = table.indptr != nullptr ? table.indptr[row + 1] : begin + table.width;
   const std::int32_t kv_len = batch.kv_lens[row];
-  const bool inside = begin >= 0 && begin <= end && end <= table.entries;
-  if (!inside || kv_len < 0 || kv_len > (end - begin) * table.page_size) return {0, 0, false};
-  return {begin, kv_len, true};
+  return TeamEntries::of(batch.table, row).with(kv_len, batch.table.page_size);
 }
 
 /// What of a batch could not be true. Such rows are planned as if they were empty, or had no query.

@@ -61,6 +61,35 @@ TRUNKLINE_HOST_DEVICE void store_whole(T& to, const T& value) {
 #endif
 }
 
+/// A word, or a struct that is aligned to 16 bytes, asked for where this is called: devices else ask for parts of it
+/// only where they are looked at, and wait there.
+template <class T>
+TRUNKLINE_HOST_DEVICE T load_whole(const T& from) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == sizeof(std::int32_t)) {
+    std::int32_t value;
+    asm volatile("ld.global.b32 %0, [%1];" : "=r"(value) : "l"(&from));
+    return static_cast<T>(value);
+  } else {
+    static_assert(sizeof(T) % sizeof(uint4) == 0);
+    union Words {
+      T whole;
+      uint4 at[sizeof(T) / sizeof(uint4)];
+      __device__ Words() {}
+    } words;
+    for (std::size_t i = 0; i < sizeof(T) / sizeof(uint4); ++i) {
+      uint4& part = words.at[i];
+      asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(part.x), "=r"(part.y), "=r"(part.z), "=r"(part.w)
+                   : "l"(reinterpret_cast<const uint4*>(&from) + i));
+    }
+    return words.whole;
+  }
+#else
+  return from;
+#endif
+}
+
 /// A copy into a block's own memory that goes on while its thread does other things, until finish_copies().
 /// \tparam kPart bytes that are copied at once, 4, 8 or 16, to which both are aligned
 template <std::size_t kPart, class T>

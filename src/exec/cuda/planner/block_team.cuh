@@ -49,11 +49,6 @@ class BlockTeamOf : public TeamOperations {
     if (i < count) f(i, PairLanes(scratch_, two));
     __syncthreads();
   }
-  template <class T, class F, class Beside>
-  __device__ __forceinline__ void each_warp_sending(std::int32_t count, std::int32_t, bool, F f, Beside beside) {
-    each_warp(count, f);
-    beside(*this);
-  }
   template <class F>
   __device__ __forceinline__ static void pass(bool, F f) {
     f();
@@ -70,21 +65,6 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ static BlockShare share(std::int32_t count, std::int32_t) {
     return BlockShare::of(count, 0, 1);
   }
-  __device__ __forceinline__ static std::int32_t warps() {
-    return threads() / 32;
-  }
-  template <class F>
-  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
-    bool any = false;
-#pragma unroll 1
-    for (std::int32_t i = warp(); i < count; i += threads() / 32) {
-      any = f(i, WarpLanes());
-      if (any) break;
-    }
-    return __syncthreads_or(any ? 1 : 0) != 0;
-  }
-  template <class T>
-  __device__ __forceinline__ static void send(const WarpLanes&, T*) {}
   template <class T>
   __device__ __forceinline__ static void tell_blocks(const WarpLanes&, T*) {}
   __device__ __forceinline__ static bool has_own(const void*) {
@@ -121,9 +101,10 @@ class BlockTeamOf : public TeamOperations {
   __device__ __forceinline__ void lead(F f) {
     f(*this);
   }
-  __device__ __forceinline__ static void arrive() {}  // as of ClusterTeamOf: a block alone waits for no other
-  template <class F>
-  __device__ __forceinline__ static void meanwhile(F) {}
+  // As of ClusterTeamOf: a block alone waits for no other.
+  __device__ __forceinline__ static void begin() {}
+  __device__ __forceinline__ static void arrive() {}
+  __device__ __forceinline__ static void meet() {}
   template <class F>
   __device__ __forceinline__ void own(F f) {
     f(*this, true);

@@ -2,6 +2,7 @@
 
 #include "exec/cuda/planner/cluster_team.cuh"
 #include "exec/cuda/planner/forest_kernel.cuh"
+#include "exec/cuda/planner/look_kernel.hpp"
 #include "exec/cuda/planner/plan_kernel.cuh"
 #include "exec/cuda/planner/team_launch.hpp"
 
@@ -24,14 +25,12 @@ static_assert(kPlannerThreads == 32 * kMostBlocks);  // a warp tells each block 
 // While block 0 finds a forest by rounds, the others are ready to plan; so planning is led by one of them.
 constexpr std::int32_t kPlanLead = 1;
 
-/// What a block makes ready for planning while the forest is found.
+/// What a block does for planning beside finding the forest.
 struct PlanBeside {
-  __device__ void make_ready() const {
-    if (!args.plans) return;
-    block.tell(PlanTeam(scratch, kPlanLead));
-    ready = true;
-  }
   __device__ bool plans() const { return args.plans; }
+  __device__ void settle() const {
+    if (args.plans) block.settle();
+  }
   __device__ bool has_near() const { return args.plans && args.room.near && args.find.scratch == nullptr; }
   __device__ NearForest near() const { return block.near(); }
   __device__ void take(const NearRow& row, bool alike) const { block.take(row, alike); }
@@ -39,35 +38,38 @@ struct PlanBeside {
 
   const ClusterArgs& args;
   const PlanningBlock<PlanTeam>& block;
-  TeamScratch& scratch;
-  bool& ready;
 };
+
+/// Apart from the kernel, whose registers would not be enough for both.
+__device__ __noinline__ FoundForest find_forest_of(const ClusterArgs& args, ForestTeam team,
+                                                   PlanningBlock<PlanTeam> block, std::byte* own) {
+  std::byte* const lead = args.find.scratch != nullptr ? own : team.of_lead(own);
+  return run_forest(team, args.find, own, lead, PlanBeside{args, block});
+}
 
 __global__ void __launch_bounds__(kPlannerThreads, 1) planner_kernel(const __grid_constant__ ClusterArgs args) {
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ TeamScratch scratch;
-  static_assert(sizeof(TeamScratch::of_block) >= kMostBlocks * sizeof(std::int32_t));
   static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kTeamStaticBytes);  // aligned to 16
   __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
   const PlanningBlock<PlanTeam> block(args.plan, args.room, task, shared);
-  const KeptCount kept_steps(args.plan);
-  FoundForest found = FoundForest::kAll;
   std::byte* const own = args.find.scratch != nullptr ? args.find.scratch : &shared[0];
-  bool ready = false;
+  FoundForest found = FoundForest::kAll;
+  ForestTeam team(scratch);
+  team.begin();
+  // While rows are being looked at.
+  if (args.plans) block.tell(PlanTeam(scratch, kPlanLead));
   if (args.finds) {
-    ForestTeam team(scratch);
-    std::byte* const lead = args.find.scratch != nullptr ? own : team.of_lead(own);
-    found = run_forest(team, args.find, own, lead, PlanBeside{args, block, scratch, ready});
-    if (found == FoundForest::kKept) return kept_steps.add_one(args.plan);
-  }
-  if (!args.plans) return;
-  if (!args.finds && args.plan.report->kept != 0) return kept_steps.add_one(args.plan);
-  if (!args.finds) {  // no block writes to another before that runs
-    ForestTeam team(scratch);
+    found = find_forest_of(args, team, block, own);
+  } else if (args.plan.report->kept != 0) {
+    found = FoundForest::kKept;
+  } else {  // no block writes to another before that runs
     team.arrive();
+    if (args.plans) block.settle();
     team.wait();
   }
-  if (!ready) block.tell(PlanTeam(scratch, kPlanLead));
+  if (!args.plans) return;
+  if (found == FoundForest::kKept) return count_kept(args.plan);
   block.plan(found == FoundForest::kNear ? ForestPhaseMemory(own, args.find.batch.rows).result : nullptr);
 }
 
@@ -79,6 +81,11 @@ cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStr
   if (plan != nullptr && !has_room(*plan)) return cudaErrorInvalidValue;
   ClusterArgs args{};
   std::size_t bytes = 0;
+  const bool looks = find != nullptr && looks_at_rows(find->batch, find->steady);
+  if (looks) {
+    const cudaError_t error = launch_look(find->batch, find->steady, most_blocks, stream);
+    if (error != cudaSuccess) return error;
+  }
   if (find != nullptr) {
     args.find = *find;
     args.finds = true;
@@ -93,7 +100,8 @@ cudaError_t launch_cluster(const ForestArgs* find, const PlanArgs* plan, cudaStr
   const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&planner_kernel),
                           .blocks = most_blocks,
                           .threads = kPlannerThreads,
-                          .shared_bytes = bytes};
+                          .shared_bytes = bytes,
+                          .early = looks};
   void* parameters[] = {&args};
   return launch_team(launch, parameters, stream);
 }

@@ -68,28 +68,6 @@ class ClusterTeamOf : public TeamOperations {
     for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
     wait();
   }
-  template <class T, class F, class Beside>
-  __device__ __forceinline__ void each_warp_sending(std::int32_t count, std::int32_t things, bool own, F f,
-                                                    Beside beside) {
-    meet();
-#pragma unroll 1
-    for (std::int32_t i = warp(); i < count; i += warps()) f(i, WarpLanes());
-    if (!own) {
-      asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-      beside(block_);
-      cluster_wait();
-      return;
-    }
-    const std::uint32_t all_received = received(kThings);
-    if (threadIdx.x == 0) expect_bytes(all_received, static_cast<std::uint32_t>(things) * sizeof(T));
-    beside(block_);
-    wait_for_bytes(all_received, sendings_++ % 2);
-    __syncthreads();
-  }
-  template <class T>
-  __device__ __forceinline__ void send(const WarpLanes& lanes, const T* from) const {
-    if (has_own(from)) store_in(lanes.index(), from, received(kThings));
-  }
   /// Blocks that have told nothing do not wait for their writes to be seen.
   template <class F>
   __device__ __forceinline__ void pass(bool told, F f) {
@@ -116,7 +94,7 @@ class ClusterTeamOf : public TeamOperations {
     for (std::int32_t i = own ? Block::warp() : warp(); i < count; i += step) f(i, WarpLanes());
     if (!own) return wait();
     if (told.all > 0) {
-      const std::uint32_t all_received = received(static_cast<Received>(kTold + told.number));
+      const std::uint32_t all_received = received(told.number);
       constexpr auto kBytes = static_cast<std::uint32_t>(sizeof(*thing(0)));
       if (threadIdx.x == 0) expect_bytes(all_received, static_cast<std::uint32_t>(told.all - told.own) * kBytes);
       __syncwarp();
@@ -131,27 +109,6 @@ class ClusterTeamOf : public TeamOperations {
   }
   __device__ __forceinline__ BlockShare share(std::int32_t count, std::int32_t spared) const {
     return BlockShare::of(count, rank_ - spared, blocks_ - spared);
-  }
-  __device__ __forceinline__ std::int32_t warps() const {
-    return Block::threads() / 32 * blocks_;
-  }
-  template <class F>
-  __device__ __forceinline__ bool any_warp(std::int32_t count, F f) {
-    bool any = false;
-#pragma unroll 1
-    for (std::int32_t i = warp(); i < count && !any; i += warps()) any = f(i, WarpLanes());
-    any = __syncthreads_or(any ? 1 : 0) != 0;
-    meet();
-    const auto other = static_cast<std::int32_t>(threadIdx.x);
-    const std::uint32_t all_received = received(kAnswers);
-    if (other < blocks_) {
-      store_there(address_at(shared_address(&scratch_->of_block[rank_]), block_of(other)),
-                  address_at(all_received, block_of(other)), any ? 1u : 0u);
-    }
-    if (other == 0) expect_bytes(all_received, static_cast<std::uint32_t>(blocks_) * sizeof(std::uint32_t));
-    wait_for_bytes(all_received, answers_++ % 2);
-    const std::int32_t rank = Block::lane();
-    return lanes().any(rank < blocks_ && scratch_->of_block[rank] != 0);
   }
   template <class T>
   __device__ __forceinline__ void tell_blocks(const WarpLanes& lanes, T* from) const {
@@ -205,10 +162,6 @@ class ClusterTeamOf : public TeamOperations {
     wait();
   }
   template <class F>
-  __device__ __forceinline__ void meanwhile(F f) {
-    if (rank_ != 0) f();
-  }
-  template <class F>
   __device__ __forceinline__ void own(F f) {
     f(block_, rank_ + 1 == blocks_);
   }
@@ -228,13 +181,22 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ T* of_lead(T* shared) const {
     return rank_ == 0 ? shared : of_rank(shared, 0);
   }
-  /// At the start of a kernel, by the one team of it that sends, where blocks write to each other's memory before their
-  /// first barrier. Nothing is written yet that others were to see: relaxed, it waits for no read.
-  __device__ __forceinline__ void arrive() {
-    if (threadIdx.x < kTold + Telling::kNumbers) init_for_bytes(received(static_cast<Received>(threadIdx.x)));
+  /// At the start of a kernel, by one team of it, before arrive().
+  __device__ __forceinline__ void begin() {
+    if (threadIdx.x < Telling::kNumbers) init_for_bytes(received(static_cast<Telling::Number>(threadIdx.x)));
     __syncwarp();
+  }
+  /// The block has read what others may overwrite once they meet(), and they may write to its memory then. It has
+  /// written nothing yet that others were to see: relaxed, it waits for no store.
+  __device__ __forceinline__ void arrive() {
     cluster_arrive();
     arrived_ = true;
+  }
+  /// All blocks have arrived.
+  __device__ __forceinline__ void meet() {
+    if (!arrived_) return;
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+    arrived_ = false;
   }
   /// A barrier. Also the last thing that blocks do together: the lead block's shared memory lasts as long as it runs.
   __device__ __forceinline__ void wait() {
@@ -271,11 +233,10 @@ class ClusterTeamOf : public TeamOperations {
     const std::int32_t block = rank + lead_;
     return static_cast<std::uint32_t>(block < blocks_ ? block : block - blocks_);
   }
-  enum Received : std::uint8_t { kAnswers, kThings, kTold };  // of any_warp, each_warp_sending, and of each Telling
   /// Where bytes that blocks store here arrive. A barrier of the cluster would have each block wait for its writes to
   /// be seen by the whole GPU (MEMBAR.ALL.GPU), 0.4 us.
-  __device__ __forceinline__ std::uint32_t received(Received what) const {
-    return shared_address(&scratch_->received[what]);
+  __device__ __forceinline__ std::uint32_t received(Telling::Number number) const {
+    return shared_address(&scratch_->received[number]);
   }
   /// The same place in the memory of the block of a rank, if there is one, which counts the bytes.
   template <class T>
@@ -292,12 +253,8 @@ class ClusterTeamOf : public TeamOperations {
   __device__ __forceinline__ std::int32_t warp() const {
     return Block::warp() * blocks_ + rank_;
   }
-
-  /// All blocks are there.
-  __device__ __forceinline__ void meet() {
-    if (!arrived_) return;
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-    arrived_ = false;
+  __device__ __forceinline__ std::int32_t warps() const {
+    return Block::threads() / 32 * blocks_;
   }
 
   Block block_;
@@ -306,8 +263,6 @@ class ClusterTeamOf : public TeamOperations {
   std::int32_t lead_;
   std::int32_t rank_;
   bool arrived_ = false;
-  std::uint32_t answers_ = 0;   ///< times that they were waited for: of any_warp
-  std::uint32_t sendings_ = 0;  ///< of each_warp_sending
 };
 
 }  // namespace trunkline::cuda

@@ -1,7 +1,5 @@
 #include "exec/cuda/planner/device_planner.hpp"
 
-#include <atomic>
-#include <new>
 #include <utility>
 
 #include "base/check.hpp"
@@ -12,26 +10,6 @@
 #include "trunkline/cuda.hpp"
 
 namespace trunkline::cuda {
-
-HostReport::HostReport() {
-  void* host = nullptr;
-  void* device = nullptr;
-  check_cuda(cudaHostAlloc(&host, sizeof(CudaPlanReport), cudaHostAllocMapped), "cudaHostAlloc for the plan report");
-  const cudaError_t error = cudaHostGetDevicePointer(&device, host, 0);
-  if (error != cudaSuccess) cudaFreeHost(host);
-  check_cuda(error, "cudaHostGetDevicePointer");
-  host_ = new (host) CudaPlanReport;
-  on_device_ = static_cast<CudaPlanReport*>(device);
-}
-
-HostReport::~HostReport() {
-  cudaFreeHost(host_);
-}
-
-CudaPlanReport HostReport::read() const {
-  std::atomic_thread_fence(std::memory_order_acquire);  // what the device has written by now
-  return *host_;
-}
 
 DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape& shape,
                              const CudaPlannerOptions& options)
@@ -46,7 +24,7 @@ DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape
          "; the device plans 1 to ", most, " rows");
   }
   if (options.growth < 0) fail(ErrorCode::kInvalidArgument, "options.growth is ", options.growth, "; it must be >= 0");
-  report_ = std::make_unique<HostReport>();
+  report_ = std::make_shared<HostReport>();
   scratch_bytes_ = forest_scratch_bytes(options.rows);
   memory_bytes_ = lay_out(nullptr).bytes;
 }
@@ -57,7 +35,8 @@ DevicePlanner::Memory DevicePlanner::lay_out(std::byte* base) const {
   Memory lists{};
   lists.machine = memory.take<TeamMachine>(1);
   lists.found = memory.take<ForestReport>(1);
-  lists.steady = {memory.take<SteadyRow>(rows), memory.take<LastForest>(1), memory.take<std::int32_t>(1)};
+  lists.steady = {memory.take<SteadyRow>(rows), memory.take<LastForest>(1), memory.take<std::int32_t>(1),
+                  memory.take<SeenRow>(rows), memory.take<ChangedRows>(1)};
   lists.written = memory.take<std::uint64_t>(1);
   lists.forest.nodes = memory.take<ForestNode>(2 * rows);
   lists.forest.order = memory.take<std::int32_t>(rows);
@@ -99,6 +78,7 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   check_cuda(
       cudaMemsetAsync(memory_.steady.rows, 0, static_cast<std::size_t>(options_.rows) * sizeof(SteadyRow), stream),
       "clearing the planner's memory");
+  check_cuda(cudaMemsetAsync(memory_.steady.changed, 0, sizeof(ChangedRows), stream), "clearing the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.plan.guess, 0, sizeof(TileGuess), stream), "clearing the planner's memory");
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
@@ -130,8 +110,8 @@ void DevicePlanner::check(const TeamBatch& batch, std::int32_t page_size) const 
   }
 }
 
-void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, const LaunchCounters& counters,
-                           cudaStream_t stream) {
+void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, PlanTold* told,
+                           const LaunchCounters& counters, cudaStream_t stream) {
   const KeptLists kept{lists.counts, memory_.written, reinterpret_cast<std::uint64_t>(base_)};
   TeamBatch batch = given;
   batch.null_page = options_.null_page;
@@ -154,7 +134,8 @@ void DevicePlanner::launch(const TeamBatch& given, const PlanLists& lists, const
                       .counters = counters,
                       .growth = memory_.steady.growth,
                       .steps = memory_.steps,
-                      .told = report_->on_device()};
+                      .told = told,
+                      .host = report_->on_device()};
   if (clusters_) {
     check_cuda(launch_cluster(&find, &plan, stream), "launching the kernel that plans");
     return;

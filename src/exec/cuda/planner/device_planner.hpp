@@ -8,27 +8,12 @@
 #include <memory>
 
 #include "exec/cuda/planner/forest_kernel.hpp"
+#include "exec/cuda/planner/host_report.hpp"
 #include "exec/cuda/planner/plan_kernel.hpp"
 #include "exec/cuda/resolve.hpp"
 #include "trunkline/cuda_planner.hpp"
 
 namespace trunkline::cuda {
-
-/// A struct in memory of the host that the device may write.
-class HostReport {
- public:
-  HostReport();
-  ~HostReport();
-  HostReport(const HostReport&) = delete;
-  HostReport& operator=(const HostReport&) = delete;
-
-  CudaPlanReport read() const;
-  CudaPlanReport* on_device() const { return on_device_; }
-
- private:
-  CudaPlanReport* host_ = nullptr;
-  CudaPlanReport* on_device_ = nullptr;
-};
 
 class DevicePlanner {
  public:
@@ -39,13 +24,17 @@ class DevicePlanner {
   std::size_t memory_bytes() const { return memory_bytes_; }
   void bind(void* memory, std::size_t bytes, cudaStream_t stream);
   CudaPlanReport report() const { return report_->read(); }
+  /// Where resolve tells it: as long as a workspace that was planned into may be resolved.
+  std::shared_ptr<HostReport> host_report() const { return report_; }
 
   /// An empty plan of the shape and capacity, for whom its room is all that matters.
   Plan room() const;
   /// \throws Error(kInvalidArgument) as CudaExecutor::plan.
   void check(const TeamBatch& batch, std::int32_t page_size) const;
   /// Plans into lists that have the capacity's room, or keeps what it planned there last.
-  void launch(const TeamBatch& batch, const PlanLists& lists, const LaunchCounters& counters, cudaStream_t stream);
+  /// \param told in the same workspace
+  void launch(const TeamBatch& batch, const PlanLists& lists, PlanTold* told, const LaunchCounters& counters,
+              cudaStream_t stream);
 
  private:
   /// Addresses of all that it keeps, from the base of its memory on.
@@ -70,7 +59,7 @@ class DevicePlanner {
   std::size_t memory_bytes_ = 0;
   std::byte* base_ = nullptr;
   Memory memory_{};
-  std::unique_ptr<HostReport> report_;
+  std::shared_ptr<HostReport> report_;
 };
 
 }  // namespace trunkline::cuda

@@ -2,6 +2,7 @@
 
 #include "exec/cuda/planner/block_team.cuh"
 #include "exec/cuda/planner/cluster_planner.hpp"
+#include "exec/cuda/planner/look_kernel.hpp"
 #include "exec/cuda/planner/team_launch.hpp"
 
 namespace trunkline::cuda {
@@ -29,6 +30,10 @@ std::size_t forest_scratch_bytes(std::int32_t rows) {
 cudaError_t launch_forest(const ForestArgs& args, bool cluster, cudaStream_t stream) {
   if (args.batch.rows < 0 || args.batch.rows > kMaxTeamRows) return cudaErrorInvalidValue;
   if (cluster) return launch_cluster(&args, nullptr, stream);
+  if (looks_at_rows(args.batch, args.steady)) {
+    const cudaError_t error = launch_look(args.batch, args.steady, 1, stream);
+    if (error != cudaSuccess) return error;
+  }
   const TeamLaunch launch{.kernel = reinterpret_cast<const void*>(&forest_kernel),
                           .blocks = 1,
                           .threads = kPlannerThreads,

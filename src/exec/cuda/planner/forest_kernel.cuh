@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exec/cuda/common/ptx.cuh"
 #include "exec/cuda/planner/forest_kernel.hpp"
 #include "plan/team/forest_phase.hpp"
 #include "plan/team/steady_rows.hpp"
@@ -18,21 +19,19 @@ enum class FoundForest : std::uint8_t {
 };
 
 /// \param own ForestPhaseMemory's, of each block, or the same for all \param memory the lead's
-/// \param beside find_forest's
+/// \param team that has begun \param beside find_forest's
 template <class Team, class Beside>
 __device__ __forceinline__ FoundForest run_forest(Team& team, const ForestArgs& args, std::byte* own, std::byte* memory,
                                                   const Beside& beside) {
-  team.arrive();
+  // Before rows are waited for, as all that earlier kernels wrote was there before these were looked at.
   const LastStep last = LastStep::of(args.steady, beside.has_near());
-  const auto seen = [&last, own] { return last.is_likely() ? ForestPhaseMemory::seen_in(own) : nullptr; };
-  if (args.steady.rows != nullptr && is_steady(team, args.batch, args.steady, seen, args.kept_lists)) {
+  wait_for_kernel_before();
+  if (args.steady.rows != nullptr && is_steady(team.lanes(), args.batch, args.steady, args.kept_lists)) {
     if (blockIdx.x == 0 && threadIdx.x == 0) args.report->kept = 1;
     return FoundForest::kKept;
   }
-  // Until the plan is written, unless that is by this kernel too: other blocks may be done with it before this is seen.
-  if (args.kept_lists.counts != nullptr && !beside.plans() && blockIdx.x == 0 && threadIdx.x == 0) {
-    *args.kept_lists.written = 0;
-  }
+  team.arrive();
+  beside.settle();
   const SteadyKeeper keeper(args.batch, args.growth, args.steady);
   const bool near = find_forest(
       team, args.batch, last, args.steady, own, memory, args.forest,
@@ -40,6 +39,8 @@ __device__ __forceinline__ FoundForest run_forest(Team& team, const ForestArgs& 
       [&](const ForestPhaseMemory& arrays, OwnerGuess guess) {
         const LastForest before = keeper.last();  // on its way while the report is written
         *args.report = {*arrays.result, 0};
+        // Until the plan is written, unless that is by this kernel too.
+        if (args.kept_lists.counts != nullptr && !beside.plans()) *args.kept_lists.written = 0;
         keeper.finish(*arrays.result, guess, before);
       },
       beside);

@@ -15,9 +15,10 @@ __global__ void __launch_bounds__(kPlannerThreads, 1)
   __shared__ TeamScratch scratch;
   static_assert(sizeof(TeamScratch) + sizeof(BlockTask<PlanTeam>) + 32 <= kTeamStaticBytes);  // aligned to 16
   __shared__ __align__(16) std::byte task[sizeof(BlockTask<PlanTeam>)];
-  if (args.report->kept != 0) return KeptCount(args).add_one(args);
+  if (args.report->kept != 0) return count_kept(args);
   const PlanningBlock<PlanTeam> block(args, room, task, shared);
   block.tell(PlanTeam(scratch));
+  block.settle();
   block.plan(nullptr);
 }
 

@@ -56,6 +56,17 @@ struct PlanRoom {
   std::size_t bytes;          ///< of all, with where the forest is found
 };
 
+/// How many steps were planned, and kept, before.
+struct PlanSteps {
+  std::uint64_t planned;
+  std::uint64_t kept;
+
+  __device__ void copy_ahead_of(const std::uint64_t* steps) {
+    copy_ahead<sizeof(std::uint64_t)>(planned, steps[0]);
+    copy_ahead<sizeof(std::uint64_t)>(kept, steps[1]);
+  }
+};
+
 /// What all threads of a block are told, in its shared memory: there it takes no registers, and is near.
 template <class Team>
 struct BlockTask {
@@ -75,7 +86,7 @@ struct BlockTask {
   Team team;
   TeamForest forest;
   TeamFaults faults;
-  std::uint64_t steps;  ///< planned before
+  PlanSteps steps;
   CopiedWords<TileGuess> guess;
   BlockMemory block;
   CopiedWords<PlanMemory> memory;
@@ -94,10 +105,9 @@ inline __host__ __device__ std::size_t keep_near(std::byte* base, std::int32_t r
   return own.bytes();
 }
 
-/// \param thread of those that clear, as many in each block
-__device__ inline void clear(const LaunchCounters& counters, std::int32_t thread, std::int32_t threads) {
-  const std::int32_t first = static_cast<std::int32_t>(blockIdx.x) * threads + thread;
-  const std::int32_t stride = static_cast<std::int32_t>(gridDim.x) * threads;
+__device__ inline void clear(const LaunchCounters& counters) {
+  const auto first = static_cast<std::int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
+  const auto stride = static_cast<std::int32_t>(gridDim.x * blockDim.x);
 #pragma unroll 1
   for (std::int32_t i = first; i < counters.queue_words; i += stride) counters.queues[i] = 0;
 #pragma unroll 1
@@ -106,9 +116,9 @@ __device__ inline void clear(const LaunchCounters& counters, std::int32_t thread
 
 /// By one thread. \param status, faults copies: a read behind a store would be waited for by itself, as it might be of
 /// what was stored
-__device__ inline void tell_plan(TeamPlanStatus status, TeamFaults faults, std::uint64_t steps,
-                                 CudaPlanReport& report) {
-  report.planned = steps;
+__device__ inline void tell_plan(TeamPlanStatus status, TeamFaults faults, PlanSteps before, CudaPlanReport& report) {
+  report.planned = before.planned + 1;
+  report.kept = before.kept;
   report.kv_tokens_total = status.total_tokens;
   report.kv_tokens_distinct = status.distinct_tokens;
   report.kv_tokens_read = status.read_tokens;
@@ -125,7 +135,7 @@ __device__ inline void tell_plan(TeamPlanStatus status, TeamFaults faults, std::
   report.bad_query_start = faults.query_start;
 }
 
-/// A block's part in making a plan, in two steps, each by all of its threads, which end with the last.
+/// A block's part in making a plan, in three steps, each by all of its threads, which end with the last.
 template <class Team>
 class PlanningBlock {
  public:
@@ -133,8 +143,8 @@ class PlanningBlock {
   __device__ PlanningBlock(const PlanArgs& args, const PlanRoom& room, std::byte* task, std::byte* shared)
       : args_(args), room_(room), told_(*reinterpret_cast<BlockTask<Team>*>(task)), shared_(shared) {}
 
-  /// What needs nothing of the forest, nor the shared memory but where that has something near. What is far is on its
-  /// way then, until finish_copies().
+  /// What needs nothing of the kernel that looks at rows, which may still run, nor of the forest, nor the shared memory
+  /// but where that has something near. What is far is on its way then, until finish_copies().
   __device__ void tell(const Team& team) const {
     BlockTask<Team>& told = *Team::forgotten(&told_);
     const auto thread = static_cast<std::int32_t>(threadIdx.x);
@@ -143,14 +153,17 @@ class PlanningBlock {
     } else if (thread >= kWarp) {
       const std::int32_t others = static_cast<std::int32_t>(blockDim.x) - kWarp;
       told.machine.copy_ahead_of(*args_.machine, thread - kWarp, others);
-      if (thread == kWarp && args_.told != nullptr) copy_ahead<sizeof(std::uint64_t)>(told.steps, args_.steps[0]);
+      if (thread == kWarp && args_.told != nullptr) told.steps.copy_ahead_of(args_.steps);
       told.guess.copy_ahead_of(*args_.memory.guess, others - 1 - (thread - kWarp), others);
       told.memory.copy(args_.memory, thread - kWarp, others);
       told.lists.copy(args_.lists, others - 1 - (thread - kWarp), others);
-      clear(args_.counters, thread - kWarp, others);
     }
+  }
+  /// Once the step is known to be planned.
+  __device__ void settle() const {
     __syncthreads();
-    if (!room_.near || thread > 0) return;
+    if (!room_.near || threadIdx.x > 0) return;
+    BlockTask<Team>& told = *Team::forgotten(&told_);
     keep_near(shared_ + room_.near_begin, planned_rows(args_), told.memory.get());
     told.block.begin();
   }
@@ -171,10 +184,11 @@ class PlanningBlock {
     const PlanArgs& args = args_;
     BlockTask<Team>& told = *Team::forgotten(&told_);
     const ForestPhaseResult& found = near_found != nullptr ? *near_found : args.report->found;
+    clear(args_.counters);
     if (room_.near && near_found == nullptr) {
       const std::int32_t nodes = found.node_count;
       const bool alike = found.unlike == 0;
-      if (alike) __syncthreads();  // for where tell() has just put what is near
+      if (alike) __syncthreads();  // for where settle() has just put what is near
       told.team.own([&](auto& block, bool) {
         near().copy(block, args.forest, nodes, true);
         if (alike) AlikeRequests<std::decay_t<decltype(block)>>::copy(block, told.task, args.forest);
@@ -202,8 +216,9 @@ class PlanningBlock {
                               }
                               if (args.growth != nullptr) *args.growth = status.growth;
                               if (args.told == nullptr) return;
-                              args.steps[0] = told.steps + 1;
-                              tell_plan(status, told.faults, told.steps + 1, *args.told);
+                              args.steps[0] = told.steps.planned + 1;
+                              args.told->host = args.host;
+                              tell_plan(status, told.faults, told.steps, args.told->report);
                             });
     __builtin_unreachable();  // its threads have left
   }
@@ -217,19 +232,13 @@ class PlanningBlock {
   std::byte* shared_;
 };
 
-/// How often a plan was kept: read ahead of what decides it.
-class KeptCount {
- public:
-  __device__ explicit KeptCount(const PlanArgs& args)
-      : counts_(args.told != nullptr && blockIdx.x == 0 && threadIdx.x == 0), before_(counts_ ? args.steps[1] : 0) {}
-  __device__ void add_one(const PlanArgs& args) const {
-    if (counts_) args.told->kept = args.steps[1] = before_ + 1;
-  }
-
- private:
-  bool counts_;
-  std::uint64_t before_;
-};
+/// By all threads: the plan is kept, once more. What tell() copies is not waited for. Added where it is, so that nobody
+/// waits for what it was.
+__device__ inline void count_kept(const PlanArgs& args) {
+  if (args.told == nullptr || blockIdx.x != 0 || threadIdx.x != 0) return;
+  atomicAdd(reinterpret_cast<unsigned long long*>(&args.steps[1]), 1ULL);
+  atomicAdd(reinterpret_cast<unsigned long long*>(&args.told->report.kept), 1ULL);
+}
 
 /// So many ways to cut many tiles are side by side at least where there is something near. Of few tiles all are.
 constexpr std::int32_t kFewestBesideNear = 2;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "exec/cuda/planner/forest_kernel.hpp"
+#include "exec/cuda/planner/plan_told.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_forest.hpp"
@@ -34,7 +35,8 @@ struct PlanArgs {
   LaunchCounters counters;
   std::int32_t* growth;  ///< [1] SteadyRows::growth; null: not wanted
   std::uint64_t* steps;  ///< [2] how many were planned, and kept; null where `told` is
-  CudaPlanReport* told;  ///< [1] in memory of the host that the device may write; null: not wanted
+  PlanTold* told;        ///< [1] null: not wanted
+  CudaPlanReport* host;  ///< for PlanTold
 };
 
 /// The most rows whose plans the current device can make: their requests must fit a block's shared memory.

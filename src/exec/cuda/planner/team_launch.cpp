@@ -3,25 +3,33 @@
 #include <array>
 #include <atomic>
 
+#include "base/host_device.hpp"
+
 namespace trunkline::cuda {
 namespace {
 
 /// A launch and what it points to.
 struct TeamConfig {
   TeamConfig(const TeamLaunch& launch, std::int32_t blocks, cudaStream_t stream) {
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-    config.gridDim = dim3(static_cast<unsigned>(blocks));
+    if (launch.blocks > 1) add(cudaLaunchAttributeClusterDimension).clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+    if (launch.early)
+      add(cudaLaunchAttributeProgrammaticStreamSerialization).programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3(static_cast<unsigned>(ceil_div(launch.least_blocks, blocks) * blocks));
     config.blockDim = dim3(static_cast<unsigned>(launch.threads));
     config.dynamicSmemBytes = launch.shared_bytes;
     config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = launch.blocks > 1 ? 1 : 0;
+    config.attrs = attributes.data();
   }
   TeamConfig(const TeamConfig&) = delete;
   TeamConfig& operator=(const TeamConfig&) = delete;
 
-  cudaLaunchAttribute cluster{};
+  cudaLaunchAttributeValue& add(cudaLaunchAttributeID id) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = id;
+    return attribute.val;
+  }
+
+  std::array<cudaLaunchAttribute, 2> attributes{};
   cudaLaunchConfig_t config{};
 };
 
@@ -36,7 +44,7 @@ bool has_room_for_most(const TeamLaunch& launch) {
   return known && clusters > 0;
 }
 
-/// Asked once for each device, as it takes as long as a launch.
+/// Asked once for each device, as it takes as long as a launch, whatever the kernel: all have as many threads.
 std::int32_t blocks_for(const TeamLaunch& launch) {
   if (launch.blocks <= kPortableBlocks) return launch.blocks;
   static std::array<std::atomic<std::int32_t>, 64> known{};

@@ -8,8 +8,7 @@
 
 namespace trunkline::cuda {
 
-/// Blocks of a planning cluster at most. A kept step of 1,024 rows waits for reading pages, which 16 multiprocessors do
-/// in 0.7 of the time of 8.
+/// Blocks of a planning cluster at most.
 inline constexpr std::int32_t kMostBlocks = 16;
 /// What every device with clusters has.
 inline constexpr std::int32_t kPortableBlocks = 8;
@@ -20,6 +19,8 @@ struct TeamLaunch {
                         ///< 1: no cluster
   std::int32_t threads;
   std::size_t shared_bytes;
+  std::int32_t least_blocks = 1;  ///< in all; clusters are as many as that takes
+  bool early = false;  ///< its blocks may come while the kernel before runs, and wait for it (wait_for_kernel_before)
 };
 
 /// \param parameters of the kernel, as cudaLaunchKernelExC has them

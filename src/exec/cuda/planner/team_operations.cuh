@@ -15,10 +15,8 @@ struct TeamScratch {
 
   std::int64_t of_warp[32];
   std::int64_t words[kWords][32];
-  std::uint64_t received[2 + Telling::kNumbers];  ///< a cluster's barriers for what blocks send to this one
-                                                  ///< (ClusterTeamOf::Received)
-  std::int32_t of_block[16];                      ///< what each says
-  std::int32_t from_lead;  ///< what the lead says: blocks may still read the words above meanwhile
+  std::uint64_t received[Telling::kNumbers];  ///< a cluster's barriers for what blocks send to this one
+  std::int32_t from_lead;                     ///< what the lead says: blocks may still read the words above meanwhile
 };
 
 // What sums need of their types.
