@@ -1,0 +1,88 @@
+// What planning on the device has come to: resolve tells the host, of the plan in its workspace.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "cuda/device_case.hpp"
+#include "exec/executor_cases.hpp"
+#include "kv/paged_batch.hpp"
+#include "support/policies.hpp"
+#include "trunkline/cuda_planner.hpp"
+
+namespace trunkline::testing {
+namespace {
+
+class CudaPlanReports : public CudaTest {
+ protected:
+  std::unique_ptr<CudaPlanner> make_planner(std::unique_ptr<DeviceMemory>& memory) const {
+    auto planner = std::make_unique<CudaPlanner>(cuda_profile(0, shape_), shape_,
+                                                 CudaPlannerOptions{.rows = kRows, .capacity = {64, 512, 2048, 1024}});
+    memory = std::make_unique<DeviceMemory>(planner->memory_bytes());
+    planner->bind(memory->data(), memory->size(), nullptr);
+    return planner;
+  }
+  void plan(CudaPlanner& planner, const DeviceBatch& batch, DeviceMemory& workspace) {
+    executor_.plan(planner, batch.view(), workspace.data(), workspace.size(), nullptr);
+  }
+  void resolve(const DeviceBatch& batch, DeviceMemory& workspace) {
+    executor_.resolve(batch.view(), workspace.data(), nullptr);
+    check(cudaDeviceSynchronize());
+  }
+
+  static constexpr std::int32_t kRows = 8;
+  AttentionShape shape_ = on_cuda(make_shape(2, 8, 128, 16));
+  PagedBatch paged_ = lay_out_pages(tree_from_levels("1,8/512,100"), 16, 3);
+  CudaExecutor executor_;
+};
+
+TEST_F(CudaPlanReports, AreToldByResolve) {
+  std::unique_ptr<DeviceMemory> memory;
+  const auto planner = make_planner(memory);
+  DeviceMemory workspace(executor_.workspace_bytes(*planner));
+  const DeviceBatch batch(paged_.view());
+  plan(*planner, batch, workspace);
+  check(cudaDeviceSynchronize());
+  EXPECT_EQ(planner->report().planned, 0U) << "not before that";
+  resolve(batch, workspace);
+  EXPECT_EQ(planner->report().planned, 1U);
+  EXPECT_GT(planner->report().items, 0);
+  EXPECT_EQ(planner->report().bad_lengths, 0);
+  plan(*planner, batch, workspace);
+  plan(*planner, batch, workspace);
+  resolve(batch, workspace);
+  EXPECT_EQ(planner->report().planned, 1U);
+  EXPECT_EQ(planner->report().kept, 2U);
+}
+
+TEST_F(CudaPlanReports, AreOfThePlanThatIsThere) {
+  std::unique_ptr<DeviceMemory> memory;
+  const auto planner = make_planner(memory);
+  DeviceMemory workspace(executor_.workspace_bytes(*planner));
+  const DeviceBatch batch(paged_.view());
+  plan(*planner, batch, workspace);
+  const Plan uploaded = make_plan(build_forest(paged_.view()), shape_, cuda_profile(0, shape_),
+                                  options_of(Policy::kFlat, KvSplit::kNone));
+  executor_.upload(uploaded, paged_.view(), workspace.data(), workspace.size(), nullptr);
+  resolve(batch, workspace);
+  EXPECT_EQ(planner->report().planned, 0U) << "the plan that is there was uploaded";
+}
+
+// A workspace may be resolved as long as it holds a plan, whoever made that.
+TEST_F(CudaPlanReports, MayBeToldOnceThePlannerIsGone) {
+  std::unique_ptr<DeviceMemory> memory;
+  std::unique_ptr<DeviceMemory> other_memory;
+  auto planner = make_planner(memory);
+  const auto other = make_planner(other_memory);
+  DeviceMemory workspace(executor_.workspace_bytes(*planner));
+  const DeviceBatch batch(paged_.view());
+  plan(*planner, batch, workspace);
+  planner.reset();
+  resolve(batch, workspace);
+  plan(*other, batch, workspace);
+  resolve(batch, workspace);
+  EXPECT_EQ(other->report().planned, 1U);
+}
+
+}  // namespace
+}  // namespace trunkline::testing
