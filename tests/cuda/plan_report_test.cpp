@@ -15,6 +15,10 @@ namespace {
 
 class CudaPlanReports : public CudaTest {
  protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (!IsSkipped()) executor_ = std::make_unique<CudaExecutor>();
+  }
   std::unique_ptr<CudaPlanner> make_planner(std::unique_ptr<DeviceMemory>& memory) const {
     auto planner = std::make_unique<CudaPlanner>(cuda_profile(0, shape_), shape_,
                                                  CudaPlannerOptions{.rows = kRows, .capacity = {64, 512, 2048, 1024}});
@@ -23,23 +27,23 @@ class CudaPlanReports : public CudaTest {
     return planner;
   }
   void plan(CudaPlanner& planner, const DeviceBatch& batch, DeviceMemory& workspace) {
-    executor_.plan(planner, batch.view(), workspace.data(), workspace.size(), nullptr);
+    executor_->plan(planner, batch.view(), workspace.data(), workspace.size(), nullptr);
   }
   void resolve(const DeviceBatch& batch, DeviceMemory& workspace) {
-    executor_.resolve(batch.view(), workspace.data(), nullptr);
+    executor_->resolve(batch.view(), workspace.data(), nullptr);
     check(cudaDeviceSynchronize());
   }
 
   static constexpr std::int32_t kRows = 8;
   AttentionShape shape_ = on_cuda(make_shape(2, 8, 128, 16));
   PagedBatch paged_ = lay_out_pages(tree_from_levels("1,8/512,100"), 16, 3);
-  CudaExecutor executor_;
+  std::unique_ptr<CudaExecutor> executor_;
 };
 
 TEST_F(CudaPlanReports, AreToldByResolve) {
   std::unique_ptr<DeviceMemory> memory;
   const auto planner = make_planner(memory);
-  DeviceMemory workspace(executor_.workspace_bytes(*planner));
+  DeviceMemory workspace(executor_->workspace_bytes(*planner));
   const DeviceBatch batch(paged_.view());
   plan(*planner, batch, workspace);
   check(cudaDeviceSynchronize());
@@ -58,12 +62,12 @@ TEST_F(CudaPlanReports, AreToldByResolve) {
 TEST_F(CudaPlanReports, AreOfThePlanThatIsThere) {
   std::unique_ptr<DeviceMemory> memory;
   const auto planner = make_planner(memory);
-  DeviceMemory workspace(executor_.workspace_bytes(*planner));
+  DeviceMemory workspace(executor_->workspace_bytes(*planner));
   const DeviceBatch batch(paged_.view());
   plan(*planner, batch, workspace);
   const Plan uploaded = make_plan(build_forest(paged_.view()), shape_, cuda_profile(0, shape_),
                                   options_of(Policy::kFlat, KvSplit::kNone));
-  executor_.upload(uploaded, paged_.view(), workspace.data(), workspace.size(), nullptr);
+  executor_->upload(uploaded, paged_.view(), workspace.data(), workspace.size(), nullptr);
   resolve(batch, workspace);
   EXPECT_EQ(planner->report().planned, 0U) << "the plan that is there was uploaded";
 }
@@ -74,7 +78,7 @@ TEST_F(CudaPlanReports, MayBeToldOnceThePlannerIsGone) {
   std::unique_ptr<DeviceMemory> other_memory;
   auto planner = make_planner(memory);
   const auto other = make_planner(other_memory);
-  DeviceMemory workspace(executor_.workspace_bytes(*planner));
+  DeviceMemory workspace(executor_->workspace_bytes(*planner));
   const DeviceBatch batch(paged_.view());
   plan(*planner, batch, workspace);
   planner.reset();
