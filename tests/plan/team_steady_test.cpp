@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "plan/planned_forest.hpp"
+#include "plan/team/row_look.hpp"
 #include "support/random_batch.hpp"
 #include "support/team_batches.hpp"
 #include "support/test_scale.hpp"
@@ -108,9 +110,13 @@ bool within_bounds(const Forest& forest, const RandomBatch& before, const Random
   return true;
 }
 
+bool has_whole_rows(const TeamBatch& batch) {
+  return batch.table.wide ? WholeRows<std::int64_t>::are_of(batch) : WholeRows<std::int32_t>::are_of(batch);
+}
+
 TEST(TeamSteady, KeepsAPlanExactlyWhenTheForestKeepsItsForm) {
   PlannedForest planned;
-  int kept = 0, dropped = 0, grown = 0;
+  int kept = 0, dropped = 0, grown = 0, whole = 0, other = 0;
   for (int seed = 1; seed <= testing::scaled(8000); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
@@ -138,10 +144,49 @@ TEST(TeamSteady, KeepsAPlanExactlyWhenTheForestKeepsItsForm) {
     }
     (expected ? kept : dropped) += 1;
     grown += expected && before.kv_lens != after.kv_lens;
+    (has_whole_rows(live) ? whole : other) += 1;
   }
   EXPECT_GT(kept, testing::scaled(1500));
   EXPECT_GT(dropped, testing::scaled(1500));
   EXPECT_GT(grown, testing::scaled(500));
+  EXPECT_GT(whole, testing::scaled(1500));
+  EXPECT_GT(other, testing::scaled(1500));
+}
+
+TEST(TeamSteady, RowsAreWholeWhereAllBeginAtAUnitInsideOfADenseTable) {
+  alignas(16) std::int32_t ids[48] = {};
+  std::int32_t three[4] = {};
+  TeamBatch batch;
+  batch.rows = 3;
+  batch.table.ids = ids;
+  batch.table.width = 8;
+  batch.table.entries = 24;
+  batch.table.page_size = 16;
+  const auto whole = [](const TeamBatch& of) { return WholeRows<std::int32_t>::are_of(of); };
+  const auto with = [&](auto change) {
+    TeamBatch changed = batch;
+    change(changed.table);
+    return changed;
+  };
+  EXPECT_TRUE(whole(batch));
+  EXPECT_TRUE(whole(with([](TeamTable& table) { table.width = 0; })));
+  EXPECT_FALSE(whole(with([](TeamTable& table) { table.width = 6; })));
+  EXPECT_TRUE(WholeRows<std::int64_t>::are_of(with([](TeamTable& table) { table.width = 6; })));
+  EXPECT_FALSE(whole(with([](TeamTable& table) { table.width = -8; })));
+  EXPECT_FALSE(whole(with([](TeamTable& table) { table.entries = 23; })));
+  EXPECT_FALSE(whole(with([&](TeamTable& table) { table.ids = ids + 1; })));
+  EXPECT_FALSE(whole(with([&](TeamTable& table) { table.indptr = three; })));
+  EXPECT_FALSE(whole(with([&](TeamTable& table) { table.row_map = three; })));
+  // Places in a table have 32 bits then.
+  constexpr std::int64_t kLong = std::int64_t{1} << 30;
+  EXPECT_FALSE(whole(with([](TeamTable& table) { table.width = kLong, table.entries = 3 * kLong; })));
+  TeamBatch two = with([](TeamTable& table) { table.width = kLong - 4, table.entries = 3 * kLong; });
+  two.rows = 2;
+  EXPECT_TRUE(whole(two));
+  const WholeRows<std::int32_t> rows(two);
+  EXPECT_TRUE(rows.fits(rows.of(1), std::numeric_limits<std::int32_t>::max())) << "tokens beyond 32 bits";
+  EXPECT_FALSE(rows.fits(rows.of(1), -1));
+  EXPECT_EQ(rows.of(1).begin, kLong - 4);
 }
 
 TEST(TeamSteady, RowsGrowNoFurtherThanThePlanAllows) {

@@ -22,21 +22,94 @@
 
 namespace trunkline {
 
+/// Rows of any table.
 template <class Id>
+class AnyRows {
+ public:
+  using Place = std::int64_t;
+  using Entries = TeamEntries;
+
+  TRUNKLINE_HOST_DEVICE explicit AnyRows(const TeamBatch& batch) : table_(batch.table) {}
+  TRUNKLINE_HOST_DEVICE Entries of(std::int32_t row) const { return TeamEntries::of(table_, row); }
+  TRUNKLINE_HOST_DEVICE bool fits(const Entries& entries, std::int32_t kv_len) const {
+    return entries.with(kv_len, table_.page_size).fits;
+  }
+  /// As first_parting(), and pages behind the end where both rows have entries for whole units.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE std::int32_t first_parting_of(const Lanes& lanes, const Id* a, const Id* b, std::int32_t begin,
+                                                      std::int32_t end, Place entries,
+                                                      const TeamNullId<Id>& null) const {
+    const std::int32_t units_end = ceil_div(end, TeamIds<Id>::kCount) * TeamIds<Id>::kCount;
+    return first_parting(lanes, a, b, begin, units_end <= entries ? units_end : end, null);
+  }
+
+ private:
+  const TeamTable& table_;
+};
+
+/// Rows of a dense table that are whole units of ids, as those of most engines: what is found of them takes a quarter
+/// of the instructions, which follow each other before pages are asked for.
+template <class Id>
+class WholeRows {
+ public:
+  using Place = std::int32_t;
+  struct Entries {
+    Place begin;
+    Place count;
+  };
+
+  TRUNKLINE_HOST_DEVICE explicit WholeRows(const TeamBatch& batch) : width_(static_cast<Place>(batch.table.width)) {
+    const std::int64_t tokens = std::int64_t{width_} * batch.table.page_size;
+    most_tokens_ = static_cast<std::int32_t>(least(tokens, std::int64_t{kLongestRow}));
+  }
+  /// Whether a batch's table is such a one.
+  TRUNKLINE_HOST_DEVICE static bool are_of(const TeamBatch& batch) {
+    const TeamTable& table = batch.table;
+    if (table.indptr != nullptr || table.row_map != nullptr) return false;
+    if (table.width < 0 || table.width % TeamIds<Id>::kCount != 0) return false;
+    const std::int64_t most_ids = least(table.entries, std::int64_t{kMostIds});
+    return table.width <= most_ids && batch.rows * table.width <= most_ids &&
+           TeamIds<Id>::may_read(static_cast<const Id*>(table.ids));
+  }
+  TRUNKLINE_HOST_DEVICE Entries of(std::int32_t row) const { return {row * width_, width_}; }
+  TRUNKLINE_HOST_DEVICE bool fits(const Entries&, std::int32_t kv_len) const {
+    return kv_len >= 0 && kv_len <= most_tokens_;
+  }
+  /// Pages in the unit before `begin` may be compared again.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE std::int32_t first_parting_of(const Lanes& lanes, const Id* a, const Id* b, std::int32_t begin,
+                                                      std::int32_t end, Place, const TeamNullId<Id>& null) const {
+    return first_parting_at_once(lanes, a, b, begin / TeamIds<Id>::kCount, ceil_div(end, TeamIds<Id>::kCount), null);
+  }
+
+ private:
+  static constexpr Place kMostIds = std::numeric_limits<Place>::max();
+
+  Place width_;
+  std::int32_t most_tokens_;
+};
+
+/// \tparam Rows AnyRows or, where they are such, WholeRows
+template <class Id, class Rows>
 class RowLook {
  public:
+  using Place = typename Rows::Place;
   static constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
 
   TRUNKLINE_HOST_DEVICE RowLook(const TeamBatch& batch, const SteadyRows& planned)
-      : batch_(batch), planned_(planned), ids_(static_cast<const Id*>(batch.table.ids)), null_(batch.null_page) {}
+      : batch_(batch),
+        planned_(planned),
+        rows_(batch),
+        ids_(static_cast<const Id*>(batch.table.ids)),
+        null_(batch.null_page) {}
 
   /// A row, and the one that is likely to own what it shares.
   struct Row {
     // Read before pages are compared.
-    std::int64_t begin = 0;  ///< first entries
-    std::int64_t owner_begin = 0;
-    std::int64_t entries = 0;
-    std::int64_t owner_entries = 0;
+    Place begin = 0;  ///< first entries
+    Place owner_begin = 0;
+    Place entries = 0;
+    Place owner_entries = 0;
     SteadyRow planned;
     Id next_id{};  ///< the page of the token behind those that it shared, where it has one
     Id owners_next_id{};
@@ -68,20 +141,19 @@ class RowLook {
       const std::int32_t end = load_whole(batch_.query_start[row + 1]);
       found.queries = end - load_whole(batch_.query_start[row]);
     }
-    const TeamEntries entries = TeamEntries::of(batch_.table, row);
-    const TeamRow live = entries.with(kv_len, page_size);
+    const typename Rows::Entries entries = rows_.of(row);
     const SteadyRow& planned = found.planned;
     const bool known = row < planned_rows && planned.owner < row && planned.owner >= -1 && planned.shared >= 0;
-    found.begin = live.begin;
+    found.begin = entries.begin;
     found.entries = entries.count;
-    found.kv_len = live.kv_len;
-    found.fits = live.fits;
+    found.fits = rows_.fits(entries, kv_len);
+    found.kv_len = found.fits ? kv_len : 0;
     // Of a row that is new the first is likely to own what it shares: of most batches that share, all share one prefix.
     found.owner = known ? planned.owner : row > 0 ? 0 : -1;
     found.shared = known ? planned.shared : -1;
     const std::int32_t page = most(found.shared, 0) / page_size;
-    const bool goes_on = live.kv_len > most(found.shared, 0);
-    if (goes_on) found.next_id = ids_[live.begin + page];
+    const bool goes_on = found.kv_len > most(found.shared, 0);
+    if (goes_on) found.next_id = ids_[found.begin + page];
     if (found.owner >= 0) read_owner(found, page, goes_on);
     return found;
   }
@@ -131,7 +203,7 @@ class RowLook {
   /// shared are compared.
   TRUNKLINE_HOST_DEVICE void read_owner(Row& found, std::int32_t page, bool goes_on) const {
     const bool known = found.shared >= 0;
-    const TeamEntries entries = TeamEntries::of(batch_.table, found.owner);
+    const typename Rows::Entries entries = rows_.of(found.owner);
     found.owner_begin = entries.begin;
     found.owner_entries = entries.count;
     found.owners_kv_len = batch_.kv_lens[found.owner];
@@ -142,8 +214,7 @@ class RowLook {
     found.first_pages = own <= entries.count ? own : 0;
   }
   TRUNKLINE_HOST_DEVICE std::int32_t owners_tokens(const Row& row) const {
-    const TeamEntries entries{row.owner_begin, row.owner_entries};
-    return entries.with(row.owners_kv_len, batch_.table.page_size).kv_len;
+    return rows_.fits({row.owner_begin, row.owner_entries}, row.owners_kv_len) ? row.owners_kv_len : 0;
   }
   TRUNKLINE_HOST_DEVICE void count_pages(Row& row) const {
     if (row.owner < 0) return;
@@ -156,7 +227,7 @@ class RowLook {
     if (row.owners_next_id != row.next_id || null_.is(row.next_id)) row.pages = page;
   }
 
-  /// Of pages [begin, end), and some behind them where both rows have entries for whole units.
+  /// Of pages [begin, end), and some beside them that may be read.
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE std::int32_t compare(const Lanes& lanes, const Row& row, std::int32_t part,
                                              std::int32_t log_parts, std::int32_t begin, std::int32_t end) const {
@@ -166,15 +237,14 @@ class RowLook {
     const std::int32_t own_begin = begin + part * each;
     const std::int32_t own_end = least(own_begin + each, end);
     if (own_begin >= own_end) return kNone;
-    const std::int32_t units_end = ceil_div(own_end, TeamIds<Id>::kCount) * TeamIds<Id>::kCount;
-    const std::int32_t read_end = units_end <= least(row.entries, row.owner_entries) ? units_end : own_end;
-    const std::int32_t found =
-        first_parting(lanes, ids_ + row.begin, ids_ + row.owner_begin, own_begin, read_end, null_);
+    const std::int32_t found = rows_.first_parting_of(lanes, ids_ + row.begin, ids_ + row.owner_begin, own_begin,
+                                                      own_end, least(row.entries, row.owner_entries), null_);
     return found < own_end ? found : kNone;
   }
 
   const TeamBatch& batch_;
   const SteadyRows& planned_;
+  Rows rows_;
   const Id* ids_;
   TeamNullId<Id> null_;
 };
@@ -195,13 +265,21 @@ void look_at_rows(Team& team, const TeamBatch& batch, const SteadyRows& planned,
       Team::fetch_greatest(planned.changed->of_four[row / rows_each / 4], std::uint32_t{1});
     }
   };
-  team.each_warp(batch.rows, [&](std::int32_t row, const auto& lanes) {
-    if (batch.table.wide) {
-      look(RowLook<std::int64_t>(batch, planned), lanes, row);
-    } else {
-      look(RowLook<std::int32_t>(batch, planned), lanes, row);
-    }
-  });
+  const auto look_of = [&](auto id) {
+    using Id = decltype(id);
+    team.each_warp(batch.rows, [&](std::int32_t row, const auto& lanes) {
+      if (WholeRows<Id>::are_of(batch)) {
+        look(RowLook<Id, WholeRows<Id>>(batch, planned), lanes, row);
+      } else {
+        look(RowLook<Id, AnyRows<Id>>(batch, planned), lanes, row);
+      }
+    });
+  };
+  if (batch.table.wide) {
+    look_of(std::int64_t{});
+  } else {
+    look_of(std::int32_t{});
+  }
 }
 
 }  // namespace trunkline

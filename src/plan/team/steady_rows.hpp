@@ -60,10 +60,11 @@ struct LastForest {
   }
 };
 
-/// How rows are spread over the blocks that look at them, neighbours together: on Hopper four clusters of sixteen, each
-/// in a GPC of its own, as one GPC reads some 700 GB/s from L2 (1,024 rows of 511 pages: 3 us on an H100).
+/// How rows are spread over the blocks that look at them, neighbours together: on Hopper six clusters of sixteen, each
+/// in a GPC of its own, as one GPC reads some 700 GB/s from L2 (1,024 rows of 511 pages: 3 us on an H100). Two GPCs are
+/// left there, one for the kernel that plans.
 struct LookShare {
-  static constexpr std::int32_t kMostBlocks = 64;
+  static constexpr std::int32_t kMostBlocks = 96;
 
   TRUNKLINE_HOST_DEVICE static std::int32_t rows_each(std::int32_t rows) {
     return ceil_div(most(rows, 1), kMostBlocks);

@@ -1,7 +1,7 @@
-// Compares pages of up to 64 blocks' rows with those of the rows that owned what they shared: for R rows that share P
-// pages of 4 bytes 8 R P bytes, mostly from L2, of which a row's owner's come from L1 where neighbours have one owner.
-// A row is looked at by as many warps as its block has for each of its rows: all sixteen where there are up to 64.
-// 16 warps of 92 registers; 128 bytes of shared memory.
+// Compares pages of rows with those of the rows that owned what they shared, by up to LookShare::kMostBlocks blocks:
+// for R rows that share P pages of 4 bytes 8 R P bytes, mostly from L2, of which a row's owner's come from L1 where
+// neighbours have one owner. A row is looked at by as many warps as its block has for each of its rows: all sixteen
+// where there is a block for each row. 16 warps of 90 registers; 128 bytes of shared memory.
 #include "exec/cuda/planner/look_kernel.hpp"
 
 #include "exec/cuda/common/ptx.cuh"
@@ -26,9 +26,9 @@ struct LookArgs {
 };
 
 /// A block's rows. \return whether one that this warp concludes is not as planned
-template <class Id>
+template <class Look>
 __device__ bool look_at(const LookArgs& args, const Range& rows, std::int32_t (&partings)[2][kWarps]) {
-  const RowLook<Id> look(args.batch, args.steady);
+  const Look look(args.batch, args.steady);
   const WarpLanes lanes;
   const auto warp = static_cast<std::int32_t>(threadIdx.x / 32);
   const std::int32_t log_parts = kLogWarps - args.log_at_once;
@@ -43,7 +43,7 @@ __device__ bool look_at(const LookArgs& args, const Range& rows, std::int32_t (&
     __syncthreads();
     const std::int32_t row = base + place;
     const bool here = row < rows.end;
-    typename RowLook<Id>::Row read;
+    typename Look::Row read;
     if (here) {
       read = look.read(row);
       const std::int32_t found = look.first_parting_in(lanes, read, part, log_parts);
@@ -57,18 +57,24 @@ __device__ bool look_at(const LookArgs& args, const Range& rows, std::int32_t (&
   return changed;
 }
 
-template <class Id>
+template <class Look>
 __global__ void __launch_bounds__(kWarps * 32, 1) look_kernel(const __grid_constant__ LookArgs args) {
   __shared__ std::int32_t partings[2][kWarps];
   let_next_kernel_come();  // this one waited for all before it, so that the next may read what those wrote
   const auto block = static_cast<std::int32_t>(blockIdx.x);
   const auto blocks = static_cast<std::int32_t>(gridDim.x);
   const Range rows{block * args.rows_each, least((block + 1) * args.rows_each, args.batch.rows)};
-  const bool changed = look_at<Id>(args, rows, partings);
+  const bool changed = look_at<Look>(args, rows, partings);
   const int any = __syncthreads_or(changed ? 1 : 0);
   // Those of blocks that there are none of, too.
   const std::int32_t place = block + static_cast<std::int32_t>(threadIdx.x) * blocks;
   if (place < LookShare::kMostBlocks) args.steady.changed->of_block[place] = place == block && any != 0 ? 1 : 0;
+}
+
+template <class Id>
+const void* kernel_for(const TeamBatch& batch) {
+  return WholeRows<Id>::are_of(batch) ? reinterpret_cast<const void*>(&look_kernel<RowLook<Id, WholeRows<Id>>>)
+                                      : reinterpret_cast<const void*>(&look_kernel<RowLook<Id, AnyRows<Id>>>);
 }
 
 }  // namespace
@@ -78,12 +84,12 @@ cudaError_t launch_look(const TeamBatch& batch, const SteadyRows& steady, std::i
   LookArgs args{batch, steady, LookShare::rows_each(batch.rows), 0};
   while (1 << args.log_at_once < args.rows_each && args.log_at_once < kLogWarps) ++args.log_at_once;
   void* parameters[] = {&args};
-  const TeamLaunch launch{.kernel = batch.table.wide ? reinterpret_cast<const void*>(&look_kernel<std::int64_t>)
-                                                     : reinterpret_cast<const void*>(&look_kernel<std::int32_t>),
-                          .blocks = most_blocks,
-                          .threads = kWarps * 32,
-                          .shared_bytes = most_blocks > 1 ? kAlone : 0,
-                          .least_blocks = LookShare::blocks(batch.rows)};
+  const TeamLaunch launch{
+      .kernel = batch.table.wide ? kernel_for<std::int64_t>(batch) : kernel_for<std::int32_t>(batch),
+      .blocks = most_blocks,
+      .threads = kWarps * 32,
+      .shared_bytes = most_blocks > 1 ? kAlone : 0,
+      .least_blocks = LookShare::blocks(batch.rows)};
   return launch_team(launch, parameters, stream);
 }
 
