@@ -175,6 +175,11 @@ TEST_F(CudaForest, LongRowsAndManyRows) {
   expect_hosts_forest(long_rows(1024, 512, 512));
   expect_hosts_forest(long_rows(40, 8192, 8190));
   expect_hosts_forest(long_rows(3000, 5, 2));
+  // Of an odd number of rows tables are of another form (make_random_batch): rows begin anywhere.
+  expect_hosts_forest(long_rows(1023, 512, 512));
+  expect_hosts_forest(long_rows(41, 8191, 8190));
+  // As many rows as blocks that look, and one more.
+  for (const std::int32_t rows : {96, 97, 192, 193}) expect_hosts_forest(long_rows(rows, 40, 30));
 }
 
 TEST_F(CudaForest, SteadyStepsAreKeptAndOthersPlanned) {

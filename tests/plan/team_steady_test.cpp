@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -151,42 +150,6 @@ TEST(TeamSteady, KeepsAPlanExactlyWhenTheForestKeepsItsForm) {
   EXPECT_GT(grown, testing::scaled(500));
   EXPECT_GT(whole, testing::scaled(1500));
   EXPECT_GT(other, testing::scaled(1500));
-}
-
-TEST(TeamSteady, RowsAreWholeWhereAllBeginAtAUnitInsideOfADenseTable) {
-  alignas(16) std::int32_t ids[48] = {};
-  std::int32_t three[4] = {};
-  TeamBatch batch;
-  batch.rows = 3;
-  batch.table.ids = ids;
-  batch.table.width = 8;
-  batch.table.entries = 24;
-  batch.table.page_size = 16;
-  const auto whole = [](const TeamBatch& of) { return WholeRows<std::int32_t>::are_of(of); };
-  const auto with = [&](auto change) {
-    TeamBatch changed = batch;
-    change(changed.table);
-    return changed;
-  };
-  EXPECT_TRUE(whole(batch));
-  EXPECT_TRUE(whole(with([](TeamTable& table) { table.width = 0; })));
-  EXPECT_FALSE(whole(with([](TeamTable& table) { table.width = 6; })));
-  EXPECT_TRUE(WholeRows<std::int64_t>::are_of(with([](TeamTable& table) { table.width = 6; })));
-  EXPECT_FALSE(whole(with([](TeamTable& table) { table.width = -8; })));
-  EXPECT_FALSE(whole(with([](TeamTable& table) { table.entries = 23; })));
-  EXPECT_FALSE(whole(with([&](TeamTable& table) { table.ids = ids + 1; })));
-  EXPECT_FALSE(whole(with([&](TeamTable& table) { table.indptr = three; })));
-  EXPECT_FALSE(whole(with([&](TeamTable& table) { table.row_map = three; })));
-  // Places in a table have 32 bits then.
-  constexpr std::int64_t kLong = std::int64_t{1} << 30;
-  EXPECT_FALSE(whole(with([](TeamTable& table) { table.width = kLong, table.entries = 3 * kLong; })));
-  TeamBatch two = with([](TeamTable& table) { table.width = kLong - 4, table.entries = 3 * kLong; });
-  two.rows = 2;
-  EXPECT_TRUE(whole(two));
-  const WholeRows<std::int32_t> rows(two);
-  EXPECT_TRUE(rows.fits(rows.of(1), std::numeric_limits<std::int32_t>::max())) << "tokens beyond 32 bits";
-  EXPECT_FALSE(rows.fits(rows.of(1), -1));
-  EXPECT_EQ(rows.of(1).begin, kLong - 4);
 }
 
 TEST(TeamSteady, RowsGrowNoFurtherThanThePlanAllows) {

@@ -145,7 +145,7 @@ RandomBatch make_random_batch(std::mt19937_64& random, const RandomBatchOptions&
 
 void RandomBatch::lay_out_table() {
   const bool csr = options.form == TableForm::kCsr;
-  // Two entries past the longest row, and in a token-level pool every third row, are nobody's.
+  // At least two entries past the longest row, and in a token-level pool every third row, are nobody's.
   width_ = 2;
   for (const auto& pages : row_pages) width_ = std::max(width_, static_cast<std::int64_t>(pages.size()) + 2);
   // Of every other batch rows begin where several ids are read at once, as those of engines' tables do.

@@ -61,8 +61,8 @@ struct LastForest {
 };
 
 /// How rows are spread over the blocks that look at them, neighbours together: on Hopper six clusters of sixteen, each
-/// in a GPC of its own, as one GPC reads some 700 GB/s from L2 (1,024 rows of 511 pages: 3 us on an H100). Two GPCs are
-/// left there, one for the kernel that plans.
+/// in a GPC of its own, as one GPC reads some 700 GB/s from L2 (1,024 rows of 511 pages: 3 us on an H100). An H100 of
+/// eight GPCs has two more, one for the kernel that plans; where there is none, that begins later.
 struct LookShare {
   static constexpr std::int32_t kMostBlocks = 96;
 

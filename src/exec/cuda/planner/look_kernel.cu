@@ -1,7 +1,7 @@
 // Compares pages of rows with those of the rows that owned what they shared, by up to LookShare::kMostBlocks blocks:
 // for R rows that share P pages of 4 bytes 8 R P bytes, mostly from L2, of which a row's owner's come from L1 where
 // neighbours have one owner. A row is looked at by as many warps as its block has for each of its rows: all sixteen
-// where there is a block for each row. 16 warps of 90 registers; 128 bytes of shared memory.
+// where there is a block for each row. 16 warps of up to 90 registers; 128 bytes of shared memory.
 #include "exec/cuda/planner/look_kernel.hpp"
 
 #include "exec/cuda/common/ptx.cuh"
