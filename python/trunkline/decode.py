@@ -207,8 +207,8 @@ class DecodeAttention(StepPlanning):
         return self.current.statistics
 
     def plan_report(self) -> DevicePlanReport:
-        """With device_planning: what the GPU has written by now, without waiting for it. Of a step in flight, some
-        may be missing."""
+        """With device_planning: what the GPU has told by now, as each step does when its plan is resolved, without
+        waiting for it. Of a step in flight, some may be missing."""
         self._enter()
         try:
             if self._on_device is None:

@@ -17,7 +17,11 @@ class CudaPlanReports : public CudaTest {
  protected:
   void SetUp() override {
     CudaTest::SetUp();
-    if (!IsSkipped()) executor_ = std::make_unique<CudaExecutor>();
+    if (IsSkipped()) return;
+    executor_ = std::make_unique<CudaExecutor>();
+    planner_ = make_planner(memory_);
+    workspace_ = std::make_unique<DeviceMemory>(executor_->workspace_bytes(*planner_));
+    batch_ = std::make_unique<DeviceBatch>(paged_.view());
   }
   std::unique_ptr<CudaPlanner> make_planner(std::unique_ptr<DeviceMemory>& memory) const {
     auto planner = std::make_unique<CudaPlanner>(cuda_profile(0, shape_), shape_,
@@ -26,11 +30,11 @@ class CudaPlanReports : public CudaTest {
     planner->bind(memory->data(), memory->size(), nullptr);
     return planner;
   }
-  void plan(CudaPlanner& planner, const DeviceBatch& batch, DeviceMemory& workspace) {
-    executor_->plan(planner, batch.view(), workspace.data(), workspace.size(), nullptr);
+  void plan(CudaPlanner& planner) {
+    executor_->plan(planner, batch_->view(), workspace_->data(), workspace_->size(), nullptr);
   }
-  void resolve(const DeviceBatch& batch, DeviceMemory& workspace) {
-    executor_->resolve(batch.view(), workspace.data(), nullptr);
+  void resolve() {
+    executor_->resolve(batch_->view(), workspace_->data(), nullptr);
     check(cudaDeviceSynchronize());
   }
 
@@ -38,53 +42,45 @@ class CudaPlanReports : public CudaTest {
   AttentionShape shape_ = on_cuda(make_shape(2, 8, 128, 16));
   PagedBatch paged_ = lay_out_pages(tree_from_levels("1,8/512,100"), 16, 3);
   std::unique_ptr<CudaExecutor> executor_;
+  std::unique_ptr<DeviceMemory> memory_;  ///< the planner's
+  std::unique_ptr<CudaPlanner> planner_;
+  std::unique_ptr<DeviceMemory> workspace_;
+  std::unique_ptr<DeviceBatch> batch_;
 };
 
 TEST_F(CudaPlanReports, AreToldByResolve) {
-  std::unique_ptr<DeviceMemory> memory;
-  const auto planner = make_planner(memory);
-  DeviceMemory workspace(executor_->workspace_bytes(*planner));
-  const DeviceBatch batch(paged_.view());
-  plan(*planner, batch, workspace);
+  plan(*planner_);
   check(cudaDeviceSynchronize());
-  EXPECT_EQ(planner->report().planned, 0U) << "not before that";
-  resolve(batch, workspace);
-  EXPECT_EQ(planner->report().planned, 1U);
-  EXPECT_GT(planner->report().items, 0);
-  EXPECT_EQ(planner->report().bad_lengths, 0);
-  plan(*planner, batch, workspace);
-  plan(*planner, batch, workspace);
-  resolve(batch, workspace);
-  EXPECT_EQ(planner->report().planned, 1U);
-  EXPECT_EQ(planner->report().kept, 2U);
+  EXPECT_EQ(planner_->report().planned, 0U) << "not before that";
+  resolve();
+  EXPECT_EQ(planner_->report().planned, 1U);
+  EXPECT_GT(planner_->report().items, 0);
+  EXPECT_EQ(planner_->report().bad_lengths, 0);
+  plan(*planner_);
+  plan(*planner_);
+  resolve();
+  EXPECT_EQ(planner_->report().planned, 1U);
+  EXPECT_EQ(planner_->report().kept, 2U);
 }
 
 TEST_F(CudaPlanReports, AreOfThePlanThatIsThere) {
-  std::unique_ptr<DeviceMemory> memory;
-  const auto planner = make_planner(memory);
-  DeviceMemory workspace(executor_->workspace_bytes(*planner));
-  const DeviceBatch batch(paged_.view());
-  plan(*planner, batch, workspace);
+  plan(*planner_);
   const Plan uploaded = make_plan(build_forest(paged_.view()), shape_, cuda_profile(0, shape_),
                                   options_of(Policy::kFlat, KvSplit::kNone));
-  executor_->upload(uploaded, paged_.view(), workspace.data(), workspace.size(), nullptr);
-  resolve(batch, workspace);
-  EXPECT_EQ(planner->report().planned, 0U) << "the plan that is there was uploaded";
+  executor_->upload(uploaded, paged_.view(), workspace_->data(), workspace_->size(), nullptr);
+  resolve();
+  EXPECT_EQ(planner_->report().planned, 0U) << "the plan that is there was uploaded";
 }
 
 // A workspace may be resolved as long as it holds a plan, whoever made that.
 TEST_F(CudaPlanReports, MayBeToldOnceThePlannerIsGone) {
-  std::unique_ptr<DeviceMemory> memory;
   std::unique_ptr<DeviceMemory> other_memory;
-  auto planner = make_planner(memory);
   const auto other = make_planner(other_memory);
-  DeviceMemory workspace(executor_->workspace_bytes(*planner));
-  const DeviceBatch batch(paged_.view());
-  plan(*planner, batch, workspace);
-  planner.reset();
-  resolve(batch, workspace);
-  plan(*other, batch, workspace);
-  resolve(batch, workspace);
+  plan(*planner_);
+  planner_.reset();
+  resolve();
+  plan(*other);
+  resolve();
   EXPECT_EQ(other->report().planned, 1U);
 }
 

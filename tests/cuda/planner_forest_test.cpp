@@ -175,11 +175,14 @@ TEST_F(CudaForest, LongRowsAndManyRows) {
   expect_hosts_forest(long_rows(1024, 512, 512));
   expect_hosts_forest(long_rows(40, 8192, 8190));
   expect_hosts_forest(long_rows(3000, 5, 2));
-  // Of an odd number of rows tables are of another form (make_random_batch): rows begin anywhere.
+  // Of an odd number of rows, which begin anywhere in the table (RandomBatch::lay_out_table).
   expect_hosts_forest(long_rows(1023, 512, 512));
   expect_hosts_forest(long_rows(41, 8191, 8190));
   // As many rows as blocks that look, and one more.
-  for (const std::int32_t rows : {96, 97, 192, 193}) expect_hosts_forest(long_rows(rows, 40, 30));
+  constexpr std::int32_t kBlocks = LookShare::kMostBlocks;
+  for (const std::int32_t rows : {kBlocks, kBlocks + 1, 2 * kBlocks, 2 * kBlocks + 1}) {
+    expect_hosts_forest(long_rows(rows, 40, 30));
+  }
 }
 
 TEST_F(CudaForest, SteadyStepsAreKeptAndOthersPlanned) {

@@ -148,7 +148,7 @@ void RandomBatch::lay_out_table() {
   // At least two entries past the longest row, and in a token-level pool every third row, are nobody's.
   width_ = 2;
   for (const auto& pages : row_pages) width_ = std::max(width_, static_cast<std::int64_t>(pages.size()) + 2);
-  // Of every other batch rows begin where several ids are read at once, as those of engines' tables do.
+  // Rows of an even number begin at multiples of 16 bytes, where several ids are read at once.
   if (row_pages.size() % 2 == 0) width_ = (width_ + 3) / 4 * 4;
   ids64_.clear();
   indptr_ = {0};
