@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "plan/team/host_team.hpp"
+#include "plan/team/sketch_cuts.hpp"
 #include "plan/team/team_plan.hpp"
 #include "plan/told_rows.hpp"
 #include "support/thread_team.hpp"
@@ -84,6 +85,11 @@ struct OwnMemory {
   }
   /// As finding a forest leaves what need not be apart.
   void overwrite() { std::fill_n(bytes.begin(), over_bytes, std::byte{0xCD}); }
+  /// What an earlier plan, or memory that nobody has written, leaves of tiles and items.
+  void leave_other_items() {
+    std::memset(static_cast<void*>(memory.tile_sums), 0xCD, FewTiles::kMost * sizeof(TileSums));
+    std::memset(static_cast<void*>(memory.item_marks), 0xCD, FewItems::kMost * sizeof(ItemMark));
+  }
 
   BlockMemory memory{};
   std::vector<std::byte> bytes;
@@ -228,7 +234,10 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     HostTeam alone(options.seed);
     guesses.assign(guesses.size(), *memory.guess);
     for (PlanMemory& each : memories) each.keep_all(memory);
-    for (OwnMemory& each : blocks) each.memory.begin();
+    for (OwnMemory& each : blocks) {
+      each.memory.begin();
+      each.leave_other_items();
+    }
     for (OwnMemory& each : blocks) {
       each.memory.state->sketch.made.by_try = -1;  // told where there is one
       each.memory.state->chosen.number = -1;       // of a sketch that is the plan
@@ -272,7 +281,13 @@ UploadedPlan team_plan(const Forest& forest, const AttentionShape& shape, const 
     const int number = blocks[0].memory.state->sketch.made.by_try;
     const TriedTiles& tried = blocks[0].memory.state->tried[number];
     const std::int32_t round = CutChoice::round_of(tried.pieces, tried.choice.ideal);
+    const PlanMemory& sketched = memories.back();
+    const std::int32_t parts = sketched.shape[PlanMemory::kItems] - sketched.shape[PlanMemory::kPacks];
+    const bool placed = SketchCuts::places_items(sketched);
     options.sketches->taken += taken ? 1 : 0;
+    options.sketches->placed += taken && placed ? 1 : 0;
+    options.sketches->most_placed = most(options.sketches->most_placed, taken && placed ? parts : 0);
+    options.sketches->told += taken && parts > 0 && !placed ? 1 : 0;
     options.sketches->early += taken && number >= machine.width_count ? 1 : 0;
     options.sketches->other += taken && round != guessed_round ? 1 : 0;
   }

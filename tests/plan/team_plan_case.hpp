@@ -33,10 +33,13 @@ UploadedPlan uploaded(const Plan& plan, const Forest& forest);
 
 struct SketchCounts {
   int made = 0;
-  int taken = 0;   ///< they were the plans
-  int early = 0;   ///< of these, with tiles that are closed early
-  int other = 0;   ///< of these, cut in another way than the plan before
-  int shared = 0;  ///< plans whose tiles blocks shared
+  int taken = 0;        ///< they were the plans
+  int early = 0;        ///< of these, with tiles that are closed early
+  int other = 0;        ///< of these, cut in another way than the plan before
+  int placed = 0;       ///< of these, with parts whose begins each block found for itself
+  int most_placed = 0;  ///< of such parts
+  int told = 0;         ///< of these, with parts whose begins blocks told each other, or had in another step
+  int shared = 0;       ///< plans whose tiles blocks shared
 };
 
 /// How a team on the host is run.

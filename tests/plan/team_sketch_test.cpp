@@ -127,6 +127,9 @@ TEST(TeamPlan, ASketchOfWhatIsCut) {
   EXPECT_GT(cut, 0);
   EXPECT_GT(wrong, 0);
   EXPECT_GT(sketches.other, 0) << "how the plan before was cut is only a guess";
+  EXPECT_GT(sketches.placed, 0);
+  EXPECT_EQ(sketches.most_placed, 15) << "a warp of a block each, but for one";
+  EXPECT_GT(sketches.told, 0) << "parts are more";
 }
 
 /// Requests that share a prefix, each with tokens of its own, some with many times more.

@@ -177,6 +177,7 @@ class ThreadBlock : public ThreadOperations {
 class ThreadTeam : public ThreadOperations {
  public:
   static constexpr bool kOneBlock = false;
+  static constexpr std::int32_t kLanes = ThreadBlock::kLanes;
 
   using Counts = std::vector<std::atomic<std::int32_t>>;
 

@@ -34,7 +34,7 @@ class AlikeRequests {
     const Sums sums = block_.sum(most(rows, nodes), Sums{}, [&task, rows, nodes](std::int32_t i) {
       const std::int64_t hot = i < nodes ? take_node(task, task.forest.nodes[i]) : 0;
       if (i >= rows) return Sums{{0, hot}};
-      const bool alike = is_alone(task.forest, i);
+      const bool alike = take_row(task, i);
       put(task, i);
       return Sums{{alike ? 0 : 1, hot}};
     });
@@ -75,11 +75,16 @@ class AlikeRequests {
     if (topmost) task.block.shared[first] = node.parent < 0 ? 0 : node.begin;
     return size_of(node.requests) > 1 ? node.end - node.begin : 0;
   }
-  /// The row of that number: each is looked at once.
-  TRUNKLINE_HOST_DEVICE static bool is_alone(const TeamForest& forest, std::int32_t row) {
-    const std::int32_t node = forest.node[row];
-    return node >= 0 && size_of(forest.nodes[node].requests) == 1 &&
-           forest.query_begin[row + 1] - forest.query_begin[row] == 1;
+  /// What tiling needs of the row of that number: each is looked at once. \return whether it is alone, and has one
+  /// query
+  TRUNKLINE_HOST_DEVICE static bool take_row(const PlanTask& task, std::int32_t row) {
+    const TeamForest& forest = task.forest;
+    const std::int32_t number = forest.node[row];
+    if (number < 0) return false;
+    const ForestNode& node = forest.nodes[number];
+    if (size_of(node.requests) != 1 || forest.query_begin[row + 1] - forest.query_begin[row] != 1) return false;
+    task.block.tokens[node.requests.begin] = node.end;
+    return true;
   }
 
   /// As RequestLoader has it.

@@ -70,18 +70,18 @@ class DealOrder {
   TRUNKLINE_HOST_DEVICE explicit DealOrder(const DealtList* lists) : lists_(lists) {}
 
   /// Pieces that tokens and segments of a list make, of `piece` tokens each; 0: as many as segments.
-  /// \tparam Sum of tokens, as below: on devices quotients of 32 bits are found faster
+  /// \tparam Sum of tokens, as below
   template <class Sum>
   TRUNKLINE_HOST_DEVICE static Sum count_pieces(Sum tokens, Sum piece, std::int32_t segments,
                                                 bool ends_without_tokens) {
     if (piece == 0 || segments == 0) return segments;
-    return ends_without_tokens ? tokens / piece + 1 : ceil_div(tokens, piece);
+    return ends_without_tokens ? whole_pieces(tokens, piece) + 1 : whole_pieces<Sum>(tokens + piece - 1, piece);
   }
   /// Fragments of a segment of [begin, end) of its list's tokens: those of one piece each.
   template <class Sum>
   TRUNKLINE_HOST_DEVICE static std::int32_t count_fragments(Sum begin, Sum end, Sum piece) {
     if (piece == 0 || begin == end) return 1;
-    return static_cast<std::int32_t>((end - 1) / piece - begin / piece + 1);
+    return static_cast<std::int32_t>(whole_pieces<Sum>(end - 1, piece) - whole_pieces(begin, piece) + 1);
   }
 
   /// What of all lists is dealt before a piece of one. \param start tokens of its list before the piece

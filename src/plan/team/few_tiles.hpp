@@ -45,16 +45,19 @@ class FewTileLister {
   }
 
   /// Tiles that are guessed, of requests that are alike.
-  /// \param priced finds what they cost, too \param hot tokens that several of them read \param share_of list()'s
+  /// \param priced finds what their costs depend on, too \param hot tokens that several of them read \param share_of
+  /// list()'s
   template <class ShareOf>
   TRUNKLINE_HOST_DEVICE void list_sketch(bool priced, std::int64_t hot, ShareOf share_of) {
     const PlanTask& task = task_;
-    block_.each_warp(priced ? 2 : 1, [&task, share_of, hot](std::int32_t i, auto&& lanes) {
+    block_.each_warp(priced ? 2 + task.guess.tiles.count : 1, [&task, share_of, hot](std::int32_t i, auto&& lanes) {
       const TileGuess& guess = task.guess;
       if (i == 0) {
         list_by(lanes, task, guess.tiles.count, guess.tiles.width, guess.begins, share_of);
-      } else {
+      } else if (i == 1) {
         name_costs_by(lanes, task, hot);
+      } else {
+        sum_tokens_by(lanes, task, i - 2);
       }
     });
   }
@@ -77,6 +80,19 @@ class FewTileLister {
     const std::int64_t distinct = task.forest.distinct_tokens;
     state.reads = {distinct + again, state.costs.of_reads(distinct, distinct + again)};
     state.costs.set(state.reads.costs);
+  }
+
+  /// Tokens of a guessed tile: those of its first request, and what each other one does not share with the one before.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static void sum_tokens_by(const Lanes& lanes, const PlanTask& task, std::int32_t tile) {
+    const std::int32_t first = task.guess.begins[tile];
+    std::int64_t tokens = 0;
+    TRUNKLINE_ROLLED
+    for (std::int32_t i = first + lanes.index(); i < task.guess.begins[tile + 1]; i += lanes.count()) {
+      tokens += task.block.tokens[i] - (i == first ? 0 : task.block.shared[i]);
+    }
+    tokens = lanes.sum(tokens);
+    if (lanes.index() == 0) task.block.few->loads[tile].tokens = tokens;
   }
 
   /// Frames, packs and shape; and whether each block has room for what tiles stream.
@@ -169,26 +185,21 @@ class FewTileDivider {
     const std::int32_t* const shape = task_.memory.shape;
     return shape[PlanMemory::kFits] != kTooMany && shape[PlanMemory::kAsTried] != 0;
   }
-  /// A sketch's, none of which is cut. \param priced finds what they cost, too \return whether they fit
-  TRUNKLINE_HOST_DEVICE bool divide_sketch(bool priced) {
+  /// A sketch's, none of which is cut. \return whether they fit
+  TRUNKLINE_HOST_DEVICE bool divide_sketch() {
     const PlanTask& task = task_;
-    block_.each_warp(priced ? 2 : 1, [&task](std::int32_t i, auto&& lanes) {
-      if (i == 0) {
-        place_by(lanes, *Block::forgotten(&task), true);
-      } else {
-        price_by(lanes, *Block::forgotten(&task));
-      }
-    });
+    block_.each_warp(1, [&task](std::int32_t, auto&& lanes) { place_by(lanes, *Block::forgotten(&task), true); });
     return task_.memory.shape[PlanMemory::kFits] == 1;
   }
-  /// What packs that are tiles of requests that are alike cost, which a try at these tiles finds, too.
+  /// What packs that are tiles of requests that are alike cost, which a try at these tiles finds, too: once tokens are
+  /// summed up, whatever tiles stream.
   template <class Lanes>
   TRUNKLINE_HOST_DEVICE static void price_by(const Lanes& lanes, const PlanTask& task) {
     const PlanMemory& memory = task.memory;
     BlockMemory::State& state = *task.block.state;
     const std::int32_t packs = memory.shape[PlanMemory::kPacks];
     visit_held<FewTiles::held<Block>()>(lanes, packs, [&](std::size_t, std::int32_t i) {
-      TaskLoad load = PackCut::load_of(task, memory.packs[i]);
+      TaskLoad load = PackCut::alike_load(task, memory.packs[i], memory.loads[i].tokens);
       load.price(state.costs);
       memory.loads[i] = load;
       memory.classes[i] = static_cast<std::uint16_t>(CostClasses::class_of(load.whole));

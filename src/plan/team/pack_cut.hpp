@@ -62,6 +62,18 @@ struct PackCut {
     return {tokens, matrix_tokens, rows, queries, 0, halves ? HalfChanges::of(tokens, matrix_tokens, queries) : 0};
   }
 
+  /// Of a tile of requests that are alike, before it is known what it streams. Not priced. \param tokens of it
+  TRUNKLINE_HOST_DEVICE static TaskLoad alike_load(const PlanTask& task, const PlannedPack& pack, std::int64_t tokens) {
+    const std::int32_t queries = size_of(pack.positions);
+    const bool halves = pack.first_half > 0 && pack.first_half < queries;
+    // What both halves need is what the neighbours on either side of the middle have in common: each has one query.
+    const std::int64_t twice = halves ? task.block.shared[pack.positions.begin + pack.first_half] : 0;
+    const std::int32_t rows =
+        task.block.state->costs.rows(queries, task.machine.widths[pack.width].rows, pack.first_half > 0);
+    const std::int64_t matrix_tokens = tokens + twice;
+    return {tokens, matrix_tokens, rows, queries, 0, halves ? HalfChanges::of(tokens, matrix_tokens, queries) : 0};
+  }
+
   TRUNKLINE_HOST_DEVICE static std::int64_t spans_of(const PlanMemory& memory, const PlannedPack& pack) {
     if (pack.tile < 0) return 1;
     const TileSums& tile = memory.sums[pack.tile];

@@ -116,7 +116,7 @@ class PlanSketcher {
   TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void make_alone(Team& team, const PlanTask& task,
                                                                      const PlanLists& lists, bool tried) {
     const PlanSketcher sketcher(team, task, true);
-    const bool made = tried && sketcher.list(true) && sketcher.divide_as_tried(cut(team, task, nullptr));
+    const bool made = tried && sketcher.list(true) && sketcher.place_as_tried();
     sketcher.tell_of(made, true);
     if (made) sketcher.write(lists);
   }
@@ -127,7 +127,7 @@ class PlanSketcher {
     if constexpr (Team::kOneBlock) {  // which tries tiles after it
       if (is_late(task)) return false;
       const bool cuts = task.guess.round >= 0;
-      const bool made = list(cuts) && (cuts ? cut(team_, task, nullptr) : divide());
+      const bool made = list(cuts) && (cuts ? place(team_, task, nullptr) : divide());
       tell_of(made, false);
       if (made) write(lists);
       return false;
@@ -136,14 +136,14 @@ class PlanSketcher {
       const bool cuts = late || task.guess.round >= 0;
       bool listed = false;
       bool made = false;
-      team_.pass_where(late, [this, &listed, &made, cuts] {
+      team_.pass_where(late, [this, &listed, &made, cuts, late] {
         listed = list(cuts);
-        made = listed && (cuts ? cut(team_, task_, nullptr) : divide());
+        if (!late) made = listed && (cuts ? place(team_, task_, nullptr) : divide());
       });
       if (late) {
         const bool tries_early = is_early(task) && may_close_early(team_.lanes(), task);
         if (tries_early) team_.pass(false, [] {});
-        made = listed && tries_early == is_early(task) && divide_as_tried(made);
+        made = listed && tries_early == is_early(task) && place_as_tried();
       }
       // Others do not wait for lists to be written: whether they are the plan's depends on tries alone.
       if (leads()) tell_of(made, late);
@@ -168,7 +168,7 @@ class PlanSketcher {
   /// A function of its own, so that sketches without cuts run past none of it.
   TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static void write_cut(Team& team, const PlanTask& task,
                                                                     const PlanLists& lists) {
-    lay_out_cuts(team, task, triers(task));
+    if (!SketchCuts::places_items(task.memory)) lay_out_cuts(team, task, triers(task));
     write(team, *Team::forgotten(&task), lists, true);
   }
   /// \param cut some items are
@@ -184,11 +184,12 @@ class PlanSketcher {
   TRUNKLINE_HOST_DEVICE bool list(bool cuts) const {
     const PlanTask& task = task_;
     bool listed = false;
+    bool priced = false;
     const auto share_of = [this, &task](std::int32_t tiles) { return team_.share(tiles, triers(task)); };
     // The last block writes the schedule, and tells of the plan.
-    team_.own([&task, &listed, share_of, cuts](auto&& block, bool last) {
+    team_.own([&task, &listed, &priced, share_of, cuts](auto&& block, bool last) {
       using Block = std::decay_t<decltype(block)>;
-      const bool priced = last || cuts;
+      priced = last || cuts;
       AlikeRequests<Block> requests(block, task);
       listed = requests.load();
       if (listed) FewTileLister<Block>(block, task).list_sketch(priced, requests.hot(), share_of);
@@ -196,31 +197,30 @@ class PlanSketcher {
     if (!listed || task.memory.shape[PlanMemory::kOwnTiles] == kNoTiles) return false;
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
-    deal_lists(team_, task, triers(task));
+    deal_lists(team_, task, triers(task), priced,
+               [&task, cuts](auto&& lanes) { SketchCuts::guess<Team>(lanes, *Team::forgotten(&task), cuts); });
     return true;
   }
   TRUNKLINE_HOST_DEVICE bool divide() const {
     const PlanTask& task = task_;
     bool fits = false;
-    team_.own([&task, &fits](auto&& block, bool last) { fits = FewTileDivider(block, task).divide_sketch(last); });
+    team_.own([&task, &fits](auto&& block, bool) { fits = FewTileDivider(block, task).divide_sketch(); });
     return fits;
   }
   /// Of a sketch that is late, once its tiles are tried, if those that are closed early are.
-  /// \param fits cut as is guessed
-  TRUNKLINE_HOST_DEVICE bool divide_as_tried(bool fits) const {
+  TRUNKLINE_HOST_DEVICE bool place_as_tried() const {
     const PlanTask& task = task_;
     const std::int32_t number = task.guess.tiles.number;
     const bool is_best = is_early(task) || best_of(team_.lanes(), task, {0, task.machine.width_count}) == number;
     const TriedTiles& tried = task.block.state->tried[number];
     if (!is_best || tried.possible == 0 || !has_tiles_of(number)) return false;
-    return tried.pieces == task.block.state->sketch.pieces ? fits : cut(team_, task, &tried.pieces);
+    return place(team_, task, tried.pieces == task.block.state->sketch.pieces ? nullptr : &tried.pieces);
   }
-  /// A function of its own, as write_cut(). That lays items out only once others are told of the sketch.
-  /// \param tried null: as is guessed \return whether they fit
-  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static bool cut(Team& team, const PlanTask& task,
-                                                              const CutChoice::Pieces* tried) {
+  /// A function of its own, as write_cut(). \param tried null: it is cut as is guessed \return whether packs fit
+  TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE static bool place(Team& team, const PlanTask& task,
+                                                                const CutChoice::Pieces* tried) {
     bool fits = false;
-    team.own([&task, tried, &fits](auto&& block, bool) { fits = SketchCuts::cut(block, task, tried); });
+    team.own([&task, tried, &fits](auto&& block, bool) { fits = SketchCuts::place(block, task, tried); });
     return fits;
   }
 

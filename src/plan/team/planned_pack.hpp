@@ -29,6 +29,16 @@ struct alignas(16) TileSegment {
   bool masked;
 };
 
+/// Whole pieces of so many tokens, a power of two: on devices divisions are slow.
+template <class Sum>
+TRUNKLINE_HOST_DEVICE Sum whole_pieces(Sum tokens, Sum piece) {
+#if defined(__CUDA_ARCH__)
+  return tokens >> (__ffsll(piece) - 1);
+#else
+  return tokens >> std::countr_zero(static_cast<std::uint64_t>(piece));
+#endif
+}
+
 /// A list of a tile's segments.
 struct DealtList {
   const TileSegment* segments;
@@ -39,13 +49,9 @@ struct DealtList {
   std::int32_t fragments;
   std::int32_t masked;
 
-  /// Whole pieces in so many tokens.
+  /// Whole ones in so many tokens.
   TRUNKLINE_HOST_DEVICE std::int64_t pieces_in(std::int64_t token_count) const {
-#if defined(__CUDA_ARCH__)
-    return token_count >> (__ffsll(piece) - 1);
-#else
-    return token_count >> std::countr_zero(static_cast<std::uint64_t>(piece));
-#endif
+    return whole_pieces(token_count, piece);
   }
 };
 

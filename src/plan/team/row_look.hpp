@@ -47,7 +47,7 @@ class AnyRows {
   const TeamTable& table_;
 };
 
-/// Rows of a dense table that begin and end at units of ids, as those of most engines. Of the instructions that are run
+/// Rows of a dense table that begin and end at units of ids. Of the instructions that are run
 /// before pages are asked for, half are of other tables: 0.5 us of a kept step.
 template <class Id>
 class WholeRows {

@@ -1,5 +1,6 @@
-// How the packs of a sketch (plan_sketch.hpp) are cut: as is guessed, or as the try at its tiles has found it. What
-// does not depend on that another warp finds beside.
+// How the packs of a sketch (plan_sketch.hpp) are cut: as is guessed, or as the try at its tiles has found it. Cuts
+// follow from what requests share, so that a warp finds them while others find what tiles stream; then, where items are
+// few, all that is to be known of them is found in one step and a scan.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "plan/task_costs.hpp"
 #include "plan/team/few_tiles.hpp"
 #include "plan/team/item_lists.hpp"
+#include "plan/team/item_places.hpp"
 #include "plan/team/pack_cut.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/plan_task.hpp"
@@ -21,29 +23,13 @@ namespace trunkline {
 
 class SketchCuts {
  public:
-  /// \param tried null: as is guessed \return whether they fit, whatever is split: each item may add a span
-  template <class Block>
-  TRUNKLINE_HOST_DEVICE static bool cut(Block& block, const PlanTask& task, const CutChoice::Pieces* tried) {
-    if (tried != nullptr) block.each(0, [](std::int32_t) {});  // all have read what the guess came to
-    block.each_warp(tried == nullptr ? 2 : 1, [&task, tried](std::int32_t i, auto&& lanes) {
-      if (i == 1) return place_fragments<Block>(lanes, *Block::forgotten(&task));
-      const CutChoice::Pieces pieces = tried != nullptr ? *tried : guess<Block>(lanes, *Block::forgotten(&task));
-      cut_by<Block>(lanes, *Block::forgotten(&task), pieces);
-    });
-    const std::int32_t* const shape = task.memory.shape;
-    const std::int32_t items = shape[PlanMemory::kItems];
-    const bool cut = shape[PlanMemory::kPartials] > 0;
-    const std::int64_t spans = std::int64_t{shape[PlanMemory::kFragments]} + (cut ? items : 0);
-    return (!cut || FewItems::are_few(shape)) && items <= task.machine.capacity.items &&
-           shape[PlanMemory::kPartials] <= task.machine.capacity.partials && spans <= task.machine.capacity.spans;
-  }
-
- private:
   /// What packs cost, and how the guessed round of CutChoice cuts them: as the try at them, if that takes this round.
+  /// Needs nothing of what tiles stream. By a warp. \param cuts they may be cut
   template <class Block, class Lanes>
-  TRUNKLINE_HOST_DEVICE static CutChoice::Pieces guess(const Lanes& lanes, const PlanTask& task) {
+  TRUNKLINE_HOST_DEVICE static void guess(const Lanes& lanes, const PlanTask& task, bool cuts) {
     const PlanMemory& memory = task.memory;
     FewTileDivider<Block>::price_by(lanes, task);
+    if (!cuts) return;
     Nanoseconds total = 0;
     visit_held<FewTiles::held<Block>()>(lanes, memory.shape[PlanMemory::kPacks],
                                         [&](std::size_t, std::int32_t i) { total += memory.loads[i].whole; });
@@ -53,14 +39,53 @@ class SketchCuts {
     const std::int32_t round = task.guess.round;
     const CutChoice::Pieces pieces = round < 0 ? CutChoice::Pieces{} : CutChoice::pieces_of(round, ideal);
     if (lanes.index() == 0) task.block.state->sketch.pieces = pieces;
-    return pieces;
+    cut_by<Block>(lanes, task, pieces);
   }
+
+  /// Where lists of packs begin, once these are cut and it is known what tiles stream; and where few items begin.
+  /// \param tried null: as is guessed \return whether they fit, whatever is split: each item may add a span
+  template <class Block>
+  TRUNKLINE_HOST_DEVICE static bool place(Block& block, const PlanTask& task, const CutChoice::Pieces* tried) {
+    if (tried != nullptr) {
+      block.each_warp(
+          1, [&task, tried](std::int32_t, auto&& lanes) { cut_by<Block>(lanes, *Block::forgotten(&task), *tried); });
+    }
+    const std::int32_t* const shape = task.memory.shape;
+    const bool places = places_items(task.memory);
+    const std::int32_t parts = places ? shape[PlanMemory::kItems] - shape[PlanMemory::kPacks] : 0;
+    const std::int32_t others = places && parts < kMostParts ? 2 : 1;  // warps that do not look for where a part begins
+    block.each_warp(others + parts, [&task, places, others](std::int32_t i, auto&& lanes) {
+      const PlanTask& its = *Block::forgotten(&task);
+      if (i >= others) return mark_part<Block>(lanes, its, i - others);
+      if (i == 0) place_fragments<Block>(lanes, its);
+      if (i == 0 && places) {
+        lanes.wait();
+        place_by(lanes, its, {0, its.memory.shape[PlanMemory::kItems]});
+      }
+      if (i + 1 == others && places) place_slots(lanes, its);
+    });
+    if (places) {
+      block.each_warp(1, [&task](std::int32_t, auto&& lanes) { sum_splits<Block>(lanes, *Block::forgotten(&task)); });
+    }
+    const std::int32_t items = shape[PlanMemory::kItems];
+    const bool cut = shape[PlanMemory::kPartials] > 0;
+    const std::int64_t spans = std::int64_t{shape[PlanMemory::kFragments]} + (cut ? items : 0);
+    return (!cut || FewItems::are_few(shape)) && items <= task.machine.capacity.items &&
+           shape[PlanMemory::kPartials] <= task.machine.capacity.partials && spans <= task.machine.capacity.spans;
+  }
+  /// Whether place() lays items out, too: few of them, of which no block is told.
+  TRUNKLINE_HOST_DEVICE static bool places_items(const PlanMemory& memory) {
+    const std::int32_t* const shape = memory.shape;
+    return shape[PlanMemory::kPartials] > 0 && shape[PlanMemory::kOwnTiles] == kAllTiles &&
+           shape[PlanMemory::kItems] - shape[PlanMemory::kPacks] <= kMostParts && FewItems::are_few(shape);
+  }
+
+ private:
+  static constexpr std::int32_t kMostParts = 15;  // that place() looks for, a warp each
 
   template <class Block, class Lanes>
   TRUNKLINE_HOST_DEVICE static void cut_by(const Lanes& lanes, const PlanTask& task, const CutChoice::Pieces& pieces) {
     PlanMemory& memory = task.memory;
-    if (lanes.index() == 0) memory.shape[PlanMemory::kOpenEnds] = 1;  // of other parts, before
-    lanes.wait();
     std::int32_t items = 0;
     std::int32_t entries = 0;
     std::int32_t partials = 0;
@@ -69,9 +94,8 @@ class SketchCuts {
                                            PlannedPack& pack = memory.packs[i];
                                            std::int32_t parts = 0;
                                            if (here) {
-                                             parts = least(parts_of(memory.loads[i], pieces), kMostParts);
+                                             parts = least(parts_of(memory.loads[i], pieces), kManyParts);
                                              pack.parts = parts;
-                                             PackCut::note_open_ends<Block>(memory, pack);
                                            }
                                            const std::int32_t own = here ? parts * size_of(pack.positions) : 0;
                                            partials += parts > 1 ? own : 0;
@@ -91,9 +115,9 @@ class SketchCuts {
     if (partials > 0 && FewItems::are_few(memory.shape)) memory.keep_own_items(task.block);
   }
   // More are no few items, and their sums stay below 2^31.
-  static constexpr std::int32_t kMostParts = FewItems::kMost + 1;
+  static constexpr std::int32_t kManyParts = FewItems::kMost + 1;
 
-  /// What does not depend on how packs are cut.
+  /// Tokens and fragments of packs, and what follows from them.
   template <class Block, class Lanes>
   TRUNKLINE_HOST_DEVICE static void place_fragments(const Lanes& lanes, const PlanTask& task) {
     const PlanMemory& memory = task.memory;
@@ -109,6 +133,7 @@ class SketchCuts {
                                              many = many || tile.fragments > FewTiles::kMostFragments;
                                              pack.tokens = tile.tokens;
                                              pack.cut_tokens = tile.cut_tokens;
+                                             PackCut::note_open_ends<Block>(memory, pack);
                                              values[0] = tile.fragments;
                                              values[1] = tile.masked;
                                            }
@@ -123,6 +148,67 @@ class SketchCuts {
     if (lanes.index() != 0) return;
     memory.shape[PlanMemory::kFragments] = many ? INT32_MAX : fragments;
     memory.shape[PlanMemory::kMasks] = masks;
+  }
+
+  /// Where an item begins that is not the first of its pack. \param number of those
+  template <class Block, class Lanes>
+  TRUNKLINE_HOST_DEVICE static void mark_part(const Lanes& lanes, const PlanTask& task, std::int32_t number) {
+    const PlanMemory& memory = task.memory;
+    std::int32_t begun = 0;
+    visit_held<FewTiles::held<Block>()>(lanes, memory.shape[PlanMemory::kPacks], [&](std::size_t, std::int32_t i) {
+      begun += memory.packs[i].first_item - i <= number ? 1 : 0;
+    });
+    const std::int32_t tile = lanes.sum(begun) - 1;
+    const std::int32_t item = number + tile + 1;
+    const PlannedPack& pack = memory.packs[tile];
+    const std::int64_t token =
+        part_begin(memory.sums[tile].cut_tokens, CutChoice::kGranule, pack.parts, item - pack.first_item);
+    const PartBegin begin = part_in(lanes, task, tile, token);
+    if (lanes.index() == 0) store_whole(memory.item_marks[item], mark_of(begin));
+  }
+  /// Where the partials of each query begin, and of each pack that its first item begins where it does.
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE static void place_slots(const Lanes& lanes, const PlanTask& task) {
+    const PlanMemory& memory = task.memory;
+    TRUNKLINE_ROLLED
+    for (std::int32_t i = 0; i < memory.shape[PlanMemory::kPacks]; ++i) {
+      const PlannedPack& pack = memory.packs[i];
+      if (lanes.index() == 0) store_whole(memory.item_marks[pack.first_item], ItemMark{});
+      count_partials(lanes, memory, pack);
+    }
+    lanes.wait();
+    std::int64_t* const slots = memory.slots_of;
+    const std::int32_t queries = task.forest.query_begin[task.forest.rows];
+    const std::int32_t each = ceil_div(queries, lanes.count());
+    const Range own = {least(lanes.index() * each, queries), least((lanes.index() + 1) * each, queries)};
+    std::int64_t sum = 0;
+    for (std::int32_t i = own.begin; i < own.end; ++i) sum += slots[i];
+    std::int64_t all = 0;
+    std::int64_t before = sum_before(lanes, sum, all);
+    TRUNKLINE_ROLLED
+    for (std::int32_t i = own.begin; i < own.end; ++i) {
+      const std::int64_t its = slots[i];
+      slots[i] = before;
+      before += its;
+    }
+    if (lanes.index() == 0) slots[queries] = all;
+  }
+  /// How many spans cuts add before each item.
+  template <class Block, class Lanes>
+  TRUNKLINE_HOST_DEVICE static void sum_splits(const Lanes& lanes, const PlanTask& task) {
+    const PlanMemory& memory = task.memory;
+    const std::int32_t items = memory.shape[PlanMemory::kItems];
+    std::int64_t before = 0;
+    visit_whole<FewTiles::held<Block>()>(lanes, items, [&](std::size_t, std::int32_t i, bool here) {
+      std::int64_t all = 0;
+      const std::int64_t splits = sum_before(lanes, here ? memory.item_marks[i].splits : 0, all);
+      if (here) memory.item_splits[i] = before + splits;
+      before += all;
+    });
+    if (lanes.index() != 0) return;
+    memory.item_splits[items] = before;
+    const auto merges = static_cast<std::int32_t>(memory.slots_of[task.forest.query_begin[task.forest.rows]] >> 32);
+    *memory.cuts = {static_cast<std::int32_t>(before), static_cast<std::int32_t>(before >> 32), merges, 1};
   }
 
   // On devices numbers of 32 bits are added and divided in a fraction of the time.

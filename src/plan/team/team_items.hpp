@@ -6,7 +6,7 @@
 
 #include "plan/cost_classes.hpp"
 #include "plan/cut_choice.hpp"
-#include "plan/team/part_begins.hpp"
+#include "plan/team/item_places.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"
 #include "plan/team/team_packs.hpp"
@@ -30,35 +30,6 @@ TRUNKLINE_HOST_DEVICE inline TileShape tile_shape(const TeamMachine& machine, st
   return {machine.widths[width].rows, machine.n[width][least(bits_of(tokens), TeamMachine::kLengths - 1)]};
 }
 
-/// The pack of an item.
-TRUNKLINE_HOST_DEVICE inline std::int32_t pack_of(const PlanMemory& memory, std::int32_t item) {
-  const PlannedPack* const packs = memory.packs;
-  return last_begun(memory.shape[PlanMemory::kPacks], item, [packs](std::int32_t i) { return packs[i].first_item; });
-}
-
-/// What an item of a plan with cuts costs, and whose it is.
-TRUNKLINE_HOST_DEVICE inline void place_item(const PlanTask& task, std::int32_t item) {
-  const PlanMemory& memory = task.memory;
-  const std::int32_t number = pack_of(memory, item);
-  const PlannedPack pack = memory.packs[number];  // read once, whatever is written
-  const std::int32_t part = item - pack.first_item;
-  const std::int64_t tokens = part_begin(pack, part + 1) - part_begin(pack, part);
-  const TaskLoad& load = memory.loads[number];
-  const Nanoseconds cost = pack.parts == 1 ? load.whole : cut_cost(load, *memory.costs, pack.parts, tokens);
-  memory.item_pack[item] = number;
-  memory.item_class[item] = static_cast<std::uint16_t>(CostClasses::class_of(cost));
-  memory.item_place[item] = 0;
-}
-
-/// The same of some items.
-template <class Lanes>
-TRUNKLINE_HOST_DEVICE void place_by(const Lanes& lanes, const PlanTask& task, Range items) {
-  TRUNKLINE_ROLLED
-  for (std::int32_t item = items.begin + lanes.index(); item < items.end; item += lanes.count()) {
-    place_item(task, item);
-  }
-}
-
 /// Where an item begins among the fragments of its pack; and by the pack's first, how many partials its queries have.
 /// \param known the block knows what the pack's tile streams: else the partials alone
 template <class Lanes>
@@ -67,19 +38,14 @@ TRUNKLINE_HOST_DEVICE void mark_item(const Lanes& lanes, const PlanTask& task, s
   const PlannedPack pack = memory.packs[pack_of(memory, item)];
   PartBegin begin;
   if (item == pack.first_item) {
-    TRUNKLINE_ROLLED
-    for (std::int32_t k = lanes.index(); k < size_of(pack.positions); k += lanes.count()) {
-      memory.slots_of[memory.query_at[pack.positions.begin + k]] =
-          pack.parts == 1 ? 0 : (std::int64_t{1} << 32) + pack.parts;
-    }
+    count_partials(lanes, memory, pack);
   } else if (pack.tile < 0) {
     begin = {0, 1, 0};  // a request alone is one fragment
   } else if (known) {
-    begin =
-        PartSearch(task.machine.slices, memory.tile(pack.tile)).find(lanes, part_begin(pack, item - pack.first_item));
+    begin = part_in(lanes, task, pack.tile, part_begin(pack, item - pack.first_item));
   }
   if (!known || lanes.index() != 0) return;
-  store_whole(memory.item_marks[item], {begin.splits + (std::int64_t{begin.masked} << 32), begin.fragments});
+  store_whole(memory.item_marks[item], mark_of(begin));
 }
 
 /// Items of some packs. \param packs neighbours

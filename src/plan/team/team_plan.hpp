@@ -133,7 +133,7 @@ class TeamPlanner {
     });
     // Each segment makes a span or more.
     if (task.memory.shape[PlanMemory::kRaw] > task.machine.capacity.spans) return false;
-    deal_lists(team_, task, 0);
+    deal_lists(team_, task, 0, false, [](auto&&) {});
     return true;
   }
 

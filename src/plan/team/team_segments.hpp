@@ -164,8 +164,13 @@ class SegmentLister {
       masked_before = rank_of(lanes, masked, masked_fragments);
     } else {
       const std::int32_t made = here ? DealOrder::count_fragments<Sum>(first, first + sliced, piece) : 0;
-      fragments_before = sum_before(lanes, made, fragments);
-      masked_before = sum_before(lanes, masked ? made : 0, masked_fragments);
+      std::int32_t values[] = {made, masked ? made : 0};
+      std::int32_t sums[2];
+      sums_before(lanes, values, sums);
+      fragments_before = values[0];
+      masked_before = values[1];
+      fragments = sums[0];
+      masked_fragments = sums[1];
     }
     segment.first_token = first;
     segment.fragments_before = list.fragments + fragments_before;
@@ -251,9 +256,10 @@ TRUNKLINE_HOST_DEVICE Range known_packs(const Team& team, const PlanTask& task, 
 
 /// Lists of all tiles, and where the queries of all requests are. Where tiles are shared, each block has those of its
 /// share, and tells others what all need to know. \param spared blocks that have no part in it where lists are each
-/// block's own
-template <class Team>
-TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, std::int32_t spared) {
+/// block's own \param has_beside some other warp runs beside(lanes)
+template <class Team, class Beside>
+TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, std::int32_t spared, bool has_beside,
+                                      Beside beside) {
   constexpr std::int32_t kRequests = 128;  // whose queries a warp places
   const std::int32_t tiles = task.memory.shape[PlanMemory::kTiles];
   const std::int32_t own = task.memory.shape[PlanMemory::kOwnTiles];
@@ -262,10 +268,15 @@ TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, std::int
   const std::int32_t count = size_of(listed);
   // Where a block has all tiles, a tile's warp places queries of its own, which are all.
   const std::int32_t placing = own == kAllTiles ? 0 : ceil_div(task.forest.rows, kRequests);
+  // First, where no tile's warp tells others what it has found.
+  const std::int32_t number_beside = !has_beside ? -1 : shared ? count + placing : 0;
+  const std::int32_t before = number_beside == 0 ? 1 : 0;
   const Telling told{spared > 0 ? Telling::kSketchTiles : Telling::kTiles, count, shared ? tiles : 0};
   team.each_warp_telling(
-      own != kNoTiles, count + placing, told, spared,
-      [&task, listed, count, own](std::int32_t i, auto&& lanes) {
+      own != kNoTiles, count + placing + (has_beside ? 1 : 0), told, spared,
+      [&task, listed, count, own, number_beside, before, beside](std::int32_t number, auto&& lanes) {
+        if (number == number_beside) return beside(lanes);
+        const std::int32_t i = number - before;
         const std::int32_t first = (i - count) * kRequests;
         Range requests = {first, least(first + kRequests, task.forest.rows)};
         if (i < count) {

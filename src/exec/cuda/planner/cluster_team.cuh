@@ -16,6 +16,7 @@ template <class Block>
 class ClusterTeamOf : public TeamOperations {
  public:
   static constexpr bool kOneBlock = false;
+  static constexpr std::int32_t kLanes = Block::kLanes;
 
   /// \param lead the block of the cluster that leads; ranks count from there on
   __device__ __forceinline__ explicit ClusterTeamOf(TeamScratch& scratch, std::int32_t lead = 0)

@@ -6,7 +6,8 @@
 namespace trunkline::cuda {
 
 /// In the workspace that was planned into, true where the lists there are a planner's (ListCounts::planner). Resolve
-/// tells the host: a kernel that writes to memory of the host when it ends is waited for 0.9 us longer (an H100).
+/// tells the host: a kernel that writes to memory of the host when it ends is waited for longer, by kernels of a test
+/// 0.9 us (an H100).
 struct PlanTold {
   CudaPlanReport report;
   CudaPlanReport* host;  ///< in memory of the host that the device may write
