@@ -228,6 +228,9 @@ TEST_F(CudaPlan, CutsThatAreGuessed) {
     if (HasFatalFailure()) return;
   }
   EXPECT_TRUE(sketches > 0 || cuda_device_info(0).major != 9);
+  // One tile in sixteen parts, and in more, of which blocks tell each other.
+  expect_hosts_plan(star_forest(64'000, 32, 16), shape_of(32, 8), hopper_like_profile(132), capacity, 0);
+  expect_hosts_plan(star_forest(64'000, 32, 16), shape_of(32, 4), hopper_like_profile(132), capacity, 0);
 }
 
 // More than a block has room for what all tiles stream: each deals a share, and tells of it.

@@ -38,7 +38,7 @@ struct SketchCounts {
   int other = 0;        ///< of these, cut in another way than the plan before
   int placed = 0;       ///< of these, with parts whose begins each block found for itself
   int most_placed = 0;  ///< of such parts
-  int told = 0;         ///< of these, with parts whose begins blocks told each other, or had in another step
+  int told = 0;         ///< of these, with parts whose begins blocks tell each other
   int shared = 0;       ///< plans whose tiles blocks shared
 };
 

@@ -127,9 +127,35 @@ TEST(TeamPlan, ASketchOfWhatIsCut) {
   EXPECT_GT(cut, 0);
   EXPECT_GT(wrong, 0);
   EXPECT_GT(sketches.other, 0) << "how the plan before was cut is only a guess";
-  EXPECT_GT(sketches.placed, 0);
-  EXPECT_EQ(sketches.most_placed, 15) << "a warp of a block each, but for one";
-  EXPECT_GT(sketches.told, 0) << "parts are more";
+}
+
+// One tile in sixteen parts, of which the begins of fifteen are looked for, by all warps of a block but one; in more,
+// of which blocks tell each other; and tiles of fewer.
+TEST(TeamPlan, PartsOfASketchAsManyAsWarps) {
+  const auto sketches_of = [](std::int32_t requests, std::int32_t kv_heads) {
+    testing::SketchCounts sketches;
+    const Forest forest = grouped_forest(requests, 1, 64'000, 16);
+    for (int seed = 0; seed < 8; ++seed) {
+      SCOPED_TRACE(concat(requests, " requests, ", kv_heads, " KV heads, seed ", seed));
+      std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 11'000'000);
+      const TeamOptions team = team_after(random, forest, seed % 2 == 0, sketches);
+      const MachineProfile profile = testing::hopper_like_profile(132);
+      const Plan plan = make_plan(forest, testing::shape_of(32, kv_heads), profile, trunk_options({}));
+      PlanCapacity room = room_for(plan);
+      room.spans += room.items;
+      expect_same(forest, plan, profile, room, team);
+    }
+    return sketches;
+  };
+  const testing::SketchCounts as_many = sketches_of(32, 8);
+  EXPECT_EQ(as_many.placed, 8);
+  EXPECT_EQ(as_many.most_placed, 15);
+  const testing::SketchCounts more = sketches_of(32, 4);
+  EXPECT_EQ(more.placed, 0);
+  EXPECT_EQ(more.told, 8);
+  const testing::SketchCounts fewer = sketches_of(128, 8);
+  EXPECT_EQ(fewer.placed, 8);
+  EXPECT_LT(fewer.most_placed, 15);
 }
 
 /// Requests that share a prefix, each with tokens of its own, some with many times more.

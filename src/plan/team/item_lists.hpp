@@ -21,6 +21,7 @@ struct CutShape {
 /// Items that each block finds for itself, in its own memory, as it does the packs and tiles that they are made of.
 struct FewItems {
   static constexpr std::int32_t kMost = FewPacks::kMost;
+  static_assert(kMost <= FewTiles::kMost);  // FewTiles::held() is what a lane has of them, too
 
   /// \param shape PlanShape's
   TRUNKLINE_HOST_DEVICE static bool are_few(const std::int32_t* shape) {

@@ -66,7 +66,8 @@ struct PackCut {
   TRUNKLINE_HOST_DEVICE static TaskLoad alike_load(const PlanTask& task, const PlannedPack& pack, std::int64_t tokens) {
     const std::int32_t queries = size_of(pack.positions);
     const bool halves = pack.first_half > 0 && pack.first_half < queries;
-    // What both halves need is what the neighbours on either side of the middle have in common: each has one query.
+    // What both halves need is what the neighbours on either side of the middle have in common: each request has tokens
+    // and one query, so that its position is its place in Forest::order.
     const std::int64_t twice = halves ? task.block.shared[pack.positions.begin + pack.first_half] : 0;
     const std::int32_t rows =
         task.block.state->costs.rows(queries, task.machine.widths[pack.width].rows, pack.first_half > 0);

@@ -47,8 +47,8 @@ class AnyRows {
   const TeamTable& table_;
 };
 
-/// Rows of a dense table that begin and end at units of ids. Of the instructions that are run
-/// before pages are asked for, half are of other tables: 0.5 us of a kept step.
+/// Rows of a dense table that begin and end at units of ids. Of the instructions that are run before pages are asked
+/// for, half are of other tables: 0.5 us of a kept step.
 template <class Id>
 class WholeRows {
  public:

@@ -53,16 +53,18 @@ class SketchCuts {
     const std::int32_t* const shape = task.memory.shape;
     const bool places = places_items(task.memory);
     const std::int32_t parts = places ? shape[PlanMemory::kItems] - shape[PlanMemory::kPacks] : 0;
-    const std::int32_t others = places && parts < kMostParts ? 2 : 1;  // warps that do not look for where a part begins
-    block.each_warp(others + parts, [&task, places, others](std::int32_t i, auto&& lanes) {
+    // One warp lays out fragments and items, another one partials, where there is one; then a warp each part.
+    const std::int32_t before = places && parts < kPlacedParts ? 2 : 1;
+    block.each_warp(before + parts, [&task, places, before](std::int32_t i, auto&& lanes) {
       const PlanTask& its = *Block::forgotten(&task);
-      if (i >= others) return mark_part<Block>(lanes, its, i - others);
+      if (i >= before) return mark_part<Block>(lanes, its, i - before);
       if (i == 0) place_fragments<Block>(lanes, its);
-      if (i == 0 && places) {
+      if (!places) return;
+      if (i == 0) {
         lanes.wait();
         place_by(lanes, its, {0, its.memory.shape[PlanMemory::kItems]});
       }
-      if (i + 1 == others && places) place_slots(lanes, its);
+      if (i == before - 1) place_slots(lanes, its);
     });
     if (places) {
       block.each_warp(1, [&task](std::int32_t, auto&& lanes) { sum_splits<Block>(lanes, *Block::forgotten(&task)); });
@@ -77,11 +79,11 @@ class SketchCuts {
   TRUNKLINE_HOST_DEVICE static bool places_items(const PlanMemory& memory) {
     const std::int32_t* const shape = memory.shape;
     return shape[PlanMemory::kPartials] > 0 && shape[PlanMemory::kOwnTiles] == kAllTiles &&
-           shape[PlanMemory::kItems] - shape[PlanMemory::kPacks] <= kMostParts && FewItems::are_few(shape);
+           shape[PlanMemory::kItems] - shape[PlanMemory::kPacks] <= kPlacedParts && FewItems::are_few(shape);
   }
 
  private:
-  static constexpr std::int32_t kMostParts = 15;  // that place() looks for, a warp each
+  static constexpr std::int32_t kPlacedParts = 15;  // of which each has one of a block's sixteen warps, and one is left
 
   template <class Block, class Lanes>
   TRUNKLINE_HOST_DEVICE static void cut_by(const Lanes& lanes, const PlanTask& task, const CutChoice::Pieces& pieces) {
@@ -150,7 +152,7 @@ class SketchCuts {
     memory.shape[PlanMemory::kMasks] = masks;
   }
 
-  /// Where an item begins that is not the first of its pack. \param number of those
+  /// Where an item begins that is not the first of its pack, which is the tile of its number. \param number of those
   template <class Block, class Lanes>
   TRUNKLINE_HOST_DEVICE static void mark_part(const Lanes& lanes, const PlanTask& task, std::int32_t number) {
     const PlanMemory& memory = task.memory;
@@ -160,7 +162,7 @@ class SketchCuts {
     });
     const std::int32_t tile = lanes.sum(begun) - 1;
     const std::int32_t item = number + tile + 1;
-    const PlannedPack& pack = memory.packs[tile];
+    const PlannedPack& pack = memory.packs[tile];  // some of which another warp writes: cut_tokens are a tile's, too
     const std::int64_t token =
         part_begin(memory.sums[tile].cut_tokens, CutChoice::kGranule, pack.parts, item - pack.first_item);
     const PartBegin begin = part_in(lanes, task, tile, token);

@@ -3,7 +3,7 @@
 //
 // What every team has:
 //   kOneBlock                 whether a team of that kind never has several blocks
-//   kLanes                    of a warp
+//   kLanes                    lanes of a warp
 //   each(count, f)            f(i) for i in [0, count), spread over all threads, in any order; then a barrier
 //   each_at_last(count, f)    the same without a barrier: the last that a team does, or what each(0, ...) ends. Where
 //                             they are few, neighbours are one block's, so that not each has all kinds of things to do

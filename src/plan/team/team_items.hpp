@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "plan/cost_classes.hpp"
-#include "plan/cut_choice.hpp"
 #include "plan/team/item_places.hpp"
 #include "plan/team/plan_lists.hpp"
 #include "plan/team/plan_memory.hpp"

@@ -256,7 +256,7 @@ TRUNKLINE_HOST_DEVICE Range known_packs(const Team& team, const PlanTask& task, 
 
 /// Lists of all tiles, and where the queries of all requests are. Where tiles are shared, each block has those of its
 /// share, and tells others what all need to know. \param spared blocks that have no part in it where lists are each
-/// block's own \param has_beside some other warp runs beside(lanes)
+/// block's own \param has_beside some other warp of each block runs beside(lanes), where lists are its own
 template <class Team, class Beside>
 TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, std::int32_t spared, bool has_beside,
                                       Beside beside) {
@@ -268,7 +268,7 @@ TRUNKLINE_HOST_DEVICE void deal_lists(Team& team, const PlanTask& task, std::int
   const std::int32_t count = size_of(listed);
   // Where a block has all tiles, a tile's warp places queries of its own, which are all.
   const std::int32_t placing = own == kAllTiles ? 0 : ceil_div(task.forest.rows, kRequests);
-  // First, where no tile's warp tells others what it has found.
+  // First, as it may take longest; but where tiles are told, warps have those of their own numbers.
   const std::int32_t number_beside = !has_beside ? -1 : shared ? count + placing : 0;
   const std::int32_t before = number_beside == 0 ? 1 : 0;
   const Telling told{spared > 0 ? Telling::kSketchTiles : Telling::kTiles, count, shared ? tiles : 0};

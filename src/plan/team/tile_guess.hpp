@@ -31,9 +31,10 @@ struct alignas(8) TileGuess {
 
   /// Of a batch of so many requests. Also of a guess that nobody has written.
   TRUNKLINE_HOST_DEVICE bool is_likely(std::int32_t requests) const {
-    const std::uint32_t count = least(static_cast<std::uint32_t>(tiles.count), std::uint32_t{FewTiles::kMost});
-    const std::int32_t its_requests = begins[count];  // read in any case, and not waited for by itself
-    return times == kLikely && its_requests == requests;
+    const auto count = static_cast<std::uint32_t>(tiles.count);
+    const bool few = count <= std::uint32_t{FewTiles::kMost};
+    const std::int32_t its_requests = begins[few ? count : 0];  // read in any case, and not waited for by itself
+    return times == kLikely && few && its_requests == requests;
   }
   /// Once a plan took these tiles. \param early some that are closed early were tried \return whether that is new
   TRUNKLINE_HOST_DEVICE bool learn_cuts(std::int32_t its_round, bool early) {
