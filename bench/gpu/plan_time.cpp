@@ -2,7 +2,8 @@
 // cluster: after none (forest), and after one that shares alike in other pages (forest_anew). Plans are made by turns
 // of batches that share alike (us), of batches whose rows are elsewhere (moved), and with one request and another
 // (joined); by a planner with room for more rows (roomy); and, of plans made by turns and kept, with more read before
-// each than the L2 cache holds (cold): what that takes is taken off. One JSON row a case. Each time is the median over
+// each than the L2 cache holds (cold): what that takes is taken off; and where tables are CSR (csr), or of tokens, in
+// pages of one (tokens). One JSON row a case. Each time is the median over
 // captured runs of launches one behind the other, so it has the gaps between kernels in it and no launch. Rows whose
 // forest is not the host's, or whose plan is not as long, are not printed; the program then fails.
 #include <cuda_runtime_api.h>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <exception>
 #include <iostream>
+#include <numeric>
 #include <random>
 #include <span>
 #include <sstream>
@@ -64,6 +66,7 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
 
   T* data() const { return data_; }
+  std::span<const T> span() const { return {data_, count_}; }
   std::vector<T> read() const {
     std::vector<T> host(count_);
     check_cuda(cudaMemcpy(host.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy");
@@ -252,27 +255,55 @@ class ForestCase {
   cuda::ForestArgs args_{};
 };
 
-AttentionShape llama_shape() {
+AttentionShape llama_shape(std::int32_t page_size) {
   AttentionShape shape;
   shape.q_heads = 32;
   shape.kv_heads = 8;
   shape.head_dim = 128;
-  shape.page_size = 16;
+  shape.page_size = page_size;
   shape.dtype = DType::kF16;
   shape.device = Device::kCuda;
   return shape;
 }
 
+enum class TableForm : std::uint8_t { kDense, kCsr, kTokenLevel };
+
+/// The ids that a table of a form holds.
+std::vector<std::int32_t> ids_of(const PagedBatch& batch, TableForm form) {
+  if (form != TableForm::kCsr) return batch.page_ids;
+  std::vector<std::int32_t> ids;
+  for (std::size_t row = 0; row < batch.kv_lens.size(); ++row) {
+    const auto begin = batch.page_ids.begin() + static_cast<std::ptrdiff_t>(row) * batch.width;
+    ids.insert(ids.end(), begin, begin + ceil_div(batch.kv_lens[row], batch.page_size));
+  }
+  return ids;
+}
+/// Where a table of a form says that rows begin, or which of its rows they are.
+std::vector<std::int32_t> rows_of(const PagedBatch& batch, TableForm form) {
+  std::vector<std::int32_t> rows(batch.kv_lens.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  if (form != TableForm::kCsr) return rows;
+  rows.assign(1, 0);
+  for (const std::int32_t kv_len : batch.kv_lens) rows.push_back(rows.back() + ceil_div(kv_len, batch.page_size));
+  return rows;
+}
+
 /// A table and lengths in device memory.
 struct DeviceTable {
-  explicit DeviceTable(const PagedBatch& batch)
-      : ids(batch.page_ids), kv_lens(batch.kv_lens), rows(static_cast<std::int32_t>(batch.kv_lens.size())) {
-    view.pages = PageTable::dense(std::span<const std::int32_t>(ids.data(), batch.page_ids.size()), rows, batch.width,
-                                  batch.page_size);
+  DeviceTable(const PagedBatch& batch, TableForm form)
+      : ids(ids_of(batch, form)), kv_lens(batch.kv_lens), rows(rows_of(batch, form)) {
+    const std::span<const std::int32_t> all_ids = ids.span();
+    const auto count = static_cast<std::int32_t>(batch.kv_lens.size());
+    if (form == TableForm::kDense) {
+      view.pages = PageTable::dense(all_ids, count, batch.width, batch.page_size);
+    } else if (form == TableForm::kCsr) {
+      view.pages = PageTable::csr_on_device(rows.span(), all_ids, batch.page_size);
+    } else {
+      view.pages = PageTable::token_level_on_device(all_ids, batch.width, rows.span());
+    }
     view.kv_lens = kv_lens.data();
   }
-  OnDevice<std::int32_t> ids, kv_lens;
-  std::int32_t rows;
+  OnDevice<std::int32_t> ids, kv_lens, rows;
   CudaBatch view;
 };
 
@@ -280,11 +311,11 @@ struct DeviceTable {
 class PlanCase {
  public:
   /// \param room rows that the planner has room for, at least as many as the batches have
-  PlanCase(const PagedBatch& first, const PagedBatch& second, std::int32_t room)
-      : first_(first),
-        second_(second),
-        planner_(cuda_profile(0, llama_shape()), llama_shape(),
-                 {.rows = room, .capacity = capacity_for(room), .growth = 1 << 20}),
+  PlanCase(const PagedBatch& first, const PagedBatch& second, std::int32_t room, TableForm form = TableForm::kDense)
+      : first_(first, form),
+        second_(second, form),
+        planner_(cuda_profile(0, llama_shape(first.page_size)), llama_shape(first.page_size),
+                 {.rows = room, .capacity = capacity_for(room, form), .growth = 1 << 20}),
         memory_(planner_.memory_bytes()),
         workspace_(executor_.workspace_bytes(planner_)),
         bytes_(executor_.workspace_bytes(planner_)) {
@@ -295,8 +326,9 @@ class PlanCase {
     const Forest forest = build_forest(first.view());
     PlanOptions options;
     options.policy = Policy::kTrunk;
-    options.capacity = capacity_for(room);
-    const Plan expected = make_plan(forest, llama_shape(), cuda_profile(0, llama_shape()), options);
+    options.capacity = capacity_for(room, form);
+    const AttentionShape shape = llama_shape(first.page_size);
+    const Plan expected = make_plan(forest, shape, cuda_profile(0, shape), options);
     const CudaPlanReport report = planner_.report();
     if (report.items != static_cast<std::int32_t>(expected.items.size()) || report.partials != expected.partials ||
         report.spans != static_cast<std::int32_t>(expected.spans.size()) || report.fallbacks != 0) {
@@ -324,8 +356,13 @@ class PlanCase {
   std::int32_t items() const { return planner_.report().items; }
 
  private:
-  static PlanCapacity capacity_for(std::int32_t rows) {
-    return {.queries = rows, .items = 2 * rows + 1024, .spans = 32 * rows + 4096, .partials = 4 * rows + 2048};
+  /// Where pages are of one token, tiles are smaller, and more of them stream what is shared.
+  static PlanCapacity capacity_for(std::int32_t rows, TableForm form) {
+    const std::int32_t times = form == TableForm::kTokenLevel ? 4 : 1;
+    return {.queries = rows,
+            .items = 2 * rows + 1024,
+            .spans = times * (32 * rows + 4096),
+            .partials = times * (4 * rows + 2048)};
   }
   void plan_in_turn(int i, cudaStream_t stream) { plan(i % 2 == 0 ? second_ : first_, stream); }
   void plan(const DeviceTable& table, cudaStream_t stream) {
@@ -345,6 +382,18 @@ void print_row(const std::string& name, bool shuffled, const std::string& fields
   std::cout << R"({"suite":"plan_time","case":")" << name << R"(","rows_shuffled":)" << (shuffled ? "true" : "false")
             << fields << R"(,"commit":")" << cli::commit() << R"(","device":")" << device << "\"}\n"
             << std::flush;
+}
+
+/// Plans of tables of other forms.
+std::string other_forms(const PrefixTree& tree, const PagedBatch& first, const PagedBatch& second) {
+  const auto rows = static_cast<std::int32_t>(first.kv_lens.size());
+  std::ostringstream fields;
+  PlanCase csr(first, second, rows, TableForm::kCsr);
+  fields << ",\"csr_us\":" << csr.planned_us() << ",\"csr_kept_us\":" << csr.kept_us();
+  PlanCase tokens(lay_out_pages(tree, 1, 1), lay_out_pages(tree, 1, 2), rows, TableForm::kTokenLevel);
+  fields << ",\"tokens_us\":" << tokens.planned_us() << ",\"tokens_kept_us\":" << tokens.kept_us()
+         << ",\"tokens_items\":" << tokens.items();
+  return fields.str();
 }
 
 void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceProp& device, const ColdCache& cold) {
@@ -369,6 +418,7 @@ void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceP
     fields << ",\"moved_us\":" << PlanCase(first, with_rows_shuffled(second, 11), rows).planned_us()
            << ",\"joined_us\":" << PlanCase(first, with_another_request(first), rows).planned_us()
            << ",\"roomy_us\":" << PlanCase(first, second, kRoomyRows).planned_us();
+    if (!shuffled) fields << other_forms(tree, first, second);
     print_row(name, shuffled, fields.str(), device.name);
   }
 }
