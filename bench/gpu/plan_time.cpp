@@ -1,11 +1,11 @@
-// What planning on the device takes, anew and where the plan is kept, and finding the forest alone, by a block and by a
-// cluster: after none (forest), and after one that shares alike in other pages (forest_anew). Plans are made by turns
-// of batches that share alike (us), of batches whose rows are elsewhere (moved), and with one request and another
-// (joined); by a planner with room for more rows (roomy); and, of plans made by turns and kept, with more read before
-// each than the L2 cache holds (cold): what that takes is taken off; and where tables are CSR (csr), or of tokens, in
-// pages of one (tokens). One JSON row a case. Each time is the median over
-// captured runs of launches one behind the other, so it has the gaps between kernels in it and no launch. Rows whose
-// forest is not the host's, or whose plan is not as long, are not printed; the program then fails.
+// What planning on the device takes, anew and where the plan is kept, and finding the forest alone, by a block and
+// by a cluster: after none (forest), and after one that shares alike in other pages (forest_anew). Plans are made by
+// turns of batches that share alike (us), of batches whose rows are elsewhere (moved), and with one request and
+// another (joined); by a planner with room for more rows (roomy); and, of plans made by turns and kept, with more
+// read before each than the L2 cache holds (cold): what that takes is taken off; and where tables are CSR (csr), or
+// of tokens, in pages of one (tokens). One JSON row a case. Each time is the median over captured runs of launches
+// one behind the other, so it has the gaps between kernels in it and no launch. Rows whose forest is not the host's,
+// or whose plan is not as long, are not printed; the program then fails.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
