@@ -50,11 +50,20 @@ def checked_rows(path: pathlib.Path) -> list[dict]:
 
 
 def rows_of_other_kernels(path: pathlib.Path, rows: list[dict]) -> list[str]:
-    """Lines of a filed suite that were run on kernels that none of the new rows ran on."""
+    """Lines of a filed suite that were run on kernels, or planned for a memory, that none of the new rows were."""
     if not path.exists():
         return []
-    kernels = {row.get("kernels") for row in rows}
-    return [line for line in path.read_text().splitlines() if json.loads(line).get("kernels") not in kernels]
+    new = {kind_of(row) for row in rows}
+    return [line for line in path.read_text().splitlines() if kind_of(json.loads(line)) not in new]
+
+
+def kind_of(row: dict) -> tuple:
+    return row.get("kernels"), row.get("memory_of")
+
+
+def command_of_planning(row: dict) -> dict:
+    options = "PROFILE >>" if "memory_of" in row else ">"
+    return {"command": f"BUILD/bench/plan_time {options} OUT/plan_time.jsonl"}
 
 
 def built_from(environment: dict) -> str:
@@ -81,11 +90,11 @@ def main() -> None:
     results.mkdir(parents=True, exist_ok=True)
     for path, rows in found.items():
         trees = trees_of(rows[0]["commit"])
-        made_by = {"command": "BUILD/bench/plan_time > OUT/plan_time.jsonl"} if path.stem == "plan_time" else {}
-        lines = [json.dumps({**environment, **made_by, **row, **trees}) for row in rows]
+        made_by = command_of_planning if path.stem == "plan_time" else lambda _: {}
+        lines = [json.dumps({**environment, **made_by(row), **row, **trees}) for row in rows]
         kept = rows_of_other_kernels(results / path.name, rows)
         (results / path.name).write_text("\n".join(lines + kept) + "\n")
-        print(f"{results / path.name}: {len(rows)} rows, and {len(kept)} kept of other kernels")
+        print(f"{results / path.name}: {len(rows)} rows, and {len(kept)} kept of other kernels or memories")
     tests = given.out / "tests.txt"
     if tests.exists():
         commit = built_from(environment)

@@ -6,6 +6,11 @@
 // of tokens, in pages of one (tokens). One JSON row a case. Each time is the median over captured runs of launches
 // one behind the other, so it has the gaps between kernels in it and no launch. Rows whose forest is not the host's,
 // or whose plan is not as long, are not printed; the program then fails.
+//
+// plan_time PROFILE, a machine profile's file, plans as for a GPU of the same processor with that one's memory: so the
+// time that this GPU takes to make the other one's plans, which may be cut otherwise (memory_of). What a KiB of
+// partials costs is scaled with the memory's rate, 0.2 % off the H200's file: a plan may differ where a cut pays by as
+// little.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -14,6 +19,7 @@
 #include <exception>
 #include <iostream>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <sstream>
@@ -29,6 +35,8 @@
 #include "kv/prefix_tree.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/cuda_planner.hpp"
+#include "trunkline/machine.hpp"
+#include "trunkline/profile_file.hpp"
 
 namespace trunkline::gpu_bench {
 namespace {
@@ -307,14 +315,44 @@ struct DeviceTable {
   CudaBatch view;
 };
 
+/// What plans are made for.
+class PlannedGpu {
+ public:
+  /// This GPU.
+  PlannedGpu() = default;
+  /// One with the memory and cache of another profile, of as many SMs.
+  explicit PlannedGpu(const MachineProfile& other) : other_(other) {
+    const std::int32_t sms = cuda_device_info(0).sms;
+    if (other.device == Device::kCuda && other.gpu.sms == sms) return;
+    fail(ErrorCode::kInvalidArgument, other.name, " has ", other.gpu.sms, " SMs; this GPU's ", sms, " are supported");
+  }
+
+  MachineProfile profile(const AttentionShape& shape) const {
+    MachineProfile profile = cuda_profile(0, shape);
+    if (!other_) return profile;
+    const double faster = other_->read_bytes_per_us / profile.read_bytes_per_us;
+    profile.read_bytes_per_us = other_->read_bytes_per_us;
+    profile.worker_read_bytes_per_us *= faster;
+    profile.partial_us_per_kib /= faster;  // as derived from that rate
+    profile.llc_bytes = other_->llc_bytes;
+    return profile;
+  }
+  /// Of a row.
+  std::string field() const { return other_ ? R"(,"memory_of":")" + other_->name + '"' : std::string(); }
+
+ private:
+  std::optional<MachineProfile> other_;
+};
+
 /// Plans of two batches that share alike in other pages, so that by turns each is made anew.
 class PlanCase {
  public:
   /// \param room rows that the planner has room for, at least as many as the batches have
-  PlanCase(const PagedBatch& first, const PagedBatch& second, std::int32_t room, TableForm form = TableForm::kDense)
+  PlanCase(const PlannedGpu& gpu, const PagedBatch& first, const PagedBatch& second, std::int32_t room,
+           TableForm form = TableForm::kDense)
       : first_(first, form),
         second_(second, form),
-        planner_(cuda_profile(0, llama_shape(first.page_size)), llama_shape(first.page_size),
+        planner_(gpu.profile(llama_shape(first.page_size)), llama_shape(first.page_size),
                  {.rows = room, .capacity = capacity_for(room, form), .growth = 1 << 20}),
         memory_(planner_.memory_bytes()),
         workspace_(executor_.workspace_bytes(planner_)),
@@ -328,7 +366,7 @@ class PlanCase {
     options.policy = Policy::kTrunk;
     options.capacity = capacity_for(room, form);
     const AttentionShape shape = llama_shape(first.page_size);
-    const Plan expected = make_plan(forest, shape, cuda_profile(0, shape), options);
+    const Plan expected = make_plan(forest, shape, gpu.profile(shape), options);
     const CudaPlanReport report = planner_.report();
     if (report.items != static_cast<std::int32_t>(expected.items.size()) || report.partials != expected.partials ||
         report.spans != static_cast<std::int32_t>(expected.spans.size()) || report.fallbacks != 0) {
@@ -385,18 +423,20 @@ void print_row(const std::string& name, bool shuffled, const std::string& fields
 }
 
 /// Plans of tables of other forms.
-std::string other_forms(const PrefixTree& tree, const PagedBatch& first, const PagedBatch& second) {
+std::string other_forms(const PlannedGpu& gpu, const PrefixTree& tree, const PagedBatch& first,
+                        const PagedBatch& second) {
   const auto rows = static_cast<std::int32_t>(first.kv_lens.size());
   std::ostringstream fields;
-  PlanCase csr(first, second, rows, TableForm::kCsr);
+  PlanCase csr(gpu, first, second, rows, TableForm::kCsr);
   fields << ",\"csr_us\":" << csr.planned_us() << ",\"csr_kept_us\":" << csr.kept_us();
-  PlanCase tokens(lay_out_pages(tree, 1, 1), lay_out_pages(tree, 1, 2), rows, TableForm::kTokenLevel);
+  PlanCase tokens(gpu, lay_out_pages(tree, 1, 1), lay_out_pages(tree, 1, 2), rows, TableForm::kTokenLevel);
   fields << ",\"tokens_us\":" << tokens.planned_us() << ",\"tokens_kept_us\":" << tokens.kept_us()
          << ",\"tokens_items\":" << tokens.items();
   return fields.str();
 }
 
-void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceProp& device, const ColdCache& cold) {
+void run_tree(const PlannedGpu& gpu, const std::string& name, const PrefixTree& tree, const cudaDeviceProp& device,
+              const ColdCache& cold) {
   const PagedBatch ordered[] = {lay_out_pages(tree, 16, 1), lay_out_pages(tree, 16, 2)};
   for (const bool shuffled : {false, true}) {
     const PagedBatch first = shuffled ? with_rows_shuffled(ordered[0], 7) : ordered[0];
@@ -411,31 +451,39 @@ void run_tree(const std::string& name, const PrefixTree& tree, const cudaDeviceP
              << "_us\":" << forest.measure(cluster, ForestStep::kKept);
     }
     const auto rows = static_cast<std::int32_t>(first.kv_lens.size());
-    PlanCase plan(first, second, rows);
+    PlanCase plan(gpu, first, second, rows);
     fields << ",\"us\":" << plan.planned_us() << ",\"kept_us\":" << plan.kept_us()
            << ",\"resolve_us\":" << plan.resolve_us() << ",\"items\":" << plan.items()
            << ",\"cold_us\":" << plan.planned_us(cold) << ",\"kept_cold_us\":" << plan.kept_us(cold);
-    fields << ",\"moved_us\":" << PlanCase(first, with_rows_shuffled(second, 11), rows).planned_us()
-           << ",\"joined_us\":" << PlanCase(first, with_another_request(first), rows).planned_us()
-           << ",\"roomy_us\":" << PlanCase(first, second, kRoomyRows).planned_us();
-    if (!shuffled) fields << other_forms(tree, first, second);
+    fields << ",\"moved_us\":" << PlanCase(gpu, first, with_rows_shuffled(second, 11), rows).planned_us()
+           << ",\"joined_us\":" << PlanCase(gpu, first, with_another_request(first), rows).planned_us()
+           << ",\"roomy_us\":" << PlanCase(gpu, first, second, kRoomyRows).planned_us();
+    fields << gpu.field();
+    if (!shuffled) fields << other_forms(gpu, tree, first, second);
     print_row(name, shuffled, fields.str(), device.name);
   }
 }
 
-void run_all() {
+void run_all(const PlannedGpu& gpu) {
   cudaDeviceProp device{};
   check_cuda(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
   const ColdCache cold;
-  for (const char* const tree : kTrees) run_tree(tree, tree_from_levels(tree), device, cold);
+  for (const char* const tree : kTrees) run_tree(gpu, tree, tree_from_levels(tree), device, cold);
 }
 
 }  // namespace
 }  // namespace trunkline::gpu_bench
 
-int main() {
+int main(int count, char** arguments) {
+  using namespace trunkline;
+  if (count > 2) {
+    std::cerr << "usage: plan_time [PROFILE]\n";
+    return 2;
+  }
   try {
-    trunkline::gpu_bench::run_all();
+    const gpu_bench::PlannedGpu gpu =
+        count > 1 ? gpu_bench::PlannedGpu(load_profile(arguments[1])) : gpu_bench::PlannedGpu();
+    gpu_bench::run_all(gpu);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << "plan_time: " << error.what() << '\n';

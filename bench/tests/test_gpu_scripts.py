@@ -176,6 +176,19 @@ class CollectTest(unittest.TestCase):
                 rows = [measured(kernels=name) for name in new]
                 self.assertEqual([json.loads(line) for line in gpu_collect.rows_of_other_kernels(path, rows)], kept)
 
+    def test_plans_for_another_memory_are_rows_of_their_own(self):
+        plain = measured(suite="plan_time", us=1.0)
+        other = measured(suite="plan_time", us=2.0, memory_of="NVIDIA H200 SXM 141GB")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "plan_time.jsonl"
+            path.write_text("".join(json.dumps(row) + "\n" for row in (plain, other)))
+            for new, kept in (plain, other), (other, plain):
+                lines = gpu_collect.rows_of_other_kernels(path, [new])
+                self.assertEqual([json.loads(line) for line in lines], [kept])
+        command = gpu_collect.command_of_planning(plain)["command"]
+        self.assertEqual(command, "BUILD/bench/plan_time > OUT/plan_time.jsonl")
+        self.assertIn(" PROFILE >> ", gpu_collect.command_of_planning(other)["command"])
+
     def test_rows_are_filed_by_the_kind_of_gpu(self):
         for gpu, folder in {
             "NVIDIA H200": "h200",
