@@ -7,7 +7,7 @@
 // owner: the rows that part from it or end inside, sorted by mark and row.
 //
 // One block does it, as what there is of 1,024 rows fits its shared memory: where nothing is shared in a few barriers,
-// else in some twenty, eight more to sort as many items where they are in no order yet, and 2 more a level of owners.
+// else in some twenty, four more to sort as many items where they are in no order yet, and 2 more a level of owners.
 #pragma once
 
 #include <cstdint>
@@ -88,21 +88,18 @@ class ForestLayout {
   template <class Block>
   TRUNKLINE_HOST_DEVICE void list_attached(Block& block) {
     const auto is_attached = [&](std::int32_t row) { return from_.owner(row) >= 0; };
-    std::uint64_t* const rest = s_.keys() + roots_;
+    std::uint64_t* const found = s_.spare_keys();
     const std::int32_t attached =
-        block.select(from_.rows, is_attached, [&](std::int32_t k, std::int32_t row) { rest[k] = key_of(row); });
+        block.select(from_.rows, is_attached, [&](std::int32_t k, std::int32_t row) { found[k] = key_of(row); });
     items_ = roots_ + attached;
-    const std::uint64_t* const sorted = sort_keys(block, rest, s_.spare_keys(), attached);
-    if (sorted != rest) block.each(attached, [&](std::int32_t i) { rest[i] = sorted[i]; });
+    sort_keys(block, found, s_.keys() + roots_, attached);
   }
 
   /// Where the rows and nodes of all owners begin.
   template <class Block>
   TRUNKLINE_HOST_DEVICE void place_all(Block& block) {
     find_marks(block);
-    const std::int32_t deepest =
-        block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) { return from_.level(row); });
-    add_up_sizes(block, deepest);
+    const std::int32_t deepest = add_up_sizes(block);
     sum_sizes(block);
     place_owners(block, deepest);
   }
@@ -152,17 +149,19 @@ class ForestLayout {
     return 1 + s_.ends_before(s_.items_end(owner)) - s_.ends_before(s_.items_begin(owner));
   }
 
-  /// Sizes of owners with all below them, from the deepest up.
+  /// Sizes of owners with all below them, from the deepest up. \return the level of that
   template <class Block>
-  TRUNKLINE_HOST_DEVICE void add_up_sizes(Block& block, std::int32_t deepest) {
-    block.each(from_.rows, [&](std::int32_t row) {
+  TRUNKLINE_HOST_DEVICE std::int32_t add_up_sizes(Block& block) {
+    const std::int32_t deepest = block.greatest(from_.rows, std::int32_t{0}, [&](std::int32_t row) {
       if (owns(row)) s_.size(row) = TeamSizes::of(ends(row), cuts(row) + 1);
+      return from_.level(row);
     });
     for (std::int32_t level = deepest; level > 0; --level) {
       block.each_warp(ceil_div(items_, Block::kLanes), [&](std::int32_t run, const auto& lanes) {
         add_to_owners<Block>(level, run * Block::kLanes, lanes);
       });
     }
+    return deepest;
   }
 
   /// Adds the sizes of those of a warp's items that are of a level to their owners'. As items lie by owner, each owner
