@@ -55,8 +55,8 @@
 //   select(count, f, put)     put(k, i) for the k-th i, in rising order, of those where f(i), which is called once for
 //                             each i; how many they are is returned to all threads
 //   any(count, f)             whether f(i) is true for any i, to all threads
-//   sum, least, greatest      (count, none, f) over f(i), which is called once for each i, returned to all threads, with
-//                             a barrier; `none` where count is 0
+//   sum, least, greatest      (count, none, f) over f(i), which is called once for each i, returned to all threads;
+//                             `none` where count is 0; with a barrier
 //   forgotten(pointer)        the same pointer, of which the compiler no longer knows: what follows from it is computed
 //                             there, and takes no registers before
 //   peek(x)                   what is there now, where others may be writing it in the same call
