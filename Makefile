@@ -1,7 +1,8 @@
 # make demo and make test are all that a newcomer needs; each installs what is missing (see scripts/install_dependencies.sh).
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
-CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
+CMAKE_OPTIONS ?=
+CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_OPTIONS)
 INSTALL = bash scripts/install_dependencies.sh
 
 .PHONY: demo build test python python-torch python-vllm bench traffic replay format lint clean

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, by package name, on Debian 12 and Ubuntu 24.04.
+# Installs what is missing, by package name, on Debian 12 and 13 and Ubuntu 24.04.
 # Usage: scripts/install_dependencies.sh build|test|python|ci ...
 # Says what it installs. Does nothing, and needs neither network nor rights, when all is there.
 set -euo pipefail
@@ -20,6 +20,8 @@ present() {
   esac
 }
 
+# The distribution's Python unless told otherwise, as in the scripts that need it.
+python_command="${PYTHON:-/usr/bin/python3}"
 has_headers='import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))'
 missing=()
 for group in "$@"; do
@@ -31,8 +33,8 @@ for group in "$@"; do
   for entry in "${entries[@]}"; do
     read -r package probe <<<"$entry"
     # A Python that can make environments, or has its headers, needs no package for it.
-    [ "$package" = python3-venv ] && python3 -c 'import ensurepip' 2>/dev/null && continue
-    [ "$package" = python3-dev ] && python3 -c "$has_headers" 2>/dev/null && continue
+    [ "$package" = python3-venv ] && "$python_command" -c 'import ensurepip' 2>/dev/null && continue
+    [ "$package" = python3-dev ] && "$python_command" -c "$has_headers" 2>/dev/null && continue
     present "$package" "$probe" || missing+=("$package")
   done
 done

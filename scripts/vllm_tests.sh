@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The vLLM plug-in in a real vLLM, without a GPU: registration, and that what it stands on is there.
-# Usage: scripts/vllm_tests.sh [VERSION]    (0.26.0 by default; PYTHON=python3.12 takes another interpreter)
+# Usage: scripts/vllm_tests.sh [VERSION]    (0.26.0 by default; PYTHON=python3.12 takes another Python)
 # vLLM with torch is some 3 GB to download and 8 GB on disk; its environment is kept in build/python/venv-vllm-VERSION.
 # PIP_ARGS goes to pip, for an index that lacks what a release asks for.
 set -euo pipefail
@@ -12,12 +12,13 @@ mkdir -p "$work"
 if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
 fi
-"${PYTHON:-python3}" -m venv "$venv"
+"${PYTHON:-$(command -v /usr/bin/python3 || command -v python3)}" -m venv "$venv"
 pip() { "$venv/bin/pip" "$@" --quiet --disable-pip-version-check; }
 # shellcheck disable=SC2086  # several arguments
 pip install "vllm==$version" ${PIP_ARGS:-}
 rm -rf "$work/wheels"
-pip wheel . --no-deps --wheel-dir "$work/wheels" -C build-dir=build/python/cuda-OFF -C cmake.define.TRUNKLINE_CUDA=OFF
+pip wheel . --no-deps --wheel-dir "$work/wheels" \
+  --config-settings=build-dir=build/python/cuda-OFF --config-settings=cmake.define.TRUNKLINE_CUDA=OFF
 pip install --force-reinstall --no-deps "$work"/wheels/trunkline-*.whl
 # From another folder, so that the package is the installed one.
 cd "$work"
