@@ -11,6 +11,7 @@
 
 #include "cuda/device_case.hpp"
 #include "cuda/graph.hpp"
+#include "cuda/on_device.hpp"
 #include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/planner/plan_kernel.hpp"
 #include "exec/cuda/workspace.hpp"
@@ -29,42 +30,6 @@ namespace {
 class CudaDevicePlans : public CudaTest {};
 
 constexpr PlanCapacity kRoom = {.queries = 256, .items = 512, .spans = 2048, .partials = 1024};
-
-/// A planner with its memory, an executor and a workspace.
-class OnDevice {
- public:
-  OnDevice(const AttentionShape& shape, std::int32_t rows, const PlanCapacity& room, CudaOptions options = {})
-      : executor_(options),
-        planner_(cuda_profile(0, shape), on_cuda(shape), {.rows = rows, .capacity = room, .growth = 8}),
-        memory_(planner_.memory_bytes()),
-        workspace_(executor_.workspace_bytes(planner_)) {
-    planner_.bind(memory_.data(), memory_.size(), nullptr);
-    check(cudaDeviceSynchronize());
-  }
-
-  void plan(const DeviceBatch& batch, cudaStream_t stream = nullptr) {
-    executor_.plan(planner_, batch.view(), workspace_.data(), workspace_.size(), stream);
-    executor_.resolve(batch.view(), workspace_.data(), stream);
-  }
-  void run(const DeviceTensors& tensors, cudaStream_t stream = nullptr, std::int64_t most_queries = 0) {
-    AttentionArgs args = tensors.args();
-    args.most_queries = most_queries;
-    executor_.run(args, workspace_.data(), stream);
-  }
-  CudaPlanReport report() const {
-    check(cudaDeviceSynchronize());
-    return planner_.report();
-  }
-  CudaExecutor& executor() { return executor_; }
-  CudaPlanner& planner() { return planner_; }
-  DeviceMemory& workspace() { return workspace_; }
-
- private:
-  CudaExecutor executor_;
-  CudaPlanner planner_;
-  DeviceMemory memory_;
-  DeviceMemory workspace_;
-};
 
 /// The lists of a workspace, as far as the plan that is there fills them.
 class PlanWords {

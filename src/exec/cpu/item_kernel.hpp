@@ -5,6 +5,7 @@
 // by the executor's choice of how many heads one task takes.
 #pragma once
 
+#include "exec/cpu/isolated_row.hpp"
 #include "exec/cpu/narrow_kernel.hpp"
 #include "exec/cpu/output.hpp"
 #include "exec/cpu/wide_kernel.hpp"
@@ -107,17 +108,22 @@ class ItemKernel {
     }
   }
 
-  TRUNKLINE_INLINE void gather_row(int head, int row, float* q) {
+  // A row of Q as factors of base-2 logits. \param scaled [kDim], 64-byte aligned
+  TRUNKLINE_INLINE void load_query(int head, int row, float* scaled) const {
     const int query = item_.query_ids[row / layer_.group_size];
     const int q_head = head * layer_.group_size + row % layer_.group_size;
     const std::byte* from =
         layer_.q +
         (item_.queries[query].token * layer_.q_token_stride + q_head * layer_.q_head_stride) * Element::kBytes;
-    alignas(64) float scaled[kDim];
     for (int element = 0; element < kDim; element += kLanes) {
       store<kLanes>(scaled + element,
                     load_elements<Isa, Element>(from + element * Element::kBytes) * layer_.logit_factor);
     }
+  }
+
+  TRUNKLINE_INLINE void gather_row(int head, int row, float* q) {
+    alignas(64) float scaled[kDim];
+    load_query(head, row, scaled);
     const RowPlace place = place_of(row);
     for (int element = 0; element < kDim; ++element) q[place.first + element * place.stride] = scaled[element];
   }
@@ -217,11 +223,16 @@ class ItemKernel {
     const int q_head = head * layer_.group_size + row % layer_.group_size;
     const float sum = sums(head)[row];
     const float inverse = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
-    const float lse = sum == 0 ? -__builtin_inff() : maxima(head)[row] + __builtin_log2f(sum);
+    float lse = sum == 0 ? -__builtin_inff() : maxima(head)[row] + __builtin_log2f(sum);
     alignas(64) float o[kDim];
     const RowPlace place = place_of(row);
     const float* sums_of_values = outputs(head) + place.first;
     for (int element = 0; element < kDim; ++element) o[element] = sums_of_values[element * place.stride] * inverse;
+    if (has_nan<kDim>(o)) {
+      alignas(64) float q[kDim];
+      load_query(head, row, q);
+      lse = attend_isolated<Isa, kDim, Element>(layer_, item_, query, head, q, o);
+    }
     if (item_.outputs[query] < 0) {
       write_output<Isa, kDim>(layer_, item_.queries[item_.query_ids[query]].token, q_head, o, lse);
     } else {

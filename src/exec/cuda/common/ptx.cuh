@@ -136,6 +136,16 @@ __device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+/// The same. \return whether the condition holds in some thread
+__device__ __forceinline__ bool named_barrier_any(int id, int threads, bool condition) {
+  std::uint32_t any;
+  asm volatile(
+      "{ .reg .pred own, all; setp.ne.u32 own, %1, 0; bar.red.or.pred all, %2, %3, own; selp.b32 %0, 1, 0, all; }"
+      : "=r"(any)
+      : "r"(condition ? 1 : 0), "r"(id), "r"(threads)
+      : "memory");
+  return any != 0;
+}
 /// By those of them that need not wait.
 __device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -203,7 +213,8 @@ __device__ __forceinline__ std::int32_t sm_number() {
   return number;
 }
 
-/// What the kernels do with elements of a type: C += A B for fragments of 16 x 16, 16 x 8 and 16 x 8; rounding.
+/// What the kernels do with elements of a type: C += A B for fragments of 16 x 16, 16 x 8 and 16 x 8; and with pairs of
+/// them in a word.
 struct Half {
   static __device__ __forceinline__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                                       std::uint32_t b1) {
@@ -215,6 +226,14 @@ struct Half {
   static __device__ __forceinline__ std::uint32_t round(float low, float high) {
     const __half2 pair = __floats2half2_rn(low, high);
     return *reinterpret_cast<const std::uint32_t*>(&pair);
+  }
+  static __device__ __forceinline__ std::uint32_t add(std::uint32_t a, std::uint32_t b) {
+    const __half2 sum = __hadd2(*reinterpret_cast<const __half2*>(&a), *reinterpret_cast<const __half2*>(&b));
+    return *reinterpret_cast<const std::uint32_t*>(&sum);
+  }
+  static __device__ __forceinline__ bool has_nan(std::uint32_t pair) {
+    const __half2 both = *reinterpret_cast<const __half2*>(&pair);
+    return __hisnan(both.x) || __hisnan(both.y);
   }
 };
 
@@ -229,6 +248,15 @@ struct Bfloat {
   static __device__ __forceinline__ std::uint32_t round(float low, float high) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     return *reinterpret_cast<const std::uint32_t*>(&pair);
+  }
+  static __device__ __forceinline__ std::uint32_t add(std::uint32_t a, std::uint32_t b) {
+    const __nv_bfloat162 sum =
+        __hadd2(*reinterpret_cast<const __nv_bfloat162*>(&a), *reinterpret_cast<const __nv_bfloat162*>(&b));
+    return *reinterpret_cast<const std::uint32_t*>(&sum);
+  }
+  static __device__ __forceinline__ bool has_nan(std::uint32_t pair) {
+    const __nv_bfloat162 both = *reinterpret_cast<const __nv_bfloat162*>(&pair);
+    return __hisnan(both.x) || __hisnan(both.y);
   }
 };
 

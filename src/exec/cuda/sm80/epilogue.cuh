@@ -1,10 +1,11 @@
 // The end of a task: warps that shared rows add up their sums through the ring's last two slots, and all write O and
-// LSE in whole rows.
+// LSE in whole rows. A task with a NaN among its outputs is done again query by query (isolated_rows.cuh).
 #pragma once
 
 #include <cstdint>
 
 #include "base/host_device.hpp"
+#include "exec/cuda/common/isolated_rows.cuh"
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/warp_rows.cuh"
 #include "exec/cuda/sm80/shared_memory.cuh"
@@ -12,6 +13,25 @@
 namespace trunkline::cuda::sm80 {
 
 inline constexpr int kConsumerBarrier = 1;
+
+/// By all consumers: writes a task's outputs again, each query's from the tokens that it sees alone. Not inlined: the
+/// main loop would lose registers to it.
+template <class Element, int kDim>
+__device__ __noinline__ void isolate_queries(const ForwardArgs& args, const TaskInfo& task, int thread) {
+  using Isolated = IsolatedRows<Element, kDim>;
+  const int group_size = args.layer.group_size;
+  // The same in all lanes, in registers that say so: else each shuffle in the loop is a call.
+  const int warp = __shfl_sync(kWholeWarp, thread / 32, 0);
+  const int queries = __shfl_sync(kWholeWarp, task.queries, 0);
+#pragma unroll 1
+  for (int query = warp; query < queries; query += kConsumerWarps) {
+#pragma unroll 1
+    for (int first = 0; first < group_size; first += Isolated::kMaxRows) {
+      const int rows = least(group_size - first, Isolated::kMaxRows);
+      Isolated(args, task.number, query, task.head * group_size + first, rows, thread % 32).run(0, kDim);
+    }
+  }
+}
 
 template <class Element, int kDim>
 class Epilogue {
@@ -35,6 +55,7 @@ class Epilogue {
         lane_(thread_ % 32) {}
 
   __device__ __forceinline__ void run(WarpRows<Element, kDim>& rows) {
+    bool nan = false;
 #pragma unroll
     for (int first = 0; first < kDim; first += kColumns) {
       // Only here are all warps done with what they shared before: of a short task, a warp may come here while another
@@ -43,8 +64,10 @@ class Epilogue {
       if (first == 0) store_states(rows);
       store_sums(rows, first);
       named_barrier(kConsumerBarrier, kConsumers);
-      write_rows(first);
+      nan |= write_rows(first);
     }
+    nan = named_barrier_any(kConsumerBarrier, kConsumers, nan);
+    if (nan) isolate_queries<Element, kDim>(args_, task_, thread_);
   }
 
  private:
@@ -75,15 +98,17 @@ class Epilogue {
     }
   }
 
-  __device__ __forceinline__ void write_rows(int first) const {
+  __device__ __forceinline__ bool write_rows(int first) const {
     const int chunk = thread_ % kRowChunks;
+    bool nan = false;
     for (int row = thread_ / kRowChunks; row < task_.rows; row += kConsumers / kRowChunks)
-      write_chunk(row, first, chunk);
+      nan |= write_chunk(row, first, chunk);
+    return nan;
   }
 
   // The share of a row's chunk that each warp has is at its own reference: O = sum of 2^(max_i - max) O_i / sum of
-  // 2^(max_i - max) sum_i.
-  __device__ __forceinline__ void write_chunk(int row, int first, int chunk) const {
+  // 2^(max_i - max) sum_i. \return whether a NaN is in it
+  __device__ __forceinline__ bool write_chunk(int row, int first, int chunk) const {
     const int row_in_warp = row % kWarpRows;
     float max = -INFINITY;
     for (int warp = row / kWarpRows; warp < kConsumerWarps; warp += 1 << task_.row_shift)
@@ -105,6 +130,7 @@ class Epilogue {
     o = make_float4(o.x * inverse, o.y * inverse, o.z * inverse, o.w * inverse);
     const float lse = sum == 0 ? -INFINITY : max + __log2f(sum);
     store_row(row, first + 4 * chunk, o, lse);
+    return isnan(o.x) || isnan(o.y) || isnan(o.z) || isnan(o.w);
   }
 
   __device__ __forceinline__ void store_row(int row, int column, const float4& o, float lse) const {

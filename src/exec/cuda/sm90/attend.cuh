@@ -41,6 +41,17 @@ class GroupRows {
     sum[0] = sum[1] = 0;
   }
 
+  /// Sets fragments of Q, logits and weights to zero. For the compiler, which else keeps them in registers until here:
+  /// the next task's first products name the present logits as operands.
+  __device__ __forceinline__ void clear_fragments() {
+#pragma unroll
+    for (int i = 0; i < kDim / 16; ++i) q_[i][0] = q_[i][1] = q_[i][2] = q_[i][3] = 0;
+#pragma unroll
+    for (int i = 0; i < kStageTokens / 16; ++i) weights_[i][0] = weights_[i][1] = weights_[i][2] = weights_[i][3] = 0;
+#pragma unroll
+    for (int i = 0; i < kStageTokens / 8; ++i) s_[i][0] = s_[i][1] = s_[i][2] = s_[i][3] = 0;
+  }
+
   /// \param queries of the lane's rows, in their half: fewer than 64
   __device__ __forceinline__ void set_queries(int2 queries) {
     queries_ = static_cast<std::uint32_t>(queries.x | queries.y << 8);

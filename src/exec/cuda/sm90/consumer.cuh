@@ -202,7 +202,10 @@ class Consumer {
       walk_.release(k_place, false);
       walk_.release(v_place, false);
     }
-    epilogue.write(rows_, places, both);
+    if (epilogue.write(rows_, places, both)) {
+      epilogue.isolate_queries(both);
+      rows_.clear_fragments();
+    }
     if constexpr (kMerges) {
       if (task.has_partials != 0) {
         named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written

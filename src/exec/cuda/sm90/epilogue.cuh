@@ -5,11 +5,15 @@
 // where no instruction is waited 800 clocks, and ten of them, most between five kinds of stores, 8,000. So partials and
 // all types of O take the same instructions, one after the other; where a lane's two rows go, and by which factor, is
 // found side by side.
+//
+// A warp with a NaN among its outputs does its rows again, query by query (isolated_rows.cuh). Outputs are tested as pairs
+// rounded to 16 bits, which are there for the stores: one addition a pair.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 
+#include "exec/cuda/common/isolated_rows.cuh"
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/sm90/attend.cuh"
 #include "exec/cuda/sm90/shared_memory.cuh"
@@ -84,9 +88,10 @@ class Epilogue {
     return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)}};
   }
 
-  /// After the exchange, if any.
-  __device__ __forceinline__ void write(const GroupRows<Element>& rows, const Places& places, bool exchanged) const {
+  /// After the exchange, if any. \return whether a NaN was written by some lane of the warp
+  __device__ __forceinline__ bool write(const GroupRows<Element>& rows, const Places& places, bool exchanged) const {
     float factors[2];
+    std::uint32_t sums[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float sum = rows.sum[i];
@@ -94,8 +99,33 @@ class Epilogue {
       const float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
       if (places.rows[i].lse != nullptr) *places.rows[i].lse = lse * places.rows[i].lse_factor;
     }
-    store<0>(rows, places, factors);
-    if (!exchanged) store<kHalf>(rows, places, factors);
+    store<0>(rows, places, factors, sums);
+    if (!exchanged) store<kHalf>(rows, places, factors, sums);
+    const bool nan = (places.rows[0].kind != Place::kNowhere && Element::has_nan(sums[0])) ||
+                     (places.rows[1].kind != Place::kNowhere && Element::has_nan(sums[1]));
+    return __any_sync(kWholeWarp, nan) != 0;
+  }
+
+  /// By a warp: writes its rows again, each from the tokens that its query sees alone.
+  /// \param exchanged whether the warpgroup has half of the columns
+  __device__ __forceinline__ void isolate_queries(bool exchanged) const {
+    __syncwarp();  // what other lanes wrote comes before
+    const int half = task_.halves == 2 ? group_ : 0;
+    const int group_size = args_.layer.group_size;
+    const int first_column = exchanged ? kDim / 2 * group_ : 0;
+    const int end_column = exchanged ? first_column + kDim / 2 : kDim;
+    // The same in all lanes, in registers that say so: else each shuffle in the loop is a call.
+    const int begin = __shfl_sync(kWholeWarp, thread_ / 32 * 16, 0);
+    const int end = __shfl_sync(kWholeWarp, min(begin + 16, task_.half_rows[half]), 0);
+#pragma unroll 1
+    for (int row = begin; row < end;) {
+      const int query = __shfl_sync(kWholeWarp, task_.query_of(half, row), 0);
+      const int next = (query - task_.first_query[half] + 1) * group_size;  // the next query's first row
+      const int rows = min(next, end) - row;
+      IsolatedRows<Element, kDim>(args_, task_.number, query, task_.q_head_of(half, row, group_size), rows, thread_ % 32)
+          .run(first_column, end_column);
+      row += rows;
+    }
   }
 
  private:
@@ -167,26 +197,29 @@ class Epilogue {
   // Columns of half of the blocks.
   template <int kFirst>
   static __device__ __forceinline__ void store(const GroupRows<Element>& rows, const Places& places,
-                                               const float (&factors)[2]) {
-    store_blocks<kFirst>(rows, places, factors, std::make_integer_sequence<int, kHalf>());
+                                               const float (&factors)[2], std::uint32_t (&sums)[2]) {
+    store_blocks<kFirst>(rows, places, factors, sums, std::make_integer_sequence<int, kHalf>());
   }
   template <int kFirst, int... kBlock>
   static __device__ __forceinline__ void store_blocks(const GroupRows<Element>& rows, const Places& places,
-                                                      const float (&factors)[2],
+                                                      const float (&factors)[2], std::uint32_t (&sums)[2],
                                                       std::integer_sequence<int, kBlock...>) {
-    (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock], places.rows[0], factors[0]), ...);
-    (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock] + 2, places.rows[1], factors[1]), ...);
+    (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock], places.rows[0], factors[0], sums[0]), ...);
+    (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock] + 2, places.rows[1], factors[1], sums[1]), ...);
   }
   template <int kBlock>
-  static __device__ __forceinline__ void store_block(const float* o, const Place& place, float factor) {
+  static __device__ __forceinline__ void store_block(const float* o, const Place& place, float factor,
+                                                     std::uint32_t& sum) {
     // A row that sees nothing is 0, whatever others saw: a NaN in V may have come to its sums.
     const float low = factor == 0 ? 0 : o[0] * factor;
     const float high = factor == 0 ? 0 : o[1] * factor;
+    const std::uint32_t rounded = Element::round(low, high);
+    sum = Element::add(sum, rounded);
     // Either by its predicate: a branch would be a jump.
     asm volatile(
         "{ .reg .pred floats, elements; setp.eq.s32 floats, %1, %7; setp.eq.s32 elements, %1, %8; "
         "@floats st.global.v2.f32 [%0 + %5], {%2, %3}; @elements st.global.b32 [%0 + %6], %4; }" ::"l"(place.out),
-        "r"(static_cast<std::int32_t>(place.kind)), "f"(low), "f"(high), "r"(Element::round(low, high)),
+        "r"(static_cast<std::int32_t>(place.kind)), "f"(low), "f"(high), "r"(rounded),
         "n"(8 * 4 * kBlock), "n"(8 * 2 * kBlock), "n"(int{Place::kFloats}), "n"(int{Place::kElements})
         : "memory");
   }
