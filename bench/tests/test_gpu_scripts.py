@@ -18,6 +18,7 @@ import gpu_growth_plot  # noqa: E402
 import gpu_pat_plot  # noqa: E402
 import gpu_report  # noqa: E402
 import gpu_rows  # noqa: E402
+import gpu_turns  # noqa: E402
 from gpu_made_rows import FORWARD, GROWTH, HEADER, MERGE, PLAN, measured, pair  # noqa: E402
 
 
@@ -207,6 +208,34 @@ class CollectTest(unittest.TestCase):
             "ratio 12/3 of tests/capi/run_test.cpp:7": "ratio 12/3 of tests/capi/run_test.cpp:7",
         }.items():
             self.assertEqual(gpu_collect.without_folders(line), kept)
+
+
+class TurnsTest(unittest.TestCase):
+    def rows(self, us, output_hash=7, case="a", passed=True):
+        return [
+            dict(
+                case=case, heads="32/8", dtype="f16", page_size=16, policy="auto", page_order="consecutive", us=us,
+                output_hash=output_hash, passed=passed, device="H",
+            )
+        ]  # fmt: skip
+
+    def test_the_least_of_the_rounds_counts(self):
+        old = gpu_turns.merge_rounds([self.rows(10.0), self.rows(12.0)])
+        new = gpu_turns.merge_rounds([self.rows(13.0), self.rows(11.0)])
+        found = gpu_turns.compare("flat", old, new)
+        self.assertEqual((found["mean_ratio"], found["cases"], found["same_bits"]), (1.1, 1, 1))
+        self.assertEqual(found["slowest"], {"ratio": 1.1, "case": "a", "heads": "32/8", "us": 11.0})
+
+    def test_other_bits_and_failed_cases_show(self):
+        old = gpu_turns.merge_rounds([self.rows(10.0) + self.rows(10.0, case="b")])
+        new = gpu_turns.merge_rounds([self.rows(10.0, output_hash=8) + self.rows(9.0, case="b", passed=False)])
+        found = gpu_turns.compare("flat", old, new)
+        self.assertEqual((found["cases"], found["only_one"], found["same_bits"]), (1, 1, 0))
+
+    def test_bits_that_differ_between_rounds_are_not_the_same(self):
+        rounds = gpu_turns.merge_rounds([self.rows(10.0, output_hash=1), self.rows(10.0, output_hash=2)])
+        self.assertEqual(gpu_turns.compare("flat", rounds, rounds)["same_bits"], 0)
+        self.assertEqual(gpu_turns.compare("flat", {}, rounds), {"suite": "flat", "cases": 0})
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ assert spec is not None and spec.loader is not None
 engine_check = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(engine_check)
 
-SHADOW = {"compared": 5000.0, "beyond": 0.0, "most": 0.008, "tolerance": 0.0156}
+SHADOW = {"compared": 5000.0, "beyond": 0.0, "non_finite": 0.0, "most": 0.008, "tolerance": 0.0156}
 FAULTS = {"overflows": 0, "unplanned": 0, "bad_lengths": 0, "bad_queries": 0}
 SOUND = {"decode_steps": 9, "shared_steps": 5, **FAULTS, "shadow": SHADOW}
 
 
-def judge(*ranks, no_shadow=False):
-    return engine_check.judge(list(ranks), types.SimpleNamespace(no_shadow=no_shadow))
+def judge(*ranks, no_shadow=False, overflow=False):
+    return engine_check.judge(list(ranks), types.SimpleNamespace(no_shadow=no_shadow, overflow=overflow))
 
 
 def test_sound_ranks():
@@ -43,6 +43,11 @@ def test_what_is_wrong(changes, text):
     assert len(found) == 1 and found[0].startswith("rank 1, layer") and text in found[0]
 
 
+def test_a_run_in_which_no_request_overflowed():
+    assert judge({"layer": SOUND}, overflow=True) == ["rank 0, layer: no request has overflowed"]
+    assert judge({"layer": SOUND | dict(shadow=SHADOW | dict(non_finite=7.0))}, overflow=True) == []
+
+
 def test_a_rank_without_layers():
     assert judge({"layer": SOUND}, {}) == ["a rank has no layers on Trunkline"]
     assert judge() == ["a rank has no layers on Trunkline"]
@@ -53,3 +58,10 @@ def test_traffic_is_that_of_its_seed_and_shares_prefixes():
     assert prompts[0] == prompts[1] != prompts[2]
     begins = [tuple(prompt[:64]) for prompt in prompts[0] if len(prompt) >= 64]
     assert max(map(begins.count, begins)) >= 10
+
+
+def test_some_requests_overflow_where_asked():
+    for overflow in (False, True):
+        traffic = engine_check.Traffic(1, overflow)
+        having = sum(engine_check.OVERFLOWING_TOKEN in traffic.prompt() for _ in range(200))
+        assert 5 <= having <= 40 if overflow else having == 0

@@ -33,6 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--speculative", default="", help="a method that drafts without a model: ngram, ngram_gpu")
     parser.add_argument("--sleep", action="store_true", help="sleep and wake up in the middle, as RL trainers do")
     parser.add_argument("--override", action="store_true", help="in place of FLASH_ATTN, without a flag")
+    parser.add_argument("--overflow", action="store_true", help="one request in ten has a token of infinite activations")
     parser.add_argument("--no-shadow", action="store_true", help="serve Trunkline's results, without a comparison")
     return parser.parse_args()
 
@@ -90,11 +91,22 @@ def spread_weights(model) -> bool:
     return True
 
 
-class Traffic:
-    """Requests of a few trees: a root of many pages, branches, tails of their own; lengths end anywhere in a page."""
+# Its embedding is infinite in --overflow; random prompts do not have it.
+OVERFLOWING_TOKEN = 9
 
-    def __init__(self, seed: int) -> None:
+
+def overflow_token(model) -> bool:
+    model.model.embed_tokens.weight.data[OVERFLOWING_TOKEN] = float("inf")
+    return True
+
+
+class Traffic:
+    """Requests of a few trees: a root of many pages, branches, tails of their own; lengths end anywhere in a page.
+    overflow: one prompt in ten has OVERFLOWING_TOKEN in its tail, so that from there on its keys and values are NaN."""
+
+    def __init__(self, seed: int, overflow: bool = False) -> None:
         self._random = random.Random(seed)
+        self._overflow = overflow
         self._roots = [self._tokens(self._random.choice([700, 1500, 2300])) for _ in range(3)]
         self._branches = [
             [root + self._tokens(self._random.randint(20, 500)) for _ in range(3)] for root in self._roots
@@ -111,7 +123,10 @@ class Traffic:
         start = self._roots[which] if kind < 0.5 else self._random.choice(self._branches[which])
         if kind > 0.95:
             start = start[: self._random.randint(1, len(start))]
-        return start + self._tokens(self._random.randint(1, 120))
+        tail = self._tokens(self._random.randint(1, 120))
+        if self._overflow and self._random.random() < 0.1:
+            tail[self._random.randrange(len(tail))] = OVERFLOWING_TOKEN
+        return start + tail
 
     def wanted(self) -> int:
         return self._random.choice([1, 2, 17, 40, 90, 200])
@@ -186,7 +201,9 @@ def main() -> int:
         **compilation,
     )
     llm.apply_model(spread_weights)
-    traffic = Traffic(options.seed)
+    if options.overflow:
+        llm.apply_model(overflow_token)
+    traffic = Traffic(options.seed, options.overflow)
     done = drive(llm.llm_engine, traffic, options.steps)
     if options.sleep:
         llm.sleep(level=1)
@@ -222,6 +239,8 @@ def judge(found: list[dict], options: argparse.Namespace) -> list[str]:
             if options.no_shadow:
                 continue
             shadow = counted["shadow"]
+            if options.overflow and not shadow["non_finite"]:
+                wrong.append(f"{where}: no request has overflowed")
             if shadow["compared"] < 1000 or shadow["beyond"]:
                 wrong.append(
                     f"{where}: {shadow['beyond']} of {shadow['compared']} vectors differ, most {shadow['most']}"

@@ -100,6 +100,7 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.next_task = &queue->next_task;
   args.done = &queue->done;
   args.places = static_cast<std::int32_t>(record.room.items);
+  args.nan_tasks = reinterpret_cast<std::int32_t*>(record.base + record.layout.nan_tasks);
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
   if (options.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);

@@ -73,6 +73,7 @@ struct WorkspaceLayout {
   std::size_t step_spans = 0;
   std::size_t step_first_ids = 0;  ///< ResolveArgs::first_ids
   std::size_t step_openings = 0;
+  std::size_t nan_tasks = 0;  ///< ForwardArgs::nan_tasks
   std::size_t partial_out = 0;
   std::size_t partial_lse = 0;
   std::size_t lone_scratch = 0;  ///< of lone queries

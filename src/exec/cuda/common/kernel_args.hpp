@@ -118,6 +118,9 @@ struct ForwardArgs : StepArgs {
   std::int32_t tile_n;
   std::int32_t* arrived;  // kFused: [merges, Hkv] partials that have come; 0 before and after a run. Else null
   CudaTaskTime* times;    // of each task; null: not wanted
+  // [items, Hkv] of each task with a NaN among its outputs, the one of the same CTA before it, or -1. Written and read
+  // within a launch, by the portable kernels alone.
+  std::int32_t* nan_tasks;
 };
 
 struct MergeArgs {

@@ -5,6 +5,7 @@
 
 #include "base/host_device.hpp"
 #include "exec/cuda/common/arrivals.cuh"
+#include "exec/cuda/common/isolated_rows.cuh"
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/warp_rows.cuh"
 #include "exec/cuda/sm80/epilogue.cuh"
@@ -16,6 +17,8 @@ namespace trunkline::cuda::sm80 {
 template <class Element, int kDim, int kTileRows>
 class Consumer {
   using Size = Sizes<kDim>;
+  using Isolated = IsolatedRows<Element, kDim>;
+  static constexpr int kConsumers = 32 * kConsumerWarps;
   // The most tokens of a stage that one warp takes: those of a tile whose rows need all warps.
   static constexpr int kMostRows = kTileRows == 0 ? kMaxTileRows : kTileRows;
   static constexpr int kMostTokens = most(16, stage_tokens(kDim) * kMostRows / kMaxTileRows);
@@ -28,7 +31,7 @@ class Consumer {
     for (;;) {
       wait_for_slot();
       const TaskInfo& task = shared_.tasks[shared_.stages[place_.slot()].task];
-      if (task.rows == 0) return;
+      if (task.rows == 0) return isolate_tasks();
       begin(task);
       while (!take_stage()) {
       }
@@ -125,10 +128,56 @@ class Consumer {
     release(k_slot);
     release(v_slot);
     if (args_.arrived != nullptr && task.has_partials != 0) {
-      named_barrier(kConsumerBarrier, 32 * kConsumerWarps);  // all partials of the task are written
-      merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+      named_barrier(kConsumerBarrier, kConsumers);  // all partials of the task are written
+      if (shared_.last_nan_task != task.number)
+        merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
     }
     note_end(task);
+  }
+
+  // Does tasks with a NaN among their outputs again, query by query, and counts their partials as arrived. Once there
+  // are no others: anywhere in the loop over tasks this code would take registers from the loop over tiles.
+  __device__ __forceinline__ void isolate_tasks() {
+    named_barrier(kConsumerBarrier, kConsumers);  // the last of them is known
+    // The same in all lanes, in registers that say so: else each shuffle in the loops is a call.
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int warp = __shfl_sync(kWholeWarp, thread / 32, 0);
+    const int group_size = args_.layer.group_size;
+#pragma unroll 1
+    for (int task = __shfl_sync(kWholeWarp, shared_.last_nan_task, 0); task >= 0;
+         task = __shfl_sync(kWholeWarp, args_.nan_tasks[task], 0)) {
+      const std::int32_t place = task / args_.layer.kv_heads;
+      const std::int32_t head = task - place * args_.layer.kv_heads;
+      const Range rows = args_.step.tasks[place].rows;
+      const int queries = __shfl_sync(kWholeWarp, rows.end - rows.begin, 0);
+#pragma unroll 1
+      for (int query = warp; query < queries; query += kConsumerWarps) {
+#pragma unroll 1
+        for (int first = 0; first < group_size; first += Isolated::kMaxRows) {
+          const int count = least(group_size - first, Isolated::kMaxRows);
+          Isolated(args_, task, query, head * group_size + first, count, thread % 32).run(0, kDim);
+        }
+      }
+      if (args_.arrived != nullptr) merge_isolated(head, rows);
+    }
+  }
+
+  // By then no task is at hand, and any entry is free to tell of this one.
+  __device__ __forceinline__ void merge_isolated(std::int32_t head, const Range& rows) {
+    TaskInfo& task = shared_.tasks[0];
+    named_barrier(kConsumerBarrier, kConsumers);
+    const auto thread = static_cast<int>(threadIdx.x);
+    if (thread == 0) {
+      task.head = head;
+      task.queries = rows.end - rows.begin;
+    }
+    if (thread < rows.end - rows.begin) {
+      const ItemRow& row = args_.step.rows[rows.begin + thread];
+      task.token[thread] = row.token;
+      task.output[thread] = row.output;
+    }
+    named_barrier(kConsumerBarrier, kConsumers);  // and all partials of the task are written
+    merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
   }
 
   const ForwardArgs& args_;

@@ -1,11 +1,10 @@
 // The end of a task: warps that shared rows add up their sums through the ring's last two slots, and all write O and
-// LSE in whole rows. A task with a NaN among its outputs is done again query by query (isolated_rows.cuh).
+// LSE in whole rows.
 #pragma once
 
 #include <cstdint>
 
 #include "base/host_device.hpp"
-#include "exec/cuda/common/isolated_rows.cuh"
 #include "exec/cuda/common/kernel_args.hpp"
 #include "exec/cuda/common/warp_rows.cuh"
 #include "exec/cuda/sm80/shared_memory.cuh"
@@ -13,25 +12,6 @@
 namespace trunkline::cuda::sm80 {
 
 inline constexpr int kConsumerBarrier = 1;
-
-/// By all consumers: writes a task's outputs again, each query's from the tokens that it sees alone. Not inlined: the
-/// main loop would lose registers to it.
-template <class Element, int kDim>
-__device__ __noinline__ void isolate_queries(const ForwardArgs& args, const TaskInfo& task, int thread) {
-  using Isolated = IsolatedRows<Element, kDim>;
-  const int group_size = args.layer.group_size;
-  // The same in all lanes, in registers that say so: else each shuffle in the loop is a call.
-  const int warp = __shfl_sync(kWholeWarp, thread / 32, 0);
-  const int queries = __shfl_sync(kWholeWarp, task.queries, 0);
-#pragma unroll 1
-  for (int query = warp; query < queries; query += kConsumerWarps) {
-#pragma unroll 1
-    for (int first = 0; first < group_size; first += Isolated::kMaxRows) {
-      const int rows = least(group_size - first, Isolated::kMaxRows);
-      Isolated(args, task.number, query, task.head * group_size + first, rows, thread % 32).run(0, kDim);
-    }
-  }
-}
 
 template <class Element, int kDim>
 class Epilogue {
@@ -66,8 +46,10 @@ class Epilogue {
       named_barrier(kConsumerBarrier, kConsumers);
       nan |= write_rows(first);
     }
-    nan = named_barrier_any(kConsumerBarrier, kConsumers, nan);
-    if (nan) isolate_queries<Element, kDim>(args_, task_, thread_);
+    if (named_barrier_any(kConsumerBarrier, kConsumers, nan) && thread_ == 0) {
+      args_.nan_tasks[task_.number] = shared_.last_nan_task;
+      shared_.last_nan_task = task_.number;
+    }
   }
 
  private:
@@ -130,7 +112,7 @@ class Epilogue {
     o = make_float4(o.x * inverse, o.y * inverse, o.z * inverse, o.w * inverse);
     const float lse = sum == 0 ? -INFINITY : max + __log2f(sum);
     store_row(row, first + 4 * chunk, o, lse);
-    return isnan(o.x) || isnan(o.y) || isnan(o.z) || isnan(o.w);
+    return isnan((o.x + o.y) + (o.z + o.w));
   }
 
   __device__ __forceinline__ void store_row(int row, int column, const float4& o, float lse) const {

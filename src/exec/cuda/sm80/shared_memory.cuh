@@ -85,11 +85,13 @@ struct SharedMemory {
   RowState states[kConsumerWarps][kWarpRows];
   std::uint64_t full[Size::kSlots];
   std::uint64_t empty[Size::kSlots];
+  std::int32_t last_nan_task;  // of the CTA: ForwardArgs::nan_tasks has those before; -1: none
 };
 
 /// One thread, before all others use them. Full: each producer lane's copies, and its ordinary writes.
 template <int kDim>
 __device__ void init_barriers(SharedMemory<kDim>& shared) {
+  shared.last_nan_task = -1;
   for (int slot = 0; slot < Sizes<kDim>::kSlots; ++slot) {
     barrier_init(shared_address(&shared.full[slot]), 32 + 1);
     barrier_init(shared_address(&shared.empty[slot]), 32 * kConsumerWarps);
