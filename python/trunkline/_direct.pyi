@@ -1,5 +1,8 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 def configure(
     describe: Callable[[Any, str], tuple[Any, ...]],
@@ -7,12 +10,22 @@ def configure(
     raise_status: Callable[[int], Any],
     invalid_argument_error: type[Exception],
     argument_type_error: type[Exception],
+    busy_error: type[Exception],
+    closed_error: type[Exception],
     /,
 ) -> None: ...
 def ints(object: Any, name: str, ndim: int, int32: bool, /) -> tuple[int, int, tuple[int, ...], Any] | None: ...
 def view(object: Any, name: str) -> tuple[Any, ...]: ...
 
+class Queue:
+    def call(self, function: Callable[_P, _R], /, *arguments: _P.args) -> _R: ...
+
 class Runner:
+    def __init__(self, queue: Queue | None, /) -> None: ...
+    @property
+    def forked(self) -> bool: ...
+    def alone(self, function: Callable[_P, _R], /, *arguments: _P.args, **keywords: _P.kwargs) -> _R: ...
+    def unbind(self, error: type[Exception], text: str, /) -> None: ...
     def bind(
         self, device: int, executor: int, workspace: int, bytes: int, kv_layout: int, lse_base: int, /
     ) -> None: ...
