@@ -78,10 +78,11 @@ static PyObject* configure(PyObject* self, PyObject* arguments) {
   (void)self;
   enum { kCount = 7 };
   PyObject* given[kCount] = {NULL};
-  if (!PyArg_ParseTuple(arguments, "OOOOOOO", &given[0], &given[1], &given[2], &given[3], &given[4], &given[5], &given[6]))
+  if (!PyArg_ParseTuple(arguments, "OOOOOOO", &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
+                        &given[6]))
     return NULL;
-  PyObject** const places[kCount] = {&describe_function, &stream_function, &raise_function, &invalid_argument_error,
-                                     &argument_type_error, &busy_error, &closed_error};
+  PyObject** const places[kCount] = {&describe_function,   &stream_function, &raise_function, &invalid_argument_error,
+                                     &argument_type_error, &busy_error,      &closed_error};
   for (int i = 0; i < kCount; ++i) {
     PyObject* former = *places[i];
     Py_INCREF(given[i]);
@@ -91,13 +92,13 @@ static PyObject* configure(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
-    {"configure", configure, METH_VARARGS,
-     "configure(describe, current_stream, raise_status, InvalidArgumentError, ArgumentTypeError, BusyError, ClosedError)"},
-    {"ints", (PyCFunction)(void (*)(void))ints, METH_FASTCALL,
-     "ints(object, name, ndim, int32): indices read in place"},
-    {"view", view, METH_VARARGS, "view(object, name): what a tensor is, and where"},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"configure", configure, METH_VARARGS,
+                                 "configure(describe, current_stream, raise_status, InvalidArgumentError, "
+                                 "ArgumentTypeError, BusyError, ClosedError)"},
+                                {"ints", (PyCFunction)(void (*)(void))ints, METH_FASTCALL,
+                                 "ints(object, name, ndim, int32): indices read in place"},
+                                {"view", view, METH_VARARGS, "view(object, name): what a tensor is, and where"},
+                                {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT, .m_name = "trunkline._direct", .m_size = -1, .m_methods = methods};

@@ -10,9 +10,13 @@ PyObject* closed_error = NULL;
 
 static unsigned fork_count = 0;
 
-static void count_fork(void) { ++fork_count; }
+static void count_fork(void) {
+  ++fork_count;
+}
 
-unsigned forks(void) { return fork_count; }
+unsigned forks(void) {
+  return fork_count;
+}
 
 // A signal's handler waits so long at most for a thread that waits for its turn.
 enum { kLookMilliseconds = 20 };
@@ -35,7 +39,9 @@ struct Queue {
 
 static PyTypeObject* queue_type = NULL;
 
-int is_queue(PyObject* object) { return object != NULL && Py_TYPE(object) == queue_type; }
+int is_queue(PyObject* object) {
+  return object != NULL && Py_TYPE(object) == queue_type;
+}
 
 // With the mutex, as the functions below.
 static void append(Queue* queue, Waiter* waiter) {

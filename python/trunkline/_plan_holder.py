@@ -65,7 +65,9 @@ class PlanHolder:
         self._plan = plan
 
     def _forget(self) -> None:
-        self._refuse(errors.WorkspaceError, "there is no plan; call plan() once a step, or plan_live() after each event")
+        self._refuse(
+            errors.WorkspaceError, "there is no plan; call plan() once a step, or plan_live() after each event"
+        )
 
     def _refuse(self, error: type[errors.Error], text: str) -> None:
         """What runs raise until the next plan."""

@@ -125,9 +125,7 @@ class DecodeAttention(StepPlanning):
         after tokens were appended and nothing else has changed. May be captured in a graph."""
         self._need_plan()
         if not isinstance(self._executor, CudaExecutor):
-            raise errors.InvalidArgumentError(
-                "resolve() is for GPUs; the plan is for the CPU, where plan() does it"
-            )
+            raise errors.InvalidArgumentError("resolve() is for GPUs; the plan is for the CPU, where plan() does it")
         self._executor.resolve(self._workspace, self._executor.stream(stream))
 
     def run(

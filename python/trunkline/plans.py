@@ -292,9 +292,7 @@ class Planner:
 
     def page(self, forest: int, title: str) -> str:
         profile = self.profile._handle.value
-        return text_by(
-            "trunkline_plan_page", profile, forest, self._shape, self._options_at, title.encode(), None
-        )
+        return text_by("trunkline_plan_page", profile, forest, self._shape, self._options_at, title.encode(), None)
 
     def close(self) -> None:
         self._handle.close()

@@ -1,5 +1,5 @@
-// Forks of this process. Of its threads, a child has only the one that called fork(): those of a pool are not there, and
-// what another thread was changing stays half changed.
+// Forks of this process. Of its threads, a child has only the one that called fork(): those of a pool are not there,
+// and what another thread was changing stays half changed.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 // and a kind; so any value can be looked up, and one that was closed is found out. A slot's state also counts who uses
 // it.
 //
-// A forked child has a copy of the table. What can be used there goes on under its handle. What cannot ends as the child
-// begins: objects that own threads, or a GPU's context, and those that another thread was changing.
+// A forked child has a copy of the table. What can be used there goes on under its handle. What cannot ends as the
+// child begins: objects that own threads, or a GPU's context, and those that another thread was changing.
 #pragma once
 
 #include <atomic>

@@ -58,8 +58,9 @@ struct AsyncPlanner::State {
 
 void AsyncPlanner::State::need_thread() const {
   if (worker.is_here()) return;
-  fail(ErrorCode::kUnsupported,
-       "the planner was made before this process was forked, and its thread is in the parent; supported: one made here");
+  fail(
+      ErrorCode::kUnsupported,
+      "the planner was made before this process was forked, and its thread is in the parent; supported: one made here");
 }
 
 /// Whether the present plan will do for the next step, or why not.

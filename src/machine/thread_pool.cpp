@@ -37,7 +37,7 @@ void wait_for_change(const std::atomic<T>& value, T old) {
 struct ThreadPool::State {
   int size = 1;
   const std::uint32_t process = forks();  // which has the threads
-  std::atomic<unsigned> epoch{0};  // grows by one with each run, and once more to stop
+  std::atomic<unsigned> epoch{0};         // grows by one with each run, and once more to stop
   std::atomic<int> running{0};
   std::atomic<bool> stopping{false};
   Function function = nullptr;  // written before epoch grows, read after

@@ -47,7 +47,8 @@ class CForks : public ::testing::Test {
 
 /// BAD_HANDLE whose text says why.
 bool refused(trunkline_status status) {
-  return status == TRUNKLINE_BAD_HANDLE && std::strstr(trunkline_last_error(), "before this process was forked") != nullptr;
+  return status == TRUNKLINE_BAD_HANDLE &&
+         std::strstr(trunkline_last_error(), "before this process was forked") != nullptr;
 }
 
 TEST_F(CForks, WorkersAndWhatHasThemAreRefused) {

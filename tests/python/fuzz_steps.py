@@ -1,4 +1,4 @@
-"""Steps of random batches for the fuzzer of objects, in all forms that they may be given, and what comes out of them."""
+"""Steps of random batches for the fuzzer of objects, in all forms that they may be given, and what they give."""
 
 from __future__ import annotations
 

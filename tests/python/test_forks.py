@@ -109,7 +109,11 @@ def test_children_and_theirs():
 
 
 def test_a_child_that_ends_as_programs_do():
-    kept = planned(), trunkline.Workers(3), trunkline.DecodeAttention(8, 2, 64, 16, dtype="float32", async_planning=True)
+    kept = (
+        planned(),
+        trunkline.Workers(3),
+        trunkline.DecodeAttention(8, 2, 64, 16, dtype="float32", async_planning=True),
+    )
     child = multiprocessing.get_context("fork").Process(target=attend)
     child.start()
     child.join(30)

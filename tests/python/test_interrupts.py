@@ -111,6 +111,23 @@ def test_objects_stay_usable(name):
     assert landed > 1400
 
 
+class Interrupted:
+    """A tensor in whose Python code an interrupt lands."""
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **_):
+        raise Interrupt
+
+
+def test_an_interrupt_of_a_tensors_own_code_is_raised():
+    attention = made()
+    with pytest.raises(Interrupt):
+        attention.run(Q, (K, Interrupted()))
+    assert (run(attention) == simple(attention)).all()
+
+
 def on_workers():
     workers = trunkline.Workers(1)
     attention = trunkline.DecodeAttention(8, 2, 64, PAGE, dtype="float32", workers=workers)
