@@ -1,9 +1,11 @@
-// pthread_condattr_setclock
-#define _POSIX_C_SOURCE 200809L
+// pthread_condattr_setclock, syscall
+#define _DEFAULT_SOURCE
 #include "turns.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 PyObject* busy_error = NULL;
 PyObject* closed_error = NULL;
@@ -83,6 +85,12 @@ static void wait_briefly(Queue* queue, Waiter* waiter) {
   }
 }
 
+// Python runs handlers in the main thread, which a fork makes of the one that forks. No other looks for signals: as the
+// interpreter ends it keeps those that ask for the GIL for ever, and one that is in the line would be given the turn.
+static int runs_handlers(void) {
+  return (pid_t)syscall(SYS_gettid) == getpid();
+}
+
 static int look_for_signals(PyThreadState** state) {
   PyEval_RestoreThread(*state);
   const int found = PyErr_CheckSignals();
@@ -98,8 +106,13 @@ static int wait_for_turn(Queue* queue, PyThreadState** state) {
   pthread_cond_init(&waiter.wake, &attributes);
   pthread_condattr_destroy(&attributes);
   append(queue, &waiter);
+  const int looks = runs_handlers();
   int interrupted = 0;
   while (!waiter.has_turn && !interrupted) {
+    if (!looks) {
+      pthread_cond_wait(&waiter.wake, &queue->mutex);
+      continue;
+    }
     wait_briefly(queue, &waiter);
     if (waiter.has_turn) break;
     pthread_mutex_unlock(&queue->mutex);
@@ -115,7 +128,14 @@ static int wait_for_turn(Queue* queue, PyThreadState** state) {
   return interrupted ? -1 : 0;
 }
 
-// A handler of a signal, or __del__, that asks for what its own thread is using would wait for itself.
+// With the mutex: whether this thread has the turn, or is in the line for it and now in a handler of a signal.
+static int is_own(const Queue* queue) {
+  int own = pthread_equal(queue->owner, pthread_self());
+  for (const Waiter* at = queue->first; at != NULL; at = at->next) own = own || pthread_equal(at->thread, pthread_self());
+  return own;
+}
+
+// A handler, or __del__, that asked for what its own thread has or waits for would wait for itself.
 static int refuse_own(PyThreadState** state) {
   PyEval_RestoreThread(*state);
   PyErr_SetString(busy_error, "the workers are in use by this thread, in a call that this one interrupts");
@@ -126,10 +146,10 @@ static int refuse_own(PyThreadState** state) {
 int enter_queue(Queue* queue, PyThreadState** state) {
   if (queue->process != fork_count) return 0;
   pthread_mutex_lock(&queue->mutex);
-  if (queue->taken && !pthread_equal(queue->owner, pthread_self())) return wait_for_turn(queue, state);
-  const int own = queue->taken;
+  const int own = queue->taken && is_own(queue);
+  if (queue->taken && !own) return wait_for_turn(queue, state);
+  if (!own) queue->owner = pthread_self();
   queue->taken = 1;
-  queue->owner = pthread_self();
   pthread_mutex_unlock(&queue->mutex);
   return own ? refuse_own(state) : 0;
 }

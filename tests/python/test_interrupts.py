@@ -14,6 +14,7 @@ Q = numbers.standard_normal((ROWS, 8, 64)).astype(np.float32)
 K = numbers.standard_normal((64, PAGE, 2, 64)).astype(np.float32)
 TABLE = numbers.integers(0, 64, (ROWS, -(-TOKENS // PAGE))).astype(np.int32)
 LENGTHS = np.full(ROWS, TOKENS, np.int32)
+WORKERS = trunkline.Workers(1)
 
 
 class Interrupt(Exception):
@@ -33,7 +34,8 @@ def handler():
 
 
 def made():
-    attention = trunkline.DecodeAttention(8, 2, 64, PAGE, dtype="float32")
+    # One thread, so that it is not the machine's other work that decides how long a test takes.
+    attention = trunkline.DecodeAttention(8, 2, 64, PAGE, dtype="float32", workers=WORKERS)
     attention.plan(TABLE, LENGTHS)
     return attention
 
@@ -155,6 +157,33 @@ def test_a_thread_that_waits_for_workers_can_be_interrupted():
         go_on.set()
         other.join()
     assert (run(attention) == simple(attention)).all()
+
+
+def test_a_handler_that_wants_what_its_thread_waits_for():
+    workers, attention = on_workers()
+    other_object = trunkline.DecodeAttention(8, 2, 64, PAGE, dtype="float32", workers=workers)
+    other_object.plan(TABLE, LENGTHS)
+    inside, go_on, told = threading.Event(), threading.Event(), []
+
+    def hold():
+        inside.set()
+        go_on.wait(60)
+
+    def handler(*_):
+        try:
+            run(other_object)
+        except trunkline.BusyError as error:
+            told.append(str(error))
+        go_on.set()
+
+    signal.signal(signal.SIGALRM, handler)
+    other = threading.Thread(target=workers._queue.call, args=(hold,))
+    other.start()
+    assert inside.wait(60)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    out = run(attention)
+    other.join()
+    assert (out == simple(attention)).all() and "in use by this thread" in told[0]
 
 
 def test_a_handler_that_wants_the_workers_of_the_call_that_it_interrupts():
