@@ -63,7 +63,13 @@ static void replace(PyObject** place, PyObject* with) {
   Py_XDECREF(former);
 }
 
-static PyObject* runner_unbind(PyObject* self, PyObject* arguments) {
+static PyObject* runner_unbind(PyObject* self, PyObject* unused) {
+  (void)unused;
+  ((Runner*)self)->executor = NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject* runner_refuse(PyObject* self, PyObject* arguments) {
   Runner* runner = (Runner*)self;
   PyObject* kind = NULL;
   PyObject* text = NULL;
@@ -317,7 +323,8 @@ static void runner_free(PyObject* self) {
 static PyMethodDef methods[] = {
     {"alone", (PyCFunction)(void (*)(void))runner_alone, METH_VARARGS | METH_KEYWORDS,
      "alone(function, *arguments, **keywords): calls it while no other call has the object"},
-    {"unbind", runner_unbind, METH_VARARGS, "unbind(error, text): what runs raise until the next bind"},
+    {"refuse", runner_refuse, METH_VARARGS, "refuse(error, text): unbinds; what runs raise while there is no plan"},
+    {"unbind", runner_unbind, METH_NOARGS, "unbind(): there is no plan until the next bind"},
     {"bind", runner_bind, METH_VARARGS, "bind(device, executor, workspace, bytes, kv_layout, lse_base)"},
     {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL,
      "run(q, k, v, out, lse, scale, stream, num_queries)"},

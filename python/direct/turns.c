@@ -131,7 +131,8 @@ static int wait_for_turn(Queue* queue, PyThreadState** state) {
 // With the mutex: whether this thread has the turn, or is in the line for it and now in a handler of a signal.
 static int is_own(const Queue* queue) {
   int own = pthread_equal(queue->owner, pthread_self());
-  for (const Waiter* at = queue->first; at != NULL; at = at->next) own = own || pthread_equal(at->thread, pthread_self());
+  for (const Waiter* at = queue->first; at != NULL; at = at->next)
+    own = own || pthread_equal(at->thread, pthread_self());
   return own;
 }
 

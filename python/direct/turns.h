@@ -15,8 +15,8 @@ int add_queue(PyObject* module);
 int is_queue(PyObject* object);
 
 // Waits for the turn. Called without the GIL, which `state` has the caller's thread for and which the main thread takes
-// now and then to look for signals. 0; or -1 with an exception and no turn. In a forked child the parent's queues let all in, as the
-// library refuses what they are for.
+// now and then to look for signals. 0; or -1 with an exception and no turn. In a forked child the parent's queues let
+// all in, as the library refuses what they are for.
 int enter_queue(Queue* queue, PyThreadState** state);
 void leave_queue(Queue* queue);
 

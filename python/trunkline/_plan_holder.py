@@ -54,7 +54,9 @@ class PlanHolder:
         self._lse_base = lse_base
         self._runner = _direct.Runner(executor.queue)
         self._run = self._runner.run
-        self._forget()
+        self._refuse(
+            errors.WorkspaceError, "there is no plan; call plan() once a step, or plan_live() after each event"
+        )
 
     def _begin_runs(self, plan: int) -> None:
         """plan: its handle, or that of the planner on the GPU that has made it."""
@@ -65,13 +67,12 @@ class PlanHolder:
         self._plan = plan
 
     def _forget(self) -> None:
-        self._refuse(
-            errors.WorkspaceError, "there is no plan; call plan() once a step, or plan_live() after each event"
-        )
+        self._runner.unbind()
+        self._plan = 0
 
     def _refuse(self, error: type[errors.Error], text: str) -> None:
-        """What runs raise until the next plan."""
-        self._runner.unbind(error, text)
+        """Forgets; and what runs raise from now on while there is no plan."""
+        self._runner.refuse(error, text)
         self._refusal = error, text
         self._plan = 0
 
