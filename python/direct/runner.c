@@ -19,8 +19,9 @@ PyObject* raise_status(int status) {
 typedef struct {
   PyObject_HEAD Queue* queue;  // of the workers, which runs on the CPU enter; NULL on a GPU
   unsigned process;            // the count of forks when it was made
-  int in_use;                  // by a call; read and written with the GIL
-  PyObject* refusal;           // with no plan: a type of exception, and its text
+  int in_use;                  // by a call; read and written with the GIL, as the next
+  int closed;
+  PyObject* refusal;  // of runs with no plan: a type of exception, and its text
   PyObject* refusal_text;
   trunkline_device device;
   void* executor;  // a trunkline_cpu or trunkline_cuda; NULL: there is no plan
@@ -69,23 +70,16 @@ static PyObject* runner_unbind(PyObject* self, PyObject* unused) {
   Py_RETURN_NONE;
 }
 
-static PyObject* runner_refuse(PyObject* self, PyObject* arguments) {
-  Runner* runner = (Runner*)self;
-  PyObject* kind = NULL;
-  PyObject* text = NULL;
-  if (!PyArg_ParseTuple(arguments, "OO", &kind, &text)) return NULL;
-  runner->executor = NULL;
-  replace(&runner->refusal, kind);
-  replace(&runner->refusal_text, text);
-  Py_RETURN_NONE;
-}
-
 // Takes the object for one call. 0, or -1 with an exception.
 static int begin_call(Runner* runner) {
   if (runner->process != forks()) {
     PyErr_SetString(closed_error,
                     "the DecodeAttention was made before this process was forked, and its threads are in the parent; "
                     "expected: one made here");
+    return -1;
+  }
+  if (runner->closed) {
+    PyErr_SetString(closed_error, "the DecodeAttention is closed");
     return -1;
   }
   if (runner->in_use) {
@@ -114,6 +108,21 @@ static PyObject* runner_alone(PyObject* self, PyObject* arguments, PyObject* key
   }
   Py_DECREF(given);
   return result;
+}
+
+static PyObject* runner_close(PyObject* self, PyObject* unused) {
+  (void)unused;
+  Runner* runner = (Runner*)self;
+  if (!runner->closed && begin_call(runner) != 0) return NULL;
+  runner->in_use = 0;
+  runner->closed = 1;
+  runner->executor = NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject* runner_closed(PyObject* self, void* unused) {
+  (void)unused;
+  return PyBool_FromLong(((Runner*)self)->closed);
 }
 
 static PyObject* runner_forked(PyObject* self, void* unused) {
@@ -291,11 +300,13 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
   return result;
 }
 
-// Of a Queue, or None on a GPU.
+// Of a Queue, or None on a GPU; what runs raise with no plan: an exception's type and text.
 static PyObject* runner_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   (void)keywords;
   PyObject* queue = NULL;
-  if (!PyArg_ParseTuple(arguments, "O", &queue)) return NULL;
+  PyObject* refusal = NULL;
+  PyObject* text = NULL;
+  if (!PyArg_ParseTuple(arguments, "OOO", &queue, &refusal, &text)) return NULL;
   if (queue != Py_None && !is_queue(queue)) {
     PyErr_SetString(PyExc_TypeError, "Runner() takes a Queue or None");
     return NULL;
@@ -305,7 +316,8 @@ static PyObject* runner_new(PyTypeObject* type, PyObject* arguments, PyObject* k
   if (runner == NULL) return NULL;
   runner->process = forks();
   replace((PyObject**)&runner->queue, queue == Py_None ? NULL : queue);
-  replace(&runner->refusal, PyExc_RuntimeError);
+  replace(&runner->refusal, refusal);
+  replace(&runner->refusal_text, text);
   return (PyObject*)runner;
 }
 
@@ -323,7 +335,7 @@ static void runner_free(PyObject* self) {
 static PyMethodDef methods[] = {
     {"alone", (PyCFunction)(void (*)(void))runner_alone, METH_VARARGS | METH_KEYWORDS,
      "alone(function, *arguments, **keywords): calls it while no other call has the object"},
-    {"refuse", runner_refuse, METH_VARARGS, "refuse(error, text): unbinds; what runs raise while there is no plan"},
+    {"close", runner_close, METH_NOARGS, "close(): calls raise ClosedError from now on"},
     {"unbind", runner_unbind, METH_NOARGS, "unbind(): there is no plan until the next bind"},
     {"bind", runner_bind, METH_VARARGS, "bind(device, executor, workspace, bytes, kv_layout, lse_base)"},
     {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL,
@@ -331,6 +343,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef attributes[] = {
+    {"closed", runner_closed, NULL, "whether close() was called", NULL},
     {"forked", runner_forked, NULL, "whether it was made by the parent of this process", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     _H = TypeVar("_H", bound="PlanHolder")
 
 
+_NO_PLAN = "there is no plan; call plan() once a step, or plan_live() after each event"
+
+
 def one_at_a_time(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_H, _P], _R]:
     """A method that has the object to itself: BusyError when another thread's call has it.
 
@@ -52,11 +55,9 @@ class PlanHolder:
         self._on_device = on_device
         self._layout = layout
         self._lse_base = lse_base
-        self._runner = _direct.Runner(executor.queue)
+        self._runner = _direct.Runner(executor.queue, errors.WorkspaceError, _NO_PLAN)
         self._run = self._runner.run
-        self._refuse(
-            errors.WorkspaceError, "there is no plan; call plan() once a step, or plan_live() after each event"
-        )
+        self._plan = 0
 
     def _begin_runs(self, plan: int) -> None:
         """plan: its handle, or that of the planner on the GPU that has made it."""
@@ -70,16 +71,11 @@ class PlanHolder:
         self._runner.unbind()
         self._plan = 0
 
-    def _refuse(self, error: type[errors.Error], text: str) -> None:
-        """Forgets; and what runs raise from now on while there is no plan."""
-        self._runner.refuse(error, text)
-        self._refusal = error, text
-        self._plan = 0
-
     def _need_plan(self) -> int:
+        if self._runner.closed:
+            raise errors.ClosedError("the DecodeAttention is closed")
         if not self._plan:
-            error, text = self._refusal
-            raise error(text)
+            raise errors.WorkspaceError(_NO_PLAN)
         return self._plan
 
     def _need_host(self, what: str) -> None:
@@ -90,5 +86,9 @@ class PlanHolder:
 
     def _before_event(self) -> None:
         """Of the live batch that is planned for: its tables move, and on the CPU runs read them in place."""
-        if self._device == _abi.CPU and not self._runner.forked:
-            self._runner.alone(self._forget)
+        if not (self._runner.forked or self._runner.closed):
+            self._runner.alone(self._tables_move)
+
+    def _tables_move(self) -> None:
+        if self._device == _abi.CPU:
+            self._forget()

@@ -214,12 +214,9 @@ class DecodeAttention(StepPlanning):
     def close(self) -> None:
         """Frees workspace and handles; using the object afterwards is a ClosedError. In a forked child, whose parent's
         it is, does nothing."""
-        if not self._runner.forked:
-            self._close()
-
-    @one_at_a_time
-    def _close(self) -> None:
-        self._refuse(errors.ClosedError, "the DecodeAttention is closed")
+        if self._runner.forked:
+            return
+        self._runner.close()  # from here on no call begins, so an interrupt leaves nothing half closed but memory
         for held in (self._on_device, self._executor, self._host):
             if held is not None:
                 held.close()

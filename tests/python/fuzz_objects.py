@@ -12,14 +12,12 @@ import argparse
 import collections
 import faulthandler
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import forked
 import fuzz_steps
@@ -86,8 +84,8 @@ class Round:
         for _ in range(choose.randint(1, 3)):
             self.check("run", case.run(attention, choose), case)
         if choose.random() < 0.05:
-            attention.close()
             own["attention"] = None
+            attention.close()
 
     def aliased(self, choose, own):
         """Outputs where inputs are: refused, or right."""
@@ -248,9 +246,8 @@ def rounds(seconds, seed):
     counts, faults, end = collections.Counter(), [], time.monotonic() + seconds
     while time.monotonic() < end:
         command = [sys.executable, __file__, "--round", str(seed)]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
         try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, env=environment)
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
             code, told = ran.returncode, ran.stderr
             counts.update(json.loads(ran.stdout or "{}"))
         except subprocess.TimeoutExpired as error:

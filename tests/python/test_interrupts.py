@@ -3,6 +3,7 @@
 import random
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -111,6 +112,27 @@ def test_objects_stay_usable(name):
     landed, faults = interrupted(USES[name], attention, 1500, random.Random(1))
     assert not faults, f"{len(faults)} of {landed} interrupts: {sorted(set(faults))}"
     assert landed > 1400
+
+
+def test_a_close_that_is_interrupted():
+    choose, closed = random.Random(1), 0
+    for _ in range(300):
+        attention = made()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, choose.uniform(1e-6, 6e-5))
+            attention.close()
+            time.sleep(1e-3)
+        except Interrupt:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            plan_and_run(attention)
+        except trunkline.ClosedError as error:
+            assert str(error) == "the DecodeAttention is closed"
+            closed += 1
+        attention.close()
+    assert closed
 
 
 class Interrupted:
