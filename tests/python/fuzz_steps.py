@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import oracle
 import trunkline
 
+try:  # here, as an import that is interrupted leaves Python's own locks taken
+    import torch
+    from trunkline.integrations.flashinfer import BatchDecodeWithPagedKVCacheWrapper
+except ImportError:
+    torch = None
+
 Q_HEADS, KV_HEADS, HEAD_DIM, PAGE, PAGES = 4, 2, 64, 8, 64
 SHAPE = (Q_HEADS, KV_HEADS, HEAD_DIM, PAGE)
-HAS_TORCH = importlib.util.find_spec("torch") is not None
+HAS_TORCH = torch is not None
 
 _random = np.random.default_rng(0)
 K, V = _random.standard_normal((2, PAGES, PAGE, KV_HEADS, HEAD_DIM)).astype(np.float32)
@@ -51,9 +55,6 @@ class Case:
         return trunkline.decode_attention(self.q, K, V, table, lengths)
 
     def by_wrapper(self, own):
-        import torch
-        from trunkline.integrations.flashinfer import BatchDecodeWithPagedKVCacheWrapper
-
         if "wrapper" not in own:
             own["wrapper"] = BatchDecodeWithPagedKVCacheWrapper(torch.empty(1 << 22, dtype=torch.uint8))
         tables = [torch.from_numpy(array) for array in (self.indptr, self.indices, self.last)]
