@@ -176,7 +176,8 @@ class LivePlanner {
 ///     poll()           whether its plan is there, for those who would rather wait than run an older one
 ///     take(batch)      when the step begins
 ///
-/// None of them waits for the thread. Called by one thread at a time.
+/// None of them waits for the thread. Called by one thread at a time. In a forked child, which has not got the thread,
+/// the three are an Error (kUnsupported).
 class AsyncPlanner {
  public:
   /// \throws Error as LivePlanner.

@@ -19,6 +19,9 @@ class Workers {
 
 /// A pool of `threads` threads, the caller of run() being one of them. Idle threads spin for a few microseconds,
 /// so that the layers of one decode step follow each other quickly, then sleep.
+///
+/// A forked child has none of its parent's threads. There a pool of the parent with more than one is an Error
+/// (kUnsupported) to run, before `function` is called, and may be destroyed.
 class ThreadPool final : public Workers {
  public:
   /// \param threads at least 1; 0 means every core that this process may use.

@@ -19,6 +19,11 @@
 // otherwise has it to itself: a call that meets another on the same handle in another thread gives TRUNKLINE_BUSY and
 // does nothing. It never waits. Runs on the CPU have their workers to themselves.
 //
+// Forks: a child of fork() makes objects of its own as any process does. Of its parent's, it cannot use those with
+// threads or a GPU behind them (workers, executors, async and CUDA planners), nor those that another thread was
+// changing when the process was forked: their handles give TRUNKLINE_BAD_HANDLE, to _destroy too, and nothing waits for
+// threads that are not there. All others go on, each process having its own.
+//
 // Structs begin with their size, to be set to sizeof by the caller: those of later versions grow at the end, and
 // programs that were compiled with earlier ones go on working. All else set to zero is the default, where there is one:
 //
@@ -66,7 +71,7 @@ enum {
   TRUNKLINE_IO = 7,                // a file that cannot be opened or read
   TRUNKLINE_INTERNAL = 8,          // a broken invariant of Trunkline itself
   TRUNKLINE_OUT_OF_MEMORY = 9,
-  TRUNKLINE_BAD_HANDLE = 10,  // NULL, closed, replaced (a planner's former plan), of another kind, or no handle at all
+  TRUNKLINE_BAD_HANDLE = 10,  // NULL, closed, replaced (a planner's former plan), of another kind, a parent's, or none
   TRUNKLINE_BUSY = 11         // in use by another thread
 };
 // "ok", "invalid argument"; "unknown status" for any other number.

@@ -135,6 +135,15 @@ static int set_from_dlpack(const DlTensor* from, const char* name, Tensor* to) {
   return set_device(from->device.type, from->device.index, name, to);
 }
 
+// Forgets what a producer raises that has no tensor to give; any other exception, as a KeyboardInterrupt, stays.
+static void forget_refusal(void) {
+  PyObject* const refusals[] = {PyExc_AttributeError, PyExc_BufferError, PyExc_RuntimeError, PyExc_TypeError,
+                                PyExc_ValueError};
+  for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); ++i) {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(refusals[i])) PyErr_Clear();
+  }
+}
+
 // A __dlpack__ capsule, borrowed from: its own destructor frees it. NULL without an exception where there is none.
 static PyObject* capsule_of(PyObject* object) {
   PyObject* device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
@@ -154,7 +163,11 @@ static PyObject* capsule_of(PyObject* object) {
       if (PyDict_DelItemString(keywords, "max_version") == 0) capsule = PyObject_Call(method, none, keywords);
     }
   }
-  PyErr_Clear();
+  if (capsule == NULL) {
+    forget_refusal();
+  } else {
+    PyErr_Clear();
+  }
   Py_XDECREF(keywords);
   Py_XDECREF(none);
   Py_XDECREF(method);
@@ -165,7 +178,7 @@ static PyObject* capsule_of(PyObject* object) {
 // 1: taken, 0: no such capsule, -1: an exception.
 static int take_capsule(PyObject* object, const char* name, Tensor* to) {
   PyObject* capsule = capsule_of(object);
-  if (capsule == NULL) return 0;
+  if (capsule == NULL) return PyErr_Occurred() ? -1 : 0;
   const DlTensor* tensor = NULL;
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
     const DlManagedVersioned* managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");

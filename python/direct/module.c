@@ -4,6 +4,7 @@
 
 #include "dlpack.h"
 #include "runner.h"
+#include "turns.h"
 
 static PyObject* sizes_of(const int64_t* sizes, int32_t count) {
   PyObject* tuple = PyTuple_New(count);
@@ -75,11 +76,13 @@ static PyObject* ints(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 
 static PyObject* configure(PyObject* self, PyObject* arguments) {
   (void)self;
-  enum { kCount = 5 };
+  enum { kCount = 7 };
   PyObject* given[kCount] = {NULL};
-  if (!PyArg_ParseTuple(arguments, "OOOOO", &given[0], &given[1], &given[2], &given[3], &given[4])) return NULL;
-  PyObject** const places[kCount] = {&describe_function, &stream_function, &raise_function, &invalid_argument_error,
-                                     &argument_type_error};
+  if (!PyArg_ParseTuple(arguments, "OOOOOOO", &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
+                        &given[6]))
+    return NULL;
+  PyObject** const places[kCount] = {&describe_function,   &stream_function, &raise_function, &invalid_argument_error,
+                                     &argument_type_error, &busy_error,      &closed_error};
   for (int i = 0; i < kCount; ++i) {
     PyObject* former = *places[i];
     Py_INCREF(given[i]);
@@ -89,13 +92,13 @@ static PyObject* configure(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
-    {"configure", configure, METH_VARARGS,
-     "configure(describe, current_stream, raise_status, InvalidArgumentError, ArgumentTypeError)"},
-    {"ints", (PyCFunction)(void (*)(void))ints, METH_FASTCALL,
-     "ints(object, name, ndim, int32): indices read in place"},
-    {"view", view, METH_VARARGS, "view(object, name): what a tensor is, and where"},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"configure", configure, METH_VARARGS,
+                                 "configure(describe, current_stream, raise_status, InvalidArgumentError, "
+                                 "ArgumentTypeError, BusyError, ClosedError)"},
+                                {"ints", (PyCFunction)(void (*)(void))ints, METH_FASTCALL,
+                                 "ints(object, name, ndim, int32): indices read in place"},
+                                {"view", view, METH_VARARGS, "view(object, name): what a tensor is, and where"},
+                                {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT, .m_name = "trunkline._direct", .m_size = -1, .m_methods = methods};
@@ -104,9 +107,13 @@ PyMODINIT_FUNC PyInit__direct(void) {
   // Until configure() is called.
   Py_INCREF(PyExc_ValueError);
   Py_INCREF(PyExc_TypeError);
+  Py_INCREF(PyExc_RuntimeError);
+  Py_INCREF(PyExc_RuntimeError);
+  busy_error = PyExc_RuntimeError;
+  closed_error = PyExc_RuntimeError;
   invalid_argument_error = PyExc_ValueError;
   argument_type_error = PyExc_TypeError;
   PyObject* module = PyModule_Create(&definition);
-  if (module != NULL && add_runner(module) != 0) Py_CLEAR(module);
+  if (module != NULL && (add_queue(module) != 0 || add_runner(module) != 0)) Py_CLEAR(module);
   return module;
 }

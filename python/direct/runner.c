@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dlpack.h"
+#include "turns.h"
 
 PyObject* raise_function = NULL;
 
@@ -16,8 +17,14 @@ PyObject* raise_status(int status) {
 }
 
 typedef struct {
-  PyObject_HEAD trunkline_device device;
-  void* executor;  // a trunkline_cpu or trunkline_cuda
+  PyObject_HEAD Queue* queue;  // of the workers, which runs on the CPU enter; NULL on a GPU
+  unsigned process;            // the count of forks when it was made
+  int in_use;                  // by a call; read and written with the GIL, as the next
+  int closed;
+  PyObject* refusal;  // of runs with no plan: a type of exception, and its text
+  PyObject* refusal_text;
+  trunkline_device device;
+  void* executor;  // a trunkline_cpu or trunkline_cuda; NULL: there is no plan
   void* workspace;
   size_t bytes;
   int32_t kv_layout;
@@ -37,6 +44,10 @@ static PyObject* runner_bind(PyObject* self, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "iKKKii", &device, &executor, &workspace, &bytes, &kv_layout, &lse_base))
     return NULL;
   Runner* runner = (Runner*)self;
+  if (device == TRUNKLINE_CPU && runner->queue == NULL) {
+    PyErr_SetString(PyExc_TypeError, "bind() to the CPU takes a Runner with a Queue");
+    return NULL;
+  }
   runner->device = device;
   runner->executor = (void*)(uintptr_t)executor;
   runner->workspace = (void*)(uintptr_t)workspace;
@@ -44,6 +55,79 @@ static PyObject* runner_bind(PyObject* self, PyObject* arguments) {
   runner->kv_layout = kv_layout;
   runner->lse_base = lse_base;
   Py_RETURN_NONE;
+}
+
+static void replace(PyObject** place, PyObject* with) {
+  PyObject* former = *place;
+  Py_XINCREF(with);
+  *place = with;
+  Py_XDECREF(former);
+}
+
+static PyObject* runner_unbind(PyObject* self, PyObject* unused) {
+  (void)unused;
+  ((Runner*)self)->executor = NULL;
+  Py_RETURN_NONE;
+}
+
+// Takes the object for one call. 0, or -1 with an exception.
+static int begin_call(Runner* runner) {
+  if (runner->process != forks()) {
+    PyErr_SetString(closed_error,
+                    "the DecodeAttention was made before this process was forked, and its threads are in the parent; "
+                    "expected: one made here");
+    return -1;
+  }
+  if (runner->closed) {
+    PyErr_SetString(closed_error, "the DecodeAttention is closed");
+    return -1;
+  }
+  if (runner->in_use) {
+    PyErr_SetString(busy_error,
+                    "the DecodeAttention is in use by another thread; use one for each thread, or take turns");
+    return -1;
+  }
+  runner->in_use = 1;
+  return 0;
+}
+
+// Calls a function with the object taken, so that no interrupt leaves it taken.
+static PyObject* runner_alone(PyObject* self, PyObject* arguments, PyObject* keywords) {
+  Runner* runner = (Runner*)self;
+  const Py_ssize_t count = PyTuple_Size(arguments);
+  if (count < 1) {
+    PyErr_SetString(PyExc_TypeError, "alone() takes a function and its arguments");
+    return NULL;
+  }
+  PyObject* given = PyTuple_GetSlice(arguments, 1, count);
+  if (given == NULL) return NULL;
+  PyObject* result = NULL;
+  if (begin_call(runner) == 0) {
+    result = PyObject_Call(PyTuple_GetItem(arguments, 0), given, keywords);
+    runner->in_use = 0;
+  }
+  Py_DECREF(given);
+  return result;
+}
+
+static PyObject* runner_close(PyObject* self, PyObject* unused) {
+  (void)unused;
+  Runner* runner = (Runner*)self;
+  if (!runner->closed && begin_call(runner) != 0) return NULL;
+  runner->in_use = 0;
+  runner->closed = 1;
+  runner->executor = NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject* runner_closed(PyObject* self, void* unused) {
+  (void)unused;
+  return PyBool_FromLong(((Runner*)self)->closed);
+}
+
+static PyObject* runner_forked(PyObject* self, void* unused) {
+  (void)unused;
+  return PyBool_FromLong(((Runner*)self)->process != forks());
 }
 
 static int refuse_packed(void) {
@@ -136,15 +220,18 @@ static int keep_all_rows(PyObject* rows, Tensor* tensors) {
   return 0;
 }
 
+// A status, or -1 with an exception: of a signal's handler that ran while the workers were others'.
 static int run_status(const Runner* runner, const trunkline_attention* layer, void* stream) {
-  trunkline_status status = TRUNKLINE_OK;
-  Py_BEGIN_ALLOW_THREADS if (runner->device == TRUNKLINE_CUDA) {
+  int status = -1;
+  PyThreadState* state = PyEval_SaveThread();
+  if (runner->device == TRUNKLINE_CUDA) {
     status = trunkline_cuda_run(runner->executor, layer, runner->workspace, stream);
-  }
-  else {
+  } else if (enter_queue(runner->queue, &state) == 0) {
     status = trunkline_cpu_run(runner->executor, layer, runner->workspace, runner->bytes);
+    leave_queue(runner->queue);
   }
-  Py_END_ALLOW_THREADS return status;
+  PyEval_RestoreThread(state);
+  return status;
 }
 
 // stream: an address, or None for the current one of q's library.
@@ -161,12 +248,11 @@ static int stream_of(const Runner* runner, PyObject* q, const Tensor* tensor, Py
   return -1;
 }
 
-static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != kTensors + 3) {
-    PyErr_SetString(PyExc_TypeError, "run() takes q, k, v, out, lse, scale, stream, num_queries");
+static PyObject* run_taken(const Runner* runner, PyObject* const* arguments) {
+  if (runner->executor == NULL) {
+    PyErr_SetObject(runner->refusal, runner->refusal_text);
     return NULL;
   }
-  const Runner* runner = (const Runner*)self;
   const double scale = PyFloat_AsDouble(arguments[kTensors]);
   if (PyErr_Occurred()) {
     PyErr_Clear();
@@ -202,7 +288,44 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
   Py_RETURN_NONE;
 }
 
+static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  Runner* runner = (Runner*)self;
+  if (count != kTensors + 3) {
+    PyErr_SetString(PyExc_TypeError, "run() takes q, k, v, out, lse, scale, stream, num_queries");
+    return NULL;
+  }
+  if (begin_call(runner) != 0) return NULL;
+  PyObject* result = run_taken(runner, arguments);
+  runner->in_use = 0;
+  return result;
+}
+
+// Of a Queue, or None on a GPU; what runs raise with no plan: an exception's type and text.
+static PyObject* runner_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+  (void)keywords;
+  PyObject* queue = NULL;
+  PyObject* refusal = NULL;
+  PyObject* text = NULL;
+  if (!PyArg_ParseTuple(arguments, "OOO", &queue, &refusal, &text)) return NULL;
+  if (queue != Py_None && !is_queue(queue)) {
+    PyErr_SetString(PyExc_TypeError, "Runner() takes a Queue or None");
+    return NULL;
+  }
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  Runner* runner = (Runner*)allocate(type, 0);
+  if (runner == NULL) return NULL;
+  runner->process = forks();
+  replace((PyObject**)&runner->queue, queue == Py_None ? NULL : queue);
+  replace(&runner->refusal, refusal);
+  replace(&runner->refusal_text, text);
+  return (PyObject*)runner;
+}
+
 static void runner_free(PyObject* self) {
+  Runner* runner = (Runner*)self;
+  replace((PyObject**)&runner->queue, NULL);
+  replace(&runner->refusal, NULL);
+  replace(&runner->refusal_text, NULL);
   PyTypeObject* type = Py_TYPE(self);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(self);
@@ -210,13 +333,25 @@ static void runner_free(PyObject* self) {
 }
 
 static PyMethodDef methods[] = {
+    {"alone", (PyCFunction)(void (*)(void))runner_alone, METH_VARARGS | METH_KEYWORDS,
+     "alone(function, *arguments, **keywords): calls it while no other call has the object"},
+    {"close", runner_close, METH_NOARGS, "close(): calls raise ClosedError from now on"},
+    {"unbind", runner_unbind, METH_NOARGS, "unbind(): there is no plan until the next bind"},
     {"bind", runner_bind, METH_VARARGS, "bind(device, executor, workspace, bytes, kv_layout, lse_base)"},
     {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL,
      "run(q, k, v, out, lse, scale, stream, num_queries)"},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot slots[] = {
-    {Py_tp_new, (void*)PyType_GenericNew}, {Py_tp_dealloc, (void*)runner_free}, {Py_tp_methods, methods}, {0, NULL}};
+static PyGetSetDef attributes[] = {
+    {"closed", runner_closed, NULL, "whether close() was called", NULL},
+    {"forked", runner_forked, NULL, "whether it was made by the parent of this process", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_new, (void*)runner_new},
+                              {Py_tp_dealloc, (void*)runner_free},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, attributes},
+                              {0, NULL}};
 
 static PyType_Spec spec = {
     .name = "trunkline._direct.Runner", .basicsize = sizeof(Runner), .flags = Py_TPFLAGS_DEFAULT, .slots = slots};

@@ -1,4 +1,4 @@
-// The Python type Runner: runs a layer by a resolved workspace.
+// The Python type Runner: runs a layer by a resolved workspace, one call at a time.
 #ifndef TRUNKLINE_DIRECT_RUNNER_H
 #define TRUNKLINE_DIRECT_RUNNER_H
 

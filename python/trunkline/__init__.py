@@ -38,6 +38,8 @@ _direct.configure(
     _library.raise_status,
     InvalidArgumentError,
     ArgumentTypeError,
+    BusyError,
+    ClosedError,
 )
 
 __version__: str = _library.c.trunkline_version().decode()

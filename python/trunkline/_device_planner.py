@@ -255,9 +255,6 @@ class DevicePlanner:
         check(c.trunkline_cuda_planner_report(self._handle.value, ctypes.byref(found)))
         return DevicePlanReport(*(getattr(found, field.name) for field in fields(DevicePlanReport)))
 
-    def abandon(self) -> None:
-        self._handle.abandon()
-
     def close(self) -> None:
         self._handle.close()
 

@@ -23,9 +23,8 @@ _shared: dict[int, Workers] = {}
 def shared_workers() -> Workers:
     """Of all cores, made when first needed; a forked child gets its own."""
     process = os.getpid()
-    if process not in _shared:
-        _shared[process] = Workers()
-    return _shared[process]
+    found = _shared.get(process)
+    return _shared.setdefault(process, Workers()) if found is None else found
 
 
 class Workspace:
@@ -88,14 +87,6 @@ def _torch() -> Any:
 class _HandleOwner:
     _handle: Handle
 
-    @property
-    def closed(self) -> bool:
-        return self._handle.closed
-
-    def abandon(self) -> None:
-        """Neither usable nor freed from now on."""
-        self._handle.abandon()
-
     def close(self) -> None:
         self._handle.close()
 
@@ -106,6 +97,7 @@ class CpuExecutor(_HandleOwner):
 
     def __init__(self, workers: Workers | None) -> None:
         self.workers = workers or shared_workers()
+        self.queue = self.workers._queue
         self._handle = Handle("cpu", self.workers._handle.value, None)
         self.address = self._handle.value
         self._bytes = ctypes.c_size_t()
@@ -136,6 +128,7 @@ class CpuExecutor(_HandleOwner):
 
 class CudaExecutor(_HandleOwner):
     device = _abi.CUDA
+    queue = None  # runs are launched, and wait for none
 
     def __init__(self, device_index: int, kernels: str, check_pages: bool, use_graph: bool) -> None:
         self.device_index = device_index

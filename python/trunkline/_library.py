@@ -6,7 +6,6 @@ Functions that are called once a step or more seldom go this way; what is called
 from __future__ import annotations
 
 import ctypes
-import os
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -62,41 +61,24 @@ def new(kind: type[_S], **fields: Any) -> _S:
     return kind(struct_size=ctypes.sizeof(kind), **fields)
 
 
-def text_of(handle: ctypes.c_void_p) -> str:
-    """The text of a trunkline_text, which is destroyed."""
-    data = ctypes.c_void_p()
-    length = ctypes.c_size_t()
-    try:
-        check(c.trunkline_text_view(handle, ctypes.byref(data), ctypes.byref(length)))
-        return ctypes.string_at(data.value or 0, length.value).decode()
-    finally:
-        c.trunkline_text_destroy(handle)
-
-
 class Handle:
-    """One object of the library. Closing twice is no error; using a closed one is."""
+    """One object of the library. Closing twice is no error; using a closed one is.
 
-    __slots__ = ("__weakref__", "_destroy", "_process", "_value", "name")
+    In a forked child the library refuses handles of what stays with the parent, and closing one of these does nothing.
+    """
 
-    def __init__(self, name: str, *arguments: Any) -> None:
-        """Calls trunkline_<name>_create(*arguments, &handle)."""
-        self._value = 0
-        value = ctypes.c_void_p()
-        check(getattr(c, f"trunkline_{name}_create")(*arguments, ctypes.byref(value)))
-        self._own(name, value.value or 0)
+    __slots__ = ("__weakref__", "_destroy", "_made", "_value", "name")
 
-    @classmethod
-    def of(cls, name: str, value: int | None) -> Handle:
-        """Of a handle that another function has made."""
-        handle = cls.__new__(cls)
-        handle._own(name, value or 0)
-        return handle
-
-    def _own(self, name: str, value: int) -> None:
+    def __init__(self, name: str, *arguments: Any, by: str = "create") -> None:
+        """Calls trunkline_<name>_<by>(*arguments, &handle), or the function `by` where that is a whole name."""
         self.name = name
-        self._value = value
-        self._process = os.getpid()
+        self._value = 0
         self._destroy = getattr(c, f"trunkline_{name}_destroy")
+        # Of the object from before the call, so that what an interrupt leaves behind right after it is closed.
+        self._made = ctypes.c_void_p()
+        function = by if by.startswith("trunkline_") else f"trunkline_{name}_{by}"
+        check(getattr(c, function)(*arguments, ctypes.byref(self._made)))
+        self._value = self._made.value or 0
 
     @property
     def value(self) -> int:
@@ -109,16 +91,23 @@ class Handle:
         return not self._value
 
     def close(self) -> None:
-        value = self._value
-        # In a forked child the threads of workers are not there, so joining them would not end.
-        if value and self._process == os.getpid():
-            check(self._destroy(value))
-        self._value = 0
-
-    def abandon(self) -> None:
+        status = self._destroy(self._made)
+        # A close that was interrupted has closed it; so has a fork.
+        if status not in (_abi.OK, _abi.BAD_HANDLE):
+            raise_status(status)
+        self._made = ctypes.c_void_p()
         self._value = 0
 
     def __del__(self) -> None:
-        value = getattr(self, "_value", 0)
-        if value and self._process == os.getpid():
-            self._destroy(value)  # a BUSY one stays: its thread still runs
+        made = getattr(self, "_made", None)
+        if made:
+            self._destroy(made)  # a BUSY one stays: its thread still runs
+
+
+def text_by(function: str, *arguments: Any) -> str:
+    """What a function of the library writes."""
+    text = Handle("text", *arguments, by=function)
+    data = ctypes.c_void_p()
+    length = ctypes.c_size_t()
+    check(c.trunkline_text_view(text.value, ctypes.byref(data), ctypes.byref(length)))
+    return ctypes.string_at(data.value or 0, length.value).decode()

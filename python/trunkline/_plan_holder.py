@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from . import _abi, _direct, errors
 from ._device_planner import DevicePlanner
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 
-_made: weakref.WeakSet[PlanHolder] = weakref.WeakSet()
+if TYPE_CHECKING:
+    _P = ParamSpec("_P")
+    _R = TypeVar("_R")
+    _H = TypeVar("_H", bound="PlanHolder")
 
 
-def _after_fork() -> None:
-    for holder in list(_made):
-        holder._after_fork()
+_NO_PLAN = "there is no plan; call plan() once a step, or plan_live() after each event"
 
 
-os.register_at_fork(after_in_child=_after_fork)
+def one_at_a_time(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_H, _P], _R]:
+    """A method that has the object to itself: BusyError when another thread's call has it.
+
+    C takes and gives back the turn, in one call. Python could do neither: between the instruction that takes a lock and
+    the `try` that gives it back a signal's handler may raise, and the lock would be taken for ever.
+    """
+
+    @functools.wraps(method)
+    def call(self: _H, /, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
+        return self._runner.alone(method, self, *arguments, **keywords)
+
+    return call
 
 
 class PlanHolder:
@@ -38,26 +49,15 @@ class PlanHolder:
         layout: int,
         lse_base: int,
     ) -> None:
-        self._lock = threading.Lock()
         self._device = executor.device
         self._executor = executor
         self._workspace = workspace
         self._on_device = on_device
         self._layout = layout
         self._lse_base = lse_base
-        self._runner = _direct.Runner()
-        self._run: Any
-        self._forget()
-        _made.add(self)
-
-    def _enter(self) -> None:
-        if not self._lock.acquire(False):
-            self._busy()
-
-    def _busy(self) -> None:
-        raise errors.BusyError(
-            "the DecodeAttention is in use by another thread; use one for each thread, or take turns"
-        )
+        self._runner = _direct.Runner(executor.queue, errors.WorkspaceError, _NO_PLAN)
+        self._run = self._runner.run
+        self._plan = 0
 
     def _begin_runs(self, plan: int) -> None:
         """plan: its handle, or that of the planner on the GPU that has made it."""
@@ -66,15 +66,16 @@ class PlanHolder:
             self._device, self._executor.address, workspace.address, workspace.nbytes, self._layout, self._lse_base
         )
         self._plan = plan
-        self._run = self._runner.run
 
     def _forget(self) -> None:
+        self._runner.unbind()
         self._plan = 0
-        self._run = self._no_plan
 
     def _need_plan(self) -> int:
+        if self._runner.closed:
+            raise errors.ClosedError("the DecodeAttention is closed")
         if not self._plan:
-            self._no_plan()
+            raise errors.WorkspaceError(_NO_PLAN)
         return self._plan
 
     def _need_host(self, what: str) -> None:
@@ -83,22 +84,11 @@ class PlanHolder:
                 f"{what} with device_planning; supported: plan_report(), as the host has no plan"
             )
 
-    def _no_plan(self, *_: object) -> None:
-        if self._executor.closed:
-            raise errors.ClosedError("the DecodeAttention is closed, or was made before this process was forked")
-        raise errors.WorkspaceError("there is no plan; call plan() once a step, or plan_live() after each event")
-
     def _before_event(self) -> None:
         """Of the live batch that is planned for: its tables move, and on the CPU runs read them in place."""
-        self._enter()
+        if not (self._runner.forked or self._runner.closed):
+            self._runner.alone(self._tables_move)
+
+    def _tables_move(self) -> None:
         if self._device == _abi.CPU:
             self._forget()
-        self._lock.release()
-
-    def _after_fork(self) -> None:
-        """In the child: threads that runs would wait for are not there."""
-        self._lock = threading.Lock()
-        self._executor.abandon()
-        if self._on_device is not None:
-            self._on_device.abandon()
-        self._forget()

@@ -10,7 +10,7 @@ from ._device_planner import DevicePlanner, PreparedStep, csr_tables
 from ._device_tables import DeviceTables
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._host_planner import HostPlanner
-from ._plan_holder import PlanHolder
+from ._plan_holder import PlanHolder, one_at_a_time
 from ._tensors import Indices, Tensor
 from .live import LiveBatch
 from .plans import Forest
@@ -55,6 +55,7 @@ class StepPlanning(PlanHolder):
         self._use_graph = use_graph
         self.max_queries = max_queries
 
+    @one_at_a_time
     def plan(
         self,
         page_table: Indices,
@@ -96,35 +97,32 @@ class StepPlanning(PlanHolder):
         together, after one call of plan before: replays plan what tables and lengths hold by then, requests of length
         0 being padding. There are no token trees, forests and slots then.
         """
-        self._enter()
-        try:
-            self._forget()
-            there = self._on_device is not None
-            if self._device == _abi.CUDA and not there:
-                if device_tables is None and on_gpu(page_table) and on_gpu(kv_lens):
-                    device_tables = DeviceTables(kv_lens.int(), page_table=page_table)
-                page_table, kv_lens = on_host(page_table), on_host(kv_lens)
-            step: Step = {
-                "query_start_loc": query_start_loc,
-                "query_parents": query_parents,
-                "num_queries": num_queries,
-                "num_pages": num_pages,
-                "null_page": null_page,
-                "check_ids": check_ids,
-                "forest": forest,
-                "slots": slots,
-                "generations": generations,
-                "device_tables": device_tables,
-                "stream": stream,
-            }
-            if there:
-                self._plan_there(DeviceTables(kv_lens, page_table=page_table), **step)
-            else:
-                self._host.batch.dense(page_table, kv_lens)
-                self._finish(**step)
-        finally:
-            self._lock.release()
+        self._forget()
+        there = self._on_device is not None
+        if self._device == _abi.CUDA and not there:
+            if device_tables is None and on_gpu(page_table) and on_gpu(kv_lens):
+                device_tables = DeviceTables(kv_lens.int(), page_table=page_table)
+            page_table, kv_lens = on_host(page_table), on_host(kv_lens)
+        step: Step = {
+            "query_start_loc": query_start_loc,
+            "query_parents": query_parents,
+            "num_queries": num_queries,
+            "num_pages": num_pages,
+            "null_page": null_page,
+            "check_ids": check_ids,
+            "forest": forest,
+            "slots": slots,
+            "generations": generations,
+            "device_tables": device_tables,
+            "stream": stream,
+        }
+        if there:
+            self._plan_there(DeviceTables(kv_lens, page_table=page_table), **step)
+        else:
+            self._host.batch.dense(page_table, kv_lens)
+            self._finish(**step)
 
+    @one_at_a_time
     def prepare(
         self,
         page_table: Tensor,
@@ -137,28 +135,22 @@ class StepPlanning(PlanHolder):
         """With device_planning: a step whose arrays stay where they are, checked once. plan_prepared then plans what
         they hold, as `plan` would, in less of the host's time. Valid as long as the arrays are and the
         DecodeAttention."""
-        self._enter()
-        try:
-            if self._on_device is None:
-                raise errors.InvalidArgumentError("prepare() needs device_planning; plans of the host take plan()")
-            step: Step = {"query_start_loc": query_start_loc, "num_queries": num_queries, "num_pages": num_pages}
-            tables = DeviceTables(kv_lens, page_table=page_table)
-            return PreparedStep(self._on_device.prepare(tables, step), self)
-        finally:
-            self._lock.release()
+        if self._on_device is None:
+            raise errors.InvalidArgumentError("prepare() needs device_planning; plans of the host take plan()")
+        step: Step = {"query_start_loc": query_start_loc, "num_queries": num_queries, "num_pages": num_pages}
+        tables = DeviceTables(kv_lens, page_table=page_table)
+        return PreparedStep(self._on_device.prepare(tables, step), self)
 
+    @one_at_a_time
     def plan_prepared(self, step: PreparedStep, *, stream: int | None = None) -> None:
         """Plans a step of prepare(). May be captured in a graph, as `plan`."""
-        self._enter()
-        try:
-            self._forget()
-            if self._on_device is None or step.owner is not self:
-                raise errors.InvalidArgumentError("step was prepared by another DecodeAttention; expected: this one")
-            self._on_device.plan(step.batch, self._workspace, stream)
-            self._begin_runs(self._on_device.address)
-        finally:
-            self._lock.release()
+        self._forget()
+        if self._on_device is None or step.owner is not self:
+            raise errors.InvalidArgumentError("step was prepared by another DecodeAttention; expected: this one")
+        self._on_device.plan(step.batch, self._workspace, stream)
+        self._begin_runs(self._on_device.address)
 
+    @one_at_a_time
     def plan_csr(
         self,
         indptr: Indices,
@@ -169,19 +161,16 @@ class StepPlanning(PlanHolder):
         """As `plan`, from FlashInfer's form: row r's pages are indices[indptr[r]:indptr[r + 1]],
         and the last of them holds last_page_len[r] tokens, 1 to P; a row without pages is empty. With device_planning
         lengths are computed on torch's current stream."""
-        self._enter()
-        try:
-            self._forget()
-            if self._on_device is not None:
-                index = self._executor.device_index
-                tables = csr_tables(indptr, indices, last_page_len, self._host.batch.page_size, index)
-                self._plan_there(tables, **step)
-                return
-            self._host.batch.csr(on_host(indptr), on_host(indices), on_host(last_page_len))
-            self._finish(**step)
-        finally:
-            self._lock.release()
+        self._forget()
+        if self._on_device is not None:
+            index = self._executor.device_index
+            tables = csr_tables(indptr, indices, last_page_len, self._host.batch.page_size, index)
+            self._plan_there(tables, **step)
+            return
+        self._host.batch.csr(on_host(indptr), on_host(indices), on_host(last_page_len))
+        self._finish(**step)
 
+    @one_at_a_time
     def plan_token_level(
         self,
         req_to_token: Indices,
@@ -191,18 +180,15 @@ class StepPlanning(PlanHolder):
     ) -> None:
         """As `plan`, from SGLang's form, page_size 1: row r's token t is in place
         req_to_token[req_pool_indices[r], t]."""
-        self._enter()
-        try:
-            self._forget()
-            if self._on_device is not None:
-                tables = DeviceTables(kv_lens, req_to_token=req_to_token, req_pool_indices=req_pool_indices)
-                self._plan_there(tables, **step)
-                return
-            self._host.batch.token_level(on_host(req_to_token), on_host(req_pool_indices), on_host(kv_lens))
-            self._finish(**step)
-        finally:
-            self._lock.release()
+        self._forget()
+        if self._on_device is not None:
+            tables = DeviceTables(kv_lens, req_to_token=req_to_token, req_pool_indices=req_pool_indices)
+            self._plan_there(tables, **step)
+            return
+        self._host.batch.token_level(on_host(req_to_token), on_host(req_pool_indices), on_host(kv_lens))
+        self._finish(**step)
 
+    @one_at_a_time
     def plan_live(
         self, live: LiveBatch, *, device_tables: DeviceTables | None = None, stream: int | None = None
     ) -> str:
@@ -212,29 +198,22 @@ class StepPlanning(PlanHolder):
 
         The batch must not be edited until the step's runs are done.
         """
-        self._enter()
-        try:
-            self._forget()
-            if self._on_device is not None:
-                raise errors.UnsupportedError(
-                    "plan_live() with device_planning; supported: plan, plan_csr, plan_token_level, as a live batch is "
-                    "on the host"
-                )
-            plan, source = self._host.plan_live(live)
-            self._resolve(plan, device_tables, stream, live=True)
-            live._users.add(self)
-            return source
-        finally:
-            self._lock.release()
+        self._forget()
+        if self._on_device is not None:
+            raise errors.UnsupportedError(
+                "plan_live() with device_planning; supported: plan, plan_csr, plan_token_level, as a live batch is "
+                "on the host"
+            )
+        live._users.add(self)  # before a run may read its tables, whatever interrupts
+        plan, source = self._host.plan_live(live)
+        self._resolve(plan, device_tables, stream, live=True)
+        return source
 
+    @one_at_a_time
     def submit(self, live: LiveBatch) -> bool:
         """With async_planning: has the next plan made by a thread, once the next step's events are known. False
         when the plan that there is will do. Never waits."""
-        self._enter()
-        try:
-            return self._host.submit(live)
-        finally:
-            self._lock.release()
+        return self._host.submit(live)
 
     def ready(self) -> bool:
         """With async_planning: whether all that was submitted has been planned."""

@@ -8,6 +8,7 @@ from . import _abi, errors
 from ._device_planner import DevicePlanning, DevicePlanReport, planner_for
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._host_planner import HostPlanner, with_capacities
+from ._plan_holder import one_at_a_time
 from ._step_planning import Step as Step  # which signatures name
 from ._step_planning import StepPlanning
 from ._tensors import Tensor, device_of, empty_like, empty_lse
@@ -22,7 +23,7 @@ class DecodeAttention(StepPlanning):
     """Attention of decode steps: `plan` once a step, `run` once a layer.
 
     One object serves all layers of one shape. It belongs to one thread at a time: a call that meets another raises
-    BusyError.
+    BusyError. It belongs to one process: in a forked child, calls raise ClosedError.
 
     num_qo_heads, num_kv_heads: Hq, a multiple of Hkv (1 to 16 times); head_dim: d, 64, 128 or 256; page_size: P.
     dtype: of Q, K and V: float16, bfloat16, on the CPU also float32 (a name, numpy's or torch's).
@@ -32,7 +33,8 @@ class DecodeAttention(StepPlanning):
     policy, options: how plans are made; `options`, a PlanOptions, has the policy, too.
     profile: the machine to plan for; by default typical figures of this one. On the CPU, Profile.measure_cpu knows
     better.
-    workers: CPU threads; by default all cores, shared by all objects that do not bring their own.
+    workers: CPU threads; by default all cores, shared by all objects that do not bring their own. Runs of objects that
+    share workers wait for each other.
     workspace: memory on the device, of any dtype; by default our own, which grows. workspace_bytes() tells what it
     takes.
     use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them.
@@ -117,19 +119,14 @@ class DecodeAttention(StepPlanning):
             use_graph=use_cuda_graph,
         )
 
+    @one_at_a_time
     def resolve(self, stream: int | None = None) -> None:
         """On a GPU: fits the plan again to what the device tables hold by now, without reading anything on the host:
         after tokens were appended and nothing else has changed. May be captured in a graph."""
-        self._enter()
-        try:
-            self._need_plan()
-            if not isinstance(self._executor, CudaExecutor):
-                raise errors.InvalidArgumentError(
-                    "resolve() is for GPUs; the plan is for the CPU, where plan() does it"
-                )
-            self._executor.resolve(self._workspace, self._executor.stream(stream))
-        finally:
-            self._lock.release()
+        self._need_plan()
+        if not isinstance(self._executor, CudaExecutor):
+            raise errors.InvalidArgumentError("resolve() is for GPUs; the plan is for the CPU, where plan() does it")
+        self._executor.resolve(self._workspace, self._executor.stream(stream))
 
     def run(
         self,
@@ -155,25 +152,18 @@ class DecodeAttention(StepPlanning):
 
         Returns out, or (out, lse) with return_lse. On a GPU it launches on torch's current stream, or on `stream`.
         """
-        if not self._lock.acquire(False):
-            self._busy()
-        try:
-            if out is None:
-                out = empty_like(q)
-            if return_lse and lse is None:
-                lse = empty_lse(q, q.shape[:2])
-            if isinstance(kv, (tuple, list)):
-                if len(kv) != 2:
-                    raise errors.InvalidArgumentError(
-                        f"kv has {len(kv)} tensors; expected: a pair (k, v), or one packed"
-                    )
-                if kv[1] is None:
-                    raise errors.ArgumentTypeError("v is of type NoneType; expected: a tensor")
-                self._run(q, kv[0], kv[1], out, lse, scale, stream, num_queries)
-            else:
-                self._run(q, kv, None, out, lse, scale, stream, num_queries)
-        finally:
-            self._lock.release()
+        if out is None:
+            out = empty_like(q)
+        if return_lse and lse is None:
+            lse = empty_lse(q, q.shape[:2])
+        if isinstance(kv, (tuple, list)):
+            if len(kv) != 2:
+                raise errors.InvalidArgumentError(f"kv has {len(kv)} tensors; expected: a pair (k, v), or one packed")
+            if kv[1] is None:
+                raise errors.ArgumentTypeError("v is of type NoneType; expected: a tensor")
+            self._run(q, kv[0], kv[1], out, lse, scale, stream, num_queries)
+        else:
+            self._run(q, kv, None, out, lse, scale, stream, num_queries)
         return (out, lse) if return_lse else out
 
     def workspace_bytes(self) -> int:
@@ -183,16 +173,14 @@ class DecodeAttention(StepPlanning):
             return self._on_device.nbytes
         return self._executor.workspace_bytes(self._need_plan(), self._host.batch.queries)
 
+    @one_at_a_time
     def set_workspace(self, workspace: Tensor) -> None:
         """Another one, from the next plan on: as many are needed as steps are in flight."""
-        self._enter()
-        try:
-            if isinstance(self._executor, CudaExecutor) and self._plan:
-                self._executor.release(self._workspace.address)
-            self._workspace.give(workspace)
-            self._forget()
-        finally:
-            self._lock.release()
+        given = Workspace(self._device, self._executor.device_index, workspace)
+        if isinstance(self._executor, CudaExecutor) and self._plan:
+            self._executor.release(self._workspace.address)
+        self._forget()  # before the former memory goes, whatever interrupts
+        self._workspace = given
 
     @property
     def current(self) -> Plan:
@@ -206,39 +194,32 @@ class DecodeAttention(StepPlanning):
         self._need_host("statistics")
         return self.current.statistics
 
+    @one_at_a_time
     def plan_report(self) -> DevicePlanReport:
         """With device_planning: what the GPU has told by now, as each step does when its plan is resolved, without
         waiting for it. Of a step in flight, some may be missing."""
-        self._enter()
-        try:
-            if self._on_device is None:
-                raise errors.InvalidArgumentError(
-                    "plan_report() needs device_planning; of plans of the host, statistics tells"
-                )
-            return self._on_device.report()
-        finally:
-            self._lock.release()
+        if self._on_device is None:
+            raise errors.InvalidArgumentError(
+                "plan_report() needs device_planning; of plans of the host, statistics tells"
+            )
+        return self._on_device.report()
 
+    @one_at_a_time
     def explain(self, title: str = "Decode step") -> Explanation:
         """What the last step shares, and what the policies make of it."""
-        self._enter()
-        try:
-            self._need_host("explain()")
-            self._need_plan()
-            return self._host.explanation(title)
-        finally:
-            self._lock.release()
+        self._need_host("explain()")
+        self._need_plan()
+        return self._host.explanation(title)
 
     def close(self) -> None:
-        """Frees workspace and handles; using the object afterwards is a ClosedError."""
-        self._enter()
-        try:
-            self._forget()
-            for held in (self._on_device, self._executor, self._host):
-                if held is not None:
-                    held.close()
-        finally:
-            self._lock.release()
+        """Frees workspace and handles; using the object afterwards is a ClosedError. In a forked child, whose parent's
+        it is, does nothing."""
+        if self._runner.forked:
+            return
+        self._runner.close()  # from here on no call begins, so an interrupt leaves nothing half closed but memory
+        for held in (self._on_device, self._executor, self._host):
+            if held is not None:
+                held.close()
 
     def __enter__(self) -> DecodeAttention:
         return self

@@ -44,7 +44,7 @@ class NoMemoryError(Error, MemoryError):
 
 
 class ClosedError(Error, RuntimeError):
-    """An object that was closed, or a plan that was replaced by a later one."""
+    """An object that was closed, or of the process that this one was forked from; a plan that a later one replaced."""
 
 
 class BusyError(Error, RuntimeError):

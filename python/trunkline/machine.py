@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _abi, errors
-from ._library import Handle, c, check, new, text_of
+from . import _abi, _direct, errors
+from ._library import Handle, c, check, new, text_by
 from ._tensors import device_of, dtype_name, dtype_number
 
 _ISAS = {_abi.ISA_PORTABLE: "portable", _abi.ISA_AVX2: "avx2", _abi.ISA_AVX512: "avx512"}
@@ -121,13 +121,15 @@ def _plain(struct: ctypes.Structure) -> dict[str, Any]:
 
 
 class Workers:
-    """A team of CPU threads, the caller's being one. Objects that share one run one at a time; to run at
-    once, give each of your threads its own.
+    """A team of CPU threads, the caller's being one. Objects that share one run one at a time, in the order of their
+    calls, which wait for their turn; to run at once, give each of your threads its own. A forked child, which has none
+    of its parent's threads, needs its own, too: there its parent's are a ClosedError.
 
     threads: 0 for every core that this process may use.
     """
 
     def __init__(self, threads: int = 0) -> None:
+        self._queue = _direct.Queue()  # of the calls that run on them
         self._handle = Handle("workers", threads)
         size = ctypes.c_int32()
         check(c.trunkline_workers_size(self._handle.value, ctypes.byref(size)))
@@ -148,9 +150,7 @@ class Profile:
 
     @classmethod
     def _made(cls, function: str, *arguments: Any) -> Profile:
-        value = ctypes.c_void_p()
-        check(getattr(c, f"trunkline_profile_{function}")(*arguments, ctypes.byref(value)))
-        return cls(Handle.of("profile", value.value))
+        return cls(Handle("profile", *arguments, by=function))
 
     @classmethod
     def generic_cpu(cls, threads: int) -> Profile:
@@ -160,7 +160,7 @@ class Profile:
     @classmethod
     def measure_cpu(cls, workers: Workers) -> Profile:
         """generic_cpu with bandwidth and FMA rate measured here; takes about a quarter of a second."""
-        return cls._made("measure_cpu", workers._handle.value)
+        return workers._queue.call(cls._made, "measure_cpu", workers._handle.value)
 
     @classmethod
     def named(cls, name: str) -> Profile:
@@ -204,9 +204,7 @@ class Profile:
 
     def json(self) -> Any:
         """The content of its file, with where each figure comes from. UnsupportedError for those made otherwise."""
-        text = ctypes.c_void_p()
-        check(c.trunkline_profile_json(self._handle.value, ctypes.byref(text)))
-        return json.loads(text_of(text))
+        return json.loads(text_by("trunkline_profile_json", self._handle.value))
 
     def close(self) -> None:
         self._handle.close()

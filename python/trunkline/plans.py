@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _abi, errors
 from ._batches import HostBatch
-from ._library import Handle, c, check, new, text_of
+from ._library import Handle, c, check, new, text_by
 from ._tensors import Indices, dtype_name, host_ints
 from .machine import Profile, choice, shape_text
 
@@ -244,9 +244,7 @@ class Plan:
 
     def json(self) -> Any:
         """The whole plan, with its statistics."""
-        text = ctypes.c_void_p()
-        check(c.trunkline_plan_json(self._at, ctypes.byref(text)))
-        return json.loads(text_of(text))
+        return json.loads(text_by("trunkline_plan_json", self._at))
 
     def validate(self, forest: Forest) -> None:
         """Proves that each (query, visible token) pair is covered exactly once, now and after growth, or raises."""
@@ -254,9 +252,7 @@ class Plan:
 
     def copy(self) -> Plan:
         """One that outlives the planner's next."""
-        copied = ctypes.c_void_p()
-        check(c.trunkline_plan_copy(self._at, ctypes.byref(copied)))
-        return Plan(0, Handle.of("plan", copied.value))
+        return Plan(0, Handle("plan", self._at, by="copy"))
 
     def close(self) -> None:
         """Of a copy."""
@@ -295,19 +291,8 @@ class Planner:
         return {_POLICY_NAMES[one.policy]: one.predicted_us for one in found[: count.value]}
 
     def page(self, forest: int, title: str) -> str:
-        text = ctypes.c_void_p()
-        check(
-            c.trunkline_plan_page(
-                self.profile._handle.value,
-                forest,
-                self._shape,
-                self._options_at,
-                title.encode(),
-                None,
-                ctypes.byref(text),
-            )
-        )
-        return text_of(text)
+        profile = self.profile._handle.value
+        return text_by("trunkline_plan_page", profile, forest, self._shape, self._options_at, title.encode(), None)
 
     def close(self) -> None:
         self._handle.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -14,9 +15,10 @@ from .decode import LAYOUTS, DecodeAttention
 from .machine import Profile, choice, shape_struct
 from .plans import Explanation, Forest, Planner, PlanOptions
 
+# Idle objects. A call takes one out and puts it back at its end, so that none is ever used by two, and one whose call
+# was interrupted is not used again. By thread: threads that take turns on the same would only wait for each other.
 _KEPT = 16
 _kept: OrderedDict[Any, DecodeAttention] = OrderedDict()
-_kept_lock = threading.Lock()
 
 
 def decode_attention(
@@ -43,7 +45,7 @@ def decode_attention(
     [B]: row r's token t is in page page_table[r, t // P]. Page ids are checked. The other arguments are those of
     DecodeAttention.plan and run. Returns out [T, Hq, d], or (out, lse [T, Hq]) with return_lse.
 
-    Calls take turns. Requests that begin with the same pages read them once:
+    Any thread may call it at any time, in a forked child too. Requests that begin with the same pages read them once:
 
     >>> import numpy as np, trunkline
     >>> q = np.ones((2, 4, 64), np.float32)
@@ -61,21 +63,19 @@ def decode_attention(
         raise errors.ArgumentTypeError(f"q has dtype {of_q.dtype_name}; expected: float16, bfloat16 or float32")
     hnd = choice(LAYOUTS, kv_layout, "kv_layout") == 1
     pages, page_size, kv_heads = of_k.shape[0], of_k.shape[2 if hnd else 1], of_k.shape[1 if hnd else 2]
-    key = (of_q.shape[1], kv_heads, of_q.shape[2], page_size, of_q.dtype, of_q.place, kv_layout, lse_base, policy)
-    with _kept_lock:
-        attention = _kept.pop(key, None)
-        if attention is None or attention._executor.closed:  # after a fork
-            attention = DecodeAttention(
-                *key[:4],
-                dtype=dtype_name(of_q.dtype),
-                device=of_q.place,
-                kv_layout=kv_layout,
-                lse_base=lse_base,
-                policy=policy,
-            )
-        _kept[key] = attention
-        while len(_kept) > _KEPT:
-            _kept.popitem(last=False)
+    shape = (of_q.shape[1], kv_heads, of_q.shape[2], page_size)
+    key = (*shape, of_q.dtype, of_q.place, kv_layout, lse_base, policy, os.getpid(), threading.get_ident())
+    attention = _kept.pop(key, None)
+    if attention is None:
+        attention = DecodeAttention(
+            *shape,
+            dtype=dtype_name(of_q.dtype),
+            device=of_q.place,
+            kv_layout=kv_layout,
+            lse_base=lse_base,
+            policy=policy,
+        )
+    try:
         attention.plan(
             page_table,
             kv_lens,
@@ -85,6 +85,10 @@ def decode_attention(
             check_ids=True,
         )
         return attention.run(q, (k_cache, v_cache), out=out, lse=lse, return_lse=return_lse, scale=scale)
+    finally:
+        _kept[key] = attention
+        while len(_kept) > _KEPT:
+            _kept.popitem(last=False)
 
 
 def explain(

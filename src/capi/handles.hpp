@@ -1,6 +1,9 @@
 // Handles: numbers in the form of pointers. Each names a slot of a table that is never freed, the slot's generation,
 // and a kind; so any value can be looked up, and one that was closed is found out. A slot's state also counts who uses
 // it.
+//
+// A forked child has a copy of the table. What can be used there goes on under its handle. What cannot ends as the
+// child begins: objects that own threads, or a GPU's context, and those that another thread was changing.
 #pragma once
 
 #include <atomic>
@@ -8,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/forks.hpp"
 #include "capi/status.hpp"
 
 namespace trunkline::capi {
@@ -43,6 +47,8 @@ struct alignas(64) Slot {
   /// Generation << 32 | users. Odd generations are alive. Users: kExclusive, or how many share it.
   std::atomic<std::uint64_t> state{0};
   std::shared_ptr<Object> object;  // written only with the slot dead or exclusively held
+  Slot* next_free = nullptr;
+  std::atomic<std::uint32_t> lost{0};  // the generation that a fork has ended last
   std::uint32_t index = 0;
   Kind kind{};
 };
@@ -73,6 +79,7 @@ class Hold {
 
  private:
   Slot* slot_;
+  std::uint32_t process_;  // the count of forks
   bool exclusive_;
 };
 

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "base/check.hpp"
 #include "live/plan_editor.hpp"
 #include "live/plan_worker.hpp"
 #include "plan/plan_checks.hpp"
@@ -34,6 +35,7 @@ struct AsyncPlanner::State {
   bool is_current_valid(const LiveBatchState& batch) {
     return has_plan && is_valid(batch, current->plan, current->origin) && cuts_hold(batch, current->plan);
   }
+  void need_thread() const;
   PlanSource judge(const LiveBatchState& batch);
   void accept_newest(const LiveBatchState& batch, PlanSource& source);
   bool edit(const LiveBatchState& batch);
@@ -53,6 +55,13 @@ struct AsyncPlanner::State {
   PlanSource source = PlanSource::kKept;
   PlanCounts counts;
 };
+
+void AsyncPlanner::State::need_thread() const {
+  if (worker.is_here()) return;
+  fail(
+      ErrorCode::kUnsupported,
+      "the planner was made before this process was forked, and its thread is in the parent; supported: one made here");
+}
 
 /// Whether the present plan will do for the next step, or why not.
 PlanSource AsyncPlanner::State::judge(const LiveBatchState& batch) {
@@ -104,10 +113,14 @@ AsyncPlanner::AsyncPlanner(MachineProfile profile, const AttentionShape& shape, 
   state_ = std::make_unique<State>(std::move(profile), shape, options);
 }
 
-AsyncPlanner::~AsyncPlanner() = default;
+// A forked child gives up the memory: it has no thread to join, which may have been changing any of it.
+AsyncPlanner::~AsyncPlanner() {
+  if (!state_->worker.is_here()) static_cast<void>(state_.release());
+}
 
 bool AsyncPlanner::submit(LiveBatch& batch) {
   State& state = *state_;
+  state.need_thread();
   const LiveBatchState& live = state_of(batch);
   check_page_size(live, state.shape);
   const PlanSource reason = state.judge(live);
@@ -125,11 +138,13 @@ bool AsyncPlanner::submit(LiveBatch& batch) {
 }
 
 bool AsyncPlanner::poll() const {
+  state_->need_thread();
   return state_->worker.idle();
 }
 
 const Plan& AsyncPlanner::take(LiveBatch& batch) {
   State& state = *state_;
+  state.need_thread();
   const LiveBatchState& live = state_of(batch);
   check_page_size(live, state.shape);
   PlanSource source = PlanSource::kKept;

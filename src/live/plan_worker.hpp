@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/forks.hpp"
 #include "live/kept_plan.hpp"
 #include "live/latest_value.hpp"
 #include "live/plan_balance.hpp"
@@ -42,7 +43,7 @@ struct MadePlan {
 class PlanWorker {
  public:
   PlanWorker(MachineProfile profile, const AttentionShape& shape, const PlanOptions& options);
-  /// Waits for the plan that is being made.
+  /// Waits for the plan that is being made. Only where the thread is.
   ~PlanWorker();
   PlanWorker(const PlanWorker&) = delete;
   PlanWorker& operator=(const PlanWorker&) = delete;
@@ -53,6 +54,8 @@ class PlanWorker {
   /// The newest plan that was made since the last call. It may be exchanged for another MadePlan, but not for none.
   std::unique_ptr<MadePlan>* take() { return plans_.take(); }
   std::uint64_t submitted() const { return submitted_; }
+  /// Whether the thread is in this process: a forked child has not got it.
+  bool is_here() const { return process_ == forks(); }
   bool idle() const { return done_.load(std::memory_order_acquire) == submitted_; }
   const MachineProfile& profile() const { return planner_.profile(); }
 
@@ -66,6 +69,7 @@ class PlanWorker {
   LatestValue<PlanJob> jobs_;
   LatestValue<std::unique_ptr<MadePlan>> plans_;
   std::uint64_t submitted_ = 0;
+  const std::uint32_t process_ = forks();
   std::atomic<std::uint64_t> done_{0};   // the last job that was planned
   std::atomic<std::uint32_t> calls_{0};  // grows with every job, and at the end
   std::atomic<bool> ending_{false};

@@ -1,9 +1,11 @@
 #include <atomic>
+#include <cstdint>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/forks.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/threads.hpp"
 
@@ -34,7 +36,8 @@ void wait_for_change(const std::atomic<T>& value, T old) {
 
 struct ThreadPool::State {
   int size = 1;
-  std::atomic<unsigned> epoch{0};  // grows by one with each run, and once more to stop
+  const std::uint32_t process = forks();  // which has the threads
+  std::atomic<unsigned> epoch{0};         // grows by one with each run, and once more to stop
   std::atomic<int> running{0};
   std::atomic<bool> stopping{false};
   Function function = nullptr;  // written before epoch grows, read after
@@ -81,7 +84,10 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   }
 }
 
-ThreadPool::~ThreadPool() = default;
+// A forked child gives up the memory: it has no threads to join, and what their ids name may be other threads by then.
+ThreadPool::~ThreadPool() {
+  if (state_->process != forks()) static_cast<void>(state_.release());
+}
 
 int ThreadPool::size() const {
   return state_->size;
@@ -91,6 +97,11 @@ void ThreadPool::run(Function function, void* context) {
   if (state_->size == 1) {
     function(context, 0);
     return;
+  }
+  if (state_->process != forks()) {
+    fail(ErrorCode::kUnsupported,
+         "the thread pool was made before this process was forked, and its threads are in the parent; supported: a "
+         "pool made here");
   }
   state_->function = function;
   state_->context = context;

@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "live/event_player.hpp"
 #include "support/expect_error.hpp"
+#include "support/forked.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/live.hpp"
 
@@ -74,6 +76,28 @@ class AsyncPlannerTest : public ::testing::Test {
 
   LiveBatch live_{{.page_size = 16, .num_pages = 1000}};
 };
+
+// A forked child has not got the thread: polling until it is done would never end.
+TEST_F(AsyncPlannerTest, OfTheParentIsRefusedInAForkAndEndsInPeace) {
+  std::optional<AsyncPlanner> planner(std::in_place, generic_cpu_profile(4), shape_with(16));
+  join({1, 2}, 32);
+  planner->submit(live_);
+  EXPECT_TRUE(holds_in_a_fork([&] {
+    const auto refused = [](auto&& use) {
+      try {
+        use();
+      } catch (const Error& error) {
+        return error.code() == ErrorCode::kUnsupported;
+      }
+      return false;
+    };
+    const bool all = refused([&] { planner->submit(live_); }) && refused([&] { planner->poll(); }) &&
+                     refused([&] { planner->take(live_); });
+    planner.reset();
+    return all;
+  }));
+  wait_for(*planner);
+}
 
 TEST_F(AsyncPlannerTest, ThePlanOfTheNextStepIsReadyWhenItBegins) {
   AsyncPlanner planner(generic_cpu_profile(4), shape_with(16));
