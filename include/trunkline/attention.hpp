@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,7 +43,7 @@ struct AttentionArgs {
   std::int64_t lse_token_stride = 0;  ///< 0 with lse_head_stride 0: Hq. [Hq, T] is (1, T)
   std::int64_t lse_head_stride = 0;   ///< 0 with lse_token_stride 0: 1
   LseBase lse_base = LseBase::kNatural;
-  float scale = 0;  ///< multiplies the logits; 0: 1 / sqrt(d)
+  std::optional<float> scale;  ///< multiplies the logits; none: 1 / sqrt(d). 0 weighs all tokens alike
   /// The most query tokens of any batch that a captured run replays with, at least the present one's; 0: the plan's
   /// capacity. Where that is one, CUDA has a kernel for it.
   std::int64_t most_queries = 0;

@@ -47,7 +47,7 @@ extern "C" {
 // -------- Version, status
 
 // Grows when a function or field is added. A change that would break compiled programs changes the library's soname.
-#define TRUNKLINE_ABI_VERSION 4
+#define TRUNKLINE_ABI_VERSION 5
 // Of the library that is loaded; at least the header's, or functions of the header may be missing.
 TRUNKLINE_API int32_t trunkline_abi_version(void);
 // "0.1.0", and the commit that it was built from, or "unknown".
@@ -615,8 +615,8 @@ typedef struct trunkline_attention {
                          // logits, -inf for an empty request
   int32_t kv_layout;     // TRUNKLINE_NHD or TRUNKLINE_HND
   int32_t lse_base;      // TRUNKLINE_LSE_*
-  float scale;           // multiplies the logits; 0: 1 / sqrt(d)
-  int32_t reserved;      // 0
+  float scale;           // multiplies the logits; 0 without has_scale: 1 / sqrt(d)
+  int32_t has_scale;     // 1: scale is meant as it is, 0 too, by which all tokens weigh alike
   int64_t most_queries;  // of a run that is captured in a graph: the most query tokens of any step that it is replayed
                          // with, at least this step's; 0: as many as plans of its capacity have
 } trunkline_attention;

@@ -167,10 +167,11 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
     return NULL;
   }
   const Runner* runner = (const Runner*)self;
-  const double scale = PyFloat_AsDouble(arguments[kTensors]);
-  if (PyErr_Occurred()) {
+  const int has_scale = arguments[kTensors] != Py_None;
+  const double scale = has_scale ? PyFloat_AsDouble(arguments[kTensors]) : 0;
+  if (has_scale && PyErr_Occurred()) {
     PyErr_Clear();
-    PyErr_Format(argument_type_error, "scale is %R; expected: a number", arguments[kTensors]);
+    PyErr_Format(argument_type_error, "scale is %R; expected: a number, or None for 1 / sqrt(d)", arguments[kTensors]);
     return NULL;
   }
   Tensor tensors[kTensors];
@@ -193,6 +194,7 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
                                        .kv_layout = runner->kv_layout,
                                        .lse_base = runner->lse_base,
                                        .scale = (float)scale,
+                                       .has_scale = has_scale,
                                        .most_queries = most_queries};
     status = run_status(runner, &layer, stream);
   }

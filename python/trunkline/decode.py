@@ -139,7 +139,7 @@ class DecodeAttention(StepPlanning):
         out: Tensor = None,
         lse: Tensor = None,
         return_lse: bool = False,
-        scale: float = 0.0,
+        scale: float | None = None,
         stream: int | None = None,
         num_queries: int | None = None,
     ) -> Any:

@@ -151,7 +151,6 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
   const trunkline_attention layer = read_struct(given, "layer");
   const AttentionShape& shape = place.shape;
   check_choice(layer.kv_layout, TRUNKLINE_NHD, TRUNKLINE_HND, "layer.kv_layout");
-  check_reserved(layer.reserved, "layer.reserved");
   AttentionArgs args;
 
   constexpr const char* kRows = "[query tokens, q_heads, head_dim]";
@@ -180,7 +179,7 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
     args.lse_head_stride = of_lse.head;
   }
   args.lse_base = lse_base(layer.lse_base, "layer.lse_base");
-  args.scale = layer.scale;
+  if (truth(layer.has_scale, "layer.has_scale") || layer.scale != 0) args.scale = layer.scale;
   args.most_queries = layer.most_queries;
   return args;
 }

@@ -126,7 +126,7 @@ void fill_defaults(AttentionArgs& args, const AttentionShape& shape) {
     args.lse_token_stride = shape.q_heads;
     args.lse_head_stride = 1;
   }
-  if (args.scale == 0) args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  if (!args.scale) args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
 }  // namespace
@@ -145,8 +145,8 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
          counts.queries, " query tokens of the batch");
   }
   if (counts.queries == 0) return args;
-  if (!std::isfinite(args.scale)) {
-    fail(ErrorCode::kInvalidArgument, "args.scale is ", args.scale, "; it must be finite");
+  if (!std::isfinite(*args.scale)) {
+    fail(ErrorCode::kInvalidArgument, "args.scale is ", *args.scale, "; it must be finite");
   }
   check_enumerators(args);
   check_pointer("args", "q", args.q, size_of(shape.dtype));

@@ -135,7 +135,7 @@ LayerView layer_view(const AttentionArgs& args, const Plan& plan, const Batch& b
   layer.page_size = batch.pages.page_size();
   layer.q_heads = plan.shape.q_heads;
   layer.group_size = plan.shape.group_size();
-  layer.logit_factor = args.scale * std::numbers::log2e_v<float>;
+  layer.logit_factor = *args.scale * std::numbers::log2e_v<float>;
   layer.lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F;
   layer.out = static_cast<std::byte*>(args.out);
   layer.out_type = static_cast<std::int32_t>(args.out_dtype);
