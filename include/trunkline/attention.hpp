@@ -75,9 +75,11 @@ struct CpuOptions {
   CpuIsa isa = CpuIsa::kAvx512;  ///< an upper limit; what the machine lacks is never used
 };
 
+class WorkspaceOwner;
+
 /// Runs plans on the CPU, on any thread; runs that share Workers must follow each other, as those run one function at a
 /// time. One pass over each span for all its queries and grouped heads, online softmax in fp32. The same inputs and
-/// plan give the same bits for any number of workers.
+/// plan give the same bits for any number of workers. Copies of an executor count as the same one.
 class CpuExecutor {
  public:
   /// \param workers outlives the executor.
@@ -89,7 +91,8 @@ class CpuExecutor {
   std::size_t workspace_bytes(const Plan& plan, std::int32_t rows) const;
 
   /// Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made; its table and
-  /// lengths are read now, its page ids during run(). Writes only the workspace.
+  /// lengths are read now, its page ids during run(). Writes only the workspace, which until the step's last run is
+  /// this plan's alone: where another plan is resolved in any of it, by this executor or another, runs are refused.
   /// \throws Error(kStale) when a slot of the plan is missing or has another generation; Error on a workspace too
   /// small, a length below a shared span's end, or other query counts than the plan's.
   void resolve(const Plan& plan, const Batch& batch, std::span<std::byte> workspace) const;
@@ -97,7 +100,8 @@ class CpuExecutor {
 
   /// Once a layer: attention with the plan and batch that the workspace was resolved for; both must be alive and
   /// unchanged (a planner's next plan() overwrites the last). Neither allocates nor synchronises beyond its workers.
-  /// \throws Error on null or overlapping tensors, or a plan that has changed, before anything is written.
+  /// \throws Error on null or overlapping tensors, or a plan that has changed, before anything is written;
+  /// Error(kWorkspace) when the workspace was not resolved by this executor, or another plan was resolved there since.
   void run(const AttentionArgs& args, std::span<std::byte> workspace) const;
 
   CpuIsa isa() const { return isa_; }
@@ -106,6 +110,7 @@ class CpuExecutor {
   Workers* workers_;
   CpuOptions options_;
   CpuIsa isa_;
+  std::shared_ptr<const WorkspaceOwner> owner_;
 };
 
 /// Attention of the same queries over disjoint sets of tokens, to be merged into attention over all of them, by online

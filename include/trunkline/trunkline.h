@@ -650,10 +650,12 @@ TRUNKLINE_API trunkline_status trunkline_cpu_workspace_bytes(const trunkline_cpu
                                                              int32_t rows, size_t* bytes);
 // Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made. Its ids and
 // query_start are read during runs, so they must stay; structs and other arrays need not. Writes only the workspace.
-// STALE when a slot of the plan is missing or has another generation.
+// STALE when a slot of the plan is missing or has another generation. Until the step's last run the workspace is this
+// plan's alone.
 TRUNKLINE_API trunkline_status trunkline_cpu_resolve(const trunkline_cpu* cpu, const trunkline_plan* plan,
                                                      const trunkline_batch* batch, void* workspace, size_t bytes);
-// Once a layer, with the plan of resolve: BAD_HANDLE when it has been closed or replaced since. No allocation.
+// Once a layer, with the plan of resolve: BAD_HANDLE when it has been closed or replaced since, WORKSPACE when this
+// executor did not resolve it, or another plan was resolved in any of its memory since. No allocation.
 TRUNKLINE_API trunkline_status trunkline_cpu_run(const trunkline_cpu* cpu, const trunkline_attention* layer,
                                                  void* workspace, size_t bytes);
 TRUNKLINE_API trunkline_status trunkline_cpu_destroy(trunkline_cpu* cpu);
@@ -695,7 +697,9 @@ typedef struct trunkline_cuda_batch {
 // Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable without check_pages.
 TRUNKLINE_API trunkline_status trunkline_cuda_resolve(trunkline_cuda* cuda, const trunkline_cuda_batch* batch,
                                                       void* workspace, void* stream);
-// Once a layer: launches only, no allocation. Capturable.
+// Once a layer: launches only, no allocation. Capturable. WORKSPACE, as resolve, when another executor has uploaded or
+// planned in any of the workspace since; replays of captured graphs cannot tell, so they need workspaces of their own
+// where executors take turns.
 TRUNKLINE_API trunkline_status trunkline_cuda_run(trunkline_cuda* cuda, const trunkline_attention* layer,
                                                   void* workspace, void* stream);
 // When a run worked on one (item, KV head), and where; nanoseconds of the device's clock.
