@@ -118,6 +118,7 @@ class CpuExecutor {
 /// merges the states slots[begin[n]] to slots[begin[n + 1] - 1], in this order.
 struct MergeStates {
   std::int32_t rows = 0;      ///< N
+  std::int64_t count = 0;     ///< S
   std::int32_t q_heads = 0;   ///< Hq
   std::int32_t head_dim = 0;  ///< 64, 128 or 256
   const void* states =
@@ -129,7 +130,7 @@ struct MergeStates {
   std::int64_t state_lse_stride = 0;       ///< 0 with state_lse_head_stride 0: Hq. [Hq, S] is (1, S)
   std::int64_t state_lse_head_stride = 0;  ///< 0 with state_lse_stride 0: 1
   const std::int32_t* begin = nullptr;     ///< [N + 1] CSR index, from 0
-  const std::int32_t* slots = nullptr;     ///< [begin[N]] states of each row; null: 0, 1, 2, ...
+  const std::int32_t* slots = nullptr;     ///< [begin[N]] states of each row, in [0, S); null: 0, 1, 2, ...
   void* out = nullptr;                     ///< [N, Hq, d] of out_dtype, unit stride in d
   DType out_dtype = DType::kF16;
   std::int64_t out_row_stride = 0;       ///< 0: Hq * d
@@ -139,10 +140,11 @@ struct MergeStates {
   std::int64_t lse_head_stride = 0;      ///< 0 with lse_row_stride 0: 1
   LseBase lse_base = LseBase::kNatural;  ///< of all LSEs, in and out
 };
-/// On the CPU, in fp32, on the calling thread. Rows without a state that has tokens get O = 0 and LSE = -inf. Outputs
-/// must not overlap the states. The same inputs give the same bits.
-/// \throws Error naming the argument: sizes, null pointers, a head_dim or type that is not supported, a CSR index that
-/// falls or has a negative slot.
+/// On the CPU, in fp32, on the calling thread. Rows without a state that has tokens get O = 0 and LSE = -inf. The same
+/// inputs give the same bits.
+/// \throws Error naming the argument, before anything is written: sizes, null pointers, a head_dim or type that is not
+/// supported, a CSR index that falls, a slot that is not in [0, S), outputs that overlap each other, themselves or
+/// anything that is read.
 void merge_states(const MergeStates& states);
 
 /// Plain attention in fp64, request by request, without a plan: the oracle. Output as AttentionArgs says.

@@ -179,7 +179,7 @@ class CudaExecutor {
 
 /// Merges attention states on a device, on a stream: merge_states of trunkline/attention.hpp, all pointers on the
 /// device. Launches only; capturable. States and outputs must be aligned to 16 bytes, with strides that are multiples
-/// of 16 bytes. \throws Error as merge_states, but lists and slots on the device are not checked; on misaligned
+/// of 16 bytes. \throws Error as merge_states, but lists and slots on the device are not read; on misaligned
 /// tensors; when CUDA or the device cannot be used.
 void cuda_merge_states(const MergeStates& states, std::int32_t device, void* stream);
 

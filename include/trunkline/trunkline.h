@@ -800,6 +800,7 @@ TRUNKLINE_API trunkline_status trunkline_cuda_planner_destroy(trunkline_cuda_pla
 
 // Attention of the same queries over disjoint sets of tokens, merged into attention over all of them: row n of N merges
 // the states slots[begin[n]] to slots[begin[n + 1] - 1], in this order. Rows without tokens get O = 0, LSE = -inf.
+// Outputs overlap nothing.
 typedef struct trunkline_merge {
   size_t struct_size;
   trunkline_tensor states;     // [S, Hq, d], unit stride in d
