@@ -264,6 +264,9 @@ enum {
 };
 // Sizes, lengths, slots, queries, trees, and if asked, ids. The text of an error names member, row and value.
 TRUNKLINE_API trunkline_status trunkline_check_batch(const trunkline_batch* batch, trunkline_id_check ids);
+// One more than the largest page id that a row uses, for num_pages where the cache's size is not known;
+// batch->num_pages is not read. Reads every id that is used; OUT_OF_RANGE on one that is negative, or 2^31 - 1 or more.
+TRUNKLINE_API trunkline_status trunkline_pages_used(const trunkline_batch* batch, int64_t* num_pages);
 
 // kv_lens [rows] from FlashInfer's form. last_page_len [rows] is in [1, page_size], or anything for a row of no page.
 TRUNKLINE_API trunkline_status trunkline_lengths_from_csr(const int32_t* indptr, const int32_t* last_page_len,

@@ -754,6 +754,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_profile_json": (c_int32, (c_void_p, c_void_p)),
     "trunkline_profile_destroy": (c_int32, (c_void_p,)),
     "trunkline_check_batch": (c_int32, (c_void_p, c_int32)),
+    "trunkline_pages_used": (c_int32, (c_void_p, c_void_p)),
     "trunkline_lengths_from_csr": (c_int32, (c_void_p, c_void_p, c_int32, c_int32, c_void_p)),
     "trunkline_forest_create": (c_int32, (c_void_p,)),
     "trunkline_forest_build": (c_int32, (c_void_p, c_void_p, c_int32)),
