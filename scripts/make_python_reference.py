@@ -30,7 +30,10 @@ PARTS = {
     "Merging": "merging",
     "Errors": "errors",
     "torch operators": "integrations.torch",
-    "FlashInfer's wrapper": "integrations.flashinfer",
+    "FlashInfer's wrappers": "integrations.flashinfer",
+    "FlashInfer's decode wrapper": "integrations.flashinfer.decode",
+    "FlashInfer's cascade wrapper": "integrations.flashinfer.cascade",
+    "FlashInfer's merges": "integrations.flashinfer.merging",
 }
 WITHOUT_WORDS = {"close"}  # the name says it
 MADE_BY_OTHERS = {"Explanation", "Plan", "Profile"}  # their constructors are not for users

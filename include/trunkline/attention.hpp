@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,7 +43,7 @@ struct AttentionArgs {
   std::int64_t lse_token_stride = 0;  ///< 0 with lse_head_stride 0: Hq. [Hq, T] is (1, T)
   std::int64_t lse_head_stride = 0;   ///< 0 with lse_token_stride 0: 1
   LseBase lse_base = LseBase::kNatural;
-  float scale = 0;  ///< multiplies the logits; 0: 1 / sqrt(d)
+  std::optional<float> scale;  ///< multiplies the logits; none: 1 / sqrt(d). 0 weighs all tokens alike
   /// The most query tokens of any batch that a captured run replays with, at least the present one's; 0: the plan's
   /// capacity. Where that is one, CUDA has a kernel for it.
   std::int64_t most_queries = 0;
@@ -73,9 +75,11 @@ struct CpuOptions {
   CpuIsa isa = CpuIsa::kAvx512;  ///< an upper limit; what the machine lacks is never used
 };
 
+class WorkspaceOwner;
+
 /// Runs plans on the CPU, on any thread; runs that share Workers must follow each other, as those run one function at a
 /// time. One pass over each span for all its queries and grouped heads, online softmax in fp32. The same inputs and
-/// plan give the same bits for any number of workers.
+/// plan give the same bits for any number of workers. Copies of an executor count as the same one.
 class CpuExecutor {
  public:
   /// \param workers outlives the executor.
@@ -87,7 +91,8 @@ class CpuExecutor {
   std::size_t workspace_bytes(const Plan& plan, std::int32_t rows) const;
 
   /// Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made; its table and
-  /// lengths are read now, its page ids during run(). Writes only the workspace.
+  /// lengths are read now, its page ids during run(). Writes only the workspace, which until the step's last run is
+  /// this plan's alone: where another plan is resolved in any of it, by this executor or another, runs are refused.
   /// \throws Error(kStale) when a slot of the plan is missing or has another generation; Error on a workspace too
   /// small, a length below a shared span's end, or other query counts than the plan's.
   void resolve(const Plan& plan, const Batch& batch, std::span<std::byte> workspace) const;
@@ -95,7 +100,8 @@ class CpuExecutor {
 
   /// Once a layer: attention with the plan and batch that the workspace was resolved for; both must be alive and
   /// unchanged (a planner's next plan() overwrites the last). Neither allocates nor synchronises beyond its workers.
-  /// \throws Error on null or overlapping tensors, or a plan that has changed, before anything is written.
+  /// \throws Error on null or overlapping tensors, or a plan that has changed, before anything is written;
+  /// Error(kWorkspace) when the workspace was not resolved by this executor, or another plan was resolved there since.
   void run(const AttentionArgs& args, std::span<std::byte> workspace) const;
 
   CpuIsa isa() const { return isa_; }
@@ -104,6 +110,7 @@ class CpuExecutor {
   Workers* workers_;
   CpuOptions options_;
   CpuIsa isa_;
+  std::shared_ptr<const WorkspaceOwner> owner_;
 };
 
 /// Attention of the same queries over disjoint sets of tokens, to be merged into attention over all of them, by online
@@ -111,6 +118,7 @@ class CpuExecutor {
 /// merges the states slots[begin[n]] to slots[begin[n + 1] - 1], in this order.
 struct MergeStates {
   std::int32_t rows = 0;      ///< N
+  std::int64_t count = 0;     ///< S
   std::int32_t q_heads = 0;   ///< Hq
   std::int32_t head_dim = 0;  ///< 64, 128 or 256
   const void* states =
@@ -122,7 +130,7 @@ struct MergeStates {
   std::int64_t state_lse_stride = 0;       ///< 0 with state_lse_head_stride 0: Hq. [Hq, S] is (1, S)
   std::int64_t state_lse_head_stride = 0;  ///< 0 with state_lse_stride 0: 1
   const std::int32_t* begin = nullptr;     ///< [N + 1] CSR index, from 0
-  const std::int32_t* slots = nullptr;     ///< [begin[N]] states of each row; null: 0, 1, 2, ...
+  const std::int32_t* slots = nullptr;     ///< [begin[N]] states of each row, in [0, S); null: 0, 1, 2, ...
   void* out = nullptr;                     ///< [N, Hq, d] of out_dtype, unit stride in d
   DType out_dtype = DType::kF16;
   std::int64_t out_row_stride = 0;       ///< 0: Hq * d
@@ -132,10 +140,11 @@ struct MergeStates {
   std::int64_t lse_head_stride = 0;      ///< 0 with lse_row_stride 0: 1
   LseBase lse_base = LseBase::kNatural;  ///< of all LSEs, in and out
 };
-/// On the CPU, in fp32, on the calling thread. Rows without a state that has tokens get O = 0 and LSE = -inf. Outputs
-/// must not overlap the states. The same inputs give the same bits.
-/// \throws Error naming the argument: sizes, null pointers, a head_dim or type that is not supported, a CSR index that
-/// falls or has a negative slot.
+/// On the CPU, in fp32, on the calling thread. Rows without a state that has tokens get O = 0 and LSE = -inf. The same
+/// inputs give the same bits.
+/// \throws Error naming the argument, before anything is written: sizes, null pointers, a head_dim or type that is not
+/// supported, a CSR index that falls, a slot that is not in [0, S), outputs that overlap each other, themselves or
+/// anything that is read.
 void merge_states(const MergeStates& states);
 
 /// Plain attention in fp64, request by request, without a plan: the oracle. Output as AttentionArgs says.

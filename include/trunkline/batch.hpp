@@ -121,4 +121,9 @@ enum class IdCheck {
 /// \throws Error naming the member, the row, and the value.
 void check_batch(const Batch& batch, IdCheck ids);
 
+/// One more than the largest page id that a row uses, for Batch::num_pages where the cache's size is not known; it is
+/// not read. Reads every id that is used. \throws Error as check_batch, and on ids that are negative or 2^31 - 1 or
+/// more.
+std::int64_t pages_used(const Batch& batch);
+
 }  // namespace trunkline

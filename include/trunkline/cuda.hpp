@@ -125,6 +125,9 @@ class CudaExecutor {
   /// again only after an event. Slots become rows here: `batch` gives rows, slots, generations, query counts and
   /// lengths on the host; its page ids are not read. A captured graph of resolve() and run() replays with what was
   /// uploaded last, so once a workspace is part of a graph it keeps its layout until release(). Not capturable itself.
+  /// Until the step's last run the workspace is this plan's alone: where another executor uploads or plans in any of
+  /// it, resolve() and run() are refused. Replays of captured graphs are not: nothing is asked on the host there, so
+  /// graphs whose replays must not meet another plan have workspaces of their own.
   /// \throws Error(kStale) when a slot of the plan is missing or has another generation, Error(kWorkspace) when the
   /// workspace is too small, or is part of a graph and was laid out for another shape or a lesser capacity;
   /// Error(kUnsupported) when an item's tile is not compiled.
@@ -149,7 +152,8 @@ class CudaExecutor {
   void resolve(const CudaBatch& batch, void* workspace, void* stream);
 
   /// Once a layer: launches only. Tensors are on the device. Capturable in every mode.
-  /// \throws Error on null, misaligned or mistyped tensors before the first launch; Error(kInternal) with CUDA's name
+  /// \throws Error on null, misaligned or mistyped tensors before the first launch; Error(kWorkspace) when the
+  /// workspace holds no plan, or another executor's since; Error(kInternal) with CUDA's name
   /// of the failure and the kernel's name when a launch fails.
   void run(const AttentionArgs& args, void* workspace, void* stream);
 
@@ -175,7 +179,7 @@ class CudaExecutor {
 
 /// Merges attention states on a device, on a stream: merge_states of trunkline/attention.hpp, all pointers on the
 /// device. Launches only; capturable. States and outputs must be aligned to 16 bytes, with strides that are multiples
-/// of 16 bytes. \throws Error as merge_states, but lists and slots on the device are not checked; on misaligned
+/// of 16 bytes. \throws Error as merge_states, but lists and slots on the device are not read; on misaligned
 /// tensors; when CUDA or the device cannot be used.
 void cuda_merge_states(const MergeStates& states, std::int32_t device, void* stream);
 

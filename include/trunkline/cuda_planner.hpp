@@ -60,8 +60,9 @@ class CudaPlanner {
 
   /// Device memory that it needs besides workspaces, aligned to 256 bytes.
   std::size_t memory_bytes() const;
-  /// Takes it, and forgets what was planned. It stays the caller's, and as it is while the planner is used.
-  /// \throws Error(kWorkspace) when it is too small or misaligned.
+  /// Takes it, and forgets what was planned. It stays the caller's, and as it is while the planner is used: where
+  /// another planner is bound to any of it, or an executor plans there, CudaExecutor::plan is Error(kWorkspace) until
+  /// the next bind(). \throws Error(kWorkspace) when it is too small or misaligned.
   void bind(void* memory, std::size_t bytes, void* stream);
 
   const AttentionShape& shape() const;

@@ -52,7 +52,7 @@ extern "C" {
 // -------- Version, status
 
 // Grows when a function or field is added. A change that would break compiled programs changes the library's soname.
-#define TRUNKLINE_ABI_VERSION 4
+#define TRUNKLINE_ABI_VERSION 5
 // Of the library that is loaded; at least the header's, or functions of the header may be missing.
 TRUNKLINE_API int32_t trunkline_abi_version(void);
 // "0.1.0", and the commit that it was built from, or "unknown".
@@ -269,6 +269,9 @@ enum {
 };
 // Sizes, lengths, slots, queries, trees, and if asked, ids. The text of an error names member, row and value.
 TRUNKLINE_API trunkline_status trunkline_check_batch(const trunkline_batch* batch, trunkline_id_check ids);
+// One more than the largest page id that a row uses, for num_pages where the cache's size is not known;
+// batch->num_pages is not read. Reads every id that is used; OUT_OF_RANGE on one that is negative, or 2^31 - 1 or more.
+TRUNKLINE_API trunkline_status trunkline_pages_used(const trunkline_batch* batch, int64_t* num_pages);
 
 // kv_lens [rows] from FlashInfer's form. last_page_len [rows] is in [1, page_size], or anything for a row of no page.
 TRUNKLINE_API trunkline_status trunkline_lengths_from_csr(const int32_t* indptr, const int32_t* last_page_len,
@@ -620,8 +623,8 @@ typedef struct trunkline_attention {
                          // logits, -inf for an empty request
   int32_t kv_layout;     // TRUNKLINE_NHD or TRUNKLINE_HND
   int32_t lse_base;      // TRUNKLINE_LSE_*
-  float scale;           // multiplies the logits; 0: 1 / sqrt(d)
-  int32_t reserved;      // 0
+  float scale;           // multiplies the logits; 0 without has_scale: 1 / sqrt(d)
+  int32_t has_scale;     // 1: scale is meant as it is, 0 too, by which all tokens weigh alike
   int64_t most_queries;  // of a run that is captured in a graph: the most query tokens of any step that it is replayed
                          // with, at least this step's; 0: as many as plans of its capacity have
 } trunkline_attention;
@@ -655,10 +658,12 @@ TRUNKLINE_API trunkline_status trunkline_cpu_workspace_bytes(const trunkline_cpu
                                                              int32_t rows, size_t* bytes);
 // Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made. Its ids and
 // query_start are read during runs, so they must stay; structs and other arrays need not. Writes only the workspace.
-// STALE when a slot of the plan is missing or has another generation.
+// STALE when a slot of the plan is missing or has another generation. Until the step's last run the workspace is this
+// plan's alone.
 TRUNKLINE_API trunkline_status trunkline_cpu_resolve(const trunkline_cpu* cpu, const trunkline_plan* plan,
                                                      const trunkline_batch* batch, void* workspace, size_t bytes);
-// Once a layer, with the plan of resolve: BAD_HANDLE when it has been closed or replaced since. No allocation.
+// Once a layer, with the plan of resolve: BAD_HANDLE when it has been closed or replaced since, WORKSPACE when this
+// executor did not resolve it, or another plan was resolved in any of its memory since. No allocation.
 TRUNKLINE_API trunkline_status trunkline_cpu_run(const trunkline_cpu* cpu, const trunkline_attention* layer,
                                                  void* workspace, size_t bytes);
 TRUNKLINE_API trunkline_status trunkline_cpu_destroy(trunkline_cpu* cpu);
@@ -700,7 +705,9 @@ typedef struct trunkline_cuda_batch {
 // Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable without check_pages.
 TRUNKLINE_API trunkline_status trunkline_cuda_resolve(trunkline_cuda* cuda, const trunkline_cuda_batch* batch,
                                                       void* workspace, void* stream);
-// Once a layer: launches only, no allocation. Capturable.
+// Once a layer: launches only, no allocation. Capturable. WORKSPACE, as resolve, when another executor has uploaded or
+// planned in any of the workspace since; replays of captured graphs cannot tell, so they need workspaces of their own
+// where executors take turns.
 TRUNKLINE_API trunkline_status trunkline_cuda_run(trunkline_cuda* cuda, const trunkline_attention* layer,
                                                   void* workspace, void* stream);
 // When a run worked on one (item, KV head), and where; nanoseconds of the device's clock.
@@ -801,6 +808,7 @@ TRUNKLINE_API trunkline_status trunkline_cuda_planner_destroy(trunkline_cuda_pla
 
 // Attention of the same queries over disjoint sets of tokens, merged into attention over all of them: row n of N merges
 // the states slots[begin[n]] to slots[begin[n + 1] - 1], in this order. Rows without tokens get O = 0, LSE = -inf.
+// Outputs overlap nothing.
 typedef struct trunkline_merge {
   size_t struct_size;
   trunkline_tensor states;     // [S, Hq, d], unit stride in d

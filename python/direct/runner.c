@@ -253,10 +253,11 @@ static PyObject* run_taken(const Runner* runner, PyObject* const* arguments) {
     PyErr_SetObject(runner->refusal, runner->refusal_text);
     return NULL;
   }
-  const double scale = PyFloat_AsDouble(arguments[kTensors]);
-  if (PyErr_Occurred()) {
+  const int has_scale = arguments[kTensors] != Py_None;
+  const double scale = has_scale ? PyFloat_AsDouble(arguments[kTensors]) : 0;
+  if (has_scale && PyErr_Occurred()) {
     PyErr_Clear();
-    PyErr_Format(argument_type_error, "scale is %R; expected: a number", arguments[kTensors]);
+    PyErr_Format(argument_type_error, "scale is %R; expected: a number, or None for 1 / sqrt(d)", arguments[kTensors]);
     return NULL;
   }
   Tensor tensors[kTensors];
@@ -279,6 +280,7 @@ static PyObject* run_taken(const Runner* runner, PyObject* const* arguments) {
                                        .kv_layout = runner->kv_layout,
                                        .lse_base = runner->lse_base,
                                        .scale = (float)scale,
+                                       .has_scale = has_scale,
                                        .most_queries = most_queries};
     status = run_status(runner, &layer, stream);
   }

@@ -17,7 +17,7 @@ from ctypes import (
 )
 from typing import Any
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -546,7 +546,7 @@ class Attention(Structure):
     kv_layout: int
     lse_base: int
     scale: float
-    reserved: int
+    has_scale: int
     most_queries: int
     _fields_ = [
         ("struct_size", c_size_t),
@@ -558,7 +558,7 @@ class Attention(Structure):
         ("kv_layout", c_int32),
         ("lse_base", c_int32),
         ("scale", c_float),
-        ("reserved", c_int32),
+        ("has_scale", c_int32),
         ("most_queries", c_int64),
     ]
 
@@ -754,6 +754,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_profile_json": (c_int32, (c_void_p, c_void_p)),
     "trunkline_profile_destroy": (c_int32, (c_void_p,)),
     "trunkline_check_batch": (c_int32, (c_void_p, c_int32)),
+    "trunkline_pages_used": (c_int32, (c_void_p, c_void_p)),
     "trunkline_lengths_from_csr": (c_int32, (c_void_p, c_void_p, c_int32, c_int32, c_void_p)),
     "trunkline_forest_create": (c_int32, (c_void_p,)),
     "trunkline_forest_build": (c_int32, (c_void_p, c_void_p, c_int32)),

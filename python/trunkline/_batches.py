@@ -134,22 +134,14 @@ class HostBatch:
         batch.generations = None if ages is None else _sized(ages, "generations", rows, "[batch]")
         batch.has_null_page = null_page is not None
         batch.null_page = 0 if null_page is None else null_page
-        batch.num_pages = self._pages_used() if num_pages is None else num_pages
+        if num_pages is None:
+            batch.num_pages = 0
+            num_pages = self._pages_used()
+        batch.num_pages = num_pages
         self._keep += [starts, parents, places, ages, self.indptr, self.row_map]
 
     def _pages_used(self) -> int:
         """One more than the largest id in use; ids below 0 are refused."""
-        batch, page_size = self.batch, self.page_size
-        batch.num_pages = 2**31 - 1
-        check(c.trunkline_check_batch(self.address, _abi.CHECK_ALL_IDS))
-        ids = self.ids.numpy()
-        if self.pages.form == _abi.CSR:
-            assert self.indptr is not None
-            used = ids[: int(self.indptr.numpy()[-1])]
-        else:
-            lengths = self.kv_lens.numpy()
-            counts = (lengths.astype(np.int64) + page_size - 1) // page_size
-            rows = ids if self.row_map is None else ids[self.row_map.numpy()]
-            width = int(counts.max(initial=0))
-            used = rows[:, :width][np.arange(width) < counts[:, None]]
-        return int(used.max(initial=0)) + 1
+        found = ctypes.c_int64()
+        check(c.trunkline_pages_used(self.address, ctypes.byref(found)))
+        return found.value

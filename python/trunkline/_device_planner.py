@@ -216,11 +216,19 @@ class DevicePlanner:
         executor = self._executor
         at = executor.stream(stream)
         self._bind(workspace, at)
-        nbytes = self._workspace_bytes
-        check(c.trunkline_cuda_plan(executor.address, self.address, batch.address, workspace.address, nbytes, at))
+        status = self._launch(batch, workspace, at)
+        if status == _abi.WORKSPACE and not _is_capturing():  # another has planned in this memory since
+            self._bound = 0
+            self._bind(workspace, at)
+            status = self._launch(batch, workspace, at)
+        check(status)
         executor.take(batch)
         executor.resolve(workspace, at)
         self._first = self._first or batch.table_addresses
+
+    def _launch(self, batch: DeviceBatch, workspace: Workspace, stream: int) -> int:
+        plan, nbytes = c.trunkline_cuda_plan, self._workspace_bytes
+        return int(plan(self._executor.address, self.address, batch.address, workspace.address, nbytes, stream))
 
     def _queries(self, step: Mapping[str, Any]) -> int:
         """What query_start_loc may count; 0 for as many as the planner has room for."""

@@ -42,9 +42,10 @@ def raise_status(status: int) -> NoReturn:
     """Raises what a status that is not OK stands for, with the library's text."""
     text = c.trunkline_last_error().decode(errors="replace")
     # The C interface's names for what Python's caller knows without them.
-    for prefix in ("layer.", "batch.", "merge.", "pages."):
+    for prefix in ("layer.", "batch.", "merge.", "pages.", "args.", "states."):
         if text.startswith(prefix):
             text = text[len(prefix) :]
+            break
     raise _ERRORS.get(status, errors.InternalError)(text)
 
 

@@ -21,6 +21,9 @@ _DTYPE_NAMES = {number: name for name, number in _DTYPES.items()} | {_abi.I32: "
 _ALIASES = {"f32": "float32", "float": "float32", "f16": "float16", "half": "float16", "bf16": "bfloat16"}
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 _ARRAY_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+# The first character of an array interface's typestr; "|" where there is no order, as in bytes.
+_ORDERS = {"<": "little", ">": "big"}
+_FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
 
 
 class View(NamedTuple):
@@ -72,6 +75,8 @@ def dtype_number(dtype: object, name: str = "dtype") -> int:
     if isinstance(dtype, (type, np.dtype)):
         text = np.dtype(dtype).name
     number = _DTYPES.get(_ALIASES.get(text, text))
+    if isinstance(dtype, np.dtype) and not dtype.isnative:
+        number = None  # its name is that of the native one
     if number is None:
         raise errors.InvalidArgumentError(f"{name} is {dtype!r}; expected: float16, bfloat16 or float32")
     return number
@@ -96,7 +101,8 @@ def device_of(device: object) -> tuple[int, int]:
 
 
 def describe(tensor: Tensor, name: str) -> tuple[Any, ...]:
-    """For objects whose DLPack is missing or refuses (numpy's bfloat16, read-only arrays of numpy 1)."""
+    """For objects whose DLPack is missing or refuses (numpy's bfloat16, read-only arrays of numpy 1, arrays of another
+    byte order). DLPack itself has no byte order but the machine's."""
     interface = getattr(tensor, "__cuda_array_interface__", None)
     device = _abi.CUDA if interface is not None else _abi.CPU
     if interface is None:
@@ -105,8 +111,14 @@ def describe(tensor: Tensor, name: str) -> tuple[Any, ...]:
         raise errors.ArgumentTypeError(
             f"{name} is of type {type(tensor).__name__}; expected: a tensor (numpy, torch, or any with __dlpack__)"
         )
+    typestr = interface["typestr"]
+    if typestr[0] == _FOREIGN_ORDER:
+        raise errors.ArgumentTypeError(
+            f'{name} has dtype "{typestr}", whose bytes are {_ORDERS[typestr[0]]}-endian; expected: '
+            f"{sys.byteorder}-endian, as this machine is"
+        )
     address, read_only = interface["data"]
-    kind, size = interface["typestr"][1], int(interface["typestr"][2:])
+    kind, size = typestr[1], int(typestr[2:])
     code = _ARRAY_KINDS.get(kind, -1)
     if kind == "V" and str(getattr(tensor, "dtype", "")) == "bfloat16":
         code = 4

@@ -36,7 +36,8 @@ class DecodeAttention(StepPlanning):
     workers: CPU threads; by default all cores, shared by all objects that do not bring their own. Runs of objects that
     share workers wait for each other.
     workspace: memory on the device, of any dtype; by default our own, which grows. workspace_bytes() tells what it
-    takes.
+    takes. It is this object's from a plan to that step's last run: where another plans in any of it meanwhile, run() is
+    a WorkspaceError. Replays of captured graphs cannot tell: objects that are captured have a workspace each.
     use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them.
     max_queries: the most query tokens of a step, which must be given then.
     async_planning: plan_live takes plans that a thread has made since `submit`.
@@ -136,7 +137,7 @@ class DecodeAttention(StepPlanning):
         out: Tensor = None,
         lse: Tensor = None,
         return_lse: bool = False,
-        scale: float = 0.0,
+        scale: float | None = None,
         stream: int | None = None,
         num_queries: int | None = None,
     ) -> Any:
@@ -146,7 +147,7 @@ class DecodeAttention(StepPlanning):
         [pages, 2, ..] or with 2 d in the last dimension, K before V. The last dimension has stride 1, all others any.
         out [T, Hq, d], float16, bfloat16 or float32, by default new and like q; 0 for an empty request. lse [T, Hq] of
         float32: log-sum-exps of the scaled logits, -inf for an empty request; given, or made by return_lse. scale
-        multiplies the logits; 0: 1 / sqrt(d).
+        multiplies the logits; None: 1 / sqrt(d); by 0 all tokens weigh alike.
         num_queries: T, where q, out and lse have more rows, which are neither read nor written; nor set in a new out.
         A run that is captured with it is for steps of no more: with num_queries=1 it may take a kernel of its own.
 

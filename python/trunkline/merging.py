@@ -29,8 +29,8 @@ def merge_states(
     """Row n merges states slots[begin[n]] to slots[begin[n + 1] - 1], in this order.
 
     states [S, Hq, d], float16, bfloat16 or float32; state_lse [S, Hq] of float32; begin [N + 1] from 0; slots
-    [begin[N]], None: 0, 1, 2, .. Returns (out [N, Hq, d], lse [N, Hq]); rows without states get 0 and -inf. On a GPU
-    begin and slots are int32 tensors there, and are not checked.
+    [begin[N]], None: 0, 1, 2, .. Returns (out [N, Hq, d], lse [N, Hq]); rows without states get 0 and -inf. Outputs
+    that are given may not overlap what is read. On a GPU begin and slots are int32 tensors there, and are not checked.
 
     >>> import numpy as np, trunkline
     >>> states = np.eye(2, 64, dtype=np.float32)[:, None]
@@ -83,13 +83,12 @@ def merge_states(
 def merge_state(v_a: Tensor, s_a: Tensor, v_b: Tensor, s_b: Tensor, *, lse_base: str = "natural") -> tuple[Any, Any]:
     """Two states of the same queries: v_a, v_b [T, Hq, d], s_a, s_b [T, Hq]. Copies them together first."""
     library: Any = sys.modules["torch"] if is_torch(v_a) else np
-    join = library.cat if is_torch(v_a) else np.concatenate
+    states, state_lse = library.stack([v_a, v_b], 1), library.stack([s_a, s_b], 1)
     rows = v_a.shape[0]
-    slots = np.arange(2 * rows, dtype=np.int32).reshape(2, rows).T.copy().ravel()
-    begin = np.arange(0, 2 * rows + 1, 2, dtype=np.int32)
-    if is_torch(v_a) and v_a.is_cuda:
-        begin, slots = (library.from_numpy(values).to(v_a.device) for values in (begin, slots))
-    return merge_states(join([v_a, v_b]), join([s_a, s_b]), begin, slots, lse_base=lse_base)
+    where = {"device": v_a.device} if is_torch(v_a) else {}
+    begin = library.arange(0, 2 * rows + 1, 2, dtype=library.int32, **where)
+    both = states.reshape(2 * rows, *v_a.shape[1:]), state_lse.reshape(2 * rows, *s_a.shape[1:])
+    return merge_states(*both, begin, lse_base=lse_base)
 
 
 def _list(values: Indices, name: str, beside: Any, keep: list[object]) -> tuple[int, int]:

@@ -28,7 +28,7 @@ def decode_attention(
     page_table: Indices,
     kv_lens: Indices,
     *,
-    scale: float = 0.0,
+    scale: float | None = None,
     kv_layout: str = "NHD",
     query_start_loc: Indices | None = None,
     query_parents: Indices | None = None,

@@ -111,6 +111,13 @@ trunkline_status trunkline_check_batch(const trunkline_batch* batch, trunkline_i
   });
 }
 
+trunkline_status trunkline_pages_used(const trunkline_batch* batch, int64_t* num_pages) {
+  return guard([&] {
+    need(num_pages, "num_pages");
+    *num_pages = trunkline::pages_used(batch_of(batch));
+  });
+}
+
 trunkline_status trunkline_lengths_from_csr(const int32_t* indptr, const int32_t* last_page_len, int32_t rows,
                                             int32_t page_size, int32_t* kv_lens) {
   return guard([&] {

@@ -36,10 +36,11 @@ struct CpuObject final : Object {
   const CpuExecutor executor;
 };
 
-/// In front of the executor's own workspace: what a run's tensors are checked against, and the plan, whose handle tells
-/// whether it still is there.
+/// In front of the executor's own workspace: whose it is, what a run's tensors are checked against, and the plan, whose
+/// handle tells whether it still is there.
 struct Front {
   std::uint64_t magic;
+  const void* cpu;  // handle
   const void* plan;
   AttentionShape shape;
   std::int64_t queries;
@@ -140,6 +141,7 @@ trunkline_status trunkline_cpu_resolve(const trunkline_cpu* cpu, const trunkline
     std::memset(memory.data(), 0, kFrontBytes);  // not usable if resolving fails
     held->executor.resolve(of->plan(), now, memory.subspan(kFrontBytes));
     const Front front{.magic = kMagic,
+                      .cpu = cpu,
                       .plan = plan,
                       .shape = of->plan().shape,
                       .queries = now.total_queries(),
@@ -157,6 +159,12 @@ trunkline_status trunkline_cpu_run(const trunkline_cpu* cpu, const trunkline_att
     std::memcpy(&front, memory.data(), sizeof(front));
     if (front.magic != kMagic) {
       fail(ErrorCode::kWorkspace, "workspace was not resolved; call trunkline_cpu_resolve() once a step");
+    }
+    if (front.cpu != cpu) {
+      fail(
+          ErrorCode::kWorkspace,
+          "workspace was resolved by another executor since; resolve again before running, or give each a workspace of "
+          "its own");
     }
     const auto plan = shared<PlanObject>(front.plan);
     const AttentionArgs args =

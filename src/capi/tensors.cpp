@@ -151,7 +151,6 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
   const trunkline_attention layer = read_struct(given, "layer");
   const AttentionShape& shape = place.shape;
   check_choice(layer.kv_layout, TRUNKLINE_NHD, TRUNKLINE_HND, "layer.kv_layout");
-  check_reserved(layer.reserved, "layer.reserved");
   AttentionArgs args;
 
   constexpr const char* kRows = "[query tokens, q_heads, head_dim]";
@@ -180,7 +179,7 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
     args.lse_head_stride = of_lse.head;
   }
   args.lse_base = lse_base(layer.lse_base, "layer.lse_base");
-  args.scale = layer.scale;
+  if (truth(layer.has_scale, "layer.has_scale") || layer.scale != 0) args.scale = layer.scale;
   args.most_queries = layer.most_queries;
   return args;
 }
@@ -194,22 +193,6 @@ std::int64_t checked_size(const Named& named, std::size_t dimension) {
   if (size >= 0 && size <= kMost) return size;
   fail(ErrorCode::kInvalidArgument, named.name, ".shape[", dimension, "] is ", size, "; it must be in [0, ", kMost,
        "]");
-}
-
-/// On the CPU the lists are read, so that no state beyond the tensor is.
-void check_states(const MergeStates& states, std::int64_t count) {
-  if (states.rows > 0) need(states.begin, "merge.begin");
-  for (std::int32_t row = 0; row < states.rows; ++row) {
-    const std::int32_t begin = states.begin[row];
-    const std::int32_t end = states.begin[row + 1];
-    if (begin < 0 || end < begin) return;  // merge_states names it
-    for (std::int32_t i = begin; i < end; ++i) {
-      const std::int32_t slot = states.slots != nullptr ? states.slots[i] : i;
-      if (slot < count) continue;
-      fail(ErrorCode::kOutOfRange, states.slots != nullptr ? "merge.slots[" : "merge.begin reaches state ",
-           states.slots != nullptr ? concat(i, "] is ", slot) : std::to_string(slot), "; merge.states has ", count);
-    }
-  }
 }
 
 }  // namespace
@@ -254,12 +237,13 @@ MergeStates merge_args(const trunkline_merge* given, Device device, std::int32_t
     args.lse_head_stride = of_lse.head;
   }
   args.rows = static_cast<std::int32_t>(rows);
+  args.count = checked_size(states, 0);
   args.q_heads = static_cast<std::int32_t>(heads);
   args.head_dim = static_cast<std::int32_t>(head_dim);
+  if (rows > 0) need(merge.begin, "merge.begin");
   args.begin = merge.begin;
   args.slots = merge.slots;
   args.lse_base = lse_base(merge.lse_base, "merge.lse_base");
-  if (device == Device::kCpu) check_states(args, states.size(0));
   return args;
 }
 

@@ -2,72 +2,26 @@
 
 #include <cmath>
 #include <cstdint>
-#include <iterator>
-#include <limits>
 
 #include "base/check.hpp"
+#include "exec/check_overlap.hpp"
 #include "exec/check_tensor.hpp"
 
 namespace trunkline {
 namespace {
 
-// In elements: no tensor is larger, and the bytes of one that size fit 64 bits.
-constexpr std::int64_t kMaxStride = std::numeric_limits<std::int64_t>::max() / 8;
-
-// The bytes between the first and one past the last element of a tensor.
-struct Extent {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-  bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
-};
-
-struct NamedExtent {
-  const char* name;
-  Extent extent;
-};
-
-// Elements from the first to one past the last along one dimension more; fails where that is no address.
-std::int64_t add_dimension(std::int64_t elements, std::int64_t count, std::int64_t stride, const char* name) {
-  std::int64_t step = 0;
-  std::int64_t sum = 0;
-  if (__builtin_mul_overflow(count - 1, stride, &step) || __builtin_add_overflow(elements, step, &sum) ||
-      sum > kMaxStride) {
-    fail(ErrorCode::kInvalidArgument, "args.", name, " has a stride of ", stride, " over ", count,
-         " elements, which is more than memory can hold");
-  }
-  return sum;
-}
-
-Extent extent_of(const void* data, std::int64_t elements, std::size_t element_bytes) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  return {begin, begin + static_cast<std::uintptr_t>(elements) * element_bytes};
-}
-
-// A tensor of [rows, heads, inner].
-Extent tensor_extent(const void* data, const char* name, std::int64_t rows, std::int64_t row_stride, std::int64_t heads,
-                     std::int64_t head_stride, std::int64_t inner, std::size_t element_bytes) {
-  const std::int64_t of_heads = add_dimension(inner, heads, head_stride, name);
-  return extent_of(data, add_dimension(of_heads, rows, row_stride, name), element_bytes);
+// Of [rows, heads, inner] elements.
+Extent extent_of(const char* name, const void* data, std::int64_t rows, std::int64_t row_stride,
+                 const AttentionShape& shape, std::int64_t head_stride, std::int64_t inner, std::size_t element_bytes) {
+  return extent_of_tensor("args", name, data, rows, row_stride, shape.q_heads, head_stride, inner, element_bytes);
 }
 
 Extent cache_extent(const CacheView& cache, const char* name, const AttentionShape& shape, std::int64_t num_pages) {
   if (num_pages < 1) return {};
-  const std::int64_t of_heads = add_dimension(shape.head_dim, shape.kv_heads, cache.head_stride, name);
-  const std::int64_t of_places = add_dimension(of_heads, shape.page_size, cache.token_stride, name);
-  return extent_of(cache.data, add_dimension(of_places, num_pages, cache.page_stride, name), size_of(shape.dtype));
-}
-
-// Two dimensions around `inner` elements do not overlap when one of them steps over all of the other.
-void check_disjoint(const char* name, std::int64_t rows, std::int64_t row_stride, std::int64_t heads,
-                    std::int64_t head_stride, std::int64_t inner) {
-  const auto steps_over = [inner](std::int64_t count, std::int64_t stride, std::int64_t other_count,
-                                  std::int64_t other_stride) {
-    const bool inner_fits = other_count == 1 || other_stride >= inner;
-    return inner_fits && (count == 1 || stride >= (other_count - 1) * other_stride + inner);
-  };
-  if (steps_over(rows, row_stride, heads, head_stride) || steps_over(heads, head_stride, rows, row_stride)) return;
-  fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", row_stride, ", ", head_stride, ") for ", rows,
-       " query tokens and ", heads, " heads of ", inner, " elements, which overlap each other");
+  const std::int64_t of_heads = add_dimension("args", name, shape.head_dim, shape.kv_heads, cache.head_stride);
+  const std::int64_t of_places = add_dimension("args", name, of_heads, shape.page_size, cache.token_stride);
+  const std::int64_t all = add_dimension("args", name, of_places, num_pages, cache.page_stride);
+  return extent_of_bytes(cache.data, static_cast<std::size_t>(all) * size_of(shape.dtype));
 }
 
 void check_cache(const CacheView& cache, const char* name, const AttentionShape& shape) {
@@ -80,29 +34,24 @@ void check_cache(const CacheView& cache, const char* name, const AttentionShape&
 }
 
 // Outputs and the workspace are written while everything else is read, so they may overlap nothing.
-void check_overlaps(const AttentionArgs& args, const AttentionShape& shape, const TensorCounts& counts,
-                    std::span<const std::byte> workspace) {
+void check_memory(const AttentionArgs& args, const AttentionShape& shape, const TensorCounts& counts,
+                  std::span<const std::byte> workspace) {
   const std::int64_t queries = counts.queries;
-  const Extent lse = args.lse == nullptr ? Extent{}
-                                         : tensor_extent(args.lse, "lse", queries, args.lse_token_stride, shape.q_heads,
-                                                         args.lse_head_stride, 1, sizeof(float));
   const NamedExtent extents[] = {
-      {"args.out", tensor_extent(args.out, "out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride,
-                                 shape.head_dim, size_of(args.out_dtype))},
-      {"args.lse", lse},
-      {"the workspace", extent_of(workspace.data(), static_cast<std::int64_t>(workspace.size()), 1)},
-      {"args.q", tensor_extent(args.q, "q", queries, args.q_token_stride, shape.q_heads, args.q_head_stride,
-                               shape.head_dim, size_of(shape.dtype))},
+      {"args.out", extent_of("out", args.out, queries, args.out_token_stride, shape, args.out_head_stride,
+                             shape.head_dim, size_of(args.out_dtype))},
+      {"args.lse", extent_of("lse", args.lse, args.lse == nullptr ? 0 : queries, args.lse_token_stride, shape,
+                             args.lse_head_stride, 1, sizeof(float))},
+      {"the workspace", extent_of_bytes(workspace.data(), workspace.size())},
+      {"args.q", extent_of("q", args.q, queries, args.q_token_stride, shape, args.q_head_stride, shape.head_dim,
+                           size_of(shape.dtype))},
       {"args.k", cache_extent(args.k, "k", shape, counts.num_pages)},
       {"args.v", cache_extent(args.v, "v", shape, counts.num_pages)},
   };
-  constexpr std::size_t kWritten = 3;
-  for (std::size_t written = 0; written < kWritten; ++written) {
-    for (std::size_t other = written + 1; other < std::size(extents); ++other) {
-      if (!extents[written].extent.overlaps(extents[other].extent)) continue;
-      fail(ErrorCode::kInvalidArgument, extents[written].name, " overlaps ", extents[other].name);
-    }
-  }
+  check_overlaps(extents, 3);
+  check_disjoint("args", "out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride, shape.head_dim);
+  if (args.lse == nullptr) return;
+  check_disjoint("args", "lse", queries, args.lse_token_stride, shape.q_heads, args.lse_head_stride, 1);
 }
 
 void check_enumerators(const AttentionArgs& args) {
@@ -126,7 +75,7 @@ void fill_defaults(AttentionArgs& args, const AttentionShape& shape) {
     args.lse_token_stride = shape.q_heads;
     args.lse_head_stride = 1;
   }
-  if (args.scale == 0) args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  if (!args.scale) args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
 }  // namespace
@@ -145,8 +94,8 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
          counts.queries, " query tokens of the batch");
   }
   if (counts.queries == 0) return args;
-  if (!std::isfinite(args.scale)) {
-    fail(ErrorCode::kInvalidArgument, "args.scale is ", args.scale, "; it must be finite");
+  if (!std::isfinite(*args.scale)) {
+    fail(ErrorCode::kInvalidArgument, "args.scale is ", *args.scale, "; it must be finite");
   }
   check_enumerators(args);
   check_pointer("args", "q", args.q, size_of(shape.dtype));
@@ -162,12 +111,7 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
     check_stride("args", "lse_token_stride", args.lse_token_stride);
     check_stride("args", "lse_head_stride", args.lse_head_stride);
   }
-  check_overlaps(args, shape, counts, workspace);
-  const std::int64_t queries = counts.queries;
-  check_disjoint("out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride, shape.head_dim);
-  if (args.lse != nullptr) {
-    check_disjoint("lse", queries, args.lse_token_stride, shape.q_heads, args.lse_head_stride, 1);
-  }
+  check_memory(args, shape, counts, workspace);
   return args;
 }
 

@@ -18,7 +18,7 @@ inline TensorCounts tensor_counts(const Batch& batch) {
   return {batch.total_queries(), batch.num_pages};
 }
 
-/// The arguments with every zero stride and scale replaced by its default.
+/// The arguments with every zero stride, and a scale that is missing, replaced by its default.
 /// \throws Error naming the member when a tensor is null, misaligned for its element type, or overlaps the output; or
 /// when an output overlaps the workspace.
 AttentionArgs check_args(const AttentionArgs& args, const AttentionShape& shape, const TensorCounts& counts,

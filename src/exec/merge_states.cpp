@@ -16,6 +16,17 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
+// The state that row `row` has in place i of the lists.
+void check_slot(const MergeStates& states, std::int32_t row, std::int32_t i) {
+  const std::int32_t slot = states.slots != nullptr ? states.slots[i] : i;
+  if (slot >= 0 && slot < states.count) return;
+  if (states.slots == nullptr) {
+    fail(ErrorCode::kOutOfRange, "states.begin[", row + 1, "] reaches state ", slot, "; there are ", states.count,
+         " states");
+  }
+  fail(ErrorCode::kOutOfRange, "states.slots[", i, "] is ", slot, "; there are ", states.count, " states");
+}
+
 void check_lists(const MergeStates& states) {
   if (states.rows > 0 && states.begin[0] != 0) {
     fail(ErrorCode::kInvalidArgument, "states.begin[0] is ", states.begin[0], "; it must be 0");
@@ -27,10 +38,7 @@ void check_lists(const MergeStates& states) {
       fail(ErrorCode::kInvalidArgument, "states.begin[", row + 1, "] is ", end, ", less than the entry before, ",
            begin);
     }
-    for (std::int32_t i = begin; states.slots != nullptr && i < end; ++i) {
-      if (states.slots[i] >= 0) continue;
-      fail(ErrorCode::kOutOfRange, "states.slots[", i, "] is ", states.slots[i], "; slots must be >= 0");
-    }
+    for (std::int32_t i = begin; i < end; ++i) check_slot(states, row, i);
   }
 }
 
@@ -56,6 +64,7 @@ class Merger {
         from_base_two_(states.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F),
         o_(static_cast<std::size_t>(states.head_dim)) {}
 
+  // Differences of LSEs alone are brought to base 2: LSEs themselves may be the largest floats there are.
   void merge(std::int32_t row, std::int32_t head) {
     float maximum = kMinusInfinity;
     for (std::int32_t i = states_.begin[row]; i < states_.begin[row + 1]; ++i) {
@@ -67,7 +76,7 @@ class Merger {
     for (std::int32_t i = states_.begin[row]; i < states_.begin[row + 1]; ++i) {
       const float lse = lse_of(slot(i), head);
       if (lse == kMinusInfinity) continue;
-      const float weight = std::exp2(lse - maximum);
+      const float weight = std::exp2((lse - maximum) * to_base_two_);
       sum += weight;
       const std::int64_t at = slot(i) * states_.state_stride + head * states_.state_head_stride;
       for (std::size_t element = 0; element < o_.size(); ++element) {
@@ -75,13 +84,13 @@ class Merger {
             weight * element_at(states_.states, states_.states_dtype, at + static_cast<std::int64_t>(element));
       }
     }
-    write(row, head, sum, sum == 0 ? kMinusInfinity : maximum + std::log2(sum));
+    write(row, head, sum, sum == 0 ? kMinusInfinity : maximum + std::log2(sum) * from_base_two_);
   }
 
  private:
   std::int64_t slot(std::int32_t i) const { return states_.slots == nullptr ? i : states_.slots[i]; }
   float lse_of(std::int64_t slot, std::int32_t head) const {
-    return states_.state_lse[slot * states_.state_lse_stride + head * states_.state_lse_head_stride] * to_base_two_;
+    return states_.state_lse[slot * states_.state_lse_stride + head * states_.state_lse_head_stride];
   }
 
   void write(std::int32_t row, std::int32_t head, float sum, float lse) const {
@@ -91,7 +100,7 @@ class Merger {
       store_element(states_.out, states_.out_dtype, at + static_cast<std::int64_t>(element), o_[element] * inverse);
     }
     if (states_.lse == nullptr) return;
-    states_.lse[row * states_.lse_row_stride + head * states_.lse_head_stride] = lse * from_base_two_;
+    states_.lse[row * states_.lse_row_stride + head * states_.lse_head_stride] = lse;
   }
 
   const MergeStates& states_;
@@ -105,6 +114,7 @@ class Merger {
 void merge_states(const MergeStates& given) {
   const MergeStates states = check_merge_states(given);
   check_lists(states);
+  check_merge_overlaps(states, states.rows > 0 ? states.begin[states.rows] : 0);
   Merger merger(states);
   for (std::int32_t row = 0; row < states.rows; ++row) {
     for (std::int32_t head = 0; head < states.q_heads; ++head) merger.merge(row, head);

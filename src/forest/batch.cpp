@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/inline.hpp"
 #include "forest/batch_check.hpp"
 
 namespace trunkline {
@@ -162,19 +163,73 @@ void check_row_ids(std::span<const Id> ids, std::int32_t row, std::int64_t num_p
   }
 }
 
-void check_all_ids(const Batch& batch) {
+// That a cache whose size is not known may have: batches of 32-bit ids have no more.
+constexpr std::int64_t kMostPages = std::numeric_limits<std::int32_t>::max();
+
+template <class Id>
+struct IdBits {
+  Id signs = 0;     ///< negative where an id is
+  Id largest = -1;  ///< where none is
+};
+
+// Without an exit, which compilers vectorise, as in check_row_ids.
+template <class Id>
+TRUNKLINE_INLINE IdBits<Id> fold_ids(std::span<const Id> ids) {
+  IdBits<Id> bits;
+  for (const Id id : ids) {
+    bits.signs |= id;
+    bits.largest = std::max(bits.largest, id);
+  }
+  return bits;
+}
+
+#if defined(__x86_64__)
+// Before SSE4.1 there is no maximum of 32-bit integers, nor before AVX2 a comparison of 64-bit ones of use: 256,000 ids
+// take 50 us so, and 85 without.
+template <class Id>
+[[gnu::target("avx2")]] IdBits<Id> fold_ids_avx2(std::span<const Id> ids) {
+  return fold_ids(ids);
+}
+#endif
+
+template <class Id>
+IdBits<Id> bits_of(std::span<const Id> ids) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return fold_ids_avx2(ids);
+#endif
+  return fold_ids(ids);
+}
+
+/// Calls visit(ids, row) with the ids that each row uses.
+template <class Visit>
+void for_each_row(const Batch& batch, const Visit& visit) {
   std::visit(
-      [&batch](auto ids) {
+      [&](auto ids) {
         for (std::int32_t row = 0; row < batch.rows(); ++row) {
           const std::int64_t pages = pages_of(batch.kv_lens[static_cast<std::size_t>(row)], batch.pages.page_size());
           const auto begin = static_cast<std::size_t>(batch.pages.row_begin(row));
-          check_row_ids(ids.subspan(begin, static_cast<std::size_t>(pages)), row, batch.num_pages);
+          visit(ids.subspan(begin, static_cast<std::size_t>(pages)), row);
         }
       },
       batch.pages.ids());
 }
 
+void check_all_ids(const Batch& batch) {
+  for_each_row(batch, [&batch](auto ids, std::int32_t row) { check_row_ids(ids, row, batch.num_pages); });
+}
+
 }  // namespace
+
+std::int64_t pages_used(const Batch& batch) {
+  check_batch_shape(batch);
+  std::int64_t used = 0;
+  for_each_row(batch, [&used](auto ids, std::int32_t row) {
+    const auto bits = bits_of(ids);
+    if (bits.signs < 0 || bits.largest >= kMostPages) check_row_ids(ids, row, kMostPages);
+    used = std::max(used, std::int64_t{bits.largest} + 1);
+  });
+  return used;
+}
 
 void check_batch_shape(const Batch& batch) {
   check_arrays(batch);

@@ -166,7 +166,7 @@ TEST_F(CBadInput, Layers) {
       {[](CLayer& l) { l.layer.lse.data = l.layer.out.data; }, invalid, "overlaps"},
       {[](CLayer& l) { l.layer.lse_base = 2; }, invalid, "layer.lse_base is 2"},
       {[](CLayer& l) { l.layer.scale = std::numeric_limits<float>::infinity(); }, invalid, "scale is inf"},
-      {[](CLayer& l) { l.layer.reserved = 1; }, TRUNKLINE_UNSUPPORTED, "layer.reserved is 1"},
+      {[](CLayer& l) { l.layer.has_scale = 2; }, invalid, "layer.has_scale is 2"},
       {[](CLayer& l) { l.layer.most_queries = -1; }, TRUNKLINE_INVALID_ARGUMENT, "most_queries is -1"},
       {[](CLayer& l) { l.layer.most_queries = 1; }, TRUNKLINE_INVALID_ARGUMENT, "most_queries is 1"},
   };

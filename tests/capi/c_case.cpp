@@ -94,7 +94,8 @@ CLayer::CLayer(const AttentionShape& shape, const Batch& batch, const AttentionA
   layer.out = tensor(args.out, c_dtype(args.out_dtype), q_shape, out_strides);
   layer.lse = tensor(args.lse, TRUNKLINE_F32, lse_shape, lse_strides);
   layer.lse_base = args.lse_base == LseBase::kTwo ? TRUNKLINE_LSE_TWO : TRUNKLINE_LSE_NATURAL;
-  layer.scale = args.scale;
+  layer.has_scale = args.scale.has_value() ? 1 : 0;
+  layer.scale = args.scale.value_or(0);
 }
 
 CServing::CServing(const trunkline_batch* batch) {

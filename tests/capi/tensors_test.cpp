@@ -191,14 +191,24 @@ TEST_F(CMerge, BadInput) {
   refused([](M& m) { m.begin = nullptr; }, TRUNKLINE_INVALID_ARGUMENT, "merge.begin is NULL");
   refused([](M& m) { m.out.device = TRUNKLINE_CUDA; }, TRUNKLINE_INVALID_ARGUMENT, "merge.out is on cuda:0");
   refused([](M& m) { m.lse_base = -1; }, TRUNKLINE_INVALID_ARGUMENT, "merge.lse_base is -1");
-  refused([](M& m) { m.states.shape = m.state_lse.shape = kFewStates; }, TRUNKLINE_OUT_OF_RANGE,
-          "; merge.states has 20");
+  refused([](M& m) { m.states.shape = m.state_lse.shape = kFewStates; }, TRUNKLINE_OUT_OF_RANGE, "there are 20 states");
   refused(
       [](M& m) {
         m.states.shape = m.state_lse.shape = kFewStates;
         m.slots = nullptr;
       },
-      TRUNKLINE_OUT_OF_RANGE, "merge.begin reaches state 20");
+      TRUNKLINE_OUT_OF_RANGE, "reaches state 20; there are 20 states");
+  std::vector<float> states = made_.states;
+  std::vector<float> lse = made_.lse;
+  static constexpr std::int64_t kOverlapping[] = {64, 64, 1};
+  static constexpr std::int64_t kStill[] = {192, 0, 1};
+  merge_.states.data = states.data();
+  merge_.state_lse.data = lse.data();
+  refused([](M& m) { m.out.data = m.states.data; }, TRUNKLINE_INVALID_ARGUMENT, "out overlaps states.states");
+  refused([](M& m) { m.lse.data = m.state_lse.data; }, TRUNKLINE_INVALID_ARGUMENT, "lse overlaps states.state_lse");
+  refused([](M& m) { m.lse.data = m.out.data; }, TRUNKLINE_INVALID_ARGUMENT, "out overlaps states.lse");
+  refused([](M& m) { m.out.strides = kOverlapping; }, TRUNKLINE_INVALID_ARGUMENT, "which overlap each other");
+  refused([](M& m) { m.out.strides = kStill; }, TRUNKLINE_INVALID_ARGUMENT, "merge.out.strides[1] is 0");
   std::int32_t device_status = trunkline_cuda_merge_states(&merge_, 0, nullptr);
   expect_failure(device_status, TRUNKLINE_INVALID_ARGUMENT, "merge.states is on cpu; expected: cuda:0");
 }

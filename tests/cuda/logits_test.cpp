@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
 
 #include "base/half.hpp"
 #include "cuda/device_case.hpp"
@@ -65,6 +66,41 @@ TEST_F(CudaLogits, AllVeryNegative) {
   test.recompute_expected();
   ASSERT_LT(test.expected().lse[0], -8000.0F);
   expect_policies_match(test, 3e-2);  // logits of 8,800 are sums near 100,000, known to 0.008 / 11
+}
+
+// A scale of 0 weighs all tokens that a query sees alike, and no other: chunks of query tokens see different ones.
+TEST_F(CudaLogits, AScaleOfZero) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
+  const std::vector<std::int32_t> chunks = {0, 1, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16};
+  const PagedBatch lone = lay_out_pages(tree_from_levels("1/500"), 16, 3);
+  for (const bool alone : {false, true}) {
+    Batch batch = alone ? lone.view() : paged.view();
+    if (!alone) batch.query_start = chunks;
+    const AttentionCase test(make_shape(2, 4, kDim, 16), batch);
+    const AttentionOutput expected = test.collect([&](AttentionArgs args) {
+      args.scale = 0.0F;
+      reference_attention(test.shape(), batch, args);
+    });
+    const DeviceBatch on_device(batch);
+    DeviceTensors tensors(test);
+    AttentionArgs args = tensors.args();
+    args.scale = 0.0F;
+    for (const CudaKernels kernels : {CudaKernels::kAuto, CudaKernels::kPortable}) {
+      const MachineProfile profile = cuda_profile(0, on_cuda(test.shape()), kernels);
+      const Plan plan =
+          make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(Policy::kNode, KvSplit::kMean));
+      CudaExecutor executor({.kernels = kernels});
+      const DeviceMemory workspace(executor.workspace_bytes(plan));
+      executor.upload(plan, batch, workspace.data(), workspace.size(), nullptr);
+      executor.resolve(on_device.view(), workspace.data(), nullptr);
+      tensors.poison();
+      executor.run(args, workspace.data(), nullptr);
+      const AttentionOutput output = tensors.download();
+      const double tolerance = tolerance_of(DType::kF16);
+      for (std::size_t i = 0; i < output.o.size(); ++i) ASSERT_NEAR(output.o[i], expected.o[i], tolerance) << i;
+      for (std::size_t i = 0; i < output.lse.size(); ++i) ASSERT_NEAR(output.lse[i], expected.lse[i], 1e-4) << i;
+    }
+  }
 }
 
 // A NaN that comes in must go out, to the queries that see it and to no other.

@@ -147,7 +147,7 @@ TEST_F(CudaMerge, NoStates) {
 
 TEST_F(CudaMerge, FaultsAreNamed) {
   std::mt19937_64 random(13);
-  const MergeCase made = make_merge_case(random, 2, 64, {2, 3}, false);
+  MergeCase made = make_merge_case(random, 2, 64, {2, 3}, false);
   std::vector<float> out(4 * 64);
   MergeStates states = made.view();  // refused before anything is read
   states.out = out.data();
@@ -155,6 +155,10 @@ TEST_F(CudaMerge, FaultsAreNamed) {
   expect_error(ErrorCode::kInvalidArgument, "states.out is at", [&] { cuda_merge_states(states, 0, nullptr); });
   states.out_row_stride = 0;
   expect_error(ErrorCode::kOutOfRange, "device is 99", [&] { cuda_merge_states(states, 99, nullptr); });
+  states.out = made.lse.data();
+  expect_error(ErrorCode::kInvalidArgument, "states.out overlaps states.state_lse",
+               [&] { cuda_merge_states(states, 0, nullptr); });
+  states.out = out.data();
   states.head_dim = 80;
   expect_error(ErrorCode::kUnsupported, "states.head_dim is 80", [&] { cuda_merge_states(states, 0, nullptr); });
 }

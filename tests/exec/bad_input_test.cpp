@@ -85,7 +85,7 @@ TEST_F(BadInput, WorkspaceOfAnotherExecutor) {
   executor_.resolve(plan_, paged_.view(), bytes);
   ThreadPool pool(5);
   const CpuExecutor other(pool);
-  expect_refused([&] { other.run(test_.args(), bytes); }, ErrorCode::kWorkspace, {"for 2 workers", "has 5 workers"});
+  expect_refused([&] { other.run(test_.args(), bytes); }, ErrorCode::kWorkspace, {"by another executor"});
   expect_refused([&] { executor_.run(test_.args(), bytes.first(bytes.size() - 1)); }, ErrorCode::kWorkspace,
                  {"resolved with"});
   AttentionArgs args = test_.args();

@@ -1,7 +1,9 @@
 // Very large and very negative logits: no NaN, no overflow, no lost weight.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "attention_case.hpp"
 #include "kv/paged_batch.hpp"
@@ -53,6 +55,36 @@ TEST(Logits, AllVeryNegative) {
   const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options);
   for (const CpuIsa isa : available_isas()) {
     EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), 5e-3)) << name_of(isa);
+  }
+}
+
+// A scale of 0 weighs all tokens that a query sees alike, and no other: chunks of query tokens see different ones.
+TEST(Logits, AScaleOfZero) {
+  const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
+  const std::vector<std::int32_t> query_start = {0, 1, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16};
+  Batch batch = paged.view();
+  batch.query_start = query_start;
+  const AttentionCase test(make_shape(2, 4, 64, 16), batch);
+  const auto collect = [&](const auto& run) {
+    return test.collect([&](AttentionArgs args) {
+      args.scale = 0.0F;
+      run(args);
+    });
+  };
+  const AttentionOutput expected =
+      collect([&](const AttentionArgs& args) { reference_attention(test.shape(), batch, args); });
+  ASSERT_NEAR(expected.lse[8], std::log(153), 1e-5) << "the first query token of three of 155 tokens";
+  for (const Policy policy : packing_policies()) {
+    const Plan plan =
+        make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options_of(policy, KvSplit::kMean));
+    for (const CpuIsa isa : available_isas()) {
+      const CpuExecutor executor(test_workers(), {MergeMode::kFused, isa});
+      AlignedWorkspace workspace(executor.workspace_bytes(plan, batch.rows()));
+      executor.resolve(plan, batch, workspace.bytes());
+      const AttentionOutput output = collect([&](const AttentionArgs& args) { executor.run(args, workspace.bytes()); });
+      for (std::size_t i = 0; i < output.o.size(); ++i) ASSERT_NEAR(output.o[i], expected.o[i], kFloatTolerance) << i;
+      for (std::size_t i = 0; i < output.lse.size(); ++i) ASSERT_NEAR(output.lse[i], expected.lse[i], 1e-5) << i;
+    }
   }
 }
 

@@ -42,6 +42,7 @@ Expected merge_in_doubles(const MergeCase& made, std::size_t row, std::int32_t h
 MergeStates MergeCase::view() const {
   MergeStates view;
   view.rows = rows();
+  view.count = static_cast<std::int64_t>(lse.size()) / q_heads;
   view.q_heads = q_heads;
   view.head_dim = head_dim;
   view.states = states.data();

@@ -1,6 +1,7 @@
 // Merging attention states as an operation of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <numbers>
 
@@ -101,6 +102,64 @@ TEST(MergeStatesTest, FaultsAreNamed) {
   refused(ErrorCode::kInvalidArgument, "states.begin[2] is 2, less than", [&](MergeStates& s) { s.begin = falling; });
   refused(ErrorCode::kInvalidArgument, "states.begin[0] is 1", [&](MergeStates& s) { s.begin = late; });
   refused(ErrorCode::kOutOfRange, "states.slots[2] is -2", [&](MergeStates& s) { s.slots = slots; });
+  refused(ErrorCode::kOutOfRange, "is 4; there are 4 states", [](MergeStates& s) { s.count = 4; });
+  refused(ErrorCode::kOutOfRange, "states.begin[2] reaches state 4; there are 4 states", [](MergeStates& s) {
+    s.count = 4;
+    s.slots = nullptr;
+  });
+}
+
+TEST(MergeStatesTest, OutputsOverlapNothing) {
+  std::mt19937_64 random(9);
+  MergeCase made = make_merge_case(random, 2, 64, {1, 1, 1, 1}, false);
+  std::ranges::reverse(made.slots);
+  std::vector<float> out(outputs(made) * 64);
+  std::vector<float> lse(outputs(made));
+  const auto refused = [&](const char* words, const auto& change) {
+    MergeStates states = made.view();
+    states.out = out.data();
+    states.lse = lse.data();
+    change(states);
+    expect_error(ErrorCode::kInvalidArgument, words, [&] { merge_states(states); });
+  };
+  refused("states.out overlaps states.states", [&](MergeStates& s) { s.out = made.states.data(); });
+  refused("states.out overlaps states.states", [&](MergeStates& s) { s.out = made.states.data() + 7 * 64; });
+  refused("states.out overlaps states.state_lse", [&](MergeStates& s) { s.out = made.lse.data(); });
+  refused("states.lse overlaps states.state_lse", [&](MergeStates& s) { s.lse = made.lse.data() + 1; });
+  refused("states.lse overlaps states.states", [&](MergeStates& s) { s.lse = made.states.data(); });
+  refused("states.out overlaps states.lse", [&](MergeStates& s) { s.lse = out.data() + 5; });
+  refused("states.out overlaps states.begin", [&](MergeStates& s) { s.out = made.begin.data(); });
+  refused("states.lse overlaps states.slots",
+          [&](MergeStates& s) { s.lse = reinterpret_cast<float*>(&made.slots[1]); });
+  refused("states.out has strides (64, 64)", [](MergeStates& s) { s.out_row_stride = 64; });
+  refused("states.lse has strides (1, 1)", [](MergeStates& s) { s.lse_row_stride = s.lse_head_stride = 1; });
+}
+
+// O, its LSE and the states in turns in one buffer, as an engine may pack them: they touch nowhere.
+TEST(MergeStatesTest, OutputsBetweenInputs) {
+  std::mt19937_64 random(9);
+  const MergeCase made = make_merge_case(random, 2, 64, {1, 2, 0, 1}, false);
+  constexpr std::int64_t kHead = 64 + 64 + 1;
+  std::vector<float> buffer(made.lse.size() * kHead);
+  for (std::size_t i = 0; i < made.lse.size(); ++i) {
+    std::copy_n(made.states.begin() + static_cast<std::ptrdiff_t>(i * 64), 64,
+                buffer.begin() + static_cast<std::ptrdiff_t>(i) * kHead);
+  }
+  MergeStates states = made.view();
+  states.states = buffer.data();
+  states.out = buffer.data() + 64;
+  states.lse = buffer.data() + 128;
+  states.state_stride = states.out_row_stride = states.lse_row_stride = 2 * kHead;
+  states.state_head_stride = states.out_head_stride = states.lse_head_stride = kHead;
+  merge_states(states);
+  std::vector<float> out;
+  std::vector<float> lse;
+  for (std::size_t i = 0; i < outputs(made); ++i) {
+    const auto head = buffer.begin() + static_cast<std::ptrdiff_t>(i) * kHead;
+    out.insert(out.end(), head + 64, head + 128);
+    lse.push_back(head[128]);
+  }
+  EXPECT_TRUE(merged_right(made, out, lse, 1e-5));
 }
 
 }  // namespace

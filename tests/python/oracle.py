@@ -36,7 +36,7 @@ def attention(q, k, v, rows, kv_lens, *, query_start=None, parents=None, scale=N
             if not seen.any():
                 continue
             at = starts[row] + token
-            logits = np.einsum("hd,thd->ht", q[at], keys[seen]) * (scale or head_dim**-0.5)
+            logits = np.einsum("hd,thd->ht", q[at], keys[seen]) * (head_dim**-0.5 if scale is None else scale)
             most = logits.max(axis=1, keepdims=True)
             weights = np.exp(logits - most)
             total = weights.sum(axis=1, keepdims=True)

@@ -155,7 +155,7 @@ RUNNING = [
     (dict(out=sliced(Q)), ValueError, "out.strides[2] is 2"),
     (dict(lse=np.zeros((8, 2), np.float32)), ValueError, "lse has shape [8, 2]; expected: [query tokens, q_heads]"),
     (dict(lse=np.zeros((2, 8), np.float16)), ValueError, "lse has dtype f16; expected: f32"),
-    (dict(scale="much"), TypeError, "scale is 'much'; expected: a number"),
+    (dict(scale="much"), TypeError, "scale is 'much'; expected: a number, or None"),
     (dict(scale=float("nan")), ValueError, "scale is nan"),
 ]
 

@@ -65,7 +65,7 @@ def test_two_states():
         (dict(states=np.zeros((2, 64), np.float32)), "states has shape [2, 64]"),
         (dict(state_lse=np.zeros((3, 1), np.float32)), "state_lse has shape [3, 1]"),
         (dict(begin=[]), "begin is empty"),
-        (dict(begin=[0, 3]), "has 2"),
+        (dict(begin=[0, 3]), "begin[1] reaches state 2; there are 2 states"),
         (dict(begin=[0, 2], slots=[0]), "begin ends with 2, but slots has 1 entries"),
         (dict(begin=[0, 2], slots=[0, 2]), "slots[1] is 2"),
         (dict(out=np.zeros((1, 1, 32), np.float32)), "out has shape [1, 1, 32]"),
@@ -77,3 +77,44 @@ def test_bad_input(change, text):
     with pytest.raises(ValueError) as raised:
         trunkline.merge_states(**(right | change))
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["out", "lse", "out of lse"])
+def test_outputs_overlap_nothing(name):
+    """Row n merges state 3 - n: merged in place, rows were read after they had been written."""
+    states = np.arange(4, dtype=np.float32)[:, None, None] * np.ones((4, 2, 64), np.float32)
+    state_lse = np.arange(8, dtype=np.float32).reshape(4, 2)
+    given = {
+        "out": dict(out=states),
+        "lse": dict(lse=state_lse),
+        "out of lse": dict(out=np.lib.stride_tricks.as_strided(state_lse, (4, 2, 64), (8, 4, 4), writeable=True)),
+    }
+    before = states.copy(), state_lse.copy()
+    with pytest.raises(ValueError, match=r"^(out|lse) (overlaps|has strides)"):
+        trunkline.merge_states(states, state_lse, [0, 1, 2, 3, 4], [3, 2, 1, 0], **given[name])
+    assert (states == before[0]).all() and (state_lse == before[1]).all()
+    out, lse = trunkline.merge_states(states, state_lse, [0, 1, 2, 3, 4], [3, 2, 1, 0])
+    assert (out == states[::-1]).all() and (lse == state_lse[::-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("strides", "text"),
+    [((0, 256, 4), r"out.strides\[0\] is 0"), ((512, 0, 4), r"out.strides\[1\] is 0"), ((256, 256, 4), "overlap each")],
+)
+def test_an_output_overlaps_itself(strides, text):
+    states, state_lse = np.ones((4, 2, 64), np.float32), np.zeros((4, 2), np.float32)
+    out = np.lib.stride_tricks.as_strided(np.zeros((4, 2, 64), np.float32), (4, 2, 64), strides, writeable=True)
+    with pytest.raises(ValueError, match=text):
+        trunkline.merge_states(states, state_lse, [0, 1, 2, 3, 4], out=out)
+    attention = trunkline.DecodeAttention(2, 1, 64, 16, dtype="float32")
+    attention.plan([[0]] * 4, [5] * 4)
+    cache = np.ones((1, 16, 1, 64), np.float32)
+    with pytest.raises(ValueError, match=text):
+        attention.run(np.ones((4, 2, 64), np.float32), (cache, cache), out=out)
+
+
+def test_no_states():
+    out, lse = trunkline.merge_states(np.ones((0, 2, 64), np.float32), np.ones((0, 2), np.float32), [0, 0, 0])
+    assert out.shape == (2, 2, 64) and (out == 0).all() and np.isneginf(lse).all()
+    empty = np.ones((0, 2, 64), np.float32), np.ones((0, 2), np.float32)
+    assert trunkline.merge_state(*empty, *empty)[0].shape == (0, 2, 64)

@@ -5,8 +5,8 @@
     attention.plan(...)                                              # once a step, outside of what is compiled
     out = torch.ops.trunkline.decode(q, k_cache, v_cache, key)       # in the model, compiled or not
 
-Operators: trunkline::decode(q, k, v, attention, scale=0) -> out; trunkline::decode_lse, the same with (out, lse);
-trunkline::decode_out(q, k, v, out, lse, attention, scale=0), which writes. v is None for packed caches. They have no
+Operators: trunkline::decode(q, k, v, attention, scale=None) -> out; trunkline::decode_lse, the same with (out, lse);
+trunkline::decode_out(q, k, v, out, lse, attention, scale=None), which writes. v is None for packed caches. They have no
 gradients. Without compilation DecodeAttention.run does the same in less time.
 """
 
@@ -46,39 +46,39 @@ def _kv(k: Any, v: Any) -> Any:
     return k if v is None else (k, v)
 
 
-def _decode(q: Any, k: Any, v: Any, attention: int, scale: float = 0.0) -> Any:
+def _decode(q: Any, k: Any, v: Any, attention: int, scale: float | None = None) -> Any:
     return _attention(attention).run(q, _kv(k, v), scale=scale)
 
 
-def _decode_lse(q: Any, k: Any, v: Any, attention: int, scale: float = 0.0) -> Any:
+def _decode_lse(q: Any, k: Any, v: Any, attention: int, scale: float | None = None) -> Any:
     return _attention(attention).run(q, _kv(k, v), scale=scale, return_lse=True)
 
 
-def _decode_out(q: Any, k: Any, v: Any, out: Any, lse: Any, attention: int, scale: float = 0.0) -> None:
+def _decode_out(q: Any, k: Any, v: Any, out: Any, lse: Any, attention: int, scale: float | None = None) -> None:
     _attention(attention).run(q, _kv(k, v), out=out, lse=lse, scale=scale)
 
 
-def _fake_decode(q: Any, k: Any, v: Any, attention: int, scale: float = 0.0) -> Any:
+def _fake_decode(q: Any, k: Any, v: Any, attention: int, scale: float | None = None) -> Any:
     return q.new_empty(q.shape)
 
 
-def _fake_decode_lse(q: Any, k: Any, v: Any, attention: int, scale: float = 0.0) -> Any:
+def _fake_decode_lse(q: Any, k: Any, v: Any, attention: int, scale: float | None = None) -> Any:
     return q.new_empty(q.shape), q.new_empty(q.shape[:2], dtype=torch.float32)
 
 
-def _fake_decode_out(q: Any, k: Any, v: Any, out: Any, lse: Any, attention: int, scale: float = 0.0) -> None:
+def _fake_decode_out(q: Any, k: Any, v: Any, out: Any, lse: Any, attention: int, scale: float | None = None) -> None:
     return None
 
 
 _OPERATORS = (
-    ("decode(Tensor q, Tensor k, Tensor? v, int attention, float scale=0.0) -> Tensor", _decode, _fake_decode),
+    ("decode(Tensor q, Tensor k, Tensor? v, int attention, float? scale=None) -> Tensor", _decode, _fake_decode),
     (
-        "decode_lse(Tensor q, Tensor k, Tensor? v, int attention, float scale=0.0) -> (Tensor, Tensor)",
+        "decode_lse(Tensor q, Tensor k, Tensor? v, int attention, float? scale=None) -> (Tensor, Tensor)",
         _decode_lse,
         _fake_decode_lse,
     ),
     (
-        "decode_out(Tensor q, Tensor k, Tensor? v, Tensor(a!) out, Tensor(b!)? lse, int attention, float scale=0.0)"
+        "decode_out(Tensor q, Tensor k, Tensor? v, Tensor(a!) out, Tensor(b!)? lse, int attention, float? scale=None)"
         " -> ()",
         _decode_out,
         _fake_decode_out,

@@ -9,6 +9,7 @@
 #include "exec/cpu/kernel_table.hpp"
 #include "exec/cpu/workspace.hpp"
 #include "exec/resolve.hpp"
+#include "exec/workspace_owner.hpp"
 #include "trunkline/attention.hpp"
 
 namespace trunkline {
@@ -135,7 +136,7 @@ LayerView layer_view(const AttentionArgs& args, const Plan& plan, const Batch& b
   layer.page_size = batch.pages.page_size();
   layer.q_heads = plan.shape.q_heads;
   layer.group_size = plan.shape.group_size();
-  layer.logit_factor = args.scale * std::numbers::log2e_v<float>;
+  layer.logit_factor = *args.scale * std::numbers::log2e_v<float>;
   layer.lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F;
   layer.out = static_cast<std::byte*>(args.out);
   layer.out_type = static_cast<std::int32_t>(args.out_dtype);
@@ -155,19 +156,24 @@ void check_alignment(std::span<const std::byte> memory) {
        "; it must be aligned to 64 bytes");
 }
 
-// What resolve() left in a workspace, if it still is what this executor can run.
-const cpu::WorkspaceHeader& resolved_header(std::span<const std::byte> memory, int workers, CpuIsa isa) {
+// What resolve() left in a workspace, if it still is this executor's.
+const cpu::WorkspaceHeader& resolved_header(std::span<const std::byte> memory, const WorkspaceOwner& owner,
+                                            int workers) {
   check_alignment(memory);
   const auto* header = reinterpret_cast<const cpu::WorkspaceHeader*>(memory.data());
   if (memory.size() < sizeof(cpu::WorkspaceHeader) || header->magic != cpu::kWorkspaceMagic) {
     fail(ErrorCode::kWorkspace, "workspace was not resolved; call resolve() once per step before run()");
   }
+  if (header->owner != owner.id() || !owner.holds(memory.data(), header->stamp)) {
+    fail(ErrorCode::kWorkspace,
+         "workspace was resolved for another plan since, or by another executor; call resolve() again before run(), or "
+         "give each a workspace of its own");
+  }
   if (memory.size() < header->bytes) {
     fail(ErrorCode::kWorkspace, "workspace has ", memory.size(), " bytes; it was resolved with ", header->bytes);
   }
-  if (header->sizes.workers != workers || header->isa != isa) {
-    fail(ErrorCode::kWorkspace, "workspace was resolved for ", header->sizes.workers, " workers and ",
-         name_of(header->isa), " kernels; this executor has ", workers, " workers and ", name_of(isa));
+  if (header->sizes.workers != workers) {
+    fail(ErrorCode::kWorkspace, "workspace was resolved for ", header->sizes.workers, " workers; there are ", workers);
   }
   if (header->mark != cpu::mark_of(*header->plan)) {
     fail(ErrorCode::kStale, "the plan has changed since the workspace was resolved; call resolve() after each plan()");
@@ -252,7 +258,10 @@ struct Run {
 }  // namespace
 
 CpuExecutor::CpuExecutor(Workers& workers, CpuOptions options)
-    : workers_(&workers), options_(options), isa_(std::min(options.isa, cpu_info().isa)) {
+    : workers_(&workers),
+      options_(options),
+      isa_(std::min(options.isa, cpu_info().isa)),
+      owner_(std::make_shared<const WorkspaceOwner>()) {
   if (workers.size() < 1) fail(ErrorCode::kInvalidArgument, "workers.size() is ", workers.size(), "; it must be >= 1");
 }
 
@@ -271,6 +280,7 @@ void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::b
   }
   check_alignment(memory);
   const Workspace workspace = cpu::lay_out_workspace(memory.data(), plan.shape, sizes);
+  const std::uint64_t stamp = owner_->claim(memory.data(), needed);
   workspace.header->magic = 0;  // not usable if resolving fails
   resolve_plan(plan, batch, {workspace.slot_table, workspace.spans, workspace.queries});
 
@@ -281,18 +291,19 @@ void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::b
   std::fill(workspace.merge_arrived.begin(), workspace.merge_arrived.end(), 0);
   divide_into_tasks(plan, workspace, kernels, workers_->size());
   std::construct_at(workspace.header, cpu::WorkspaceHeader{.magic = cpu::kWorkspaceMagic,
+                                                           .owner = owner_->id(),
+                                                           .stamp = stamp,
                                                            .plan = &plan,
                                                            .mark = cpu::mark_of(plan),
                                                            .batch = batch,
                                                            .bytes = workspace.bytes,
                                                            .sizes = sizes,
-                                                           .isa = isa_,
                                                            .next_task = 0,
                                                            .next_merge = 0});
 }
 
 void CpuExecutor::run(const AttentionArgs& given, std::span<std::byte> memory) const {
-  const cpu::WorkspaceHeader& header = resolved_header(memory, workers_->size(), isa_);
+  const cpu::WorkspaceHeader& header = resolved_header(memory, *owner_, workers_->size());
   const Plan& plan = *header.plan;
   const AttentionArgs args = check_args(given, plan.shape, tensor_counts(header.batch), memory);
   const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);

@@ -42,12 +42,13 @@ struct WorkspaceSizes {
 /// At the front of the workspace: what resolve() leaves for run().
 struct WorkspaceHeader {
   std::uint64_t magic;
+  std::uint64_t owner;  // WorkspaceOwner's id and stamp
+  std::uint64_t stamp;
   const Plan* plan;
   PlanMark mark;  // of the plan when it was resolved
   Batch batch;
   std::size_t bytes;  // that the layout takes
   WorkspaceSizes sizes;
-  CpuIsa isa;               // that it was laid out for
   std::int32_t next_task;   // atomic: the front of the queue
   std::int32_t next_merge;  // atomic
 };

@@ -266,6 +266,7 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   record.resolved = false;
   check_times(record.times, record.times_count, record.tasks);
 
+  state_->records.claim(record);
   const std::size_t copied = cuda::upload_bytes(plan, record.layout);
   std::byte* const staging = state_->staging.acquire(copied);
   state_->slot_table.resize(std::max(state_->slot_table.size(), slot_table_size(batch.rows())));
@@ -308,6 +309,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   record.tasks = static_cast<std::size_t>(room.capacity.items) * static_cast<std::size_t>(shape.kv_heads);
   record.resolved = false;
   check_times(record.times, record.times_count, record.tasks);
+  state_->records.claim(record);
   on_device.launch(team_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge),
                    reinterpret_cast<cuda::PlanTold*>(record.base + record.layout.told), state_->counters_of(record),
                    on);

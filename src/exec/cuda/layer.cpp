@@ -1,6 +1,8 @@
 #include "exec/cuda/layer.hpp"
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numbers>
 
 #include "base/check.hpp"
@@ -27,6 +29,15 @@ void check_cache(const CacheView& cache, const char* name) {
     fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", cache.page_stride, ", ", cache.token_stride,
          ", ", cache.head_stride, "); on cuda they must be multiples of ", kStrideMultiple, " elements");
   }
+}
+
+// Kernels give tokens that a query does not see logits of -inf and multiply by the scale, which must not be 0 then. The
+// least float instead rounds the weights of all other tokens to 1, as 0 does: logits of fp16 and bf16 in fp32 times it
+// are below 1e-24 unless they are beyond 1e14.
+float factor_of(float scale) {
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  const float factor = scale * std::numbers::log2e_v<float>;
+  return std::abs(factor) < kLeast ? kLeast : factor;
 }
 
 CacheStrides strides_of(const CacheView& cache) {
@@ -61,7 +72,7 @@ LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
           .out_head = args.out_head_stride,
           .lse_token = args.lse_token_stride,
           .lse_head = args.lse_head_stride,
-          .scale_log2 = args.scale * std::numbers::log2e_v<float>,
+          .scale_log2 = factor_of(*args.scale),
           .lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F,
           .out_f32 = args.out_dtype == DType::kF32 ? 1 : 0,
           .q_heads = shape.q_heads,

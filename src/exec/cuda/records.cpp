@@ -28,6 +28,11 @@ WorkspaceRecord& WorkspaceRecords::uploaded(const void* workspace) {
   if (record == nullptr) {
     fail(ErrorCode::kWorkspace, "workspace ", workspace, " holds no plan; call upload() once per plan");
   }
+  if (!owner_.holds(workspace, record->stamp)) {
+    fail(ErrorCode::kWorkspace, "workspace ", workspace,
+         " holds another executor's plan since; call upload() or plan() again before run(), or give each executor a "
+         "workspace of its own");
+  }
   return records_[static_cast<std::size_t>(record - records_.data())];
 }
 
@@ -63,6 +68,11 @@ WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanRoom& needed,
   return record;
 }
 
+// What is written is the layout, which may be less than the memory that was given.
+void WorkspaceRecords::claim(WorkspaceRecord& record) const {
+  record.stamp = owner_.claim(record.base, record.layout.bytes);
+}
+
 void WorkspaceRecords::keep(const WorkspaceRecord& record) {
   std::erase_if(records_, [&](const WorkspaceRecord& other) {
     return other.base < record.base + record.bytes && record.base < other.base + other.bytes;
@@ -71,6 +81,7 @@ void WorkspaceRecords::keep(const WorkspaceRecord& record) {
 }
 
 void WorkspaceRecords::forget(const void* workspace) {
+  owner_.release(workspace);
   std::erase_if(records_, [&](const WorkspaceRecord& record) { return record.base == workspace; });
 }
 

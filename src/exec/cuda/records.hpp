@@ -10,6 +10,7 @@
 #include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/planner/host_report.hpp"
 #include "exec/cuda/workspace.hpp"
+#include "exec/workspace_owner.hpp"
 
 namespace trunkline::cuda {
 
@@ -23,6 +24,7 @@ struct WorkspaceRecord {
   bool captured = false;       ///< a graph holds its addresses
   bool captured_lone = false;  ///< and a run of the kernel of lone queries, whose bits are not the other kernels'
   // Of the last upload.
+  std::uint64_t stamp = 0;  ///< WorkspaceOwner's
   TensorCounts counts;
   std::int32_t rows = 0;
   std::uint32_t tiles = 0;
@@ -47,15 +49,18 @@ class WorkspaceRecords {
   /// \param needed of this plan, or of all that a planner on the device may write
   WorkspaceRecord next(const Plan& plan, const PlanRoom& needed, const KernelFamily& family, MergeMode merge,
                        std::size_t lone_scratch, void* workspace, std::size_t bytes) const;
+  /// Before a plan is written: runs of other executors that had one in this memory are refused from now on.
+  void claim(WorkspaceRecord& record) const;
   /// Takes the place of all workspaces that lay in the same memory.
   void keep(const WorkspaceRecord& record);
-  /// \throws Error(kWorkspace) when it holds no plan.
+  /// \throws Error(kWorkspace) when it holds no plan, or another executor's since.
   WorkspaceRecord& uploaded(const void* workspace);
   void forget(const void* workspace);
 
  private:
   const WorkspaceRecord* find(const void* workspace) const;
 
+  WorkspaceOwner owner_;
   std::vector<WorkspaceRecord> records_;
 };
 

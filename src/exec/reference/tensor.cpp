@@ -29,7 +29,7 @@ void read_query(const AttentionArgs& args, const AttentionShape& shape, std::int
                 std::span<double> to) {
   const std::int64_t at = token * args.q_token_stride + head * args.q_head_stride;
   for (std::size_t i = 0; i < to.size(); ++i) {
-    to[i] = read_element(args.q, at + static_cast<std::int64_t>(i), shape.dtype) * static_cast<double>(args.scale);
+    to[i] = read_element(args.q, at + static_cast<std::int64_t>(i), shape.dtype) * static_cast<double>(*args.scale);
   }
 }
 

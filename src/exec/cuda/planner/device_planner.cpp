@@ -67,6 +67,7 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   if (is_capturing(stream)) {
     fail(ErrorCode::kUnsupported, "bind() on a stream that is being captured: replays would forget what was planned");
   }
+  stamp_ = owner_.claim(memory, memory_bytes_);
   base_ = static_cast<std::byte*>(memory);
   memory_ = lay_out(base_);
   check_cuda(cudaMemcpyAsync(memory_.machine, &machine_, sizeof(machine_), cudaMemcpyHostToDevice, stream),
@@ -93,6 +94,12 @@ Plan DevicePlanner::room() const {
 void DevicePlanner::check(const TeamBatch& batch, std::int32_t page_size) const {
   const std::int32_t rows = batch.rows;
   if (base_ == nullptr) fail(ErrorCode::kInvalidArgument, "the planner is bound to no memory; call bind() once");
+  if (!owner_.holds(base_, stamp_)) {
+    fail(ErrorCode::kWorkspace,
+         "another planner or executor has planned in the planner's memory since; call bind() again, or give it memory "
+         "of "
+         "its own");
+  }
   if (rows > options_.rows) {
     fail(ErrorCode::kInvalidArgument, "batch.pages has ", rows, " rows; the planner has room for ", options_.rows);
   }

@@ -11,6 +11,7 @@
 #include "exec/cuda/planner/host_report.hpp"
 #include "exec/cuda/planner/plan_kernel.hpp"
 #include "exec/cuda/resolve.hpp"
+#include "exec/workspace_owner.hpp"
 #include "trunkline/cuda_planner.hpp"
 
 namespace trunkline::cuda {
@@ -29,7 +30,7 @@ class DevicePlanner {
 
   /// An empty plan of the shape and capacity, for whom its room is all that matters.
   Plan room() const;
-  /// \throws Error(kInvalidArgument) as CudaExecutor::plan.
+  /// \throws Error(kInvalidArgument) as CudaExecutor::plan; Error(kWorkspace) where its memory is another's since.
   void check(const TeamBatch& batch, std::int32_t page_size) const;
   /// Plans into lists that have the capacity's room, or keeps what it planned there last.
   /// \param told in the same workspace
@@ -57,6 +58,8 @@ class DevicePlanner {
   bool clusters_;
   std::size_t scratch_bytes_ = 0;
   std::size_t memory_bytes_ = 0;
+  WorkspaceOwner owner_;
+  std::uint64_t stamp_ = 0;  // of its memory
   std::byte* base_ = nullptr;
   Memory memory_{};
   std::shared_ptr<HostReport> report_;

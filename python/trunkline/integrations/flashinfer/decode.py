@@ -1,17 +1,4 @@
-"""FlashInfer's decode wrapper on Trunkline: change the import, and batches that share prefixes read them once.
-
-    from trunkline.integrations.flashinfer import BatchDecodeWithPagedKVCacheWrapper
-
-For fp16 and bf16 caches, head sizes 64, 128 and 256, 1 to 16 query heads a KV head, on GPUs of compute capability 8.0
-and later, and on the CPU. What is not supported (windows, soft caps, positional encodings, fp8 scales of V, sinks) is
-an UnsupportedError that says so. Log-sum-exps are of base 2, as FlashInfer's.
-
-Where `indptr`, `indices` and `last_page_len` are all on the GPU, plans are made there, by policy `trunk`: nothing is
-copied to the host, plan() does not wait, and a graph may capture it, after one call before, together with run(). The
-workspace then has room for any plan of so many requests, explain() has nothing to show, and plan_report() tells what
-the GPU did. CPU tensors are planned on the host, and so are batches of more than 1024 requests, and all with `options`:
-what is on the GPU is copied there, and plan() waits. With use_cuda_graph the first plan decides.
-"""
+"""FlashInfer's wrapper for batches of paged caches, one query token a request."""
 
 from __future__ import annotations
 
@@ -20,28 +7,27 @@ from typing import Any
 
 import torch
 
-from .. import errors
-from .._batches import on_gpu, on_host
-from .._device_planner import DevicePlanning, DevicePlanReport
-from .._device_tables import DeviceTables
-from .._tensors import dtype_number
-from ..decode import DecodeAttention
-from ..plans import Explanation, PlanOptions
+from ... import errors
+from ..._batches import on_gpu, on_host
+from ..._device_planner import DevicePlanning, DevicePlanReport
+from ..._device_tables import DeviceTables
+from ..._tensors import dtype_number
+from ...decode import DecodeAttention
+from ...plans import Explanation, PlanOptions
+from ._common import device_of_buffer, refuse, torch_dtype
 
 _LEAST_ROWS = 64  # a planner on the GPU for so many requests is kept for any fewer
 _MOST_ROWS = 1024  # beyond, the host plans: how many a GPU can plan depends on its shared memory
 
 
-def _refuse(name: str, value: object, expected: str) -> None:
-    raise errors.UnsupportedError(f"{name} is {value!r}; supported: {expected}")
-
-
 class BatchDecodeWithPagedKVCacheWrapper:
-    """flashinfer.BatchDecodeWithPagedKVCacheWrapper for the shapes that Trunkline runs; see the module.
+    """flashinfer.BatchDecodeWithPagedKVCacheWrapper for the shapes that Trunkline runs; see the package.
 
-    float_workspace_buffer: memory on the device that plans run in; a plan that takes more is a WorkspaceError. With
-    use_cuda_graph the three buffers hold the tables at fixed addresses; the batch size is that of the indptr buffer.
-    use_tensor_cores, backend and jit_args change nothing: Trunkline's kernels always use tensor cores on GPUs.
+    float_workspace_buffer names the device and is not used otherwise: it may be of any size, and shared by any number
+    of wrappers. Each has memory of its own, which plans enlarge: some 85 MB at most for the shapes of FlashInfer's own
+    tests, up to 128 requests with 32 query heads of 256. With use_cuda_graph the three buffers hold the tables at fixed
+    addresses; the batch size is that of the indptr buffer. use_tensor_cores, backend and jit_args change nothing:
+    Trunkline's kernels always use tensor cores on GPUs.
     """
 
     def __init__(
@@ -67,8 +53,8 @@ class BatchDecodeWithPagedKVCacheWrapper:
             if use_cuda_graph and not isinstance(buffer, torch.Tensor):
                 raise errors.ArgumentTypeError(f"{name} is {buffer!r}; expected with use_cuda_graph: a tensor")
         if jit_args is not None:
-            _refuse("jit_args", jit_args, "None, as kernels are compiled ahead")
-        self._workspace = float_workspace_buffer
+            refuse("jit_args", jit_args, "None, as kernels are compiled ahead")
+        self._device = device_of_buffer(float_workspace_buffer)
         self._layout = kv_layout
         self._use_graph = use_cuda_graph
         self._tensor_cores = use_tensor_cores
@@ -78,7 +64,7 @@ class BatchDecodeWithPagedKVCacheWrapper:
         self._batch_size = paged_kv_last_page_len_buffer.shape[0] if use_cuda_graph else 0
         self._attention: DecodeAttention | None = None
         self._key: tuple[Any, ...] = ()
-        self._scale = 0.0
+        self._scale: float | None = None
         self._out_dtype: Any = None
 
     @property
@@ -92,10 +78,8 @@ class BatchDecodeWithPagedKVCacheWrapper:
         return self._use_graph
 
     def reset_workspace_buffer(self, float_workspace_buffer: Any, int_workspace_buffer: Any = None) -> None:
-        """Other memory, from the next plan on. int_workspace_buffer is not used."""
-        self._workspace = float_workspace_buffer
-        if self._attention is not None:
-            self._attention.set_workspace(float_workspace_buffer)
+        """Names the device from the next plan on; neither buffer is used otherwise."""
+        self._device = device_of_buffer(float_workspace_buffer)
 
     def plan(
         self,
@@ -121,36 +105,42 @@ class BatchDecodeWithPagedKVCacheWrapper:
         seq_lens: Any = None,
         fixed_split_size: int | None = None,
         disable_split_kv: bool = False,
+        window_right: int = 0,
+        q_len_per_req: int = 1,
     ) -> None:
         """Once a step. indptr [B + 1], indices [indptr[B]], last_page_len [B] of int32: all on the GPU, where the plan
-        is made then, without waiting; or on the CPU.
+        is made then, without waiting; or on the CPU. sm_scale: None is 1 / sqrt(head_dim); by 0 all tokens weigh alike.
 
         block_tables, seq_lens, rope_scale, rope_theta, non_blocking and the two about splitting change nothing: tables
         come from `indices`, and how KV is split is the plan's business.
         """
         if pos_encoding_mode != "NONE":
-            _refuse("pos_encoding_mode", pos_encoding_mode, '"NONE": keys are rotated before they are cached')
+            refuse("pos_encoding_mode", pos_encoding_mode, '"NONE": keys are rotated before they are cached')
         if window_left != -1:
-            _refuse("window_left", window_left, "-1, no window")
+            refuse("window_left", window_left, "-1, no window")
+        if window_right > 0:
+            refuse("window_right", window_right, "0, as there are no later tokens")
+        if q_len_per_req != 1:
+            refuse("q_len_per_req", q_len_per_req, "1; DecodeAttention.plan takes query_start_loc")
         if logits_soft_cap:
-            _refuse("logits_soft_cap", logits_soft_cap, "none")
+            refuse("logits_soft_cap", logits_soft_cap, "none")
         q_type = data_type if data_type is not None else q_data_type
         kv_type = data_type if data_type is not None else (kv_data_type if kv_data_type is not None else q_type)
         if dtype_number(q_type, "q_data_type") != dtype_number(kv_type, "kv_data_type"):
-            _refuse("kv_data_type", kv_type, f"that of Q, {q_type}")
-        self._out_dtype = None if o_data_type is None else _torch_dtype(o_data_type)
+            refuse("kv_data_type", kv_type, f"that of Q, {q_type}")
+        self._out_dtype = None if o_data_type is None else torch_dtype(o_data_type)
         given = indptr, indices, last_page_len
         rows = self._rows_on_gpu(given)
-        shape = num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type)
+        shape = num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type), self._device
         attention = self._for_shape((*shape, rows), q_type)
         if rows:
             starts, ids, last = self._copied(given) if self._use_graph else given
             attention.plan_csr(starts.to(torch.int32), ids, last.to(torch.int32))
         else:
             host = [on_host(tensor) for tensor in given]
-            tables = self._tables(indptr, indices, host, page_size) if self._workspace.is_cuda else None
+            tables = self._tables(indptr, indices, host, page_size) if self._on_gpu else None
             attention.plan_csr(*host, device_tables=tables)
-        self._scale = sm_scale or 0.0
+        self._scale = sm_scale
         self._head_dim = head_dim
 
     begin_forward = plan
@@ -169,26 +159,34 @@ class BatchDecodeWithPagedKVCacheWrapper:
         enable_pdl: bool | None = None,
         window_left: int | None = None,
         sinks: Any = None,
-        q_len_per_req: int | None = 1,
+        q_len_per_req: int | None = None,
+        skip_softmax_threshold_scale_factor: float | None = None,
+        kv_cache_sf: Any = None,
     ) -> Any:
         """Once a layer. q [B, Hq, d]; paged_kv_cache: a pair (k, v), or one packed tensor [pages, 2, ..]. Returns
         out, or (out, lse [B, Hq] of base 2) with return_lse. enable_pdl changes nothing."""
         if args:
-            _refuse("a further argument", args[0], "none, as there are no compiled variants")
+            refuse("a further argument", args[0], "none, as there are no compiled variants")
         if window_left not in (None, -1):
-            _refuse("window_left", window_left, "none")
+            refuse("window_left", window_left, "none")
         if sinks is not None:
-            _refuse("sinks", "given", "none")
+            refuse("sinks", "given", "none")
+        if skip_softmax_threshold_scale_factor is not None:
+            refuse(
+                "skip_softmax_threshold_scale_factor", skip_softmax_threshold_scale_factor, "None: no token is skipped"
+            )
+        if kv_cache_sf is not None:
+            refuse("kv_cache_sf", "given", "none, as caches are of fp16 or bf16")
         if q_len_per_req not in (None, 1):
-            _refuse("q_len_per_req", q_len_per_req, "1; DecodeAttention.plan takes query_start_loc")
+            refuse("q_len_per_req", q_len_per_req, "1; DecodeAttention.plan takes query_start_loc")
         if v_scale not in (None, 1.0):
-            _refuse("v_scale", v_scale, "1")
+            refuse("v_scale", v_scale, "1")
         if self._attention is None:
             raise errors.WorkspaceError("there is no plan; call plan() once a step")
         scale = self._scale
         factor = (1.0 if q_scale is None else q_scale) * (1.0 if k_scale is None else k_scale)
         if factor != 1.0:
-            scale = (scale or 1 / math.sqrt(self._head_dim)) * factor
+            scale = (1 / math.sqrt(self._head_dim) if scale is None else scale) * factor
         if out is None and self._out_dtype is not None:
             out = q.new_empty(q.shape, dtype=self._out_dtype)
         return self._attention.run(q, paged_kv_cache, out=out, lse=lse, return_lse=return_lse, scale=scale)
@@ -218,11 +216,15 @@ class BatchDecodeWithPagedKVCacheWrapper:
             raise errors.WorkspaceError("there is no plan; call plan() once a step")
         return self._attention.plan_report()
 
+    @property
+    def _on_gpu(self) -> bool:
+        return bool(self._device.type == "cuda")
+
     def _rows_on_gpu(self, given: tuple[Any, ...]) -> int:
         """The most requests of plans that are made there; 0: the host makes them."""
         if self._use_graph and self._key:
             return int(self._key[-1])  # as the first plan: the tables are in the buffers, wherever they come from
-        if self._options is not None or not self._workspace.is_cuda or not all(map(on_gpu, given)):
+        if self._options is not None or not self._on_gpu or not all(map(on_gpu, given)):
             return 0
         rows = self._batch_size if self._use_graph else given[0].shape[0] - 1
         if rows > _MOST_ROWS:
@@ -244,10 +246,9 @@ class BatchDecodeWithPagedKVCacheWrapper:
         self._attention = DecodeAttention(
             *key[:4],
             dtype=dtype,
-            device=self._workspace.device,
+            device=self._device,
             kv_layout=self._layout,
             lse_base="two",
-            workspace=self._workspace,
             use_cuda_graph=self._use_graph,
             max_queries=self._batch_size,
             options=self._options,
@@ -258,7 +259,7 @@ class BatchDecodeWithPagedKVCacheWrapper:
 
     def _tables(self, indptr: Any, indices: Any, host: list[Any], page_size: int) -> DeviceTables:
         """On the GPU: the caller's where they are there, copies otherwise; with graphs in the buffers."""
-        device = self._workspace.device
+        device = self._device
         counts = host[0][1:] - host[0][:-1]
         lengths = torch.where(counts > 0, (counts - 1) * page_size + host[2], torch.zeros_like(counts)).to(torch.int32)
         if not self._use_graph:
@@ -291,5 +292,17 @@ class BatchDecodeWithPagedKVCacheWrapper:
         return starts, ids, last
 
 
-def _torch_dtype(dtype: Any) -> Any:
-    return getattr(torch, dtype) if isinstance(dtype, str) else dtype
+class CUDAGraphBatchDecodeWithPagedKVCacheWrapper(BatchDecodeWithPagedKVCacheWrapper):
+    """flashinfer.CUDAGraphBatchDecodeWithPagedKVCacheWrapper: the wrapper with use_cuda_graph and its buffers."""
+
+    def __init__(
+        self,
+        workspace_buffer: Any,
+        indptr_buffer: Any,
+        indices_buffer: Any,
+        last_page_len_buffer: Any,
+        kv_layout: str = "NHD",
+        use_tensor_cores: bool = False,
+    ) -> None:
+        buffers = indptr_buffer, indices_buffer, last_page_len_buffer
+        super().__init__(workspace_buffer, kv_layout, True, use_tensor_cores, *buffers)
