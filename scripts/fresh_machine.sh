@@ -48,6 +48,7 @@ if [ -n "${PIP_CERT:-}" ]; then
   install -D --mode 644 "$PIP_CERT" "$root/root/certificates.pem"
   settings+=(PIP_CERT=/root/certificates.pem)
 fi
+commit="$(git rev-parse --short=12 HEAD)"
 rm -rf "$root/root/trunkline"
 git clone --quiet --no-hardlinks . "$root/root/trunkline"
 
@@ -55,4 +56,4 @@ for target in demo test; do
   echo "== make $target on $suite ($SECONDS s)"
   env --ignore-environment "${settings[@]}" chroot "$root" make -C /root/trunkline "$target"
 done
-echo "== $suite: make demo and make test passed at $(git rev-parse --short=12 HEAD) ($SECONDS s)"
+echo "== $suite: make demo and make test passed at $commit ($SECONDS s)"

@@ -1,6 +1,6 @@
-// What a request whose values are not finite costs the others: a step of 64 requests on a trunk, clean, and with a NaN in
-// V of a private token of one. The tile that has this request is attended again query by query. Prints one JSON row for
-// each family of kernels and batch; both are timed by turns, by replays of a graph, with K and V cold.
+// What a request whose values are not finite costs the others: a step of 64 requests on a trunk, clean, and with a NaN
+// in V of a private token of one. The tile that has this request is attended again query by query. Prints one JSON row
+// for each family of kernels and batch; both are timed by turns, by replays of a graph, with K and V cold.
 #include <exception>
 #include <iostream>
 #include <limits>
@@ -53,8 +53,8 @@ void set_nan(const AttentionShape& shape, const PagedBatch& paged, const Synthet
   const Batch batch = paged.view();
   const std::int32_t position = batch.kv_lens[kRow] - 100;
   const CacheView& v = cache.args().v;
-  const std::int64_t at = batch.pages.id(kRow, position / shape.page_size) * v.page_stride +
-                          position % shape.page_size * v.token_stride;
+  const std::int64_t at =
+      batch.pages.id(kRow, position / shape.page_size) * v.page_stride + position % shape.page_size * v.token_stride;
   for (std::int32_t head = 0; head < shape.kv_heads; ++head) {  // an overflow is seldom of one head
     auto* element = static_cast<std::uint16_t*>(const_cast<void*>(v.data)) + at + head * v.head_stride;
     *element = f32_to_f16(std::numeric_limits<float>::quiet_NaN());

@@ -31,8 +31,7 @@ void expect_isolation(const AttentionCase& test, KvSplit split = KvSplit::kOwn) 
       const Plan plan =
           make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16, kernels), options_of(policy, split));
       for (const RunWay& way : kRunWays) {
-        const AttentionOutput output =
-            run_cuda(plan, test.batch(), executor_of(way.with(kernels)), on_device, tensors);
+        const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(way.with(kernels)), on_device, tensors);
         EXPECT_TRUE(isolates(test, output, tolerance_of(test.shape().dtype)))
             << name_of(policy) << ", " << text_of(way.with(kernels));
       }
@@ -134,10 +133,10 @@ TEST_F(CudaIsolation, OneOfManyOnATrunk) {
     const OneOfManyOnATrunk poisoned(dtype);
     const AttentionCase& test = poisoned.test();
     EXPECT_GE(finite_percent(test), 99);
-    for (const Policy policy : {Policy::kAuto, Policy::kTrunk, Policy::kFlatten}) {
-      const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cuda_profile(0, on_cuda(test.shape())),
-                                  options_of(policy, KvSplit::kOwn));
-      for (const CudaKernels kernels : kernels_for(test.shape())) {
+    for (const CudaKernels kernels : kernels_for(test.shape())) {
+      const MachineProfile profile = cuda_profile(0, on_cuda(test.shape()), kernels);
+      for (const Policy policy : {Policy::kAuto, Policy::kTrunk, Policy::kFlatten}) {
+        const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(policy, KvSplit::kOwn));
         EXPECT_TRUE(isolates(test, run_cuda(test, plan, {.kernels = kernels}), tolerance_of(dtype)))
             << name_of(policy) << ", " << name_of(kernels);
       }

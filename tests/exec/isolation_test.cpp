@@ -87,11 +87,11 @@ TEST(Isolation, RandomForests) {
     std::mt19937_64 random(seed);
     const RandomBatch random_batch = make_random_batch(random, random_executor_options(random, kPageSizes, 16, 200));
     const Batch batch = random_batch.view();
-    AttentionCase test(
-        make_shape(uniform(random, 1, 2), uniform(random, 1, 8), 64, random_batch.options.page_size), batch);
+    AttentionCase test(make_shape(uniform(random, 1, 2), uniform(random, 1, 8), 64, random_batch.options.page_size),
+                       batch);
     if (!poison_random_tokens(random, test)) continue;
-    const Policy policy =
-        all_policies()[static_cast<std::size_t>(uniform(random, 0, static_cast<std::int32_t>(all_policies().size()) - 1))];
+    const Policy policy = all_policies()[static_cast<std::size_t>(
+        uniform(random, 0, static_cast<std::int32_t>(all_policies().size()) - 1))];
     const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(uniform(random, 1, 32)),
                                 options_of(policy, KvSplit::kMean));
     for (const CpuIsa isa : isas) {

@@ -22,7 +22,7 @@ struct PoisonedElement {
 /// Sets it in the cache of the case; recompute_expected() does not follow.
 void poison(AttentionCase& test, const PoisonedElement& where);
 
-/// NaN or infinity in V of one to three random tokens, one in eight times in K. The oracle's output follows.
+/// NaN or infinity in V of one to three random tokens, one in eight times NaN in K. The oracle's output follows.
 /// \return whether the batch has a token
 bool poison_random_tokens(std::mt19937_64& random, AttentionCase& test);
 

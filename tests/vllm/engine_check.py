@@ -33,7 +33,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--speculative", default="", help="a method that drafts without a model: ngram, ngram_gpu")
     parser.add_argument("--sleep", action="store_true", help="sleep and wake up in the middle, as RL trainers do")
     parser.add_argument("--override", action="store_true", help="in place of FLASH_ATTN, without a flag")
-    parser.add_argument("--overflow", action="store_true", help="one request in ten has a token of infinite activations")
+    parser.add_argument(
+        "--overflow", action="store_true", help="one request in ten has a token of infinite activations"
+    )
     parser.add_argument("--no-shadow", action="store_true", help="serve Trunkline's results, without a comparison")
     return parser.parse_args()
 

@@ -1,7 +1,7 @@
 // Attention of one row over the tokens that it sees and no other, for rows whose output came out as NaN.
 //
-// The tiled kernels give a token that a row does not see a weight of zero, and add zero times its V. Where that V is NaN
-// or infinite, say because another request's activations overflowed, the sum becomes NaN. This path reads only the
+// The tiled kernels give a token that a row does not see a weight of zero, and add zero times its V. Where that V is
+// NaN or infinite, say because another request's activations overflowed, the sum becomes NaN. This path reads only the
 // tokens that the row sees, so what it writes depends on no other request. It runs one row at a time, some ten times
 // slower than a tile, and only for rows that a tile left as NaN.
 #pragma once

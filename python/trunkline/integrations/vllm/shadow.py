@@ -1,8 +1,8 @@
 """Comparison of both kernels' results on the GPU, in every layer, without waiting: TRUNKLINE_VLLM_SHADOW=1.
 
 A head's vector is compared at the scale of its largest value, which is what rounding of the output and of the
-probabilities goes by: |ours - theirs| <= tolerance * max |theirs| over the vector. Where vLLM's vector is not finite, as
-of a request whose activations overflowed, ours must not be, either.
+probabilities goes by: |ours - theirs| <= tolerance * max |theirs| over the vector. Where vLLM's vector is not finite,
+as of a request whose activations overflowed, ours must not be, either.
 """
 
 from __future__ import annotations

@@ -2,17 +2,16 @@
 //
 //   O[r, :] = sum over tokens t that the query sees of 2^(s[r, t] - L[r]) V[t, :],   s = scale log2(e) Q K^T
 //
-// The tiled kernels give a token that a row does not see a weight of zero, and add zero times its V. Where that V is NaN
-// or infinite, say because another request's activations overflowed, the sum becomes NaN. Here tokens that the query does
-// not see are never read, so what is written depends on no other request. A tile with a NaN is done again this way,
-// query by query; a tile without pays for a test of its outputs alone.
+// The tiled kernels give a token that a row does not see a weight of zero, and add zero times its V. Where that V is
+// NaN or infinite, say because another request's activations overflowed, the sum becomes NaN. Here tokens that the
+// query does not see are never read, so what is written depends on no other request. A tile with a NaN is done again
+// this way, query by query; a tile without pays for a test of its outputs alone.
 //
 // One warp has up to 16 rows (query heads of one KV head) in the fragments of mma.sync and reads K and V straight from
-// global memory: the ring of tiles in shared memory holds the next tasks by then. Lanes find the addresses of 32 tokens,
-// one each, of which 16 come at a time, for 64 columns of O; logits are computed anew for each 64. So the registers do at
-// every head size.
-// The sum over head dimensions and the columns of O may be taken in any order, so each lane's elements are neighbours
-// and come as 16 bytes, without a transpose through shared memory.
+// global memory: the ring of tiles in shared memory holds the next tasks by then. Lanes find the addresses of 32
+// tokens, one each, of which 16 come at a time, for 64 columns of O; logits are computed anew for each 64. So the
+// registers do at every head size. The sum over head dimensions and the columns of O may be taken in any order, so each
+// lane's elements are neighbours and come as 16 bytes, without a transpose through shared memory.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,8 @@
 
 namespace trunkline::cuda {
 
-template <class Element, int kDim>
+/// \tparam kChunks of 32 head dimensions that are on their way together: as many as the kernel's registers allow
+template <class Element, int kDim, int kChunks>
 class IsolatedRows {
   static constexpr int kTokens = 16;   // at a time; with 32 the Hopper kernel's registers spill
   static constexpr int kColumns = 64;  // of O at a time
@@ -60,8 +60,8 @@ class IsolatedRows {
     return static_cast<std::int32_t>(opaque(static_cast<unsigned>(value)));
   }
 
-  // A value that is the same in all lanes, in a register that says so: else each shuffle in a loop that it bounds becomes
-  // a call.
+  // A value that is the same in all lanes, in a register that says so: else each shuffle in a loop that it bounds
+  // becomes a call.
   static __device__ __forceinline__ std::int32_t uniform(std::int32_t value) {
     return __shfl_sync(kWholeWarp, value, 0);
   }
@@ -136,7 +136,7 @@ class IsolatedRows {
     const std::int64_t q = row_.token * layer.q_token + (q_head_ + row) * layer.q_head;
 #pragma unroll
     for (auto& tile : logits) tile[0] = tile[1] = tile[2] = tile[3] = 0;
-#pragma unroll 1
+#pragma unroll kChunks
     for (int dim = lane_ % 4 * 8; dim < kDim; dim += 32) {
       const uint4 low = load_16_bytes(layer.q, q + dim, row < rows_);
       const uint4 high = load_16_bytes(layer.q, q + 8 * layer.q_head + dim, row + 8 < rows_);

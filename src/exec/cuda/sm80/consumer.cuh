@@ -17,7 +17,7 @@ namespace trunkline::cuda::sm80 {
 template <class Element, int kDim, int kTileRows>
 class Consumer {
   using Size = Sizes<kDim>;
-  using Isolated = IsolatedRows<Element, kDim>;
+  using Isolated = IsolatedRows<Element, kDim, 1>;
   static constexpr int kConsumers = 32 * kConsumerWarps;
   // The most tokens of a stage that one warp takes: those of a tile whose rows need all warps.
   static constexpr int kMostRows = kTileRows == 0 ? kMaxTileRows : kTileRows;

@@ -17,8 +17,8 @@
 // item and its Q arrive while earlier tokens are computed. Four consumer warps hold 16 rows each with their Q and O in
 // registers. Where the tile has 16 or 32 rows, several hold the same rows and share the tokens of a stage; the epilogue
 // adds their sums up in the ring's last two slots. Slots pass by mbarriers, without a barrier of the CTA. A warp skips
-// tokens that none of its rows sees: masked tiles cost by what is visible, in steps of 16 rows x 16 tokens. Tasks with a
-// NaN among their outputs are done again, query by query, once the CTA has no others (isolated_rows.cuh).
+// tokens that none of its rows sees: masked tiles cost by what is visible, in steps of 16 rows x 16 tokens. Tasks with
+// a NaN among their outputs are done again, query by query, once the CTA has no others (isolated_rows.cuh).
 //
 // The tile is a run-time number, so that one launch takes items of all tiles. Kernels of one tile (kTileRows) differ in
 // registers alone. Of the persistent kernel, by -Xptxas -v:

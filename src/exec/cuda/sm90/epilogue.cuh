@@ -6,8 +6,8 @@
 // all types of O take the same instructions, one after the other; where a lane's two rows go, and by which factor, is
 // found side by side.
 //
-// A warp with a NaN among its outputs does its rows again, query by query (isolated_rows.cuh). Outputs are tested as pairs
-// rounded to 16 bits, which are there for the stores: one addition a pair.
+// A warp with a NaN among its outputs does its rows again, query by query (isolated_rows.cuh). Outputs are tested as
+// pairs rounded to 16 bits, which are there for the stores: one addition a pair.
 #pragma once
 
 #include <cstdint>
@@ -122,7 +122,8 @@ class Epilogue {
       const int query = __shfl_sync(kWholeWarp, task_.query_of(half, row), 0);
       const int next = (query - task_.first_query[half] + 1) * group_size;  // the next query's first row
       const int rows = min(next, end) - row;
-      IsolatedRows<Element, kDim>(args_, task_.number, query, task_.q_head_of(half, row, group_size), rows, thread_ % 32)
+      IsolatedRows<Element, kDim, 2>(args_, task_.number, query, task_.q_head_of(half, row, group_size), rows,
+                                     thread_ % 32)
           .run(first_column, end_column);
       row += rows;
     }
@@ -219,8 +220,8 @@ class Epilogue {
     asm volatile(
         "{ .reg .pred floats, elements; setp.eq.s32 floats, %1, %7; setp.eq.s32 elements, %1, %8; "
         "@floats st.global.v2.f32 [%0 + %5], {%2, %3}; @elements st.global.b32 [%0 + %6], %4; }" ::"l"(place.out),
-        "r"(static_cast<std::int32_t>(place.kind)), "f"(low), "f"(high), "r"(rounded),
-        "n"(8 * 4 * kBlock), "n"(8 * 2 * kBlock), "n"(int{Place::kFloats}), "n"(int{Place::kElements})
+        "r"(static_cast<std::int32_t>(place.kind)), "f"(low), "f"(high), "r"(rounded), "n"(8 * 4 * kBlock),
+        "n"(8 * 2 * kBlock), "n"(int{Place::kFloats}), "n"(int{Place::kElements})
         : "memory");
   }
 
