@@ -33,5 +33,14 @@ class Runner:
         self, device: int, executor: int, workspace: int, bytes: int, kv_layout: int, lse_base: int, /
     ) -> None: ...
     def run(
-        self, q: Any, k: Any, v: Any, out: Any, lse: Any, scale: float, stream: int | None, num_queries: int | None, /
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        out: Any,
+        lse: Any,
+        scale: float | None,
+        stream: int | None,
+        num_queries: int | None,
+        /,
     ) -> None: ...
