@@ -99,6 +99,7 @@ def options_of(row: dict) -> str:
         "speculative",
         "sleep",
         "override",
+        "overflow",
     )
     return json.dumps([row.get(name) or None for name in names])
 

@@ -12,7 +12,7 @@ assert spec is not None and spec.loader is not None
 engine_check = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(engine_check)
 
-SHADOW = {"compared": 5000.0, "beyond": 0.0, "non_finite": 0.0, "most": 0.008, "tolerance": 0.0156}
+SHADOW = {"compared": 5000.0, "beyond": 0.0, "unsound": 0.0, "most": 0.008, "tolerance": 0.0156}
 FAULTS = {"overflows": 0, "unplanned": 0, "bad_lengths": 0, "bad_queries": 0}
 SOUND = {"decode_steps": 9, "shared_steps": 5, **FAULTS, "shadow": SHADOW}
 
@@ -45,7 +45,7 @@ def test_what_is_wrong(changes, text):
 
 def test_a_run_in_which_no_request_overflowed():
     assert judge({"layer": SOUND}, overflow=True) == ["rank 0, layer: no request has overflowed"]
-    assert judge({"layer": SOUND | dict(shadow=SHADOW | dict(non_finite=7.0))}, overflow=True) == []
+    assert judge({"layer": SOUND | dict(shadow=SHADOW | dict(unsound=7.0))}, overflow=True) == []
 
 
 def test_a_rank_without_layers():
