@@ -115,6 +115,10 @@ TEST(MergeStatesTest, OutputsOverlapNothing) {
   std::ranges::reverse(made.slots);
   std::vector<float> out(outputs(made) * 64);
   std::vector<float> lse(outputs(made));
+  // As long as O: O begins in one of them below, and must not reach an array behind it.
+  made.lse.reserve(out.size());
+  made.begin.reserve(out.size());
+  made.slots.reserve(out.size());
   const auto refused = [&](const char* words, const auto& change) {
     MergeStates states = made.view();
     states.out = out.data();
