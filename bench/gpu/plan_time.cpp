@@ -1,11 +1,10 @@
-// What planning on the device takes, anew and where the plan is kept, and finding the forest alone, by a block and
-// by a cluster: after none (forest), and after one that shares alike in other pages (forest_anew). Plans are made by
-// turns of batches that share alike (us), of batches whose rows are elsewhere (moved), and with one request and
-// another (joined); by a planner with room for more rows (roomy); and, of plans made by turns and kept, with more
-// read before each than the L2 cache holds (cold): what that takes is taken off; and where tables are CSR (csr), or
-// of tokens, in pages of one (tokens). One JSON row a case. Each time is the median over captured runs of launches
-// one behind the other, so it has the gaps between kernels in it and no launch. Rows whose forest is not the host's,
-// or whose plan is not as long, are not printed; the program then fails.
+// What planning on the device takes, anew and where the last plan is reused. Plans are made by turns of batches that
+// share alike (us), of batches whose rows are elsewhere (moved), and with one request and another (joined); by a planner
+// with room for more rows (roomy); and, of plans made by turns and reused, with more read before each than the L2 cache
+// holds (cold): what that takes is taken off; and where tables are CSR (csr), or of tokens, in pages of one (tokens).
+// One JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has the gaps
+// between kernels in it and no launch. Rows whose plan is not as long as the host's are not printed; the program then
+// fails.
 //
 // plan_time PROFILE, a machine profile's file, plans as for a GPU of the same processor with that one's memory: so the
 // time that this GPU takes to make the other one's plans, which may be cut otherwise (memory_of). What a KiB of
@@ -27,10 +26,10 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/host_device.hpp"
 #include "cli/cuda/read_kernels.hpp"
 #include "cli/version.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/planner/forest_kernel.hpp"
 #include "kv/paged_batch.hpp"
 #include "kv/prefix_tree.hpp"
 #include "trunkline/cuda.hpp"
@@ -177,92 +176,6 @@ class ColdCache {
   double read_us_ = 0;
 };
 
-enum class ForestStep : std::uint8_t { kFirst, kAnew, kKept };
-
-class ForestCase {
- public:
-  /// \param other shares alike, in other pages
-  explicit ForestCase(const PagedBatch& batch, const PagedBatch& other)
-      : rows_(batch.kv_lens.size()),
-        expected_(build_forest(batch.view())),
-        ids_(batch.page_ids),
-        other_ids_(other.page_ids),
-        kv_lens_(batch.kv_lens),
-        nodes_(2 * rows_),
-        order_(rows_),
-        kv_len_(rows_),
-        query_begin_(rows_ + 1),
-        node_(rows_),
-        steady_rows_(std::vector<SteadyRow>(rows_)),
-        last_(1),
-        seen_(rows_),
-        changed_(1),
-        report_(1),
-        scratch_(cuda::forest_scratch_bytes(static_cast<std::int32_t>(rows_))) {
-    args_.batch.table.ids = ids_.data();
-    args_.batch.table.entries = static_cast<std::int64_t>(batch.page_ids.size());
-    args_.batch.table.width = batch.width;
-    args_.batch.table.page_size = batch.page_size;
-    args_.batch.kv_lens = kv_lens_.data();
-    args_.batch.rows = static_cast<std::int32_t>(rows_);
-    args_.forest.nodes = nodes_.data();
-    args_.forest.order = order_.data();
-    args_.forest.kv_len = kv_len_.data();
-    args_.forest.query_begin = query_begin_.data();
-    args_.forest.node = node_.data();
-    args_.growth = 1 << 20;
-    args_.report = report_.data();
-    args_.scratch = scratch_.data();
-  }
-
-  /// \return microseconds of a launch
-  double measure(bool cluster, ForestStep step) {
-    const bool kept = step == ForestStep::kKept;
-    args_.steady = {};
-    if (step != ForestStep::kFirst) {
-      const LastForest none;
-      check_cuda(cudaMemcpy(last_.data(), &none, sizeof(none), cudaMemcpyHostToDevice), "cudaMemcpy");
-      args_.steady = {steady_rows_.data(), last_.data(), nullptr, seen_.data(), changed_.data()};
-      check_cuda(cuda::launch_forest(args_, cluster, nullptr), "launch_forest");
-      check_cuda(cudaDeviceSynchronize(), "the forest kernel");
-    }
-    const double us = median_us([&](int i, cudaStream_t stream) {
-      cuda::ForestArgs args = args_;
-      if (step == ForestStep::kAnew && i % 2 == 0) args.batch.table.ids = other_ids_.data();
-      check_cuda(cuda::launch_forest(args, cluster, stream), "launch_forest");
-    });
-    if (report_.read()[0].kept != (kept ? 1 : 0)) fail(ErrorCode::kInternal, "a steady step was not kept");
-    check_forest();
-    return us;
-  }
-
- private:
-  void check_forest() const {
-    std::vector<ForestNode> nodes = nodes_.read();
-    nodes.resize(static_cast<std::size_t>(report_.read()[0].found.node_count));
-    const auto same = [](const ForestNode& a, const ForestNode& b) {
-      return a.parent == b.parent && a.begin == b.begin && a.end == b.end && a.row == b.row &&
-             a.requests.begin == b.requests.begin && a.requests.end == b.requests.end && a.last == b.last;
-    };
-    const bool equal = std::equal(nodes.begin(), nodes.end(), expected_.nodes.begin(), expected_.nodes.end(), same) &&
-                       order_.read() == expected_.order;
-    if (!equal) fail(ErrorCode::kInternal, "the device's forest is not the host's");
-  }
-
-  std::size_t rows_;
-  Forest expected_;
-  OnDevice<std::int32_t> ids_, other_ids_, kv_lens_;
-  OnDevice<ForestNode> nodes_;
-  OnDevice<std::int32_t> order_, kv_len_, query_begin_, node_;
-  OnDevice<SteadyRow> steady_rows_;
-  OnDevice<LastForest> last_;
-  OnDevice<SeenRow> seen_;
-  OnDevice<ChangedRows> changed_;
-  OnDevice<cuda::ForestReport> report_;
-  OnDevice<std::byte> scratch_;
-  cuda::ForestArgs args_{};
-};
-
 AttentionShape llama_shape(std::int32_t page_size) {
   AttentionShape shape;
   shape.q_heads = 32;
@@ -297,8 +210,8 @@ std::vector<std::int32_t> rows_of(const PagedBatch& batch, TableForm form) {
 }
 
 /// A table and lengths in device memory.
-struct DeviceTable {
-  DeviceTable(const PagedBatch& batch, TableForm form)
+struct TableOnDevice {
+  TableOnDevice(const PagedBatch& batch, TableForm form)
       : ids(ids_of(batch, form)), kv_lens(batch.kv_lens), rows(rows_of(batch, form)) {
     const std::span<const std::int32_t> all_ids = ids.span();
     const auto count = static_cast<std::int32_t>(batch.kv_lens.size());
@@ -381,10 +294,10 @@ class PlanCase {
   double planned_us(const ColdCache& cold) {
     return cold.median_behind_us([this](int i, cudaStream_t stream) { plan_in_turn(i, stream); });
   }
-  double kept_us() {
+  double reused_us() {
     return median_us([this](int, cudaStream_t stream) { plan(first_, stream); });
   }
-  double kept_us(const ColdCache& cold) {
+  double reused_us(const ColdCache& cold) {
     return cold.median_behind_us([this](int, cudaStream_t stream) { plan(first_, stream); });
   }
   /// The kernels that stand between a plan and its layers.
@@ -403,12 +316,12 @@ class PlanCase {
             .partials = times * (4 * rows + 2048)};
   }
   void plan_in_turn(int i, cudaStream_t stream) { plan(i % 2 == 0 ? second_ : first_, stream); }
-  void plan(const DeviceTable& table, cudaStream_t stream) {
+  void plan(const TableOnDevice& table, cudaStream_t stream) {
     executor_.plan(planner_, table.view, workspace_.data(), bytes_, stream);
   }
 
-  DeviceTable first_;
-  DeviceTable second_;
+  TableOnDevice first_;
+  TableOnDevice second_;
   CudaExecutor executor_;
   CudaPlanner planner_;
   OnDevice<std::byte> memory_;
@@ -428,9 +341,9 @@ std::string other_forms(const PlannedGpu& gpu, const PrefixTree& tree, const Pag
   const auto rows = static_cast<std::int32_t>(first.kv_lens.size());
   std::ostringstream fields;
   PlanCase csr(gpu, first, second, rows, TableForm::kCsr);
-  fields << ",\"csr_us\":" << csr.planned_us() << ",\"csr_kept_us\":" << csr.kept_us();
+  fields << ",\"csr_us\":" << csr.planned_us() << ",\"csr_reused_us\":" << csr.reused_us();
   PlanCase tokens(gpu, lay_out_pages(tree, 1, 1), lay_out_pages(tree, 1, 2), rows, TableForm::kTokenLevel);
-  fields << ",\"tokens_us\":" << tokens.planned_us() << ",\"tokens_kept_us\":" << tokens.kept_us()
+  fields << ",\"tokens_us\":" << tokens.planned_us() << ",\"tokens_reused_us\":" << tokens.reused_us()
          << ",\"tokens_items\":" << tokens.items();
   return fields.str();
 }
@@ -442,19 +355,11 @@ void run_tree(const PlannedGpu& gpu, const std::string& name, const PrefixTree& 
     const PagedBatch first = shuffled ? with_rows_shuffled(ordered[0], 7) : ordered[0];
     const PagedBatch second = shuffled ? with_rows_shuffled(ordered[1], 7) : ordered[1];
     std::ostringstream fields;
-    ForestCase forest(first, second);
-    for (const bool cluster : {false, true}) {
-      if (cluster && device.major != 9) continue;
-      const char* const team = cluster ? "cluster" : "block";
-      fields << ",\"forest_" << team << "_us\":" << forest.measure(cluster, ForestStep::kFirst) << ",\"forest_anew_"
-             << team << "_us\":" << forest.measure(cluster, ForestStep::kAnew) << ",\"forest_kept_" << team
-             << "_us\":" << forest.measure(cluster, ForestStep::kKept);
-    }
     const auto rows = static_cast<std::int32_t>(first.kv_lens.size());
     PlanCase plan(gpu, first, second, rows);
-    fields << ",\"us\":" << plan.planned_us() << ",\"kept_us\":" << plan.kept_us()
+    fields << ",\"us\":" << plan.planned_us() << ",\"reused_us\":" << plan.reused_us()
            << ",\"resolve_us\":" << plan.resolve_us() << ",\"items\":" << plan.items()
-           << ",\"cold_us\":" << plan.planned_us(cold) << ",\"kept_cold_us\":" << plan.kept_us(cold);
+           << ",\"cold_us\":" << plan.planned_us(cold) << ",\"reused_cold_us\":" << plan.reused_us(cold);
     fields << ",\"moved_us\":" << PlanCase(gpu, first, with_rows_shuffled(second, 11), rows).planned_us()
            << ",\"joined_us\":" << PlanCase(gpu, first, with_another_request(first), rows).planned_us()
            << ",\"roomy_us\":" << PlanCase(gpu, first, second, kRoomyRows).planned_us();

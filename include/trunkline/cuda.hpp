@@ -86,6 +86,8 @@ struct CudaBatch {
   std::int64_t num_pages = 0;             ///< of the cache; read only with CudaOptions::check_pages
   /// [B + 1] on the device, prefix sums of query tokens; null: one a row. Read by CudaExecutor::plan alone.
   const std::int32_t* query_start = nullptr;
+  /// [T] on the device, draft trees, as Batch::query_parents; null: chains. Read by CudaExecutor::plan alone.
+  const std::int32_t* query_parents = nullptr;
   /// With query_start, the most query tokens that it may count: the rows that Q and O of the runs have. 0: the
   /// planner's capacity.
   std::int32_t queries = 0;

@@ -13,7 +13,6 @@
 #include "cuda/graph.hpp"
 #include "cuda/on_device.hpp"
 #include "exec/cuda/kernel_families.hpp"
-#include "exec/cuda/planner/plan_kernel.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
@@ -385,8 +384,9 @@ TEST_F(CudaDevicePlans, AnEmptyBatchIsPlanned) {
   EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
 }
 
-TEST_F(CudaDevicePlans, AsManyRowsAsABlockHoldsArePlanned) {
-  const std::int32_t rows = cuda::most_plan_rows();
+// Phases that a block's shared memory does not hold have theirs in the device's.
+TEST_F(CudaDevicePlans, MoreRowsThanSharedMemoryHolds) {
+  const std::int32_t rows = 5000;
   const AttentionShape shape = make_shape(1, 1, 64, 16);
   OnDevice on_device(shape, rows, {.queries = rows, .items = 2 * rows, .spans = 4 * rows, .partials = rows});
   const PagedBatch paged = laid_out(("1," + std::to_string(rows) + "/16,16").c_str(), 3);

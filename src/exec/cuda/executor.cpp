@@ -16,7 +16,7 @@
 #include "exec/cuda/layer.hpp"
 #include "exec/cuda/lone_query/launch.hpp"
 #include "exec/cuda/merge.hpp"
-#include "exec/cuda/planner/device_planner.hpp"
+#include "exec/cuda/device_planner/device_planner.hpp"
 #include "exec/cuda/records.hpp"
 #include "exec/cuda/resolve.hpp"
 #include "exec/cuda/side_streams.hpp"
@@ -46,13 +46,14 @@ cuda::DeviceRows device_rows(const PageTable& pages) {
   return {pages.indptr(), pages.row_map(), pages.width(), static_cast<std::int64_t>(entries), pages.page_size()};
 }
 
-TeamBatch team_batch(const CudaBatch& batch) {
+DeviceBatch device_batch(const CudaBatch& batch) {
   const cuda::DevicePages pages = device_pages(batch.pages);
   const cuda::DeviceRows rows = device_rows(batch.pages);
   return {
       .table = {pages.ids, rows.indptr, rows.row_map, rows.width, rows.entries, rows.page_size, pages.wide_ids != 0},
       .kv_lens = batch.kv_lens,
       .query_start = batch.query_start,
+      .query_parents = batch.query_parents,
       .rows = batch.pages.rows(),
       .max_queries = batch.queries};
 }
@@ -291,7 +292,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
     fail(ErrorCode::kInvalidArgument, "the planner is of device ", on_device.options().device, "; the executor is of ",
          state_->options.device);
   }
-  on_device.check(team_batch(batch), batch.pages.page_size());
+  on_device.check(device_batch(batch), batch.pages.page_size());
   if (batch.kv_lens == nullptr && batch.pages.rows() > 0) fail(ErrorCode::kInvalidArgument, "batch.kv_lens is null");
   const auto on = static_cast<cudaStream_t>(stream);
   const cuda::DeviceScope scope(state_->options.device);
@@ -310,8 +311,8 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   record.resolved = false;
   check_times(record.times, record.times_count, record.tasks);
   state_->records.claim(record);
-  on_device.launch(team_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge),
-                   reinterpret_cast<cuda::PlanTold*>(record.base + record.layout.told), state_->counters_of(record),
+  on_device.launch(device_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge),
+                   reinterpret_cast<cuda::PlannerReport*>(record.base + record.layout.told), state_->counters_of(record),
                    on);
   if (std::ranges::find(record.reports, on_device.host_report()) == record.reports.end()) {
     record.reports.push_back(on_device.host_report());
@@ -339,7 +340,7 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
   record.pages = device_pages(batch.pages);
   const cuda::StepArgs step = cuda::step_args(record.base, record.layout, record.pages);
   const cuda::ResolveArgs args{
-      step.plan,     reinterpret_cast<const cuda::PlanTold*>(record.base + record.layout.told),
+      step.plan,     reinterpret_cast<const cuda::PlannerReport*>(record.base + record.layout.told),
       step.step,     device_rows(batch.pages),
       batch.kv_lens, reinterpret_cast<std::int64_t*>(record.base + record.layout.step_first_ids)};
   check_cuda(cuda::launch_resolve(args, std::max({record.room.item_queries, record.room.items, record.room.spans}), on),

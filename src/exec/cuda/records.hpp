@@ -8,7 +8,7 @@
 
 #include "exec/check_args.hpp"
 #include "exec/cuda/kernel_families.hpp"
-#include "exec/cuda/planner/host_report.hpp"
+#include "exec/cuda/device_planner/host_report.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/workspace_owner.hpp"
 

@@ -48,7 +48,7 @@ __device__ TaskHeader resolve_task(const ResolveArgs& args, std::int32_t place) 
 }
 
 // By the first threads of a block, one for each word: what a planner on the device has come to.
-__device__ void tell_host(const PlanTold& told) {
+__device__ void tell_host(const PlannerReport& told) {
   static_assert(sizeof(CudaPlanReport) % sizeof(std::uint64_t) == 0);
   constexpr unsigned kWords = sizeof(CudaPlanReport) / sizeof(std::uint64_t);
   if (threadIdx.x >= kWords) return;

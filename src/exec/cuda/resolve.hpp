@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "exec/cuda/common/kernel_args.hpp"
-#include "exec/cuda/planner/plan_told.hpp"
+#include "exec/cuda/device_planner/planner_report.hpp"
 
 namespace trunkline::cuda {
 
@@ -22,7 +22,7 @@ struct DeviceRows {
 
 struct ResolveArgs {
   DevicePlan plan;
-  const PlanTold* told;  // [1]
+  const PlannerReport* told;  // [1]
   DeviceStep step;
   DeviceRows rows;
   const std::int32_t* kv_lens;

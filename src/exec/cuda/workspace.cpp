@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "exec/cuda/lone_query/config.hpp"
-#include "exec/cuda/planner/plan_told.hpp"
+#include "exec/cuda/device_planner/planner_report.hpp"
 
 namespace trunkline::cuda {
 namespace {
-
-constexpr std::size_t kLargestTree = 256;
-constexpr std::size_t kItemRows = 64;
 
 class Divider {
  public:
@@ -79,9 +76,7 @@ PlanRoom room_of_capacity(const Plan& plan) {
   if (partials > 0) widen(room.merge_slots, partials);
   if (queries > 0 && partials > 0) widen(room.item_queries, queries + partials);
   if (queries > 0 && spans > 0) {
-    const auto group = static_cast<std::size_t>(std::max(1, plan.shape.group_size()));
-    const std::size_t item_queries = std::max<std::size_t>(1, kItemRows / group);
-    widen(room.masks, spans + queries * ((std::min(queries, kLargestTree) + item_queries - 1) / item_queries));
+    widen(room.masks, static_cast<std::size_t>(mask_capacity(plan.capacity, plan.shape.group_size())));
   }
   return room;
 }
@@ -123,7 +118,7 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   layout.masks = divider.take<QueryMask>(room.masks);
   layout.arrived = divider.take<std::int32_t>(fused ? room.merges * static_cast<std::size_t>(shape.kv_heads) : 0);
   layout.first_fault = divider.take<std::uint64_t>(1);
-  layout.told = divider.take<PlanTold>(1);
+  layout.told = divider.take<PlannerReport>(1);
   layout.step_tasks = divider.take<TaskHeader>(room.items);
   layout.step_rows = divider.take<ItemRow>(room.item_queries);
   layout.step_spans = divider.take<ResolvedSpan>(room.spans);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "exec/cuda/common/kernel_args.hpp"
-#include "plan/team/plan_lists.hpp"
+#include "plan/device/plan_lists.hpp"
 #include "trunkline/attention.hpp"
 #include "trunkline/plan.hpp"
 
@@ -67,7 +67,7 @@ struct WorkspaceLayout {
   std::size_t masks = 0;
   std::size_t arrived = 0;      ///< [merges, Hkv], fused merges alone; made 0 after each upload, and runs leave it so
   std::size_t first_fault = 0;  ///< of the page check
-  std::size_t told = 0;         ///< PlanTold
+  std::size_t told = 0;         ///< PlannerReport
   std::size_t step_tasks = 0;
   std::size_t step_rows = 0;
   std::size_t step_spans = 0;

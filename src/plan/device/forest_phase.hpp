@@ -1,0 +1,116 @@
+// First phase of planning: the prefix forest of a batch, the requests that tiles hold, and what a later step is
+// compared with to reuse the plan.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/device/arena.hpp"
+#include "plan/device/device_batch.hpp"
+#include "plan/device/forest_layout.hpp"
+#include "plan/device/prefix_search.hpp"
+#include "plan/device/row_diff.hpp"
+#include "plan/device/thread_group.hpp"
+
+namespace trunkline {
+
+struct ForestScratch {
+  RowPrefixes prefixes;
+  ForestLayout::Scratch layout;
+
+  TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows) {
+    prefixes.lay_out(arena, rows);
+    layout.lay_out(arena, rows);
+  }
+};
+
+/// Whether the last plan reads the batch, too. \param diffs of all rows
+template <class Group>
+TRUNKLINE_HOST_DEVICE bool may_reuse(Group& group, const DeviceBatch& batch, const RowDiff* diffs,
+                                     const PlannedRows& planned) {
+  const bool changed = any(group, batch.rows, [&](std::int32_t row) { return diffs[row].changed; });
+  const bool first_query = batch.query_start == nullptr || batch.query_start[0] == 0;
+  return !changed && first_query && planned.step->rows == batch.rows;
+}
+
+template <class Group>
+TRUNKLINE_HOST_DEVICE BatchFaults find_faults(Group& group, const DeviceBatch& batch, const RowDiff* diffs) {
+  BatchFaults faults;
+  const auto first = [&](auto is_wrong) {
+    const std::int32_t row = group.reduce(
+        batch.rows, kNotFound, [&](std::int32_t i) { return is_wrong(i) ? i : kNotFound; },
+        [](std::int32_t a, std::int32_t b) { return least(a, b); });
+    return row == kNotFound ? -1 : row;
+  };
+  const auto misfits = [&](std::int32_t row) { return !diffs[row].fits; };
+  const auto unsound = [&](std::int32_t row) { return !diffs[row].sound_queries; };
+  faults.lengths = sum(group, batch.rows, [&](std::int32_t row) { return misfits(row) ? 1 : 0; });
+  faults.queries = sum(group, batch.rows, [&](std::int32_t row) { return unsound(row) ? 1 : 0; });
+  faults.first_length = faults.lengths == 0 ? -1 : first(misfits);
+  faults.first_queries = faults.queries == 0 ? -1 : first(unsound);
+  if (faults.lengths > 0) faults.length = batch.kv_lens[faults.first_length];
+  if (faults.queries > 0 && batch.query_start != nullptr) {
+    faults.query_start = batch.query_start[faults.first_queries + 1];
+  }
+  return faults;
+}
+
+/// \param forest rows is known; to be filled \return what is wrong with the batch
+template <class Group>
+TRUNKLINE_HOST_DEVICE BatchFaults find_forest(Group& group, const DeviceBatch& batch, const RowDiff* diffs,
+                                              const ForestScratch& scratch, DeviceForest& forest) {
+  const BatchFaults faults = find_faults(group, batch, diffs);
+  const RowPrefixes& prefixes = scratch.prefixes;
+  // Query starts are sums: where one is wrong, none is known.
+  const bool queries = faults.queries == 0;
+  group.for_each(batch.rows + 1, [&](std::int32_t i) {
+    forest.query_begin[i] = queries ? batch.query_begin(i) : 0;
+    if (i == batch.rows) return;
+    const RowDiff& diff = diffs[i];
+    forest.kv_len[i] = prefixes.kv_len[i] = diff.kv_len;
+    forest.tree[i] = queries && diff.tree ? 1 : 0;
+    prefixes.sharable[i] = queries ? diff.sharable : diff.kv_len;
+  });
+  forest.query_parents = batch.query_parents;
+  find_prefixes(group, batch, diffs, queries, prefixes);
+  ForestLayout(prefixes, scratch.layout, forest).run(group);
+  return faults;
+}
+
+/// Tokens that a row may grow by at most, so that `invariant` has the same chunks of it.
+TRUNKLINE_HOST_DEVICE inline std::int32_t growth_within_chunk(std::int32_t chunk, std::int32_t kv_len,
+                                                              std::int32_t drafts) {
+  // The last chunk is open-ended: it holds up to `chunk` tokens, or drafts behind fewer.
+  const std::int32_t past = kv_len - most(drafts, 1);
+  return past < 0 ? 0 : chunk - 1 - past % chunk;
+}
+
+/// Keeps what later steps are compared with. \param growth tokens that a row may grow by at most
+/// \param invariant_chunk PlannerMachine's
+template <class Group>
+TRUNKLINE_HOST_DEVICE void keep_planned_rows(Group& group, const DeviceForest& forest, const RowPrefixes& prefixes,
+                                             std::int32_t growth, std::int32_t invariant_chunk, const PlannedRows& to) {
+  group.for_each(forest.rows, [&](std::int32_t row) {
+    PlannedRow kept;
+    kept.kv_len = kept.max_kv_len = forest.kv_len[row];
+    const std::int32_t node = forest.node[row];
+    const bool alone = node >= 0 && forest.nodes[node].requests.end - forest.nodes[node].requests.begin == 1;
+    std::int32_t most_growth = least(growth, std::int32_t{INT32_MAX} - kept.kv_len);
+    if (invariant_chunk > 0) {
+      most_growth = least(most_growth, growth_within_chunk(invariant_chunk, kept.kv_len, forest.drafts(row)));
+    }
+    if (alone) kept.max_kv_len += most_growth;
+    kept.parent = prefixes.parent[row];
+    kept.shared = prefixes.shared[row];
+    kept.goes_on = prefixes.sharable[row] > kept.shared;
+    kept.next_id = kept.goes_on ? prefixes.next_id[row] : 0;
+    kept.queries = forest.queries(row);
+    kept.tree = forest.tree[row] != 0;
+    to.rows[row] = kept;
+  });
+  group.for_each(forest.rows + 1, [&](std::int32_t i) { to.query_begin[i] = forest.query_begin[i]; });
+  if (forest.query_parents == nullptr) return;
+  group.for_each(forest.query_begin[forest.rows], [&](std::int32_t i) { to.query_parents[i] = forest.query_parents[i]; });
+}
+
+}  // namespace trunkline

@@ -1,0 +1,409 @@
+// Last but one phase of planning: packs are cut along KV, and all lists of the plan get their places. By one thread
+// group. Equal to Division, PlanEmitter and Scheduler of the host's planner.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/cost_classes.hpp"
+#include "plan/device/arena.hpp"
+#include "plan/device/cut_search.hpp"
+#include "plan/device/draft_windows.hpp"
+#include "plan/device/forest_layout.hpp"
+#include "plan/device/invariant_groups.hpp"
+#include "plan/device/packs.hpp"
+#include "plan/device/plan_growth.hpp"
+#include "plan/device/plan_lists.hpp"
+#include "plan/device/planner_machine.hpp"
+#include "plan/device/requests.hpp"
+#include "plan/device/span_walk.hpp"
+#include "plan/device/thread_group.hpp"
+#include "plan/device/tile_search.hpp"
+#include "plan/device/tile_segments.hpp"
+
+namespace trunkline {
+
+/// What is known of a plan as a whole.
+struct PlanSummary {
+  std::int64_t total_tokens = 0;
+  std::int64_t distinct_tokens = 0;
+  std::int64_t read_tokens = 0;
+  std::int32_t packs = 0;
+  std::int32_t items = 0;
+  std::int32_t entries = 0;  ///< of item_queries
+  std::int32_t spans = 0;
+  std::int32_t masks = 0;
+  std::int32_t merges = 0;
+  std::int32_t partials = 0;
+  std::int32_t windows = 0;    ///< of draft trees
+  std::int32_t fallbacks = 0;  ///< 1: a capacity forced it to `flat`
+  std::int32_t unplanned = 0;  ///< 1: not even `flat` fits; it has no items
+  std::int32_t growth = 0;     ///< tokens that rows may grow by
+};
+
+struct LayoutMemory {
+  /// What a pack adds to the plan's lists.
+  struct Counts {
+    std::int64_t items = 0;
+    std::int64_t entries = 0;
+    std::int64_t spans = 0;
+    std::int64_t masks = 0;    ///< but for those of draft trees, until windows have leaders
+    std::int64_t windows = 0;  ///< of draft trees
+
+    TRUNKLINE_HOST_DEVICE friend Counts operator+(const Counts& a, const Counts& b) {
+      return {a.items + b.items, a.entries + b.entries, a.spans + b.spans, a.masks + b.masks, a.windows + b.windows};
+    }
+  };
+
+  PackGroup* groups = nullptr;         // [group_room]
+  PlannedPack* packs = nullptr;        // [pack_room]
+  TaskLoad* loads = nullptr;           // [pack_room]
+  Counts* counts = nullptr;            // [pack_room]
+  std::int32_t* items_of = nullptr;    // [queries] items that hold a query
+  std::int32_t* first_slot = nullptr;  // [queries] partial slot of a query's first item; kDirect: it has one item
+  std::uint32_t* keys = nullptr;       // [items] of the schedule
+  DraftWindow* windows = nullptr;      // [spans + 1]
+  PlanSummary* summary = nullptr;      // [1]
+  CutSearch::Scratch cuts;
+  std::int32_t group_room = 0;
+  std::int32_t pack_room = 0;
+
+  TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows, const PlanCapacity& capacity) {
+    group_room = most(rows, capacity.items);
+    pack_room = most(capacity.queries, capacity.items);
+    arena.take(groups, group_room);
+    arena.take(packs, pack_room);
+    arena.take(loads, pack_room);
+    arena.take(counts, pack_room);
+    arena.take(items_of, capacity.queries);
+    arena.take(first_slot, capacity.queries);
+    arena.take(keys, capacity.items);
+    arena.take(windows, std::int64_t{capacity.spans} + 1);
+    arena.take(summary, 1);
+    cuts.lay_out(arena);
+  }
+};
+
+class PlanLayout {
+ public:
+  TRUNKLINE_HOST_DEVICE PlanLayout(const PlannerMachine& machine, const DeviceForest& forest,
+                                   const DeviceRequests& requests, const FragmentPool& pool, const LayoutMemory& memory,
+                                   const PlanLists& lists)
+      : machine_(machine), forest_(forest), requests_(requests), pool_(pool), m_(memory), lists_(lists) {}
+
+  /// \param tiles groups that are listed; where some tile found no room, its fragments are -1
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void run(Group& group, std::int32_t tiles) const {
+    m_.cuts.clear(group);
+    PlanSummary plan;
+    bool planned = false;
+    const bool invariant = machine_.invariant_chunk > 0;
+    if (forest_.query_begin[forest_.rows] > machine_.capacity.queries) {
+      // Not even the requests could be listed.
+    } else if (invariant) {
+      planned = lay_out_chunks(group, plan);
+    } else {
+      planned = lay_out_tiles(group, tiles, plan);
+      const bool fallback = !planned;
+      if (fallback) planned = lay_out_flat(group, plan);
+      plan.fallbacks = fallback ? 1 : 0;
+    }
+    if (planned) {
+      write_merges(group, plan);
+    } else {
+      plan = PlanSummary{};
+      plan.unplanned = 1;
+      plan.growth = PlanGrowth::kUnlimited;
+    }
+    group.once([&] {
+      *m_.summary = plan;
+      *lists_.counts = {plan.items, plan.entries, plan.spans, plan.merges};
+      lists_.merge_begin[plan.merges] = plan.partials;
+    });
+  }
+
+ private:
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE bool lay_out_tiles(Group& group, std::int32_t tiles, PlanSummary& plan) const {
+    if (any(group, tiles, [&](std::int32_t i) { return m_.groups[i].fragments < 0; })) return false;
+    const std::int32_t with_tokens = requests_.totals->with_tokens;
+    add_single_groups(group, {with_tokens, forest_.rows}, tiles);
+    return lay_out(group, tiles + forest_.rows - with_tokens, true, plan);
+  }
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE bool lay_out_chunks(Group& group, PlanSummary& plan) const {
+    const std::int32_t groups =
+        InvariantGroups(machine_, forest_, requests_, pool_, m_.groups, m_.group_room).list(group);
+    return groups >= 0 && lay_out(group, groups, false, plan);
+  }
+  /// One request an item, uncut.
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE bool lay_out_flat(Group& group, PlanSummary& plan) const {
+    add_single_groups(group, {0, forest_.rows}, 0);
+    return lay_out(group, forest_.rows, false, plan);
+  }
+
+  /// Groups of requests that share nothing with others. \param requests in DeviceForest::order \param first group
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void add_single_groups(Group& group, Range requests, std::int32_t first) const {
+    group.for_each(requests.end - requests.begin, [&](std::int32_t i) {
+      const std::int32_t place = requests.begin + i;
+      const std::int32_t row = forest_.order[place];
+      const std::int32_t kv_len = forest_.kv_len[row];
+      PackGroup& to = m_.groups[first + i];
+      to = PackGroup{};
+      to.positions = requests_.positions({place, place + 1});
+      to.max_queries = machine_.max_queries();
+      to.first_fragment = pool_.single(place);
+      to.fragments = 1;
+      to.tokens = to.cut_tokens = kv_len;
+      to.members = 1;
+      to.open_tokens = kv_len;
+      pool_.fragments[to.first_fragment] = {0, kv_len, row, 0, kv_len, to.positions, true};
+    });
+  }
+
+  /// \param cut items may be cut along KV \return whether lists have room
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE bool lay_out(Group& group, std::int32_t groups, bool cut, PlanSummary& plan) const {
+    plan = PlanSummary{};
+    if (!make_packs(group, groups, plan.packs)) return false;
+    plan.read_tokens = sum(group, plan.packs, [&](std::int32_t i) { return group_of(i).tokens; });
+    plan.total_tokens = forest_.total_tokens;
+    plan.distinct_tokens = forest_.distinct_tokens;
+    TaskCosts costs = machine_.batch_costs(requests_.totals->queries, requests_.totals->repeated_tokens);
+    costs.set_rereads(requests_.totals->needed_tokens, plan.read_tokens);
+    group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i] = load_of(i, costs); });
+    if (machine_.invariant_chunk > 0) {
+      count_items(group, plan.packs);
+      group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i].merged = merged_queries(m_.packs[i]); });
+    }
+    CutChoice::Pieces pieces;
+    if (cut) {
+      pieces = CutSearch(costs, true, m_.cuts).choose(group, m_.loads, plan.packs).pieces;
+    } else {
+      group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i].price(costs); });
+    }
+    group.for_each(plan.packs, [&](std::int32_t i) {
+      m_.packs[i].parts = pieces == CutChoice::Pieces{} ? 1 : CutChoice::parts(m_.loads[i], pieces);
+    });
+    return place_lists(group, costs, plan);
+  }
+
+  TRUNKLINE_HOST_DEVICE const PackGroup& group_of(std::int32_t pack) const { return m_.groups[m_.packs[pack].group]; }
+
+  /// Where the pack that begins at a position of a group ends. Packs are as even as requests allow: a full one and a
+  /// nearly empty one would cost as much as two full ones where rows are padded.
+  TRUNKLINE_HOST_DEVICE std::int32_t pack_end(const PackGroup& from, std::int32_t begin) const {
+    const std::int32_t end = from.positions.end;
+    if (end - begin <= from.max_queries) return end;
+    const std::int32_t wanted = ceil_div(end - begin, ceil_div(end - begin, from.max_queries));
+    // Requests begin at or before a position up to here.
+    const auto requests_until = [&](std::int32_t position) {
+      return partition_point(0, forest_.rows, [&](std::int32_t i) { return requests_.position[i] <= position; });
+    };
+    const std::int32_t between = requests_.position[requests_until(begin + wanted) - 1];
+    if (between > begin) return between;
+    return least(least(requests_.position[requests_until(begin)], end), begin + from.max_queries);
+  }
+
+  /// Packs of groups, each of as many queries as a tile holds.
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE bool make_packs(Group& group, std::int32_t groups, std::int32_t& packs) const {
+    const auto packs_of = [&](std::int32_t i) {
+      std::int32_t count = 0;
+      TRUNKLINE_ROLLED
+      for (std::int32_t at = m_.groups[i].positions.begin; at < m_.groups[i].positions.end; ++count) {
+        at = pack_end(m_.groups[i], at);
+      }
+      return count;
+    };
+    const std::int64_t all = sum(group, groups, [&](std::int32_t i) { return std::int64_t{packs_of(i)}; });
+    packs = static_cast<std::int32_t>(all);
+    if (all > m_.pack_room) return false;
+    group.exclusive_scan(groups, packs_of, [&](std::int32_t i, std::int32_t first) {
+      const PackGroup& from = m_.groups[i];
+      PlannedPack* to = m_.packs + first;
+      TRUNKLINE_ROLLED
+      for (std::int32_t at = from.positions.begin; at < from.positions.end; ++to) {
+        PlannedPack pack;
+        pack.group = i;
+        pack.positions = {at, pack_end(from, at)};
+        pack.width = from.width >= 0 ? from.width : machine_.width_for(pack.queries());
+        pack.first_half = machine_.first_half(pack.width, pack.queries());
+        *to = pack;
+        at = pack.positions.end;
+      }
+    });
+    return true;
+  }
+
+  TRUNKLINE_HOST_DEVICE TaskLoad load_of(std::int32_t i, const TaskCosts& costs) const {
+    const PlannedPack& pack = m_.packs[i];
+    const PackGroup& from = m_.groups[pack.group];
+    const bool halves = pack.first_half > 0 && pack.first_half < pack.queries();
+    TaskLoad load;
+    load.tokens = from.tokens;
+    load.matrix_tokens = from.uniform ? from.tokens * (halves ? 2 : 1) : from.matrix_tokens;
+    load.rows = costs.rows(pack.queries(), machine_.widths[pack.width].rows, pack.first_half > 0);
+    load.queries = pack.queries();
+    load.changes = halves ? HalfChanges::of(load.tokens, load.matrix_tokens, load.queries) : 0;
+    return load;
+  }
+
+  TRUNKLINE_HOST_DEVICE SpanWalk walk_of(std::int32_t pack) const {
+    return {forest_, requests_, machine_.slices, m_.packs[pack], group_of(pack)};
+  }
+  TRUNKLINE_HOST_DEVICE const Fragment* fragments_of(std::int32_t pack) const {
+    return pool_.fragments + group_of(pack).first_fragment;
+  }
+
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE bool place_lists(Group& group, const TaskCosts& costs, PlanSummary& plan) const {
+    using Counts = LayoutMemory::Counts;
+    const PlanCapacity& room = machine_.capacity;
+    const std::int64_t items = sum(group, plan.packs, [&](std::int32_t i) { return std::int64_t{m_.packs[i].parts}; });
+    if (items > room.items) return false;
+    count_items(group, plan.packs);
+    const std::int64_t partials =
+        sum(group, requests_.totals->queries, [&](std::int32_t query) { return std::int64_t{partials_of(query)}; });
+    if (partials > room.partials) return false;
+    group.for_each_warp(plan.packs, [&](std::int32_t i, auto& warp) {
+      const SpanWalk walk = walk_of(i);
+      const SpanCounts spans =
+          sum(warp, group_of(i).fragments, [&](std::int32_t k) { return count_spans(walk, fragments_of(i)[k]); });
+      const std::int64_t parts = m_.packs[i].parts;
+      warp.once([&] { m_.counts[i] = {parts, parts * m_.packs[i].queries(), spans.spans, spans.masks, spans.windows}; });
+    });
+    Counts all = sum(group, plan.packs, [&](std::int32_t i) { return m_.counts[i]; });
+    if (all.spans > room.spans) return false;
+    if (all.windows > 0) {
+      find_windows(group, plan.packs, static_cast<std::int32_t>(all.windows));
+      all = sum(group, plan.packs, [&](std::int32_t i) { return m_.counts[i]; });
+    }
+    if (all.masks > machine_.mask_capacity) return false;
+    group.exclusive_scan(
+        plan.packs, [&](std::int32_t i) { return m_.counts[i]; },
+        [&](std::int32_t i, const Counts& before) {
+          PlannedPack& pack = m_.packs[i];
+          pack.first_item = static_cast<std::int32_t>(before.items);
+          pack.first_entry = static_cast<std::int32_t>(before.entries);
+          pack.first_span = static_cast<std::int32_t>(before.spans);
+          pack.first_mask = static_cast<std::int32_t>(before.masks);
+          pack.first_window = static_cast<std::int32_t>(before.windows);
+        });
+    plan.items = static_cast<std::int32_t>(all.items);
+    plan.entries = static_cast<std::int32_t>(all.entries);
+    plan.spans = static_cast<std::int32_t>(all.spans);
+    plan.masks = static_cast<std::int32_t>(all.masks);
+    plan.windows = static_cast<std::int32_t>(all.windows);
+    const std::int32_t open_ends = group.reduce(
+        plan.packs, 1, [&](std::int32_t i) { return PlanGrowth::open_ends(group_of(i), m_.packs[i].parts); },
+        [](std::int32_t a, std::int32_t b) { return most(a, b); });
+    plan.growth = PlanGrowth::limit(open_ends, requests_.totals->with_tokens, plan.items, costs);
+    write_schedule(group, costs, plan);
+    return true;
+  }
+
+  /// Lists the windows of draft trees, and counts the masks of those that come first.
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void find_windows(Group& group, std::int32_t packs, std::int32_t windows) const {
+    group.exclusive_scan(
+        packs, [&](std::int32_t i) { return m_.counts[i].windows; },
+        [&](std::int32_t i, std::int64_t before) { m_.packs[i].first_window = static_cast<std::int32_t>(before); });
+    group.for_each_warp(packs, [&](std::int32_t i, auto& warp) {
+      if (m_.counts[i].windows == 0) return;
+      visit_spans(warp, walk_of(i), fragments_of(i), group_of(i).fragments,
+                  [&](const WalkedSpan& span, const SpanCounts& before) {
+                    if (span.drafts.begin >= span.drafts.end) return;
+                    DraftWindow& window = m_.windows[m_.packs[i].first_window + before.windows];
+                    window.span = span;
+                    window.pack = i;
+                    window.plain_before = before.masks;
+                  });
+    });
+    DraftWindows(forest_, requests_, m_.packs, m_.windows).find_leaders(group, windows);
+    group.for_each(packs, [&](std::int32_t i) {
+      const std::int32_t first = m_.packs[i].first_window;
+      const std::int32_t end = first + static_cast<std::int32_t>(m_.counts[i].windows);
+      m_.counts[i].masks += m_.windows[end].masks_before - m_.windows[first].masks_before;
+    });
+  }
+
+  /// Items by falling cost class, and by index within one.
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void write_schedule(Group& group, const TaskCosts& costs, const PlanSummary& plan) const {
+    group.for_each_warp(plan.packs, [&](std::int32_t i, auto& warp) {
+      const PlannedPack& pack = m_.packs[i];
+      const PackCuts cuts{group_of(i).cut_tokens, pack.parts};
+      warp.for_each(pack.parts, [&](std::int32_t part) {
+        const std::int64_t tokens = cuts.begin(part + 1) - cuts.begin(part);
+        const Nanoseconds cost =
+            pack.parts == 1 ? m_.loads[i].whole : cut_cost(m_.loads[i], costs, pack.parts, tokens);
+        const auto longer = static_cast<std::uint32_t>(CostClasses::kClasses - CostClasses::class_of(cost));
+        m_.keys[pack.first_item + part] = longer << kItemBits | static_cast<std::uint32_t>(pack.first_item + part);
+      });
+    });
+    group.sort(m_.keys, plan.items);
+    group.for_each(plan.items, [&](std::int32_t i) {
+      lists_.schedule[i] = static_cast<std::int32_t>(m_.keys[i] & ((1u << kItemBits) - 1));
+    });
+  }
+
+  /// How many items hold each query.
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void count_items(Group& group, std::int32_t packs) const {
+    group.for_each(requests_.totals->queries, [&](std::int32_t query) { m_.items_of[query] = 0; });
+    group.for_each_warp(packs, [&](std::int32_t i, auto& warp) {
+      const PlannedPack& pack = m_.packs[i];
+      warp.for_each(pack.queries(), [&](std::int32_t k) {
+        Group::fetch_add(m_.items_of[requests_.query_at[pack.positions.begin + k]], pack.parts);
+      });
+    });
+  }
+  TRUNKLINE_HOST_DEVICE std::int32_t partials_of(std::int32_t query) const {
+    return m_.items_of[query] > 1 ? m_.items_of[query] : 0;
+  }
+  TRUNKLINE_HOST_DEVICE std::int32_t merged_queries(const PlannedPack& pack) const {
+    std::int32_t merged = 0;
+    TRUNKLINE_ROLLED
+    for (std::int32_t p = pack.positions.begin; p < pack.positions.end; ++p) {
+      merged += m_.items_of[requests_.query_at[p]] > 1 ? 1 : 0;
+    }
+    return merged;
+  }
+
+  /// Slots are numbered query by query, so that a merge reads one run of partials.
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void write_merges(Group& group, PlanSummary& plan) const {
+    const std::int32_t queries = requests_.totals->queries;
+    plan.partials = group.exclusive_scan(
+        queries, [&](std::int32_t query) { return partials_of(query); },
+        [&](std::int32_t query, std::int32_t before) {
+          m_.first_slot[query] = m_.items_of[query] > 1 ? before : kDirect;
+        });
+    plan.merges = select_if(
+        group, queries, [&](std::int32_t query) { return m_.items_of[query] > 1; },
+        [&](std::int32_t k, std::int32_t query) {
+          const std::int32_t first = m_.first_slot[query];
+          lists_.merge_queries[k] = query;
+          lists_.merge_begin[k] = first;
+          TRUNKLINE_ROLLED
+          for (std::int32_t slot = first; slot < first + m_.items_of[query]; ++slot) {
+            lists_.merge_slots[slot] = slot;
+            if (lists_.partial_merges != nullptr) lists_.partial_merges[slot] = k;
+          }
+        });
+  }
+
+  static constexpr int kItemBits = 18;  // PlannerMachine allows no more items
+
+  const PlannerMachine& machine_;
+  const DeviceForest& forest_;
+  const DeviceRequests& requests_;
+  const FragmentPool& pool_;
+  const LayoutMemory& m_;
+  const PlanLists& lists_;
+};
+
+}  // namespace trunkline

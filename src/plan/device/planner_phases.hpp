@@ -1,0 +1,170 @@
+// Planning on a device, phase by phase. Each phase is a kernel: what it writes is read by the next.
+//
+//   compare_rows    each row against the last plan                      a thread group for each row     row_diff.hpp
+//   find_forest     reuse the plan, or: forest and requests             one                             forest_phase.hpp
+//   try_full        full tiles of each width, and how they are cut      one for each width              tile_search.hpp
+//   try_early       tiles that are closed early                         one for each try                tile_search.hpp
+//   list_tiles      what the tiles of the best try stream               one for each tile               tile_segments.hpp
+//   lay_out         cuts, and the place of everything in the lists      one                             plan_layout.hpp
+//   write           queries, items, spans, masks                        one for each pack               plan_writer.hpp
+//
+// The plan is that of Planner with policy `trunk` or `invariant`, bit for bit. `invariant` has no tiles to try.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/device/arena.hpp"
+#include "plan/device/forest_phase.hpp"
+#include "plan/device/plan_layout.hpp"
+#include "plan/device/plan_lists.hpp"
+#include "plan/device/plan_writer.hpp"
+#include "plan/device/planner_machine.hpp"
+#include "plan/device/requests.hpp"
+#include "plan/device/row_diff.hpp"
+#include "plan/device/tile_search.hpp"
+#include "plan/device/tile_segments.hpp"
+
+namespace trunkline {
+
+/// What a step has come to.
+struct StepState {
+  DeviceForest forest;  ///< with its counts
+  BatchFaults faults;
+  BatchTiles tiles;
+  std::int32_t reused = 0;  ///< 1: the last plan reads the batch, too; the other phases do nothing
+};
+
+/// All that phases keep in memory, but for what is a thread group's own.
+struct PlannerMemory {
+  RowDiff* diffs = nullptr;  // [rows]
+  PlannedRows planned;       // kept from step to step
+  StepState* step = nullptr;
+  ForestScratch search;
+  DeviceForest forest;
+  DeviceRequests requests;
+  TileTries tries;
+  FragmentPool pool;
+  LayoutMemory layout;
+
+  TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows, const PlanCapacity& capacity) {
+    arena.take(diffs, rows);
+    arena.take(planned.step, 1);
+    arena.take(planned.rows, rows);
+    arena.take(planned.query_begin, std::int64_t{rows} + 1);
+    arena.take(planned.query_parents, capacity.queries);
+    arena.take(step, 1);
+    search.lay_out(arena, rows);
+    forest.lay_out(arena, rows);
+    requests.lay_out(arena, rows, capacity.queries);
+    tries.lay_out(arena, rows);
+    pool.lay_out(arena, rows, capacity.spans);
+    layout.lay_out(arena, rows, capacity);
+  }
+};
+
+/// What all phases are given.
+struct PlannerTask {
+  DeviceBatch batch;
+  const PlannerMachine* machine = nullptr;
+  PlannerMemory memory;
+  PlanLists lists;
+  std::int32_t max_growth = 0;  ///< CudaPlannerOptions::growth
+};
+
+class PlannerPhases {
+ public:
+  TRUNKLINE_HOST_DEVICE explicit PlannerPhases(const PlannerTask& task)
+      : batch_(task.batch), machine_(*task.machine), m_(task.memory), lists_(task.lists), growth_(task.max_growth) {}
+
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void compare_row(Group& group, std::int32_t row) const {
+    const RowDiff diff = trunkline::compare_row(group, batch_, m_.planned, row);
+    group.once([&] { m_.diffs[row] = diff; });
+  }
+
+  /// \param reusable the lists hold the last plan
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void find_forest(Group& group, bool reusable) const {
+    const bool reused = reusable && may_reuse(group, batch_, m_.diffs, m_.planned);
+    group.once([&] { m_.step->reused = reused ? 1 : 0; });
+    if (reused) return;
+    DeviceForest forest = m_.forest;
+    forest.rows = batch_.rows;
+    const BatchFaults faults = trunkline::find_forest(group, batch_, m_.diffs, m_.search, forest);
+    keep_planned_rows(group, forest, m_.search.prefixes, growth_, machine_.invariant_chunk, m_.planned);
+    prepare(group, forest, faults);
+  }
+  /// The rest of finding a forest, once it is known.
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void prepare(Group& group, const DeviceForest& forest, const BatchFaults& faults) const {
+    const bool fits = forest.query_begin[forest.rows] <= machine_.capacity.queries;
+    if (fits) list_requests(group, forest, machine_.max_queries(), m_.requests);
+    group.for_each(TileTry::kMax, [&](std::int32_t i) { m_.tries.tries[i].made = false; });
+    group.once([&] {
+      StepState& step = *m_.step;
+      if (!fits) *m_.requests.totals = BatchTotals{};
+      step.forest = forest;
+      step.faults = faults;
+      step.tiles = BatchTiles::of(machine_, *m_.requests.totals);
+      *m_.pool.used_segments = *m_.pool.used_fragments = 0;
+      // Nothing may be reused until a plan is written.
+      m_.planned.step->rows = -1;
+    });
+  }
+
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void try_full(Group& group, std::int32_t number, const TileSearch::Scratch& scratch) const {
+    scratch.cuts.clear(group);
+    TileSearch(m_.requests.trunk(), m_.step->tiles, m_.tries, scratch).try_full(group, number);
+  }
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void try_early(Group& group, std::int32_t number, const TileSearch::Scratch& scratch) const {
+    scratch.cuts.clear(group);
+    TileSearch(m_.requests.trunk(), m_.step->tiles, m_.tries, scratch).try_early(group, number);
+  }
+
+  /// Tiles of the best try.
+  TRUNKLINE_HOST_DEVICE std::int32_t tile_count() const {
+    const std::int32_t best = m_.tries.best(TileTry::kMax);
+    return best < 0 ? 0 : m_.tries.tries[best].choice.tiles;
+  }
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void list_tile(Group& group, std::int32_t tile) const {
+    const std::int32_t best = m_.tries.best(TileTry::kMax);
+    TileLister(machine_, m_.step->forest, m_.requests, m_.step->tiles, m_.pool)
+        .list(group, m_.tries.tries[best].choice.fill, m_.tries.begins_of(best), tile, m_.layout.groups[tile]);
+  }
+
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void lay_out(Group& group) const {
+    PlanLayout(machine_, m_.step->forest, m_.requests, m_.pool, m_.layout, lists_).run(group, tile_count());
+    group.once([&] {
+      const PlanSummary& plan = *m_.layout.summary;
+      const BatchFaults& faults = m_.step->faults;
+      // Where rows are not what they seem, each step is planned anew.
+      m_.planned.step->rows = faults.lengths + faults.queries == 0 ? batch_.rows : -1;
+      m_.planned.step->growth = plan.growth;
+    });
+  }
+
+  TRUNKLINE_HOST_DEVICE std::int32_t pack_count() const { return m_.layout.summary->packs; }
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void write_pack(Group& group, std::int32_t pack) const {
+    PlanWriter(machine_, m_.step->forest, m_.requests, m_.pool, m_.layout, lists_).write(group, pack);
+  }
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void write_queries(Group& group, Range rows) const {
+    trunkline::write_queries(group, m_.step->forest, rows, lists_);
+  }
+
+ private:
+  const DeviceBatch& batch_;
+  const PlannerMachine& machine_;
+  const PlannerMemory& m_;
+  const PlanLists& lists_;
+  std::int32_t growth_;
+};
+
+}  // namespace trunkline

@@ -1,0 +1,116 @@
+// The requests that tiles hold, in depth-first order, and where their query tokens are: QueryOrder and TrunkRequests of
+// the host's planner.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/device/arena.hpp"
+#include "plan/device/forest_layout.hpp"
+#include "plan/device/planner_machine.hpp"
+#include "plan/device/thread_group.hpp"
+#include "plan/policies/trunk_core.hpp"
+
+namespace trunkline {
+
+/// What planning knows of a batch as a whole.
+struct BatchTotals {
+  std::int32_t queries = 0;
+  std::int32_t listed = 0;          ///< requests with tokens and queries
+  std::int32_t with_tokens = 0;     ///< requests
+  std::int32_t widest = 1;          ///< queries of one request, at most as many as the widest tile holds
+  std::int64_t needed_tokens = 0;   ///< of nodes that some query reads
+  std::int64_t repeated_tokens = 0;  ///< of nodes that several requests are in
+};
+
+struct DeviceRequests {
+  // By place in DeviceForest::order. Queries are numbered by position in this order.
+  std::int32_t* position = nullptr;  ///< [rows + 1] of a request's first query
+  std::int32_t* query_at = nullptr;  ///< [queries] query by position
+  // Of the requests with tokens and queries, in that order.
+  std::int32_t* place = nullptr;         ///< [listed] in DeviceForest::order
+  std::int32_t* tokens = nullptr;        ///< [listed], as in TrunkRequests
+  std::int32_t* shared = nullptr;        ///< [listed]
+  std::int64_t* fresh_before = nullptr;  ///< [listed + 1]
+  std::int32_t* query_begin = nullptr;   ///< [listed + 1]
+  BatchTotals* totals = nullptr;         ///< [1]
+
+  TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows, std::int32_t queries) {
+    arena.take(fresh_before, std::int64_t{rows} + 1);
+    arena.take(position, std::int64_t{rows} + 1);
+    arena.take(query_begin, std::int64_t{rows} + 1);
+    arena.take(query_at, queries);
+    for (std::int32_t** list : {&place, &tokens, &shared}) arena.take(*list, rows);
+    arena.take(totals, 1);
+  }
+  TRUNKLINE_HOST_DEVICE TrunkRequests trunk() const {
+    const std::int32_t count = totals->listed;
+    return {tokens, shared, fresh_before, query_begin, count, fresh_before[count], false};
+  }
+  /// Positions of a range of DeviceForest::order.
+  TRUNKLINE_HOST_DEVICE Range positions(Range requests) const {
+    return {position[requests.begin], position[requests.end]};
+  }
+};
+
+/// Tokens that the requests at two places of the order have in common. \param node that the later one ends in
+TRUNKLINE_HOST_DEVICE inline std::int32_t tokens_in_common(const DeviceForest& forest, std::int32_t node,
+                                                           std::int32_t earlier) {
+  TRUNKLINE_ROLLED
+  while (node >= 0 && forest.nodes[node].requests.begin > earlier) node = forest.nodes[node].parent;
+  return node < 0 ? 0 : forest.nodes[node].end;
+}
+
+/// \param max_queries of the widest tile
+template <class Group>
+TRUNKLINE_HOST_DEVICE void list_requests(Group& group, const DeviceForest& forest, std::int32_t max_queries,
+                                         const DeviceRequests& to) {
+  const std::int32_t rows = forest.rows;
+  BatchTotals totals;
+  totals.queries = group.exclusive_scan(
+      rows, [&](std::int32_t i) { return forest.queries(forest.order[i]); },
+      [&](std::int32_t i, std::int32_t before) { to.position[i] = before; });
+  group.once([&] { to.position[rows] = totals.queries; });
+  group.for_each_warp(rows, [&](std::int32_t i, auto& warp) {
+    const std::int32_t row = forest.order[i];
+    const std::int32_t first = forest.query_begin[row];
+    const std::int32_t position = to.position[i];
+    warp.for_each(forest.queries(row), [&](std::int32_t token) { to.query_at[position + token] = first + token; });
+  });
+  totals.listed = select_if(
+      group, rows,
+      [&](std::int32_t i) { return forest.kv_len[forest.order[i]] > 0 && forest.queries(forest.order[i]) > 0; },
+      [&](std::int32_t k, std::int32_t i) { to.place[k] = i; });
+  group.for_each(totals.listed, [&](std::int32_t k) {
+    const std::int32_t row = forest.order[to.place[k]];
+    to.tokens[k] = forest.kv_len[row];
+    to.shared[k] = k == 0 ? 0 : tokens_in_common(forest, forest.node[row], to.place[k - 1]);
+    to.query_begin[k] = to.position[to.place[k]];
+  });
+  const std::int64_t fresh = group.exclusive_scan(
+      totals.listed, [&](std::int32_t k) { return std::int64_t{to.tokens[k]} - to.shared[k]; },
+      [&](std::int32_t k, std::int64_t before) { to.fresh_before[k] = before; });
+
+  totals.with_tokens = sum(group, rows, [&](std::int32_t row) { return forest.kv_len[row] > 0 ? 1 : 0; });
+  totals.widest = group.reduce(
+      rows, 1, [&](std::int32_t row) { return least(forest.queries(row), max_queries); },
+      [](std::int32_t a, std::int32_t b) { return most(a, b); });
+  totals.needed_tokens = sum(group, forest.node_count, [&](std::int32_t i) {
+    const ForestNode& node = forest.nodes[i];
+    const Range held = to.positions(node.requests);
+    return std::int64_t{held.begin < held.end ? node.end - node.begin : 0};
+  });
+  totals.repeated_tokens = sum(group, forest.node_count, [&](std::int32_t i) {
+    const ForestNode& node = forest.nodes[i];
+    return std::int64_t{node.requests.end - node.requests.begin > 1 ? node.end - node.begin : 0};
+  });
+  group.once([&] {
+    to.fresh_before[totals.listed] = fresh;
+    // Requests without tokens come last, with queries of their own.
+    const std::int32_t end = totals.listed == 0 ? 0 : to.place[totals.listed - 1];
+    to.query_begin[totals.listed] = totals.listed == 0 ? 0 : to.position[end + 1];
+    *to.totals = totals;
+  });
+}
+
+}  // namespace trunkline

@@ -1,0 +1,85 @@
+// The parallel operations that planning is written in. One source runs on a thread block of a GPU
+// (exec/cuda/planner/block_group.cuh) and, for tests, on threads of the host (tests/plan/device/host_group.hpp).
+//
+// A thread group is a number of threads that call the same functions with the same arguments, in the same order:
+//
+//   for_each(count, f)                    f(i) for i in [0, count), by any thread, in any order
+//   for_each_warp(count, f)               f(i, warp): i is one warp's; a warp is a smaller thread group
+//   exclusive_scan(count, value, put)     put(i, sum of value(k) for k < i); the sum of all is returned
+//   reduce(count, none, value, op)        op over all value(i), and `none`; returned to all threads
+//   sort(keys, count)                     rising, in place
+//   once(f)                               f() by one thread
+//   sync()                                what threads wrote before is seen by all after
+//   fetch_add, fetch_min, fetch_max       atomic; return the old value
+//
+// Each but the atomics ends with a sync().
+//
+// Rules for code that uses them:
+// - Code between the calls is run by all threads. It reads what a sync() has published, and writes local variables only.
+// - No result may depend on the order of i. The host's group shuffles it.
+// - `value` of a scan may be called twice for the same i, the last time before put(i), which writes nothing that value
+//   reads for another i. `none` of a reduction may be combined several times.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "base/host_device.hpp"
+
+namespace trunkline {
+
+inline constexpr std::int32_t kNotFound = std::numeric_limits<std::int32_t>::max();
+
+/// put(k, i) for the k-th i in [0, count), in rising order, for which chosen(i). \return how many there are
+template <class Group, class Chosen, class Put>
+TRUNKLINE_HOST_DEVICE std::int32_t select_if(Group& group, std::int32_t count, Chosen chosen, Put put) {
+  return group.exclusive_scan(
+      count, [&](std::int32_t i) { return chosen(i) ? 1 : 0; },
+      [&](std::int32_t i, std::int32_t before) {
+        if (chosen(i)) put(before, i);
+      });
+}
+
+template <class Group, class Value>
+TRUNKLINE_HOST_DEVICE auto sum(Group& group, std::int32_t count, Value value) {
+  using T = decltype(value(0));
+  return group.reduce(count, T{}, value, [](T a, T b) { return a + b; });
+}
+
+template <class Group, class Chosen>
+TRUNKLINE_HOST_DEVICE bool any(Group& group, std::int32_t count, Chosen chosen) {
+  return group.reduce(
+      count, false, [&](std::int32_t i) -> bool { return chosen(i); }, [](bool a, bool b) { return a || b; });
+}
+
+/// The least result of f(i) over [begin, end), where results rise with i and kNotFound is none. Stops early: f is called
+/// for some i behind the first that has a result.
+template <class Group, class F>
+TRUNKLINE_HOST_DEVICE std::int32_t find_first(Group& group, std::int32_t begin, std::int32_t end, F f) {
+  constexpr std::int32_t kEach = 4;  // reads of a thread that are under way together
+  const std::int32_t step = kEach * group.size();
+  for (; begin < end; begin += least(step, end - begin)) {
+    const std::int32_t found = group.reduce(
+        least(step, end - begin), kNotFound, [&](std::int32_t i) { return f(begin + i); },
+        [](std::int32_t a, std::int32_t b) { return least(a, b); });
+    if (found != kNotFound) return found;
+  }
+  return kNotFound;
+}
+
+/// The first i in [begin, end) for which !before(i); end if none. before(i) never holds again once it does not.
+template <class Before>
+TRUNKLINE_HOST_DEVICE std::int32_t partition_point(std::int32_t begin, std::int32_t end, Before before) {
+  TRUNKLINE_ROLLED
+  while (begin < end) {
+    const std::int32_t middle = begin + (end - begin) / 2;
+    if (before(middle)) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
+
+}  // namespace trunkline

@@ -1,0 +1,305 @@
+// What one tile of `trunk` streams: the segments that any of its requests needs, interleaved. Equal to what
+// policies/trunk_segments.cpp lists. By a thread group for each tile.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "plan/device/arena.hpp"
+#include "plan/device/forest_layout.hpp"
+#include "plan/device/interleave.hpp"
+#include "plan/device/packs.hpp"
+#include "plan/device/requests.hpp"
+#include "plan/device/thread_group.hpp"
+#include "plan/device/tile_search.hpp"
+
+namespace trunkline {
+
+/// Memory that tiles take what they list from, in any order.
+struct FragmentPool {
+  std::int32_t* used_segments = nullptr;   // [1]
+  std::int32_t* used_fragments = nullptr;  // [1]
+  TileSegment* segments = nullptr;         // [capacity]
+  std::int32_t* by_place = nullptr;        // [kSegmentLists, capacity]
+  Fragment* fragments = nullptr;           // [capacity + rows] of tiles, and of requests that are packs by themselves
+  std::int32_t* first_segment = nullptr;   // [rows] of each tile
+  std::int32_t capacity = 0;
+
+  TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows, std::int32_t spans) {
+    capacity = spans;
+    arena.take(segments, spans);
+    arena.take(fragments, std::int64_t{spans} + rows);
+    arena.take(by_place, std::int64_t{kSegmentLists} * spans);
+    arena.take(first_segment, rows);
+    arena.take(used_segments, 1);
+    arena.take(used_fragments, 1);
+  }
+  /// The fragment of a request that is a pack by itself. \param place in DeviceForest::order
+  TRUNKLINE_HOST_DEVICE std::int32_t single(std::int32_t place) const { return capacity + place; }
+};
+
+class TileLister {
+ public:
+  TRUNKLINE_HOST_DEVICE TileLister(const PlannerMachine& machine, const DeviceForest& forest,
+                                   const DeviceRequests& requests, const BatchTiles& tiles, const FragmentPool& pool)
+      : machine_(machine), forest_(forest), requests_(requests), tiles_(tiles), pool_(pool) {}
+
+  /// \param chosen the best try \param begins of its tiles
+  /// \param[out] to where the pool has no room, fragments is -1
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void list(Group& group, const TrunkFill& chosen, const std::int32_t* begins, std::int32_t tile,
+                                  PackGroup& to) const {
+    const Tile at = find_tile(chosen, begins[tile], begins[tile + 1]);
+    const std::int32_t visits = at.path + at.last_node - at.first_node;
+    const std::int32_t count =
+        sum(group, visits, [&](std::int32_t i) { return segments_at(at, i); });
+    group.once([&] { pool_.first_segment[tile] = Group::fetch_add(*pool_.used_segments, count); });
+    const std::int32_t first = pool_.first_segment[tile];
+    if (first > pool_.capacity - count) return group.once([&] { to.fragments = -1; });
+    TileSegment* const segments = pool_.segments + first;
+    group.exclusive_scan(
+        visits, [&](std::int32_t i) { return segments_at(at, i); },
+        [&](std::int32_t i, std::int32_t before) { write_segments(at, node_at(at, i), segments + before); });
+    const Interleaving order = list_segments(group, at, first, count);
+    const std::int32_t fragments =
+        order.lists[0].fragments + order.lists[1].fragments + order.lists[2].fragments;
+    sum_up(group, at, order, segments, count, to);
+    group.once([&] { to.first_fragment = Group::fetch_add(*pool_.used_fragments, fragments); });
+    const std::int32_t first_fragment = to.first_fragment;
+    if (first_fragment > pool_.capacity - fragments) return group.once([&] { to.fragments = -1; });
+    group.for_each_warp(count, [&](std::int32_t i, auto& warp) {
+      const TileSegment segment = segments[i];
+      warp.for_each(order.lists[segment.list].fragments_of(segment.first_token, segment.room,
+                                                           order.lists[segment.list].chunk),
+                    [&](std::int32_t k) { write_fragment(order, segment, k, pool_.fragments + first_fragment); });
+    });
+    group.once([&] { to.fragments = fragments; });
+  }
+
+ private:
+  struct Tile {
+    Range members;    ///< of DeviceForest::order
+    Range positions;  ///< of their queries
+    std::int32_t width = 0;   ///< in BatchTiles::widths
+    std::int32_t middle = 0;  ///< position of the second half's first query; 0: the tile works as one
+    // Nodes: the path of the first member, and those that other members begin.
+    std::int32_t end_node = 0;
+    std::int32_t path = 0;
+    std::int32_t first_node = 0;
+    std::int32_t last_node = 0;
+
+    TRUNKLINE_HOST_DEVICE bool in_first(Range readers) const {
+      return most(readers.begin, positions.begin) < least(readers.end, middle);
+    }
+    TRUNKLINE_HOST_DEVICE bool in_second(Range readers) const {
+      return most(readers.begin, middle) < least(readers.end, positions.end);
+    }
+    /// Halves that see a segment, of which a tile that works as one has one.
+    TRUNKLINE_HOST_DEVICE std::int32_t halves(Range readers) const {
+      if (middle == 0) return 1;
+      return (in_first(readers) ? 1 : 0) + (in_second(readers) ? 1 : 0);
+    }
+  };
+
+  TRUNKLINE_HOST_DEVICE Tile find_tile(const TrunkFill& chosen, std::int32_t begin, std::int32_t end) const {
+    Tile tile;
+    tile.members = {requests_.place[begin], requests_.place[end - 1] + 1};
+    tile.positions = requests_.positions(tile.members);
+    const std::int32_t queries =
+        least(requests_.query_begin[end] - requests_.query_begin[begin], chosen.limited(tiles_.widths).max_queries);
+    const TrunkWidth& width = narrowed(tiles_.widths[chosen.width], queries, tiles_.widths, tiles_.count);
+    tile.width = static_cast<std::int32_t>(&width - tiles_.widths);
+    tile.middle = width.halves ? tile.positions.begin + queries - queries / 2 : 0;
+    tile.end_node = forest_.node[forest_.order[tile.members.begin]];
+    tile.path = forest_.nodes[tile.end_node].depth + 1;
+    const auto nodes_until = [&](std::int32_t place) {
+      return partition_point(0, forest_.node_count,
+                             [&](std::int32_t i) { return forest_.nodes[i].requests.begin < place; });
+    };
+    tile.first_node = nodes_until(tile.members.begin + 1);
+    tile.last_node = most(nodes_until(tile.members.end), tile.first_node);
+    return tile;
+  }
+  /// The i-th node that a tile streams: of the path from the root, then in pre-order.
+  TRUNKLINE_HOST_DEVICE std::int32_t node_at(const Tile& tile, std::int32_t i) const {
+    if (i >= tile.path) return tile.first_node + i - tile.path;
+    std::int32_t node = tile.end_node;
+    TRUNKLINE_ROLLED
+    for (std::int32_t up = tile.path - 1 - i; up > 0; --up) node = forest_.nodes[node].parent;
+    return node;
+  }
+  /// Members that end where others go on, or with others: each has an empty open-ended segment there.
+  TRUNKLINE_HOST_DEVICE Range ends_at(const Tile& tile, std::int32_t index) const {
+    const Range requests = forest_.nodes[index].requests;
+    if (requests.end - requests.begin == 1) return {0, 0};
+    const Range ending = forest_.ending_at(index);
+    const std::int32_t begin = most(ending.begin, tile.members.begin);
+    return {begin, most(least(ending.end, tile.members.end), begin)};
+  }
+
+  TRUNKLINE_HOST_DEVICE std::int32_t segments_at(const Tile& tile, std::int32_t i) const {
+    const Range ends = ends_at(tile, node_at(tile, i));
+    return 1 + ends.end - ends.begin;
+  }
+
+  TRUNKLINE_HOST_DEVICE void write_segments(const Tile& tile, std::int32_t index, TileSegment* to) const {
+    const ForestNode& node = forest_.nodes[index];
+    const bool alone = node.requests.end - node.requests.begin == 1;
+    TileSegment segment;
+    segment.row = alone ? forest_.order[node.requests.begin] : node.row;
+    segment.begin = node.begin;
+    segment.end = node.end;
+    segment.readers = requests_.positions(node.requests);
+    segment.open_ended = alone;
+    segment.list = !alone && is_common(tile, node.requests, segment.readers) ? kCommonSegments
+                                                                             : own_list(tile, segment.readers);
+    segment.room = machine_.slices.room(segment.begin, segment.end);
+    *to++ = segment;
+    const Range ends = ends_at(tile, index);
+    TRUNKLINE_ROLLED
+    for (std::int32_t i = ends.begin; i < ends.end; ++i) {
+      segment.row = forest_.order[i];
+      segment.begin = segment.end = forest_.kv_len[segment.row];
+      segment.readers = requests_.positions({i, i + 1});
+      segment.open_ended = true;
+      segment.list = own_list(tile, segment.readers);
+      segment.room = 0;
+      *to++ = segment;
+    }
+  }
+  TRUNKLINE_HOST_DEVICE static SegmentList own_list(const Tile& tile, Range readers) {
+    return tile.middle > 0 && readers.begin >= tile.middle ? kSecondSegments : kOwnSegments;
+  }
+  /// Whether both halves stream a node, or other tiles as well, so that its tokens come from the cache.
+  TRUNKLINE_HOST_DEVICE static bool is_common(const Tile& tile, Range requests, Range readers) {
+    if (tile.middle > 0) return readers.begin < tile.middle && tile.middle < readers.end;
+    return requests.begin < tile.members.begin || tile.members.end < requests.end;
+  }
+
+  struct ListSums {
+    std::int64_t tokens[kSegmentLists] = {};
+    std::int32_t count[kSegmentLists] = {};
+
+    TRUNKLINE_HOST_DEVICE friend ListSums operator+(ListSums a, const ListSums& b) {
+      for (std::int32_t i = 0; i < kSegmentLists; ++i) {
+        a.tokens[i] += b.tokens[i];
+        a.count[i] += b.count[i];
+      }
+      return a;
+    }
+  };
+
+  /// Numbers the segments of each list. \param first of the tile in the pool
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE Interleaving list_segments(Group& group, const Tile& tile, std::int32_t first,
+                                                   std::int32_t count) const {
+    TileSegment* const segments = pool_.segments + first;
+    const auto by_place = [&](std::int32_t list) {
+      return pool_.by_place + list * std::int64_t{pool_.capacity} + first;
+    };
+    const ListSums all = group.exclusive_scan(
+        count,
+        [&](std::int32_t i) {
+          ListSums one;
+          one.tokens[segments[i].list] = segments[i].room;
+          one.count[segments[i].list] = 1;
+          return one;
+        },
+        [&](std::int32_t i, const ListSums& before) {
+          TileSegment& segment = segments[i];
+          segment.first_token = before.tokens[segment.list];
+          segment.place = before.count[segment.list];
+          by_place(segment.list)[segment.place] = i;
+        });
+    Interleaving order;
+    for (std::int32_t i = 0; i < kSegmentLists; ++i) {
+      InterleavedList& list = order.lists[i];
+      list.segments = segments;
+      list.by_place = by_place(i);
+      list.tokens = all.tokens[i];
+      list.count = all.count[i];
+      // Where the tile works as one, nothing is to be gained by cutting what is its own.
+      list.chunk = i == kCommonSegments ? Interleaving::kCommonChunk : tile.middle > 0 ? Interleaving::kOwnChunk : 0;
+    }
+    const auto fragments_of = [&](std::int32_t i) {
+      return InterleavedList::fragments_of(segments[i].first_token, segments[i].room,
+                                           order.lists[segments[i].list].chunk);
+    };
+    const ListSums fragments = group.exclusive_scan(
+        count,
+        [&](std::int32_t i) {
+          ListSums one;
+          one.count[segments[i].list] = fragments_of(i);
+          return one;
+        },
+        [&](std::int32_t i, const ListSums& before) { segments[i].fragments_before = before.count[segments[i].list]; });
+    for (std::int32_t i = 0; i < kSegmentLists; ++i) order.lists[i].fragments = fragments.count[i];
+    return order;
+  }
+
+  struct Sums {
+    std::int64_t tokens = 0;
+    std::int64_t matrix_tokens = 0;
+    std::int64_t open_tokens = 0;
+
+    TRUNKLINE_HOST_DEVICE friend Sums operator+(const Sums& a, const Sums& b) {
+      return {a.tokens + b.tokens, a.matrix_tokens + b.matrix_tokens, a.open_tokens + b.open_tokens};
+    }
+  };
+
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE void sum_up(Group& group, const Tile& tile, const Interleaving& order,
+                                    const TileSegment* segments, std::int32_t count, PackGroup& to) const {
+    const Sums sums = sum(group, count, [&](std::int32_t i) {
+      const TileSegment& segment = segments[i];
+      const std::int64_t tokens = std::int64_t{segment.end} - segment.begin;
+      return Sums{tokens, tokens * tile.halves(segment.readers), segment.open_ended ? tokens : 0};
+    });
+    group.once([&] {
+      to = PackGroup{};
+      to.positions = tile.positions;
+      to.width = tiles_.first + tile.width;
+      to.max_queries = tiles_.widths[tile.width].max_queries;
+      to.uniform = tile.positions.end - tile.positions.begin > to.max_queries;
+      to.sliced = true;
+      to.tokens = sums.tokens;
+      to.matrix_tokens = sums.matrix_tokens;
+      for (const InterleavedList& list : order.lists) to.cut_tokens += list.tokens;
+      to.members = tile.members.end - tile.members.begin;
+      to.own_chunk = order.lists[kCommonSegments].tokens > 0 ? order.lists[kOwnSegments].chunk : -1;
+      to.open_tokens = sums.open_tokens;
+    });
+  }
+
+  TRUNKLINE_HOST_DEVICE void write_fragment(const Interleaving& order, const TileSegment& segment, std::int32_t number,
+                                            Fragment* to) const {
+    const std::int64_t chunk = order.lists[segment.list].chunk;
+    const std::int64_t segment_end = segment.first_token + segment.room;
+    std::int64_t begin = segment.first_token;
+    std::int64_t end = segment_end;
+    if (chunk > 0) {
+      const std::int64_t first_chunk = segment.first_token / chunk + number;
+      if (number > 0) begin = first_chunk * chunk;
+      end = least(end, (first_chunk + 1) * chunk);
+    }
+    const Interleaving::Place place = order.place_of(segment, number, begin);
+    Fragment fragment;
+    fragment.first_token = place.first_token;
+    fragment.length = end - begin;
+    fragment.row = segment.row;
+    fragment.begin = machine_.slices.place(segment.begin, begin - segment.first_token);
+    const bool last = end == segment_end;
+    fragment.end = last ? segment.end : machine_.slices.place(segment.begin, end - segment.first_token);
+    fragment.readers = segment.readers;
+    fragment.open_ended = segment.open_ended && last;
+    to[place.rank] = fragment;
+  }
+
+  const PlannerMachine& machine_;
+  const DeviceForest& forest_;
+  const DeviceRequests& requests_;
+  const BatchTiles& tiles_;
+  const FragmentPool& pool_;
+};
+
+}  // namespace trunkline

@@ -1,0 +1,42 @@
+// Plans made as on a device, by threads of the host, and those of the host's planner in the same form.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/device/device_steps.hpp"
+#include "plan/device/planner_phases.hpp"
+#include "plan/uploaded_plan.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::testing {
+
+/// The lists that kernels read, at their lengths.
+struct UploadedPlan {
+  std::vector<RowQuery> queries;
+  std::vector<WorkItem> items;
+  std::vector<std::int32_t> item_queries;
+  std::vector<std::int32_t> item_outputs;
+  std::vector<RowSpan> spans;
+  std::vector<QueryMask> masks;
+  std::vector<std::int32_t> merge_queries;
+  std::vector<std::int32_t> merge_begin;
+  std::vector<std::int32_t> merge_slots;
+  std::vector<std::int32_t> partial_merges;
+  std::vector<std::int32_t> schedule;
+};
+
+/// As write_upload (exec/cuda/upload.hpp) writes a plan of these requests, whose slots are not repeated.
+UploadedPlan uploaded(const Plan& plan, const Forest& forest);
+
+/// The plan of a forest that a device makes. \param[out] summary not null \param invariant_chunk 0: policy `trunk`
+UploadedPlan device_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
+                         const PlanCapacity& capacity, const HostThreads& threads, PlanSummary* summary,
+                         std::int32_t invariant_chunk = 0);
+
+/// Names the first list that differs, and where; nothing where all are equal.
+std::optional<std::string> find_difference(const UploadedPlan& expected, const UploadedPlan& actual);
+
+}  // namespace trunkline::testing
