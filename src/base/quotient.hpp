@@ -13,7 +13,7 @@ TRUNKLINE_HOST_DEVICE constexpr std::int64_t quotient_by_constant(std::int64_t a
 }
 /// a / b, neither negative. Devices have no such instruction: it is some thirty of others, which are called, not
 /// inlined, because code that is run once takes them as long to fetch as to run.
-TRUNKLINE_HOST_DEVICE TRUNKLINE_OUT_OF_LINE inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
+TRUNKLINE_HOST_DEVICE inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
   return quotient_by_constant(a, b);
 }
 /// a / b, rounded up.

@@ -24,7 +24,7 @@ struct CostHistogram {
     arena.take(tasks, kClasses);
   }
   template <class Group>
-  TRUNKLINE_HOST_DEVICE void clear(Group& group, std::int32_t begin = 0, std::int32_t end = kClasses) const {
+  TRUNKLINE_HOST_DEVICE void clear(Group& group, std::int32_t begin, std::int32_t end) const {
     group.for_each(end - begin, [&](std::int32_t i) {
       sums[begin + i] = 0;
       tasks[begin + i] = 0;
@@ -73,7 +73,11 @@ class CutSearch {
     }
     template <class Group>
     TRUNKLINE_HOST_DEVICE void clear(Group& group) const {
-      for (const CostHistogram& histogram : histograms) histogram.clear(group);
+      group.for_each(kRounds * CostHistogram::kClasses, [&](std::int32_t i) {
+        const CostHistogram& histogram = histograms[i / CostHistogram::kClasses];
+        histogram.sums[i % CostHistogram::kClasses] = 0;
+        histogram.tasks[i % CostHistogram::kClasses] = 0;
+      });
     }
   };
 

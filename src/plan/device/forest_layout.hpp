@@ -25,6 +25,7 @@ struct DeviceForest {
   std::int32_t* node = nullptr;         ///< [rows] the node that each ends in; -1 for an empty one
   std::uint8_t* tree = nullptr;         ///< [rows] 1: its query tokens are a draft tree
   const std::int32_t* query_parents = nullptr;  ///< of the batch; read for rows with a draft tree
+  bool has_trees = false;                       ///< some rows have draft trees
   std::int32_t rows = 0;
   std::int32_t node_count = 0;
   std::int64_t total_tokens = 0;
@@ -77,10 +78,9 @@ class ForestLayout {
     write_nodes(group);
     order_rows(group);
     forest_.node_count = nodes_;
-    forest_.total_tokens =
-        sum(group, forest_.rows, [this](std::int32_t row) { return std::int64_t{from_.kv_len[row]}; });
-    forest_.distinct_tokens =
-        sum(group, nodes_, [this](std::int32_t i) { return std::int64_t{forest_.nodes[i].end} - forest_.nodes[i].begin; });
+    forest_.total_tokens = sum(group, forest_.rows, [this](std::int32_t row) { return std::int64_t{from_.kv_len[row]}; });
+    forest_.distinct_tokens = sum(
+        group, nodes_, [this](std::int32_t i) { return std::int64_t{forest_.nodes[i].end} - forest_.nodes[i].begin; });
   }
 
  private:

@@ -35,22 +35,33 @@ TRUNKLINE_HOST_DEVICE bool may_reuse(Group& group, const DeviceBatch& batch, con
 
 template <class Group>
 TRUNKLINE_HOST_DEVICE BatchFaults find_faults(Group& group, const DeviceBatch& batch, const RowDiff* diffs) {
-  BatchFaults faults;
-  const auto first = [&](auto is_wrong) {
-    const std::int32_t row = group.reduce(
-        batch.rows, kNotFound, [&](std::int32_t i) { return is_wrong(i) ? i : kNotFound; },
-        [](std::int32_t a, std::int32_t b) { return least(a, b); });
-    return row == kNotFound ? -1 : row;
+  struct Counts {
+    std::int32_t lengths = 0;
+    std::int32_t queries = 0;
+    std::int32_t first_length = kNotFound;
+    std::int32_t first_queries = kNotFound;
   };
-  const auto misfits = [&](std::int32_t row) { return !diffs[row].fits; };
-  const auto unsound = [&](std::int32_t row) { return !diffs[row].sound_queries; };
-  faults.lengths = sum(group, batch.rows, [&](std::int32_t row) { return misfits(row) ? 1 : 0; });
-  faults.queries = sum(group, batch.rows, [&](std::int32_t row) { return unsound(row) ? 1 : 0; });
-  faults.first_length = faults.lengths == 0 ? -1 : first(misfits);
-  faults.first_queries = faults.queries == 0 ? -1 : first(unsound);
-  if (faults.lengths > 0) faults.length = batch.kv_lens[faults.first_length];
-  if (faults.queries > 0 && batch.query_start != nullptr) {
-    faults.query_start = batch.query_start[faults.first_queries + 1];
+  const Counts all = group.reduce(
+      batch.rows, Counts{},
+      [&](std::int32_t row) {
+        const bool misfit = !diffs[row].fits;
+        const bool unsound = !diffs[row].sound_queries;
+        return Counts{misfit ? 1 : 0, unsound ? 1 : 0, misfit ? row : kNotFound, unsound ? row : kNotFound};
+      },
+      [](const Counts& a, const Counts& b) {
+        return Counts{a.lengths + b.lengths, a.queries + b.queries, least(a.first_length, b.first_length),
+                      least(a.first_queries, b.first_queries)};
+      });
+  BatchFaults faults;
+  faults.lengths = all.lengths;
+  faults.queries = all.queries;
+  if (faults.lengths > 0) {
+    faults.first_length = all.first_length;
+    faults.length = batch.kv_lens[faults.first_length];
+  }
+  if (faults.queries > 0) {
+    faults.first_queries = all.first_queries;
+    if (batch.query_start != nullptr) faults.query_start = batch.query_start[faults.first_queries + 1];
   }
   return faults;
 }
@@ -72,6 +83,7 @@ TRUNKLINE_HOST_DEVICE BatchFaults find_forest(Group& group, const DeviceBatch& b
     prefixes.sharable[i] = queries ? diff.sharable : diff.kv_len;
   });
   forest.query_parents = batch.query_parents;
+  forest.has_trees = queries && any(group, batch.rows, [&](std::int32_t row) { return diffs[row].tree; });
   find_prefixes(group, batch, diffs, queries, prefixes);
   ForestLayout(prefixes, scratch.layout, forest).run(group);
   return faults;

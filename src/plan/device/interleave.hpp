@@ -51,10 +51,14 @@ struct InterleavedList {
   TRUNKLINE_HOST_DEVICE std::int64_t length() const { return most<std::int64_t>(tokens, 1); }
 
   /// Pieces of a segment that are in different chunks; an empty one is one.
-  TRUNKLINE_HOST_DEVICE static std::int32_t fragments_of(std::int64_t first_token, std::int64_t room,
-                                                         std::int32_t chunk) {
-    if (chunk == 0 || room == 0) return 1;
-    return static_cast<std::int32_t>((first_token + room - 1) / chunk - first_token / chunk) + 1;
+  TRUNKLINE_HOST_DEVICE std::int32_t fragments_in(const TileSegment& segment) const {
+    if (chunk == 0 || segment.room == 0) return 1;
+    const std::int64_t last = segment.first_token + segment.room - 1;
+    return static_cast<std::int32_t>(last / chunk - segment.first_token / chunk) + 1;
+  }
+  /// The segment of the list's i-th fragment.
+  TRUNKLINE_HOST_DEVICE const TileSegment& segment_of(std::int32_t fragment) const {
+    return at(partition_point(0, count, [&](std::int32_t i) { return at(i).fragments_before <= fragment; }) - 1);
   }
   /// An empty segment at the end of whole chunks is one more.
   TRUNKLINE_HOST_DEVICE std::int64_t chunks() const {
@@ -74,7 +78,7 @@ struct InterleavedList {
     if (place < 0) return 0;
     const TileSegment& segment = at(place);
     const std::int64_t left = number - segment.first_token / chunk;
-    const std::int64_t all = fragments_of(segment.first_token, segment.room, chunk);
+    const std::int64_t all = fragments_in(segment);
     return segment.fragments_before + static_cast<std::int32_t>(least(left, all));
   }
   /// Chunks whose middle is at most, or if `before`, less than `middle` tokens of a list of `length` along.

@@ -109,7 +109,11 @@ class InvariantGroups {
     }
     const Range ends = ends_with_chunk(index);
     if (ends.begin == ends.end) return;
-    groups_[first + count - 1].fragments += ends.end - ends.begin;
+    PackGroup& last = groups_[first + count - 1];
+    last.fragments += ends.end - ends.begin;
+    last.uniform = ends.end - ends.begin == node.requests.end - node.requests.begin && ends.end - ends.begin == 1;
+    last.masked = last.uniform ? 0 : ends.end - ends.begin;
+    last.matrix_tokens = chunk_;
     TRUNKLINE_ROLLED
     for (std::int32_t i = ends.begin; i < ends.end; ++i) {
       const std::int32_t row = forest_.order[i];

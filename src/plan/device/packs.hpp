@@ -30,6 +30,7 @@ struct PackGroup {
   std::int32_t max_queries = 0;  ///< of a pack
   std::int32_t first_fragment = 0;
   std::int32_t fragments = 0;
+  std::int32_t masked = 0;       ///< fragments that not all queries see, unless `uniform`
   std::int32_t first_output = 0;  ///< partials of its queries in packs before
   bool sliced = false;                  ///< cuts count what slices have room for
   std::int64_t tokens = 0;

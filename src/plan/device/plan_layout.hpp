@@ -64,7 +64,7 @@ struct LayoutMemory {
   std::uint32_t* keys = nullptr;       // [items] of the schedule
   DraftWindow* windows = nullptr;      // [spans + 1]
   PlanSummary* summary = nullptr;      // [1]
-  CutSearch::Scratch cuts;
+  CutSearch::Scratch cuts;             // where shared memory has none
   std::int32_t group_room = 0;
   std::int32_t pack_room = 0;
 
@@ -88,13 +88,19 @@ class PlanLayout {
  public:
   TRUNKLINE_HOST_DEVICE PlanLayout(const PlannerMachine& machine, const DeviceForest& forest,
                                    const DeviceRequests& requests, const FragmentPool& pool, const LayoutMemory& memory,
-                                   const PlanLists& lists)
-      : machine_(machine), forest_(forest), requests_(requests), pool_(pool), m_(memory), lists_(lists) {}
+                                   const CutSearch::Scratch& cuts, const PlanLists& lists)
+      : machine_(machine),
+        forest_(forest),
+        requests_(requests),
+        pool_(pool),
+        m_(memory),
+        cuts_(cuts),
+        lists_(lists) {}
 
   /// \param tiles groups that are listed; where some tile found no room, its fragments are -1
   template <class Group>
   TRUNKLINE_HOST_DEVICE void run(Group& group, std::int32_t tiles) const {
-    m_.cuts.clear(group);
+    cuts_.clear(group);
     PlanSummary plan;
     bool planned = false;
     const bool invariant = machine_.invariant_chunk > 0;
@@ -168,26 +174,29 @@ class PlanLayout {
   TRUNKLINE_HOST_DEVICE bool lay_out(Group& group, std::int32_t groups, bool cut, PlanSummary& plan) const {
     plan = PlanSummary{};
     if (!make_packs(group, groups, plan.packs)) return false;
-    plan.read_tokens = sum(group, plan.packs, [&](std::int32_t i) { return group_of(i).tokens; });
+    plan.read_tokens = sum(group, plan.packs, [&](std::int32_t i) {
+      m_.loads[i] = load_of(i);
+      return m_.loads[i].tokens;
+    });
     plan.total_tokens = forest_.total_tokens;
     plan.distinct_tokens = forest_.distinct_tokens;
     TaskCosts costs = machine_.batch_costs(requests_.totals->queries, requests_.totals->repeated_tokens);
     costs.set_rereads(requests_.totals->needed_tokens, plan.read_tokens);
-    group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i] = load_of(i, costs); });
     if (machine_.invariant_chunk > 0) {
       count_items(group, plan.packs);
       group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i].merged = merged_queries(m_.packs[i]); });
     }
     CutChoice::Pieces pieces;
     if (cut) {
-      pieces = CutSearch(costs, true, m_.cuts).choose(group, m_.loads, plan.packs).pieces;
+      pieces = CutSearch(costs, true, cuts_).choose(group, m_.loads, plan.packs).pieces;
     } else {
       group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i].price(costs); });
     }
-    group.for_each(plan.packs, [&](std::int32_t i) {
+    const std::int64_t items = sum(group, plan.packs, [&](std::int32_t i) {
       m_.packs[i].parts = pieces == CutChoice::Pieces{} ? 1 : CutChoice::parts(m_.loads[i], pieces);
+      return std::int64_t{m_.packs[i].parts};
     });
-    return place_lists(group, costs, plan);
+    return items <= machine_.capacity.items && place_lists(group, costs, plan);
   }
 
   TRUNKLINE_HOST_DEVICE const PackGroup& group_of(std::int32_t pack) const { return m_.groups[m_.packs[pack].group]; }
@@ -218,14 +227,11 @@ class PlanLayout {
       }
       return count;
     };
-    const std::int64_t all = sum(group, groups, [&](std::int32_t i) { return std::int64_t{packs_of(i)}; });
-    packs = static_cast<std::int32_t>(all);
-    if (all > m_.pack_room) return false;
-    group.exclusive_scan(groups, packs_of, [&](std::int32_t i, std::int32_t first) {
+    packs = group.exclusive_scan(groups, packs_of, [&](std::int32_t i, std::int32_t first) {
       const PackGroup& from = m_.groups[i];
       PlannedPack* to = m_.packs + first;
       TRUNKLINE_ROLLED
-      for (std::int32_t at = from.positions.begin; at < from.positions.end; ++to) {
+      for (std::int32_t at = from.positions.begin; at < from.positions.end && to < m_.packs + m_.pack_room; ++to) {
         PlannedPack pack;
         pack.group = i;
         pack.positions = {at, pack_end(from, at)};
@@ -235,17 +241,17 @@ class PlanLayout {
         at = pack.positions.end;
       }
     });
-    return true;
+    return packs <= m_.pack_room;
   }
 
-  TRUNKLINE_HOST_DEVICE TaskLoad load_of(std::int32_t i, const TaskCosts& costs) const {
+  TRUNKLINE_HOST_DEVICE TaskLoad load_of(std::int32_t i) const {
     const PlannedPack& pack = m_.packs[i];
     const PackGroup& from = m_.groups[pack.group];
     const bool halves = pack.first_half > 0 && pack.first_half < pack.queries();
     TaskLoad load;
     load.tokens = from.tokens;
     load.matrix_tokens = from.uniform ? from.tokens * (halves ? 2 : 1) : from.matrix_tokens;
-    load.rows = costs.rows(pack.queries(), machine_.widths[pack.width].rows, pack.first_half > 0);
+    load.rows = machine_.costs.rows(pack.queries(), machine_.widths[pack.width].rows, pack.first_half > 0);
     load.queries = pack.queries();
     load.changes = halves ? HalfChanges::of(load.tokens, load.matrix_tokens, load.queries) : 0;
     return load;
@@ -262,16 +268,12 @@ class PlanLayout {
   TRUNKLINE_HOST_DEVICE bool place_lists(Group& group, const TaskCosts& costs, PlanSummary& plan) const {
     using Counts = LayoutMemory::Counts;
     const PlanCapacity& room = machine_.capacity;
-    const std::int64_t items = sum(group, plan.packs, [&](std::int32_t i) { return std::int64_t{m_.packs[i].parts}; });
-    if (items > room.items) return false;
     count_items(group, plan.packs);
     const std::int64_t partials =
         sum(group, requests_.totals->queries, [&](std::int32_t query) { return std::int64_t{partials_of(query)}; });
     if (partials > room.partials) return false;
     group.for_each_warp(plan.packs, [&](std::int32_t i, auto& warp) {
-      const SpanWalk walk = walk_of(i);
-      const SpanCounts spans =
-          sum(warp, group_of(i).fragments, [&](std::int32_t k) { return count_spans(walk, fragments_of(i)[k]); });
+      const SpanCounts spans = count_spans_of(warp, i);
       const std::int64_t parts = m_.packs[i].parts;
       warp.once([&] { m_.counts[i] = {parts, parts * m_.packs[i].queries(), spans.spans, spans.masks, spans.windows}; });
     });
@@ -303,6 +305,27 @@ class PlanLayout {
     plan.growth = PlanGrowth::limit(open_ends, requests_.totals->with_tokens, plan.items, costs);
     write_schedule(group, costs, plan);
     return true;
+  }
+
+  template <class Warp>
+  TRUNKLINE_HOST_DEVICE SpanCounts count_spans_of(Warp& warp, std::int32_t pack) const {
+    const PackGroup& from = group_of(pack);
+    const Fragment* const fragments = fragments_of(pack);
+    const SpanWalk walk = walk_of(pack);
+    if (forest_.has_trees || walk.shares_group()) {
+      return sum(warp, from.fragments, [&](std::int32_t k) { return count_spans(walk, fragments[k]); });
+    }
+    // One a fragment, and one more where a cut is inside of it.
+    const PackCuts& cuts = walk.cuts();
+    const SpanCounts more = sum(warp, cuts.parts - 1, [&](std::int32_t part) {
+      const std::int64_t cut = cuts.begin(part + 1);
+      const Fragment& before = fragments[partition_point(0, from.fragments, [&](std::int32_t k) {
+        return fragments[k].first_token < cut;
+      }) - 1];
+      const bool inside = before.first_token + before.length > cut;
+      return SpanCounts{inside ? 1 : 0, inside && walk.is_masked(before.readers) ? 1 : 0, 0};
+    });
+    return more + SpanCounts{from.fragments, from.uniform ? 0 : from.masked, 0};
   }
 
   /// Lists the windows of draft trees, and counts the masks of those that come first.
@@ -403,6 +426,7 @@ class PlanLayout {
   const DeviceRequests& requests_;
   const FragmentPool& pool_;
   const LayoutMemory& m_;
+  const CutSearch::Scratch& cuts_;
   const PlanLists& lists_;
 };
 

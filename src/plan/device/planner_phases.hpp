@@ -84,16 +84,16 @@ class PlannerPhases {
     group.once([&] { m_.diffs[row] = diff; });
   }
 
-  /// \param reusable the lists hold the last plan
+  /// \param reusable the lists hold the last plan \param scratch of the batch's rows
   template <class Group>
-  TRUNKLINE_HOST_DEVICE void find_forest(Group& group, bool reusable) const {
+  TRUNKLINE_HOST_DEVICE void find_forest(Group& group, bool reusable, const ForestScratch& scratch) const {
     const bool reused = reusable && may_reuse(group, batch_, m_.diffs, m_.planned);
     group.once([&] { m_.step->reused = reused ? 1 : 0; });
     if (reused) return;
     DeviceForest forest = m_.forest;
     forest.rows = batch_.rows;
-    const BatchFaults faults = trunkline::find_forest(group, batch_, m_.diffs, m_.search, forest);
-    keep_planned_rows(group, forest, m_.search.prefixes, growth_, machine_.invariant_chunk, m_.planned);
+    const BatchFaults faults = trunkline::find_forest(group, batch_, m_.diffs, scratch, forest);
+    keep_planned_rows(group, forest, scratch.prefixes, growth_, machine_.invariant_chunk, m_.planned);
     prepare(group, forest, faults);
   }
   /// The rest of finding a forest, once it is known.
@@ -131,15 +131,15 @@ class PlannerPhases {
     return best < 0 ? 0 : m_.tries.tries[best].choice.tiles;
   }
   template <class Group>
-  TRUNKLINE_HOST_DEVICE void list_tile(Group& group, std::int32_t tile) const {
+  TRUNKLINE_HOST_DEVICE void list_tile(Group& group, std::int32_t tile, const TileScratch& scratch) const {
     const std::int32_t best = m_.tries.best(TileTry::kMax);
-    TileLister(machine_, m_.step->forest, m_.requests, m_.step->tiles, m_.pool)
+    TileLister(machine_, m_.step->forest, m_.requests, m_.step->tiles, m_.pool, scratch)
         .list(group, m_.tries.tries[best].choice.fill, m_.tries.begins_of(best), tile, m_.layout.groups[tile]);
   }
 
   template <class Group>
-  TRUNKLINE_HOST_DEVICE void lay_out(Group& group) const {
-    PlanLayout(machine_, m_.step->forest, m_.requests, m_.pool, m_.layout, lists_).run(group, tile_count());
+  TRUNKLINE_HOST_DEVICE void lay_out(Group& group, const CutSearch::Scratch& scratch) const {
+    PlanLayout(machine_, m_.step->forest, m_.requests, m_.pool, m_.layout, scratch, lists_).run(group, tile_count());
     group.once([&] {
       const PlanSummary& plan = *m_.layout.summary;
       const BatchFaults& faults = m_.step->faults;

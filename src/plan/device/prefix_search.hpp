@@ -31,10 +31,15 @@ struct RowPrefixes {
   std::int32_t* open = nullptr;
   std::int32_t* members = nullptr;
   std::int32_t* heads = nullptr;
+  std::int32_t* slots = nullptr;  ///< [slot_count] a hash table of groups
+  std::int32_t slot_count = 0;    ///< a power of two
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows) {
     arena.take(next_id, rows);
     for (std::int32_t** list : {&parent, &shared, &kv_len, &sharable, &open, &members, &heads}) arena.take(*list, rows);
+    slot_count = 1;
+    while (slot_count < 2 * rows) slot_count *= 2;
+    arena.take(slots, slot_count);
   }
 };
 
@@ -58,16 +63,15 @@ class PrefixSearch {
         group, batch_.rows, [&](std::int32_t row) { return may_be_shared(row); },
         [&](std::int32_t k, std::int32_t row) { to_.open[k] = row; });
     while (count > 0) {
-      group.for_each_warp(count, [&](std::int32_t i, auto& warp) {
-        const std::int32_t head = to_.open[find_head(warp, i)];
-        if (warp.rank() == 0) to_.heads[i] = head;
-      });
+      group.for_each(to_.slot_count, [&](std::int32_t slot) { to_.slots[slot] = kEmpty; });
+      group.for_each(count, [&](std::int32_t i) { to_.heads[i] = enter<Group>(i); });
+      group.for_each(count, [&](std::int32_t i) { to_.heads[i] = to_.open[to_.slots[to_.heads[i]]]; });
       count = select_if(
           group, count, [&](std::int32_t i) { return to_.heads[i] != to_.open[i]; },
           [&](std::int32_t k, std::int32_t i) { to_.members[k] = i; });
-      group.for_each_warp(count, [&](std::int32_t k, auto& warp) {
+      group.for_each_subwarp(count, [&](std::int32_t k, auto& lanes) {
         const std::int32_t i = to_.members[k];
-        compare(warp, to_.open[i], to_.heads[i]);
+        compare(lanes, to_.open[i], to_.heads[i]);
       });
       // Rows that go on, in rising order, over `heads`, which nobody reads any more.
       count = select_if(
@@ -88,31 +92,57 @@ class PrefixSearch {
     return to_.sharable[row] > to_.shared[row] && !is_null_page(batch_, to_.next_id[row]);
   }
 
-  /// The index of the first open row of a row's group.
-  template <class Warp>
-  TRUNKLINE_HOST_DEVICE std::int32_t find_head(Warp& warp, std::int32_t i) const {
+  static constexpr std::int32_t kEmpty = kNotFound;
+
+  TRUNKLINE_HOST_DEVICE bool same_group(std::int32_t a, std::int32_t b) const {
+    return to_.next_id[a] == to_.next_id[b] && to_.parent[a] == to_.parent[b] && to_.shared[a] == to_.shared[b];
+  }
+  /// Multiplicative hashing (Knuth, 6.4).
+  TRUNKLINE_HOST_DEVICE std::uint32_t hash_of(std::int32_t row) const {
+    constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15u;
+    std::uint64_t mixed = static_cast<std::uint64_t>(to_.next_id[row]) * kFactor;
+    mixed ^= std::uint64_t{static_cast<std::uint32_t>(to_.parent[row])} << 32 |
+             static_cast<std::uint32_t>(to_.shared[row]);
+    return static_cast<std::uint32_t>((mixed ^ mixed >> 29) * kFactor >> 32);
+  }
+  /// Enters the i-th open row in the table, whose slots hold the first of each group. Groups are told apart by their
+  /// rows, not by their hash. \return the slot of its group
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE std::int32_t enter(std::int32_t i) const {
+    const std::uint32_t mask = static_cast<std::uint32_t>(to_.slot_count) - 1;
     const std::int32_t row = to_.open[i];
-    const std::int64_t id = to_.next_id[row];
-    const std::int32_t parent = to_.parent[row];
-    const std::int32_t shared = to_.shared[row];
-    const std::int32_t found = find_first(warp, 0, i, [&](std::int32_t k) {
-      const std::int32_t other = to_.open[k];
-      const bool same = to_.next_id[other] == id && to_.parent[other] == parent && to_.shared[other] == shared;
-      return same ? k : kNotFound;
-    });
-    return least(found, i);
+    for (std::uint32_t slot = hash_of(row) & mask;; slot = (slot + 1) & mask) {
+      const std::int32_t found = Group::compare_exchange(to_.slots[slot], kEmpty, i);
+      if (found == kEmpty) return static_cast<std::int32_t>(slot);
+      if (!same_group(to_.open[found], row)) continue;
+      Group::fetch_min(to_.slots[slot], i);
+      return static_cast<std::int32_t>(slot);
+    }
   }
 
-  template <class Warp>
-  TRUNKLINE_HOST_DEVICE void compare(Warp& warp, std::int32_t row, std::int32_t head) const {
+  /// What a row shares with its group's first, from comparisons with parent rows of the last plan. Where a row shares
+  /// more with its parent than that does with its own, and so on up to the group's first, the last of these is it.
+  TRUNKLINE_HOST_DEVICE std::int32_t known_from_diffs(std::int32_t row, std::int32_t head) const {
+    std::int32_t shared = kNotFound;
+    TRUNKLINE_ROLLED
+    for (std::int32_t at = row; at > head; at = diffs_[at].parent) {
+      if (diffs_[at].shared >= shared) return kNotFound;
+      shared = diffs_[at].shared;
+      if (diffs_[at].parent == head) return shared;
+    }
+    return kNotFound;
+  }
+
+  template <class Lanes>
+  TRUNKLINE_HOST_DEVICE void compare(Lanes& lanes, std::int32_t row, std::int32_t head) const {
     const std::int32_t known = to_.shared[row];
     const RowDiff& diff = diffs_[row];
-    std::int32_t shared = diff.shared;
-    if (!compared_ || diff.parent != head) {
-      shared = shared_tokens(warp, batch_, ids_ + diff.begin, to_.sharable[row], ids_ + diffs_[head].begin,
+    std::int32_t shared = compared_ ? known_from_diffs(row, head) : kNotFound;
+    if (shared == kNotFound) {
+      shared = shared_tokens(lanes, batch_, ids_ + diff.begin, to_.sharable[row], ids_ + diffs_[head].begin,
                              to_.sharable[head], known);
     }
-    warp.once([&] {
+    lanes.once([&] {
       to_.parent[row] = head;
       to_.shared[row] = shared;
       to_.next_id[row] = next_id(row);

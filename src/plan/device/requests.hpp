@@ -71,11 +71,10 @@ TRUNKLINE_HOST_DEVICE void list_requests(Group& group, const DeviceForest& fores
       rows, [&](std::int32_t i) { return forest.queries(forest.order[i]); },
       [&](std::int32_t i, std::int32_t before) { to.position[i] = before; });
   group.once([&] { to.position[rows] = totals.queries; });
-  group.for_each_warp(rows, [&](std::int32_t i, auto& warp) {
+  group.for_each(rows, [&](std::int32_t i) {
     const std::int32_t row = forest.order[i];
-    const std::int32_t first = forest.query_begin[row];
-    const std::int32_t position = to.position[i];
-    warp.for_each(forest.queries(row), [&](std::int32_t token) { to.query_at[position + token] = first + token; });
+    const std::int32_t queries = forest.queries(row);
+    for (std::int32_t k = 0; k < queries; ++k) to.query_at[to.position[i] + k] = forest.query_begin[row] + k;
   });
   totals.listed = select_if(
       group, rows,
@@ -91,19 +90,31 @@ TRUNKLINE_HOST_DEVICE void list_requests(Group& group, const DeviceForest& fores
       totals.listed, [&](std::int32_t k) { return std::int64_t{to.tokens[k]} - to.shared[k]; },
       [&](std::int32_t k, std::int64_t before) { to.fresh_before[k] = before; });
 
-  totals.with_tokens = sum(group, rows, [&](std::int32_t row) { return forest.kv_len[row] > 0 ? 1 : 0; });
-  totals.widest = group.reduce(
-      rows, 1, [&](std::int32_t row) { return least(forest.queries(row), max_queries); },
-      [](std::int32_t a, std::int32_t b) { return most(a, b); });
-  totals.needed_tokens = sum(group, forest.node_count, [&](std::int32_t i) {
+  struct Rows {
+    std::int32_t with_tokens = 0;
+    std::int32_t widest = 1;
+  };
+  const Rows all_rows = group.reduce(
+      rows, Rows{},
+      [&](std::int32_t row) {
+        return Rows{forest.kv_len[row] > 0 ? 1 : 0, least(forest.queries(row), max_queries)};
+      },
+      [](const Rows& a, const Rows& b) { return Rows{a.with_tokens + b.with_tokens, most(a.widest, b.widest)}; });
+  totals.with_tokens = all_rows.with_tokens;
+  totals.widest = all_rows.widest;
+  struct Tokens {
+    std::int64_t needed = 0;
+    std::int64_t repeated = 0;
+    TRUNKLINE_HOST_DEVICE Tokens operator+(const Tokens& b) const { return {needed + b.needed, repeated + b.repeated}; }
+  };
+  const Tokens tokens = sum(group, forest.node_count, [&](std::int32_t i) {
     const ForestNode& node = forest.nodes[i];
     const Range held = to.positions(node.requests);
-    return std::int64_t{held.begin < held.end ? node.end - node.begin : 0};
+    const std::int64_t length = std::int64_t{node.end} - node.begin;
+    return Tokens{held.begin < held.end ? length : 0, node.requests.end - node.requests.begin > 1 ? length : 0};
   });
-  totals.repeated_tokens = sum(group, forest.node_count, [&](std::int32_t i) {
-    const ForestNode& node = forest.nodes[i];
-    return std::int64_t{node.requests.end - node.requests.begin > 1 ? node.end - node.begin : 0};
-  });
+  totals.needed_tokens = tokens.needed;
+  totals.repeated_tokens = tokens.repeated;
   group.once([&] {
     to.fresh_before[totals.listed] = fresh;
     // Requests without tokens come last, with queries of their own.

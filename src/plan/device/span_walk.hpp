@@ -58,6 +58,12 @@ class SpanWalk {
         shares_group_(group.positions.end - group.positions.begin > pack.queries()) {}
 
   TRUNKLINE_HOST_DEVICE const PackCuts& cuts() const { return cuts_; }
+  /// Whether other packs have the same group: then each reads only what some of its queries see.
+  TRUNKLINE_HOST_DEVICE bool shares_group() const { return shares_group_; }
+  /// Whether not all queries of the pack are readers.
+  TRUNKLINE_HOST_DEVICE bool is_masked(Range readers) const {
+    return readers.begin > pack_.positions.begin || readers.end < pack_.positions.end;
+  }
 
   /// visit(span) for each span of a fragment, by rising part.
   template <class Visit>
@@ -118,7 +124,7 @@ class SpanWalk {
     span.flags = open ? kSpanEndFromEnd : kSpanAbsolute;
     if (in_both_halves(fragment.readers)) span.flags |= kSpanBothHalves;
     span.readers = fragment.readers;
-    span.masked = fragment.readers.begin > pack_.positions.begin || fragment.readers.end < pack_.positions.end;
+    span.masked = is_masked(fragment.readers);
     return span;
   }
 
@@ -165,7 +171,7 @@ class SpanWalk {
   const Slices slices_;
   const PlannedPack& pack_;
   const PackCuts cuts_;
-  const bool shares_group_;  // with other packs, each of which reads what its queries see
+  const bool shares_group_;
 };
 
 /// What spans add to the lists of a plan.

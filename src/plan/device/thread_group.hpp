@@ -5,12 +5,13 @@
 //
 //   for_each(count, f)                    f(i) for i in [0, count), by any thread, in any order
 //   for_each_warp(count, f)               f(i, warp): i is one warp's; a warp is a smaller thread group
+//   for_each_subwarp(count, f)            f(i, subwarp), of a quarter of a warp: where i are many and wait for memory
 //   exclusive_scan(count, value, put)     put(i, sum of value(k) for k < i); the sum of all is returned
 //   reduce(count, none, value, op)        op over all value(i), and `none`; returned to all threads
 //   sort(keys, count)                     rising, in place
 //   once(f)                               f() by one thread
 //   sync()                                what threads wrote before is seen by all after
-//   fetch_add, fetch_min, fetch_max       atomic; return the old value
+//   fetch_add, fetch_min, fetch_max, compare_exchange    atomic; return the old value
 //
 // Each but the atomics ends with a sync().
 //
@@ -18,7 +19,7 @@
 // - Code between the calls is run by all threads. It reads what a sync() has published, and writes local variables only.
 // - No result may depend on the order of i. The host's group shuffles it.
 // - `value` of a scan may be called twice for the same i, the last time before put(i), which writes nothing that value
-//   reads for another i. `none` of a reduction may be combined several times.
+//   reads for another i. `value` of a reduction is called once, and may write; `none` may be combined several times.
 #pragma once
 
 #include <cstdint>

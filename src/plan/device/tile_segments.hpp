@@ -38,11 +38,25 @@ struct FragmentPool {
   TRUNKLINE_HOST_DEVICE std::int32_t single(std::int32_t place) const { return capacity + place; }
 };
 
+/// Memory of a thread group's own for a tile of few segments.
+struct TileScratch {
+  static constexpr std::int32_t kCapacity = 256;
+
+  TileSegment* segments = nullptr;  // [kCapacity]
+  std::int32_t* by_place = nullptr;  // [kSegmentLists, kCapacity]
+
+  TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena) {
+    arena.take(segments, kCapacity);
+    arena.take(by_place, kSegmentLists * kCapacity);
+  }
+};
+
 class TileLister {
  public:
   TRUNKLINE_HOST_DEVICE TileLister(const PlannerMachine& machine, const DeviceForest& forest,
-                                   const DeviceRequests& requests, const BatchTiles& tiles, const FragmentPool& pool)
-      : machine_(machine), forest_(forest), requests_(requests), tiles_(tiles), pool_(pool) {}
+                                   const DeviceRequests& requests, const BatchTiles& tiles, const FragmentPool& pool,
+                                   const TileScratch& scratch)
+      : machine_(machine), forest_(forest), requests_(requests), tiles_(tiles), pool_(pool), scratch_(scratch) {}
 
   /// \param chosen the best try \param begins of its tiles
   /// \param[out] to where the pool has no room, fragments is -1
@@ -56,22 +70,25 @@ class TileLister {
     group.once([&] { pool_.first_segment[tile] = Group::fetch_add(*pool_.used_segments, count); });
     const std::int32_t first = pool_.first_segment[tile];
     if (first > pool_.capacity - count) return group.once([&] { to.fragments = -1; });
-    TileSegment* const segments = pool_.segments + first;
+    const bool few = count <= TileScratch::kCapacity;
+    TileSegment* const segments = few ? scratch_.segments : pool_.segments + first;
     group.exclusive_scan(
         visits, [&](std::int32_t i) { return segments_at(at, i); },
         [&](std::int32_t i, std::int32_t before) { write_segments(at, node_at(at, i), segments + before); });
-    const Interleaving order = list_segments(group, at, first, count);
+    std::int32_t* const by_place = few ? scratch_.by_place : pool_.by_place + first;
+    const std::int32_t stride = few ? TileScratch::kCapacity : pool_.capacity;
+    const Interleaving order = list_segments(group, at, segments, count, by_place, stride);
     const std::int32_t fragments =
         order.lists[0].fragments + order.lists[1].fragments + order.lists[2].fragments;
     sum_up(group, at, order, segments, count, to);
     group.once([&] { to.first_fragment = Group::fetch_add(*pool_.used_fragments, fragments); });
     const std::int32_t first_fragment = to.first_fragment;
     if (first_fragment > pool_.capacity - fragments) return group.once([&] { to.fragments = -1; });
-    group.for_each_warp(count, [&](std::int32_t i, auto& warp) {
-      const TileSegment segment = segments[i];
-      warp.for_each(order.lists[segment.list].fragments_of(segment.first_token, segment.room,
-                                                           order.lists[segment.list].chunk),
-                    [&](std::int32_t k) { write_fragment(order, segment, k, pool_.fragments + first_fragment); });
+    group.for_each(fragments, [&](std::int32_t i) {
+      std::int32_t list = 0;
+      for (; i >= order.lists[list].fragments; ++list) i -= order.lists[list].fragments;
+      const TileSegment& segment = order.lists[list].segment_of(i);
+      write_fragment(order, segment, i - segment.fragments_before, pool_.fragments + first_fragment);
     });
     group.once([&] { to.fragments = fragments; });
   }
@@ -189,14 +206,12 @@ class TileLister {
     }
   };
 
-  /// Numbers the segments of each list. \param first of the tile in the pool
+  /// Numbers the segments of each list. \param stride between the lists of by_place
   template <class Group>
-  TRUNKLINE_HOST_DEVICE Interleaving list_segments(Group& group, const Tile& tile, std::int32_t first,
-                                                   std::int32_t count) const {
-    TileSegment* const segments = pool_.segments + first;
-    const auto by_place = [&](std::int32_t list) {
-      return pool_.by_place + list * std::int64_t{pool_.capacity} + first;
-    };
+  TRUNKLINE_HOST_DEVICE Interleaving list_segments(Group& group, const Tile& tile, TileSegment* segments,
+                                                   std::int32_t count, std::int32_t* places,
+                                                   std::int64_t stride) const {
+    const auto by_place = [&](std::int32_t list) { return places + list * stride; };
     const ListSums all = group.exclusive_scan(
         count,
         [&](std::int32_t i) {
@@ -222,8 +237,7 @@ class TileLister {
       list.chunk = i == kCommonSegments ? Interleaving::kCommonChunk : tile.middle > 0 ? Interleaving::kOwnChunk : 0;
     }
     const auto fragments_of = [&](std::int32_t i) {
-      return InterleavedList::fragments_of(segments[i].first_token, segments[i].room,
-                                           order.lists[segments[i].list].chunk);
+      return order.lists[segments[i].list].fragments_in(segments[i]);
     };
     const ListSums fragments = group.exclusive_scan(
         count,
@@ -241,9 +255,11 @@ class TileLister {
     std::int64_t tokens = 0;
     std::int64_t matrix_tokens = 0;
     std::int64_t open_tokens = 0;
+    std::int32_t masked = 0;
 
     TRUNKLINE_HOST_DEVICE friend Sums operator+(const Sums& a, const Sums& b) {
-      return {a.tokens + b.tokens, a.matrix_tokens + b.matrix_tokens, a.open_tokens + b.open_tokens};
+      return {a.tokens + b.tokens, a.matrix_tokens + b.matrix_tokens, a.open_tokens + b.open_tokens,
+              a.masked + b.masked};
     }
   };
 
@@ -253,7 +269,10 @@ class TileLister {
     const Sums sums = sum(group, count, [&](std::int32_t i) {
       const TileSegment& segment = segments[i];
       const std::int64_t tokens = std::int64_t{segment.end} - segment.begin;
-      return Sums{tokens, tokens * tile.halves(segment.readers), segment.open_ended ? tokens : 0};
+      const bool masked =
+          segment.readers.begin > tile.positions.begin || segment.readers.end < tile.positions.end;
+      return Sums{tokens, tokens * tile.halves(segment.readers), segment.open_ended ? tokens : 0,
+                  masked ? order.lists[segment.list].fragments_in(segment) : 0};
     });
     group.once([&] {
       to = PackGroup{};
@@ -262,6 +281,7 @@ class TileLister {
       to.max_queries = tiles_.widths[tile.width].max_queries;
       to.uniform = tile.positions.end - tile.positions.begin > to.max_queries;
       to.sliced = true;
+      to.masked = sums.masked;
       to.tokens = sums.tokens;
       to.matrix_tokens = sums.matrix_tokens;
       for (const InterleavedList& list : order.lists) to.cut_tokens += list.tokens;
@@ -300,6 +320,7 @@ class TileLister {
   const DeviceRequests& requests_;
   const BatchTiles& tiles_;
   const FragmentPool& pool_;
+  const TileScratch& scratch_;
 };
 
 }  // namespace trunkline

@@ -36,6 +36,10 @@ class HostGroup {
     for (std::int32_t i = rank_; i < count; i += size_) f(order(i), warp);
     sync();
   }
+  template <class F>
+  void for_each_subwarp(std::int32_t count, F f) {
+    for_each_warp(count, f);
+  }
   template <class Value, class Put>
   auto exclusive_scan(std::int32_t count, Value value, Put put) {
     using T = decltype(value(0));
@@ -74,6 +78,11 @@ class HostGroup {
   template <class T>
   static T fetch_add(T& to, T value) {
     return std::atomic_ref<T>(to).fetch_add(value);
+  }
+  template <class T>
+  static T compare_exchange(T& to, T expected, T value) {
+    std::atomic_ref<T>(to).compare_exchange_strong(expected, value);
+    return expected;
   }
   template <class T>
   static T fetch_min(T& to, T value) {

@@ -65,6 +65,7 @@ DeviceForest copy_forest(const Forest& from, DeviceForest to) {
     to.query_begin[row + 1] = request.query_begin + request.queries;
     to.node[row] = request.node;
     to.tree[row] = request.tree ? 1 : 0;
+    to.has_trees = to.has_trees || request.tree;
   }
   to.query_parents = from.query_parents.data();
   to.node_count = static_cast<std::int32_t>(from.nodes.size());
@@ -171,6 +172,8 @@ UploadedPlan device_plan(const Forest& forest, const AttentionShape& shape, cons
   const Memory memory([&](Arena& arena) { task.memory.lay_out(arena, std::max(rows, 1), capacity); });
   TileSearch::Scratch scratch;
   const Memory scratch_memory([&](Arena& arena) { scratch.lay_out(arena, std::max(rows, 1)); });
+  TileScratch tile_scratch;
+  const Memory tile_memory([&](Arena& arena) { tile_scratch.lay_out(arena); });
   ListRoom room(machine);
   task.lists = room.lists();
   const DeviceForest view = copy_forest(forest, task.memory.forest);
@@ -183,9 +186,9 @@ UploadedPlan device_plan(const Forest& forest, const AttentionShape& shape, cons
     threads.run([&](HostGroup& group) { phases.try_early(group, i, scratch); });
   }
   for (std::int32_t i = phases.tile_count(); i-- > 0;) {
-    threads.run([&](HostGroup& group) { phases.list_tile(group, i); });
+    threads.run([&](HostGroup& group) { phases.list_tile(group, i, tile_scratch); });
   }
-  threads.run([&](HostGroup& group) { phases.lay_out(group); });
+  threads.run([&](HostGroup& group) { phases.lay_out(group, task.memory.layout.cuts); });
   for (std::int32_t i = phases.pack_count(); i-- > 0;) {
     threads.run([&](HostGroup& group) { phases.write_pack(group, i); });
   }

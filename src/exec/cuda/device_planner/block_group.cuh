@@ -21,17 +21,27 @@ struct GroupAtomics {
   __device__ static std::uint64_t fetch_add(std::uint64_t& to, std::uint64_t value) {
     return atomicAdd(reinterpret_cast<unsigned long long*>(&to), static_cast<unsigned long long>(value));
   }
+  __device__ static std::int32_t fetch_min(std::int32_t& to, std::int32_t value) { return atomicMin(&to, value); }
+  __device__ static std::int32_t compare_exchange(std::int32_t& to, std::int32_t expected, std::int32_t value) {
+    return atomicCAS(&to, expected, value);
+  }
   __device__ static std::int32_t fetch_max(std::int32_t& to, std::int32_t value) { return atomicMax(&to, value); }
 };
 
-/// Threads of a warp, all of which call alike.
+struct Plus {
+  template <class T>
+  __device__ T operator()(const T& a, const T& b) const {
+    return a + b;
+  }
+};
+
+/// Neighbouring threads of a warp, all of which call alike.
+template <std::int32_t kLanes>
 class WarpGroup : public GroupAtomics {
  public:
-  static constexpr std::int32_t kLanes = 32;
-
   __device__ std::int32_t rank() const { return static_cast<std::int32_t>(threadIdx.x % kLanes); }
   __device__ std::int32_t size() const { return kLanes; }
-  __device__ void sync() const { __syncwarp(); }
+  __device__ void sync() const { __syncwarp(mask()); }
 
   template <class F>
   __device__ void for_each(std::int32_t count, F f) const {
@@ -41,7 +51,7 @@ class WarpGroup : public GroupAtomics {
   template <class Value, class Put>
   __device__ auto exclusive_scan(std::int32_t count, Value value, Put put) const {
     using T = decltype(value(0));
-    using Scan = cub::WarpScan<T>;
+    using Scan = cub::WarpScan<T, kLanes>;
     typename Scan::TempStorage unused;
     T before{};
     for (std::int32_t base = 0; base < count; base += kLanes) {
@@ -58,10 +68,11 @@ class WarpGroup : public GroupAtomics {
   }
   template <class T, class Value, class Op>
   __device__ T reduce(std::int32_t count, T none, Value value, Op op) const {
-    typename cub::WarpReduce<T>::TempStorage unused;
+    using Reduce = cub::WarpReduce<T, kLanes>;
+    typename Reduce::TempStorage unused;
     T mine = none;
     for (std::int32_t i = rank(); i < count; i += kLanes) mine = op(mine, value(i));
-    const T all = cub::ShuffleIndex<kLanes>(cub::WarpReduce<T>(unused).Reduce(mine, op), 0, 0xFFFFFFFFu);
+    const T all = cub::ShuffleIndex<kLanes>(Reduce(unused).Reduce(mine, op), 0, mask());
     sync();
     return all;
   }
@@ -71,12 +82,12 @@ class WarpGroup : public GroupAtomics {
     sync();
   }
 
-  struct Plus {
-    template <class T>
-    __device__ T operator()(const T& a, const T& b) const {
-      return a + b;
-    }
-  };
+ private:
+  __device__ std::uint32_t mask() const {
+    if constexpr (kLanes == 32) return 0xFFFFFFFFu;
+    const std::uint32_t first = threadIdx.x % 32 / kLanes * kLanes;
+    return ((1u << kLanes % 32) - 1) << first;
+  }
 };
 
 /// All threads of a block.
@@ -98,9 +109,11 @@ class BlockGroup : public GroupAtomics {
   }
   template <class F>
   __device__ void for_each_warp(std::int32_t count, F f) const {
-    WarpGroup warp;
-    for (std::int32_t i = rank() / WarpGroup::kLanes; i < count; i += kThreads / WarpGroup::kLanes) f(i, warp);
-    sync();
+    for_each_part<32>(count, f);
+  }
+  template <class F>
+  __device__ void for_each_subwarp(std::int32_t count, F f) const {
+    for_each_part<8>(count, f);
   }
   template <class Value, class Put>
   __device__ auto exclusive_scan(std::int32_t count, Value value, Put put) const {
@@ -114,7 +127,7 @@ class BlockGroup : public GroupAtomics {
     using Scan = cub::BlockScan<T, kThreads, cub::BLOCK_SCAN_WARP_SCANS>;
     T before;
     T all;
-    Scan(storage<typename Scan::TempStorage>()).ExclusiveScan(mine, before, T{}, WarpGroup::Plus(), all);
+    Scan(storage<typename Scan::TempStorage>()).ExclusiveScan(mine, before, T{}, Plus(), all);
     for (std::int32_t i = begin; i < end; ++i) {
       const T of_i = value(i);
       put(i, before);
@@ -135,18 +148,19 @@ class BlockGroup : public GroupAtomics {
   template <class Key>
   __device__ void sort(Key* keys, std::int32_t count) const {
     for (std::int32_t run = 2; run / 2 < count; run *= 2) {
-      merge(keys, count, [run](std::int32_t pair) {
+      merge(keys, count, run, [run](std::int32_t pair) {
         const std::int32_t offset = pair & (run / 2 - 1);
         const std::int32_t base = 2 * (pair - offset);
         return Pair{base + offset, base + run - 1 - offset};
       });
       for (std::int32_t step = run / 4; step > 0; step /= 2) {
-        merge(keys, count, [step](std::int32_t pair) {
+        merge(keys, count, 2 * step, [step](std::int32_t pair) {
           const std::int32_t low = 2 * pair - (pair & (step - 1));
           return Pair{low, low + step};
         });
       }
     }
+    sync();
   }
   template <class F>
   __device__ void once(F f) const {
@@ -158,9 +172,15 @@ class BlockGroup : public GroupAtomics {
   struct Pair {
     std::int32_t low, high;
   };
-  /// Swaps pairs that are not in order. Pairs are numbered by rising first element.
+  template <std::int32_t kLanes, class F>
+  __device__ void for_each_part(std::int32_t count, F f) const {
+    WarpGroup<kLanes> lanes;
+    for (std::int32_t i = rank() / kLanes; i < count; i += kThreads / kLanes) f(i, lanes);
+    sync();
+  }
+  /// Swaps pairs that are not in order. Pairs are numbered by rising first key, and lie within `span` keys.
   template <class Key, class PairAt>
-  __device__ void merge(Key* keys, std::int32_t count, PairAt pair_at) const {
+  __device__ void merge(Key* keys, std::int32_t count, std::int32_t span, PairAt pair_at) const {
     for (std::int32_t i = rank();; i += kThreads) {
       const Pair pair = pair_at(i);
       if (pair.low >= count) break;
@@ -172,7 +192,12 @@ class BlockGroup : public GroupAtomics {
         keys[pair.high] = low;
       }
     }
-    sync();
+    // A warp has the pairs of 64 keys. A longer span follows on one of two, and on a run's last.
+    if (span > 32 || span == 2) {
+      sync();
+    } else {
+      __syncwarp();
+    }
   }
   template <class Storage>
   __device__ Storage& storage() const {

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int32_t kRowThreads = 128;    // that compare a row: 16 bytes each are a row of 512 pages
 constexpr std::int32_t kPhaseThreads = 512;  // of a phase of one block; more would have too few registers
-constexpr std::int32_t kTileThreads = 256;
+constexpr std::int32_t kListThreads = 256;   // of a tile that is listed: more would have too few registers
+constexpr std::int32_t kWriteThreads = 512;  // of a pack that is written
 constexpr std::int32_t kMaxBlocks = 528;  // of kernels whose blocks take one tile or pack after another
 
 template <std::int32_t kThreads>
@@ -40,14 +41,15 @@ __global__ void __launch_bounds__(kRowThreads) compare_rows_kernel(const __grid_
 __global__ void __launch_bounds__(kPhaseThreads, 1) find_forest_kernel(const __grid_constant__ PlannerArgs args) {
   __shared__ GroupMemory<kPhaseThreads> memory;
   BlockGroup<kPhaseThreads> group(memory.bytes);
-  PlannerTask task = args.task;
+  const PlannerTask& task = args.task;
+  ForestScratch scratch = task.memory.search;
   if (std::byte* const shared = phase_memory(nullptr)) {
     Arena arena(shared);
-    task.memory.search.lay_out(arena, task.batch.rows);
+    scratch.lay_out(arena, task.batch.rows);
   }
   const ListCounts& counts = *task.lists.counts;
   const bool ours = *args.written == reinterpret_cast<std::uint64_t>(&counts) && counts.planner == args.planner;
-  PlannerPhases(task).find_forest(group, ours);
+  PlannerPhases(task).find_forest(group, ours, scratch);
   group.once([&] {
     if (task.memory.step->reused == 0) return;
     args.report->report.kept = ++args.steps[1];
@@ -71,14 +73,16 @@ __global__ void __launch_bounds__(kPhaseThreads, 1) try_tiles_kernel(const __gri
   }
 }
 
-__global__ void __launch_bounds__(kTileThreads) list_tiles_kernel(const __grid_constant__ PlannerArgs args) {
+__global__ void __launch_bounds__(kListThreads, 2) list_tiles_kernel(const __grid_constant__ PlannerArgs args) {
   if (args.task.memory.step->reused != 0) return;
-  __shared__ GroupMemory<kTileThreads> memory;
-  BlockGroup<kTileThreads> group(memory.bytes);
+  __shared__ GroupMemory<kListThreads> memory;
+  __shared__ TileSegment segments[TileScratch::kCapacity];
+  __shared__ std::int32_t by_place[kSegmentLists * TileScratch::kCapacity];
+  BlockGroup<kListThreads> group(memory.bytes);
   const PlannerPhases phases(args.task);
   const std::int32_t tiles = phases.tile_count();
   for (auto tile = static_cast<std::int32_t>(blockIdx.x); tile < tiles; tile += static_cast<std::int32_t>(gridDim.x)) {
-    phases.list_tile(group, tile);
+    phases.list_tile(group, tile, {segments, by_place});
   }
 }
 
@@ -110,12 +114,13 @@ __global__ void __launch_bounds__(kPhaseThreads, 1) lay_out_kernel(const __grid_
   if (args.task.memory.step->reused != 0) return;
   __shared__ GroupMemory<kPhaseThreads> memory;
   BlockGroup<kPhaseThreads> group(memory.bytes);
-  PlannerTask task = args.task;
+  const PlannerTask& task = args.task;
+  CutSearch::Scratch scratch = task.memory.layout.cuts;
   if (std::byte* const shared = phase_memory(nullptr)) {
     Arena arena(shared);
-    task.memory.layout.cuts.lay_out(arena);
+    scratch.lay_out(arena);
   }
-  PlannerPhases(task).lay_out(group);
+  PlannerPhases(task).lay_out(group, scratch);
   group.once([&] {
     task.lists.counts->planner = args.planner;
     *args.written = reinterpret_cast<std::uint64_t>(task.lists.counts);
@@ -124,16 +129,16 @@ __global__ void __launch_bounds__(kPhaseThreads, 1) lay_out_kernel(const __grid_
 }
 
 __device__ void clear(std::int32_t* words, std::int32_t count) {
-  const auto stride = static_cast<std::int32_t>(gridDim.x * kTileThreads);
-  for (auto i = static_cast<std::int32_t>(blockIdx.x * kTileThreads + threadIdx.x); i < count; i += stride) {
+  const auto stride = static_cast<std::int32_t>(gridDim.x * kWriteThreads);
+  for (auto i = static_cast<std::int32_t>(blockIdx.x * kWriteThreads + threadIdx.x); i < count; i += stride) {
     words[i] = 0;
   }
 }
 
-__global__ void __launch_bounds__(kTileThreads) write_kernel(const __grid_constant__ PlannerArgs args) {
+__global__ void __launch_bounds__(kWriteThreads, 1) write_kernel(const __grid_constant__ PlannerArgs args) {
   if (args.task.memory.step->reused != 0) return;
-  __shared__ GroupMemory<kTileThreads> memory;
-  BlockGroup<kTileThreads> group(memory.bytes);
+  __shared__ GroupMemory<kWriteThreads> memory;
+  BlockGroup<kWriteThreads> group(memory.bytes);
   const PlannerPhases phases(args.task);
   const auto block = static_cast<std::int32_t>(blockIdx.x);
   const auto blocks = static_cast<std::int32_t>(gridDim.x);
@@ -216,9 +221,9 @@ void launch_planner(const PlannerArgs& given, cudaStream_t stream) {
       {address_of(find_forest_kernel), 1, kPhaseThreads, shared(forest_bytes)},
       {address_of(try_tiles_kernel<false>), args.widths, kPhaseThreads, shared(args.search_bytes)},
       {address_of(try_tiles_kernel<true>), early, kPhaseThreads, shared(args.search_bytes)},
-      {address_of(list_tiles_kernel), args.widths > 0 ? blocks : 0, kTileThreads},
+      {address_of(list_tiles_kernel), args.widths > 0 ? blocks : 0, kListThreads},
       {address_of(lay_out_kernel), 1, kPhaseThreads, shared(cut_bytes)},
-      {address_of(write_kernel), blocks, kTileThreads}};
+      {address_of(write_kernel), blocks, kWriteThreads}};
   for (const Launch& each : launches) launch(each, args, stream);
 }
 
