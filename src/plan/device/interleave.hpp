@@ -42,19 +42,25 @@ struct InterleavedList {
   const TileSegment* segments = nullptr;  // of the tile, in the order in which they were found
   const std::int32_t* by_place = nullptr;  // [count] index of this list's segments
   std::int64_t tokens = 0;
-  std::int32_t chunk = 0;  ///< tokens; 0: each segment is one
+  std::int32_t chunk_bits = -1;  ///< a chunk has 2^chunk_bits tokens; -1: each segment is one
   std::int32_t count = 0;
   std::int32_t fragments = 0;
 
   TRUNKLINE_HOST_DEVICE const TileSegment& at(std::int32_t place) const { return segments[by_place[place]]; }
+  /// Tokens from the begin of a chunk to its middle.
+  TRUNKLINE_HOST_DEVICE std::int64_t half() const { return (std::int64_t{1} << chunk_bits) / 2; }
   /// A list of no token is as long as one of one.
   TRUNKLINE_HOST_DEVICE std::int64_t length() const { return most<std::int64_t>(tokens, 1); }
 
+  /// The chunk that a token is in; none where each segment is one.
+  TRUNKLINE_HOST_DEVICE std::int64_t chunk_of(std::int64_t token) const { return token >> chunk_bits; }
+  TRUNKLINE_HOST_DEVICE std::int64_t first_of(std::int64_t number) const { return number << chunk_bits; }
+
   /// Pieces of a segment that are in different chunks; an empty one is one.
   TRUNKLINE_HOST_DEVICE std::int32_t fragments_in(const TileSegment& segment) const {
-    if (chunk == 0 || segment.room == 0) return 1;
+    if (chunk_bits < 0 || segment.room == 0) return 1;
     const std::int64_t last = segment.first_token + segment.room - 1;
-    return static_cast<std::int32_t>(last / chunk - segment.first_token / chunk) + 1;
+    return static_cast<std::int32_t>(chunk_of(last) - chunk_of(segment.first_token)) + 1;
   }
   /// The segment of the list's i-th fragment.
   TRUNKLINE_HOST_DEVICE const TileSegment& segment_of(std::int32_t fragment) const {
@@ -62,22 +68,22 @@ struct InterleavedList {
   }
   /// An empty segment at the end of whole chunks is one more.
   TRUNKLINE_HOST_DEVICE std::int64_t chunks() const {
-    if (chunk == 0 || count == 0) return count;
-    const bool one_more = tokens % chunk == 0 && at(count - 1).room == 0;
-    return ceil_div<std::int64_t>(tokens, chunk) + (one_more ? 1 : 0);
+    if (chunk_bits < 0 || count == 0) return count;
+    const std::int64_t whole = chunk_of(tokens);
+    return whole + (first_of(whole) < tokens || at(count - 1).room == 0 ? 1 : 0);
   }
   TRUNKLINE_HOST_DEVICE std::int64_t chunk_begin(std::int64_t number) const {
-    if (chunk > 0) return least(number * chunk, tokens);
+    if (chunk_bits >= 0) return least(first_of(number), tokens);
     return number < count ? at(static_cast<std::int32_t>(number)).first_token : tokens;
   }
   TRUNKLINE_HOST_DEVICE std::int32_t fragments_before_chunk(std::int64_t number) const {
     if (number >= chunks()) return fragments;
-    if (chunk == 0) return static_cast<std::int32_t>(number);
-    const std::int64_t token = number * chunk;
+    if (chunk_bits < 0) return static_cast<std::int32_t>(number);
+    const std::int64_t token = first_of(number);
     const std::int32_t place = partition_point(0, count, [&](std::int32_t i) { return at(i).first_token < token; }) - 1;
     if (place < 0) return 0;
     const TileSegment& segment = at(place);
-    const std::int64_t left = number - segment.first_token / chunk;
+    const std::int64_t left = number - chunk_of(segment.first_token);
     const std::int64_t all = fragments_in(segment);
     return segment.fragments_before + static_cast<std::int32_t>(least(left, all));
   }
@@ -86,18 +92,19 @@ struct InterleavedList {
     const std::int64_t product = middle * length() - (before ? 1 : 0);
     if (product < 0) return 0;
     const std::int64_t token = product / of_length;
-    if (chunk == 0) {
+    if (chunk_bits < 0) {
       return partition_point(0, count, [&](std::int32_t i) { return at(i).first_token <= token; });
     }
-    const std::int64_t past_first = token - chunk / 2;
-    return past_first < 0 ? 0 : least(past_first / chunk + 1, chunks());
+    const std::int64_t past_first = token - half();
+    return past_first < 0 ? 0 : least(chunk_of(past_first) + 1, chunks());
   }
 };
 
 struct Interleaving {
   // A chunk is a KV tile of most kernels, or more of what one half has for itself.
-  static constexpr std::int32_t kCommonChunk = 64;
-  static constexpr auto kOwnChunk = static_cast<std::int32_t>(HalfChanges::kPieceTokens);
+  static constexpr std::int32_t kCommonBits = 6;
+  static constexpr std::int32_t kOwnBits = 7;
+  static_assert(1 << kOwnBits == HalfChanges::kPieceTokens);
 
   InterleavedList lists[kSegmentLists];
 
@@ -110,8 +117,8 @@ struct Interleaving {
   /// \param token at which a fragment of a segment begins, in its list
   TRUNKLINE_HOST_DEVICE Place place_of(const TileSegment& segment, std::int32_t fragment, std::int64_t token) const {
     const InterleavedList& own = lists[segment.list];
-    const std::int64_t number = own.chunk > 0 ? token / own.chunk : segment.place;
-    const std::int64_t middle = own.chunk > 0 ? number * own.chunk + own.chunk / 2 : segment.first_token;
+    const bool chunked = own.chunk_bits >= 0;
+    const std::int64_t middle = chunked ? own.first_of(own.chunk_of(token)) + own.half() : segment.first_token;
     Place place{token, segment.fragments_before + fragment};
     for (std::int32_t list = 0; list < kSegmentLists; ++list) {
       const InterleavedList& other = lists[list];

@@ -343,7 +343,8 @@ class PlanLayout {
                     window.span = span;
                     window.pack = i;
                     window.plain_before = before.masks;
-                  });
+                  },
+                  [](std::int32_t, std::int32_t) {});
     });
     DraftWindows(forest_, requests_, m_.packs, m_.windows).find_leaders(group, windows);
     group.for_each(packs, [&](std::int32_t i) {

@@ -47,7 +47,6 @@ class PlanWriter {
       WorkItem& item = lists_.items[pack.first_item + part];
       const std::int32_t first = pack.first_entry + part * pack.queries();
       item.queries = {first, first + pack.queries()};
-      item.spans = {pack.first_span, pack.first_span};
       item.tile = machine_.tile(pack.width, cuts.begin(part + 1) - cuts.begin(part));
       item.first_half = pack.first_half;
     });
@@ -59,23 +58,22 @@ class PlanWriter {
       lists_.item_outputs[pack.first_entry + i] = slot == kDirect ? kDirect : slot + from.first_output + part;
     });
     const SpanWalk walk(forest_, requests_, machine_.slices, pack, from);
-    visit_spans(group, walk, pool_.fragments + from.first_fragment, from.fragments,
-                [&](const WalkedSpan& span, const SpanCounts& before) { write_span<Group>(pack, span, before); });
-    if (m_.summary->windows == 0) return;
-    // Parts whose drafts no query sees have no span.
+    // Items are runs of spans: each ends where the next begins.
+    WorkItem* const items = lists_.items + pack.first_item;
+    const SpanCounts all = visit_spans(
+        group, walk, pool_.fragments + from.first_fragment, from.fragments,
+        [&](const WalkedSpan& span, const SpanCounts& before) { write_span(pack, span, before); },
+        [&](std::int32_t part, std::int32_t before) {
+          if (part == 0) return;
+          items[part].spans.begin = items[part - 1].spans.end = pack.first_span + before;
+        });
     group.once([&] {
-      std::int32_t end = pack.first_span;
-      TRUNKLINE_ROLLED
-      for (std::int32_t part = 0; part < pack.parts; ++part) {
-        Range& spans = lists_.items[pack.first_item + part].spans;
-        spans.begin = end;
-        spans.end = end = most(end, spans.end);
-      }
+      items[0].spans.begin = pack.first_span;
+      items[pack.parts - 1].spans.end = pack.first_span + all.spans;
     });
   }
 
  private:
-  template <class Group>
   TRUNKLINE_HOST_DEVICE void write_span(const PlannedPack& pack, const WalkedSpan& span,
                                         const SpanCounts& before) const {
     const std::int32_t place = pack.first_span + before.spans;
@@ -91,11 +89,6 @@ class PlanWriter {
       lists_.masks[2 * std::int64_t{mask} + 1] = bits(begin - 64, end - 64);
     }
     lists_.spans[place] = {span.row, span.begin, span.end, mask, span.flags};
-    // Items are runs of spans: each ends where the next begins.
-    Group::fetch_max(lists_.items[pack.first_item + span.part].spans.end, place + 1);
-    if (span.part + 1 < pack.parts) {
-      Group::fetch_max(lists_.items[pack.first_item + span.part + 1].spans.begin, place + 1);
-    }
   }
   /// \return index of the first mask
   TRUNKLINE_HOST_DEVICE std::int32_t write_window(std::int32_t number) const {

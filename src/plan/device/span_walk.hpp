@@ -65,9 +65,10 @@ class SpanWalk {
     return readers.begin > pack_.positions.begin || readers.end < pack_.positions.end;
   }
 
-  /// visit(span) for each span of a fragment, by rising part.
-  template <class Visit>
-  TRUNKLINE_HOST_DEVICE void walk(const Fragment& fragment, Visit visit) const {
+  /// visit(span) for each span of a fragment, by rising part; and begin_part(part) before those of a part whose first
+  /// token the fragment has.
+  template <class Visit, class BeginPart>
+  TRUNKLINE_HOST_DEVICE void walk(const Fragment& fragment, Visit visit, BeginPart begin_part) const {
     const std::int64_t begin = fragment.first_token;
     const std::int64_t end = begin + fragment.length;
     if (fragment.length == 0 && !fragment.open_ended) return;
@@ -79,6 +80,7 @@ class SpanWalk {
     for (; part <= last; ++part) {
       const std::int64_t from = most(begin, cuts_.begin(part));
       const std::int64_t to = least(end, cuts_.begin(part + 1));
+      if (fragment.length > 0 && from == cuts_.begin(part)) begin_part(part);
       Piece piece;
       piece.holds_begin = fragment.length == 0 || from == begin;
       piece.begin = piece.holds_begin ? fragment.begin : slices_.place(fragment.begin, from - begin);
@@ -192,21 +194,26 @@ struct SpanCounts {
 /// Of one fragment.
 TRUNKLINE_HOST_DEVICE inline SpanCounts count_spans(const SpanWalk& walk, const Fragment& fragment) {
   SpanCounts counts;
-  walk.walk(fragment, [&](const WalkedSpan& span) { counts = counts + SpanCounts::of(span); });
+  walk.walk(
+      fragment, [&](const WalkedSpan& span) { counts = counts + SpanCounts::of(span); }, [](std::int32_t) {});
   return counts;
 }
 
-/// visit(span, counts of those before it in the pack) for each span of a pack.
-template <class Group, class Visit>
-TRUNKLINE_HOST_DEVICE void visit_spans(Group& group, const SpanWalk& walk, const Fragment* fragments,
-                                       std::int32_t count, Visit visit) {
-  group.exclusive_scan(
+/// visit(span, counts of those before it in the pack) for each span of a pack; begin_part(part, spans before it) for
+/// each part that has tokens.
+template <class Group, class Visit, class BeginPart>
+TRUNKLINE_HOST_DEVICE SpanCounts visit_spans(Group& group, const SpanWalk& walk, const Fragment* fragments,
+                                             std::int32_t count, Visit visit, BeginPart begin_part) {
+  return group.exclusive_scan(
       count, [&](std::int32_t i) { return count_spans(walk, fragments[i]); },
       [&](std::int32_t i, SpanCounts before) {
-        walk.walk(fragments[i], [&](const WalkedSpan& span) {
-          visit(span, before);
-          before = before + SpanCounts::of(span);
-        });
+        walk.walk(
+            fragments[i],
+            [&](const WalkedSpan& span) {
+              visit(span, before);
+              before = before + SpanCounts::of(span);
+            },
+            [&](std::int32_t part) { begin_part(part, before.spans); });
       });
 }
 

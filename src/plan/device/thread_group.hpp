@@ -11,7 +11,7 @@
 //   sort(keys, count)                     rising, in place
 //   once(f)                               f() by one thread
 //   sync()                                what threads wrote before is seen by all after
-//   fetch_add, fetch_min, fetch_max, compare_exchange    atomic; return the old value
+//   fetch_add, fetch_min, compare_exchange    atomic; return the old value
 //
 // Each but the atomics ends with a sync().
 //

@@ -234,7 +234,7 @@ class TileLister {
       list.tokens = all.tokens[i];
       list.count = all.count[i];
       // Where the tile works as one, nothing is to be gained by cutting what is its own.
-      list.chunk = i == kCommonSegments ? Interleaving::kCommonChunk : tile.middle > 0 ? Interleaving::kOwnChunk : 0;
+      list.chunk_bits = i == kCommonSegments ? Interleaving::kCommonBits : tile.middle > 0 ? Interleaving::kOwnBits : -1;
     }
     const auto fragments_of = [&](std::int32_t i) {
       return order.lists[segments[i].list].fragments_in(segments[i]);
@@ -286,21 +286,21 @@ class TileLister {
       to.matrix_tokens = sums.matrix_tokens;
       for (const InterleavedList& list : order.lists) to.cut_tokens += list.tokens;
       to.members = tile.members.end - tile.members.begin;
-      to.own_chunk = order.lists[kCommonSegments].tokens > 0 ? order.lists[kOwnSegments].chunk : -1;
+      to.own_chunk = order.lists[kCommonSegments].tokens == 0 ? -1 : tile.middle > 0 ? 1 << Interleaving::kOwnBits : 0;
       to.open_tokens = sums.open_tokens;
     });
   }
 
   TRUNKLINE_HOST_DEVICE void write_fragment(const Interleaving& order, const TileSegment& segment, std::int32_t number,
                                             Fragment* to) const {
-    const std::int64_t chunk = order.lists[segment.list].chunk;
+    const InterleavedList& list = order.lists[segment.list];
     const std::int64_t segment_end = segment.first_token + segment.room;
     std::int64_t begin = segment.first_token;
     std::int64_t end = segment_end;
-    if (chunk > 0) {
-      const std::int64_t first_chunk = segment.first_token / chunk + number;
-      if (number > 0) begin = first_chunk * chunk;
-      end = least(end, (first_chunk + 1) * chunk);
+    if (list.chunk_bits >= 0) {
+      const std::int64_t chunk = list.chunk_of(segment.first_token) + number;
+      if (number > 0) begin = list.first_of(chunk);
+      end = least(end, list.first_of(chunk + 1));
     }
     const Interleaving::Place place = order.place_of(segment, number, begin);
     Fragment fragment;

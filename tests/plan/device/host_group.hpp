@@ -91,14 +91,6 @@ class HostGroup {
     }
     return was;
   }
-  template <class T>
-  static T fetch_max(T& to, T value) {
-    T was = std::atomic_ref<T>(to).load();
-    while (was < value && !std::atomic_ref<T>(to).compare_exchange_weak(was, value)) {
-    }
-    return was;
-  }
-
   /// f(group) by so many threads at once.
   template <class F>
   static void run_threads(std::int32_t threads, F f) {

@@ -53,21 +53,24 @@ class Memory {
 };
 
 /// Puts a forest where planning has it.
-DeviceForest copy_forest(const Forest& from, DeviceForest to) {
+void copy_forest(const Forest& from, const DeviceForest& to) {
   std::copy(from.nodes.begin(), from.nodes.end(), to.nodes);
   std::copy(from.order.begin(), from.order.end(), to.order);
-  to.rows = static_cast<std::int32_t>(from.requests.size());
-  to.query_begin[to.rows] = 0;
-  for (std::int32_t row = 0; row < to.rows; ++row) {
-    const ForestRequest& request = from.requests[at(row)];
+  to.query_begin[from.requests.size()] = 0;
+  for (std::size_t row = 0; row < from.requests.size(); ++row) {
+    const ForestRequest& request = from.requests[row];
     to.kv_len[row] = request.kv_len;
     to.query_begin[row] = request.query_begin;
     to.query_begin[row + 1] = request.query_begin + request.queries;
     to.node[row] = request.node;
     to.tree[row] = request.tree ? 1 : 0;
-    to.has_trees = to.has_trees || request.tree;
   }
+}
+/// What is known of it besides.
+DeviceForest described(const Forest& from, DeviceForest to) {
+  to.has_trees = std::any_of(from.requests.begin(), from.requests.end(), [](const auto& each) { return each.tree; });
   to.query_parents = from.query_parents.data();
+  to.rows = static_cast<std::int32_t>(from.requests.size());
   to.node_count = static_cast<std::int32_t>(from.nodes.size());
   to.total_tokens = from.total_tokens;
   to.distinct_tokens = from.distinct_tokens;
@@ -161,42 +164,92 @@ UploadedPlan uploaded(const Plan& plan, const Forest& forest) {
   return result;
 }
 
+namespace {
+
+/// A planner's memory, and lists with room for its capacity.
+class PlannerOnHost {
+ public:
+  PlannerOnHost(const trunkline::DeviceBatch& batch, const PlannerMachine& machine, const HostThreads& threads)
+      : machine_(machine),
+        threads_(threads),
+        room_rows_(std::max(batch.rows, 1)),
+        memory_([&](Arena& arena) { task_.memory.lay_out(arena, room_rows_, machine.capacity); }),
+        search_memory_([&](Arena& arena) { search_.lay_out(arena, room_rows_); }),
+        tile_memory_([&](Arena& arena) { tile_.lay_out(arena); }),
+        room_(machine) {
+    task_.machine = &machine_;
+    task_.batch = batch;
+    task_.lists = room_.lists();
+    *task_.memory.planned.step = {};
+  }
+
+  /// \param prepare(group, phases, forest arrays) finds or copies the forest
+  template <class Prepare>
+  UploadedPlan plan(Prepare prepare, PlanSummary* summary) {
+    const PlannerPhases phases(task_);
+    threads_.run([&](HostGroup& group) { prepare(group, phases, task_.memory); });
+    for (std::int32_t i = 0; i < machine_.width_count; ++i) {
+      threads_.run([&](HostGroup& group) { phases.try_full(group, i, search_); });
+    }
+    for (std::int32_t i = 0; i < TrunkCore::kEarlyTries; ++i) {
+      threads_.run([&](HostGroup& group) { phases.try_early(group, i, search_); });
+    }
+    for (std::int32_t i = phases.tile_count(); i-- > 0;) {
+      threads_.run([&](HostGroup& group) { phases.list_tile(group, i, tile_); });
+    }
+    threads_.run([&](HostGroup& group) { phases.lay_out(group, task_.memory.layout.cuts); });
+    for (std::int32_t i = phases.pack_count(); i-- > 0;) {
+      threads_.run([&](HostGroup& group) { phases.write_pack(group, i); });
+    }
+    *summary = *task_.memory.layout.summary;
+    const std::int32_t queries = task_.memory.step->forest.query_begin[task_.batch.rows];
+    if (queries <= machine_.capacity.queries) {
+      threads_.run([&](HostGroup& group) { phases.write_queries(group, {0, task_.batch.rows}); });
+    }
+    return room_.written(std::min(queries, machine_.capacity.queries), *summary);
+  }
+
+ private:
+  const PlannerMachine& machine_;
+  HostThreads threads_;
+  std::int32_t room_rows_;
+  PlannerTask task_;
+  TileSearch::Scratch search_;
+  TileScratch tile_;
+  Memory memory_, search_memory_, tile_memory_;
+  ListRoom room_;
+};
+
+}  // namespace
+
 UploadedPlan device_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
                          const PlanCapacity& capacity, const HostThreads& threads, PlanSummary* summary,
                          std::int32_t invariant_chunk) {
   const PlannerMachine machine = make_planner_machine(profile, shape, capacity, invariant_chunk);
-  const auto rows = static_cast<std::int32_t>(forest.requests.size());
-  PlannerTask task;
-  task.machine = &machine;
-  task.batch.rows = rows;
-  const Memory memory([&](Arena& arena) { task.memory.lay_out(arena, std::max(rows, 1), capacity); });
-  TileSearch::Scratch scratch;
-  const Memory scratch_memory([&](Arena& arena) { scratch.lay_out(arena, std::max(rows, 1)); });
-  TileScratch tile_scratch;
-  const Memory tile_memory([&](Arena& arena) { tile_scratch.lay_out(arena); });
-  ListRoom room(machine);
-  task.lists = room.lists();
-  const DeviceForest view = copy_forest(forest, task.memory.forest);
-  const PlannerPhases phases(task);
-  threads.run([&](HostGroup& group) { phases.prepare(group, view, {}); });
-  for (std::int32_t i = 0; i < machine.width_count; ++i) {
-    threads.run([&](HostGroup& group) { phases.try_full(group, i, scratch); });
-  }
-  for (std::int32_t i = 0; i < TrunkCore::kEarlyTries; ++i) {
-    threads.run([&](HostGroup& group) { phases.try_early(group, i, scratch); });
-  }
-  for (std::int32_t i = phases.tile_count(); i-- > 0;) {
-    threads.run([&](HostGroup& group) { phases.list_tile(group, i, tile_scratch); });
-  }
-  threads.run([&](HostGroup& group) { phases.lay_out(group, task.memory.layout.cuts); });
-  for (std::int32_t i = phases.pack_count(); i-- > 0;) {
-    threads.run([&](HostGroup& group) { phases.write_pack(group, i); });
-  }
-  *summary = *task.memory.layout.summary;
-  if (view.query_begin[rows] <= capacity.queries) {
-    threads.run([&](HostGroup& group) { phases.write_queries(group, {0, rows}); });
-  }
-  return room.written(std::min(view.query_begin[rows], capacity.queries), *summary);
+  trunkline::DeviceBatch batch;
+  batch.rows = static_cast<std::int32_t>(forest.requests.size());
+  return PlannerOnHost(batch, machine, threads)
+      .plan(
+          [&](HostGroup& group, const PlannerPhases& phases, const PlannerMemory& memory) {
+            DeviceForest view;
+            group.once([&] { copy_forest(forest, memory.forest); });
+            view = described(forest, memory.forest);
+            phases.prepare(group, view, {});
+          },
+          summary);
+}
+
+UploadedPlan device_plan(const trunkline::DeviceBatch& batch, const AttentionShape& shape,
+                         const MachineProfile& profile, const PlanCapacity& capacity, const HostThreads& threads,
+                         PlanSummary* summary) {
+  const PlannerMachine machine = make_planner_machine(profile, shape, capacity);
+  return PlannerOnHost(batch, machine, threads)
+      .plan(
+          [&](HostGroup& group, const PlannerPhases& phases, const PlannerMemory& memory) {
+            for (std::int32_t row = 0; row < batch.rows; ++row) phases.compare_row(group, row);
+            phases.find_forest(group, false, memory.search);
+          },
+          summary);
 }
 
 std::optional<std::string> find_difference(const UploadedPlan& expected, const UploadedPlan& actual) {

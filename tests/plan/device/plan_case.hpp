@@ -36,6 +36,11 @@ UploadedPlan device_plan(const Forest& forest, const AttentionShape& shape, cons
                          const PlanCapacity& capacity, const HostThreads& threads, PlanSummary* summary,
                          std::int32_t invariant_chunk = 0);
 
+/// The same of a batch, whose forest is found first.
+UploadedPlan device_plan(const trunkline::DeviceBatch& batch, const AttentionShape& shape,
+                         const MachineProfile& profile, const PlanCapacity& capacity, const HostThreads& threads,
+                         PlanSummary* summary);
+
 /// Names the first list that differs, and where; nothing where all are equal.
 std::optional<std::string> find_difference(const UploadedPlan& expected, const UploadedPlan& actual);
 

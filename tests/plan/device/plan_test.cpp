@@ -10,10 +10,12 @@
 #include "base/check.hpp"
 #include "cli/batch_file.hpp"
 #include "kv/paged_batch.hpp"
+#include "plan/device/device_batches.hpp"
 #include "plan/device/plan_case.hpp"
 #include "plan/device/plan_growth.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
+#include "support/team_batches.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
@@ -132,6 +134,22 @@ TEST(DevicePlan, RandomForests) {
   }
   EXPECT_GT(seen.cut, 0);
   EXPECT_GT(seen.masked, 0);
+}
+
+// From page tables on.
+TEST(DevicePlan, RandomBatches) {
+  for (int seed = 0; seed < testing::scaled(2000) && !HasFailure(); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 4'000'000);
+    testing::RandomBatch batch = testing::make_team_batch(static_cast<std::uint64_t>(seed), 40);
+    const Forest forest = build_forest(batch.view());
+    const MachineProfile profile = any_profile(random);
+    const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));
+    PlanSummary summary{};
+    const UploadedPlan actual = testing::device_plan(testing::device_batch_of(batch.view()), plan.shape, profile,
+                                                     room_for(plan), any_order(random), &summary);
+    EXPECT_EQ(testing::find_difference(testing::uploaded(plan, forest), actual), std::nullopt);
+  }
 }
 
 /// A forest of `requests` leaves under random inner nodes, up to `depth` deep.

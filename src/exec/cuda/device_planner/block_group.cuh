@@ -25,7 +25,6 @@ struct GroupAtomics {
   __device__ static std::int32_t compare_exchange(std::int32_t& to, std::int32_t expected, std::int32_t value) {
     return atomicCAS(&to, expected, value);
   }
-  __device__ static std::int32_t fetch_max(std::int32_t& to, std::int32_t value) { return atomicMax(&to, value); }
 };
 
 struct Plus {
