@@ -19,7 +19,7 @@
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
-#include "support/team_batches.hpp"
+#include "support/planner_batches.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/cuda_planner.hpp"
 
@@ -99,7 +99,7 @@ TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
   constexpr std::int32_t kHeads[][2] = {{8, 4}, {8, 2}, {8, 8}, {32, 1}, {1, 16}};
   for (int round = 0; round < scaled(500); ++round) {
     SCOPED_TRACE(round);
-    const RandomBatch batch = make_team_batch(random(), round % 20 == 0 ? 1024 : (round % 4 == 0 ? 256 : 40));
+    const RandomBatch batch = make_planner_batch(random(), round % 20 == 0 ? 1024 : (round % 4 == 0 ? 256 : 40));
     const Batch view = batch.view();
     if (view.rows() == 0) continue;
     const auto& heads = kHeads[static_cast<std::size_t>(round) % 5];
@@ -143,8 +143,7 @@ void replace_requests(std::mt19937_64& random, PagedBatch& batch) {
   }
 }
 
-// Batches that follow each other, as in an engine, and share alike, or but for some requests: rows are told, and
-// owners, tiles and cuts guessed, which the next batch may have others of.
+// Batches that follow each other, as in an engine, and share alike, or but for some requests.
 TEST_F(CudaDevicePlans, AfterBatchesAlikeAreTheHosts) {
   std::mt19937_64 random(23);
   std::uint64_t seed = 1;

@@ -18,7 +18,7 @@
 #include "plan/device/plan_case.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
-#include "support/team_batches.hpp"
+#include "support/planner_batches.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/plan.hpp"
@@ -237,7 +237,7 @@ TEST_F(CudaPlan, EveryKindOfBatch) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const auto most_rows = seed % 50 == 0 ? 1024 : seed % 5 == 0 ? 200 : 24;
-    const RandomBatch batch = make_team_batch(static_cast<std::uint64_t>(seed), most_rows);
+    const RandomBatch batch = make_planner_batch(static_cast<std::uint64_t>(seed), most_rows);
     const PlanCapacity capacity = any_capacity(random, std::max(batch.view().total_queries(), 1));
     expect_hosts_plan(batch, shape_of(32, 8), hopper_like_profile(132), trunk_options(capacity), seed % 4 != 0);
     if (HasFatalFailure()) return;
@@ -295,7 +295,7 @@ TEST_F(CudaPlan, StepsThatTheLastPlanReads) {
   for (int seed = 1; seed <= scaled(300); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
-    RandomBatch batch = make_team_batch(static_cast<std::uint64_t>(seed), 40);
+    RandomBatch batch = make_planner_batch(static_cast<std::uint64_t>(seed), 40);
     batch.num_pages = std::int64_t{1} << 30;
     const AttentionShape shape = shape_of(32, 8);
     const MachineProfile profile = hopper_like_profile(132);

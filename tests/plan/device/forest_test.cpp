@@ -11,7 +11,7 @@
 #include "plan/device/device_batches.hpp"
 #include "plan/device/device_steps.hpp"
 #include "support/random_batch.hpp"
-#include "support/team_batches.hpp"
+#include "support/planner_batches.hpp"
 #include "support/test_scale.hpp"
 
 namespace trunkline {
@@ -31,7 +31,7 @@ TEST(DeviceForest, EqualsTheHostsForest) {
   ForestSteps steps(310, kQueries);
   for (int seed = 1; seed <= testing::scaled(6000); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const auto batch = testing::make_team_batch(static_cast<std::uint64_t>(seed), seed % 20 == 0 ? 300 : 24);
+    const auto batch = testing::make_planner_batch(static_cast<std::uint64_t>(seed), seed % 20 == 0 ? 300 : 24);
     const std::string expected = text_without_slots(builder.build(batch.view()));
     const DeviceBatch device = device_batch_of(batch.view());
     // The second time all is compared with the rows of another batch; the third with its own.
@@ -68,9 +68,9 @@ TEST(DeviceForest, DraftTreesAreShared) {
 
 TEST(DeviceForest, RealThreadsFindIt) {
   ForestSteps steps(40, kQueries);
-  for (int seed = 1; seed <= testing::scaled(100); ++seed) {
+  for (int seed = 1; seed <= testing::scaled(20); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const auto batch = testing::make_team_batch(static_cast<std::uint64_t>(seed), 30);
+    const auto batch = testing::make_planner_batch(static_cast<std::uint64_t>(seed), 30);
     const DeviceBatch device = device_batch_of(batch.view());
     steps.compare(device, {0, 3});
     ASSERT_EQ(text_without_slots(steps.find(device, 0, {0, 3})), text_without_slots(build_forest(batch.view())));

@@ -15,7 +15,7 @@
 #include "plan/device/plan_growth.hpp"
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
-#include "support/team_batches.hpp"
+#include "support/planner_batches.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
@@ -141,7 +141,7 @@ TEST(DevicePlan, RandomBatches) {
   for (int seed = 0; seed < testing::scaled(2000) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 4'000'000);
-    testing::RandomBatch batch = testing::make_team_batch(static_cast<std::uint64_t>(seed), 40);
+    testing::RandomBatch batch = testing::make_planner_batch(static_cast<std::uint64_t>(seed), 40);
     const Forest forest = build_forest(batch.view());
     const MachineProfile profile = any_profile(random);
     const Plan plan = make_plan(forest, testing::shape_of(32, 8), profile, trunk_options({}));

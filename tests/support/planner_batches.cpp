@@ -1,4 +1,4 @@
-#include "support/team_batches.hpp"
+#include "support/planner_batches.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -120,7 +120,7 @@ void add_queries(std::mt19937_64& random, RandomBatch& batch) {
 
 }  // namespace
 
-RandomBatch make_team_batch(std::uint64_t seed, std::int32_t max_rows) {
+RandomBatch make_planner_batch(std::uint64_t seed, std::int32_t max_rows) {
   std::mt19937_64 random(seed);
   constexpr std::int32_t kPageSizes[] = {1, 1, 2, 16, 16, 24};
   RandomBatchOptions options;
@@ -152,37 +152,6 @@ RandomBatch make_team_batch(std::uint64_t seed, std::int32_t max_rows) {
   if (uniform(random, 0, 2) == 0) add_queries(random, batch);
   batch.lay_out_table();
   return batch;
-}
-
-TeamBatch team_batch_of(const Batch& batch) {
-  TeamBatch team;
-  const PageTable& pages = batch.pages;
-  std::visit(
-      [&](auto ids) {
-        team.table.ids = ids.data();
-        team.table.entries = static_cast<std::int64_t>(ids.size());
-        team.table.wide = sizeof(ids[0]) == sizeof(std::int64_t);
-      },
-      pages.ids());
-  team.table.indptr = pages.indptr();
-  team.table.row_map = pages.row_map();
-  team.table.width = pages.width();
-  team.table.page_size = pages.page_size();
-  team.kv_lens = batch.kv_lens.data();
-  team.query_start = batch.query_start.empty() ? nullptr : batch.query_start.data();
-  team.rows = batch.rows();
-  team.max_queries = batch.total_queries();
-  team.null_page = batch.null_page;
-  return team;
-}
-
-std::string team_text(const Forest& forest) {
-  Forest plain = forest;
-  for (ForestRequest& request : plain.requests) {
-    request.slot = 0;
-    request.generation = 0;
-  }
-  return to_text(plain);
 }
 
 }  // namespace trunkline::testing

@@ -1,4 +1,4 @@
-// When a team keeps its plan: exactly when the forest of the step's tables and lengths is the planned one but for the
+// When a device reuses its plan: exactly when the forest of the step's tables and lengths is the planned one but for the
 // ends of nodes that one row has to itself.
 #include <gtest/gtest.h>
 
@@ -9,21 +9,23 @@
 #include <string>
 #include <vector>
 
-#include "plan/planned_forest.hpp"
-#include "plan/team/row_look.hpp"
+#include "plan/device/device_batches.hpp"
+#include "plan/device/device_steps.hpp"
+#include "support/planner_batches.hpp"
 #include "support/random_batch.hpp"
-#include "support/team_batches.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/forest.hpp"
 
 namespace trunkline {
 namespace {
 
-using testing::PlannedForest;
+using testing::device_batch_of;
+using testing::ForestSteps;
 using testing::RandomBatch;
 using testing::uniform;
 
 constexpr std::int32_t kGrowth = 40;
+constexpr std::int32_t kQueries = 4096;
 
 bool is_private(const Forest& forest, std::int32_t node) {
   return node >= 0 && forest.nodes[static_cast<std::size_t>(node)].requests.size() == 1;
@@ -39,7 +41,7 @@ std::string form_of(Forest forest) {
   }
   forest.total_tokens = 0;
   forest.distinct_tokens = 0;
-  return testing::team_text(forest);
+  return testing::text_without_slots(forest);
 }
 
 void set_length(RandomBatch& batch, std::size_t row, std::int32_t length) {
@@ -109,25 +111,26 @@ bool within_bounds(const Forest& forest, const RandomBatch& before, const Random
   return true;
 }
 
-bool has_whole_rows(const TeamBatch& batch) {
-  return batch.table.wide ? WholeRows<std::int64_t>::are_of(batch) : WholeRows<std::int32_t>::are_of(batch);
+/// Plans a batch. \return the steps that know it
+ForestSteps planned(const RandomBatch& batch) {
+  ForestSteps steps(64, kQueries);
+  steps.compare(device_batch_of(batch.view()));
+  steps.find(device_batch_of(batch.view()), kGrowth);
+  return steps;
 }
 
-TEST(TeamSteady, KeepsAPlanExactlyWhenTheForestKeepsItsForm) {
-  PlannedForest planned;
-  int kept = 0, dropped = 0, grown = 0, whole = 0, other = 0;
+TEST(PlanReuse, ReusesAPlanExactlyWhenTheForestKeepsItsForm) {
+  int reused = 0, dropped = 0, grown = 0;
   for (int seed = 1; seed <= testing::scaled(8000); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
-    RandomBatch before = testing::make_team_batch(static_cast<std::uint64_t>(seed), 20);
+    RandomBatch before = testing::make_planner_batch(static_cast<std::uint64_t>(seed), 20);
     before.num_pages = std::int64_t{1} << 30;
-    planned.find(testing::team_batch_of(before.view()), static_cast<std::uint64_t>(seed));
-    planned.remember(testing::team_batch_of(before.view()), kGrowth);
+    ForestSteps steps = planned(before);
     const Forest forest = build_forest(before.view());
     RandomBatch after = before;
     for (int changes = uniform(random, 1, 2); changes > 0; --changes) change(random, forest, after);
     after.lay_out_table();
-    TeamBatch live = testing::team_batch_of(after.view());
     const Batch unqueried = [&] {
       Batch batch = after.view();
       batch.query_start = {};
@@ -137,74 +140,89 @@ TEST(TeamSteady, KeepsAPlanExactlyWhenTheForestKeepsItsForm) {
     unqueried_before.query_start = {};
     const bool same_form = form_of(build_forest(unqueried)) == form_of(build_forest(unqueried_before));
     const bool expected = same_form && within_bounds(forest, before, after) && goes_on_alike(forest, before, after);
-    ASSERT_EQ(planned.is_steady(live, static_cast<std::uint64_t>(seed) * 31), expected);
-    if (seed % 100 == 0) {
-      ASSERT_EQ(planned.is_steady_by_threads(live), expected);
-    }
-    (expected ? kept : dropped) += 1;
+    ASSERT_EQ(steps.compare(device_batch_of(after.view()), {static_cast<std::uint64_t>(seed) * 31}), expected);
+    (expected ? reused : dropped) += 1;
     grown += expected && before.kv_lens != after.kv_lens;
-    (has_whole_rows(live) ? whole : other) += 1;
   }
-  EXPECT_GT(kept, testing::scaled(1500));
+  EXPECT_GT(reused, testing::scaled(1500));
   EXPECT_GT(dropped, testing::scaled(1500));
   EXPECT_GT(grown, testing::scaled(500));
-  EXPECT_GT(whole, testing::scaled(1500));
-  EXPECT_GT(other, testing::scaled(1500));
 }
 
-TEST(TeamSteady, RowsGrowNoFurtherThanThePlanAllows) {
-  RandomBatch random = testing::make_team_batch(3, 20);
+TEST(PlanReuse, RowsGrowNoFurtherThanThePlanAllows) {
+  RandomBatch random = testing::make_planner_batch(3, 20);
   random.query_start.clear();
-  PlannedForest planned;
-  planned.find(testing::team_batch_of(random.view()), 1);
-  planned.remember(testing::team_batch_of(random.view()), kGrowth);
+  ForestSteps steps = planned(random);
   const Forest forest = build_forest(random.view());
   for (std::size_t row = 0; row < random.kv_lens.size(); ++row) {
     if (is_private(forest, forest.requests[row].node)) set_length(random, row, random.kv_lens[row] + 5);
   }
   random.lay_out_table();
-  const TeamBatch grown = testing::team_batch_of(random.view());
-  EXPECT_TRUE(planned.is_steady(grown, 1));
-  EXPECT_TRUE(planned.is_steady_within(grown, 5));
-  EXPECT_FALSE(planned.is_steady_within(grown, 4));
+  EXPECT_TRUE(steps.compare(device_batch_of(random.view())));
+  steps.step().growth = 5;
+  EXPECT_TRUE(steps.compare(device_batch_of(random.view())));
+  steps.step().growth = 4;
+  EXPECT_FALSE(steps.compare(device_batch_of(random.view())));
 }
 
-TEST(TeamSteady, OtherRowsQueriesAndFaultsArePlannedAnew) {
-  RandomBatch random = testing::make_team_batch(3, 20);
+TEST(PlanReuse, OtherRowsQueriesAndFaultsArePlannedAnew) {
+  RandomBatch random = testing::make_planner_batch(3, 20);
   random.query_start.clear();
-  TeamBatch batch = testing::team_batch_of(random.view());
-  PlannedForest planned;
-  planned.find(batch, 1);
-  EXPECT_FALSE(planned.is_steady(batch, 1)) << "nothing was remembered";
-  planned.remember(batch, kGrowth);
-  EXPECT_TRUE(planned.is_steady(batch, 1));
+  const DeviceBatch batch = device_batch_of(random.view());
+  ForestSteps steps(64, kQueries);
+  EXPECT_FALSE(steps.compare(batch)) << "nothing was planned";
+  steps.find(batch, kGrowth);
+  EXPECT_TRUE(steps.compare(batch));
 
-  TeamBatch fewer = batch;
+  DeviceBatch fewer = batch;
   --fewer.rows;
-  EXPECT_FALSE(planned.is_steady(fewer, 1));
+  EXPECT_FALSE(steps.compare(fewer));
   fewer.rows = 0;
-  EXPECT_FALSE(planned.is_steady(fewer, 1));
-  EXPECT_FALSE(planned.is_steady_by_threads(fewer));
+  EXPECT_FALSE(steps.compare(fewer));
 
   std::vector<std::int32_t> query_start;
   for (std::int32_t i = 0; i <= batch.rows; ++i) query_start.push_back(i);
-  TeamBatch queried = batch;
+  DeviceBatch queried = batch;
   queried.query_start = query_start.data();
-  EXPECT_TRUE(planned.is_steady(queried, 1)) << "one query a row, as it was";
+  queried.max_queries = batch.rows + 1;
+  EXPECT_TRUE(steps.compare(queried)) << "one query a row, as it was";
   ++query_start.back();
-  EXPECT_FALSE(planned.is_steady(queried, 1));
+  EXPECT_FALSE(steps.compare(queried));
   for (std::int32_t& start : query_start) ++start;
   --query_start.back();
-  EXPECT_FALSE(planned.is_steady(queried, 1)) << "begins past 0";
+  EXPECT_FALSE(steps.compare(queried)) << "begins past 0";
 
   std::vector<std::int32_t> kv_lens = random.kv_lens;
   kv_lens[0] = -1;
-  TeamBatch faulty = batch;
+  DeviceBatch faulty = batch;
   faulty.kv_lens = kv_lens.data();
-  EXPECT_FALSE(planned.is_steady(faulty, 1));
-  planned.find(faulty, 1);
-  planned.remember(faulty, kGrowth);
-  EXPECT_FALSE(planned.is_steady(faulty, 1)) << "faults are counted at every step";
+  EXPECT_FALSE(steps.compare(faulty));
+  steps.find(faulty, kGrowth);
+  EXPECT_FALSE(steps.compare(faulty)) << "faults are counted at every step";
+}
+
+TEST(PlanReuse, OfDraftTreesThatAreOthers) {
+  for (int seed = 1; seed <= testing::scaled(300); ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    testing::RandomBatchOptions options;
+    options.max_queries = 12;
+    options.trees = true;
+    RandomBatch batch = testing::make_random_batch(random, options);
+    ForestSteps steps = planned(batch);
+    EXPECT_TRUE(steps.compare(device_batch_of(batch.view())));
+    // A token of a tree hangs on another.
+    const Batch view = batch.view();
+    for (std::int32_t row = 0; row < view.rows(); ++row) {
+      const std::int32_t begin = view.query_begin(row);
+      const std::int32_t count = view.query_begin(row + 1) - begin;
+      if (count < 3) continue;
+      std::int32_t& parent = batch.query_parents[static_cast<std::size_t>(begin) + 2];
+      parent = 1 - parent;
+      EXPECT_FALSE(steps.compare(device_batch_of(batch.view())));
+      parent = 1 - parent;
+    }
+  }
 }
 
 }  // namespace
