@@ -92,7 +92,7 @@ struct Batch {
   std::span<const std::uint32_t> generations;
   /// Pages in the pool; ids must be in [0, num_pages).
   std::int64_t num_pages = 0;
-  /// A page id that stands for "no page" and is never shared; negative for none. vLLM uses 0.
+  /// A page id of the pool that stands for "no page" and is never shared; negative for none. vLLM uses 0.
   std::int64_t null_page = -1;
 
   std::int32_t rows() const { return static_cast<std::int32_t>(kv_lens.size()); }
@@ -117,8 +117,8 @@ enum class IdCheck {
   kAllPages,  ///< check every id of every row against num_pages
 };
 
-/// Checks sizes, lengths, slots, query_start, query_parents, and with kAllPages every page id that a row uses.
-/// \throws Error naming the member, the row, and the value.
+/// Checks sizes, lengths, slots, queries, null_page unless num_pages is 0, and with kAllPages every page id that a row
+/// uses. \throws Error naming the member, the row, and the value.
 void check_batch(const Batch& batch, IdCheck ids);
 
 /// One more than the largest page id that a row uses, for Batch::num_pages where the cache's size is not known; it is

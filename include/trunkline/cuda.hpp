@@ -83,7 +83,7 @@ struct CudaBatch {
   /// Made of device pointers, by PageTable::dense, csr_on_device or token_level_on_device; never read on the host.
   PageTable pages;
   const std::int32_t* kv_lens = nullptr;  ///< [B] on the device
-  std::int64_t num_pages = 0;             ///< of the cache; read only with CudaOptions::check_pages
+  std::int64_t num_pages = 0;             ///< of the cache, or 0; for check_pages and a planner's null_page
   /// [B + 1] on the device, prefix sums of query tokens; null: one a row. Read by CudaExecutor::plan alone.
   const std::int32_t* query_start = nullptr;
   /// [T] on the device, draft trees, as Batch::query_parents; null: chains. Read by CudaExecutor::plan alone.

@@ -19,7 +19,7 @@ struct CudaPlannerOptions {
   std::int32_t device = 0;
   std::int32_t rows = 0;        ///< most rows of a batch, padding included
   PlanCapacity capacity;        ///< all positive; what does not fit is planned `flat`, without cuts, as by Planner
-  std::int64_t null_page = -1;  ///< a page id that is never shared; negative: none
+  std::int64_t null_page = -1;  ///< a page id of the pool that is never shared; negative: none
   /// A plan is kept while the same rows share the same pages and none has grown by more than so many tokens since it
   /// was made; by 16 or fewer where some item has the ends of more rows than the mean, which make it fall behind.
   std::int32_t growth = 64;

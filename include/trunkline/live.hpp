@@ -25,7 +25,7 @@ struct RequestId {
 struct LiveBatchOptions {
   std::int32_t page_size = 0;   ///< tokens in a page, >= 1
   std::int64_t num_pages = 0;   ///< pages in the pool, at most 2^31 - 1; ids must be in [0, num_pages)
-  std::int64_t null_page = -1;  ///< a page id that stands for "no page" and is never shared; negative for none
+  std::int64_t null_page = -1;  ///< one of them that stands for "no page" and is never shared; negative for none
   /// Room that is taken at once, so that no event takes memory before there are more requests, or one of more pages.
   /// The table takes 4 bytes for each page of each: as many as the longest request has, for as many as there have been.
   std::int32_t expected_requests = 0;

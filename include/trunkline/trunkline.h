@@ -697,7 +697,7 @@ typedef struct trunkline_cuda_batch {
   size_t struct_size;
   const trunkline_page_table* pages;  // of device pointers: DENSE, CSR, TOKEN_LEVEL
   const int32_t* kv_lens;             // [B]
-  int64_t num_pages;                  // of the cache; read only with check_pages
+  int64_t num_pages;                  // of the cache, or 0; for check_pages and a planner's null_page
   const int32_t* query_start;         // [B + 1] prefix sums of query tokens; NULL: one a row. For trunkline_cuda_plan
   int32_t queries;  // with query_start, T of q and out in the runs, the most that it may count; 0: capacity_queries
   int32_t reserved;

@@ -175,6 +175,20 @@ static PyObject* capsule_of(PyObject* object) {
   return capsule;
 }
 
+// Whether the object's library has immutable arrays, and capsules without the flag that says so.
+static int is_immutable(PyObject* object) {
+  static const char* const kLibraries[] = {"jax", "tensorflow"};  // and jaxlib
+  PyObject* module = PyObject_GetAttrString((PyObject*)Py_TYPE(object), "__module__");
+  const char* name = module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
+  int found = 0;
+  for (size_t i = 0; name != NULL && i < sizeof(kLibraries) / sizeof(kLibraries[0]); ++i) {
+    found = found || strncmp(name, kLibraries[i], strlen(kLibraries[i])) == 0;
+  }
+  PyErr_Clear();
+  Py_XDECREF(module);
+  return found;
+}
+
 // 1: taken, 0: no such capsule, -1: an exception.
 static int take_capsule(PyObject* object, const char* name, Tensor* to) {
   PyObject* capsule = capsule_of(object);
@@ -187,6 +201,7 @@ static int take_capsule(PyObject* object, const char* name, Tensor* to) {
       tensor = &managed->tensor;
     }
   } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    to->read_only = is_immutable(object);
     tensor = &((const DlManaged*)PyCapsule_GetPointer(capsule, "dltensor"))->tensor;
   }
   if (tensor == NULL || set_from_dlpack(tensor, name, to) != 0) {

@@ -48,7 +48,14 @@ static int is_compact(const trunkline_tensor* view) {
   return 1;
 }
 
-// What planning reads each step: (address, dtype, shape, object) of indices that can be read in place; else None.
+// What keeps the memory: the object, and what it has handed out, which may be a copy that only that keeps.
+static PyObject* keeper_of(PyObject* object, const Tensor* tensor) {
+  if (tensor->owner != NULL) return PyTuple_Pack(2, object, tensor->owner);
+  Py_INCREF(object);
+  return object;
+}
+
+// What planning reads each step: (address, dtype, shape, keeper) of indices that can be read in place; else None.
 static PyObject* ints(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   (void)self;
   if (count != 4) {
@@ -64,8 +71,8 @@ static PyObject* ints(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
   const int right_type = view->dtype == TRUNKLINE_I32 || (view->dtype == TRUNKLINE_I64 && !int32);
   PyObject* found = NULL;
   if (view->device == TRUNKLINE_CPU && right_type && view->ndim == ndim && is_compact(view)) {
-    found = Py_BuildValue("(KiNO)", (unsigned long long)(uintptr_t)view->data, (int)view->dtype,
-                          sizes_of(view->shape, view->ndim), arguments[0]);
+    found = Py_BuildValue("(KiNN)", (unsigned long long)(uintptr_t)view->data, (int)view->dtype,
+                          sizes_of(view->shape, view->ndim), keeper_of(arguments[0], &tensor));
   } else {
     found = Py_None;
     Py_INCREF(found);

@@ -202,14 +202,17 @@ static int take_all(PyObject* const* objects, Tensor* tensors) {
 // rows: how many of q's and the outputs' are the step's, or None for all.
 static int keep_all_rows(PyObject* rows, Tensor* tensors) {
   if (rows == Py_None) return 0;
-  if (!PyLong_Check(rows)) {
+  PyObject* index = PyBool_Check(rows) || !PyIndex_Check(rows) ? NULL : PyNumber_Index(rows);
+  if (index == NULL) {
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
     PyErr_Format(argument_type_error, "num_queries is %R; expected: an int", rows);
     return -1;
   }
   const trunkline_tensor* q = &tensors[kQ].view;
   const int64_t most = q->ndim > 0 ? q->shape[0] : 0;
   int overflow = 0;
-  const long long count = PyLong_AsLongLongAndOverflow(rows, &overflow);
+  const long long count = PyLong_AsLongLongAndOverflow(index, &overflow);
+  Py_DECREF(index);
   if (overflow != 0 || count < 0 || count > most) {
     PyErr_Format(invalid_argument_error, "num_queries is %R; expected: 0 to q's %lld rows", rows, (long long)most);
     return -1;
@@ -236,13 +239,16 @@ static int run_status(const Runner* runner, const trunkline_attention* layer, vo
 
 // stream: an address, or None for the current one of q's library.
 static int stream_of(const Runner* runner, PyObject* q, const Tensor* tensor, PyObject* given, void** stream) {
-  if (runner->device != TRUNKLINE_CUDA) return 0;
   if (given == Py_None) {
     // A q that is elsewhere is refused by the run.
-    return tensor->view.device == TRUNKLINE_CUDA ? current_stream(q, tensor, stream) : 0;
+    const int on_gpu = runner->device == TRUNKLINE_CUDA && tensor->view.device == TRUNKLINE_CUDA;
+    return on_gpu ? current_stream(q, tensor, stream) : 0;
   }
-  *stream = PyLong_Check(given) ? PyLong_AsVoidPtr(given) : NULL;
-  if (PyLong_Check(given) && !PyErr_Occurred()) return 0;
+  if (PyLong_Check(given) && !PyBool_Check(given)) {
+    const unsigned long long address = PyLong_AsUnsignedLongLong(given);
+    *stream = (void*)(uintptr_t)address;
+    if (!PyErr_Occurred()) return 0;
+  }
   PyErr_Clear();
   PyErr_Format(argument_type_error, "stream is %R; expected: an address as an int, or None", given);
   return -1;

@@ -7,8 +7,9 @@ import ctypes
 import numpy as np
 
 from . import _abi, errors
-from ._library import c, check, new
-from ._tensors import Indices, Ints, host_ints
+from ._arguments import INT32_MAX, INT64_MAX, int64, integer
+from ._indices import Indices, Ints, host_ints
+from ._library import NotCopied, c, check, new
 
 
 def _sized(values: Ints, name: str, count: int, form: str) -> int:
@@ -27,7 +28,7 @@ def on_host(indices: Indices) -> Indices:
     return indices.cpu() if on_gpu(indices) else indices
 
 
-class HostBatch:
+class HostBatch(NotCopied):
     """A step's arrays on the host. They are kept, and read by runs on the CPU, until the next step."""
 
     def __init__(self, page_size: int) -> None:
@@ -123,7 +124,7 @@ class HostBatch:
         starts = None if query_start_loc is None else host_ints(query_start_loc, "query_start_loc")
         batch.query_start = None if starts is None else _sized(starts, "query_start_loc", rows + 1, "[batch + 1]")
         # Read here because only an address goes on.
-        self.queries = rows if starts is None else int(starts.numpy()[-1])
+        self.queries = rows if starts is None else starts.last
         parents = None if query_parents is None else host_ints(query_parents, "query_parents")
         batch.query_parents = (
             None if parents is None else _sized(parents, "query_parents", self.queries, "[query tokens]")
@@ -131,13 +132,18 @@ class HostBatch:
         places = None if slots is None else host_ints(slots, "slots")
         batch.slots = None if places is None else _sized(places, "slots", rows, "[batch]")
         ages = None if generations is None else host_ints(generations, "generations")
+        if ages is not None and ages.numpy().min(initial=0) < 0:
+            row = int(ages.numpy().argmin())
+            raise errors.InvalidArgumentError(f"generations[{row}] is {ages.numpy()[row]}; expected: at least 0")
         batch.generations = None if ages is None else _sized(ages, "generations", rows, "[batch]")
+        most = INT64_MAX if num_pages is not None else INT32_MAX - 1  # ids of a pool whose size is looked up
         batch.has_null_page = null_page is not None
-        batch.null_page = 0 if null_page is None else null_page
+        batch.null_page = 0 if null_page is None else integer(null_page, "null_page", 0, most)
         if num_pages is None:
             batch.num_pages = 0
-            num_pages = self._pages_used()
-        batch.num_pages = num_pages
+            # The pool has the null page, too, whether a row uses it or not.
+            num_pages = max(self._pages_used(), batch.null_page + batch.has_null_page)
+        batch.num_pages = int64(num_pages, "num_pages")
         self._keep += [starts, parents, places, ages, self.indptr, self.row_map]
 
     def _pages_used(self) -> int:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from . import _abi, errors
+from ._arguments import INT32_MAX, flag, instance, int32, int64
 from ._device_tables import DeviceBatch, DeviceTables, device_array
 from ._executors import CudaExecutor, Workspace
 from ._host_planner import partials_of_a_round
-from ._library import Handle, c, check, new
+from ._library import Handle, NotCopied, c, check, new
 from ._tensors import Tensor
 from .machine import Profile
 from .plans import PlanOptions
@@ -26,9 +27,10 @@ class DevicePlanning:
 
     max_rows: the most requests of a step, padding of length 0 included. max_queries: the most query tokens; 0: one a
     request. capacity_*: upper limits of a plan's lists; 0: room for any batch of the size that is not built to break
-    them. Beyond, a plan is `flat`, which DecodeAttention.plan_report counts. null_page: an id that stands for "no page"
-    and is never shared. growth: a plan is kept while the same requests share the same pages and none has grown by more
-    than so many tokens since it was made, or 16 or fewer where some item has the ends of more requests than the mean.
+    them. Beyond, a plan is `flat`, which DecodeAttention.plan_report counts. null_page: a page of the cache that stands
+    for "no page" and is never shared. growth: a plan is kept while the same requests share the same pages and none has
+    grown by more than so many tokens since it was made, or 16 or fewer where some item has the ends of more requests
+    than the mean.
     """
 
     max_rows: int
@@ -47,14 +49,8 @@ class DevicePlanning:
     def _struct(self, device_index: int, workers: int, shape: _abi.Shape) -> _abi.CudaPlannerOptions:
         for field in fields(self):
             value, least = getattr(self, field.name), int(field.name == "max_rows")
-            if field.name == "null_page" and value is None:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise errors.ArgumentTypeError(f"device_planning.{field.name} is {value!r}; expected: an int")
-            if value < least:
-                raise errors.InvalidArgumentError(
-                    f"device_planning.{field.name} is {value}; expected: at least {least}"
-                )
+            if field.name != "null_page" or value is not None:
+                int32(value, f"device_planning.{field.name}", least)
         items = self.capacity_items or 2 * self.queries + 8 * workers
         partials = max(16 * workers, partials_of_a_round(workers, shape))
         return new(
@@ -62,9 +58,9 @@ class DevicePlanning:
             device=device_index,
             rows=self.max_rows,
             capacity_queries=self.queries,
-            capacity_items=items,
-            capacity_spans=self.capacity_spans or 32 * self.queries + 8 * items,
-            capacity_partials=self.capacity_partials or 4 * self.queries + partials,
+            capacity_items=min(items, INT32_MAX),
+            capacity_spans=self.capacity_spans or min(32 * self.queries + 8 * items, INT32_MAX),
+            capacity_partials=self.capacity_partials or min(4 * self.queries + partials, INT32_MAX),
             growth=self.growth or -1,  # 0 is the default there
             has_null_page=int(self.null_page is not None),
             null_page=self.null_page or 0,
@@ -102,7 +98,7 @@ class DevicePlanReport:
 
 
 @dataclass(frozen=True)
-class PreparedStep:
+class PreparedStep(NotCopied):
     """What DecodeAttention.prepare has checked; for plan_prepared of the same object."""
 
     batch: DeviceBatch
@@ -120,7 +116,7 @@ def refuse_for_hosts(step: Mapping[str, Any], planning: DevicePlanning) -> None:
             raise errors.InvalidArgumentError(
                 f"{name} is given; expected with device_planning: none, as the GPU plans from its own tables"
             )
-    if step.get("check_ids"):
+    if flag(step.get("check_ids", False), "check_ids"):
         raise errors.InvalidArgumentError(
             "check_ids is True; expected with device_planning: False, as ids are not read on the host; "
             "check_pages=True checks them on the GPU"
@@ -151,7 +147,7 @@ def _is_capturing() -> bool:
     return torch is not None and bool(torch.cuda.is_current_stream_capturing())
 
 
-class DevicePlanner:
+class DevicePlanner(NotCopied):
     """Makes plans in a workspace, behind which its own memory is. same_tables: captured runs read the first step's."""
 
     def __init__(
@@ -190,11 +186,12 @@ class DevicePlanner:
     def prepare(self, tables: DeviceTables, step: Mapping[str, Any]) -> DeviceBatch:
         """What plan() reads, checked."""
         refuse_for_hosts(step, self.planning)
+        num_pages = step.get("num_pages")
         batch = DeviceBatch(
             tables,
             self._page_size,
             self._executor.device_index,
-            num_pages=step.get("num_pages") or 0,
+            num_pages=0 if num_pages is None else int64(num_pages, "num_pages", 0),
             query_start_loc=step.get("query_start_loc"),
             queries=self._queries(step),
             prefix="",
@@ -239,7 +236,7 @@ class DevicePlanner:
             raise errors.InvalidArgumentError(
                 f"num_queries is {given}; expected without query_start_loc: none, as there is a query token a request"
             )
-        if not 1 <= given <= self.planning.queries:
+        if not 1 <= int64(given, "num_queries") <= self.planning.queries:
             raise errors.InvalidArgumentError(
                 f"num_queries is {given}; expected: 1 to device_planning.max_queries = {self.planning.queries}"
             )
@@ -277,8 +274,7 @@ def planner_for(
 ) -> DevicePlanner:
     if not isinstance(executor, CudaExecutor):
         raise errors.InvalidArgumentError('device_planning is given on the CPU; expected: device="cuda"')
-    if not isinstance(planning, DevicePlanning):
-        raise errors.ArgumentTypeError(f"device_planning is {planning!r}; expected: a DevicePlanning")
+    instance(planning, DevicePlanning, "device_planning")
     if options not in (PlanOptions(), PlanOptions(policy="trunk")):
         raise errors.InvalidArgumentError(
             f"options are {options}; expected with device_planning: none, or policy='trunk', which it plans by"

@@ -10,8 +10,9 @@ import numpy as np
 
 from . import _abi, errors
 from ._batches import HostBatch
-from ._library import new
-from ._tensors import Ints, Tensor, View, view
+from ._indices import Ints
+from ._library import NotCopied, new
+from ._tensors import Tensor, View, view
 
 
 @dataclass
@@ -51,7 +52,7 @@ def device_array(tensor: Tensor, name: str, ndim: int, dtypes: tuple[int, ...], 
     return found
 
 
-class DeviceBatch:
+class DeviceBatch(NotCopied):
     """DeviceTables as the C interface has them.
 
     rows: of the batch that the host has; by default as many as kv_lens has. prefix: of the tables' names in errors.

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from . import _abi, errors
+from ._arguments import address, choice
 from ._batches import HostBatch
 from ._device_tables import DeviceBatch, DeviceTables, copied_tables, live_tables
-from ._library import Handle, c, check, new
+from ._library import Handle, NotCopied, c, check, new
 from ._tensors import Tensor, view
-from .machine import KERNELS, Workers, choice
+from .machine import KERNELS, Workers
 
 _ALIGNMENT = {_abi.CPU: 64, _abi.CUDA: 256}
 _shared: dict[int, Workers] = {}
@@ -27,7 +28,7 @@ def shared_workers() -> Workers:
     return _shared.setdefault(process, Workers()) if found is None else found
 
 
-class Workspace:
+class Workspace(NotCopied):
     """Memory for one step: the caller's, or our own, which grows until a graph may hold its address."""
 
     def __init__(self, device: int, device_index: int, given: Tensor = None) -> None:
@@ -84,7 +85,7 @@ def _torch() -> Any:
     return torch
 
 
-class _HandleOwner:
+class _HandleOwner(NotCopied):
     _handle: Handle
 
     def close(self) -> None:
@@ -202,6 +203,6 @@ class CudaExecutor(_HandleOwner):
     def stream(self, given: int | None) -> int:
         """An address; by default torch's current one, else the legacy default stream."""
         if given is not None:
-            return given
+            return address(given, "stream")
         torch = sys.modules.get("torch")
         return int(torch.cuda.current_stream(self.device_index).cuda_stream) if torch is not None else 0

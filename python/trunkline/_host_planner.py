@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from . import _abi, errors
+from ._arguments import INT32_MAX
 from ._batches import HostBatch
+from ._library import NotCopied
 from .live import LiveBatch, LivePlans
 from .machine import Profile
 from .plans import Explanation, Forest, Planner, PlanOptions
 
 
-class HostPlanner:
+class HostPlanner(NotCopied):
     """batch: the step's arrays, which runs on the CPU read. It stays, as does what was planned, until the next step.
 
     asynchronous, edit_share: of live batches, as DecodeAttention has them.
@@ -104,8 +106,8 @@ def with_capacities(options: PlanOptions, queries: int, workers: int, shape: _ab
         )
     filled = {
         "capacity_queries": options.capacity_queries or queries,
-        "capacity_items": items,
-        "capacity_spans": options.capacity_spans or 8 * items,
-        "capacity_partials": options.capacity_partials or 4 * queries + partials,
+        "capacity_items": min(items, INT32_MAX),
+        "capacity_spans": options.capacity_spans or min(8 * items, INT32_MAX),
+        "capacity_partials": options.capacity_partials or min(4 * queries + partials, INT32_MAX),
     }
     return PlanOptions(**{**options.__dict__, **filled})

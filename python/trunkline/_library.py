@@ -62,7 +62,22 @@ def new(kind: type[_S], **fields: Any) -> _S:
     return kind(struct_size=ctypes.sizeof(kind), **fields)
 
 
-class Handle:
+class NotCopied:
+    """An object whose memory or threads are this process's, and this object's alone: copies would close or change them
+    under each other."""
+
+    __slots__ = ()
+    _copy_hint = "one made anew"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """For copy.copy and copy.deepcopy too."""
+        raise errors.ArgumentTypeError(
+            f"a {type(self).__name__} is copied or pickled, but holds what is this object's alone; expected: "
+            f"{self._copy_hint}"
+        )
+
+
+class Handle(NotCopied):
     """One object of the library. Closing twice is no error; using a closed one is.
 
     In a forked child the library refuses handles of what stays with the parent, and closing one of these does nothing.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from . import _abi, _direct, errors
 from ._device_planner import DevicePlanner
 from ._executors import CpuExecutor, CudaExecutor, Workspace
+from ._library import NotCopied
 
 if TYPE_CHECKING:
     _P = ParamSpec("_P")
@@ -33,7 +34,7 @@ def one_at_a_time(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concate
     return call
 
 
-class PlanHolder:
+class PlanHolder(NotCopied):
     """One step's plan at a time, for one thread at a time.
 
     on_device: the planner on the GPU, where plans are made there. layout, lse_base: numbers of decode.LAYOUTS and

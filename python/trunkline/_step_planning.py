@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from . import _abi, errors
+from ._arguments import address, flag, instance
 from ._batches import on_gpu, on_host
 from ._device_planner import DevicePlanner, PreparedStep, csr_tables
 from ._device_tables import DeviceTables
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._host_planner import HostPlanner
+from ._indices import Indices
 from ._plan_holder import PlanHolder, one_at_a_time
-from ._tensors import Indices, Tensor
+from ._tensors import Tensor
 from .live import LiveBatch
 from .plans import Forest
 
@@ -84,7 +86,7 @@ class StepPlanning(PlanHolder):
         for the root, which is token 0.
 
         num_pages: of the cache. Given, ids are trusted unless check_ids; else the largest id in use is looked up.
-        null_page: an id that stands for "no page" and is never shared.
+        null_page: a page of the cache that stands for "no page" and is never shared.
         forest: what is shared, where it is known better than from page ids (Forest.from_tree).
 
         Tables are read on the host, in place: numpy arrays, torch CPU tensors, lists. They stay in use until the next
@@ -145,6 +147,7 @@ class StepPlanning(PlanHolder):
     def plan_prepared(self, step: PreparedStep, *, stream: int | None = None) -> None:
         """Plans a step of prepare(). May be captured in a graph, as `plan`."""
         self._forget()
+        instance(step, PreparedStep, "step")
         if self._on_device is None or step.owner is not self:
             raise errors.InvalidArgumentError("step was prepared by another DecodeAttention; expected: this one")
         self._on_device.plan(step.batch, self._workspace, stream)
@@ -204,6 +207,7 @@ class StepPlanning(PlanHolder):
                 "plan_live() with device_planning; supported: plan, plan_csr, plan_token_level, as a live batch is "
                 "on the host"
             )
+        instance(live, LiveBatch, "live")
         live._users.add(self)  # before a run may read its tables, whatever interrupts
         plan, source = self._host.plan_live(live)
         self._resolve(plan, device_tables, stream, live=True)
@@ -213,7 +217,7 @@ class StepPlanning(PlanHolder):
     def submit(self, live: LiveBatch) -> bool:
         """With async_planning: has the next plan made by a thread, once the next step's events are known. False
         when the plan that there is will do. Never waits."""
-        return self._host.submit(live)
+        return self._host.submit(instance(live, LiveBatch, "live"))
 
     def ready(self) -> bool:
         """With async_planning: whether all that was submitted has been planned."""
@@ -243,6 +247,10 @@ class StepPlanning(PlanHolder):
             raise errors.InvalidArgumentError(
                 f"num_queries is {num_queries}; expected without device_planning: none, as query_start_loc is read"
             )
+        if check_ids is not False:
+            flag(check_ids, "check_ids")
+        if forest is not None:
+            instance(forest, Forest, "forest")
         host = self._host
         host.batch.rest(num_pages, query_start_loc, query_parents, null_page, slots, generations)
         self._resolve(host.plan(forest, check_ids), device_tables, stream, live=False)
@@ -250,11 +258,17 @@ class StepPlanning(PlanHolder):
     def _plan_there(self, tables: DeviceTables, **step: Unpack[Step]) -> None:
         planner = self._on_device
         assert planner is not None
+        for name in step.keys() - Step.__annotations__.keys():
+            raise errors.ArgumentTypeError(f"{name} is no argument; expected: {', '.join(Step.__annotations__)}")
         batch = planner.prepare(tables, step)
         planner.plan(batch, self._workspace, step.get("stream"))
         self._begin_runs(planner.address)
 
     def _resolve(self, plan: int, tables: DeviceTables | None, stream: int | None, *, live: bool) -> None:
+        if tables is not None:
+            instance(tables, DeviceTables, "device_tables")
+        if stream is not None:
+            address(stream, "stream")
         batch, executor, workspace = self._host.batch, self._executor, self._workspace
         if self._use_graph and batch.queries > self.max_queries:
             raise errors.InvalidArgumentError(

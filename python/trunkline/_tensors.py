@@ -1,20 +1,18 @@
-"""Arrays of any library: what they are, lists of indices on the host, outputs in the caller's library."""
+"""Arrays of any library: what they are, and outputs in the caller's library."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from . import _abi, _direct, errors
 
 #: Anything with DLPack or an array interface: numpy's, torch's, CuPy's, JAX's arrays.
 Tensor = Any
-#: Integers on the host: such an array, or a list.
-Indices = Any
 
 _DTYPES = {"float32": _abi.F32, "float16": _abi.F16, "bfloat16": _abi.BF16}
 _DTYPE_NAMES = {number: name for name, number in _DTYPES.items()} | {_abi.I32: "int32", _abi.I64: "int64"}
@@ -91,7 +89,7 @@ def device_of(device: object) -> tuple[int, int]:
     kind, _, index = str(device).partition(":")
     if kind == "cpu" and index in ("", "0"):
         return _abi.CPU, 0
-    if kind == "cuda" and index.isdigit():
+    if kind == "cuda" and index.isascii() and index.isdigit() and len(index) < 10:
         return _abi.CUDA, int(index)
     if kind == "cuda" and index == "":
         torch = sys.modules.get("torch")
@@ -112,6 +110,8 @@ def describe(tensor: Tensor, name: str) -> tuple[Any, ...]:
             f"{name} is of type {type(tensor).__name__}; expected: a tensor (numpy, torch, or any with __dlpack__)"
         )
     typestr = interface["typestr"]
+    if (typestr[1] not in _ARRAY_KINDS and typestr[1] != "V") or typestr[2:] == "0":
+        raise errors.ArgumentTypeError(f'{name} has dtype "{getattr(tensor, "dtype", typestr)}"; expected: numbers')
     if typestr[0] == _FOREIGN_ORDER:
         raise errors.ArgumentTypeError(
             f'{name} has dtype "{typestr}", whose bytes are {_ORDERS[typestr[0]]}-endian; expected: '
@@ -149,41 +149,23 @@ def current_stream(tensor: Tensor, device_index: int) -> int:
     return 0
 
 
-class Ints(NamedTuple):
-    """Indices on the host, row-major without gaps."""
-
-    address: int
-    dtype: int
-    shape: tuple[int, ...]
-    owner: object
-
-    def numpy(self) -> npt.NDArray[np.integer[Any]]:
-        return np.asarray(self.owner)
+def records_gradients() -> bool:
+    """Whether torch does, of what it is used for now."""
+    torch = sys.modules.get("torch")
+    enabled = getattr(torch, "is_grad_enabled", None)  # not there while another thread imports torch
+    return enabled is not None and enabled()
 
 
-def host_ints(values: Indices, name: str, ndim: int = 1, *, int32: bool = True) -> Ints:
-    """Zero-copy where the dtype and the strides allow it. int32: 64-bit values are converted, and must fit."""
-    if isinstance(values, (list, tuple)):
-        values = np.asarray(values, dtype=None if len(values) else np.int32)
-    in_place = _direct.ints(values, name, ndim, int32)
-    if in_place is not None:
-        return tuple.__new__(Ints, in_place)
-    found = view(values, name)
-    if found.device != _abi.CPU:
-        raise errors.InvalidArgumentError(
-            f"{name} is on {found.place}; expected: cpu, as planning reads it on the host"
-        )
-    if found.dtype not in (_abi.I32, _abi.I64):
-        raise errors.ArgumentTypeError(f"{name} has dtype {found.dtype_name}; expected: int32 or int64")
-    if len(found.shape) != ndim:
-        raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {ndim} dimension(s)")
-    array = np.ascontiguousarray(np.asarray(values))
-    if int32 and array.dtype != np.int32:
-        if array.size and (array.min() < -(2**31) or array.max() >= 2**31):
-            bad = int(np.argmax((array < -(2**31)) | (array >= 2**31)))
-            raise errors.InvalidArgumentError(f"{name}[{bad}] is {array.flat[bad]}; expected: a value of 32 bits")
-        array = array.astype(np.int32)
-    return Ints(array.ctypes.data, _abi.I32 if array.dtype == np.int32 else _abi.I64, array.shape, array)
+def refuse_gradients(**tensors: Tensor) -> None:
+    """Those of torch that require them, while they are recorded: they would end here unseen."""
+    if not records_gradients():
+        return
+    for name, tensor in tensors.items():
+        if getattr(tensor, "requires_grad", False):
+            raise errors.UnsupportedError(
+                f"{name} requires grad, and attention here has no backward; supported: {name}.detach(), or "
+                "torch.no_grad() around the call"
+            )
 
 
 def is_torch(tensor: Tensor) -> bool:
@@ -191,33 +173,36 @@ def is_torch(tensor: Tensor) -> bool:
     return torch is not None and isinstance(tensor, torch.Tensor)
 
 
-def empty_like(q: Tensor) -> Tensor:
-    """A fresh output of q's library, shape, dtype and device."""
-    if isinstance(q, np.ndarray):
-        return np.empty(q.shape, q.dtype)
-    if is_torch(q):
-        return q.new_empty(q.shape)
-    if hasattr(q, "__array_namespace__"):
-        return q.__array_namespace__().empty_like(q)
-    raise errors.ArgumentTypeError(f"out is missing, and cannot be made like a {type(q).__name__}; expected: a tensor")
+def empty(shape: Sequence[int], like: Tensor, name: str, *, dtype: str = "") -> Tensor:
+    """A fresh output, of the library, device and, without `dtype`, dtype of `like`; `finished` is what is returned."""
+    if isinstance(like, np.ndarray):
+        return np.empty(shape, dtype or like.dtype)
+    if is_torch(like):
+        return like.new_empty(shape, dtype=getattr(sys.modules["torch"], dtype) if dtype else None)
+    if not hasattr(like, "__array_namespace__"):
+        raise errors.ArgumentTypeError(
+            f"{name} is missing, and cannot be made like a {type(like).__name__}; expected: a tensor"
+        )
+    found = view(like, name)
+    if not found.read_only:
+        library = like.__array_namespace__()
+        return library.empty(shape, dtype=getattr(library, dtype) if dtype else like.dtype, device=like.device)
+    if found.device != _abi.CPU:
+        raise errors.ArgumentTypeError(
+            f"{name} is missing, and a {type(like).__name__} is immutable; expected: a tensor that can be written"
+        )
+    return np.empty(shape, dtype or like.dtype)
 
 
-def empty_lse(q: Tensor, shape: Sequence[int]) -> Tensor:
-    """A fresh tensor for log-sum-exps, float32, of q's library and device."""
-    if isinstance(q, np.ndarray):
-        return np.empty(shape, np.float32)
-    if is_torch(q):
-        return q.new_empty(shape, dtype=sys.modules["torch"].float32)
-    if hasattr(q, "__array_namespace__"):
-        library = q.__array_namespace__()
-        return library.empty(shape, dtype=library.float32, device=q.device)
-    raise errors.ArgumentTypeError(f"lse is missing, and cannot be made like a {type(q).__name__}; expected: a tensor")
+def finished(made: Tensor, like: Tensor) -> Tensor:
+    """An output that `empty` has made, in the library of `like`, where its arrays cannot be written."""
+    if not isinstance(made, np.ndarray) or isinstance(like, np.ndarray):
+        return made
+    return like.__array_namespace__().asarray(made)
 
 
 def tensor_struct(tensor: Tensor, name: str, keep: list[object], *, written: bool = False) -> _abi.Tensor:
     """The C interface's view. What it points to is appended to `keep`."""
-    import ctypes
-
     found = view(tensor, name)
     if not found.dtype:
         raise errors.ArgumentTypeError(f"{name} has dtype {found.dtype_name}; expected: float16, bfloat16 or float32")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _abi, errors
+from ._arguments import choice, flag, int32, number, optional
 from ._device_planner import DevicePlanning, DevicePlanReport, planner_for
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._host_planner import HostPlanner, with_capacities
 from ._plan_holder import one_at_a_time
 from ._step_planning import Step as Step  # which signatures name
 from ._step_planning import StepPlanning
-from ._tensors import Tensor, device_of, empty_like, empty_lse
-from .machine import Profile, Workers, choice, shape_struct, shape_text
+from ._tensors import Tensor, device_of, empty, finished, records_gradients, refuse_gradients
+from .machine import KERNELS, Profile, Workers, shape_struct, shape_text
 from .plans import Explanation, Plan, PlanOptions, Statistics
 
 LAYOUTS = {"NHD": 0, "HND": 1}
@@ -87,7 +88,16 @@ class DecodeAttention(StepPlanning):
         base = choice(LSE_BASES, lse_base, "lse_base")
         self._shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
         kind, index = device_of(device)
-        options = options or PlanOptions()
+        choice(KERNELS, kernels, "kernels")
+        flag(use_cuda_graph, "use_cuda_graph")
+        flag(async_planning, "async_planning")
+        flag(check_pages, "check_pages")
+        max_queries = int32(max_queries, "max_queries", 0)
+        edit_share = number(edit_share, "edit_share", 0)
+        optional(profile, Profile, "profile")
+        optional(workers, Workers, "workers")
+        optional(device_planning, DevicePlanning, "device_planning")
+        options = optional(options, PlanOptions, "options") or PlanOptions()
         if policy is not None:
             options = PlanOptions(**{**options.__dict__, "policy": policy})
         executor: CpuExecutor | CudaExecutor
@@ -145,26 +155,35 @@ class DecodeAttention(StepPlanning):
 
         q [T, Hq, d]; kv: a pair (k, v) of [pages, P, Hkv, d] (NHD) or [pages, Hkv, P, d] (HND), or both packed as
         [pages, 2, ..] or with 2 d in the last dimension, K before V. The last dimension has stride 1, all others any.
-        out [T, Hq, d], float16, bfloat16 or float32, by default new and like q; 0 for an empty request. lse [T, Hq] of
-        float32: log-sum-exps of the scaled logits, -inf for an empty request; given, or made by return_lse. scale
-        multiplies the logits; None: 1 / sqrt(d); by 0 all tokens weigh alike.
+        out [T, Hq, d], writable, float16, bfloat16 or float32, by default new and like q; 0 for an empty request.
+        lse [T, Hq] of float32: log-sum-exps of the scaled logits, -inf for an empty request; given, or made by
+        return_lse. scale multiplies the logits; None: 1 / sqrt(d); by 0 all tokens weigh alike.
         num_queries: T, where q, out and lse have more rows, which are neither read nor written; nor set in a new out.
         A run that is captured with it is for steps of no more: with num_queries=1 it may take a kernel of its own.
 
+        There is no backward: where torch records gradients, tensors that require them are an UnsupportedError.
+
         Returns out, or (out, lse) with return_lse. On a GPU it launches on torch's current stream, or on `stream`.
         """
-        if out is None:
-            out = empty_like(q)
-        if return_lse and lse is None:
-            lse = empty_lse(q, q.shape[:2])
+        k, v = kv, None
         if isinstance(kv, (tuple, list)):
             if len(kv) != 2:
                 raise errors.InvalidArgumentError(f"kv has {len(kv)} tensors; expected: a pair (k, v), or one packed")
-            if kv[1] is None:
+            k, v = kv
+            if v is None:
                 raise errors.ArgumentTypeError("v is of type NoneType; expected: a tensor")
-            self._run(q, kv[0], kv[1], out, lse, scale, stream, num_queries)
-        else:
-            self._run(q, kv, None, out, lse, scale, stream, num_queries)
+        if records_gradients():
+            refuse_gradients(**{"q": q, "kv" if v is None else "k": k, "v": v, "out": out, "lse": lse})
+        made_out, made_lse = out is None, return_lse and lse is None
+        if made_out:
+            out = empty(getattr(q, "shape", ()), q, "out")
+        if made_lse:
+            lse = empty(getattr(q, "shape", ())[:2], q, "lse", dtype="float32")
+        self._run(q, k, v, out, lse, scale, stream, num_queries)
+        if made_out:
+            out = finished(out, q)
+        if made_lse:
+            lse = finished(lse, q)
         return (out, lse) if return_lse else out
 
     def workspace_bytes(self) -> int:

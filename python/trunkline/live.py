@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from . import _abi, errors
-from ._library import Handle, c, check, new
-from ._tensors import Indices, host_ints
+from ._arguments import int32, int64, integer, wrong_type
+from ._indices import Indices, Ints, host_ints
+from ._library import Handle, NotCopied, c, check, new
 from .plans import PlanOptions
 
 
@@ -29,19 +31,40 @@ class RequestInfo(NamedTuple):
 
 
 def _id(request: Request) -> _abi.Request:
-    try:
-        slot, generation = request
-        return _abi.Request(slot=slot, generation=generation)
-    except (TypeError, ValueError):
-        raise errors.ArgumentTypeError(f"request is {request!r}; expected: what join() or fork() gave") from None
+    if not isinstance(request, (tuple, list)) or len(request) != 2:
+        raise wrong_type("request", request, "what join() or fork() gave")
+    slot, generation = request
+    return _abi.Request(
+        slot=int32(slot, "request.slot"), generation=integer(generation, "request.generation", 0, 2**32 - 1)
+    )
 
 
-class LiveBatch:
+def _query_count(queries: int, parents: Ints | None) -> int:
+    count = int32(queries, "queries", 1)
+    if parents is not None and parents.shape[0] != count:
+        raise errors.InvalidArgumentError(f"query_parents has shape {list(parents.shape)}; expected: [{count}]")
+    return count
+
+
+def _listed(new_pages: dict[Any, Any], rows: int) -> tuple[list[int], list[Any]]:
+    """Indptr and ids of {row: [page ids]}."""
+    for row, pages in new_pages.items():
+        if not 0 <= int64(row, "a row of new_pages") < rows:
+            raise errors.InvalidArgumentError(f"new_pages has row {row!r}; expected: 0 to {rows - 1}")
+        if not isinstance(pages, Iterable):
+            raise wrong_type(f"new_pages[{row}]", pages, "page ids")
+    starts, ids = [0], []
+    for row in range(rows):
+        ids += list(new_pages.get(row, ()))
+        starts.append(len(ids))
+    return starts, ids
+
+
+class LiveBatch(NotCopied):
     """The host's mirror of page tables and lengths, and the forest of what it holds; events edit both.
 
-    page_size: tokens of a page; num_pages: of the pool, page ids being in [0, num_pages); null_page: an id for "no
-    page";
-    expected_requests, expected_pages: room that is taken at once, requests and pages of one.
+    page_size: tokens of a page; num_pages: of the pool, page ids being in [0, num_pages); null_page: one of them, for
+    "no page"; expected_requests, expected_pages: room that is taken at once, requests and pages of one.
 
     A refused event changes nothing. StaleError for a request that has left.
 
@@ -66,12 +89,12 @@ class LiveBatch:
     ) -> None:
         options = new(
             _abi.LiveBatchOptions,
-            page_size=page_size,
+            page_size=int32(page_size, "page_size"),
             has_null_page=int(null_page is not None),
-            null_page=null_page or 0,
-            num_pages=num_pages,
-            expected_requests=expected_requests,
-            expected_pages=expected_pages,
+            null_page=0 if null_page is None else int64(null_page, "null_page", 0),
+            num_pages=int64(num_pages, "num_pages"),
+            expected_requests=int32(expected_requests, "expected_requests"),
+            expected_pages=int32(expected_pages, "expected_pages"),
         )
         self.page_size = page_size
         self.num_pages = num_pages
@@ -90,17 +113,12 @@ class LiveBatch:
             check(c.trunkline_live_batch_advance(self._edited(), lengths.address, rows, None))
             return
         if isinstance(new_pages, dict):
-            strange = [row for row in new_pages if not isinstance(row, int) or not 0 <= row < rows]
-            if strange:
-                raise errors.InvalidArgumentError(f"new_pages has row {strange[0]!r}; expected: 0 to {rows - 1}")
-            starts, ids = [0], []
-            for row in range(rows):
-                ids += list(new_pages.get(row, ()))
-                starts.append(len(ids))
-            new_pages = starts, ids
+            new_pages = _listed(new_pages, rows)
+        if not isinstance(new_pages, (tuple, list)) or len(new_pages) != 2:
+            raise wrong_type("new_pages", new_pages, "a dict {row: [page ids]}, or a pair (indptr, ids)")
         indptr = host_ints(new_pages[0], "new_pages[0]")
         pages = host_ints(new_pages[1], "new_pages[1]", int32=False)
-        if indptr.shape[0] != rows + 1 or int(indptr.numpy()[-1]) > pages.shape[0]:
+        if indptr.shape[0] != rows + 1 or indptr.last > pages.shape[0]:
             raise errors.InvalidArgumentError(
                 f"new_pages has {indptr.shape[0]} starts and {pages.shape[0]} ids; expected: {rows + 1} starts, "
                 "the last being the number of ids"
@@ -113,12 +131,10 @@ class LiveBatch:
         exactly ceil(kv_len / page_size); queries: query tokens of each step; query_parents [queries]: a draft tree."""
         ids = host_ints(pages, "pages", int32=False)
         parents = None if query_parents is None else host_ints(query_parents, "query_parents")
-        if parents is not None and parents.shape[0] != queries:
-            raise errors.InvalidArgumentError(f"query_parents has shape {list(parents.shape)}; expected: [{queries}]")
         request = new(
             _abi.NewRequest,
-            kv_len=kv_len,
-            queries=queries,
+            kv_len=int32(kv_len, "kv_len"),
+            queries=_query_count(queries, parents),
             pages=ids.address,
             page_count=ids.shape[0],
             id_dtype=ids.dtype,
@@ -130,29 +146,31 @@ class LiveBatch:
 
     def leave(self, request: Request) -> None:
         """Rows after it move up by one; slots stay."""
-        check(c.trunkline_live_batch_leave(self._edited(), _id(request)))
+        leaver = _id(request)
+        check(c.trunkline_live_batch_leave(self._edited(), leaver))
 
     def fork(self, parent: Request) -> Request:
         """A new request in the last row, with the parent's length, pages and queries."""
-        found = _abi.Request()
-        check(c.trunkline_live_batch_fork(self._edited(), _id(parent), ctypes.byref(found)))
+        forked, found = _id(parent), _abi.Request()
+        check(c.trunkline_live_batch_fork(self._edited(), forked, ctypes.byref(found)))
         return Request(found.slot, found.generation)
 
     def replace_page(self, request: Request, index: int, page: int) -> None:
         """Another page takes the place of the index-th, with the same content: copy-on-write."""
-        check(c.trunkline_live_batch_replace_page(self._edited(), _id(request), index, page))
+        whose, where, by = _id(request), int32(index, "index"), int64(page, "page")
+        check(c.trunkline_live_batch_replace_page(self._edited(), whose, where, by))
 
     def truncate(self, request: Request, kv_len: int) -> None:
         """Drops tokens from the end, down to what is shared, and pages that then hold none."""
-        check(c.trunkline_live_batch_truncate(self._edited(), _id(request), kv_len))
+        whose, length = _id(request), int32(kv_len, "kv_len")
+        check(c.trunkline_live_batch_truncate(self._edited(), whose, length))
 
     def set_queries(self, request: Request, queries: int, query_parents: Indices | None = None) -> None:
         """From the next step on: so many query tokens a step, or a draft tree."""
         parents = None if query_parents is None else host_ints(query_parents, "query_parents")
-        if parents is not None and parents.shape[0] != queries:
-            raise errors.InvalidArgumentError(f"query_parents has shape {list(parents.shape)}; expected: [{queries}]")
+        whose, count = _id(request), _query_count(queries, parents)
         at = None if parents is None else parents.address
-        check(c.trunkline_live_batch_set_queries(self._edited(), _id(request), queries, at))
+        check(c.trunkline_live_batch_set_queries(self._edited(), whose, count, at))
 
     def reorder(self, order: Indices) -> None:
         """Row i becomes what row order[i] was."""
@@ -167,7 +185,7 @@ class LiveBatch:
     def request_at(self, row: int) -> Request:
         """The request that is in a row now."""
         found = _abi.Request()
-        check(c.trunkline_live_batch_request_at(self._handle.value, row, ctypes.byref(found)))
+        check(c.trunkline_live_batch_request_at(self._handle.value, int32(row, "row"), ctypes.byref(found)))
         return Request(found.slot, found.generation)
 
     def info(self, request: Request) -> RequestInfo:
@@ -200,7 +218,7 @@ class LiveBatch:
 _SOURCES = ("kept", "membership", "truncated", "growth", "edited", "flat")
 
 
-class LivePlans:
+class LivePlans(NotCopied):
     """Plans of one live batch for layers of one shape; with a thread of its own where asynchronous."""
 
     def __init__(

@@ -8,38 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _abi, _direct, errors
-from ._library import Handle, c, check, new, text_by
+from . import _abi, _direct
+from ._arguments import c_string, choice, instance, int32, utf8
+from ._arguments import path as path_bytes
+from ._library import Handle, NotCopied, c, check, new, text_by
 from ._tensors import device_of, dtype_name, dtype_number
 
 _ISAS = {_abi.ISA_PORTABLE: "portable", _abi.ISA_AVX2: "avx2", _abi.ISA_AVX512: "avx512"}
 KERNELS = {"auto": _abi.KERNELS_AUTO, "portable": _abi.KERNELS_PORTABLE, "hopper": _abi.KERNELS_HOPPER}
 
 
-def choice(table: dict[str, int], value: str, name: str) -> int:
-    try:
-        return table[value]
-    except (KeyError, TypeError):
-        raise errors.InvalidArgumentError(f"{name} is {value!r}; expected: {', '.join(map(repr, table))}") from None
-
-
 def shape_struct(
     num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int, dtype: object, device: object
 ) -> _abi.Shape:
-    for name, value in (
-        ("num_qo_heads", num_qo_heads),
-        ("num_kv_heads", num_kv_heads),
-        ("head_dim", head_dim),
-        ("page_size", page_size),
-    ):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise errors.ArgumentTypeError(f"{name} is {value!r}; expected: an int")
     return new(
         _abi.Shape,
-        q_heads=num_qo_heads,
-        kv_heads=num_kv_heads,
-        head_dim=head_dim,
-        page_size=page_size,
+        q_heads=int32(num_qo_heads, "num_qo_heads"),
+        kv_heads=int32(num_kv_heads, "num_kv_heads"),
+        head_dim=int32(head_dim, "head_dim"),
+        page_size=int32(page_size, "page_size"),
         dtype=dtype_number(dtype),
         device=device_of(device)[0],
     )
@@ -109,7 +96,7 @@ def cpu_info() -> dict[str, Any]:
 def cuda_info(device: int = 0) -> dict[str, Any]:
     """Name, compute capability, SMs, memory of a GPU."""
     info = new(_abi.CudaInfo)
-    check(c.trunkline_get_cuda_info(device, ctypes.byref(info)))
+    check(c.trunkline_get_cuda_info(int32(device, "device"), ctypes.byref(info)))
     return _plain(info)
 
 
@@ -120,7 +107,7 @@ def _plain(struct: ctypes.Structure) -> dict[str, Any]:
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
-class Workers:
+class Workers(NotCopied):
     """A team of CPU threads, the caller's being one. Objects that share one run one at a time, in the order of their
     calls, which wait for their turn; to run at once, give each of your threads its own. A forked child, which has none
     of its parent's threads, needs its own, too: there its parent's are a ClosedError.
@@ -130,7 +117,7 @@ class Workers:
 
     def __init__(self, threads: int = 0) -> None:
         self._queue = _direct.Queue()  # of the calls that run on them
-        self._handle = Handle("workers", threads)
+        self._handle = Handle("workers", int32(threads, "threads"))
         size = ctypes.c_int32()
         check(c.trunkline_workers_size(self._handle.value, ctypes.byref(size)))
         self.size = size.value
@@ -142,11 +129,11 @@ class Workers:
         return f"<trunkline.Workers of {self.size} threads>"
 
 
-class Profile:
+class Profile(NotCopied):
     """Facts of a machine, for planning: bandwidth, FMA rate, fixed costs. Made by the functions below."""
 
     def __init__(self, handle: Handle) -> None:
-        self._handle = handle
+        self._handle = instance(handle, Handle, "handle")
 
     @classmethod
     def _made(cls, function: str, *arguments: Any) -> Profile:
@@ -155,28 +142,29 @@ class Profile:
     @classmethod
     def generic_cpu(cls, threads: int) -> Profile:
         """Typical figures for so many threads; measures nothing."""
-        return cls._made("generic_cpu", threads)
+        return cls._made("generic_cpu", int32(threads, "threads"))
 
     @classmethod
     def measure_cpu(cls, workers: Workers) -> Profile:
         """generic_cpu with bandwidth and FMA rate measured here; takes about a quarter of a second."""
+        instance(workers, Workers, "workers")
         return workers._queue.call(cls._made, "measure_cpu", workers._handle.value)
 
     @classmethod
     def named(cls, name: str) -> Profile:
         """One that comes along: "a100-80gb", "generic-cpu", "h100-sxm", "h200-sxm"."""
-        return cls._made("named", name.encode())
+        return cls._made("named", c_string(name, "name"))
 
     @classmethod
     def load(cls, path: str | Path) -> Profile:
         """From a file, as `trunkline tune` writes it."""
-        return cls._made("load", str(path).encode())
+        return cls._made("load", path_bytes(path, "path"))
 
     @classmethod
     def parse(cls, text: str, name: str = "profile") -> Profile:
         """From the text of such a file; `name` begins messages about it."""
-        data = text.encode()
-        return cls._made("parse", data, len(data), name.encode())
+        data = utf8(text, "text")
+        return cls._made("parse", data, len(data), c_string(name, "name"))
 
     @classmethod
     def cuda(

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from . import _abi, errors
+from ._arguments import address, choice
+from ._indices import Indices, host_ints
 from ._library import c, check, new
-from ._tensors import Indices, Tensor, empty_lse, host_ints, is_torch, tensor_struct, view
+from ._tensors import Tensor, empty, finished, is_torch, refuse_gradients, tensor_struct, view
 from .decode import LSE_BASES
-from .machine import choice
 
 
 def merge_states(
@@ -38,6 +39,7 @@ def merge_states(
     >>> out[0, 0, :3], round(float(lse[0, 0]), 4)
     (array([0.5, 0.5, 0. ], dtype=float32), 0.6931)
     """
+    refuse_gradients(states=states, state_lse=state_lse, out=out, lse=lse)
     keep: list[object] = []
     given = tensor_struct(states, "states", keep)
     found = view(states, "states")
@@ -52,14 +54,15 @@ def merge_states(
     if rows < 0:
         raise errors.InvalidArgumentError("begin is empty; expected: [rows + 1], from 0")
     if not on_gpu:
-        last = int(host_ints(begin, "begin").numpy()[-1])
+        last = host_ints(begin, "begin").last
         if places is not None and last > places[1]:
             raise errors.InvalidArgumentError(f"begin ends with {last}, but slots has {places[1]} entries")
     shape = (rows, *found.shape[1:])
-    if out is None:
-        out = np.empty(shape, states.dtype) if isinstance(states, np.ndarray) else _empty(states, shape)
-    if lse is None:
-        lse = empty_lse(states, shape[:2])
+    made_out, made_lse = out is None, lse is None
+    if made_out:
+        out = empty(shape, states, "out")
+    if made_lse:
+        lse = empty(shape[:2], states, "lse", dtype="float32")
     merge = new(
         _abi.Merge,
         states=given,
@@ -71,17 +74,20 @@ def merge_states(
         lse_base=choice(LSE_BASES, lse_base, "lse_base"),
     )
     if on_gpu:
-        if stream is None:
+        if stream is not None:
+            stream = address(stream, "stream")
+        else:
             torch = sys.modules.get("torch")
             stream = int(torch.cuda.current_stream(found.device_index).cuda_stream) if torch is not None else 0
         check(c.trunkline_cuda_merge_states(ctypes.byref(merge), found.device_index, stream))
     else:
         check(c.trunkline_merge_states(ctypes.byref(merge)))
-    return out, lse
+    return finished(out, states) if made_out else out, finished(lse, states) if made_lse else lse
 
 
 def merge_state(v_a: Tensor, s_a: Tensor, v_b: Tensor, s_b: Tensor, *, lse_base: str = "natural") -> tuple[Any, Any]:
     """Two states of the same queries: v_a, v_b [T, Hq, d], s_a, s_b [T, Hq]. Copies them together first."""
+    _check_states({"v_a": v_a, "s_a": s_a, "v_b": v_b, "s_b": s_b})
     library: Any = sys.modules["torch"] if is_torch(v_a) else np
     states, state_lse = library.stack([v_a, v_b], 1), library.stack([s_a, s_b], 1)
     rows = v_a.shape[0]
@@ -89,6 +95,33 @@ def merge_state(v_a: Tensor, s_a: Tensor, v_b: Tensor, s_b: Tensor, *, lse_base:
     begin = library.arange(0, 2 * rows + 1, 2, dtype=library.int32, **where)
     both = states.reshape(2 * rows, *v_a.shape[1:]), state_lse.reshape(2 * rows, *s_a.shape[1:])
     return merge_states(*both, begin, lse_base=lse_base)
+
+
+def _check_states(given: dict[str, Tensor]) -> None:
+    """That they can be stacked: of one library and place, dtypes that are merged, and v_a's shape."""
+    first = view(given["v_a"], "v_a")
+    if len(first.shape) != 3:
+        raise errors.InvalidArgumentError(
+            f"v_a has shape {list(first.shape)}; expected: [query tokens, q_heads, head_dim]"
+        )
+    for name, tensor in given.items():
+        found = view(tensor, name)
+        dtypes = (_abi.F32,) if name.startswith("s") else (_abi.F32, _abi.F16, _abi.BF16)
+        if found.dtype not in dtypes:
+            expected = "float32" if name.startswith("s") else "float16, bfloat16 or float32"
+            raise errors.ArgumentTypeError(f"{name} has dtype {found.dtype_name}; expected: {expected}")
+        shape = first.shape[:2] if name.startswith("s") else first.shape
+        if found.shape != shape:
+            raise errors.InvalidArgumentError(
+                f"{name} has shape {list(found.shape)}; expected: {list(shape)}, as v_a has"
+            )
+        if is_torch(tensor) != is_torch(given["v_a"]) or found.place != first.place:
+            raise errors.ArgumentTypeError(
+                f"{name} is a {type(tensor).__name__} on {found.place}; expected: a {type(given['v_a']).__name__} on "
+                f"{first.place}, as v_a is"
+            )
+        if found.device != _abi.CPU and not is_torch(tensor):
+            raise errors.ArgumentTypeError(f"{name} is on {found.place}; expected: cpu, or a tensor of torch's")
 
 
 def _list(values: Indices, name: str, beside: Any, keep: list[object]) -> tuple[int, int]:
@@ -106,13 +139,3 @@ def _list(values: Indices, name: str, beside: Any, keep: list[object]) -> tuple[
         )
     keep.append(values)
     return found.address, found.shape[0]
-
-
-def _empty(like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if is_torch(like):
-        return like.new_empty(shape)
-    if hasattr(like, "__array_namespace__"):
-        return like.__array_namespace__().empty(shape, dtype=like.dtype, device=like.device)
-    raise errors.ArgumentTypeError(
-        f"out is missing, and cannot be made like a {type(like).__name__}; expected: a tensor"
-    )

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from . import _abi, errors
+from ._arguments import c_string, choice, flag, instance, int32
 from ._batches import HostBatch
-from ._library import Handle, c, check, new, text_by
-from ._tensors import Indices, dtype_name, host_ints
-from .machine import Profile, choice, shape_text
+from ._indices import Indices, host_ints
+from ._library import Handle, NotCopied, c, check, new, text_by
+from ._tensors import dtype_name
+from .machine import Profile, shape_text
 
 POLICIES = {
     "auto": _abi.POLICY_AUTO,
@@ -61,23 +63,26 @@ class PlanOptions:
     invariant_chunk: int = 0
 
     def _struct(self) -> _abi.PlanOptions:
+        def limit(name: str) -> int:
+            return int32(getattr(self, name), f"options.{name}")
+
         return new(
             _abi.PlanOptions,
             policy=choice(POLICIES, self.policy, "policy"),
             split=choice(_SPLITS, self.split, "split"),
-            capacity_queries=self.capacity_queries,
-            capacity_items=self.capacity_items,
-            capacity_spans=self.capacity_spans,
-            capacity_partials=self.capacity_partials,
-            tile_m=self.tile_m,
-            tile_n=self.tile_n,
-            node_chunk=self.node_chunk,
-            profit_cost=int(self.profit_compute),
-            greedy_single_phase=int(self.greedy_single_phase),
-            flatten_block=self.flatten_block,
-            trunk_rows=self.trunk_rows,
+            capacity_queries=limit("capacity_queries"),
+            capacity_items=limit("capacity_items"),
+            capacity_spans=limit("capacity_spans"),
+            capacity_partials=limit("capacity_partials"),
+            tile_m=limit("tile_m"),
+            tile_n=limit("tile_n"),
+            node_chunk=limit("node_chunk"),
+            profit_cost=int(flag(self.profit_compute, "options.profit_compute")),
+            greedy_single_phase=int(flag(self.greedy_single_phase, "options.greedy_single_phase")),
+            flatten_block=limit("flatten_block"),
+            trunk_rows=limit("trunk_rows"),
             trunk_hoist=choice(_HOISTS, self.trunk_hoist, "trunk_hoist"),
-            invariant_chunk=self.invariant_chunk,
+            invariant_chunk=limit("invariant_chunk"),
         )
 
 
@@ -97,7 +102,7 @@ class Node:
     depth: int
 
 
-class Forest:
+class Forest(NotCopied):
     """Which runs of tokens are used by which requests. Of a batch's page tables, or of a search tree (from_tree)."""
 
     def __init__(self) -> None:
@@ -211,8 +216,10 @@ class Statistics:
     fallbacks: int
 
 
-class Plan:
+class Plan(NotCopied):
     """Which queries read which tokens together. A planner's ends with its next plan; `copy` makes one that lasts."""
+
+    _copy_hint = "Plan.copy() for one that lasts, Plan.json() for what it says"
 
     def __init__(self, value: int, owned: Handle | None = None) -> None:
         self._value = value
@@ -248,6 +255,7 @@ class Plan:
 
     def validate(self, forest: Forest) -> None:
         """Proves that each (query, visible token) pair is covered exactly once, now and after growth, or raises."""
+        instance(forest, Forest, "forest")
         check(c.trunkline_plan_validate(self._at, forest._handle.value))
 
     def copy(self) -> Plan:
@@ -260,7 +268,7 @@ class Plan:
             self._owned.close()
 
 
-class Planner:
+class Planner(NotCopied):
     """Makes plans of forests, for one machine and one shape of layers."""
 
     def __init__(self, profile: Profile, shape: _abi.Shape, options: PlanOptions) -> None:
@@ -306,6 +314,7 @@ class Explanation:
     """
 
     def __init__(self, planner: Planner, forest: int, title: str, plan: int | None = None) -> None:
+        c_string(title, "title")
         of = Plan(planner.plan(forest) if plan is None else plan)
         self.info = of.info
         self.statistics = of.statistics

@@ -8,12 +8,14 @@ from collections import OrderedDict
 from typing import Any
 
 from . import _abi, errors
+from ._arguments import choice, optional
 from ._batches import HostBatch, on_host
 from ._executors import shared_workers
-from ._tensors import Indices, Tensor, dtype_name, view
-from .decode import LAYOUTS, DecodeAttention
-from .machine import Profile, choice, shape_struct
-from .plans import Explanation, Forest, Planner, PlanOptions
+from ._indices import Indices
+from ._tensors import Tensor, dtype_name, view
+from .decode import LAYOUTS, LSE_BASES, DecodeAttention
+from .machine import Profile, shape_struct
+from .plans import POLICIES, Explanation, Forest, Planner, PlanOptions
 
 # Idle objects. A call takes one out and puts it back at its end, so that none is ever used by two, and one whose call
 # was interrupted is not used again. By thread: threads that take turns on the same would only wait for each other.
@@ -61,6 +63,8 @@ def decode_attention(
             raise errors.InvalidArgumentError(f"{name} has shape {list(found.shape)}; expected: {form}")
     if of_q.dtype not in (_abi.F32, _abi.F16, _abi.BF16):
         raise errors.ArgumentTypeError(f"q has dtype {of_q.dtype_name}; expected: float16, bfloat16 or float32")
+    choice(LSE_BASES, lse_base, "lse_base")
+    choice(POLICIES, policy, "policy")
     hnd = choice(LAYOUTS, kv_layout, "kv_layout") == 1
     pages, page_size, kv_heads = of_k.shape[0], of_k.shape[2 if hnd else 1], of_k.shape[1 if hnd else 2]
     shape = (of_q.shape[1], kv_heads, of_q.shape[2], page_size)
@@ -118,12 +122,13 @@ def explain(
     45
     """
     shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
+    optional(profile, Profile, "profile")
     if profile is None:
         if shape.device == _abi.CUDA:
             profile = Profile.cuda(num_qo_heads, num_kv_heads, head_dim, page_size, dtype=dtype, device=device)
         else:
             profile = Profile.generic_cpu(shared_workers().size)
-    options = options or PlanOptions(policy=policy)
+    options = optional(options, PlanOptions, "options") or PlanOptions(policy=policy)
     batch = HostBatch(page_size)
     batch.dense(on_host(page_table), on_host(kv_lens))
     batch.rest(None, query_start_loc, query_parents, None, None, None)

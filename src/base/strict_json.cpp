@@ -1,5 +1,6 @@
 #include "base/strict_json.hpp"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -19,9 +20,23 @@ std::string reason_of(const Json::exception& error, bool several_lines) {
   return std::string(bracket == std::string_view::npos ? text : text.substr(bracket + 2));
 }
 
+// The parser takes a NUL byte for the end of the text, and would not read on.
+void refuse_nul(std::string_view text, const std::string& where) {
+  const std::size_t nul = text.find('\0');
+  if (nul == std::string_view::npos) return;
+  const std::string_view before = text.substr(0, nul);
+  const std::size_t column = nul - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
+  std::string place = concat("column ", column);
+  if (text.find('\n') != std::string_view::npos) {
+    place = concat("line ", 1 + std::count(before.begin(), before.end(), '\n'), ", ", place);
+  }
+  fail(ErrorCode::kParse, where, ": not JSON at ", place, ": a NUL byte");
+}
+
 }  // namespace
 
 Json parse_strict_json(std::string_view text, const std::string& where, int max_depth) {
+  refuse_nul(text, where);
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
     if (depth > max_depth) fail(ErrorCode::kParse, where, ": nested more than ", max_depth, " deep");

@@ -84,7 +84,7 @@ Batch batch_of(const trunkline_batch* given, Ids ids) {
   batch.slots = optional_entries(from.slots, from.rows);
   if (from.generations != nullptr) batch.generations = {from.generations, static_cast<std::size_t>(from.rows)};
   batch.num_pages = from.num_pages;
-  batch.null_page = truth(from.has_null_page, "batch.has_null_page") ? from.null_page : -1;
+  batch.null_page = null_page_of(from.has_null_page, from.null_page, "batch");
   return batch;
 }
 

@@ -1,6 +1,5 @@
 #include "capi/convert.hpp"
 
-#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -106,6 +105,16 @@ bool truth(std::int32_t value, const char* name) {
   return value == 1;
 }
 
+std::int64_t null_page_of(std::int32_t has_null_page, std::int64_t null_page, const char* owner) {
+  // A name takes memory, which no step does.
+  if (has_null_page != 0 && has_null_page != 1) truth(has_null_page, concat(owner, ".has_null_page").c_str());
+  if (has_null_page == 0) return -1;
+  if (null_page < 0) {
+    fail(ErrorCode::kOutOfRange, owner, ".null_page is ", null_page, "; it must be >= 0, or has_null_page 0");
+  }
+  return null_page;
+}
+
 AttentionShape shape_of(const trunkline_shape* given) {
   const trunkline_shape shape = read_struct(given, "shape");
   return {.q_heads = shape.q_heads,
@@ -139,9 +148,6 @@ LivePlanOptions live_plan_options(const trunkline_live_plan_options* given) {
   options.plan = plan_options(from.plan);
   if (from.growth_limit != 0) options.growth_limit = from.growth_limit;
   options.edit_share = from.edit_share;
-  if (std::isnan(options.growth_limit) || std::isnan(options.edit_share)) {
-    fail(ErrorCode::kInvalidArgument, "options.growth_limit or options.edit_share is not a number");
-  }
   return options;
 }
 

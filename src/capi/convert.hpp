@@ -35,6 +35,9 @@ LivePlanOptions live_plan_options(const trunkline_live_plan_options* options);
 /// 1 or 0 of a field that is a truth.
 bool truth(std::int32_t value, const char* name);
 
+/// `null_page` of a struct, which `owner` names, or -1 for none.
+std::int64_t null_page_of(std::int32_t has_null_page, std::int64_t null_page, const char* owner);
+
 /// Page ids of some type.
 PageIds page_ids(const void* ids, trunkline_dtype dtype, std::int64_t count, const char* name);
 

@@ -32,7 +32,7 @@ CudaPlannerOptions options_of(const trunkline_cuda_planner_options* given) {
   options.device = from.device;
   options.rows = from.rows;
   options.capacity = {from.capacity_queries, from.capacity_items, from.capacity_spans, from.capacity_partials};
-  options.null_page = truth(from.has_null_page, "options.has_null_page") ? from.null_page : -1;
+  options.null_page = null_page_of(from.has_null_page, from.null_page, "options");
   options.growth = growth_of(from.growth);
   return options;
 }

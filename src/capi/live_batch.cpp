@@ -109,7 +109,7 @@ trunkline_status trunkline_live_batch_create(const trunkline_live_batch_options*
     LiveBatchOptions with;
     with.page_size = from.page_size;
     with.num_pages = from.num_pages;
-    with.null_page = truth(from.has_null_page, "options.has_null_page") ? from.null_page : -1;
+    with.null_page = null_page_of(from.has_null_page, from.null_page, "options");
     with.expected_requests = from.expected_requests;
     with.expected_pages = from.expected_pages;
     *live = static_cast<trunkline_live_batch*>(publish(std::make_shared<LiveBatchObject>(with)));

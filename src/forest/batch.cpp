@@ -238,8 +238,14 @@ void check_batch_shape(const Batch& batch) {
   check_parents(batch);
 }
 
+void check_null_page(const char* name, std::int64_t null_page, std::int64_t num_pages) {
+  if (num_pages == 0 || null_page < num_pages) return;
+  fail(ErrorCode::kOutOfRange, name, " is ", null_page, "; ids must be in [0, ", num_pages, ")");
+}
+
 void check_batch(const Batch& batch, IdCheck ids, SlotScratch& scratch) {
   check_batch_shape(batch);
+  check_null_page("null_page", batch.null_page, batch.num_pages);
   check_slots(batch, scratch);
   if (ids == IdCheck::kAllPages) check_all_ids(batch);
 }

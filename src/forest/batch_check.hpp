@@ -12,6 +12,10 @@ namespace trunkline {
 /// The part of check_batch that looks neither at slots nor at page ids. Does not allocate.
 void check_batch_shape(const Batch& batch);
 
+/// `name` is null_page's in messages; num_pages 0: the pool's size is not known.
+/// \throws Error(kOutOfRange) where null_page is no page of the pool.
+void check_null_page(const char* name, std::int64_t null_page, std::int64_t num_pages);
+
 /// Memory for finding duplicate slots.
 struct SlotScratch {
   std::vector<std::uint8_t> seen;  // by slot, where slots are small

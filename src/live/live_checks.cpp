@@ -85,6 +85,10 @@ void check_options(const LiveBatchOptions& options) {
     fail(ErrorCode::kInvalidArgument, "options.num_pages is ", options.num_pages, "; it must be in [0, ", kMaxInt32,
          "]");
   }
+  if (options.null_page >= options.num_pages) {
+    fail(ErrorCode::kOutOfRange, "options.null_page is ", options.null_page, "; ids must be in [0, ", options.num_pages,
+         ")");
+  }
   if (options.expected_requests < 0 || options.expected_pages < 0) {
     fail(ErrorCode::kInvalidArgument, "options expect ", options.expected_requests, " requests of ",
          options.expected_pages, " pages; both must be >= 0");

@@ -62,6 +62,16 @@ TEST_F(CBadInput, Batches) {
       {[](B& b, P&) { b.num_pages = -2; }, TRUNKLINE_INVALID_ARGUMENT, "batch.num_pages is -2"},
       {[](B& b, P&) { b.num_pages = 1; }, TRUNKLINE_OUT_OF_RANGE, "ids must be in [0, 1)"},
       {[](B& b, P&) { b.has_null_page = 2; }, TRUNKLINE_INVALID_ARGUMENT, "batch.has_null_page is 2"},
+      {[](B& b, P&) {
+         b.has_null_page = 1;
+         b.null_page = -1;
+       },
+       TRUNKLINE_OUT_OF_RANGE, "batch.null_page is -1; it must be >= 0, or has_null_page 0"},
+      {[](B& b, P&) {
+         b.has_null_page = 1;
+         b.null_page = b.num_pages;
+       },
+       TRUNKLINE_OUT_OF_RANGE, "null_page is "},
       {[](B& b, P&) { b.kv_lens = kLengths; }, TRUNKLINE_INVALID_ARGUMENT, "kv_lens[1] is -7"},
       {[](B& b, P&) { b.query_start = kFalling; }, TRUNKLINE_INVALID_ARGUMENT, "query_start[2] is 1"},
       {[](B& b, P&) {

@@ -77,6 +77,9 @@ TEST_F(CCudaPlanning, BadArgumentsAreRefusedFirst) {
   options_.growth = -1;
   options_.has_null_page = 2;
   expect_failure(create(&planner_), TRUNKLINE_INVALID_ARGUMENT, "options.has_null_page is 2");
+  options_.has_null_page = 1;
+  options_.null_page = -4;
+  expect_failure(create(&planner_), TRUNKLINE_OUT_OF_RANGE, "options.null_page is -4");
   options_.has_null_page = 0;
   options_.struct_size = 0;
   expect_failure(create(&planner_), TRUNKLINE_INVALID_ARGUMENT, "options.struct_size is 0");

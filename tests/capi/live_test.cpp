@@ -1,6 +1,7 @@
 // Live planning through the C interface: the same events on a LiveBatch and on its C twin.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -215,7 +216,14 @@ TEST_F(CLive, APlannerServesOneBatch) {
   live.growth_limit = 0.5;
   CLivePlanner none;
   expect_failure(trunkline_live_planner_create(profile_, &shape_, &live, none.out()), TRUNKLINE_INVALID_ARGUMENT,
-                 "growth_limit");
+                 "options.growth_limit is 0.5");
+  live.growth_limit = std::nan("");
+  expect_failure(trunkline_live_planner_create(profile_, &shape_, &live, none.out()), TRUNKLINE_INVALID_ARGUMENT,
+                 "options.growth_limit is nan");
+  live.growth_limit = 0;
+  live.edit_share = std::nan("");
+  expect_failure(trunkline_live_planner_create(profile_, &shape_, &live, none.out()), TRUNKLINE_INVALID_ARGUMENT,
+                 "options.edit_share is nan");
 }
 
 // Between bursts an engine has no request; its tensors of no rows may be NULL.

@@ -87,7 +87,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"\x7f"
                           "ELF\x02\x01",
                           "f:1: not JSON at column 1: "},
-                    Fault{std::string("\0\0\0", 3), "f:1: not JSON at column 1: "},
+                    Fault{std::string("\0\0\0", 3), "f:1: not JSON at column 1: a NUL byte"},
+                    Fault{kGood + kGood + kGood.substr(0, 33) + std::string("\0{}", 3),
+                          "f:3: not JSON at column 34: a NUL byte"},
                     Fault{"{\"source\":\"\xff\"}", "f:1: not JSON at column 12: "},
                     Fault{"[1]", "f:1: the line is [1]; an object is needed"},
                     Fault{std::string(100000, '['), "f:1: nested more than 16 deep"},

@@ -33,6 +33,7 @@ TEST(DraftFile, NumbersDraftsByDepthThenByRank) {
 
 TEST(DraftFile, NamesFaults) {
   EXPECT_THAT(message_of("["), HasSubstr("f: "));
+  EXPECT_EQ(message_of(std::string("{\"x\": []}\0 more", 15)), "f: not JSON at column 10: a NUL byte");
   EXPECT_EQ(message_of("[1]"), "f: the file is [1]; an object of named trees is needed");
   EXPECT_EQ(message_of(R"({"a": [], "b": []})"), "f: has no tree \"x\"; it has a, b");
   EXPECT_EQ(message_of("{}"), "f: has no tree \"x\"; it has none");

@@ -94,6 +94,7 @@ TEST(TraceFile, NamesWhatIsWrong) {
   const std::string head =
       R"({"traceEvents":[{"name":"process_name","ph":"M","pid":3,"args":{"name":"demo:1, SM 3"}},)";
   refused("{", "t.json");
+  refused(head + std::string("\n\0]}", 4), "t.json: not JSON at line 2, column 1: a NUL byte");
   refused("[]", "t.json: has no array \"traceEvents\"");
   refused(R"({"traceEvents":[]})", "t.json: has no batch \"demo:1\"; it has none");
   refused(R"({"traceEvents":[{"name":"process_name","ph":"M","pid":3,"args":{"name":"demo"}}]})",

@@ -419,6 +419,12 @@ TEST_F(CudaDevicePlans, BadInput) {
     CudaPlanner unbound(cuda_profile(0, shape), on_cuda(shape), {.rows = 8, .capacity = kRoom});
     on_device.executor().plan(unbound, on.view(), on_device.workspace().data(), on_device.workspace().size(), nullptr);
   });
+  expect_error(ErrorCode::kOutOfRange, "the planner's null_page is 9; ids must be in [0, 9)", [&] {
+    CudaPlanner outside(cuda_profile(0, shape), on_cuda(shape), {.rows = 8, .capacity = kRoom, .null_page = 9});
+    CudaBatch batch = on.view();
+    batch.num_pages = 9;
+    on_device.executor().plan(outside, batch, on_device.workspace().data(), on_device.workspace().size(), nullptr);
+  });
   expect_error(ErrorCode::kInvalidArgument, "options.rows is 0",
                [&] { CudaPlanner(cuda_profile(0, shape), on_cuda(shape), {.rows = 0, .capacity = kRoom}); });
 }

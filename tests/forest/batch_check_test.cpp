@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "support/expect_error.hpp"
@@ -167,6 +168,22 @@ TEST(CheckBatch, ChecksUsedIdsWhenAsked) {
   EXPECT_NO_THROW(check_batch(example.view(), IdCheck::kAllPages));
   example.num_pages = 0;
   expect_refused(example, kRange, "page table row 0 entry 0 is 0; ids must be in [0, 0)", IdCheck::kAllPages);
+}
+
+TEST(CheckBatch, NullPageIsOfThePool) {
+  const Example example;
+  Batch batch = example.view();
+  for (const std::int64_t outside : {std::int64_t{6}, std::int64_t{1} << 40}) {
+    batch.null_page = outside;
+    const std::string message = "null_page is " + std::to_string(outside) + "; ids must be in [0, 6)";
+    expect_error(kRange, message, [&] { check_batch(batch, IdCheck::kNone); });
+    expect_error(kRange, message, [&] { build_forest(batch); });
+    EXPECT_EQ(pages_used(batch), 6);  // for which the pool is not known yet
+  }
+  for (const std::int64_t inside : {-1, 0, 5}) {
+    batch.null_page = inside;
+    EXPECT_NO_THROW(check_batch(batch, IdCheck::kNone));
+  }
 }
 
 TEST(CheckBatch, ChecksWideIdsPast32Bits) {

@@ -45,6 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     trunkline::require(std::string_view(error.what()).starts_with("fuzz:"), "the message names the file");
     return 0;
   }
+  trunkline::require(text.find('\0') == std::string::npos, "nothing is read past a NUL byte");
   for (const trunkline::cli::DecodeBatch& batch : batches) trunkline::check_tree(batch.tree);
   return 0;
 }

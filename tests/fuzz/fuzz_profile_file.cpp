@@ -28,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(std::string_view(error.what()).starts_with("fuzz: "), "the message names the file");
     return 0;
   }
+  require(text.find('\0') == std::string::npos, "nothing is read past a NUL byte");
   require(!trunkline::profile_fault(profile), "a profile that was accepted can be planned with");
   const std::string written = trunkline::profile_to_json(profile, sources);
   require(trunkline::profile_to_json(trunkline::parse_profile(written, "written"), sources) == written, "round trip");

@@ -51,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const trunkline::replay::TraceFormat& format : trunkline::replay::trace_formats()) {
     try {
       trunkline::replay::check_trace(format.read(text, "fuzz", trunkline::kAllLines));
+      trunkline::replay::require(text.find('\0') == std::string::npos, "nothing is read past a NUL byte");
     } catch (const trunkline::Error& error) {
       trunkline::replay::require(std::string_view(error.what()).starts_with("fuzz:"), "the message names the file");
     }

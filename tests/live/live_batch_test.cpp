@@ -185,6 +185,8 @@ TEST_F(LiveBatchTest, OptionsAreChecked) {
   expect_error(ErrorCode::kInvalidArgument, "options.page_size is 0", [] { LiveBatch({.page_size = 0}); });
   expect_error(ErrorCode::kInvalidArgument, "options.num_pages is 2147483648",
                [] { LiveBatch({.page_size = 1, .num_pages = std::int64_t{1} << 31}); });
+  expect_error(ErrorCode::kOutOfRange, "options.null_page is 9; ids must be in [0, 9)",
+               [] { LiveBatch({.page_size = 1, .num_pages = 9, .null_page = 9}); });
   expect_error(ErrorCode::kInvalidArgument, "options expect -1 requests",
                [] { LiveBatch({.page_size = 1, .num_pages = 1, .expected_requests = -1}); });
 }

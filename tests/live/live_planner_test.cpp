@@ -1,6 +1,7 @@
 // When a plan is kept, and when it is made anew.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -200,6 +201,11 @@ TEST(LivePlanner, BadArgumentsAreRefused) {
                [] { LivePlanner(generic_cpu_profile(2), kShape, {.growth_limit = 0.5}); });
   expect_error(ErrorCode::kInvalidArgument, "edit_share is -1",
                [] { LivePlanner(generic_cpu_profile(2), kShape, {.edit_share = -1}); });
+  const double nan = std::nan("");
+  expect_error(ErrorCode::kInvalidArgument, "growth_limit is nan",
+               [nan] { LivePlanner(generic_cpu_profile(2), kShape, {.growth_limit = nan}); });
+  expect_error(ErrorCode::kInvalidArgument, "edit_share is nan",
+               [nan] { LivePlanner(generic_cpu_profile(2), kShape, {.edit_share = nan}); });
   AttentionShape shape = kShape;
   shape.page_size = 8;
   LivePlanner planner(generic_cpu_profile(2), shape);

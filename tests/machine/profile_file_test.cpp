@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <ostream>
 #include <string>
@@ -184,6 +185,16 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"comma", "\"launch_us\": {", "\"launch_us\" {", "not JSON at line 10, column"},
         Fault{"tail", "\n}\n", "\n}\n[]", "not JSON at line"}),
     [](const auto& each) { return each.param.name; });
+
+// The parser takes a NUL byte for the end.
+TEST(ProfileFile, TextBehindANulByteIsRefused) {
+  const std::string text = sample_text();
+  const auto lines = std::count(text.begin(), text.end(), '\n');
+  for (const std::string& tail : {std::string("\0", 1), std::string("\0{\"more\":1}", 11)}) {
+    expect_error(ErrorCode::kParse, "f.json: not JSON at line " + std::to_string(lines + 1) + ", column 1: a NUL byte",
+                 [&] { parse_profile(text + tail, "f.json"); });
+  }
+}
 
 TEST(ProfileFile, OtherTextsAreRefused) {
   for (const char* text :

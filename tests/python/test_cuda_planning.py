@@ -333,6 +333,8 @@ class CudaPlanning(CudaTest):
             (dict(query_parents=[-1, -1, -1]), NotImplementedError, "query_parents is given"),
             (dict(forest=trunkline.Forest()), ValueError, "forest is given"),
             (dict(null_page=0), ValueError, "null_page is 0; expected: that of device_planning, None"),
+            (dict(num_pages=2**64), ValueError, "num_pages is 18446744073709551616; expected: at most"),
+            (dict(num_pages="all"), TypeError, "num_pages is 'all'; expected: an int"),
             (
                 dict(page_table=table.repeat(2, 1), kv_lens=lengths.repeat(2)),
                 ValueError,

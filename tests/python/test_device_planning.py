@@ -59,6 +59,7 @@ def test_what_is_given_is_taken():
         (dict(max_rows=0), ValueError, "device_planning.max_rows is 0; expected: at least 1"),
         (dict(max_rows=2.0), TypeError, "device_planning.max_rows is 2.0; expected: an int"),
         (dict(max_rows=True), TypeError, "device_planning.max_rows is True; expected: an int"),
+        (dict(max_rows=2**32 + 4), ValueError, "device_planning.max_rows is 4294967300; expected: at most 2147483647"),
         (dict(max_queries=-1), ValueError, "device_planning.max_queries is -1; expected: at least 0"),
         (dict(capacity_items=-5), ValueError, "device_planning.capacity_items is -5"),
         (dict(growth=-1), ValueError, "device_planning.growth is -1; expected: at least 0"),
@@ -69,6 +70,11 @@ def test_what_is_given_is_taken():
 def test_bad_options(wrong, kind, text):
     with pytest.raises(kind, match=re.escape(text)):
         DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE)
+
+
+def test_limits_of_huge_batches_stay_in_32_bits():
+    found = DevicePlanning(2**30)._struct(0, 132, SHAPE)
+    assert (found.capacity_items, found.capacity_spans, found.capacity_partials) == (2**31 - 1,) * 3
 
 
 def test_the_report_has_what_the_library_writes():

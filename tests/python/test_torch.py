@@ -1,5 +1,7 @@
 """torch tensors on the CPU, the operators, FlashInfer's wrapper. Skipped without torch."""
 
+import copy
+
 import numpy as np
 import pytest
 import trunkline
@@ -101,7 +103,60 @@ def test_a_parameter_and_a_slice(step):
     fused = torch.zeros(2, 12, 64, dtype=torch.bfloat16)
     fused[:, :8] = q
     assert torch.equal(attention.run(fused[:, :8], kv), right)
-    assert torch.equal(attention.run(torch.nn.Parameter(q), torch.nn.Parameter(kv)), right)
+    with torch.no_grad():
+        assert torch.equal(attention.run(torch.nn.Parameter(q), torch.nn.Parameter(kv)), right)
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "kv", "out", "lse"])
+def test_what_requires_grad_is_refused_where_gradients_are_recorded(step, name):
+    attention, q, kv = step
+    given = {"q": q, "kv": kv, "k": kv[:, 0], "v": kv[:, 1], "out": torch.zeros_like(q), "lse": torch.zeros(2, 8)}
+    given[name] = given[name].clone().requires_grad_()
+
+    def run():
+        caches = given["kv"] if name == "kv" else (given["k"], given["v"])
+        return attention.run(given["q"], caches, out=given["out"], lse=given["lse"])
+
+    right = attention.run(q, kv)
+    with pytest.raises(
+        trunkline.UnsupportedError, match=rf"{name} requires grad, and .*; supported: {name}.detach\(\)"
+    ):
+        run()
+    assert not given["out"].any() and not given["lse"].any()
+    for off in (torch.no_grad, torch.inference_mode):
+        with off():
+            assert torch.equal(run(), right)
+    given[name] = given[name].detach()
+    assert torch.equal(run(), right)
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "aot_eager"])
+def test_operators_refuse_what_requires_grad(step, backend):
+    attention, q, kv = step
+    key = operators.register(attention)
+
+    def model(q):
+        return torch.ops.trunkline.decode(q * 2, kv, None, key)
+
+    called = model if backend is None else torch.compile(model, backend=backend)
+    with pytest.raises(Exception, match="q requires grad, and attention here has no backward"):
+        called(q.requires_grad_())
+    with torch.no_grad():
+        assert torch.equal(called(q), attention.run(q * 2, kv))
+
+
+def test_merging_refuses_what_requires_grad():
+    states = torch.ones(2, 8, 64, requires_grad=True)
+    with pytest.raises(trunkline.UnsupportedError, match="states requires grad"):
+        trunkline.merge_states(states, torch.zeros(2, 8), [0, 2])
+    with torch.no_grad():
+        assert (trunkline.merge_states(states, torch.zeros(2, 8), [0, 2])[0] == 1).all()
+
+
+def test_wrappers_are_not_copied():
+    wrapper = BatchDecodeWithPagedKVCacheWrapper(torch.empty(1 << 20, dtype=torch.uint8))
+    with pytest.raises(trunkline.ArgumentTypeError, match="a BatchDecodeWithPagedKVCacheWrapper is copied or pickled"):
+        copy.copy(wrapper)
 
 
 def test_bad_tensors(step):

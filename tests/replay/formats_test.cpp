@@ -47,6 +47,7 @@ TEST(Mooncake, NamesFaults) {
   };
   refused("nonsense", "not JSON");
   refused("[1]", "the line is [1]; an object is needed");
+  refused(good.substr(0, good.size() - 1) + std::string("\0, 7", 4), "not JSON at column 75: a NUL byte");
   refused(R"({"timestamp": 4, "input_length": 512, "output_length": 7, "hash_ids": [0]})",
           "field \"timestamp\" is 4, before the 5 that comes ahead of it");
   refused(R"({"timestamp": -1, "input_length": 512, "output_length": 7, "hash_ids": [0]})",

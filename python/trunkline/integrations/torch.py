@@ -7,7 +7,8 @@
 
 Operators: trunkline::decode(q, k, v, attention, scale=None) -> out; trunkline::decode_lse, the same with (out, lse);
 trunkline::decode_out(q, k, v, out, lse, attention, scale=None), which writes. v is None for packed caches. They have no
-gradients. Without compilation DecodeAttention.run does the same in less time.
+gradients: what requires grad is refused where torch records them. Without compilation DecodeAttention.run does the same
+in less time.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 import torch
 
 from .. import errors
+from .._arguments import instance
+from .._tensors import refuse_gradients
 from ..decode import DecodeAttention
 
 _keys = itertools.count(1)
@@ -28,7 +31,7 @@ _key_of: weakref.WeakKeyDictionary[DecodeAttention, int] = weakref.WeakKeyDictio
 
 def register(attention: DecodeAttention) -> int:
     """The number by which operators know an object. It is not kept alive by that; the same object has one number."""
-    key = _key_of.get(attention)
+    key = _key_of.get(instance(attention, DecodeAttention, "attention"))
     if key is None:
         key = _key_of[attention] = next(_keys)
         _registered[key] = attention
@@ -59,15 +62,17 @@ def _decode_out(q: Any, k: Any, v: Any, out: Any, lse: Any, attention: int, scal
 
 
 def _fake_decode(q: Any, k: Any, v: Any, attention: int, scale: float | None = None) -> Any:
+    refuse_gradients(q=q, k=k, v=v)
     return q.new_empty(q.shape)
 
 
 def _fake_decode_lse(q: Any, k: Any, v: Any, attention: int, scale: float | None = None) -> Any:
+    refuse_gradients(q=q, k=k, v=v)
     return q.new_empty(q.shape), q.new_empty(q.shape[:2], dtype=torch.float32)
 
 
 def _fake_decode_out(q: Any, k: Any, v: Any, out: Any, lse: Any, attention: int, scale: float | None = None) -> None:
-    return None
+    refuse_gradients(q=q, k=k, v=v, out=out, lse=lse)
 
 
 _OPERATORS = (

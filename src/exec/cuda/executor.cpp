@@ -24,6 +24,7 @@
 #include "exec/cuda/upload.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/live_rows.hpp"
+#include "forest/batch_check.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/cuda_planner.hpp"
 
@@ -292,6 +293,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
     fail(ErrorCode::kInvalidArgument, "the planner is of device ", on_device.options().device, "; the executor is of ",
          state_->options.device);
   }
+  check_null_page("the planner's null_page", on_device.options().null_page, batch.num_pages);
   on_device.check(device_batch(batch), batch.pages.page_size());
   if (batch.kv_lens == nullptr && batch.pages.rows() > 0) fail(ErrorCode::kInvalidArgument, "batch.kv_lens is null");
   const auto on = static_cast<cudaStream_t>(stream);

@@ -10,8 +10,10 @@ import numpy.typing as npt
 import torch
 
 from ... import errors
+from ..._arguments import int32
 from ..._batches import on_host
-from ..._tensors import host_ints
+from ..._indices import host_ints
+from ..._library import NotCopied
 from ._common import refuse
 from .decode import BatchDecodeWithPagedKVCacheWrapper
 from .merging import merge_states
@@ -28,7 +30,7 @@ class _Level(NamedTuple):
     last: _Ints
 
 
-class MultiLevelCascadeAttentionWrapper:
+class MultiLevelCascadeAttentionWrapper(NotCopied):
     """flashinfer.MultiLevelCascadeAttentionWrapper for decoding, with one query token a request.
 
     Where each level of a request ends at the end of a page, which the request's last may miss, the pages of all levels
@@ -50,12 +52,10 @@ class MultiLevelCascadeAttentionWrapper:
     ) -> None:
         if use_cuda_graph:
             refuse("use_cuda_graph", use_cuda_graph, "False; BatchDecodeWithPagedKVCacheWrapper has graphs")
-        if num_levels < 1:
-            raise errors.InvalidArgumentError(f"num_levels is {num_levels}; expected: at least 1")
-        self._levels = num_levels
+        self._levels = int32(num_levels, "num_levels", 1)
         # One a level; where one run does, the first is all that is used, and the others take no memory.
         self._wrappers = [
-            BatchDecodeWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout) for _ in range(num_levels)
+            BatchDecodeWithPagedKVCacheWrapper(float_workspace_buffer, kv_layout) for _ in range(self._levels)
         ]
         self._planned = 0
 

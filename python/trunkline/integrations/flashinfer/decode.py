@@ -8,9 +8,11 @@ from typing import Any
 import torch
 
 from ... import errors
+from ..._arguments import number, wrong_type
 from ..._batches import on_gpu, on_host
 from ..._device_planner import DevicePlanning, DevicePlanReport
 from ..._device_tables import DeviceTables
+from ..._library import NotCopied
 from ..._tensors import dtype_number
 from ...decode import DecodeAttention
 from ...plans import Explanation, PlanOptions
@@ -20,7 +22,7 @@ _LEAST_ROWS = 64  # a planner on the GPU for so many requests is kept for any fe
 _MOST_ROWS = 1024  # beyond, the host plans: how many a GPU can plan depends on its shared memory
 
 
-class BatchDecodeWithPagedKVCacheWrapper:
+class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
     """flashinfer.BatchDecodeWithPagedKVCacheWrapper for the shapes that Trunkline runs; see the package.
 
     float_workspace_buffer names the device and is not used otherwise: it may be of any size, and shared by any number
@@ -128,8 +130,15 @@ class BatchDecodeWithPagedKVCacheWrapper:
         kv_type = data_type if data_type is not None else (kv_data_type if kv_data_type is not None else q_type)
         if dtype_number(q_type, "q_data_type") != dtype_number(kv_type, "kv_data_type"):
             refuse("kv_data_type", kv_type, f"that of Q, {q_type}")
+        if sm_scale is not None:
+            sm_scale = number(sm_scale, "sm_scale", -math.inf)
+        if o_data_type is not None:
+            dtype_number(o_data_type, "o_data_type")
         self._out_dtype = None if o_data_type is None else torch_dtype(o_data_type)
         given = indptr, indices, last_page_len
+        for name, tensor in zip(("indptr", "indices", "last_page_len"), given):
+            if self._on_gpu and not isinstance(tensor, torch.Tensor):
+                raise wrong_type(name, tensor, "a tensor of torch's")
         rows = self._rows_on_gpu(given)
         shape = num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type), self._device
         attention = self._for_shape((*shape, rows), q_type)
@@ -184,10 +193,14 @@ class BatchDecodeWithPagedKVCacheWrapper:
         if self._attention is None:
             raise errors.WorkspaceError("there is no plan; call plan() once a step")
         scale = self._scale
-        factor = (1.0 if q_scale is None else q_scale) * (1.0 if k_scale is None else k_scale)
+        factor = 1.0
+        for name, given in (("q_scale", q_scale), ("k_scale", k_scale)):
+            factor *= 1.0 if given is None else number(given, name, -math.inf)
         if factor != 1.0:
             scale = (1 / math.sqrt(self._head_dim) if scale is None else scale) * factor
         if out is None and self._out_dtype is not None:
+            if not isinstance(q, torch.Tensor):
+                raise wrong_type("q", q, "a tensor of torch's")
             out = q.new_empty(q.shape, dtype=self._out_dtype)
         return self._attention.run(q, paged_kv_cache, out=out, lse=lse, return_lse=return_lse, scale=scale)
 
