@@ -22,7 +22,7 @@ constexpr int kHostWarmUps = 3;
 constexpr int kRecordedReplays = 5;
 
 // All suites have this head size, on which alone a kind of kernels' profile depends.
-constexpr AttentionShape kSuitesShape{32, 8, 128, 16, DType::kF16, Device::kCuda};
+constexpr AttentionShape kSuitesShape = AttentionShape::uniform(32, 8, 128, 16, DType::kF16, Device::kCuda);
 
 // P is rounded to the element type before it meets V: 2^-12 (f16) or 2^-9 (bf16) of outputs that are seldom above 4.
 cli::OracleError tolerance_of(DType dtype) {
@@ -53,7 +53,7 @@ bool all_recorded(const std::vector<CudaTaskTime>& tasks) {
 std::size_t output_hash(const AttentionArgs& args, const AttentionShape& shape, std::int64_t queries) {
   const auto heads = static_cast<std::size_t>(queries * shape.q_heads);
   const std::string_view out(static_cast<const char*>(args.out),
-                             heads * static_cast<std::size_t>(shape.head_dim) * size_of(args.out_dtype));
+                             heads * static_cast<std::size_t>(shape.head_dim_qk) * size_of(args.out_dtype));
   const std::string_view lse(reinterpret_cast<const char*>(args.lse), heads * sizeof(float));
   return std::hash<std::string_view>()(out) ^ std::hash<std::string_view>()(lse);
 }
@@ -190,7 +190,7 @@ Json CaseRun::checked_row(Ready& ready) {
   row["output_hash"] = output_hash(cache_.args(), test_.shape, paged_.view().total_queries());
   row["page_order"] = order_ == PageOrder::kShuffled ? "shuffled" : "consecutive";
   row["checked_requests"] = oracle_->rows();
-  row["passed"] = cli::within(error, tolerance_of(test_.shape.dtype));
+  row["passed"] = cli::within(error, tolerance_of(test_.shape.q_dtype));
   row["device"] = machine_.device.name;
   row["cuda_driver"] = machine_.device.driver_version;
   return row;

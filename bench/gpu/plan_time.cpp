@@ -264,14 +264,7 @@ class ForestCase {
 };
 
 AttentionShape llama_shape(std::int32_t page_size) {
-  AttentionShape shape;
-  shape.q_heads = 32;
-  shape.kv_heads = 8;
-  shape.head_dim = 128;
-  shape.page_size = page_size;
-  shape.dtype = DType::kF16;
-  shape.device = Device::kCuda;
-  return shape;
+  return AttentionShape::uniform(32, 8, 128, page_size, DType::kF16, Device::kCuda);
 }
 
 enum class TableForm : std::uint8_t { kDense, kCsr, kTokenLevel };

@@ -47,7 +47,7 @@ void fasttree_figure(const Setting& setting) {
               {"fasttree 9", input, kComparisons[i].method, quantity, "x", ours, paper, {}, "plans"});
   };
   for (const auto& [q_heads, kv_heads] : {std::array{32, 32}, std::array{32, 8}, std::array{16, 1}}) {
-    const AttentionShape shape{q_heads, kv_heads, 128, 1, DType::kF16, Device::kCuda};
+    const AttentionShape shape = AttentionShape::uniform(q_heads, kv_heads, 128, 1, DType::kF16, Device::kCuda);
     for (const PrefixTree& tree : trees) {
       const Forest forest = build_forest(tree.view());
       const double greedy = predicted_us(planner, forest, shape, Policy::kGreedy, KvSplit::kLong);

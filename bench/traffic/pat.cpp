@@ -13,7 +13,7 @@
 namespace trunkline::traffic {
 namespace {
 
-constexpr AttentionShape kShape{32, 8, 128, 32, DType::kF16, Device::kCuda};
+constexpr AttentionShape kShape = AttentionShape::uniform(32, 8, 128, 32, DType::kF16, Device::kCuda);
 
 // PAT's kernels on an A100 have tiles of up to 64 rows.
 MachineProfile pat_machine(const Setting& setting) {

@@ -27,8 +27,8 @@
 // Structs begin with their size, to be set to sizeof by the caller: those of later versions grow at the end, and
 // programs that were compiled with earlier ones go on working. All else set to zero is the default, where there is one:
 //
-//     trunkline_shape shape = {.struct_size = sizeof shape, .q_heads = 32, .kv_heads = 8, .head_dim = 128,
-//                              .page_size = 16, .dtype = TRUNKLINE_F16};
+//     trunkline_shape shape = {.struct_size = sizeof shape, .q_heads = 32, .kv_heads = 8, .head_dim_qk = 128,
+//                              .page_size = 16, .q_dtype = TRUNKLINE_F16};
 //
 // A library that is older than the header refuses (TRUNKLINE_UNSUPPORTED) a struct with a field set that it does not
 // know. Structs without a size (tensors, request ids, array elements) never change. Memory that structs point to stays
@@ -102,7 +102,16 @@ TRUNKLINE_API trunkline_status trunkline_text_destroy(trunkline_text* text);
 // -------- Tensors
 
 typedef int32_t trunkline_dtype;
-enum { TRUNKLINE_F32 = 1, TRUNKLINE_F16 = 2, TRUNKLINE_BF16 = 3, TRUNKLINE_I32 = 4, TRUNKLINE_I64 = 5 };
+// The 8-bit floats are OCP's: E4M3 without infinities (PyTorch's float8_e4m3fn), and E5M2.
+enum {
+  TRUNKLINE_F32 = 1,
+  TRUNKLINE_F16 = 2,
+  TRUNKLINE_BF16 = 3,
+  TRUNKLINE_I32 = 4,
+  TRUNKLINE_I64 = 5,
+  TRUNKLINE_F8E4M3 = 6,
+  TRUNKLINE_F8E5M2 = 7
+};
 
 // DLPack's numbers. 0 is the CPU, too.
 typedef int32_t trunkline_device;
@@ -132,12 +141,14 @@ TRUNKLINE_API trunkline_status trunkline_tensor_from_dlpack_versioned(const void
 // What every layer that shares a plan has in common: a plan's key.
 typedef struct trunkline_shape {
   size_t struct_size;
-  int32_t q_heads;          // Hq, a multiple of kv_heads
+  int32_t q_heads;          // Hq, a multiple of kv_heads: 1 to 64 times as many
   int32_t kv_heads;         // Hkv
-  int32_t head_dim;         // d: 64, 128 or 256
+  int32_t head_dim_qk;      // elements of one head of Q and K: 64, 128 or 256
+  int32_t head_dim_v;       // elements of one head of V and of the output; for now equal to head_dim_qk. 0: head_dim_qk
   int32_t page_size;        // P, tokens in a page, >= 1
-  trunkline_dtype dtype;    // of Q, K and V: F16, BF16, on the CPU also F32
-  trunkline_device device;  // 0: CPU
+  trunkline_dtype q_dtype;  // element type of Q: F16, BF16, on the CPU also F32
+  trunkline_dtype kv_dtype;  // element type of K and V; for now equal to q_dtype. 0: q_dtype
+  trunkline_device device;   // 0: CPU
 } trunkline_shape;
 
 // OK, or UNSUPPORTED with what is wrong and what is supported. For CUDA: on device 0; trunkline_cuda_supports asks an
@@ -408,9 +419,11 @@ typedef struct trunkline_plan_info {
   // The key: a plan runs only on this shape.
   int32_t q_heads;
   int32_t kv_heads;
-  int32_t head_dim;
+  int32_t head_dim_qk;
+  int32_t head_dim_v;
   int32_t page_size;
-  trunkline_dtype dtype;
+  trunkline_dtype q_dtype;
+  trunkline_dtype kv_dtype;
   trunkline_device device;
   trunkline_policy policy;  // what was chosen; never AUTO
   int32_t queries;

@@ -37,6 +37,8 @@ F16 = 2
 BF16 = 3
 I32 = 4
 I64 = 5
+F8E4M3 = 6
+F8E5M2 = 7
 
 CPU = 1
 CUDA = 2
@@ -127,17 +129,21 @@ class Shape(Structure):
     struct_size: int
     q_heads: int
     kv_heads: int
-    head_dim: int
+    head_dim_qk: int
+    head_dim_v: int
     page_size: int
-    dtype: int
+    q_dtype: int
+    kv_dtype: int
     device: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("q_heads", c_int32),
         ("kv_heads", c_int32),
-        ("head_dim", c_int32),
+        ("head_dim_qk", c_int32),
+        ("head_dim_v", c_int32),
         ("page_size", c_int32),
-        ("dtype", c_int32),
+        ("q_dtype", c_int32),
+        ("kv_dtype", c_int32),
         ("device", c_int32),
     ]
 
@@ -361,9 +367,11 @@ class PlanInfo(Structure):
     struct_size: int
     q_heads: int
     kv_heads: int
-    head_dim: int
+    head_dim_qk: int
+    head_dim_v: int
     page_size: int
-    dtype: int
+    q_dtype: int
+    kv_dtype: int
     device: int
     policy: int
     queries: int
@@ -376,9 +384,11 @@ class PlanInfo(Structure):
         ("struct_size", c_size_t),
         ("q_heads", c_int32),
         ("kv_heads", c_int32),
-        ("head_dim", c_int32),
+        ("head_dim_qk", c_int32),
+        ("head_dim_v", c_int32),
         ("page_size", c_int32),
-        ("dtype", c_int32),
+        ("q_dtype", c_int32),
+        ("kv_dtype", c_int32),
         ("device", c_int32),
         ("policy", c_int32),
         ("queries", c_int32),

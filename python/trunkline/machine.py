@@ -38,9 +38,9 @@ def shape_struct(
         _abi.Shape,
         q_heads=num_qo_heads,
         kv_heads=num_kv_heads,
-        head_dim=head_dim,
+        head_dim_qk=head_dim,
         page_size=page_size,
-        dtype=dtype_number(dtype),
+        q_dtype=dtype_number(dtype),
         device=device_of(device)[0],
     )
 
@@ -78,7 +78,7 @@ def supports(
     >>> bool(trunkline.supports(32, 8, 128))
     True
     >>> print(trunkline.supports(32, 8, 80).reason)
-    head_dim is 80; supported: 64, 128, 256
+    head_dim_qk and head_dim_v are 80; supported: 64, 128, 256
     """
     shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
     kind, index = device_of(device)
@@ -216,6 +216,6 @@ class Profile:
 
 def shape_text(shape: _abi.Shape) -> str:
     return (
-        f"{shape.q_heads}/{shape.kv_heads} heads of {shape.head_dim}, pages of {shape.page_size}, "
-        f"{dtype_name(shape.dtype)}"
+        f"{shape.q_heads}/{shape.kv_heads} heads of {shape.head_dim_qk}, pages of {shape.page_size}, "
+        f"{dtype_name(shape.q_dtype)}"
     )

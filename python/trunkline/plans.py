@@ -224,12 +224,13 @@ class Plan:
 
     @property
     def info(self) -> dict[str, Any]:
-        """The key that it runs on (heads, head_dim, page_size, dtype, device), policy, epoch, and its sizes."""
+        """The key that it runs on (heads, head sizes, page_size, dtypes, device), policy, epoch, and its sizes."""
         info = new(_abi.PlanInfo)
         check(c.trunkline_plan_get_info(self._at, ctypes.byref(info)))
         found = {field[0]: getattr(info, field[0]) for field in info._fields_ if field[0] != "struct_size"}
         named = {
-            "dtype": dtype_name(info.dtype),
+            "q_dtype": dtype_name(info.q_dtype),
+            "kv_dtype": dtype_name(info.kv_dtype),
             "device": "cuda" if info.device == _abi.CUDA else "cpu",
             "policy": _POLICY_NAMES[info.policy],
         }

@@ -52,15 +52,24 @@ DType float_type(trunkline_dtype dtype, const char* name) {
     case TRUNKLINE_F32: return DType::kF32;
     case TRUNKLINE_F16: return DType::kF16;
     case TRUNKLINE_BF16: return DType::kBF16;
+    case TRUNKLINE_F8E4M3: return DType::kF8E4M3;
+    case TRUNKLINE_F8E5M2: return DType::kF8E5M2;
     default:
       fail(ErrorCode::kInvalidArgument, name, " is ", dtype,
-           "; supported: TRUNKLINE_F32 (1), TRUNKLINE_F16 (2), TRUNKLINE_BF16 (3)");
+           "; known: TRUNKLINE_F32 (1), TRUNKLINE_F16 (2), TRUNKLINE_BF16 (3), TRUNKLINE_F8E4M3 (6), TRUNKLINE_F8E5M2 "
+           "(7)");
   }
 }
 
 trunkline_dtype number_of(DType dtype) {
-  if (dtype == DType::kF32) return TRUNKLINE_F32;
-  return dtype == DType::kF16 ? TRUNKLINE_F16 : TRUNKLINE_BF16;
+  switch (dtype) {
+    case DType::kF32: return TRUNKLINE_F32;
+    case DType::kF16: return TRUNKLINE_F16;
+    case DType::kBF16: return TRUNKLINE_BF16;
+    case DType::kF8E4M3: return TRUNKLINE_F8E4M3;
+    case DType::kF8E5M2: break;
+  }
+  return TRUNKLINE_F8E5M2;
 }
 
 Device device_kind(trunkline_device device, const char* name) {
@@ -108,11 +117,14 @@ bool truth(std::int32_t value, const char* name) {
 
 AttentionShape shape_of(const trunkline_shape* given) {
   const trunkline_shape shape = read_struct(given, "shape");
+  const DType q_dtype = float_type(shape.q_dtype, "shape.q_dtype");
   return {.q_heads = shape.q_heads,
           .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
+          .head_dim_qk = shape.head_dim_qk,
+          .head_dim_v = shape.head_dim_v == 0 ? shape.head_dim_qk : shape.head_dim_v,
           .page_size = shape.page_size,
-          .dtype = float_type(shape.dtype, "shape.dtype"),
+          .q_dtype = q_dtype,
+          .kv_dtype = shape.kv_dtype == 0 ? q_dtype : float_type(shape.kv_dtype, "shape.kv_dtype"),
           .device = device_kind(shape.device, "shape.device")};
 }
 

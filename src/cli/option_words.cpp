@@ -162,7 +162,8 @@ bool takes_batches(Command command) {
 
 void understand(const Words& words, Options& options) {
   parse_heads(words.heads, options.shape);
-  options.shape.dtype =
+  options.shape.head_dim_v = options.shape.head_dim_qk;
+  options.shape.q_dtype = options.shape.kv_dtype =
       choose<DType>("--dtype", words.dtype, {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}});
   understand_policies(words, options);
   options.layout =

@@ -38,7 +38,7 @@ struct Options {
   std::vector<std::string> trees;   ///< in the papers' notation
   std::string draft;                ///< FILE:NAME of a draft tree for every request; empty: as the inputs have it
   std::int32_t limit = 0;           ///< batches per file; 0: all
-  AttentionShape shape{32, 8, 128, 16, DType::kF16, Device::kCpu};
+  AttentionShape shape = AttentionShape::uniform(32, 8, 128, 16);
   CudaOptions cuda;                ///< of shape.device cuda, but for `merge`
   std::optional<MergeMode> merge;  ///< run; nothing: the device's default
   bool plan_on_device = false;     ///< run on cuda: the device plans, by `trunk`

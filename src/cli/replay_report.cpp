@@ -74,7 +74,7 @@ void print_setting(std::ostream& out, const ReplayResult& result) {
   out << printable(result.trace.name, kNameWidth) << " (" << result.trace.format
       << (options.replay.pat_style ? ", PAT-style" : "") << "), planned for " << printable(result.machine, kNameWidth)
       << '\n'
-      << shape.q_heads << '/' << shape.kv_heads << " heads of " << shape.head_dim << ", " << name_of(shape.dtype)
+      << shape.q_heads << '/' << shape.kv_heads << " heads of " << shape.head_dim_qk << ", " << name_of(shape.q_dtype)
       << ", " << loop.layers << " layers; " << with_commas(loop.scheduler.num_pages) << " pages of " << shape.page_size
       << ", at most " << loop.scheduler.max_batch << " requests and " << with_commas(loop.scheduler.token_budget)
       << " tokens a step\n";
@@ -153,8 +153,8 @@ Json setting_to_json(const Options& options) {
   const replay::ReplayOptions& loop = options.replay.loop;
   const AttentionShape& shape = options.shape;
   Json setting = {{"heads", concat(shape.q_heads, '/', shape.kv_heads)},
-                  {"head_dim", shape.head_dim},
-                  {"dtype", name_of(shape.dtype)},
+                  {"head_dim", shape.head_dim_qk},
+                  {"dtype", name_of(shape.q_dtype)},
                   {"page_size", shape.page_size},
                   {"policy", name_of(loop.plan.plan.policy)},
                   {"planner", loop.async ? "async" : "sync"},

@@ -84,7 +84,7 @@ void CpuBatch::run(std::size_t index) {
   const AttentionShape& shape = options_.shape;
   const std::size_t rows =
       static_cast<std::size_t>(host_.batch.total_queries()) * static_cast<std::size_t>(shape.q_heads);
-  std::fill_n(static_cast<float*>(host_.tensors.out), rows * static_cast<std::size_t>(shape.head_dim),
+  std::fill_n(static_cast<float*>(host_.tensors.out), rows * static_cast<std::size_t>(shape.head_dim_qk),
               std::numeric_limits<float>::quiet_NaN());
   std::fill_n(host_.tensors.lse, rows, std::numeric_limits<float>::quiet_NaN());
   plans_[index].run(host_.tensors);

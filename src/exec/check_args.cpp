@@ -16,16 +16,17 @@ Extent extent_of(const char* name, const void* data, std::int64_t rows, std::int
   return extent_of_tensor("args", name, data, rows, row_stride, shape.q_heads, head_stride, inner, element_bytes);
 }
 
-Extent cache_extent(const CacheView& cache, const char* name, const AttentionShape& shape, std::int64_t num_pages) {
+Extent cache_extent(const CacheView& cache, const char* name, const AttentionShape& shape, std::int32_t head_dim,
+                    std::int64_t num_pages) {
   if (num_pages < 1) return {};
-  const std::int64_t of_heads = add_dimension("args", name, shape.head_dim, shape.kv_heads, cache.head_stride);
+  const std::int64_t of_heads = add_dimension("args", name, head_dim, shape.kv_heads, cache.head_stride);
   const std::int64_t of_places = add_dimension("args", name, of_heads, shape.page_size, cache.token_stride);
   const std::int64_t all = add_dimension("args", name, of_places, num_pages, cache.page_stride);
-  return extent_of_bytes(cache.data, static_cast<std::size_t>(all) * size_of(shape.dtype));
+  return extent_of_bytes(cache.data, static_cast<std::size_t>(all) * size_of(shape.kv_dtype));
 }
 
 void check_cache(const CacheView& cache, const char* name, const AttentionShape& shape) {
-  check_pointer("args", name, cache.data, size_of(shape.dtype));
+  check_pointer("args", name, cache.data, size_of(shape.kv_dtype));
   for (const std::int64_t stride : {cache.page_stride, cache.token_stride, cache.head_stride}) {
     if (stride >= 0 && stride <= kMaxStride) continue;
     fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", cache.page_stride, ", ", cache.token_stride,
@@ -39,17 +40,17 @@ void check_memory(const AttentionArgs& args, const AttentionShape& shape, const 
   const std::int64_t queries = counts.queries;
   const NamedExtent extents[] = {
       {"args.out", extent_of("out", args.out, queries, args.out_token_stride, shape, args.out_head_stride,
-                             shape.head_dim, size_of(args.out_dtype))},
+                             shape.head_dim_v, size_of(args.out_dtype))},
       {"args.lse", extent_of("lse", args.lse, args.lse == nullptr ? 0 : queries, args.lse_token_stride, shape,
                              args.lse_head_stride, 1, sizeof(float))},
       {"the workspace", extent_of_bytes(workspace.data(), workspace.size())},
-      {"args.q", extent_of("q", args.q, queries, args.q_token_stride, shape, args.q_head_stride, shape.head_dim,
-                           size_of(shape.dtype))},
-      {"args.k", cache_extent(args.k, "k", shape, counts.num_pages)},
-      {"args.v", cache_extent(args.v, "v", shape, counts.num_pages)},
+      {"args.q", extent_of("q", args.q, queries, args.q_token_stride, shape, args.q_head_stride, shape.head_dim_qk,
+                           size_of(shape.q_dtype))},
+      {"args.k", cache_extent(args.k, "k", shape, shape.head_dim_qk, counts.num_pages)},
+      {"args.v", cache_extent(args.v, "v", shape, shape.head_dim_v, counts.num_pages)},
   };
   check_overlaps(extents, 3);
-  check_disjoint("args", "out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride, shape.head_dim);
+  check_disjoint("args", "out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride, shape.head_dim_v);
   if (args.lse == nullptr) return;
   check_disjoint("args", "lse", queries, args.lse_token_stride, shape.q_heads, args.lse_head_stride, 1);
 }
@@ -66,16 +67,15 @@ void check_enumerators(const AttentionArgs& args) {
 }
 
 void fill_defaults(AttentionArgs& args, const AttentionShape& shape) {
-  const std::int64_t row = std::int64_t{shape.q_heads} * shape.head_dim;
-  if (args.q_token_stride == 0) args.q_token_stride = row;
-  if (args.q_head_stride == 0) args.q_head_stride = shape.head_dim;
-  if (args.out_token_stride == 0) args.out_token_stride = row;
-  if (args.out_head_stride == 0) args.out_head_stride = shape.head_dim;
+  if (args.q_token_stride == 0) args.q_token_stride = std::int64_t{shape.q_heads} * shape.head_dim_qk;
+  if (args.q_head_stride == 0) args.q_head_stride = shape.head_dim_qk;
+  if (args.out_token_stride == 0) args.out_token_stride = std::int64_t{shape.q_heads} * shape.head_dim_v;
+  if (args.out_head_stride == 0) args.out_head_stride = shape.head_dim_v;
   if (args.lse_token_stride == 0 && args.lse_head_stride == 0) {
     args.lse_token_stride = shape.q_heads;
     args.lse_head_stride = 1;
   }
-  if (!args.scale) args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  if (!args.scale) args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim_qk));
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
     fail(ErrorCode::kInvalidArgument, "args.scale is ", *args.scale, "; it must be finite");
   }
   check_enumerators(args);
-  check_pointer("args", "q", args.q, size_of(shape.dtype));
+  check_pointer("args", "q", args.q, size_of(shape.q_dtype));
   check_pointer("args", "out", args.out, size_of(args.out_dtype));
   check_cache(args.k, "k.data", shape);
   check_cache(args.v, "v.data", shape);

@@ -217,8 +217,8 @@ TEST_F(CBadInput, Workspaces) {
 
 TEST_F(CBadInput, ShapesAndOptions) {
   trunkline_shape shape = shape_;
-  shape.dtype = 0;
-  expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.dtype is 0");
+  shape.q_dtype = 0;
+  expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.q_dtype is 0");
   shape = shape_;
   shape.device = 5;
   expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.device is 5");

@@ -85,9 +85,11 @@ TEST(CMachine, APlanForAnotherMachineNeedsNoGpu) {
   const trunkline_shape shape = {.struct_size = sizeof shape,
                                  .q_heads = 32,
                                  .kv_heads = 8,
-                                 .head_dim = 128,
+                                 .head_dim_qk = 128,
+                                 .head_dim_v = 0,
                                  .page_size = 16,
-                                 .dtype = TRUNKLINE_BF16,
+                                 .q_dtype = TRUNKLINE_BF16,
+                                 .kv_dtype = 0,
                                  .device = TRUNKLINE_CUDA};
   const trunkline_plan* plan = nullptr;
   ASSERT_OK(trunkline_planner_plan(planner, forest, &shape, nullptr, &plan));
@@ -110,9 +112,11 @@ TEST(CMachine, Cuda) {
   const trunkline_shape shape = {.struct_size = sizeof shape,
                                  .q_heads = 8,
                                  .kv_heads = 2,
-                                 .head_dim = 64,
+                                 .head_dim_qk = 64,
+                                 .head_dim_v = 0,
                                  .page_size = 16,
-                                 .dtype = TRUNKLINE_F16,
+                                 .q_dtype = TRUNKLINE_F16,
+                                 .kv_dtype = 0,
                                  .device = TRUNKLINE_CUDA};
   trunkline_kernels kernels = -1;
   expect_failure(trunkline_cuda_create(nullptr, &cuda), TRUNKLINE_UNSUPPORTED, expected.reason);

@@ -19,9 +19,9 @@ trunkline_shape small_shape() {
   auto shape = c_struct<trunkline_shape>();
   shape.q_heads = 8;
   shape.kv_heads = 2;
-  shape.head_dim = 64;
+  shape.head_dim_qk = 64;
   shape.page_size = 16;
-  shape.dtype = TRUNKLINE_F32;
+  shape.q_dtype = TRUNKLINE_F32;
   return shape;
 }
 

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 /// Two items: three queries over 100 tokens, and one over 20 tokens and an open end.
 Plan two_items() {
   Plan plan;
-  plan.shape = {8, 2, 128, 16, DType::kF16, Device::kCuda};
+  plan.shape = AttentionShape::uniform(8, 2, 128, 16, DType::kF16, Device::kCuda);
   plan.items = {{{0, 3}, {0, 1}, {16, 64}, 0}, {{3, 4}, {1, 3}, {64, 64}, 0}};
   plan.spans = {
       {0, 0, 0, 100, -1, kSpanAbsolute}, {0, 0, 100, 120, -1, kSpanAbsolute}, {1, 0, 100, 0, -1, kSpanEndFromEnd}};

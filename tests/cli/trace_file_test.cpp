@@ -26,7 +26,7 @@ class TraceFileTest : public ::testing::Test {
       PlanOptions options;
       options.policy = policy;
       options.split = KvSplit::kNone;
-      plans_.push_back(make_plan(forest_, {8, 2, 128, 16, DType::kF16, Device::kCpu}, generic_cpu_profile(2), options));
+      plans_.push_back(make_plan(forest_, AttentionShape::uniform(8, 2, 128, 16), generic_cpu_profile(2), options));
     }
   }
 

@@ -32,6 +32,14 @@ TEST_F(CudaAcceptance, SeveralRootsAndOddGroups) {
   for (const std::int32_t group : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16}) expect_tree_matches(tree, group);
 }
 
+// Up to the rows of the tallest tile of the portable kernels, and of a half of the Hopper kernels' tallest.
+TEST_F(CudaAcceptance, LargeGroups) {
+  const PrefixTree tree = tree_from_levels("1,3,6/170,65,31");
+  for (const std::int32_t group : {17, 24, 32, 48, 64}) {
+    for (const std::int32_t head_dim : {64, 128}) expect_tree_matches(tree, group, 16, head_dim);
+  }
+}
+
 TEST_F(CudaAcceptance, EveryHeadSizeAndType) {
   const PrefixTree tree = tree_from_levels("1,3,9/170,65,31");
   for (const std::int32_t head_dim : {64, 128, 256}) {

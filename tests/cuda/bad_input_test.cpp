@@ -115,14 +115,16 @@ TEST_F(CudaBadInput, Plans) {
     expect_error(ErrorCode::kUnsupported, words, [&] { upload(plan, test_.batch()); });
   };
   refused([](Plan& plan) { plan.shape.device = Device::kCpu; }, "shape.device is cpu");
-  refused([](Plan& plan) { plan.shape.dtype = DType::kF32; }, "dtype is f32; supported on cuda: f16, bf16");
-  refused([](Plan& plan) { plan.shape.head_dim = 96; }, "head_dim is 96; supported: 64, 128, 256");
+  refused([](Plan& plan) { plan.shape.q_dtype = plan.shape.kv_dtype = DType::kF32; },
+          "q_dtype and kv_dtype are f32; supported on cuda: f16, bf16");
+  refused([](Plan& plan) { plan.shape.head_dim_qk = plan.shape.head_dim_v = 96; },
+          "head_dim_v are 96; supported: 64, 128, 256");
   refused(
       [](Plan& plan) {
         plan.items[0].tile = {256, 64};
       },
-      "items[0].tile is 256 x 64; compiled for head_dim 64: 16");
-  refused([](Plan& plan) { plan.shape.q_heads = 34; }, "17 query heads per KV head");
+      "items[0].tile is 256 x 64; compiled for head size 64: 16");
+  refused([](Plan& plan) { plan.shape.q_heads = 130; }, "65 query heads for each KV head");
 }
 
 TEST_F(CudaBadInput, BatchesOfAnotherSize) {

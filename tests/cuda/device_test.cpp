@@ -71,7 +71,7 @@ TEST_F(CudaDevice, KernelsThatHaveNoneForAShapeSaySo) {
   const CudaExecutor executor({.kernels = CudaKernels::kHopper});
   const Support support = executor.supports(on_cuda(make_shape(2, 4, 64, 16)));
   EXPECT_FALSE(support);
-  EXPECT_THAT(support.reason, ::testing::HasSubstr("hopper, which has none for f16 and head_dim 64"));
+  EXPECT_THAT(support.reason, ::testing::HasSubstr("hopper, which has none for f16 and head size 64"));
   EXPECT_TRUE(CudaExecutor().supports(on_cuda(make_shape(2, 4, 64, 16))));
 }
 

@@ -138,7 +138,7 @@ TEST(CudaHost, TilesThatAreNotCompiledAreRefused) {
   plan.items = {{{0, 4}, {0, 0}, {16, 128}}, {{4, 20}, {0, 0}, {64, 32}}};
   EXPECT_EQ(cuda::used_tiles(plan, kTiles, 0), 0b101U);
   plan.items[1].tile.m = 128;
-  expect_error(ErrorCode::kUnsupported, "items[1].tile is 128 x 32; compiled for head_dim 64: 16 x 32, 32 x 32",
+  expect_error(ErrorCode::kUnsupported, "items[1].tile is 128 x 32; compiled for head size 64: 16 x 32, 32 x 32",
                [&] { cuda::used_tiles(plan, kTiles, 0); });
   plan.items[1].tile.m = 32;
   expect_error(ErrorCode::kUnsupported, "items[1] has 64 rows, more than its tile of 32",

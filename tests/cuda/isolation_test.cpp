@@ -32,7 +32,7 @@ void expect_isolation(const AttentionCase& test, KvSplit split = KvSplit::kOwn) 
           make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16, kernels), options_of(policy, split));
       for (const RunWay& way : kRunWays) {
         const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(way.with(kernels)), on_device, tensors);
-        EXPECT_TRUE(isolates(test, output, tolerance_of(test.shape().dtype)))
+        EXPECT_TRUE(isolates(test, output, tolerance_of(test.shape().q_dtype)))
             << name_of(policy) << ", " << text_of(way.with(kernels));
       }
     }

@@ -177,8 +177,10 @@ TEST(Supports, AnswersWithReasons) {
   EXPECT_TRUE(supports(make_shape(1, 16, 256, 24, DType::kBF16)));
   const auto reason = [](AttentionShape shape) { return supports(shape).reason; };
   EXPECT_THAT(reason(make_shape(8, 4, 96, 16)),
-              ::testing::AllOf(::testing::HasSubstr("head_dim is 96"), ::testing::HasSubstr("64, 128, 256")));
-  EXPECT_THAT(reason(make_shape(8, 17, 128, 16)), ::testing::HasSubstr("supported: 1 to 16"));
+              ::testing::AllOf(::testing::HasSubstr("head_dim_qk and head_dim_v are 96"),
+                               ::testing::HasSubstr("64, 128, 256")));
+  EXPECT_THAT(reason(make_shape(8, 65, 128, 16)),
+              ::testing::HasSubstr("65 query heads for each KV head; supported: 1 to 64"));
   EXPECT_THAT(reason(make_shape(2'000'000, 1, 128, 16)),
               ::testing::HasSubstr("q_heads is 2000000; supported: up to 4096"));
   EXPECT_THAT(reason(make_shape(8, 4, 128, 0)), ::testing::HasSubstr("page_size is 0"));
@@ -190,7 +192,7 @@ TEST(Supports, AnswersWithReasons) {
   if (!cuda_status().usable) {
     EXPECT_THAT(reason(cuda), ::testing::HasSubstr("supported: cpu"));
   }
-  cuda.dtype = DType::kF32;
+  cuda.q_dtype = cuda.kv_dtype = DType::kF32;
   EXPECT_FALSE(supports(cuda)) << "there are no kernels of fp32";
 }
 

@@ -81,8 +81,8 @@ class InvariantCase {
                                {uniform(random_, 0, 1) == 0 ? MergeMode::kFused : MergeMode::kSeparate, isa_});
     AlignedWorkspace workspace(executor.workspace_bytes(plan, batch.rows()));
     executor.resolve(plan, batch, workspace.bytes());
-    AttentionOutput output{std::vector<float>(company.q.size() / size_of(test_.shape().dtype)), {}};
-    output.lse.resize(output.o.size() / static_cast<std::size_t>(test_.shape().head_dim));
+    AttentionOutput output{std::vector<float>(company.q.size() / size_of(test_.shape().q_dtype)), {}};
+    output.lse.resize(output.o.size() / static_cast<std::size_t>(test_.shape().head_dim_qk));
     AttentionArgs args = test_.args();
     args.q = company.q.data();
     args.out = output.o.data();

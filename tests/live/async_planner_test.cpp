@@ -17,7 +17,7 @@ namespace trunkline::testing {
 namespace {
 
 AttentionShape shape_with(std::int32_t page_size) {
-  return {.q_heads = 8, .kv_heads = 2, .head_dim = 64, .page_size = page_size};
+  return AttentionShape::uniform(8, 2, 64, page_size);
 }
 
 void wait_for(const AsyncPlanner& planner) {

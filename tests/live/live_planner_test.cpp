@@ -11,7 +11,7 @@
 namespace trunkline::testing {
 namespace {
 
-constexpr AttentionShape kShape{.q_heads = 8, .kv_heads = 2, .head_dim = 64, .page_size = 16};
+constexpr AttentionShape kShape = AttentionShape::uniform(8, 2, 64, 16);
 
 /// Requests with pages of their own.
 class PlannedBatch {
@@ -164,7 +164,7 @@ TEST(LivePlanner, EditsKeepAFirstHalf) {
   machine.device = Device::kCuda;
   machine.half_rows = 64;
   machine.tiles = {{64, 64}, {128, 64}};
-  AttentionShape shape{.q_heads = 32, .kv_heads = 8, .head_dim = 128, .page_size = 16};
+  AttentionShape shape = AttentionShape::uniform(32, 8, 128, 16);
   shape.device = Device::kCuda;
   PlannedBatch batch;
   std::vector<RequestId> requests;

@@ -127,7 +127,8 @@ TEST(RandomMachine, PlansAreSound) {
     for (int round = 0; round < 6; ++round) {
       const std::int32_t group = uniform(random, 1, 16);
       const std::int32_t kv_heads = uniform(random, 1, 8);
-      const AttentionShape shape{group * kv_heads, kv_heads, 128, 16, DType::kF16, planner.profile().device};
+      const AttentionShape shape =
+          AttentionShape::uniform(group * kv_heads, kv_heads, 128, 16, DType::kF16, planner.profile().device);
       PlanOptions options = random_options(random, planner.profile());
       SCOPED_TRACE(concat("seed ", seed, ", round ", round, ", g ", group, ", ", name_of(options.policy), ", ",
                           name_of(options.split)));
@@ -153,7 +154,8 @@ TEST(RandomMachine, CountsBoundEstimates) {
     const Forest forest = random_forest(random);
     const MachineProfile profile = random_machine(random);
     const std::int32_t kv_heads = uniform(random, 1, 8);
-    const AttentionShape shape{uniform(random, 1, 16) * kv_heads, kv_heads, 128, 16, DType::kF16, profile.device};
+    const AttentionShape shape =
+        AttentionShape::uniform(uniform(random, 1, 16) * kv_heads, kv_heads, 128, 16, DType::kF16, profile.device);
     const PlanOptions options = random_options(random, profile);
     SCOPED_TRACE(concat("seed ", seed));
     Proposer proposer;
@@ -193,8 +195,8 @@ TEST(RandomMachine, HugeBatchesDoNotOverflow) {
   for (const Policy policy : testing::all_policies()) {
     if (policy == Policy::kFlatten || policy == Policy::kInvariant) continue;  // 1.6 T blocks, 195 G chunks
     SCOPED_TRACE(name_of(policy));
-    const Plan plan = make_plan(forest, {1, 1, 128, 16, DType::kF16, Device::kCpu}, profile,
-                                testing::options_of(policy, KvSplit::kNone));
+    const Plan plan =
+        make_plan(forest, AttentionShape::uniform(1, 1, 128, 16), profile, testing::options_of(policy, KvSplit::kNone));
     EXPECT_GT(plan.statistics.predicted_us, 1e9);
     EXPECT_EQ(plan.schedule.size(), plan.items.size());
   }

@@ -38,7 +38,7 @@ def read_only(array):
 
 MAKING = [
     (dict(num_qo_heads=7), NotImplementedError, "heads are 7/2; query heads must be a multiple of KV heads"),
-    (dict(head_dim=80), NotImplementedError, "head_dim is 80; supported: 64, 128, 256"),
+    (dict(head_dim=80), NotImplementedError, "head_dim_v are 80; supported: 64, 128, 256"),
     (dict(num_qo_heads=8.0), TypeError, "num_qo_heads is 8.0; expected: an int"),
     (dict(dtype="int8"), ValueError, "dtype is 'int8'; expected: float16, bfloat16 or float32"),
     (dict(dtype=np.float64), ValueError, "expected: float16, bfloat16 or float32"),

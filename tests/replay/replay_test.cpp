@@ -11,7 +11,7 @@ namespace {
 
 ReplayOptions options_of(bool async = false) {
   ReplayOptions options;
-  options.shape = {8, 2, 64, 16, DType::kF16, Device::kCpu};
+  options.shape = AttentionShape::uniform(8, 2, 64, 16);
   options.async = async;
   options.validate = true;
   options.policies = {Policy::kFlat, Policy::kNode, Policy::kAuto};

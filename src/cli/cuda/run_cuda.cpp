@@ -179,7 +179,7 @@ std::vector<CudaTaskTime> CudaRunBatch::record(std::size_t index) {
 // Each plan has the tiles of its profile: better refused before the first batch than by some upload.
 void check_tiles(const MachineProfile& profile, const cuda::KernelFamily& family, const Options& options) {
   if (options.profile != ProfileSource::kFile) return;
-  const std::vector<TileShape> compiled = family.tiles(options.shape.head_dim);
+  const std::vector<TileShape> compiled = family.tiles(options.shape.head_dim_qk);
   for (const TileShape tile : profile.tiles) {
     const auto same_rows = [&](TileShape other) { return other.m == tile.m; };
     const bool same_halves = tile.m != 2 * family.half_rows || profile.half_rows == family.half_rows;
@@ -220,7 +220,7 @@ RunDevice describe(const Options& options) {
 
 // Of the kernel that takes all tiles; 1 an SM where the driver does not say.
 std::int32_t resident_ctas(const Options& options) {
-  const auto facts = family_of(options).facts(options.shape.dtype, options.shape.head_dim);
+  const auto facts = family_of(options).facts(options.shape.q_dtype, options.shape.head_dim_qk);
   return cuda_device_info(options.cuda.device).sms * (facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1));
 }
 

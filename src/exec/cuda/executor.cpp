@@ -104,14 +104,14 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
   if (options.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
-  check_cuda(record.family->launch_persistent(args, record.shape.dtype, record.shape.head_dim, sms, stream),
+  check_cuda(record.family->launch_persistent(args, record.shape.q_dtype, record.shape.head_dim_qk, sms, stream),
              "launching the forward kernel");
 }
 
 // A captured graph has a launch for every tile, as the plan it replays with may use any.
 void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream,
                                           bool capturing) {
-  const std::vector<TileShape> shapes = record.family->tiles(record.shape.head_dim);
+  const std::vector<TileShape> shapes = record.family->tiles(record.shape.head_dim_qk);
   auto* queues = reinterpret_cast<cuda::QueueCounters*>(record.base + record.layout.queues);
   const bool on_streams = options.forward == ForwardMode::kStreams;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -121,7 +121,7 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
     args.done = &queues[i].done;
     args.tile_m = shapes[i].m;
     args.tile_n = shapes[i].n;
-    check_cuda(record.family->launch_tile(args, record.shape.dtype, record.shape.head_dim, shapes[i], sms, on),
+    check_cuda(record.family->launch_tile(args, record.shape.q_dtype, record.shape.head_dim_qk, shapes[i], sms, on),
                "launching the forward kernel of one tile");
   }
   for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
@@ -162,7 +162,7 @@ void CudaExecutor::State::forward_lone(const WorkspaceRecord& record, const cuda
       .scratch =
           cuda::lone_query::scratch_at(record.base + record.layout.lone_scratch, record.shape, division, arrived),
       .clusters = division.clusters};
-  check_cuda(cuda::lone_query::launch(args, record.shape.dtype, division, stream),
+  check_cuda(cuda::lone_query::launch(args, record.shape.q_dtype, division, stream),
              "launching the kernel of a lone query");
 }
 
@@ -230,8 +230,8 @@ std::size_t CudaExecutor::workspace_bytes(const CudaPlanner& planner) const {
 }
 
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
-  const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.dtype,
-                                                       plan.shape.head_dim, plan.shape.page_size);
+  const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.q_dtype,
+                                                       plan.shape.head_dim_qk, plan.shape.page_size);
   const cuda::DeviceScope scope(state_->options.device);
   return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->options.merge,
                        {family == nullptr ? 0 : family->opening_bytes(), state_->lone_scratch(plan.shape)})
@@ -249,7 +249,7 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
          "replays take what was uploaded last");
   }
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
-  const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim);
+  const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim_qk);
   WorkspaceRecord record = state_->records.next(plan, cuda::room_of_plan(plan), family, state_->options.merge,
                                                 state_->lone_scratch(plan.shape), workspace, bytes);
   record.bytes = bytes;
@@ -301,7 +301,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
                                                 state_->lone_scratch(shape), workspace, bytes);
   record.bytes = bytes;
   record.invariant = false;
-  record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim).size()) - 1;
+  record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim_qk).size()) - 1;
   const std::int32_t most = batch.queries > 0 ? batch.queries : room.capacity.queries;
   const std::int64_t queries = batch.query_start != nullptr ? most : batch.pages.rows();
   record.counts = {queries, batch.num_pages};
@@ -374,7 +374,7 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   const bool early_merge = state_->options.forward == ForwardMode::kPersistent;
   const cuda::MergeArgs merge{cuda::step_args(record.base, record.layout, record.pages).plan, layer,
                               cuda::device_partials(record.base, record.layout)};
-  check_cuda(cuda::launch_merge(merge, record.shape.dtype, record.shape.head_dim, record.room.merges, state_->sms,
+  check_cuda(cuda::launch_merge(merge, record.shape.q_dtype, record.shape.head_dim_v, record.room.merges, state_->sms,
                                 early_merge, on),
              "launching the merge kernel");
 }
