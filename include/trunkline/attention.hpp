@@ -28,6 +28,14 @@ struct CacheView {
 
 enum class LseBase : std::uint8_t { kNatural, kTwo };
 
+/// The scale of a quantised tensor: an element's real value is the stored one times the scale. There is one scale for
+/// all heads or one for each KV head, which the query heads of its group share.
+struct TensorScale {
+  float value = 1;               ///< the scale of all heads where `heads` is null; finite and > 0
+  const float* heads = nullptr;  ///< [Hkv] where the tensors are, each finite and > 0: KV head h's at h * head_stride
+  std::int64_t head_stride = 1;  ///< in elements; 0: all heads have heads[0]
+};
+
 /// One layer's tensors. T query tokens of the batch, in the order of Batch::query_start.
 struct AttentionArgs {
   const void* q = nullptr;          ///< [T, Hq, d] of shape.dtype, unit stride in d
@@ -46,7 +54,17 @@ struct AttentionArgs {
   std::optional<float> scale;  ///< multiplies the logits; none: 1 / sqrt(d). 0 weighs all tokens alike
   /// The most query tokens of any batch that a captured run replays with, at least the present one's; 0: the plan's
   /// capacity. Where that is one, CUDA has a kernel for it.
-  std::int64_t most_queries = 0;
+  std::int64_t max_queries = 0;
+  TensorScale q_scale;
+  TensorScale k_scale;
+  TensorScale v_scale;
+  /// A query at position p sees the tokens at p - window_left to p alone; -1: all tokens up to its own.
+  std::int32_t window_left = -1;
+  /// Bounds logits after `scale`: x becomes soft_cap * tanh(x / soft_cap). Finite and >= 0; 0: no bound.
+  float soft_cap = 0;
+  /// Attention sinks, [Hq] where the tensors are: for each query head a logit that counts in the softmax and in the LSE
+  /// and adds no value. Null: none.
+  const float* sinks = nullptr;
 };
 
 /// Cache strides of the two common layouts, for one of K and V.

@@ -160,7 +160,7 @@ class CudaExecutor {
   /// Whether runs of the batch that the workspace was planned for take the kernel of a lone query, a single one of all
   /// requests, which knows no items: with CudaKernels::kAuto, kPersistent and kSeparate, at head size 128 on compute
   /// capability 9.0 and later, with up to 66 KV heads on 132 SMs. Not while tasks are recorded, nor plans of policy
-  /// `invariant`. Captured runs take it where no batch of more may come: AttentionArgs::most_queries, or a plan's
+  /// `invariant`. Captured runs take it where no batch of more may come: AttentionArgs::max_queries, or a plan's
   /// capacity.
   bool runs_lone(const void* workspace) const;
 

@@ -625,6 +625,14 @@ enum { TRUNKLINE_NHD = 0, TRUNKLINE_HND = 1 };              // caches [pages, P,
 enum { TRUNKLINE_LSE_NATURAL = 0, TRUNKLINE_LSE_TWO = 1 };  // base of the logarithm
 enum { TRUNKLINE_MERGE_DEFAULT = 0, TRUNKLINE_MERGE_FUSED = 1, TRUNKLINE_MERGE_SEPARATE = 2 };
 
+// The scale of a quantised tensor: an element's real value is the stored one times the scale. Zeroed: no scale.
+typedef struct trunkline_scale {
+  trunkline_tensor heads;  // optional, [kv_heads] or [1] of F32, where the layer's tensors are: the scale of each KV
+                           // head, which the query heads of its group share
+  float value;             // without heads: the scale of all heads; 0: 1
+  int32_t reserved;
+} trunkline_scale;
+
 // One layer's tensors. The last dimension of all but `lse` has stride 1; others any. Outputs overlap nothing.
 typedef struct trunkline_attention {
   size_t struct_size;
@@ -638,8 +646,18 @@ typedef struct trunkline_attention {
   int32_t lse_base;      // TRUNKLINE_LSE_*
   float scale;           // multiplies the logits; 0 without has_scale: 1 / sqrt(d)
   int32_t has_scale;     // 1: scale is meant as it is, 0 too, by which all tokens weigh alike
-  int64_t most_queries;  // of a run that is captured in a graph: the most query tokens of any step that it is replayed
+  int64_t max_queries;   // of a run that is captured in a graph: the most query tokens of any step that it is replayed
                          // with, at least this step's; 0: as many as plans of its capacity have
+  trunkline_scale q_scale;
+  trunkline_scale k_scale;
+  trunkline_scale v_scale;
+  int32_t has_window_left;  // 1: window_left is meant as it is, 0 too, by which a query sees its own token alone
+  int32_t window_left;      // a query at position p sees the tokens at p - window_left to p alone; -1, and 0 without
+                            // has_window_left: all tokens up to its own
+  float soft_cap;           // bounds logits after scale: x becomes soft_cap * tanh(x / soft_cap); 0: no bound
+  int32_t reserved;
+  trunkline_tensor sinks;  // optional, [q_heads] of F32: for each query head a logit that counts in the softmax and in
+                           // the LSE and adds no value
 } trunkline_attention;
 
 // A pool of threads, the caller of run being one; 0: every core that this process may use.

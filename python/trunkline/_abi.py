@@ -546,6 +546,13 @@ class PlanCounts(Structure):
     ]
 
 
+class Scale(Structure):
+    heads: Tensor
+    value: float
+    reserved: int
+    _fields_ = [("heads", Tensor), ("value", c_float), ("reserved", c_int32)]
+
+
 class Attention(Structure):
     struct_size: int
     q: Tensor
@@ -557,7 +564,15 @@ class Attention(Structure):
     lse_base: int
     scale: float
     has_scale: int
-    most_queries: int
+    max_queries: int
+    q_scale: Scale
+    k_scale: Scale
+    v_scale: Scale
+    has_window_left: int
+    window_left: int
+    soft_cap: float
+    reserved: int
+    sinks: Tensor
     _fields_ = [
         ("struct_size", c_size_t),
         ("q", Tensor),
@@ -569,7 +584,15 @@ class Attention(Structure):
         ("lse_base", c_int32),
         ("scale", c_float),
         ("has_scale", c_int32),
-        ("most_queries", c_int64),
+        ("max_queries", c_int64),
+        ("q_scale", Scale),
+        ("k_scale", Scale),
+        ("v_scale", Scale),
+        ("has_window_left", c_int32),
+        ("window_left", c_int32),
+        ("soft_cap", c_float),
+        ("reserved", c_int32),
+        ("sinks", Tensor),
     ]
 
 

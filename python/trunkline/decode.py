@@ -140,6 +140,12 @@ class DecodeAttention(StepPlanning):
         scale: float | None = None,
         stream: int | None = None,
         num_queries: int | None = None,
+        q_scale: float | Tensor = None,
+        k_scale: float | Tensor = None,
+        v_scale: float | Tensor = None,
+        window_left: int | None = None,
+        soft_cap: float | None = None,
+        sinks: Tensor = None,
     ) -> Any:
         """Attention of one layer for the planned step.
 
@@ -150,6 +156,10 @@ class DecodeAttention(StepPlanning):
         multiplies the logits; None: 1 / sqrt(d); by 0 all tokens weigh alike.
         num_queries: T, where q, out and lse have more rows, which are neither read nor written; nor set in a new out.
         A run that is captured with it is for steps of no more: with num_queries=1 it may take a kernel of its own.
+        q_scale, k_scale, v_scale: what elements of quantised q, k and v are multiplied by, a number or a tensor of
+        float32, [Hkv] or [1]; None: 1. window_left: a query sees this many tokens before its own; None or -1: all.
+        soft_cap bounds logits x to soft_cap * tanh(x / soft_cap); None or 0: none. sinks [Hq] of float32: a logit for
+        each head that takes weight and adds no value. No kernel has these six yet: they are an UnsupportedError.
 
         Returns out, or (out, lse) with return_lse. On a GPU it launches on torch's current stream, or on `stream`.
         """
@@ -157,14 +167,15 @@ class DecodeAttention(StepPlanning):
             out = empty_like(q)
         if return_lse and lse is None:
             lse = empty_lse(q, q.shape[:2])
+        variants = q_scale, k_scale, v_scale, window_left, soft_cap, sinks
         if isinstance(kv, (tuple, list)):
             if len(kv) != 2:
                 raise errors.InvalidArgumentError(f"kv has {len(kv)} tensors; expected: a pair (k, v), or one packed")
             if kv[1] is None:
                 raise errors.ArgumentTypeError("v is of type NoneType; expected: a tensor")
-            self._run(q, kv[0], kv[1], out, lse, scale, stream, num_queries)
+            self._run(q, kv[0], kv[1], out, lse, scale, stream, num_queries, *variants)
         else:
-            self._run(q, kv, None, out, lse, scale, stream, num_queries)
+            self._run(q, kv, None, out, lse, scale, stream, num_queries, *variants)
         return (out, lse) if return_lse else out
 
     def workspace_bytes(self) -> int:

@@ -145,6 +145,45 @@ CacheView cache_view(const Named& cache, std::int32_t head_dim, std::int32_t lay
   return {cache.tensor.data, strides[0], hnd ? strides[2] : strides[1], hnd ? strides[1] : strides[2]};
 }
 
+TensorScale scale_of(const trunkline_scale& from, const char* name, const char* reserved, const LayerPlace& place) {
+  check_reserved(from.reserved, reserved);
+  TensorScale scale;
+  if (from.value != 0) scale.value = from.value;
+  if (from.heads.data == nullptr) return scale;
+  const Named heads{from.heads, name};
+  const bool of_all =
+      heads.tensor.ndim == 0 || (heads.tensor.ndim == 1 && heads.tensor.shape != nullptr && heads.size(0) == 1);
+  if (!of_all) check_shape(heads, {place.shape.kv_heads}, "[kv_heads] or [1]");
+  check_dtype(heads, DType::kF32);
+  check_device(heads, place.shape.device, place.device_index);
+  scale.heads = static_cast<const float*>(from.heads.data);
+  scale.head_stride = of_all ? 0 : strides_of(heads)[0];
+  return scale;
+}
+
+const float* sinks_of(const trunkline_tensor& tensor, const LayerPlace& place) {
+  if (tensor.data == nullptr) return nullptr;
+  const Named sinks{tensor, "layer.sinks"};
+  check_shape(sinks, {place.shape.q_heads}, "[q_heads]");
+  check_dtype(sinks, DType::kF32);
+  check_device(sinks, place.shape.device, place.device_index);
+  const Strides strides = strides_of(sinks);
+  if (strides[0] != 1) refuse_stride(sinks, 0, strides[0], "1, without gaps");
+  return static_cast<const float*>(tensor.data);
+}
+
+void read_variants(const trunkline_attention& layer, const LayerPlace& place, AttentionArgs& args) {
+  args.q_scale = scale_of(layer.q_scale, "layer.q_scale.heads", "layer.q_scale.reserved", place);
+  args.k_scale = scale_of(layer.k_scale, "layer.k_scale.heads", "layer.k_scale.reserved", place);
+  args.v_scale = scale_of(layer.v_scale, "layer.v_scale.heads", "layer.v_scale.reserved", place);
+  if (truth(layer.has_window_left, "layer.has_window_left") || layer.window_left != 0) {
+    args.window_left = layer.window_left;
+  }
+  args.soft_cap = layer.soft_cap;
+  check_reserved(layer.reserved, "layer.reserved");
+  args.sinks = sinks_of(layer.sinks, place);
+}
+
 }  // namespace
 
 AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace& place) {
@@ -181,7 +220,8 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
   }
   args.lse_base = lse_base(layer.lse_base, "layer.lse_base");
   if (truth(layer.has_scale, "layer.has_scale") || layer.scale != 0) args.scale = layer.scale;
-  args.most_queries = layer.most_queries;
+  args.max_queries = layer.max_queries;
+  read_variants(layer, place, args);
   return args;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base/check.hpp"
 #include "exec/check_overlap.hpp"
@@ -66,6 +67,57 @@ void check_enumerators(const AttentionArgs& args) {
   }
 }
 
+void check_scale(const TensorScale& scale, const char* name, const AttentionShape& shape) {
+  const auto check = [name](const char* member, float value) {
+    if (std::isfinite(value) && value > 0) return;
+    fail(ErrorCode::kInvalidArgument, "args.", name, member, " is ", value, "; it must be finite and > 0");
+  };
+  if (scale.heads == nullptr) {
+    check(".value", scale.value);
+    if (scale.value == 1) return;
+    fail(ErrorCode::kUnsupported, "args.", name, ".value is ", scale.value, "; supported: 1");
+  }
+  if (scale.head_stride < 0) {
+    fail(ErrorCode::kInvalidArgument, "args.", name, ".head_stride is ", scale.head_stride, "; it must be >= 0");
+  }
+  if (shape.device == Device::kCpu) {
+    for (std::int64_t head = 0; head < shape.kv_heads; ++head) check(".heads", scale.heads[head * scale.head_stride]);
+  }
+  fail(ErrorCode::kUnsupported, "args.", name, ".heads are given; supported: null, with a value of 1");
+}
+
+void check_sinks(const float* sinks, const AttentionShape& shape) {
+  if (sinks == nullptr) return;
+  if (shape.device == Device::kCpu) {
+    for (std::int32_t head = 0; head < shape.q_heads; ++head) {
+      if (sinks[head] < std::numeric_limits<float>::infinity()) continue;  // -inf is a sink without weight
+      fail(ErrorCode::kInvalidArgument, "args.sinks[", head, "] is ", sinks[head], "; it must be a number below +inf");
+    }
+  }
+  fail(ErrorCode::kUnsupported, "args.sinks are given; supported: null");
+}
+
+// What no kernel does yet. Values that are never right come first, so that they are told as such.
+void check_variants(const AttentionArgs& args, const AttentionShape& shape) {
+  if (args.window_left < -1) {
+    fail(ErrorCode::kInvalidArgument, "args.window_left is ", args.window_left,
+         "; it must be >= 0, or -1 for no window");
+  }
+  if (!std::isfinite(args.soft_cap) || args.soft_cap < 0) {
+    fail(ErrorCode::kInvalidArgument, "args.soft_cap is ", args.soft_cap, "; it must be finite and >= 0");
+  }
+  check_scale(args.q_scale, "q_scale", shape);
+  check_scale(args.k_scale, "k_scale", shape);
+  check_scale(args.v_scale, "v_scale", shape);
+  if (args.window_left != -1) {
+    fail(ErrorCode::kUnsupported, "args.window_left is ", args.window_left, "; supported: -1, no window");
+  }
+  if (args.soft_cap != 0) {
+    fail(ErrorCode::kUnsupported, "args.soft_cap is ", args.soft_cap, "; supported: 0, no soft cap");
+  }
+  check_sinks(args.sinks, shape);
+}
+
 void fill_defaults(AttentionArgs& args, const AttentionShape& shape) {
   if (args.q_token_stride == 0) args.q_token_stride = std::int64_t{shape.q_heads} * shape.head_dim_qk;
   if (args.q_head_stride == 0) args.q_head_stride = shape.head_dim_qk;
@@ -89,10 +141,11 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
                          std::span<const std::byte> workspace) {
   AttentionArgs args = given;
   fill_defaults(args, shape);
-  if (args.most_queries < 0 || (args.most_queries > 0 && args.most_queries < counts.queries)) {
-    fail(ErrorCode::kInvalidArgument, "args.most_queries is ", args.most_queries, "; expected: 0, or at least the ",
+  if (args.max_queries < 0 || (args.max_queries > 0 && args.max_queries < counts.queries)) {
+    fail(ErrorCode::kInvalidArgument, "args.max_queries is ", args.max_queries, "; expected: 0, or at least the ",
          counts.queries, " query tokens of the batch");
   }
+  check_variants(args, shape);
   if (counts.queries == 0) return args;
   if (!std::isfinite(*args.scale)) {
     fail(ErrorCode::kInvalidArgument, "args.scale is ", *args.scale, "; it must be finite");

@@ -213,8 +213,8 @@ Batch in_pool_of(const PagedBatch& paged, std::int64_t pages) {
 /// A graph of a step: plan, resolve, run.
 class StepGraph {
  public:
-  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors, std::int64_t most_queries = 0)
-      : graph_(capture(on_device, batch, tensors, most_queries, stream_)) {}
+  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors, std::int64_t max_queries = 0)
+      : graph_(capture(on_device, batch, tensors, max_queries, stream_)) {}
   void replay() {
     graph_.launch(stream_);
     check(cudaStreamSynchronize(stream_));
@@ -223,12 +223,12 @@ class StepGraph {
 
  private:
   static Graph capture(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors,
-                       std::int64_t most_queries, cudaStream_t stream) {
+                       std::int64_t max_queries, cudaStream_t stream) {
     on_device.plan(batch, stream);
     check(cudaStreamSynchronize(stream));  // it has read the batch
     return Graph(stream, [&] {
       on_device.plan(batch, stream);
-      on_device.run(tensors, stream, most_queries);
+      on_device.run(tensors, stream, max_queries);
     });
   }
 

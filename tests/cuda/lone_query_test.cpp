@@ -212,7 +212,7 @@ TEST_F(CudaLoneQuery, AGraphIsCapturedForWhatMayCome) {
   if (!ready.lone()) GTEST_SKIP() << "no cluster for each head on this device";
   AttentionArgs args = tensors.args();
   CapturedRun for_more(ready, args);
-  args.most_queries = 1;
+  args.max_queries = 1;
   CapturedRun for_one(ready, args);
   EXPECT_LT(for_one.nodes(), for_more.nodes());  // no merge
   for (CapturedRun* const run : {&for_one, &for_more}) {
@@ -225,8 +225,8 @@ TEST_F(CudaLoneQuery, AGraphIsCapturedForWhatMayCome) {
   DeviceTensors more(of_two);
   Ready others(executor, plan_of(of_two), of_two.batch());
   args = more.args();
-  args.most_queries = 1;
-  expect_error(ErrorCode::kInvalidArgument, "most_queries", [&] { others.run(args); });
+  args.max_queries = 1;
+  expect_error(ErrorCode::kInvalidArgument, "max_queries", [&] { others.run(args); });
 }
 
 }  // namespace

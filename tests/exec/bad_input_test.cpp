@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
@@ -78,6 +79,64 @@ TEST_F(BadInput, Tensors) {
   refused([](AttentionArgs& args) { args.out_dtype = static_cast<DType>(9); }, {"args.out_dtype is number 9", "bf16"});
   refused([](AttentionArgs& args) { args.lse_base = static_cast<LseBase>(7); }, {"args.lse_base is number 7"});
   refused([](AttentionArgs& args) { args.scale = std::numeric_limits<float>::quiet_NaN(); }, {"args.scale is"});
+}
+
+// What no kernel has is unsupported; what is never right is invalid, also where nothing has it.
+TEST_F(BadInput, ScalesWindowsCapsAndSinks) {
+  executor_.resolve(plan_, paged_.view(), workspace_.bytes());
+  const auto refused = [&](ErrorCode code, void (*change)(AttentionArgs&), std::string words) {
+    const AttentionOutput output = test_.collect([&](const AttentionArgs& given) {
+      AttentionArgs args = given;
+      change(args);
+      expect_refused([&] { executor_.run(args, workspace_.bytes()); }, code, {words});
+      expect_refused([&] { reference_run_plan(plan_, paged_.view(), args); }, code, {words});
+      expect_refused([&] { reference_attention(test_.shape(), paged_.view(), args); }, code, {words});
+    });
+    EXPECT_THAT(output.o, ::testing::Each(::testing::IsNan())) << words;
+  };
+  constexpr auto kUnsupported = ErrorCode::kUnsupported;
+  constexpr auto kInvalid = ErrorCode::kInvalidArgument;
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  static const float heads[] = {0.5F, 2.0F};
+  static const float bad_heads[] = {0.5F, -1.0F};
+  static const float sinks[8] = {1, 2, -kInfinity};
+  static const float bad_sinks[8] = {0, 0, 0, kInfinity};
+  refused(
+      kUnsupported, [](auto& a) { a.q_scale.value = 2; }, "args.q_scale.value is 2; supported: 1");
+  refused(
+      kUnsupported, [](auto& a) { a.k_scale.heads = heads; }, "args.k_scale.heads are given; supported: null");
+  refused(
+      kUnsupported,
+      [](auto& a) {
+        a.v_scale = {1, bad_heads, 0};
+      },
+      "args.v_scale.heads are given");
+  refused(
+      kInvalid, [](auto& a) { a.v_scale.heads = bad_heads; }, "args.v_scale.heads is -1; it must be finite and > 0");
+  refused(
+      kInvalid,
+      [](auto& a) {
+        a.k_scale = {1, heads, -1};
+      },
+      "args.k_scale.head_stride is -1; it must be >= 0");
+  refused(
+      kInvalid, [](auto& a) { a.k_scale.value = 0; }, "args.k_scale.value is 0; it must be finite and > 0");
+  refused(
+      kInvalid, [](auto& a) { a.q_scale.value = kInfinity; }, "args.q_scale.value is inf");
+  refused(
+      kUnsupported, [](auto& a) { a.window_left = 0; }, "args.window_left is 0; supported: -1, no window");
+  refused(
+      kInvalid, [](auto& a) { a.window_left = -2; }, "args.window_left is -2; it must be >= 0, or -1");
+  refused(
+      kUnsupported, [](auto& a) { a.soft_cap = 30; }, "args.soft_cap is 30; supported: 0, no soft cap");
+  refused(
+      kInvalid, [](auto& a) { a.soft_cap = -1; }, "args.soft_cap is -1; it must be finite and >= 0");
+  refused(
+      kInvalid, [](auto& a) { a.soft_cap = std::nanf(""); }, "args.soft_cap is nan");
+  refused(
+      kUnsupported, [](auto& a) { a.sinks = sinks; }, "args.sinks are given; supported: null");
+  refused(
+      kInvalid, [](auto& a) { a.sinks = bad_sinks; }, "args.sinks[3] is inf; it must be a number below +inf");
 }
 
 TEST_F(BadInput, WorkspaceOfAnotherExecutor) {

@@ -81,7 +81,7 @@ struct CudaExecutor::State {
 
   bool fused() const { return options.merge == MergeMode::kFused; }
   cuda::lone_query::Division lone_division(const AttentionShape& shape) const;
-  bool runs_lone(const WorkspaceRecord& record, std::int64_t most_queries) const;
+  bool runs_lone(const WorkspaceRecord& record, std::int64_t max_queries) const;
   std::size_t lone_scratch(const AttentionShape& shape) const;
   void forward_lone(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream) const;
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
@@ -137,8 +137,8 @@ cuda::lone_query::Division CudaExecutor::State::lone_division(const AttentionSha
 
 // Invariant results and the times of tasks are the plan's kernels' affair. Without room for a query nothing of one may
 // be read.
-bool CudaExecutor::State::runs_lone(const WorkspaceRecord& record, std::int64_t most_queries) const {
-  const bool lone = most_queries <= 1 && record.room.item_queries > 0;
+bool CudaExecutor::State::runs_lone(const WorkspaceRecord& record, std::int64_t max_queries) const {
+  const bool lone = max_queries <= 1 && record.room.item_queries > 0;
   return lone && !record.invariant && record.times == nullptr && lone_division(record.shape).blocks > 0;
 }
 
@@ -364,7 +364,7 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   if (counts.queries == 0) return;
   const cuda::LayerArgs layer = cuda::layer_args(args, record.shape);
   record.captured = record.captured || capturing;
-  const std::int64_t room = args.most_queries > 0 ? args.most_queries : static_cast<std::int64_t>(record.room.queries);
+  const std::int64_t room = args.max_queries > 0 ? args.max_queries : static_cast<std::int64_t>(record.room.queries);
   if (state_->runs_lone(record, capturing ? room : counts.queries)) {
     record.captured_lone = record.captured_lone || capturing;
     return state_->forward_lone(record, layer, on);
