@@ -119,7 +119,7 @@ void measure_steps(Serving& serving, LivePlanner& planner, nlohmann::ordered_jso
       serving.advance();
       planner.plan(serving.live());
     });
-    (planner.source() == PlanSource::kKept ? kept : replans).push_back(us);
+    (planner.source() == PlanSource::kReused ? kept : replans).push_back(us);
   }
   validate_plan(planner.plan(serving.live()), serving.live().forest());  // a row of a wrong plan is not written
   add_timing(row, "step", kept);

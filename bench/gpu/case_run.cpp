@@ -113,7 +113,7 @@ struct CaseRun::Ready {
   }
   void upload() { executor.upload(plan, batch, workspace.data(), workspace.bytes(), stream.get()); }
   void resolve(cudaStream_t on) { executor.resolve(tensors.batch(), workspace.data(), on); }
-  bool lone() const { return executor.runs_lone(workspace.data()); }
+  bool lone() const { return executor.runs_single_query(workspace.data()); }
   void run(cudaStream_t on) const { executor.run(tensors.args(), workspace.data(), on); }
   void run_and_wait() const {
     run(stream.get());

@@ -162,7 +162,7 @@ class CudaExecutor {
   /// capability 9.0 and later, with up to 66 KV heads on 132 SMs. Not while tasks are recorded, nor plans of policy
   /// `invariant`. Captured runs take it where no batch of more may come: AttentionArgs::max_queries, or a plan's
   /// capacity.
-  bool runs_lone(const void* workspace) const;
+  bool runs_single_query(const void* workspace) const;
 
   /// From now on, runs on this workspace write when and where each task ran, and so do graphs captured from now on.
   /// \param times device memory of `count` records, at least one for each (item, KV head) of any plan that is uploaded;

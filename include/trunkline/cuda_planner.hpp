@@ -28,7 +28,7 @@ struct CudaPlannerOptions {
 /// What planning on the device has come to, as of the plan in the workspace that was resolved last.
 struct CudaPlanReport {
   std::uint64_t planned = 0;  ///< steps whose plan was made
-  std::uint64_t kept = 0;     ///< steps that kept the plan before
+  std::uint64_t reused = 0;   ///< steps that reused the plan before
   // Of the last plan that was made:
   std::int64_t kv_tokens_total = 0;
   std::int64_t kv_tokens_distinct = 0;

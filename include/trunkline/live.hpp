@@ -127,7 +127,7 @@ struct LivePlanOptions {
 
 /// Where the plan of a step came from.
 enum class PlanSource : std::uint8_t {
-  kKept,        ///< the one of the step before: nothing has changed but lengths
+  kReused,        ///< the one of the step before: nothing has changed but lengths
   kMembership,  ///< made anew: requests joined, left or forked, other tokens are shared, or queries have changed
   kTruncated,   ///< made anew: a request has become too short for the old one
   kGrowth,      ///< made anew: workers have grown apart; of policy `invariant` also: a request's chunks are others now
@@ -139,7 +139,7 @@ const char* name_of(PlanSource source);
 /// How often plans came from where.
 struct PlanCounts {
   std::int64_t steps = 0;  ///< all of them
-  std::int64_t kept = 0;
+  std::int64_t reused = 0;
   std::int64_t membership = 0;
   std::int64_t truncated = 0;
   std::int64_t growth = 0;

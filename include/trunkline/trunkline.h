@@ -568,7 +568,7 @@ typedef struct trunkline_live_plan_options {
 
 typedef int32_t trunkline_plan_source;
 enum {
-  TRUNKLINE_PLAN_KEPT = 0,        // of the step before: nothing has changed but lengths
+  TRUNKLINE_PLAN_REUSED = 0,        // of the step before: nothing has changed but lengths
   TRUNKLINE_PLAN_MEMBERSHIP = 1,  // made anew: requests, sharing or queries have changed
   TRUNKLINE_PLAN_TRUNCATED = 2,   // made anew: a request has become too short for the old one
   TRUNKLINE_PLAN_GROWTH = 3,      // made anew: workers have grown apart
@@ -579,7 +579,7 @@ TRUNKLINE_API const char* trunkline_plan_source_name(trunkline_plan_source sourc
 typedef struct trunkline_plan_counts {
   size_t struct_size;
   int64_t steps;  // all of them
-  int64_t kept;
+  int64_t reused;
   int64_t membership;
   int64_t truncated;
   int64_t growth;
@@ -664,14 +664,14 @@ typedef struct trunkline_attention {
 TRUNKLINE_API trunkline_status trunkline_workers_create(int32_t threads, trunkline_workers** workers);
 // An engine's own threads. run calls function(argument, w) for every w in [0, size), at once, and returns when all have
 // returned; it is called by one thread at a time.
-typedef struct trunkline_team {
+typedef struct trunkline_thread_group {
   size_t struct_size;
   void* context;  // given to run
   void (*run)(void* context, void (*function)(void* argument, int32_t worker), void* argument);
   int32_t size;  // >= 1
   int32_t reserved;
-} trunkline_team;
-TRUNKLINE_API trunkline_status trunkline_workers_from_team(const trunkline_team* team, trunkline_workers** workers);
+} trunkline_thread_group;
+TRUNKLINE_API trunkline_status trunkline_workers_from_thread_group(const trunkline_thread_group* group, trunkline_workers** workers);
 TRUNKLINE_API trunkline_status trunkline_workers_size(const trunkline_workers* workers, int32_t* size);
 TRUNKLINE_API trunkline_status trunkline_workers_destroy(trunkline_workers* workers);
 
@@ -782,7 +782,7 @@ typedef struct trunkline_cuda_planner_options {
 typedef struct trunkline_cuda_plan_report {
   size_t struct_size;
   uint64_t planned;  // steps whose plan was made
-  uint64_t kept;     // steps that kept the plan before
+  uint64_t reused;   // steps that reused the plan before
   // Of the last plan that was made:
   int64_t kv_tokens_total;
   int64_t kv_tokens_distinct;

@@ -84,7 +84,7 @@ HOIST_BY_DEVICE = 0
 HOIST_BY_COST = 1
 HOIST_NEVER = 2
 
-PLAN_KEPT = 0
+PLAN_REUSED = 0
 PLAN_MEMBERSHIP = 1
 PLAN_TRUNCATED = 2
 PLAN_GROWTH = 3
@@ -838,7 +838,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_async_planner_counts": (c_int32, (c_void_p, c_void_p)),
     "trunkline_async_planner_destroy": (c_int32, (c_void_p,)),
     "trunkline_workers_create": (c_int32, (c_int32, c_void_p)),
-    "trunkline_workers_from_team": (c_int32, (c_void_p, c_void_p)),
+    "trunkline_workers_from_thread_group": (c_int32, (c_void_p, c_void_p)),
     "trunkline_workers_size": (c_int32, (c_void_p, c_void_p)),
     "trunkline_workers_destroy": (c_int32, (c_void_p,)),
     "trunkline_cpu_create": (c_int32, (c_void_p, c_void_p, c_void_p)),

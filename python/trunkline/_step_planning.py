@@ -193,7 +193,7 @@ class StepPlanning(PlanHolder):
         self, live: LiveBatch, *, device_tables: DeviceTables | None = None, stream: int | None = None
     ) -> str:
         """Plans for a live batch as it is, keeping the last plan while that is good. Says where the plan is
-        from: "kept", "membership", "truncated", "growth", "edited"; with async_planning also "flat": the new
+        from: "reused", "membership", "truncated", "growth", "edited"; with async_planning also "flat": the new
         one is late.
 
         The batch must not be edited until the step's runs are done.

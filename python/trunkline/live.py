@@ -197,7 +197,7 @@ class LiveBatch:
         self._handle.close()
 
 
-_SOURCES = ("kept", "membership", "truncated", "growth", "edited", "flat")
+_SOURCES = ("reused", "membership", "truncated", "growth", "edited", "flat")
 
 
 class LivePlans:

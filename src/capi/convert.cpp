@@ -23,7 +23,7 @@ static_assert(static_cast<int>(KvSplit::kNone) == TRUNKLINE_SPLIT_NONE);
 static_assert(static_cast<int>(ProfitCost::kCompute) == TRUNKLINE_PROFIT_COMPUTE);
 static_assert(static_cast<int>(TrunkHoist::kByCost) == TRUNKLINE_HOIST_BY_COST);
 static_assert(static_cast<int>(TrunkHoist::kNever) == TRUNKLINE_HOIST_NEVER);
-static_assert(static_cast<int>(PlanSource::kKept) == TRUNKLINE_PLAN_KEPT);
+static_assert(static_cast<int>(PlanSource::kReused) == TRUNKLINE_PLAN_REUSED);
 static_assert(static_cast<int>(PlanSource::kMembership) == TRUNKLINE_PLAN_MEMBERSHIP);
 static_assert(static_cast<int>(PlanSource::kTruncated) == TRUNKLINE_PLAN_TRUNCATED);
 static_assert(static_cast<int>(PlanSource::kGrowth) == TRUNKLINE_PLAN_GROWTH);

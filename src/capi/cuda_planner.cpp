@@ -117,7 +117,7 @@ trunkline_status trunkline_cuda_planner_report(const trunkline_cuda_planner* pla
     write_struct(report, "report",
                  {.struct_size = 0,
                   .planned = found.planned,
-                  .kept = found.kept,
+                  .reused = found.reused,
                   .kv_tokens_total = found.kv_tokens_total,
                   .kv_tokens_distinct = found.kv_tokens_distinct,
                   .kv_tokens_read = found.kv_tokens_read,

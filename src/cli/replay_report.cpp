@@ -20,7 +20,7 @@ using replay::ReplayTotals;
 using replay::Spread;
 using replay::spread_of;
 
-constexpr std::array kSources = {PlanSource::kKept,   PlanSource::kMembership, PlanSource::kTruncated,
+constexpr std::array kSources = {PlanSource::kReused,   PlanSource::kMembership, PlanSource::kTruncated,
                                  PlanSource::kGrowth, PlanSource::kEdited,     PlanSource::kFlat};
 static_assert(kSources.size() == ReplayTotals::kSources);
 
@@ -108,7 +108,7 @@ void print_steps(std::ostream& out, const ReplayResult& result) {
       << with_commas(totals.events.leaves) << " leaves, " << with_commas(totals.events.forks) << " forks, "
       << with_commas(totals.events.copies) << " copied pages, " << with_commas(totals.events.truncations)
       << " truncations\n";
-  out << "Plans: " << share_of(totals.of(PlanSource::kKept), totals.steps) << " of the steps kept theirs;";
+  out << "Plans: " << share_of(totals.of(PlanSource::kReused), totals.steps) << " of the steps kept theirs;";
   for (const PlanSource source : kSources) {
     if (totals.of(source) > 0) out << ' ' << name_of(source) << ' ' << with_commas(totals.of(source));
   }

@@ -105,7 +105,7 @@ TEST_F(CCudaPlannerTest, PlansWhatIsUploadedOtherwise) {
     ASSERT_OK(trunkline_plan_get_info(plan, &info));
     const trunkline_cuda_plan_report report = on_device.report();
     EXPECT_EQ(report.planned, 1U);
-    EXPECT_EQ(report.kept, 1U);
+    EXPECT_EQ(report.reused, 1U);
     EXPECT_EQ(report.items, info.items);
     EXPECT_EQ(report.spans, info.spans);
     EXPECT_EQ(report.partials, info.partials);

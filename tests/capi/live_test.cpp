@@ -166,7 +166,7 @@ TEST_F(CLive, AKeptPlanKeepsItsHandle) {
   for (int step = 0; step < 5; ++step) {
     grow(lengths);
     ASSERT_OK(trunkline_live_planner_plan(planner, live_, &plan, &source));
-    EXPECT_EQ(source, TRUNKLINE_PLAN_KEPT);
+    EXPECT_EQ(source, TRUNKLINE_PLAN_REUSED);
     EXPECT_EQ(plan, first);
     const trunkline_forest* forest = nullptr;
     ASSERT_OK(trunkline_live_batch_forest(live_, &forest));
@@ -180,7 +180,7 @@ TEST_F(CLive, AKeptPlanKeepsItsHandle) {
   auto counts = c_struct<trunkline_plan_counts>();
   ASSERT_OK(trunkline_live_planner_counts(planner, &counts));
   EXPECT_EQ(counts.steps, 7);
-  EXPECT_EQ(counts.kept, 5);
+  EXPECT_EQ(counts.reused, 5);
   EXPECT_EQ(counts.membership, 2);
 }
 

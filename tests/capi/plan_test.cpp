@@ -187,7 +187,7 @@ TEST_F(CPlans, Names) {
   trunkline_policy policy = -1;
   expect_failure(trunkline_policy_from_name("fast", &policy), TRUNKLINE_INVALID_ARGUMENT, "fast");
   EXPECT_EQ(policy, -1);
-  EXPECT_STREQ(trunkline_plan_source_name(TRUNKLINE_PLAN_KEPT), name_of(PlanSource::kKept));
+  EXPECT_STREQ(trunkline_plan_source_name(TRUNKLINE_PLAN_REUSED), name_of(PlanSource::kReused));
   EXPECT_EQ(trunkline_plan_source_name(17), nullptr);
 }
 

@@ -262,12 +262,12 @@ TEST_F(CudaDevicePlans, AGraphPlansEachBatchThatItFinds) {
       graph.replay();
       ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)))
           << repeat << "; " << on_device.report().items << " items, " << on_device.report().planned << " planned, "
-          << on_device.report().kept << " kept, " << on_device.report().bad_lengths << " bad lengths";
+          << on_device.report().reused << " kept, " << on_device.report().bad_lengths << " bad lengths";
     }
   }
   // The first is planned before the capture, and then found again, as every batch is the second time.
   EXPECT_EQ(on_device.report().planned, 6U);
-  EXPECT_EQ(on_device.report().kept, 5U);
+  EXPECT_EQ(on_device.report().reused, 5U);
 }
 
 // A step of one row, by a planner with room for more: its run takes the kernel of a lone query where one is said to be
@@ -281,7 +281,7 @@ TEST_F(CudaDevicePlans, AGraphOfALoneRow) {
   DeviceBatch on(base.batch());
   DeviceTensors tensors(base);
   StepGraph graph(on_device, on, tensors, 1);
-  if (on_device.executor().runs_lone(on_device.workspace().data())) {
+  if (on_device.executor().runs_single_query(on_device.workspace().data())) {
     EXPECT_LT(graph.nodes(), StepGraph(on_device, on, tensors).nodes());  // no merge
   }
   std::uint64_t seed = 6;
@@ -314,7 +314,7 @@ TEST_F(CudaDevicePlans, SteadyStepsKeepThePlan) {
     ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16))) << step;
   }
   EXPECT_EQ(on_device.report().planned, 1U);
-  EXPECT_EQ(on_device.report().kept, 2U);
+  EXPECT_EQ(on_device.report().reused, 2U);
 }
 
 // What a workspace holds is known on the device: a plan is kept only where its planner wrote it last.
@@ -343,7 +343,7 @@ TEST_F(CudaDevicePlans, ArePlannedAnewInOtherWorkspaces) {
   expect_right(second.data(), second.size());
   EXPECT_EQ(on_device.report().planned, 2U);
   expect_right(second.data(), second.size());
-  EXPECT_EQ(on_device.report().kept, 1U);
+  EXPECT_EQ(on_device.report().reused, 1U);
   // An upload takes the place of the plan.
   const Plan plan =
       make_plan(unshared.forest(), on_cuda(shape), cuda_profile(0, shape), options_of(Policy::kFlat, KvSplit::kNone));

@@ -52,7 +52,7 @@ class Ready {
   Ready(const Ready&) = delete;
   Ready& operator=(const Ready&) = delete;
   void resolve(cudaStream_t stream) { executor_.resolve(on_device_.view(), workspace_.data(), stream); }
-  bool lone() const { return executor_.runs_lone(workspace_.data()); }
+  bool lone() const { return executor_.runs_single_query(workspace_.data()); }
   void run(const AttentionArgs& args, cudaStream_t stream = nullptr) { executor_.run(args, workspace_.data(), stream); }
   DeviceMemory& workspace() { return workspace_; }
   DeviceBatch& batch() { return on_device_; }

@@ -81,7 +81,7 @@ TEST(LiveAllocation, NoneInAStepOnceWarm) {
     planner.plan(serving.live());
   }
   EXPECT_EQ(testing::allocation_count() - before, 0);
-  EXPECT_EQ(planner.counts().kept, 502);
+  EXPECT_EQ(planner.counts().reused, 502);
 }
 
 TEST(LiveAllocation, NoneInEventsOnceWarm) {

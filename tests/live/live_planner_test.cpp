@@ -56,9 +56,9 @@ TEST(LivePlanner, KeepsItsPlanWhileAllGrowAlike) {
   for (int step = 0; step < 300; ++step) {
     batch.grow(std::vector<std::int32_t>(8, 1));
     EXPECT_EQ(planner.plan(batch.live()).epoch, epoch);
-    EXPECT_EQ(planner.source(), PlanSource::kKept);
+    EXPECT_EQ(planner.source(), PlanSource::kReused);
   }
-  EXPECT_EQ(planner.counts().kept, 300);
+  EXPECT_EQ(planner.counts().reused, 300);
   EXPECT_EQ(planner.counts().steps, 301);
 }
 
@@ -119,7 +119,7 @@ TEST(LivePlanner, OneLongRequestIsNoReasonByItself) {
     batch.grow({1, 1, 1, 1});
     planner.plan(batch.live());
   }
-  EXPECT_EQ(planner.counts().kept, 50);
+  EXPECT_EQ(planner.counts().reused, 50);
 }
 
 TEST(LivePlanner, PlansAnewWhenAPlanReadsTokensThatAreGone) {
@@ -130,7 +130,7 @@ TEST(LivePlanner, PlansAnewWhenAPlanReadsTokensThatAreGone) {
   ASSERT_GT(cut.items.size(), 1U);
   batch.live().truncate(only, 39'999);
   planner.plan(batch.live());
-  EXPECT_EQ(planner.source(), PlanSource::kKept);
+  EXPECT_EQ(planner.source(), PlanSource::kReused);
   batch.live().truncate(only, 100);
   validate_plan(planner.plan(batch.live()), batch.live().forest());
   EXPECT_EQ(planner.source(), PlanSource::kTruncated);
@@ -150,7 +150,7 @@ TEST(LivePlanner, EditsUntilTooManyHaveComeAndGone) {
     return planner.source();
   };
   EXPECT_EQ(source_after([&] { batch.live().leave(requests[9]); }), PlanSource::kEdited);
-  EXPECT_EQ(source_after([&] { batch.grow(std::vector<std::int32_t>(9, 1)); }), PlanSource::kKept);
+  EXPECT_EQ(source_after([&] { batch.grow(std::vector<std::int32_t>(9, 1)); }), PlanSource::kReused);
   EXPECT_EQ(source_after([&] { batch.join(3000); }), PlanSource::kEdited);
   EXPECT_EQ(source_after([&] { batch.join(100); }), PlanSource::kEdited);
   validate_plan(planner.plan(batch.live()), batch.live().forest());

@@ -43,7 +43,7 @@ class CudaPlanning(CudaTest):
             attention.resolve()
             self.compare(attention.run(step.q, step.kv), step.right())
         report = attention.plan_report()
-        self.assertEqual(report.planned + report.kept, 2)
+        self.assertEqual(report.planned + report.reused, 2)
         self.assertEqual((report.unplanned, report.fallbacks, report.bad_lengths, report.bad_queries), (0, 0, 0, 0))
         self.assertLess(report.kv_tokens_distinct, report.kv_tokens_total)
         self.assertLessEqual(report.kv_tokens_distinct, report.kv_tokens_read)
@@ -61,7 +61,7 @@ class CudaPlanning(CudaTest):
             lengths += 1
             step.lengths = step.lengths + 1
         report = attention.plan_report()
-        self.assertEqual((report.planned, report.kept), (2, 6))  # made at 0 and at 5 tokens of growth
+        self.assertEqual((report.planned, report.reused), (2, 6))  # made at 0 and at 5 tokens of growth
 
     def test_other_tables(self):
         step = Step([200, 210, 190, 0, 64], 8, "bfloat16")
@@ -195,7 +195,7 @@ class CudaPlanning(CudaTest):
             graph.replay()
             self.compare(out, step.right())
         report = attention.plan_report()
-        self.assertEqual((report.planned, report.kept), (4, 1))
+        self.assertEqual((report.planned, report.reused), (4, 1))
         begin(steps[1])  # and without the graph, in the same workspace
         attention.plan(table, lengths)
         self.compare(attention.run(q, kv), steps[1].right())

@@ -226,7 +226,7 @@ def test_options_of_other_plans(notes, keywords):
 def test_report_and_end(notes):
     attention = made()
     report = attention.plan_report()
-    assert (report.planned, report.kept, report.first_bad_length, report.bad_query_start) == (3, 0, -1, 9)
+    assert (report.planned, report.reused, report.first_bad_length, report.bad_query_start) == (3, 0, -1, 9)
     attention.close()
     assert [name for name, *_ in notes.taken()] == ["planner_destroy", "destroy"]
     with pytest.raises(trunkline.ClosedError):

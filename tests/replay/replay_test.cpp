@@ -53,7 +53,7 @@ TEST(Replay, CountsStepsSharingAndPrices) {
   EXPECT_EQ(replay.prompt_steps(), 1);
   EXPECT_NEAR(step.time_s, (5000 + 30 * 128) * 1e-6, 1e-9);
   ASSERT_TRUE(replay.step());
-  EXPECT_EQ(step.source, PlanSource::kKept);
+  EXPECT_EQ(step.source, PlanSource::kReused);
   EXPECT_FALSE(step.priced);
   EXPECT_EQ(step.kv_tokens_total, 132);
 }

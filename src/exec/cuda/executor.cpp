@@ -81,7 +81,7 @@ struct CudaExecutor::State {
 
   bool fused() const { return options.merge == MergeMode::kFused; }
   cuda::lone_query::Division lone_division(const AttentionShape& shape) const;
-  bool runs_lone(const WorkspaceRecord& record, std::int64_t max_queries) const;
+  bool runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const;
   std::size_t lone_scratch(const AttentionShape& shape) const;
   void forward_lone(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream) const;
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
@@ -137,7 +137,7 @@ cuda::lone_query::Division CudaExecutor::State::lone_division(const AttentionSha
 
 // Invariant results and the times of tasks are the plan's kernels' affair. Without room for a query nothing of one may
 // be read.
-bool CudaExecutor::State::runs_lone(const WorkspaceRecord& record, std::int64_t max_queries) const {
+bool CudaExecutor::State::runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const {
   const bool lone = max_queries <= 1 && record.room.item_queries > 0;
   return lone && !record.invariant && record.times == nullptr && lone_division(record.shape).blocks > 0;
 }
@@ -365,7 +365,7 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   const cuda::LayerArgs layer = cuda::layer_args(args, record.shape);
   record.captured = record.captured || capturing;
   const std::int64_t room = args.max_queries > 0 ? args.max_queries : static_cast<std::int64_t>(record.room.queries);
-  if (state_->runs_lone(record, capturing ? room : counts.queries)) {
+  if (state_->runs_single_query(record, capturing ? room : counts.queries)) {
     record.captured_lone = record.captured_lone || capturing;
     return state_->forward_lone(record, layer, on);
   }
@@ -379,10 +379,10 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
              "launching the merge kernel");
 }
 
-bool CudaExecutor::runs_lone(const void* workspace) const {
+bool CudaExecutor::runs_single_query(const void* workspace) const {
   const WorkspaceRecord& record = state_->records.uploaded(workspace);
   const cuda::DeviceScope scope(state_->options.device);
-  return state_->runs_lone(record, record.counts.queries);
+  return state_->runs_single_query(record, record.counts.queries);
 }
 
 void CudaExecutor::release(void* workspace) {

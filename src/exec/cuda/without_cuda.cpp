@@ -73,7 +73,7 @@ void CudaExecutor::run(const AttentionArgs&, void*, void*) {
 void CudaExecutor::record_tasks(void*, CudaTaskTime*, std::size_t) {
   refuse();
 }
-bool CudaExecutor::runs_lone(const void*) const {
+bool CudaExecutor::runs_single_query(const void*) const {
   refuse();
 }
 void CudaExecutor::release(void*) {}

@@ -118,7 +118,7 @@ __device__ inline void clear(const LaunchCounters& counters) {
 /// what was stored
 __device__ inline void tell_plan(TeamPlanStatus status, TeamFaults faults, PlanSteps before, CudaPlanReport& report) {
   report.planned = before.planned + 1;
-  report.kept = before.kept;
+  report.reused = before.kept;
   report.kv_tokens_total = status.total_tokens;
   report.kv_tokens_distinct = status.distinct_tokens;
   report.kv_tokens_read = status.read_tokens;
@@ -237,7 +237,7 @@ class PlanningBlock {
 __device__ inline void count_kept(const PlanArgs& args) {
   if (args.told == nullptr || blockIdx.x != 0 || threadIdx.x != 0) return;
   atomicAdd(reinterpret_cast<unsigned long long*>(&args.steps[1]), 1ULL);
-  atomicAdd(reinterpret_cast<unsigned long long*>(&args.told->report.kept), 1ULL);
+  atomicAdd(reinterpret_cast<unsigned long long*>(&args.told->report.reused), 1ULL);
 }
 
 /// So many ways to cut many tiles are side by side at least where there is something near. Of few tiles all are.
