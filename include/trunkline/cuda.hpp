@@ -54,28 +54,20 @@ CudaKernels cuda_kernels(std::int32_t device, const AttentionShape& shape, CudaK
 /// the tiles that this build's kernels for the shape have. \throws Error as cuda_kernels.
 MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape, CudaKernels wanted = CudaKernels::kAuto);
 
-/// How the items of a plan are launched; all from the same plan.
-enum class ForwardMode : std::uint8_t {
-  kPersistent,  ///< one launch, a queue of items of all tiles, sized to the device
-  kStreams,     ///< PAT: one launch for each tile of the plan, each on a stream of its own, forked from the caller's
-  kSerial,      ///< the same launches one after another on the caller's stream
-};
-const char* name_of(ForwardMode mode);
-/// \throws Error naming the known ones.
-ForwardMode forward_mode_from_name(std::string_view name);
+class CudaExecutor;
+namespace experimental {
+struct CudaStudy;
+struct CudaTaskTime;
+void record_tasks(CudaExecutor& executor, void* workspace, CudaTaskTime* times, std::size_t count);
+}  // namespace experimental
 
 struct CudaOptions {
   std::int32_t device = 0;
-  ForwardMode forward = ForwardMode::kPersistent;
-  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.04x to 1.74x the
-  /// time of portable kernels on the six trees with partials that were measured (docs/results_gpu.md, suite `merge`).
-  /// On Hopper's kernels, in one run without committed rows, 2 to 6 % less for 1 to 8 requests alone, 1.5x at most for
-  /// drafts.
-  MergeMode merge = MergeMode::kSeparate;
   /// Each resolve() checks in a kernel, and waits for it, that all page ids that the batch's lengths reach are of the
   /// cache. The environment's TRUNKLINE_CHECK=1 turns it on for all executors.
   bool check_pages = false;
   CudaKernels kernels = CudaKernels::kAuto;
+  std::shared_ptr<const experimental::CudaStudy> study;  ///< null: the defaults
 };
 
 /// What a step's page tables and lengths are on the device.
@@ -92,17 +84,6 @@ struct CudaBatch {
 };
 
 class CudaPlanner;
-
-/// When a run worked on one (item, KV head), and where. Nanoseconds of the device's clock (%globaltimer), whose steps
-/// depend on the device.
-struct CudaTaskTime {
-  std::uint64_t begin_ns;  ///< of its first copy, which a worker begins before it has ended the task before
-  std::uint64_t end_ns;    ///< of its output
-  std::int32_t item;       ///< of the plan
-  std::int32_t head;       ///< KV head
-  std::int32_t sm;
-  std::int32_t worker;  ///< CTA of the launch
-};
 
 /// Runs plans on one device. Calls on one executor must not overlap in time on the host; the work that they enqueue may
 /// overlap in several streams, each with a workspace of its own.
@@ -158,21 +139,18 @@ class CudaExecutor {
   void run(const AttentionArgs& args, void* workspace, void* stream);
 
   /// Whether runs of the batch that the workspace was planned for take the kernel of a lone query, a single one of all
-  /// requests, which knows no items: with CudaKernels::kAuto, kPersistent and kSeparate, at head size 128 on compute
+  /// requests, which knows no items: with CudaKernels::kAuto, at head size 128 on compute
   /// capability 9.0 and later, with up to 66 KV heads on 132 SMs. Not while tasks are recorded, nor plans of policy
   /// `invariant`. Captured runs take it where no batch of more may come: AttentionArgs::max_queries, or a plan's
   /// capacity.
   bool runs_single_query(const void* workspace) const;
 
-  /// From now on, runs on this workspace write when and where each task ran, and so do graphs captured from now on.
-  /// \param times device memory of `count` records, at least one for each (item, KV head) of any plan that is uploaded;
-  /// record (item's place in Plan::schedule) * kv_heads + head; null: no more.
-  void record_tasks(void* workspace, CudaTaskTime* times, std::size_t count);
-
   /// Forgets a workspace whose captured graphs are gone: its memory may be laid out anew, or freed.
   void release(void* workspace);
 
  private:
+  friend void experimental::record_tasks(CudaExecutor& executor, void* workspace, experimental::CudaTaskTime* times,
+                                         std::size_t count);
   struct State;
   std::unique_ptr<State> state_;
 };

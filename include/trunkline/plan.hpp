@@ -169,48 +169,29 @@ struct Plan {
   PlanStatistics statistics;
 };
 
-/// How packs longer than their share are cut along KV.
+namespace experimental {
+struct PolicyStudy;
+}
+
+/// How packs longer than their share are cut along KV. experimental.hpp has further values, for studies.
 enum class KvSplit : std::uint8_t {
-  kOwn,      ///< as the policy has it: `balanced` decides itself, `greedy` takes kLong, `flatten` kNone, the others
-             ///< kBalance. `invariant` has its own cuts alone, whatever is asked for
+  kOwn,  ///< the policy's own way: `balanced` decides itself, `greedy` cuts long packs as FastTree does, `flatten`
+         ///< has no further cuts, and the others take kBalance. `invariant` has this way alone, whatever is asked for
   kBalance,  ///< where the cost model says that idle workers cost more than the extra partials
-  kMean,     ///< PAT, section 6: packs longer than the mean are cut into equal parts of at most the mean
-  kLong,     ///< FastTree, section 4.3: pieces of at most 1,024 tokens, of 128 where workers would idle
   kNone,
 };
 const char* name_of(KvSplit split);
-/// \throws Error naming the known splits.
+/// \throws Error(kInvalidArgument) with the known names.
 KvSplit split_from_name(std::string_view name);
-
-/// When a child takes its queries out of its parent's pack and carries the parent's tokens along.
-enum class ProfitCost : std::uint8_t {
-  kMemory,   ///< PAT, equations 1 and 2: when the partials that it saves outweigh the tokens that are read once more
-  kCompute,  ///< PAT-compute, the ablation: FastTree's costs (5) to (11)
-};
-const char* name_of(ProfitCost cost);
-/// \throws Error naming the known ones.
-ProfitCost profit_cost_from_name(std::string_view name);
-
-/// Whether `trunk` moves prefixes into items of their own, at the price of partials.
-enum class TrunkHoist : std::uint8_t {
-  kByDevice,  ///< kByCost on a CPU, kNever on a GPU
-  kByCost,    ///< where the cost model says that reading a prefix again costs more
-  kNever,
-};
-const char* name_of(TrunkHoist hoist);
-/// \throws Error naming the known ones.
-TrunkHoist trunk_hoist_from_name(std::string_view name);
 
 /// What single policies leave open; the others ignore it.
 struct PolicyOptions {
   std::int32_t node_chunk = 0;  ///< `node`: nodes are cut into chunks of so many tokens (DeFT's: 128); 0: whole nodes
-  ProfitCost profit_cost = ProfitCost::kMemory;  ///< `profit`
-  bool greedy_phases = true;  ///< `greedy`: small tiles for nodes of few queries, where each tile fills the machine
   std::int32_t flatten_block = 128;  ///< `flatten`: tokens of a block
   std::int32_t trunk_rows = 0;       ///< `trunk`: rows of a tile, one of the profile's; 0: by the cost model
-  TrunkHoist trunk_hoist = TrunkHoist::kByDevice;  ///< `trunk`
   /// `invariant`: tokens of a chunk. Results are the same bits only where this is the same, too.
   std::int32_t invariant_chunk = 1024;
+  std::shared_ptr<const experimental::PolicyStudy> study;  ///< null: the defaults
 };
 
 struct PlanOptions {

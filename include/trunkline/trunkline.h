@@ -357,12 +357,9 @@ typedef int32_t trunkline_split;
 enum {
   TRUNKLINE_SPLIT_OWN = 0,  // as the policy has it
   TRUNKLINE_SPLIT_BALANCE = 1,
-  TRUNKLINE_SPLIT_MEAN = 2,
-  TRUNKLINE_SPLIT_LONG = 3,
-  TRUNKLINE_SPLIT_NONE = 4
+  TRUNKLINE_SPLIT_NONE = 2
 };
-enum { TRUNKLINE_PROFIT_MEMORY = 0, TRUNKLINE_PROFIT_COMPUTE = 1 };
-enum { TRUNKLINE_HOIST_BY_DEVICE = 0, TRUNKLINE_HOIST_BY_COST = 1, TRUNKLINE_HOIST_NEVER = 2 };
+typedef struct trunkline_policy_study trunkline_policy_study;  // experimental.h
 
 // Wherever options are taken, NULL is all defaults.
 typedef struct trunkline_plan_options {
@@ -380,12 +377,10 @@ typedef struct trunkline_plan_options {
   int32_t tile_n;
   // Of single policies.
   int32_t node_chunk;           // `node`: nodes are cut into chunks of so many tokens; 0: whole nodes
-  int32_t profit_cost;          // `profit`: TRUNKLINE_PROFIT_*
-  int32_t greedy_single_phase;  // `greedy`: 1: large tiles only
   int32_t flatten_block;        // `flatten`: tokens of a block; 0: 128
   int32_t trunk_rows;           // `trunk`: rows of a tile, one of the profile's; 0: by the cost model
-  int32_t trunk_hoist;          // `trunk`: TRUNKLINE_HOIST_*
   int32_t invariant_chunk;      // `invariant`: tokens of a chunk; 0: 1024
+  const trunkline_policy_study* study;  // NULL: defaults
 } trunkline_plan_options;
 
 TRUNKLINE_API trunkline_status trunkline_planner_create(const trunkline_profile* profile, trunkline_planner** planner);
@@ -699,16 +694,14 @@ TRUNKLINE_API trunkline_status trunkline_cpu_run(const trunkline_cpu* cpu, const
                                                  void* workspace, size_t bytes);
 TRUNKLINE_API trunkline_status trunkline_cpu_destroy(trunkline_cpu* cpu);
 
-typedef int32_t trunkline_forward;
-enum { TRUNKLINE_FORWARD_PERSISTENT = 0, TRUNKLINE_FORWARD_STREAMS = 1, TRUNKLINE_FORWARD_SERIAL = 2 };
+typedef struct trunkline_cuda_study trunkline_cuda_study;  // experimental.h
 typedef struct trunkline_cuda_options {
   size_t struct_size;
   int32_t device;
-  trunkline_forward forward;
-  int32_t merge;        // TRUNKLINE_MERGE_*; by default separate
   int32_t check_pages;  // 1: each resolve checks all page ids in use, and waits for it
   trunkline_kernels kernels;
-  int32_t reserved;
+  int32_t reserved;                   // 0
+  const trunkline_cuda_study* study;  // NULL: defaults
 } trunkline_cuda_options;
 TRUNKLINE_API trunkline_status trunkline_cuda_create(const trunkline_cuda_options* options, trunkline_cuda** cuda);
 // OK, or UNSUPPORTED with reasons.
@@ -741,19 +734,6 @@ TRUNKLINE_API trunkline_status trunkline_cuda_resolve(trunkline_cuda* cuda, cons
 // where executors take turns.
 TRUNKLINE_API trunkline_status trunkline_cuda_run(trunkline_cuda* cuda, const trunkline_attention* layer,
                                                   void* workspace, void* stream);
-// When a run worked on one (item, KV head), and where; nanoseconds of the device's clock.
-typedef struct trunkline_cuda_task_time {
-  uint64_t begin_ns;
-  uint64_t end_ns;
-  int32_t item;
-  int32_t head;
-  int32_t sm;
-  int32_t worker;
-} trunkline_cuda_task_time;
-// From now on runs on this workspace write to times [count], device memory: one for each (item, KV head) of any plan
-// that is uploaded. NULL: no more.
-TRUNKLINE_API trunkline_status trunkline_cuda_record_tasks(trunkline_cuda* cuda, void* workspace,
-                                                           trunkline_cuda_task_time* times, size_t count);
 // Forgets a workspace whose captured graphs are gone: its memory may be laid out anew, or freed.
 TRUNKLINE_API trunkline_status trunkline_cuda_release(trunkline_cuda* cuda, void* workspace);
 TRUNKLINE_API trunkline_status trunkline_cuda_destroy(trunkline_cuda* cuda);

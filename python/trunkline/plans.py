@@ -28,15 +28,14 @@ POLICIES = {
     "invariant": _abi.POLICY_INVARIANT,
 }
 _POLICY_NAMES = {number: name for name, number in POLICIES.items()}
-_SPLITS = {"own": 0, "balance": 1, "mean": 2, "long": 3, "none": 4}
-_HOISTS = {"by_device": 0, "by_cost": 1, "never": 2}
+_SPLITS = {"own": _abi.SPLIT_OWN, "balance": _abi.SPLIT_BALANCE, "none": _abi.SPLIT_NONE}
 
 
 @dataclass(frozen=True)
 class PlanOptions:
     """How plans are made. Zero is the policy's own choice, or no limit.
 
-    policy: one of POLICIES; split: "own", "balance", "mean", "long", "none"; capacity_*: upper limits, for workspaces
+    policy: one of POLICIES; split: "own", "balance", "none"; capacity_*: upper limits, for workspaces
     and graphs of fixed size, beyond which a plan falls back to `flat`, which its statistics count, and one of
     "invariant" is an error; tile_m, tile_n: the tile of all items; the others are of single policies
     (docs/policies.md).
@@ -53,11 +52,8 @@ class PlanOptions:
     tile_m: int = 0
     tile_n: int = 0
     node_chunk: int = 0
-    profit_compute: bool = False
-    greedy_single_phase: bool = False
     flatten_block: int = 0
     trunk_rows: int = 0
-    trunk_hoist: str = "by_device"
     invariant_chunk: int = 0
 
     def _struct(self) -> _abi.PlanOptions:
@@ -72,11 +68,8 @@ class PlanOptions:
             tile_m=self.tile_m,
             tile_n=self.tile_n,
             node_chunk=self.node_chunk,
-            profit_cost=int(self.profit_compute),
-            greedy_single_phase=int(self.greedy_single_phase),
             flatten_block=self.flatten_block,
             trunk_rows=self.trunk_rows,
-            trunk_hoist=choice(_HOISTS, self.trunk_hoist, "trunk_hoist"),
             invariant_chunk=self.invariant_chunk,
         )
 

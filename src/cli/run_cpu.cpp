@@ -9,6 +9,7 @@
 #include "cli/ready_plan.hpp"
 #include "cli/run_backend.hpp"
 #include "cli/run_memory.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {
@@ -34,7 +35,7 @@ class CpuBatch final : public LoadedBatch {
                     statistics.flops / rates_.flops_per_us);
   }
   void run(std::size_t index) override;
-  std::vector<CudaTaskTime> record(std::size_t) override {
+  std::vector<experimental::CudaTaskTime> record(std::size_t) override {
     fail(ErrorCode::kUnsupported, "tasks are recorded on cuda alone");
   }
 

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "plan/policies/policy_table.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -90,12 +91,14 @@ void check_shape(const AttentionShape& shape) {
 
 void check_options(const PlanOptions& options) {
   policy_row(options.policy);
-  check_option_number("split", static_cast<int>(options.split), static_cast<int>(KvSplit::kNone));
+  check_option_number("split", static_cast<int>(options.split), static_cast<int>(experimental::kSplitLong));
   const PolicyOptions& policies = options.policies;
-  check_option_number("policies.profit_cost", static_cast<int>(policies.profit_cost),
-                      static_cast<int>(ProfitCost::kCompute));
-  check_option_number("policies.trunk_hoist", static_cast<int>(policies.trunk_hoist),
-                      static_cast<int>(TrunkHoist::kNever));
+  if (policies.study != nullptr) {
+    check_option_number("policies.study.profit_cost", static_cast<int>(policies.study->profit_cost),
+                        static_cast<int>(experimental::ProfitCost::kCompute));
+    check_option_number("policies.study.trunk_hoist", static_cast<int>(policies.study->trunk_hoist),
+                        static_cast<int>(experimental::TrunkHoist::kNever));
+  }
   if (policies.node_chunk < 0) {
     fail(ErrorCode::kInvalidArgument, "options.policies.node_chunk is ", policies.node_chunk,
          "; chunks have at least 1 token, and 0 is whole nodes");

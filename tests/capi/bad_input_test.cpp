@@ -1,5 +1,6 @@
 // Bad input is refused with a text that names argument and value, before anything is written.
 #include <gtest/gtest.h>
+#include <trunkline/experimental.h>
 
 #include <algorithm>
 #include <array>
@@ -294,11 +295,18 @@ TEST_F(CBadInput, ShapesAndOptions) {
   refused([](O& o) { o.policy = 10; }, "options.policy is 10; known: 0 to 9");
   refused([](O& o) { o.policy = -1; }, "options.policy is -1");
   refused([](O& o) { o.split = 5; }, "options.split is 5");
-  refused([](O& o) { o.profit_cost = 2; }, "options.profit_cost is 2");
-  refused([](O& o) { o.greedy_single_phase = 3; }, "options.greedy_single_phase is 3");
-  refused([](O& o) { o.trunk_hoist = 3; }, "options.trunk_hoist is 3");
   refused([](O& o) { o.flatten_block = -1; }, "flatten_block is -1");
   refused([](O& o) { o.invariant_chunk = -1; }, "invariant_chunk is -1");
+  static trunkline_policy_study study;
+  const auto refused_study = [&](void (*change)(trunkline_policy_study&), const char* text) {
+    study = c_struct<trunkline_policy_study>();
+    change(study);
+    refused([](O& o) { o.study = &study; }, text);
+  };
+  refused_study([](auto& s) { s.struct_size = 4; }, "options.study.struct_size is 4");
+  refused_study([](auto& s) { s.profit_cost = 2; }, "options.study.profit_cost is 2");
+  refused_study([](auto& s) { s.greedy_single_phase = 3; }, "options.study.greedy_single_phase is 3");
+  refused_study([](auto& s) { s.trunk_hoist = 3; }, "options.study.trunk_hoist is 3");
 
   CCpu cpu;
   auto options = c_struct<trunkline_cpu_options>();

@@ -1,5 +1,6 @@
 // What the machine has, profiles, and what builds without CUDA say.
 #include <gtest/gtest.h>
+#include <trunkline/experimental.h>
 
 #include <cstdint>
 #include <string>
@@ -128,8 +129,13 @@ TEST(CMachine, Cuda) {
   expect_failure(trunkline_supports(&shape), TRUNKLINE_UNSUPPORTED, expected.reason);
   expect_failure(trunkline_cuda_kernels_for(0, &shape, 3, &kernels), TRUNKLINE_INVALID_ARGUMENT, "wanted is 3");
   auto options = c_struct<trunkline_cuda_options>();
-  options.forward = 3;
-  expect_failure(trunkline_cuda_create(&options, &cuda), TRUNKLINE_INVALID_ARGUMENT, "options.forward is 3");
+  auto study = c_struct<trunkline_cuda_study>();
+  options.study = &study;
+  study.forward = 3;
+  expect_failure(trunkline_cuda_create(&options, &cuda), TRUNKLINE_INVALID_ARGUMENT, "options.study.forward is 3");
+  study = c_struct<trunkline_cuda_study>();
+  study.merge = 3;
+  expect_failure(trunkline_cuda_create(&options, &cuda), TRUNKLINE_INVALID_ARGUMENT, "options.study.merge is 3");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "kv/paged_batch.hpp"
 #include "kv/prefix_tree.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -70,10 +71,10 @@ TEST_F(CudaAcceptance, UnevenDepthWithKvSplit) {
 TEST_F(CudaAcceptance, ManyShortRequestsAndOneOf128K) {
   const PagedBatch paged = lay_out_pages(long_tail(), 16, 1);
   const AttentionCase test(make_shape(1, 2, 64, 16), paged.view());
-  for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
+  for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean}) {
     const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(kManyWorkers),
                                 options_of(Policy::kAuto, split));
-    if (split == KvSplit::kMean) {
+    if (split == experimental::kSplitMean) {
       EXPECT_GT(most_partials(plan), 32) << "partials of one query: the limit of a published kernel";
     }
     EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16))) << name_of(split);

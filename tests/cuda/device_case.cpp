@@ -12,6 +12,7 @@
 #include "base/half.hpp"
 #include "exec/cuda/kernel_families.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -237,12 +238,10 @@ AttentionOutput run_cuda(const Plan& plan, const Batch& batch, CudaExecutor& exe
   return output;
 }
 
-AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, const CudaOptions& options,
-                         const OutputForm& form) {
+AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, RunWay way, const OutputForm& form) {
   const DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test, form);
-  return run_cuda(plan, test.batch(), executor_of(RunWay{options.forward, options.merge, options.kernels}), on_device,
-                  tensors);
+  return run_cuda(plan, test.batch(), executor_of(way), on_device, tensors);
 }
 
 std::string text_of(RunWay way) {
@@ -268,7 +267,7 @@ void expect_all_policies_match(const AttentionCase& test, std::int32_t workers) 
   for (const CudaKernels kernels : kernels_for(test.shape())) {
     const MachineProfile profile = cutting_gpu_profile(workers, kernels);
     for (const Policy policy : packing_policies()) {
-      for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
+      for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean}) {
         SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
         const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(policy, split));
         ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);

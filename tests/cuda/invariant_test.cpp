@@ -9,6 +9,7 @@
 #include "exec/executor_cases.hpp"
 #include "support/policies.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -75,7 +76,7 @@ class InvariantCase {
   }
 
   Plan plan_for(const Forest& forest, Policy policy, CudaKernels kernels) {
-    PlanOptions options = options_of(policy, uniform(random_, 0, 1) == 0 ? KvSplit::kOwn : KvSplit::kMean);
+    PlanOptions options = options_of(policy, uniform(random_, 0, 1) == 0 ? KvSplit::kOwn : experimental::kSplitMean);
     options.policies.invariant_chunk = chunk_;
     Plan plan = make_plan(forest, on_cuda(shape()), cutting_gpu_profile(uniform(random_, 1, 64), kernels), options);
     EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);

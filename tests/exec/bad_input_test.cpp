@@ -13,6 +13,7 @@
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -179,7 +180,7 @@ TEST_F(BadInput, WorkspaceByCapacity) {
   AlignedWorkspace workspace(executor_.workspace_bytes(planner.plan(test_.forest(), test_.shape(), options), 8));
   for (const Policy policy : packing_policies()) {
     options.policy = policy;
-    options.split = KvSplit::kMean;
+    options.split = experimental::kSplitMean;
     const Plan& plan = planner.plan(test_.forest(), test_.shape(), options);
     executor_.resolve(plan, paged_.view(), workspace.bytes());
     EXPECT_TRUE(test_.matches(test_.collect([&](const AttentionArgs& args) { executor_.run(args, workspace.bytes()); }),

@@ -10,6 +10,7 @@
 #include "executor_cases.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -76,7 +77,7 @@ TEST(KernelGrid, LargeGroupsOfSeveralQueries) {
     MachineProfile profile = generic_cpu_profile(2);
     profile.workers = 7;  // more than the requests, so that items are cut
     for (const Policy policy : all_policies()) {
-      for (const KvSplit split : {KvSplit::kOwn, KvSplit::kMean}) {
+      for (const KvSplit split : {KvSplit::kOwn, experimental::kSplitMean}) {
         SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split));
         PlanOptions options;
         options.policy = policy;

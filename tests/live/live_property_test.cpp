@@ -12,13 +12,14 @@
 #include "support/brute_forest.hpp"
 #include "support/policies.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/live.hpp"
 
 namespace trunkline::testing {
 namespace {
 
 constexpr std::int32_t kPageSizes[] = {1, 2, 5, 16, 24};
-constexpr KvSplit kSplits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean, KvSplit::kNone};
+constexpr KvSplit kSplits[] = {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean, KvSplit::kNone};
 
 EventOptions random_options(std::mt19937_64& random) {
   EventOptions options;

@@ -9,6 +9,7 @@
 
 #include "plan/test_cases.hpp"
 #include "trunkline/error.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -114,7 +115,7 @@ TEST(Planner, PolicyNamesRoundTrip) {
   for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kAuto}) {
     EXPECT_EQ(policy_from_name(name_of(policy)), policy);
   }
-  EXPECT_STREQ(name_of(KvSplit::kMean), "mean");
+  EXPECT_STREQ(name_of(experimental::kSplitMean), "mean");
 }
 
 TEST(Planner, APlanThatDoesNotFitFallsBackToFlat) {

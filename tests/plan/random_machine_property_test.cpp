@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -84,11 +86,13 @@ PlanOptions random_options(std::mt19937_64& random, const MachineProfile& profil
   if (uniform(random, 0, 2) == 0) options.tile = any_of(random, profile.tiles);
   PolicyOptions& policies = options.policies;
   policies.node_chunk = uniform(random, 0, 1) == 0 ? 0 : uniform(random, 1, 100);
-  policies.profit_cost = static_cast<ProfitCost>(uniform(random, 0, 1));
-  policies.greedy_phases = uniform(random, 0, 1) == 0;
+  experimental::PolicyStudy study;
+  study.profit_cost = static_cast<experimental::ProfitCost>(uniform(random, 0, 1));
+  study.greedy_phases = uniform(random, 0, 1) == 0;
   policies.flatten_block = uniform(random, 1, 300);
   policies.invariant_chunk = uniform(random, 1, 300);
-  policies.trunk_hoist = static_cast<TrunkHoist>(uniform(random, 0, 2));
+  study.trunk_hoist = static_cast<experimental::TrunkHoist>(uniform(random, 0, 2));
+  policies.study = std::make_shared<experimental::PolicyStudy>(study);
   return options;
 }
 

@@ -26,6 +26,7 @@
 #include "exec/live_rows.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/cuda_planner.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -57,6 +58,9 @@ TeamBatch team_batch(const CudaBatch& batch) {
       .max_queries = batch.queries};
 }
 
+using experimental::CudaTaskTime;
+using experimental::ForwardMode;
+
 void check_times(const CudaTaskTime* times, std::size_t count, std::size_t tasks) {
   if (times == nullptr || count >= tasks) return;
   fail(ErrorCode::kWorkspace, "record_tasks() was given ", count, " records; the plan has ", tasks,
@@ -72,6 +76,7 @@ bool check_asked_for() {
 
 struct CudaExecutor::State {
   CudaOptions options;
+  experimental::CudaStudy study;
   std::int32_t sms = 0;
   std::int32_t major = 0;
   cuda::Staging staging;
@@ -79,7 +84,7 @@ struct CudaExecutor::State {
   std::vector<std::int32_t> slot_table;
   cuda::WorkspaceRecords records;
 
-  bool fused() const { return options.merge == MergeMode::kFused; }
+  bool fused() const { return study.merge == MergeMode::kFused; }
   cuda::lone_query::Division lone_division(const AttentionShape& shape) const;
   bool runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const;
   std::size_t lone_scratch(const AttentionShape& shape) const;
@@ -103,7 +108,7 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.nan_tasks = reinterpret_cast<std::int32_t*>(record.base + record.layout.nan_tasks);
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
-  if (options.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
+  if (study.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
   check_cuda(record.family->launch_persistent(args, record.shape.q_dtype, record.shape.head_dim_qk, sms, stream),
              "launching the forward kernel");
 }
@@ -113,7 +118,7 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
                                           bool capturing) {
   const std::vector<TileShape> shapes = record.family->tiles(record.shape.head_dim_qk);
   auto* queues = reinterpret_cast<cuda::QueueCounters*>(record.base + record.layout.queues);
-  const bool on_streams = options.forward == ForwardMode::kStreams;
+  const bool on_streams = study.forward == ForwardMode::kStreams;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (!capturing && (record.tiles >> i & 1) == 0) continue;
     const cudaStream_t on = on_streams ? side_streams.fork(i, stream) : stream;
@@ -131,7 +136,7 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
 
 // Of the kernel of a lone query; without blocks where the others are asked for.
 cuda::lone_query::Division CudaExecutor::State::lone_division(const AttentionShape& shape) const {
-  const bool free = options.kernels == CudaKernels::kAuto && options.forward == ForwardMode::kPersistent && !fused();
+  const bool free = options.kernels == CudaKernels::kAuto && study.forward == ForwardMode::kPersistent && !fused();
   return free ? cuda::lone_query::divide(shape, sms) : cuda::lone_query::Division{};
 }
 
@@ -197,6 +202,7 @@ CudaExecutor::CudaExecutor(CudaOptions options) : state_(std::make_unique<State>
          ".", info.minor, "; supported: ", cuda::kLeastMajor, ".0 and newer");
   }
   state_->options = options;
+  if (options.study != nullptr) state_->study = *options.study;
   state_->options.check_pages = options.check_pages || check_asked_for();
   state_->sms = info.sms;
   state_->major = info.major;
@@ -210,7 +216,7 @@ CudaExecutor::CudaExecutor(CudaOptions options) : state_(std::make_unique<State>
     fail(ErrorCode::kInternal, most_tiles, " tiles are compiled; the workspace has ", cuda::kMaxQueues, " queues");
   }
   const cuda::DeviceScope scope(options.device);
-  if (options.forward == ForwardMode::kStreams) state_->side_streams.create(most_tiles);
+  if (state_->study.forward == ForwardMode::kStreams) state_->side_streams.create(most_tiles);
 }
 
 CudaExecutor::~CudaExecutor() = default;
@@ -233,7 +239,7 @@ std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
   const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.q_dtype,
                                                        plan.shape.head_dim_qk, plan.shape.page_size);
   const cuda::DeviceScope scope(state_->options.device);
-  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->options.merge,
+  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->study.merge,
                        {family == nullptr ? 0 : family->opening_bytes(), state_->lone_scratch(plan.shape)})
       .bytes;
 }
@@ -250,7 +256,7 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   }
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
   const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim_qk);
-  WorkspaceRecord record = state_->records.next(plan, cuda::room_of_plan(plan), family, state_->options.merge,
+  WorkspaceRecord record = state_->records.next(plan, cuda::room_of_plan(plan), family, state_->study.merge,
                                                 state_->lone_scratch(plan.shape), workspace, bytes);
   record.bytes = bytes;
   record.invariant = plan.invariant_chunk > 0;
@@ -271,7 +277,7 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   std::byte* const staging = state_->staging.acquire(copied);
   state_->slot_table.resize(std::max(state_->slot_table.size(), slot_table_size(batch.rows())));
   const std::span<std::int32_t> slot_table(state_->slot_table.data(), slot_table_size(batch.rows()));
-  cuda::write_upload(plan, batch, tiles, record.layout, state_->options.merge, slot_table, staging);
+  cuda::write_upload(plan, batch, tiles, record.layout, state_->study.merge, slot_table, staging);
   state_->staging.copy_to(workspace, copied, on);
   if (state_->fused() && !plan.merge_queries.empty()) {
     const std::size_t counters = plan.merge_queries.size() * static_cast<std::size_t>(plan.shape.kv_heads);
@@ -297,7 +303,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   const cuda::DeviceScope scope(state_->options.device);
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, shape);
   const Plan room = on_device.room();
-  WorkspaceRecord record = state_->records.next(room, cuda::room_of_capacity(room), family, state_->options.merge,
+  WorkspaceRecord record = state_->records.next(room, cuda::room_of_capacity(room), family, state_->study.merge,
                                                 state_->lone_scratch(shape), workspace, bytes);
   record.bytes = bytes;
   record.invariant = false;
@@ -310,7 +316,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   record.resolved = false;
   check_times(record.times, record.times_count, record.tasks);
   state_->records.claim(record);
-  on_device.launch(team_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge),
+  on_device.launch(team_batch(batch), cuda::plan_lists(record.base, record.layout, state_->study.merge),
                    reinterpret_cast<cuda::PlanTold*>(record.base + record.layout.told), state_->counters_of(record),
                    on);
   if (std::ranges::find(record.reports, on_device.host_report()) == record.reports.end()) {
@@ -371,7 +377,7 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   }
   state_->forward(record, layer, on, capturing);
   if (state_->fused() || record.room.partials == 0) return;
-  const bool early_merge = state_->options.forward == ForwardMode::kPersistent;
+  const bool early_merge = state_->study.forward == ForwardMode::kPersistent;
   const cuda::MergeArgs merge{cuda::step_args(record.base, record.layout, record.pages).plan, layer,
                               cuda::device_partials(record.base, record.layout)};
   check_cuda(cuda::launch_merge(merge, record.shape.q_dtype, record.shape.head_dim_v, record.room.merges, state_->sms,
@@ -389,8 +395,8 @@ void CudaExecutor::release(void* workspace) {
   state_->records.forget(workspace);
 }
 
-void CudaExecutor::record_tasks(void* workspace, CudaTaskTime* times, std::size_t count) {
-  WorkspaceRecord& record = state_->records.uploaded(workspace);
+void experimental::record_tasks(CudaExecutor& executor, void* workspace, CudaTaskTime* times, std::size_t count) {
+  WorkspaceRecord& record = executor.state_->records.uploaded(workspace);
   check_times(times, count, record.tasks);
   record.times = times;
   record.times_count = count;

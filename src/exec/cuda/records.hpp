@@ -11,6 +11,7 @@
 #include "exec/cuda/planner/host_report.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/workspace_owner.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::cuda {
 
@@ -36,7 +37,7 @@ struct WorkspaceRecord {
   DevicePages pages{};
   bool resolved = false;
   // Of record_tasks().
-  CudaTaskTime* times = nullptr;
+  experimental::CudaTaskTime* times = nullptr;
   std::size_t times_count = 0;
 };
 
