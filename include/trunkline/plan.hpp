@@ -28,7 +28,7 @@ enum class Policy : std::uint8_t {
   kTrunk,  ///< row tiles of neighbouring requests; a tile reads each token that any of its rows needs once, with masks
   kInvariant,  ///< chunks between multiples of a fixed number of tokens: a request's results have the same bits
                ///< whatever else is in the batch (docs/policies.md says on which executors)
-  kAuto,  ///< the one of flat, node, profit and, on GPUs, trunk with the lowest predicted time
+  kAuto,       ///< the one of flat, node, profit and, on GPUs, trunk with the lowest predicted time
 };
 const char* name_of(Policy policy);
 /// \throws Error(kInvalidArgument) with the known names.

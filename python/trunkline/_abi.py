@@ -17,7 +17,7 @@ from ctypes import (
 )
 from typing import Any
 
-ABI_VERSION = 5
+ABI_VERSION = 1
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -73,16 +73,7 @@ POLICY_INVARIANT = 9
 
 SPLIT_OWN = 0
 SPLIT_BALANCE = 1
-SPLIT_MEAN = 2
-SPLIT_LONG = 3
-SPLIT_NONE = 4
-
-PROFIT_MEMORY = 0
-PROFIT_COMPUTE = 1
-
-HOIST_BY_DEVICE = 0
-HOIST_BY_COST = 1
-HOIST_NEVER = 2
+SPLIT_NONE = 2
 
 PLAN_REUSED = 0
 PLAN_MEMBERSHIP = 1
@@ -100,10 +91,6 @@ LSE_TWO = 1
 MERGE_DEFAULT = 0
 MERGE_FUSED = 1
 MERGE_SEPARATE = 2
-
-FORWARD_PERSISTENT = 0
-FORWARD_STREAMS = 1
-FORWARD_SERIAL = 2
 
 
 class Tensor(Structure):
@@ -329,12 +316,10 @@ class PlanOptions(Structure):
     tile_m: int
     tile_n: int
     node_chunk: int
-    profit_cost: int
-    greedy_single_phase: int
     flatten_block: int
     trunk_rows: int
-    trunk_hoist: int
     invariant_chunk: int
+    study: int | None
     _fields_ = [
         ("struct_size", c_size_t),
         ("policy", c_int32),
@@ -346,12 +331,10 @@ class PlanOptions(Structure):
         ("tile_m", c_int32),
         ("tile_n", c_int32),
         ("node_chunk", c_int32),
-        ("profit_cost", c_int32),
-        ("greedy_single_phase", c_int32),
         ("flatten_block", c_int32),
         ("trunk_rows", c_int32),
-        ("trunk_hoist", c_int32),
         ("invariant_chunk", c_int32),
+        ("study", c_void_p),
     ]
 
 
@@ -528,7 +511,7 @@ class LivePlanOptions(Structure):
 class PlanCounts(Structure):
     struct_size: int
     steps: int
-    kept: int
+    reused: int
     membership: int
     truncated: int
     growth: int
@@ -537,7 +520,7 @@ class PlanCounts(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("steps", c_int64),
-        ("kept", c_int64),
+        ("reused", c_int64),
         ("membership", c_int64),
         ("truncated", c_int64),
         ("growth", c_int64),
@@ -596,7 +579,7 @@ class Attention(Structure):
     ]
 
 
-class Team(Structure):
+class ThreadGroup(Structure):
     struct_size: int
     context: int | None
     run: int | None
@@ -621,19 +604,17 @@ class CpuOptions(Structure):
 class CudaOptions(Structure):
     struct_size: int
     device: int
-    forward: int
-    merge: int
     check_pages: int
     kernels: int
     reserved: int
+    study: int | None
     _fields_ = [
         ("struct_size", c_size_t),
         ("device", c_int32),
-        ("forward", c_int32),
-        ("merge", c_int32),
         ("check_pages", c_int32),
         ("kernels", c_int32),
         ("reserved", c_int32),
+        ("study", c_void_p),
     ]
 
 
@@ -653,23 +634,6 @@ class CudaBatch(Structure):
         ("query_start", c_void_p),
         ("queries", c_int32),
         ("reserved", c_int32),
-    ]
-
-
-class CudaTaskTime(Structure):
-    begin_ns: int
-    end_ns: int
-    item: int
-    head: int
-    sm: int
-    worker: int
-    _fields_ = [
-        ("begin_ns", c_uint64),
-        ("end_ns", c_uint64),
-        ("item", c_int32),
-        ("head", c_int32),
-        ("sm", c_int32),
-        ("worker", c_int32),
     ]
 
 
@@ -701,7 +665,7 @@ class CudaPlannerOptions(Structure):
 class CudaPlanReport(Structure):
     struct_size: int
     planned: int
-    kept: int
+    reused: int
     kv_tokens_total: int
     kv_tokens_distinct: int
     kv_tokens_read: int
@@ -720,7 +684,7 @@ class CudaPlanReport(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("planned", c_uint64),
-        ("kept", c_uint64),
+        ("reused", c_uint64),
         ("kv_tokens_total", c_int64),
         ("kv_tokens_distinct", c_int64),
         ("kv_tokens_read", c_int64),
@@ -852,7 +816,6 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_cuda_upload": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p)),
     "trunkline_cuda_resolve": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p)),
     "trunkline_cuda_run": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p)),
-    "trunkline_cuda_record_tasks": (c_int32, (c_void_p, c_void_p, c_void_p, c_size_t)),
     "trunkline_cuda_release": (c_int32, (c_void_p, c_void_p)),
     "trunkline_cuda_destroy": (c_int32, (c_void_p,)),
     "trunkline_cuda_planner_create": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p)),

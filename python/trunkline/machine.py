@@ -121,7 +121,7 @@ def _plain(struct: ctypes.Structure) -> dict[str, Any]:
 
 
 class Workers:
-    """A team of CPU threads, the caller's being one. Objects that share one run one at a time, in the order of their
+    """A group of CPU threads, the caller's being one. Objects that share one run one at a time, in the order of their
     calls, which wait for their turn; to run at once, give each of your threads its own. A forked child, which has none
     of its parent's threads, needs its own, too: there its parent's are a ClosedError.
 

@@ -9,7 +9,6 @@
 #include "capi/structs.hpp"
 #include "trunkline/experimental.h"
 #include "trunkline/experimental.hpp"
-#include "trunkline/experimental.hpp"
 
 namespace trunkline::capi {
 namespace {

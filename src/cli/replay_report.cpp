@@ -20,7 +20,7 @@ using replay::ReplayTotals;
 using replay::Spread;
 using replay::spread_of;
 
-constexpr std::array kSources = {PlanSource::kReused,   PlanSource::kMembership, PlanSource::kTruncated,
+constexpr std::array kSources = {PlanSource::kReused, PlanSource::kMembership, PlanSource::kTruncated,
                                  PlanSource::kGrowth, PlanSource::kEdited,     PlanSource::kFlat};
 static_assert(kSources.size() == ReplayTotals::kSources);
 

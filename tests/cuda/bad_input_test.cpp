@@ -149,7 +149,7 @@ TEST_F(CudaBadInput, BatchesOfAnotherSize) {
 }
 
 TEST_F(CudaBadInput, Options) {
-  expect_error(ErrorCode::kOutOfRange, "device is 99", [] { CudaExecutor({99}); });
+  expect_error(ErrorCode::kOutOfRange, "device is 99", [] { CudaExecutor({.device = 99}); });
   expect_error(ErrorCode::kOutOfRange, "device is -1", [] { cuda_device_info(-1); });
 }
 
