@@ -75,7 +75,7 @@ class DevicePlanning:
 class DevicePlanReport:
     """What planning on the GPU has come to.
 
-    planned, reused: steps that made a plan, and that reused the one before. Of the last plan that was made: tokens as in
+    planned, reused: steps that made a plan, and that reused one. Of the last plan that was made: tokens as in
     Statistics, items, spans, partials; fallbacks: 1 where a capacity forced it to `flat`; unplanned: 1 where not even
     that fitted, so that nothing is written to outputs; bad_lengths: requests whose length is negative or has no pages
     in the table, planned as empty, the first of them first_bad_length (-1: none), of length bad_length; bad_queries:

@@ -22,7 +22,8 @@ class Counters:
     kv_tokens, kv_tokens_read: estimated by a look every SAMPLED steps: steps that read less than each request's tokens
     on its own, tokens of all requests, and tokens that were read. plans_made, plans_reused: of the GPU. overflows:
     looks that found a plan which fell back to `flat` for lack of room. unplanned, bad_lengths, bad_queries: looks that
-    found what must not be: a step without any plan, lengths or query counts that cannot be true; the log has an error then.
+    found what must not be: a step without any plan, lengths or query counts that cannot be true; the log has an error
+    then.
     """
 
     layers: int
