@@ -60,9 +60,9 @@ struct AttentionArgs {
   /// with, at least the number of the present batch; 0: the plan's capacity. With 1, CUDA may take the kernel for a
   /// single query (CudaExecutor::runs_single_query).
   std::int64_t max_queries = 0;
-  TensorScale q_scale;
-  TensorScale k_scale;
-  TensorScale v_scale;
+  TensorScale q_scale = {};
+  TensorScale k_scale = {};
+  TensorScale v_scale = {};
   /// A query at position p sees the tokens at p - window_left to p alone; -1: all tokens up to its own.
   std::int32_t window_left = -1;
   /// Bounds logits after `scale`: x becomes soft_cap * tanh(x / soft_cap). Finite and >= 0; 0: no bound.

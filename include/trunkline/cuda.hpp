@@ -70,7 +70,7 @@ struct CudaOptions {
   /// CudaBatch::num_pages). TRUNKLINE_CHECK=1 in the environment turns the check on for all executors.
   bool check_pages = false;
   CudaKernels kernels = CudaKernels::kAuto;
-  std::shared_ptr<const experimental::CudaStudy> study;  ///< null: the defaults
+  std::shared_ptr<const experimental::CudaStudy> study = nullptr;  ///< null: the defaults
 };
 
 /// The page tables and lengths of a step in device memory.

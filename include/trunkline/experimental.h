@@ -4,7 +4,7 @@
 #ifndef TRUNKLINE_EXPERIMENTAL_H
 #define TRUNKLINE_EXPERIMENTAL_H
 
-#include <trunkline/trunkline.h>
+#include "trunkline/trunkline.h"
 
 #ifdef __cplusplus
 extern "C" {

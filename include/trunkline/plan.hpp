@@ -197,7 +197,7 @@ struct PolicyOptions {
   std::int32_t trunk_rows = 0;       ///< `trunk`: rows of a tile, one of the profile's; 0: by the cost model
   /// `invariant`: tokens of a chunk. Results have the same bits only with the same chunk.
   std::int32_t invariant_chunk = 1024;
-  std::shared_ptr<const experimental::PolicyStudy> study;  ///< null: the defaults
+  std::shared_ptr<const experimental::PolicyStudy> study = nullptr;  ///< null: the defaults
 };
 
 /// How plans are made.

@@ -119,9 +119,9 @@ TEST_F(CHandles, APlannersPlanEndsWithItsNextOneAndWithIt) {
   EXPECT_EQ(none, second);
   EXPECT_OK(trunkline_plan_get_info(second, &info));
   wrong = shape_;
-  wrong.head_dim_qk = 80;
+  wrong.head_dim_qk = wrong.head_dim_v = 80;
   expect_failure(trunkline_planner_plan(serving.planner, serving.forest, &wrong, nullptr, &none), TRUNKLINE_UNSUPPORTED,
-                 "head_dim is 80; supported are 64, 128 and 256");
+                 "head_dim_qk and head_dim_v are 80; supported: 64, 128, 256");
   EXPECT_EQ(none, nullptr);
   expect_failure(trunkline_plan_get_info(second, &info), TRUNKLINE_BAD_HANDLE, "replaced");
 
