@@ -53,7 +53,7 @@ struct Step {
 
   PagedBatch paged;
   Batch batch;
-  AttentionShape shape{.q_heads = 1, .kv_heads = 1, .head_dim = 64, .page_size = kPage, .dtype = DType::kF32};
+  AttentionShape shape = AttentionShape::uniform(1, 1, 64, kPage, DType::kF32);
   std::vector<float> k, v, q, out, right;
 };
 
@@ -118,9 +118,9 @@ void measure_step(std::int32_t requests) {
   batch.num_pages = step.paged.num_pages;
   auto shape = sized<trunkline_shape>();
   shape.q_heads = shape.kv_heads = 1;
-  shape.head_dim = 64;
+  shape.head_dim_qk = 64;
   shape.page_size = kPage;
-  shape.dtype = TRUNKLINE_F32;
+  shape.q_dtype = TRUNKLINE_F32;
   trunkline_workers* workers = nullptr;
   trunkline_cpu* cpu = nullptr;
   trunkline_profile* profile = nullptr;

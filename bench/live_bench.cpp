@@ -119,7 +119,7 @@ void measure_steps(Serving& serving, LivePlanner& planner, nlohmann::ordered_jso
       serving.advance();
       planner.plan(serving.live());
     });
-    (planner.source() == PlanSource::kKept ? kept : replans).push_back(us);
+    (planner.source() == PlanSource::kReused ? kept : replans).push_back(us);
   }
   validate_plan(planner.plan(serving.live()), serving.live().forest());  // a row of a wrong plan is not written
   add_timing(row, "step", kept);
@@ -231,7 +231,7 @@ void measure_rebuild(Serving& serving, const AttentionShape& shape, const Machin
 }
 
 nlohmann::ordered_json measure(const PlannerCase& input, std::int32_t page_size, const MachineProfile& profile) {
-  const AttentionShape shape{32, 8, 128, page_size, DType::kF16, Device::kCpu};
+  const AttentionShape shape = AttentionShape::uniform(32, 8, 128, page_size);
   Serving serving(input.tree, page_size);
   LivePlanner planner(profile, shape);
   const Plan& plan = planner.plan(serving.live());

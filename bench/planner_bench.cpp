@@ -17,7 +17,7 @@ namespace trunkline {
 namespace {
 
 nlohmann::ordered_json measure(const PlannerCase& input, std::int32_t page_size, const MachineProfile& profile) {
-  AttentionShape shape{32, 8, 128, page_size, DType::kF16, Device::kCpu};
+  AttentionShape shape = AttentionShape::uniform(32, 8, 128, page_size);
   const PagedBatch paged = lay_out_pages(input.tree, page_size, 1);
   const Batch batch = paged.view();
   ForestBuilder builder;

@@ -23,6 +23,10 @@ ALLOWED = {
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEVICE = re.compile(r"^(cuda|cub/|thrust/|nvtx|torch/|ATen/|c10/)")
+INTRINSIC = re.compile(
+    r"\b(?:__(?:clz|popc|ffs|shfl|ballot|syncthreads|syncwarp|activemask|match|reduce|ldg|threadfence|nanosleep)\w*"
+    r"|atomic(?:Add|CAS|Exch|Max|Min|Or)|(?:thread|block)Idx|(?:block|grid)Dim|cvta_\w+)\b"
+)
 STANDARD = re.compile(r"^[a-z_]+$")  # <vector>, never <x.h> or <library/x>
 STANDARD_C = {"stddef.h", "stdint.h"}  # in the C header
 
@@ -46,6 +50,16 @@ def source_faults(path):
             yield f"{name}: only src/cli/options.cpp includes CLI11, which is slow to compile"
 
 
+def device_code_faults(path):
+    """Code that both compilers see is the same for both: the host's tests run what a device runs."""
+    if path.relative_to(ROOT / "src").parts[:2] in {("exec", "cuda"), ("cli", "cuda")}:
+        return
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        found = INTRINSIC.search(line.split("//")[0])
+        if found:
+            yield f"line {number}: {found[0]}: device code belongs into src/exec/cuda and src/cli/cuda"
+
+
 def public_faults(path):
     for bracket, name in includes_of(path):
         if bracket == '"' and not name.startswith("trunkline/"):
@@ -56,7 +70,7 @@ def public_faults(path):
 
 def main():
     faults = 0
-    for folder, check in (("src", source_faults), ("include", public_faults)):
+    for folder, check in (("src", source_faults), ("src", device_code_faults), ("include", public_faults)):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix not in {".hpp", ".cpp", ".cu", ".cuh", ".h"}:
                 continue

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "base/check.hpp"
 #include "cli/measure.hpp"
 #include "cli/task_trace.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::gpu_bench {
 namespace {
@@ -22,7 +24,7 @@ constexpr int kHostWarmUps = 3;
 constexpr int kRecordedReplays = 5;
 
 // All suites have this head size, on which alone a kind of kernels' profile depends.
-constexpr AttentionShape kSuitesShape{32, 8, 128, 16, DType::kF16, Device::kCuda};
+constexpr AttentionShape kSuitesShape = AttentionShape::uniform(32, 8, 128, 16, DType::kF16, Device::kCuda);
 
 // P is rounded to the element type before it meets V: 2^-12 (f16) or 2^-9 (bf16) of outputs that are seldom above 4.
 cli::OracleError tolerance_of(DType dtype) {
@@ -44,25 +46,25 @@ double host_us(const cli::Stream& stream, int repeat, const std::function<void()
   return median(std::move(us));
 }
 
-bool all_recorded(const std::vector<CudaTaskTime>& tasks) {
-  return !tasks.empty() &&
-         std::all_of(tasks.begin(), tasks.end(), [](const CudaTaskTime& task) { return task.begin_ns != 0; });
+bool all_recorded(const std::vector<experimental::CudaTaskTime>& tasks) {
+  return !tasks.empty() && std::all_of(tasks.begin(), tasks.end(),
+                                       [](const experimental::CudaTaskTime& task) { return task.begin_ns != 0; });
 }
 
 // Of O and the LSE, so that two builds can be compared to the bit. It depends on the standard library.
 std::size_t output_hash(const AttentionArgs& args, const AttentionShape& shape, std::int64_t queries) {
   const auto heads = static_cast<std::size_t>(queries * shape.q_heads);
   const std::string_view out(static_cast<const char*>(args.out),
-                             heads * static_cast<std::size_t>(shape.head_dim) * size_of(args.out_dtype));
+                             heads * static_cast<std::size_t>(shape.head_dim_qk) * size_of(args.out_dtype));
   const std::string_view lse(reinterpret_cast<const char*>(args.lse), heads * sizeof(float));
   return std::hash<std::string_view>()(out) ^ std::hash<std::string_view>()(lse);
 }
 
 // From the first task's begin to the last one's end.
-double span_us(const std::vector<CudaTaskTime>& tasks) {
+double span_us(const std::vector<experimental::CudaTaskTime>& tasks) {
   std::uint64_t begin = tasks.front().begin_ns;
   std::uint64_t end = tasks.front().end_ns;
-  for (const CudaTaskTime& task : tasks) {
+  for (const experimental::CudaTaskTime& task : tasks) {
     begin = std::min(begin, task.begin_ns);
     end = std::max(end, task.end_ns);
   }
@@ -80,14 +82,13 @@ Machine::Machine(int threads, CudaKernels wanted, CudaKernels of)
       kernels(of),
       wanted_(wanted) {}
 
-CudaExecutor& Machine::executor(ForwardMode forward, MergeMode merge) {
-  const auto key = std::pair(forward, merge);
+CudaExecutor& Machine::executor(const experimental::CudaStudy& launch) {
+  const auto key = std::pair(launch.forward, launch.merge);
   const auto found = executors_.find(key);
   if (found != executors_.end()) return found->second;
   CudaOptions options;
-  options.forward = forward;
-  options.merge = merge;
   options.kernels = wanted_;
+  options.study = std::make_shared<experimental::CudaStudy>(launch);
   return executors_.emplace(key, CudaExecutor(options)).first->second;
 }
 
@@ -102,7 +103,7 @@ struct CaseRun::Ready {
 
   Ready(CaseRun& run, const Method& of)
       : method(of),
-        executor(run.machine_.executor(method.forward, method.merge)),
+        executor(run.machine_.executor(method.launch)),
         stream(run.machine_.stream),
         tensors(run.tensors_),
         batch(run.paged_.view()),
@@ -113,7 +114,7 @@ struct CaseRun::Ready {
   }
   void upload() { executor.upload(plan, batch, workspace.data(), workspace.bytes(), stream.get()); }
   void resolve(cudaStream_t on) { executor.resolve(tensors.batch(), workspace.data(), on); }
-  bool lone() const { return executor.runs_lone(workspace.data()); }
+  bool lone() const { return executor.runs_single_query(workspace.data()); }
   void run(cudaStream_t on) const { executor.run(tensors.args(), workspace.data(), on); }
   void run_and_wait() const {
     run(stream.get());
@@ -121,22 +122,24 @@ struct CaseRun::Ready {
   }
 
   // When and where each task of some replays ran.
-  std::vector<std::vector<CudaTaskTime>> record(cli::ReplayTimer& timer,
-                                                const cli::ReplayTimer::BeforeReplay& before) const {
+  std::vector<std::vector<experimental::CudaTaskTime>> record(cli::ReplayTimer& timer,
+                                                              const cli::ReplayTimer::BeforeReplay& before) const {
     const std::size_t count = plan.items.size() * static_cast<std::size_t>(plan.shape.kv_heads);
-    const std::size_t bytes = count * sizeof(CudaTaskTime);
+    const std::size_t bytes = count * sizeof(experimental::CudaTaskTime);
     const cli::DeviceArray times(bytes);
     cli::check_cuda(cudaMemset(times.data(), 0, bytes), "cudaMemset");
     cli::check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
-    executor.record_tasks(workspace.data(), static_cast<CudaTaskTime*>(times.data()), count);
+    experimental::record_tasks(executor, workspace.data(), static_cast<experimental::CudaTaskTime*>(times.data()),
+                               count);
     run_and_wait();  // kernels that record are loaded when first launched, which a capture may not
     const cli::Enqueue replayed = [this](cudaStream_t on) { run(on); };
-    std::vector<std::vector<CudaTaskTime>> replays(kRecordedReplays, std::vector<CudaTaskTime>(count));
-    for (std::vector<CudaTaskTime>& tasks : replays) {
+    std::vector<std::vector<experimental::CudaTaskTime>> replays(kRecordedReplays,
+                                                                 std::vector<experimental::CudaTaskTime>(count));
+    for (std::vector<experimental::CudaTaskTime>& tasks : replays) {
       timer.replay_in_turn(stream, 1, {&replayed, 1}, before);
       cli::check_cuda(cudaMemcpy(tasks.data(), times.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
     }
-    executor.record_tasks(workspace.data(), nullptr, 0);
+    experimental::record_tasks(executor, workspace.data(), nullptr, 0);
     return replays;
   }
 };
@@ -190,7 +193,7 @@ Json CaseRun::checked_row(Ready& ready) {
   row["output_hash"] = output_hash(cache_.args(), test_.shape, paged_.view().total_queries());
   row["page_order"] = order_ == PageOrder::kShuffled ? "shuffled" : "consecutive";
   row["checked_requests"] = oracle_->rows();
-  row["passed"] = cli::within(error, tolerance_of(test_.shape.dtype));
+  row["passed"] = cli::within(error, tolerance_of(test_.shape.q_dtype));
   row["device"] = machine_.device.name;
   row["cuda_driver"] = machine_.device.driver_version;
   return row;
@@ -207,11 +210,11 @@ void CaseRun::add_time(const Ready& ready, std::vector<double> us, Json& row) {
 // The tasks alone, without launch and merge; a lone query has none.
 void CaseRun::add_tasks(Ready& ready, Json& row) {
   if (ready.lone()) return;
-  const bool launch_per_tile = ready.method.forward != ForwardMode::kPersistent;
+  const bool launch_per_tile = ready.method.launch.forward != experimental::ForwardMode::kPersistent;
   std::vector<double> spans;
   std::vector<double> bubbles;
   const auto before = [&](std::size_t, cudaStream_t on) { rotate(ready, on); };
-  for (const std::vector<CudaTaskTime>& tasks : ready.record(machine_.timer, before)) {
+  for (const std::vector<experimental::CudaTaskTime>& tasks : ready.record(machine_.timer, before)) {
     if (!all_recorded(tasks)) return;
     const cli::TracedRun run{test_.tree.name, ready.plan, paged_.kv_lens, launch_per_tile, tasks};
     spans.push_back(span_us(tasks));

@@ -15,6 +15,7 @@
 #include "kv/paged_batch.hpp"
 #include "kv/synthetic_cache.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::gpu_bench {
@@ -32,11 +33,11 @@ struct Machine {
   /// \throws Error where CUDA cannot be used, or the device cannot run them.
   Machine(int threads, CudaKernels wanted, CudaKernels kernels);
   /// \throws Error(kUnsupported) where the device cannot run them.
-  CudaExecutor& executor(ForwardMode forward, MergeMode merge);
+  CudaExecutor& executor(const experimental::CudaStudy& launch);
 
  private:
   CudaKernels wanted_;
-  std::map<std::pair<ForwardMode, MergeMode>, CudaExecutor> executors_;
+  std::map<std::pair<experimental::ForwardMode, MergeMode>, CudaExecutor> executors_;
 };
 
 /// Tensors of a case, made once for all methods.

@@ -165,7 +165,8 @@ void add(const SuiteRow& row, const Path& data, DType dtype, std::vector<Case>& 
     for (const Heads heads : row.heads) {
       for (const PrefixTree& tree : trees) {
         const std::int32_t page = page_size_for(tree, page_size);
-        cases.push_back({row.name, tree, {heads.q, heads.kv, 128, page, dtype, Device::kCuda}, row.methods});
+        cases.push_back(
+            {row.name, tree, AttentionShape::uniform(heads.q, heads.kv, 128, page, dtype, Device::kCuda), row.methods});
       }
     }
   }

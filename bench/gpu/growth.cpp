@@ -47,7 +47,8 @@ class Growth {
   void add_case(const char* factor, std::int32_t value, const std::string& levels, std::int32_t group) {
     PrefixTree tree = tree_from_levels(levels);
     tree.name = concat(factor, " ", value);
-    const AttentionShape shape{kKvHeads * group, kKvHeads, 128, kPageSize, dtype_, Device::kCuda};
+    const AttentionShape shape =
+        AttentionShape::uniform(kKvHeads * group, kKvHeads, 128, kPageSize, dtype_, Device::kCuda);
     cases_.push_back({"growth", std::move(tree), shape, MethodSet::kAgainstFlat, std::nullopt, factor, value});
   }
 

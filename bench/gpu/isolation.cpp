@@ -62,7 +62,7 @@ void set_nan(const AttentionShape& shape, const PagedBatch& paged, const Synthet
 }
 
 void measure(const std::string& levels, CudaKernels kernels, Workers& workers) {
-  const AttentionShape shape{32, 8, 128, 16, DType::kF16, Device::kCuda};
+  const AttentionShape shape = AttentionShape::uniform(32, 8, 128, 16, DType::kF16, Device::kCuda);
   const PagedBatch paged = lay_out_pages(tree_from_levels(levels), shape.page_size, 1);
   const Forest forest = build_forest(paged.view());
   const Plan plan = make_plan(forest, shape, cuda_profile(0, shape, kernels), {});

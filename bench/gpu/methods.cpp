@@ -1,9 +1,11 @@
 #include "gpu/methods.hpp"
 
+#include <memory>
 #include <set>
 
 #include "base/check.hpp"
 #include "cli/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::gpu_bench {
 namespace {
@@ -16,13 +18,17 @@ Method varied(const Method& method, const char* name, Change change) {
   return result;
 }
 
+void study(Method& method, const experimental::PolicyStudy& study) {
+  method.plan.policies.study = std::make_shared<experimental::PolicyStudy>(study);
+}
+
 Method with_policy(const char* name, Policy policy) {
   return varied({}, name, [&](Method& method) { method.plan.policy = policy; });
 }
 
 Method profit_by_compute_cost() {
   return varied(with_policy("", Policy::kProfit), "profit, compute cost",
-                [](Method& method) { method.plan.policies.profit_cost = ProfitCost::kCompute; });
+                [](Method& method) { study(method, {.profit_cost = experimental::ProfitCost::kCompute}); });
 }
 
 // PAT's multi-tile kernel has 64 x 128 as its fixed tile; 64 x 64 is the nearest that is compiled here.
@@ -33,23 +39,24 @@ std::vector<Method> pat_ablation() {
   const Method ours;
   const Method pat = varied({}, "PAT", [](Method& method) {
     method.plan.policy = Policy::kProfit;
-    method.plan.split = KvSplit::kMean;
-    method.forward = ForwardMode::kStreams;
-    method.merge = MergeMode::kSeparate;
+    method.plan.split = experimental::kSplitMean;
+    method.launch.forward = experimental::ForwardMode::kStreams;
+    method.launch.merge = MergeMode::kSeparate;
   });
   return {
       ours,
-      varied(ours, "serial", [](Method& method) { method.forward = ForwardMode::kSerial; }),
-      varied(ours, "streams", [](Method& method) { method.forward = ForwardMode::kStreams; }),
+      varied(ours, "serial", [](Method& method) { method.launch.forward = experimental::ForwardMode::kSerial; }),
+      varied(ours, "streams", [](Method& method) { method.launch.forward = experimental::ForwardMode::kStreams; }),
       varied(ours, "fixed tile", [](Method& method) { method.plan.tile = kFixedTile; }),
       with_policy("profit", Policy::kProfit),
       profit_by_compute_cost(),
       with_policy("node", Policy::kNode),
       with_policy("flat", Policy::kFlat),
       pat,
-      varied(pat, "PAT-serial", [](Method& method) { method.forward = ForwardMode::kSerial; }),
+      varied(pat, "PAT-serial", [](Method& method) { method.launch.forward = experimental::ForwardMode::kSerial; }),
       varied(pat, "PAT-fixed", [](Method& method) { method.plan.tile = kFixedTile; }),
-      varied(pat, "PAT-compute", [](Method& method) { method.plan.policies.profit_cost = ProfitCost::kCompute; }),
+      varied(pat, "PAT-compute",
+             [](Method& method) { study(method, {.profit_cost = experimental::ProfitCost::kCompute}); }),
       varied(pat, "PAT-naive", [](Method& method) { method.plan.policy = Policy::kNode; }),
   };
 }
@@ -57,10 +64,10 @@ std::vector<Method> pat_ablation() {
 std::vector<Method> fasttree_ablation() {
   const Method greedy = varied({}, "FastTree", [](Method& method) {
     method.plan.policy = Policy::kGreedy;
-    method.merge = MergeMode::kSeparate;
+    method.launch.merge = MergeMode::kSeparate;
   });
   const auto no_split = [](Method& method) { method.plan.split = KvSplit::kNone; };
-  const auto no_phases = [](Method& method) { method.plan.policies.greedy_phases = false; };
+  const auto no_phases = [](Method& method) { study(method, {.greedy_phases = false}); };
   return {{},
           greedy,
           varied(greedy, "FastTree, no split", no_split),
@@ -73,8 +80,8 @@ std::vector<Method> packs() {
 }
 
 std::vector<Method> merges() {
-  return {varied({}, "separate", [](Method& method) { method.merge = MergeMode::kSeparate; }),
-          varied({}, "fused", [](Method& method) { method.merge = MergeMode::kFused; })};
+  return {varied({}, "separate", [](Method& method) { method.launch.merge = MergeMode::kSeparate; }),
+          varied({}, "fused", [](Method& method) { method.launch.merge = MergeMode::kFused; })};
 }
 
 std::vector<Method> against_flat() {

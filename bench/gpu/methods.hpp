@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::gpu_bench {
@@ -13,8 +14,7 @@ namespace trunkline::gpu_bench {
 struct Method {
   std::string name = "default";
   PlanOptions plan;
-  ForwardMode forward = CudaOptions().forward;
-  MergeMode merge = CudaOptions().merge;
+  experimental::CudaStudy launch;
 };
 
 /// The methods that a suite compares, case by case, on the same tensors.

@@ -2,9 +2,11 @@
 
 #include <charconv>
 #include <cstddef>
+#include <memory>
 #include <string_view>
 
 #include "base/check.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::gpu_bench {
 
@@ -89,6 +91,8 @@ bool parse_switch(const std::string& option, const std::string& value) {
 
 /// \return whether the option is one of planning and running.
 bool read_method(const std::string& option, const std::string& value, Method& method) {
+  const auto& given = method.plan.policies.study;
+  experimental::PolicyStudy study = given == nullptr ? experimental::PolicyStudy{} : *given;
   if (option == "--policy") {
     method.plan.policy = policy_from_name(value);
   } else if (option == "--split") {
@@ -96,16 +100,17 @@ bool read_method(const std::string& option, const std::string& value, Method& me
   } else if (option == "--tile") {
     method.plan.tile = parse_tile(value);
   } else if (option == "--profit-cost") {
-    method.plan.policies.profit_cost = profit_cost_from_name(value);
+    study.profit_cost = experimental::profit_cost_from_name(value);
   } else if (option == "--phases") {
-    method.plan.policies.greedy_phases = parse_switch(option, value);
+    study.greedy_phases = parse_switch(option, value);
   } else if (option == "--mode") {
-    method.forward = forward_mode_from_name(value);
+    method.launch.forward = experimental::forward_mode_from_name(value);
   } else if (option == "--merge") {
-    method.merge = merge_mode_from_name(value);
+    method.launch.merge = merge_mode_from_name(value);
   } else {
     return false;
   }
+  method.plan.policies.study = std::make_shared<experimental::PolicyStudy>(study);
   method.name += concat(method.name.empty() ? "" : ", ", option.substr(2), " ", value);
   return true;
 }

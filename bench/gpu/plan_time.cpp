@@ -1,10 +1,10 @@
 // What planning on the device takes, anew and where the last plan is reused. Plans are made by turns of batches that
-// share alike (us), of batches whose rows are elsewhere (moved), and with one request and another (joined); by a planner
-// with room for more rows (roomy); and, of plans made by turns and reused, with more read before each than the L2 cache
-// holds (cold): what that takes is taken off; and where tables are CSR (csr), or of tokens, in pages of one (tokens).
-// One JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has the gaps
-// between kernels in it and no launch. Rows whose plan is not as long as the host's are not printed; the program then
-// fails.
+// share alike (us), of batches whose rows are elsewhere (moved), and with one request and another (joined); by a
+// planner with room for more rows (roomy); and, of plans made by turns and reused, with more read before each than the
+// L2 cache holds (cold): what that takes is taken off; and where tables are CSR (csr), or of tokens, in pages of one
+// (tokens). One JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has
+// the gaps between kernels in it and no launch. Rows whose plan is not as long as the host's are not printed; the
+// program then fails.
 //
 // plan_time PROFILE, a machine profile's file, plans as for a GPU of the same processor with that one's memory: so the
 // time that this GPU takes to make the other one's plans, which may be cut otherwise (memory_of). What a KiB of
@@ -177,14 +177,7 @@ class ColdCache {
 };
 
 AttentionShape llama_shape(std::int32_t page_size) {
-  AttentionShape shape;
-  shape.q_heads = 32;
-  shape.kv_heads = 8;
-  shape.head_dim = 128;
-  shape.page_size = page_size;
-  shape.dtype = DType::kF16;
-  shape.device = Device::kCuda;
-  return shape;
+  return AttentionShape::uniform(32, 8, 128, page_size, DType::kF16, Device::kCuda);
 }
 
 enum class TableForm : std::uint8_t { kDense, kCsr, kTokenLevel };

@@ -111,14 +111,14 @@ AttentionShape shape_of(std::uint64_t seed, DType dtype) {
   constexpr std::array<Heads, 6> kHeads{{{32, 32}, {16, 8}, {32, 8}, {64, 8}, {40, 8}, {28, 4}}};
   const Heads heads = kHeads[seed % kHeads.size()];
   const std::int32_t page_size = seed / kHeads.size() % 2 == 0 ? 16 : 32;
-  return {heads.q, heads.kv, 128, page_size, dtype, Device::kCuda};
+  return AttentionShape::uniform(heads.q, heads.kv, 128, page_size, dtype, Device::kCuda);
 }
 
 // 20 to 250 MB of K and V; what follows a shared node takes the rest of its last page along, which adds to that.
 std::int64_t tokens_of(std::uint64_t seed, const AttentionShape& shape) {
   RandomBits random(mix_bits(seed));
   const std::int64_t megabytes = std::min(20 * log_uniform(random, 15) + static_cast<int>(random.below(20)), 250);
-  return megabytes * 1'000'000 / (std::int64_t{4} * shape.kv_heads * shape.head_dim);
+  return megabytes * 1'000'000 / (shape.kv_bytes_per_token() * shape.kv_heads);
 }
 
 }  // namespace

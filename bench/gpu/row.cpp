@@ -34,7 +34,8 @@ Recorded::Recorded(const std::string& path) {
 }
 
 const Json& Recorded::times(const Case& test) const {
-  const auto found = times_.find(key_of(test.tree.name, test.heads(), name_of(test.shape.dtype), test.shape.page_size));
+  const auto found =
+      times_.find(key_of(test.tree.name, test.heads(), name_of(test.shape.q_dtype), test.shape.page_size));
   return found == times_.end() ? none_ : found->second;
 }
 
@@ -43,7 +44,7 @@ Json plan_row(const Case& test, const Method& method, const Plan& plan) {
   Json row = {{"suite", test.suite},
               {"case", test.tree.name},
               {"heads", test.heads()},
-              {"dtype", name_of(test.shape.dtype)},
+              {"dtype", name_of(test.shape.q_dtype)},
               {"page_size", test.shape.page_size},
               {"requests", test.tree.end_node.size()},
               {"nodes", test.tree.parent.size()},
@@ -51,8 +52,8 @@ Json plan_row(const Case& test, const Method& method, const Plan& plan) {
               {"policy", name_of(method.plan.policy)},
               {"chosen", name_of(plan.policy)},
               {"split", name_of(method.plan.split)},
-              {"mode", name_of(method.forward)},
-              {"merge", name_of(method.merge)},
+              {"mode", name_of(method.launch.forward)},
+              {"merge", name_of(method.launch.merge)},
               {"tile", name_of(method.plan.tile)},
               {"items", plan.items.size()},
               {"partials", plan.partials},

@@ -60,9 +60,9 @@ static void describe(struct step* step, const struct given* of) {
   step->shape = (trunkline_shape){.struct_size = sizeof step->shape,
                                   .q_heads = 1,
                                   .kv_heads = 1,
-                                  .head_dim = of->head_dim,
+                                  .head_dim_qk = of->head_dim,
                                   .page_size = of->page_size,
-                                  .dtype = TRUNKLINE_F32};
+                                  .q_dtype = TRUNKLINE_F32};
   const int64_t q_shape[3] = {of->rows, 1, of->head_dim};
   const int64_t cache_shape[4] = {of->pages, of->page_size, 1, of->head_dim};
   for (int i = 0; i < 3; ++i) step->q_shape[i] = q_shape[i];

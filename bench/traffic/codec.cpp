@@ -12,7 +12,7 @@
 namespace trunkline::traffic {
 namespace {
 
-constexpr AttentionShape kShape{32, 8, 128, 1, DType::kF16, Device::kCuda};
+constexpr AttentionShape kShape = AttentionShape::uniform(32, 8, 128, 1, DType::kF16, Device::kCuda);
 
 // KV tokens without re-reads by narrow tiles, and partials.
 double bytes_of(Planner& planner, const Forest& forest, Policy policy) {

@@ -17,7 +17,7 @@ namespace {
 // Llama-3-8B on an A100, as in the paper's section 4.1. Its table 12 counts every query head's reads, with no reuse in
 // a group: 17.62 TB of Flash-Decoding at 20 branches are 33.6 million tokens x 2 x 128 x 32 heads x 2 bytes x 32
 // layers.
-constexpr AttentionShape kLlama3{32, 8, 128, 1, DType::kF16, Device::kCuda};
+constexpr AttentionShape kLlama3 = AttentionShape::uniform(32, 8, 128, 1, DType::kF16, Device::kCuda);
 constexpr double kLayers = 32;
 constexpr double kPaperTokenBytes = 2.0 * 128 * 32 * 2 * kLayers;
 constexpr double kTera = 1e12;

@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "traffic/row.hpp"
 #include "tree_list.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::traffic {
 namespace {
@@ -21,7 +22,7 @@ struct Against {
   std::optional<double> paper_most;
 };
 constexpr std::array kComparisons = {
-    Against{"node, split long (FastTree without its greedy search)", Policy::kNode, KvSplit::kLong, {}, 2.2},
+    Against{"node, split long (FastTree without its greedy search)", Policy::kNode, experimental::kSplitLong, {}, 2.2},
     Against{"greedy, not split", Policy::kGreedy, KvSplit::kNone, {}, 1.9},
     Against{"node, not split", Policy::kNode, KvSplit::kNone, {}, {}},
     Against{"flat, balanced (FlashInfer)", Policy::kFlat, KvSplit::kBalance, 4.2, {}},
@@ -47,10 +48,10 @@ void fasttree_figure(const Setting& setting) {
               {"fasttree 9", input, kComparisons[i].method, quantity, "x", ours, paper, {}, "plans"});
   };
   for (const auto& [q_heads, kv_heads] : {std::array{32, 32}, std::array{32, 8}, std::array{16, 1}}) {
-    const AttentionShape shape{q_heads, kv_heads, 128, 1, DType::kF16, Device::kCuda};
+    const AttentionShape shape = AttentionShape::uniform(q_heads, kv_heads, 128, 1, DType::kF16, Device::kCuda);
     for (const PrefixTree& tree : trees) {
       const Forest forest = build_forest(tree.view());
-      const double greedy = predicted_us(planner, forest, shape, Policy::kGreedy, KvSplit::kLong);
+      const double greedy = predicted_us(planner, forest, shape, Policy::kGreedy, experimental::kSplitLong);
       for (std::size_t i = 0; i < kComparisons.size(); ++i) {
         const double other = predicted_us(planner, forest, shape, kComparisons[i].policy, kComparisons[i].split);
         ratios[i].push_back(other / greedy);

@@ -1,6 +1,7 @@
 // PAT, figures 5a and 12b: KV traffic of serving batches, and KV and partial traffic of its ablations.
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,11 +10,12 @@
 #include "cli/batch_file.hpp"
 #include "traffic/row.hpp"
 #include "tree_list.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::traffic {
 namespace {
 
-constexpr AttentionShape kShape{32, 8, 128, 32, DType::kF16, Device::kCuda};
+constexpr AttentionShape kShape = AttentionShape::uniform(32, 8, 128, 32, DType::kF16, Device::kCuda);
 
 // PAT's kernels on an A100 have tiles of up to 64 rows.
 MachineProfile pat_machine(const Setting& setting) {
@@ -24,11 +26,11 @@ MachineProfile pat_machine(const Setting& setting) {
 }
 
 PlanStatistics plan_of(Planner& planner, const Forest& forest, Policy policy, KvSplit split,
-                       ProfitCost cost = ProfitCost::kMemory) {
+                       experimental::ProfitCost cost = experimental::ProfitCost::kMemory) {
   PlanOptions options;
   options.policy = policy;
   options.split = split;
-  options.policies.profit_cost = cost;
+  options.policies.study = std::make_shared<experimental::PolicyStudy>(experimental::PolicyStudy{.profit_cost = cost});
   return planner.plan(forest, kShape, options).statistics;
 }
 
@@ -97,12 +99,12 @@ void print_figure_5a(const Setting& setting, Planner& planner) {
 struct Ablation {
   const char* method;
   Policy policy;
-  ProfitCost cost;
+  experimental::ProfitCost cost;
   double paper;  // more than PAT, in percent
 };
 constexpr std::array kAblations = {
-    Ablation{"profit, compute cost (PAT-compute)", Policy::kProfit, ProfitCost::kCompute, 10.9},
-    Ablation{"node (PAT-naive)", Policy::kNode, ProfitCost::kMemory, 16.7},
+    Ablation{"profit, compute cost (PAT-compute)", Policy::kProfit, experimental::ProfitCost::kCompute, 10.9},
+    Ablation{"node (PAT-naive)", Policy::kNode, experimental::ProfitCost::kMemory, 16.7},
 };
 
 double grouped_bytes(const PlanStatistics& statistics) {
@@ -159,7 +161,7 @@ void pat_figures(const Setting& setting) {
   print_figure_5a(setting, planner);
   const std::vector<PrefixTree> trees = load_tree_list(setting.data + "/synthetic/pat_kernel_trees.json");
   for (const Ablation& ablation : kAblations) {
-    for (const KvSplit split : {KvSplit::kMean, KvSplit::kNone})
+    for (const KvSplit split : {experimental::kSplitMean, KvSplit::kNone})
       print_ablation(setting, planner, trees, ablation, split);
   }
 }

@@ -47,9 +47,9 @@ int main(void) {
   const trunkline_shape shape = {.struct_size = sizeof shape,
                                  .q_heads = kQueryHeads,
                                  .kv_heads = kKvHeads,
-                                 .head_dim = kHeadDim,
+                                 .head_dim_qk = kHeadDim,
                                  .page_size = kPageSize,
-                                 .dtype = TRUNKLINE_F32};
+                                 .q_dtype = TRUNKLINE_F32};
 
   // 1. Ask whether this build runs the shape here. The text says why not.
   check(trunkline_supports(&shape));

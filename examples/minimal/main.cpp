@@ -18,8 +18,7 @@
 
 namespace {
 
-constexpr trunkline::AttentionShape kShape{
-    .q_heads = 8, .kv_heads = 2, .head_dim = 64, .page_size = 16, .dtype = trunkline::DType::kF32};
+constexpr trunkline::AttentionShape kShape = trunkline::AttentionShape::uniform(8, 2, 64, 16, trunkline::DType::kF32);
 constexpr std::int64_t kPages = 16;  // of the KV cache pool
 
 // Page tables as vLLM or FlashInfer have them, here a dense one. All four requests start with pages 3 and 8; the first

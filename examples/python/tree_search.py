@@ -123,7 +123,7 @@ def main():
         scores = ", ".join(f"{branch.score:.0f}" for branch in search.branches)
         print(f"level {level + 1}: {search.cache.pages_in_use} pages in use, log-probabilities {scores}")
     counts = search.attention.live_counts
-    print(f"{counts['kept']} of {counts['steps']} plans were kept")
+    print(f"{counts['reused']} of {counts['steps']} steps reused their plan")
     print(search.savings)
     print(f"largest difference from plain attention: {search.check.worst:.1e}")
 

@@ -1,5 +1,6 @@
 // Running plans on NVIDIA GPUs of compute capability 8.0 or newer. No CUDA header is needed: streams are `void*`
-// (cudaStream_t), device memory is plain pointers. In a build without CUDA everything here says so.
+// (cudaStream_t, null for the legacy default stream), device memory is plain pointers. In a build without CUDA,
+// cuda_status() says so and all other functions here throw Error(kUnsupported).
 #pragma once
 
 #include <cstddef>
@@ -15,15 +16,16 @@
 
 namespace trunkline {
 
-/// Whether CUDA can be used by this process. Never throws; the driver is looked for when first asked.
+/// Whether this process can use CUDA.
 struct CudaStatus {
   bool usable = false;
   std::string reason;  ///< when not usable: what is missing, and what would help
   std::int32_t devices = 0;
 };
+/// Never throws. The first call loads the driver.
 CudaStatus cuda_status();
 
-/// What a device is.
+/// Facts of a device.
 struct CudaDeviceInfo {
   std::string name;
   std::int32_t major = 0;  ///< compute capability
@@ -34,79 +36,62 @@ struct CudaDeviceInfo {
   std::int32_t driver_version = 0;  ///< CUDA version that the driver supports, 1000 * major + 10 * minor
   GpuLimits limits;
 };
-/// \throws Error(kUnsupported) with cuda_status().reason, Error(kOutOfRange) on a device that is not there.
+/// \throws Error(kUnsupported) with cuda_status().reason, Error(kOutOfRange) when there is no such device.
 CudaDeviceInfo cuda_device_info(std::int32_t device);
 
-/// The families of forward kernels. All give right results for every plan whose tiles they have, but not the same bits.
+/// The families of forward kernels. Each gives right results for every plan whose tiles it has; the results of two
+/// families differ in their last bits.
 enum class CudaKernels : std::uint8_t {
-  kAuto,      ///< kHopper where it runs and pages are a multiple of 8 tokens; else kPortable
+  kAuto,      ///< kHopper where it runs the shape and pages are a multiple of 8 tokens; else kPortable
   kPortable,  ///< mma.sync: compute capability 8.0 and newer, head sizes 64, 128 and 256, tiles of 16, 32 and 64 rows
   kHopper,    ///< wgmma: compute capability 9.0, head size 128, tiles of 64 and 128 rows
 };
 const char* name_of(CudaKernels kernels);
-/// \throws Error naming the known ones.
+/// \throws Error(kInvalidArgument) with the known names.
 CudaKernels cuda_kernels_from_name(std::string_view name);
-/// The family that runs a shape on a device: never kAuto. \throws Error(kUnsupported) where `wanted` does not; as
-/// cuda_device_info.
+/// The family that runs a shape on a device, never kAuto. \throws Error(kUnsupported) when `wanted` does not run it;
+/// Error as cuda_device_info.
 CudaKernels cuda_kernels(std::int32_t device, const AttentionShape& shape, CudaKernels wanted = CudaKernels::kAuto);
 
-/// A profile for planning: the measured figures of a known device, scaled from those of a similar one otherwise, with
-/// the tiles that this build's kernels for the shape have. \throws Error as cuda_kernels.
+/// A profile for planning, with the tiles of this build's kernels for the shape. Its figures are measured for known
+/// devices, and scaled from those of a similar device otherwise. \throws Error as cuda_kernels.
 MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape, CudaKernels wanted = CudaKernels::kAuto);
 
-/// How the items of a plan are launched; all from the same plan.
-enum class ForwardMode : std::uint8_t {
-  kPersistent,  ///< one launch, a queue of items of all tiles, sized to the device
-  kStreams,     ///< PAT: one launch for each tile of the plan, each on a stream of its own, forked from the caller's
-  kSerial,      ///< the same launches one after another on the caller's stream
-};
-const char* name_of(ForwardMode mode);
-/// \throws Error naming the known ones.
-ForwardMode forward_mode_from_name(std::string_view name);
+class CudaExecutor;
+namespace experimental {
+struct CudaStudy;
+struct CudaTaskTime;
+void record_tasks(CudaExecutor& executor, void* workspace, CudaTaskTime* times, std::size_t count);
+}  // namespace experimental
 
 struct CudaOptions {
   std::int32_t device = 0;
-  ForwardMode forward = ForwardMode::kPersistent;
-  /// kSeparate is a second launch, of all SMs at once; kFused saves it, but few warps merge then: 1.04x to 1.74x the
-  /// time of portable kernels on the six trees with partials that were measured (docs/results_gpu.md, suite `merge`).
-  /// On Hopper's kernels, in one run without committed rows, 2 to 6 % less for 1 to 8 requests alone, 1.5x at most for
-  /// drafts.
-  MergeMode merge = MergeMode::kSeparate;
-  /// Each resolve() checks in a kernel, and waits for it, that all page ids that the batch's lengths reach are of the
-  /// cache. The environment's TRUNKLINE_CHECK=1 turns it on for all executors.
+  /// Each resolve() checks, in a kernel that it waits for, that all page ids within the batch's lengths are in [0,
+  /// CudaBatch::num_pages). TRUNKLINE_CHECK=1 in the environment turns the check on for all executors.
   bool check_pages = false;
   CudaKernels kernels = CudaKernels::kAuto;
+  std::shared_ptr<const experimental::CudaStudy> study = nullptr;  ///< null: the defaults
 };
 
-/// What a step's page tables and lengths are on the device.
+/// The page tables and lengths of a step in device memory.
 struct CudaBatch {
-  /// Made of device pointers, by PageTable::dense, csr_on_device or token_level_on_device; never read on the host.
+  /// A table of device pointers, by PageTable::dense, csr_on_device or token_level_on_device. The host never reads it.
   PageTable pages;
-  const std::int32_t* kv_lens = nullptr;  ///< [B] on the device
-  std::int64_t num_pages = 0;             ///< of the cache, or 0; for check_pages and a planner's null_page
-  /// [B + 1] on the device, prefix sums of query tokens; null: one a row. Read by CudaExecutor::plan alone.
+  const std::int32_t* kv_lens = nullptr;  ///< [B] tokens of each request in the cache, on the device
+  std::int64_t num_pages = 0;  ///< pages of the cache, or 0; for CudaOptions::check_pages and a planner's null_page
+  /// [B + 1] on the device, prefix sums of query tokens; null: one query token for each row. Only CudaExecutor::plan
+  /// reads it.
   const std::int32_t* query_start = nullptr;
-  /// [T] on the device, draft trees, as Batch::query_parents; null: chains. Read by CudaExecutor::plan alone.
+  /// [T] on the device, draft trees as in Batch::query_parents; null: chains. Only CudaExecutor::plan reads it.
   const std::int32_t* query_parents = nullptr;
-  /// With query_start, the most query tokens that it may count: the rows that Q and O of the runs have. 0: the
-  /// planner's capacity.
+  /// With query_start: the maximum number of query tokens that it may count, which is T of the tensors of the runs. 0:
+  /// the planner's capacity.
   std::int32_t queries = 0;
 };
 
 class CudaPlanner;
 
-/// When a run worked on one (item, KV head), and where. Nanoseconds of the device's clock (%globaltimer), whose steps
-/// depend on the device.
-struct CudaTaskTime {
-  std::uint64_t begin_ns;  ///< of its first copy, which a worker begins before it has ended the task before
-  std::uint64_t end_ns;    ///< of its output
-  std::int32_t item;       ///< of the plan
-  std::int32_t head;       ///< KV head
-  std::int32_t sm;
-  std::int32_t worker;  ///< CTA of the launch
-};
-
-/// Runs plans on one device. Calls on one executor must not overlap in time on the host; the work that they enqueue may
+/// Runs plans on one device. Calls on one executor must not overlap in time on the host. The work that they enqueue may
 /// overlap in several streams, each with a workspace of its own.
 class CudaExecutor {
  public:
@@ -116,73 +101,80 @@ class CudaExecutor {
   CudaExecutor(CudaExecutor&&) noexcept;
   CudaExecutor& operator=(CudaExecutor&&) noexcept;
 
-  /// Whether plans of a shape can be run, with reasons.
+  /// Whether this executor runs plans of a shape.
   Support supports(const AttentionShape& shape) const;
 
-  /// Device memory, aligned to 256 bytes, for this plan and any other within its capacity, where that limits queries,
-  /// items, spans and partials. Lists without a limit take what the plan has.
+  /// Bytes of device memory, aligned to 256 bytes, that a workspace needs for this plan, and for any other plan within
+  /// the same capacity where that limits queries, items, spans and partials. A list without a limit has the plan's
+  /// size.
   std::size_t workspace_bytes(const Plan& plan) const;
 
-  /// Once a plan: copies it to the workspace, asynchronously, through pinned memory of the executor's own that is used
-  /// again only after an event. Slots become rows here: `batch` gives rows, slots, generations, query counts and
-  /// lengths on the host; its page ids are not read. A captured graph of resolve() and run() replays with what was
-  /// uploaded last, so once a workspace is part of a graph it keeps its layout until release(). Not capturable itself.
-  /// Until the step's last run the workspace is this plan's alone: where another executor uploads or plans in any of
-  /// it, resolve() and run() are refused. Replays of captured graphs are not: nothing is asked on the host there, so
-  /// graphs whose replays must not meet another plan have workspaces of their own.
-  /// \throws Error(kStale) when a slot of the plan is missing or has another generation, Error(kWorkspace) when the
-  /// workspace is too small, or is part of a graph and was laid out for another shape or a lesser capacity;
-  /// Error(kUnsupported) when an item's tile is not compiled.
+  /// Copies a plan to the workspace; call it once a plan. The copy is asynchronous, from pinned memory of the executor;
+  /// the plan may be overwritten when the call returns. The plan's slots become rows here: `batch` gives rows, slots,
+  /// generations, query counts and lengths in host memory; its page ids are not read. The call cannot be captured. A
+  /// captured graph of resolve() and run() replays with the plan that was uploaded last, so a workspace that is part of
+  /// a graph keeps its layout until release().
+  ///
+  /// The workspace belongs to this plan until the step's last run: resolve() and run() are refused after another
+  /// executor uploaded or planned in any part of it. Replays of captured graphs cannot be refused, as they do not call
+  /// the library: graphs whose replays must not meet another plan need workspaces of their own. \throws Error(kStale)
+  /// when a slot of the plan is missing or has another generation; Error(kWorkspace) when the workspace is too small,
+  /// or is part of a graph and was laid out for another shape or a smaller capacity; Error(kUnsupported) when an item's
+  /// tile is not compiled.
   void upload(const Plan& plan, const Batch& batch, void* workspace, std::size_t bytes, void* stream);
 
-  /// The same for plans that a planner makes on the device. \throws Error(kUnsupported) where its shape is.
+  /// Bytes of device memory, aligned to 256 bytes, that a workspace needs for the plans of a planner on the device.
+  /// \throws Error(kUnsupported) when supports() refuses the planner's shape.
   std::size_t workspace_bytes(const CudaPlanner& planner) const;
 
-  /// Instead of upload(), once a step: plans the batch on the device, in a kernel or two, or keeps the plan that it
-  /// made for this workspace last where that still fits (CudaPlanner). Nothing of the batch is read on the host; no row
-  /// may have a draft tree. Capturable: a replay plans what is in device memory then, of as many rows, of which those
-  /// of length 0 are padding. The planner outlives such graphs. resolve() and run() follow on the stream. Where the
-  /// batch has query_start, Q and O have rows for PlanCapacity::queries query tokens. \throws Error(kInvalidArgument)
-  /// when the batch has more rows than the planner has room for or another page size, or the planner is bound to no
-  /// memory or of another device; Error(kWorkspace) as upload().
+  /// Plans the batch on the device; call it once a step in place of upload(), before resolve() and run() on the same
+  /// stream. It launches one or two kernels, and reuses the plan that the planner made last for this workspace where
+  /// that still fits (CudaPlannerOptions::growth). The host reads nothing of the batch.
+  /// Where the batch has query_start, the tensors of the runs have CudaBatch::queries query tokens. The call can be
+  /// captured: a replay plans what device memory holds then, for the same number of rows, of which those of length 0
+  /// are padding. The planner must outlive such graphs. \throws Error(kInvalidArgument) when the batch has more rows
+  /// than the planner's capacity or another page size, or the planner has no memory or is of another device;
+  /// Error(kWorkspace) as upload().
   void plan(CudaPlanner& planner, const CudaBatch& batch, void* workspace, std::size_t bytes, void* stream);
 
-  /// Once a step: fits the uploaded plan to live lengths, in a kernel. Page ids are read here or by run(): the table
-  /// stays as it is until the step's last run is done. Capturable, but not with
-  /// CudaOptions::check_pages, where it waits for the stream. \throws Error(kOutOfRange) there, naming the first row
-  /// and entry of the table that is no page, or the first length that the table has no pages for.
+  /// Fits the plan in the workspace to the batch's lengths, in a kernel; call it once a step. Page ids are read here or
+  /// by run(), so the table must not change until the step's last run is done. The call can be captured, but not with
+  /// CudaOptions::check_pages, where it waits for the stream.
+  /// \throws Error(kWorkspace) when the workspace holds no plan, or another executor's; with check_pages
+  /// Error(kOutOfRange) naming the first row and entry of the table that is no page, or the first length that exceeds
+  /// the table.
   void resolve(const CudaBatch& batch, void* workspace, void* stream);
 
-  /// Once a layer: launches only. Tensors are on the device. Capturable in every mode.
-  /// \throws Error on null, misaligned or mistyped tensors before the first launch; Error(kWorkspace) when the
-  /// workspace holds no plan, or another executor's since; Error(kInternal) with CUDA's name
-  /// of the failure and the kernel's name when a launch fails.
+  /// Computes attention with the plan in the workspace; call it once a layer. It only launches kernels, and can be
+  /// captured. Tensors are on the device, aligned to 16 bytes, with strides that are multiples of 8 elements.
+  /// \throws Error, before the first launch: kInvalidArgument naming the tensor or number that is wrong, kUnsupported
+  /// for one that no kernel has, kWorkspace when the workspace holds no plan, is not resolved, or holds another
+  /// executor's plan; Error(kInternal) with CUDA's name of the failure and the kernel's name when a launch fails.
   void run(const AttentionArgs& args, void* workspace, void* stream);
 
-  /// Whether runs of the batch that the workspace was planned for take the kernel of a lone query, a single one of all
-  /// requests, which knows no items: with CudaKernels::kAuto, kPersistent and kSeparate, at head size 128 on compute
-  /// capability 9.0 and later, with up to 66 KV heads on 132 SMs. Not while tasks are recorded, nor plans of policy
-  /// `invariant`. Captured runs take it where no batch of more may come: AttentionArgs::most_queries, or a plan's
-  /// capacity.
-  bool runs_lone(const void* workspace) const;
+  /// Whether runs of the batch that the workspace was planned for take the kernel for a single query token, which uses
+  /// no items of the plan. They do when the whole batch has one query token, with CudaKernels::kAuto and the default
+  /// study, at head size 128, up to 16 query heads for each KV head and compute capability 9.0 or newer, with up to 66
+  /// KV heads on 132 SMs; but not with plans of policy `invariant`, nor while tasks are recorded. A captured run takes
+  /// it when AttentionArgs::max_queries, or the plan's capacity, is 1. \throws Error(kWorkspace) when the workspace
+  /// holds no plan.
+  bool runs_single_query(const void* workspace) const;
 
-  /// From now on, runs on this workspace write when and where each task ran, and so do graphs captured from now on.
-  /// \param times device memory of `count` records, at least one for each (item, KV head) of any plan that is uploaded;
-  /// record (item's place in Plan::schedule) * kv_heads + head; null: no more.
-  void record_tasks(void* workspace, CudaTaskTime* times, std::size_t count);
-
-  /// Forgets a workspace whose captured graphs are gone: its memory may be laid out anew, or freed.
+  /// Forgets a workspace that no captured graph uses any more: its memory may be laid out anew, or freed.
   void release(void* workspace);
 
  private:
+  friend void experimental::record_tasks(CudaExecutor& executor, void* workspace, experimental::CudaTaskTime* times,
+                                         std::size_t count);
   struct State;
   std::unique_ptr<State> state_;
 };
 
-/// Merges attention states on a device, on a stream: merge_states of trunkline/attention.hpp, all pointers on the
-/// device. Launches only; capturable. States and outputs must be aligned to 16 bytes, with strides that are multiples
-/// of 16 bytes. \throws Error as merge_states, but lists and slots on the device are not read; on misaligned
-/// tensors; when CUDA or the device cannot be used.
+/// Merges attention states on a device, as merge_states; all pointers of `states` are device pointers. It only launches
+/// a kernel, and can be captured. States and outputs must be aligned to 16 bytes, with strides that are multiples of 16
+/// bytes. The host does not read `begin` and `slots`, so their values are not checked.
+/// \throws Error as merge_states; Error(kInvalidArgument) on misaligned tensors; Error(kUnsupported) when CUDA or the
+/// device cannot be used.
 void cuda_merge_states(const MergeStates& states, std::int32_t device, void* stream);
 
 }  // namespace trunkline

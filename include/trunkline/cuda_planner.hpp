@@ -1,4 +1,4 @@
-// Plans made on the device, for engines whose page tables and lengths are there and nowhere else.
+// Plans made on the device, for engines whose page tables and lengths are only there.
 #pragma once
 
 #include <cstddef>
@@ -17,57 +17,65 @@ class DevicePlanner;
 
 struct CudaPlannerOptions {
   std::int32_t device = 0;
-  std::int32_t rows = 0;        ///< most rows of a batch, padding included
-  PlanCapacity capacity;        ///< all positive; what does not fit is planned `flat`, without cuts, as by Planner
-  std::int64_t null_page = -1;  ///< a page id of the pool that is never shared; negative: none
-  /// A plan is kept while the same rows share the same pages and none has grown by more than so many tokens since it
-  /// was made; by 16 or fewer where some item has the ends of more rows than the mean, which make it fall behind.
+  std::int32_t rows = 0;  ///< maximum rows of a batch, padding included; >= 1
+  /// All limits > 0. A batch that does not fit gets plans of `flat` without cuts, as from Planner.
+  PlanCapacity capacity;
+  std::int64_t null_page = -1;          ///< a page id of the pool that is never shared; negative: none
+  Policy policy = Policy::kTrunk;       ///< kTrunk or kInvariant
+  std::int32_t invariant_chunk = 1024;  ///< of kInvariant: PolicyOptions::invariant_chunk
+  /// A plan is reused while the same rows share the same pages and no row has grown by more than this many tokens since
+  /// the plan was made. The limit is 16 or fewer where one item has the growing ends of more rows than the mean, as
+  /// that item falls behind.
   std::int32_t growth = 64;
 };
 
-/// What planning on the device has come to, as of the plan in the workspace that was resolved last.
+/// Counts of planning on the device, as of the plan in the workspace that was resolved last.
 struct CudaPlanReport {
-  std::uint64_t planned = 0;  ///< steps whose plan was made
-  std::uint64_t kept = 0;     ///< steps that kept the plan before
-  // Of the last plan that was made:
+  std::uint64_t planned = 0;  ///< steps that made a plan
+  std::uint64_t reused = 0;   ///< steps that reused the previous plan
+  // The last plan that was made. PlanStatistics documents the first three.
   std::int64_t kv_tokens_total = 0;
   std::int64_t kv_tokens_distinct = 0;
   std::int64_t kv_tokens_read = 0;
   std::int32_t items = 0;
   std::int32_t spans = 0;
   std::int32_t partials = 0;
-  std::int32_t fallbacks = 0;          ///< 1 where a capacity forced it to `flat`
-  std::int32_t unplanned = 0;          ///< 1 where not even `flat` fitted: it has no items, and nothing is written to O
-  std::int32_t bad_lengths = 0;        ///< rows whose length is negative or has no pages in the table; planned as empty
-  std::int32_t first_bad_length = -1;  ///< the first such row
+  std::int32_t fallbacks = 0;    ///< 1 when a capacity forced the plan to `flat`
+  std::int32_t unplanned = 0;    ///< 1 when not even `flat` fits: the plan has no items, and runs write no output
+  std::int32_t bad_lengths = 0;  ///< rows whose length is negative or exceeds the table; they are planned as empty
+  std::int32_t first_bad_length = -1;  ///< the first such row, or -1
   std::int32_t bad_length = 0;         ///< its length
-  std::int32_t bad_queries = 0;        ///< rows whose query_start is wrong; if any is, no row has a query
-  std::int32_t first_bad_queries = -1;
-  std::int32_t bad_query_start = 0;
+  std::int32_t bad_queries =
+      0;  ///< rows whose query_start or query_parents is wrong; if there is one, no row has a query
+  std::int32_t first_bad_queries = -1;  ///< the first such row, or -1
+  std::int32_t bad_query_start = 0;     ///< its query_start
 };
 
-/// Makes the plans of policy `trunk` on a device, the same as Planner with the same profile and capacity makes them,
-/// bit for bit, from page tables and lengths that are there (CudaExecutor::plan). No draft trees. One planner serves
-/// one sequence of steps; its calls must not overlap in time, on the host or on the device.
+/// Makes plans of policy `trunk` or `invariant` on a device, from page tables and lengths in device memory
+/// (CudaExecutor::plan). They are bit for bit the plans that Planner makes with the same profile and capacity. One
+/// planner serves one sequence of steps: its calls must not overlap in time, on the host or on the device.
 class CudaPlanner {
  public:
-  /// \throws Error(kUnsupported) where the device cannot plan so many rows, or the profile cannot for the shape;
-  /// Error(kInvalidArgument) when a capacity is not positive.
+  /// \throws Error(kUnsupported) when the device cannot plan so many rows, the profile has no tile for the shape, or
+  /// options.policy is another;
+  /// Error(kInvalidArgument) when a limit of the capacity is not > 0.
   CudaPlanner(const MachineProfile& profile, const AttentionShape& shape, const CudaPlannerOptions& options);
   ~CudaPlanner();
   CudaPlanner(CudaPlanner&&) noexcept;
   CudaPlanner& operator=(CudaPlanner&&) noexcept;
 
-  /// Device memory that it needs besides workspaces, aligned to 256 bytes.
+  /// Bytes of device memory, aligned to 256 bytes, that the planner needs besides workspaces.
   std::size_t memory_bytes() const;
-  /// Takes it, and forgets what was planned. It stays the caller's, and as it is while the planner is used: where
-  /// another planner is bound to any of it, or an executor plans there, CudaExecutor::plan is Error(kWorkspace) until
-  /// the next bind(). \throws Error(kWorkspace) when it is too small or misaligned.
+  /// Gives the planner its device memory, and makes it forget earlier plans. The memory stays the caller's, who must
+  /// not change it while the planner is used. After another planner was bound to any part of it, or an executor planned
+  /// there, CudaExecutor::plan throws Error(kWorkspace) until the next bind(). Enqueues work on `stream`
+  /// (cudaStream_t). \throws Error(kWorkspace) when the memory is too small or misaligned.
   void bind(void* memory, std::size_t bytes, void* stream);
 
   const AttentionShape& shape() const;
   const CudaPlannerOptions& options() const;
-  /// What CudaExecutor::resolve() has told by now, without waiting for it: of a step in flight, some may be missing.
+  /// The counts that CudaExecutor::resolve() has published by now. It does not wait: the counts of a step in flight may
+  /// be incomplete.
   CudaPlanReport report() const;
 
  private:

@@ -9,15 +9,15 @@ namespace trunkline {
 enum class ErrorCode {
   kInvalidArgument,  ///< a value that can never be right: negative length, null pointer, cycle in a tree
   kOutOfRange,       ///< an index or page id outside what it points into
-  kUnsupported,      ///< a legal combination that no kernel here handles; the message names what is supported
-  kStale,            ///< a plan that names a slot whose generation has changed, or whose request has left
-  kWorkspace,        ///< a workspace that is too small or misaligned
+  kUnsupported,      ///< legal, but nothing here does it; the message names what is supported
+  kStale,            ///< a plan or request id whose slot has another generation, or whose request has left
+  kWorkspace,        ///< a workspace that is too small, misaligned, not resolved, or in use by another plan
   kParse,            ///< malformed text input; the message names line and field
   kIo,               ///< a file that cannot be opened, read or written
-  kInternal,         ///< a broken invariant of Trunkline itself, found by the plan validator
+  kInternal,         ///< a broken invariant of Trunkline itself
 };
 
-/// Thrown by every public function on bad input, before any output is written.
+/// Every public function throws it on bad input, before any output is written.
 /// `what()` names the argument, the offending index and value, and what is accepted.
 class Error : public std::runtime_error {
  public:

@@ -1,4 +1,4 @@
-// Machine profiles: the measured facts that planning needs.
+// Machine profiles: the measured facts of a device that planning needs.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +10,37 @@
 
 namespace trunkline {
 
-/// Rows x KV tokens that a kernel holds on chip at a time.
+/// The tile of a kernel: query rows x KV tokens that it holds on chip at a time.
 struct TileShape {
-  std::int32_t m = 0;
-  std::int32_t n = 0;
+  std::int32_t m = 0;  ///< rows; one query has a row for each query head of the KV head's group
+  std::int32_t n = 0;  ///< KV tokens
   bool operator==(const TileShape&) const = default;
 };
 
-/// Weights of FastTree's costs (equations 7 and 10). The paper gives no values; these are its code's.
+/// The weights of FastTree's costs (equations 7 and 10). The paper gives no values; the defaults are its code's.
 struct PaddingCosts {
-  double alpha = 0.66;  ///< of rows padded to a tile, times tokens
-  double beta = 0.33;   ///< of tokens padded to a tile, times rows
-  double gamma = 0.1;   ///< of rows whose partials need a merge
+  double alpha = 0.66;  ///< weight of rows padded to a tile, times tokens
+  double beta = 0.33;   ///< weight of tokens padded to a tile, times rows
+  double gamma = 0.1;   ///< weight of rows whose partials need a merge
 };
 
-/// Measured time of one (item, KV head) on one worker while all workers are busy, by rows and tokens. Between the
-/// points it is interpolated, beyond them it grows in proportion.
+/// The measured time of one (item, KV head) on one worker while all workers are busy, by rows and tokens. It is
+/// interpolated between the points and grows in proportion beyond them.
 struct CostTable {
-  std::int32_t head_dim = 0;         ///< that it was measured for
-  std::vector<std::int32_t> rows;    ///< rising; empty: not measured
-  std::vector<std::int32_t> tokens;  ///< rising
-  std::vector<double> us;            ///< [rows, tokens]
+  std::int32_t head_dim = 0;         ///< the head size of the measurement
+  std::vector<std::int32_t> rows;    ///< ascending; empty: not measured
+  std::vector<std::int32_t> tokens;  ///< ascending
+  std::vector<double> us;            ///< [rows, tokens] microseconds
 };
 
-/// The KV tile of items from so many tokens on.
+/// The KV tile of items with at least this many tokens.
 struct TileStep {
   std::int32_t tokens = 0;  ///< 0 or a power of two
-  std::int32_t n = 0;
+  std::int32_t n = 0;       ///< TileShape::n
   bool operator==(const TileStep&) const = default;
 };
 
-/// What limits the tiles of a GPU kernel (PAT, section 5.2); zero where unknown, as on CPUs.
+/// The limits of a GPU on the tiles of a kernel (PAT, section 5.2); 0 where unknown, as on CPUs.
 struct GpuLimits {
   std::int32_t sms = 0;
   std::int64_t shared_bytes_per_sm = 0;
@@ -51,29 +51,29 @@ struct GpuLimits {
   std::int32_t ctas_per_sm = 0;
 };
 
-/// Facts of one device. Times in microseconds, rates per microsecond, sizes in bytes.
+/// Facts of one device. Times are in microseconds, rates are per microsecond, sizes are in bytes.
 struct MachineProfile {
   std::string name;
   Device device = Device::kCpu;
   std::int32_t workers = 1;       ///< CPU threads, or CTAs that run at once
   double read_bytes_per_us = 0;   ///< streaming read, all workers together
   double flops_per_us = 0;        ///< fp32 FMA (CPU) or 16-bit matrix rate (GPU), all workers together
-  double cache_bytes_per_us = 0;  ///< re-reading what the last-level cache holds, all workers; 0: as read_bytes_per_us
-  double worker_read_bytes_per_us = 0;  ///< most that one worker reads while others leave it room; 0: an even share
-  double latency_us = 0;          ///< of a small read from memory: what bytes in flight must cover (PAT, figure 7a)
+  double cache_bytes_per_us = 0;  ///< re-read from the last-level cache, all workers together; 0: as read_bytes_per_us
+  double worker_read_bytes_per_us = 0;  ///< maximum of one worker while others are idle; 0: an even share
+  double latency_us = 0;          ///< of a small read from memory, which bytes in flight must cover (PAT, figure 7a)
   double launch_us = 0;           ///< fixed cost of one run
-  double fill_us = 0;             ///< until a worker's first tokens arrive, once a run
+  double fill_us = 0;             ///< time until a worker's first tokens arrive, once a run
   double item_us = 0;             ///< fixed cost of one (item, KV head) on its worker
-  double cut_us = 0;              ///< what one (item, KV head) costs more when it leaves partials, besides their bytes
-  double partial_us_per_kib = 0;  ///< write, read back and merge one KiB of partials, on one worker
+  double cut_us = 0;              ///< extra cost of one (item, KV head) that writes partials, besides their bytes
+  double partial_us_per_kib = 0;  ///< time to write, read and merge one KiB of partials, on one worker
   double memory_overlap = 1;      ///< share of the shorter of memory and compute time hidden behind the longer
   double flop_efficiency = 1;     ///< share of flops_per_us that full tiles reach
-  std::int32_t narrow_rows = 0;   ///< up to so many rows cost by the row; above, rows are padded to row_quantum
+  std::int32_t narrow_rows = 0;   ///< items of at most this many rows cost by the row; more are padded to row_quantum
   std::int32_t row_quantum = 1;   ///< rows that a kernel computes together
   std::int64_t llc_bytes = 0;     ///< last-level cache
-  std::vector<TileShape> tiles;   ///< compiled tiles, by rising m
-  std::vector<TileStep> tile_steps;  ///< which n of an m an item gets, by rising tokens; empty: the largest it fills
-  std::int32_t half_rows = 0;  ///< tiles of twice so many rows work as two halves, each on its own tokens; 0: none do
+  std::vector<TileShape> tiles;   ///< the tiles that kernels are compiled for, by ascending m
+  std::vector<TileStep> tile_steps;  ///< the n of an item, by ascending tokens; empty: the largest that it fills
+  std::int32_t half_rows = 0;  ///< tiles of twice this many rows work as two halves, each on its own tokens; 0: none
   PaddingCosts padding;
   CostTable cost_table;
   GpuLimits gpu;
@@ -81,9 +81,10 @@ struct MachineProfile {
 
 /// Instruction sets of the CPU kernels, from the most portable to the fastest.
 enum class CpuIsa { kPortable, kAvx2, kAvx512 };
+/// "portable", "avx2" or "avx512".
 const char* name_of(CpuIsa isa);
 
-/// What a CPU is, without measuring anything.
+/// Facts of this machine's CPU that need no measurement.
 struct CpuInfo {
   std::string model;
   std::int32_t cores = 1;      ///< usable by this process
@@ -93,20 +94,21 @@ struct CpuInfo {
   std::int64_t memory_bytes = 0;            ///< installed, or the container's limit where smaller
   std::int64_t memory_available_bytes = 0;  ///< what can be allocated now without swapping
   std::vector<std::string> instruction_sets;
-  CpuIsa isa =
-      CpuIsa::kPortable;  ///< what the kernels use; the environment's TRUNKLINE_ISA=portable|avx2|avx512 lowers it
+  CpuIsa isa = CpuIsa::kPortable;  ///< the set that the kernels use; the environment's
+                                   ///< TRUNKLINE_ISA=portable|avx2|avx512 lowers it
 };
 CpuInfo cpu_info();
 
-/// A profile with typical figures for so many threads; measures nothing.
+/// A profile with typical figures for a number of threads, which is at least 1. Measures nothing.
 MachineProfile generic_cpu_profile(std::int32_t threads);
 
-/// Read bandwidth, in bytes per microsecond, of all workers together reading disjoint parts of a buffer of `bytes`
-/// bytes, best of `repeats` passes.
+/// Measures the read bandwidth, in bytes per microsecond, of all workers together that read disjoint parts of a buffer
+/// of `bytes` bytes: the best of `repeats` passes.
 double measure_read_bandwidth(Workers& workers, std::size_t bytes, int repeats);
-/// fp32 FMA rate of all workers together, in FLOPs per microsecond (one FMA is two), for the instruction set in use.
+/// Measures the fp32 FMA rate of all workers together, in FLOPs per microsecond (one FMA is two), for the instruction
+/// set in use.
 double measure_fma_rate(Workers& workers, int repeats);
-/// generic_cpu_profile with bandwidth and FMA rate measured on this machine; takes about a quarter of a second.
+/// generic_cpu_profile with bandwidth and FMA rate measured on this machine, which takes about a quarter of a second.
 MachineProfile measure_cpu_profile(Workers& workers);
 
 }  // namespace trunkline

@@ -1,5 +1,5 @@
-// The plan: plain data that says which queries read which KV tokens together. No pointers, no page ids: spans name
-// slots and token positions, so a plan stays true while requests grow, and takes about 100 bytes a request.
+// The plan: plain data that says which queries read which KV tokens together. It has no pointers and no page ids: spans
+// name slots and token positions, so a plan stays valid while requests grow. It takes about 100 bytes for each request.
 #pragma once
 
 #include <array>
@@ -16,54 +16,54 @@
 
 namespace trunkline {
 
-/// How a forest becomes work items. Each policy is one row of the table in src/plan/policies/policy_table.cpp.
+/// How a forest becomes work items (docs/policies.md).
 enum class Policy : std::uint8_t {
-  kFlat,       ///< one request per item: FlashDecoding, FlashInfer; what an unshared batch must cost
-  kCascade,    ///< one prefix common to the whole batch, then suffixes: RelayAttention, Hydragen
-  kNode,       ///< one item per forest node: PAT-naive, DeFT-Node
-  kProfit,     ///< PAT's algorithm 1: a child with 4 x queries >= the parent's tokens carries the parent's tokens along
-  kGreedy,     ///< FastTree's algorithm 1: a child carries the parent's tokens where padding costs less than partials
-  kFlatten,    ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
-  kBalanced,   ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
-  kTrunk,      ///< row tiles of neighbouring requests; each streams what any of its rows needs once, with masks
-  kInvariant,  ///< chunks between multiples of a fixed number of tokens: a request's results are the same bits whatever
-               ///< else is in the batch (docs/policies.md says on which executors)
-  kAuto,       ///< the one of flat, node, profit and, on GPUs, trunk with the least estimated time on the given machine
+  kFlat,      ///< one request per item: FlashDecoding, FlashInfer; the cost that an unshared batch must have
+  kCascade,   ///< one prefix common to the whole batch, then suffixes: RelayAttention, Hydragen
+  kNode,      ///< one item per forest node: PAT-naive, DeFT-Node
+  kProfit,    ///< PAT's algorithm 1: a child whose 4 x queries are at least the parent's tokens carries them along
+  kGreedy,    ///< FastTree's algorithm 1: a child carries the parent's tokens where padding costs less than partials
+  kFlatten,   ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
+  kBalanced,  ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
+  kTrunk,  ///< row tiles of neighbouring requests; a tile reads each token that any of its rows needs once, with masks
+  kInvariant,  ///< chunks between multiples of a fixed number of tokens: a request's results have the same bits
+               ///< whatever else is in the batch (docs/policies.md says on which executors)
+  kAuto,       ///< the one of flat, node, profit and, on GPUs, trunk with the lowest predicted time
 };
 const char* name_of(Policy policy);
-/// \throws Error naming the known policies.
+/// \throws Error(kInvalidArgument) with the known names.
 Policy policy_from_name(std::string_view name);
 
-/// One (request, query token) pair.
+/// A query: one (request, query token) pair.
 struct Query {
   std::int32_t slot = 0;
   std::uint32_t generation = 0;
   std::int32_t token = 0;     ///< index among the request's query tokens of this step
   std::int32_t from_end = 0;  ///< query tokens of the request after this one; its position is kv_len - 1 - from_end
-  std::int32_t parent = -1;   ///< the query token before it: token - 1, but in token trees any earlier one; -1: none
+  std::int32_t parent = -1;   ///< its parent token: token - 1, or in draft trees any earlier one; -1: none
   bool operator==(const Query&) const = default;
 };
 
-/// How a span's bounds and mask are read; flags are or-ed.
+/// How the bounds and the mask of a span are read; flags are combined with or.
 enum SpanFlags : std::uint32_t {
   kSpanAbsolute = 0,
   kSpanBeginFromEnd = 1,  ///< `begin` is added to the live kv_len of the span's slot (so it is <= 0)
   kSpanEndFromEnd = 2,    ///< `end` is added to the live kv_len of the span's slot: the span is open-ended
-  kSpanTokenMask = 4,     ///< `mask` is the mask of the span's first token; token i has mask + i (token trees)
-  kSpanBothHalves = 8,    ///< in an item that works as two halves: queries of both see the span
+  kSpanTokenMask = 4,     ///< `mask` is the mask of the span's first token; token i has mask + i (draft trees)
+  kSpanBothHalves = 8,    ///< in an item that works as two halves: queries of both halves see the span
 };
 
-/// A run of tokens read through one request's page table.
+/// A run of tokens [begin, end) that is read through the page table of one request.
 struct KvSpan {
   std::int32_t slot = 0;
   std::uint32_t generation = 0;
   std::int32_t begin = 0;
   std::int32_t end = 0;
-  std::int32_t mask = -1;  ///< index into Plan::masks of which queries of the item see the span; -1: all of them
+  std::int32_t mask = -1;  ///< index into Plan::masks of the queries of the item that see the span; -1: all queries
   std::uint32_t flags = kSpanAbsolute;
 
   bool open_ended() const { return (flags & kSpanEndFromEnd) != 0; }
-  /// Token positions at a live length; never inverted.
+  /// The token positions at a present length; never inverted.
   Range at(std::int32_t kv_len) const {
     const std::int32_t first = (flags & kSpanBeginFromEnd) != 0 ? kv_len + begin : begin;
     const std::int32_t last = open_ended() ? kv_len + end : end;
@@ -72,6 +72,7 @@ struct KvSpan {
   bool operator==(const KvSpan&) const = default;
 };
 
+/// The maximum number of queries of one item.
 inline constexpr std::int32_t kMaxItemQueries = 128;
 
 /// A set of an item's queries: bit i is the item's i-th query.
@@ -82,10 +83,10 @@ struct QueryMask {
   bool operator==(const QueryMask&) const = default;
 };
 
-/// What one worker does for one KV head: the attention of some queries over some spans.
+/// A work item: the attention of some queries over some spans, which one worker computes for one KV head at a time.
 struct WorkItem {
-  Range queries;  ///< into Plan::item_queries and Plan::item_outputs; at most kMaxItemQueries
-  Range spans;    ///< into Plan::spans
+  Range queries;  ///< indices of Plan::item_queries and Plan::item_outputs; at most kMaxItemQueries
+  Range spans;    ///< indices of Plan::spans
   TileShape tile;
   /// Queries of the first half, where the tile works as two halves of MachineProfile::half_rows rows that pass over
   /// each other's tokens; 0 where it works as one.
@@ -96,21 +97,22 @@ struct WorkItem {
 /// Value of Plan::item_outputs for "this item is the query's only one: write the output itself".
 inline constexpr std::int32_t kDirect = -1;
 
-/// Upper limits that a plan must keep, for workspaces and device arenas of fixed size. Zero is no limit. A plan that
-/// exceeds one falls back to `flat` without cuts, whose needs follow from the batch alone. M is
-/// max_item_queries(profile, group_size()).
+/// Upper limits of a plan's lists, for workspaces and device arenas of fixed size; 0: no limit. A plan that exceeds a
+/// limit falls back to `flat` without cuts. Its needs follow from the batch alone, with M =
+/// max_item_queries(profile, group_size()):
 /// - queries: the batch's query tokens;
-/// - items: the sum over requests of (query tokens / M) rounded up, so one a request where none has more than M;
-/// - spans: one an item, two where its request has a draft tree: the past, and the drafts with their masks;
+/// - items: the sum over requests of (query tokens / M), rounded up, so one for each request of at most M;
+/// - spans: one for each item, two where its request has a draft tree: the past, and the drafts with their masks;
 /// - partials: none.
-/// `flat` with cuts has one item and one span more for each cut, and a cut item's queries have a partial in each part.
-/// `trunk` may cut its tiles into a part for each worker, however few tokens they have: with room for (workers / KV
-/// heads), rounded up, x M partials, and as many items beside `flat`'s, it need not fall back for that.
-/// The fallback takes any tile of the profile, whatever PlanOptions::tile says. `invariant` has none: `flat` would give
-/// other bits, so a plan that exceeds a limit is an error. A request of n chunks needs at most n items for each
-/// (query tokens / M), rounded up, where M is of the one tile that such plans have, as if it were the profile's only
-/// one; a span an item, one more where its length is a multiple of the chunk or drafts follow; and where n > 1, n
-/// partials a query.
+/// `flat` with cuts has one item and one span more for each cut, and the queries of a cut item have a partial in each
+/// part. `trunk` may cut its tiles into a part for each worker, however few tokens they have. It does not exceed a
+/// capacity of (workers / KV heads), rounded up, x M partials, and as many items more than `flat`.
+/// The fallback takes any tile of the profile, whatever PlanOptions::tile says.
+///
+/// `invariant` has no fallback, as `flat` would give other bits: a plan that exceeds a limit is an error. A request of
+/// n chunks needs at most n items for each (query tokens / M), rounded up, where M is that of the one tile that such
+/// plans have; one span for each item, and one more where its length is a multiple of the chunk or drafts follow; and
+/// where n > 1, n partials for each query.
 struct PlanCapacity {
   std::int32_t queries = 0;
   std::int32_t items = 0;
@@ -118,131 +120,118 @@ struct PlanCapacity {
   std::int32_t partials = 0;
 };
 
-/// Queries that one item holds on a machine: the most that a tile of its profile has rows for, at most kMaxItemQueries.
+/// The maximum number of queries of one item on a machine: those for which a tile of the profile has rows, at most
+/// kMaxItemQueries.
 /// \throws Error(kUnsupported) when no tile holds one query.
 std::int32_t max_item_queries(const MachineProfile& profile, std::int32_t group_size);
 
-/// Per layer, all heads together; bytes and FLOPs at the lengths of planning time.
+/// What a plan reads and computes, per layer, all heads together, at the lengths of planning time.
 struct PlanStatistics {
-  std::int64_t kv_tokens_total = 0;     ///< read by a one-request-at-a-time kernel
-  std::int64_t kv_tokens_distinct = 0;  ///< in the forest, that some query needs
-  std::int64_t kv_tokens_read = 0;      ///< read by this plan
-  /// Read if an item could hold any number of queries: what the policy's grouping alone costs, without the re-reads by
-  /// tiles that are too narrow for a group.
+  std::int64_t kv_tokens_total = 0;     ///< tokens that a one-request-at-a-time kernel reads
+  std::int64_t kv_tokens_distinct = 0;  ///< tokens of the forest that some query needs
+  std::int64_t kv_tokens_read = 0;      ///< tokens that this plan reads
+  /// Tokens that the plan would read if an item could hold any number of queries: the cost of the policy's grouping
+  /// alone, without re-reads by tiles that are too narrow for a group.
   std::int64_t kv_tokens_grouped = 0;
   std::int64_t kv_bytes_distinct = 0;
   std::int64_t kv_bytes_read = 0;
-  std::int64_t kv_bytes_reread = 0;  ///< kv_bytes_read - kv_bytes_distinct: served by a cache where one holds them
-  std::int64_t qo_bytes = 0;         ///< Q in, O out
+  std::int64_t kv_bytes_reread = 0;  ///< kv_bytes_read - kv_bytes_distinct; a cache may serve them
+  std::int64_t qo_bytes = 0;         ///< Q read and O written, in the type of Q
   std::int64_t partials = 0;         ///< partial slots: (item, query) pairs whose output needs a merge
   std::int64_t partial_bytes = 0;    ///< fp32 O and LSE of the partials, written once and read once
-  double flops = 0;                  ///< 4 d per (query row, visible token)
-  double flops_padded = 0;           ///< with rows padded as the kernels do
+  double flops = 0;                  ///< 2 (d_qk + d_v) for each (query row, visible token)
+  double flops_padded = 0;           ///< the same with rows padded as kernels pad them
   double predicted_us = 0;           ///< by the cost model and the machine profile
   double bound_us = 0;  ///< max(distinct KV, Q and O bytes / bandwidth, flops / rate) + launch: no plan is faster
   std::int32_t fallbacks = 0;  ///< 1 when a capacity forced the plan back to `flat`
 };
 
+/// A plan. Planners make it, executors run it, validate_plan() proves it.
 struct Plan {
-  AttentionShape shape;           ///< the key: a plan runs only on this shape
-  Policy policy = Policy::kFlat;  ///< never kAuto: what was chosen
+  AttentionShape shape;           ///< the only shape that the plan runs on
+  Policy policy = Policy::kFlat;  ///< the policy that made it; never kAuto
   std::uint64_t epoch = 0;        ///< grows with every plan that one planner makes
 
-  std::vector<Query> queries;  ///< by query id; id = the query's index in the batch at planning time
+  std::vector<Query> queries;  ///< by query id, the query's index in the batch at planning time
   std::vector<WorkItem> items;
   std::vector<std::int32_t> item_queries;  ///< query ids, item by item
-  std::vector<std::int32_t> item_outputs;  ///< beside item_queries: kDirect or a partial slot
+  std::vector<std::int32_t> item_outputs;  ///< for each entry of item_queries: kDirect or a partial slot
   std::vector<KvSpan> spans;
   std::vector<QueryMask> masks;
-  std::vector<std::int32_t> merge_queries;  ///< query ids that have partials
-  std::vector<std::int32_t> merge_begin;    ///< [merge_queries + 1] CSR into merge_slots
-  std::vector<std::int32_t> merge_slots;    ///< partial slots of each such query, in the order of its items
-  /// The order in which workers take items: by predicted cost, falling to within 3 % (costs fall in classes; items of
-  /// one class keep their order). How many KV heads of an item one task takes is the executor's choice.
+  std::vector<std::int32_t> merge_queries;  ///< ids of the queries that have partials
+  std::vector<std::int32_t>
+      merge_begin;  ///< [merge_queries + 1] prefix sums: query i has merge_slots [begin[i], begin[i+1])
+  std::vector<std::int32_t> merge_slots;  ///< partial slots of each such query, in the order of its items
+  /// The order in which workers take items: by descending predicted cost, to within 3 %, as costs are put in classes
+  /// and items of one class keep their order. The executor chooses how many KV heads of an item one task takes.
   std::vector<std::int32_t> schedule;
   std::int32_t partials = 0;  ///< partial slots
-  /// Of policy `invariant`: PolicyOptions::invariant_chunk; 0: of another policy. While requests grow the plan stays
-  /// right, but a new one gives other bits once a length has passed a multiple of this. LivePlanner and AsyncPlanner
-  /// then make a new one.
+  /// PolicyOptions::invariant_chunk of a plan of policy `invariant`; 0 for other policies. The plan stays valid while
+  /// requests grow, but a new plan gives other bits once a length has passed a multiple of this number. LivePlanner and
+  /// AsyncPlanner make a new plan then.
   std::int32_t invariant_chunk = 0;
   PlanCapacity capacity;
   PlanStatistics statistics;
 };
 
-/// How packs longer than their share are cut along KV.
+namespace experimental {
+struct PolicyStudy;
+}
+
+/// How packs (the queries and spans of a policy, before items are cut from them) are cut along KV. experimental.hpp has
+/// further values, for studies.
 enum class KvSplit : std::uint8_t {
-  kOwn,      ///< as the policy has it: `balanced` decides itself, `greedy` takes kLong, `flatten` kNone, the others
-             ///< kBalance. `invariant` has its own cuts alone, whatever is asked for
+  kOwn,  ///< the policy's own way: `balanced` decides itself, `greedy` cuts long packs as FastTree does, `flatten`
+         ///< has no further cuts, and the others take kBalance. `invariant` has this way alone, whatever is asked for
   kBalance,  ///< where the cost model says that idle workers cost more than the extra partials
-  kMean,     ///< PAT, section 6: packs longer than the mean are cut into equal parts of at most the mean
-  kLong,     ///< FastTree, section 4.3: pieces of at most 1,024 tokens, of 128 where workers would idle
   kNone,
 };
 const char* name_of(KvSplit split);
-/// \throws Error naming the known splits.
+/// \throws Error(kInvalidArgument) with the known names.
 KvSplit split_from_name(std::string_view name);
 
-/// When a child takes its queries out of its parent's pack and carries the parent's tokens along.
-enum class ProfitCost : std::uint8_t {
-  kMemory,   ///< PAT, equations 1 and 2: when the partials that it saves outweigh the tokens that are read once more
-  kCompute,  ///< PAT-compute, the ablation: FastTree's costs (5) to (11)
-};
-const char* name_of(ProfitCost cost);
-/// \throws Error naming the known ones.
-ProfitCost profit_cost_from_name(std::string_view name);
-
-/// Whether `trunk` moves prefixes into items of their own, at the price of partials.
-enum class TrunkHoist : std::uint8_t {
-  kByDevice,  ///< kByCost on a CPU, kNever on a GPU
-  kByCost,    ///< where the cost model says that reading a prefix again costs more
-  kNever,
-};
-const char* name_of(TrunkHoist hoist);
-/// \throws Error naming the known ones.
-TrunkHoist trunk_hoist_from_name(std::string_view name);
-
-/// What single policies leave open; the others ignore it.
+/// Options of single policies; other policies ignore them.
 struct PolicyOptions {
-  std::int32_t node_chunk = 0;  ///< `node`: nodes are cut into chunks of so many tokens (DeFT's: 128); 0: whole nodes
-  ProfitCost profit_cost = ProfitCost::kMemory;  ///< `profit`
-  bool greedy_phases = true;  ///< `greedy`: small tiles for nodes of few queries, where each tile fills the machine
+  std::int32_t node_chunk = 0;  ///< `node`: tokens of the chunks that nodes are cut into (DeFT: 128); 0: whole nodes
   std::int32_t flatten_block = 128;  ///< `flatten`: tokens of a block
   std::int32_t trunk_rows = 0;       ///< `trunk`: rows of a tile, one of the profile's; 0: by the cost model
-  TrunkHoist trunk_hoist = TrunkHoist::kByDevice;  ///< `trunk`
-  /// `invariant`: tokens of a chunk. Results are the same bits only where this is the same, too.
+  /// `invariant`: tokens of a chunk. Results have the same bits only with the same chunk.
   std::int32_t invariant_chunk = 1024;
+  std::shared_ptr<const experimental::PolicyStudy> study = nullptr;  ///< null: the defaults
 };
 
+/// How plans are made.
 struct PlanOptions {
   Policy policy = Policy::kAuto;
   KvSplit split = KvSplit::kOwn;
   PlanCapacity capacity;
   PolicyOptions policies;
-  TileShape tile;  ///< the tile of all items (PAT-fixed is 64 x 128), one of the profile's; 0 x 0: by the selector
+  TileShape tile;  ///< the tile of all items, one of the profile's; 0 x 0: chosen for each item
 };
 
-/// What `auto` saw of one candidate.
+/// The prediction for one policy, by which `auto` chooses.
 struct PolicyEstimate {
   Policy policy = Policy::kFlat;
-  double predicted_us = 0;
-  std::int64_t kv_tokens_read = 0;
+  double predicted_us = 0;          ///< time of one layer
+  std::int64_t kv_tokens_read = 0;  ///< PlanStatistics::kv_tokens_read
 };
 
-/// Makes plans, keeping its memory between calls: no allocation once it has seen the largest batch.
+/// Makes plans. Keeps its memory between calls, and allocates none once it has seen the largest batch.
 class Planner {
  public:
+  /// \throws Error(kInvalidArgument) naming a figure of the profile that cannot be planned with.
   explicit Planner(MachineProfile profile);
   ~Planner();
   Planner(Planner&&) noexcept;
   Planner& operator=(Planner&&) noexcept;
 
-  /// The result is overwritten by the next plan() of this planner: to plan step N + 1 while step N still runs, copy it
-  /// or take turns with two planners. One planner must not be called by two threads at once. Debug builds run
-  /// validate_plan on the result.
-  /// \throws Error when the shape is unsupported, when not even `flat` fits options.capacity, or when a list of the
-  /// plan would be longer than its 32-bit indices reach (`auto` passes over policies that would).
+  /// Makes a plan. The next plan() of this planner overwrites it: to plan step N + 1 while step N still runs, copy the
+  /// plan or take turns with two planners. Two threads must not call one planner at once. Debug builds run
+  /// validate_plan on the result. \throws Error(kInvalidArgument or kUnsupported) naming a member of the shape or an
+  /// option; Error(kWorkspace) when not even `flat` fits options.capacity; Error(kUnsupported) when a list of the plan
+  /// would be longer than 32-bit indices reach (`auto` skips such policies).
   const Plan& plan(const Forest& forest, const AttentionShape& shape, const PlanOptions& options = {});
-  /// Predicted time of every policy that `auto` considers, without building their plans.
+  /// The predictions for all policies that `auto` considers, without making their plans. \throws Error as plan().
   std::vector<PolicyEstimate> estimate(const Forest& forest, const AttentionShape& shape);
   const MachineProfile& profile() const;
 
@@ -251,21 +240,21 @@ class Planner {
   std::unique_ptr<State> state_;
 };
 
-/// Plan in memory of its own.
+/// A plan in memory of its own. \throws Error as Planner and Planner::plan.
 Plan make_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
                const PlanOptions& options = {});
 
-/// Proves that a plan is right for a forest, at the present lengths and at all that can grow from them: every (query,
-/// visible KV token) pair is covered exactly once, spans are read only through requests that share them, every query
-/// ends in one open-ended span of its own, partial slots do not collide, merges list every partial once, and limits
-/// hold. \return the first violation, or nothing.
+/// Proves that a plan is right for a forest, at the present lengths and at all lengths that requests can grow to: every
+/// (query, visible KV token) pair is covered exactly once, spans are read only through requests that share them, every
+/// query ends in one open-ended span of its own, partial slots do not collide, merges list every partial once, and the
+/// plan keeps its limits. \return the first violation, or nothing.
 std::optional<std::string> find_plan_violation(const Plan& plan, const Forest& forest);
 /// \throws Error(kInternal) with the violation.
 void validate_plan(const Plan& plan, const Forest& forest);
 
-/// The plan and its statistics as a JSON object (RFC 8259), for people and tools.
+/// A plan and its statistics as a JSON object (RFC 8259), for people and tools.
 std::string plan_to_json(const Plan& plan);
-/// The statistics alone.
+/// Statistics as a JSON object.
 std::string statistics_to_json(const PlanStatistics& statistics);
 
 }  // namespace trunkline

@@ -1,38 +1,41 @@
 // Trunkline's C interface: prefix-aware decode attention for batches whose requests share prefixes.
 //
-// What everything means is said in docs/concepts.md, and in C++ in the other headers of this folder; docs/c.md is a
-// tour. One step of decoding goes: trunkline_forest_build (what the requests share), trunkline_planner_plan (who reads
-// what, together), trunkline_cpu_resolve or trunkline_cuda_upload and _resolve (once a step), trunkline_cpu_run or
-// trunkline_cuda_run (once a layer). Where tables are on a GPU alone, trunkline_cuda_plan is in place of the first two
-// and upload.
+// docs/c.md is a tour, docs/concepts.md explains the words, and the C++ headers beside this one document the same items
+// at greater length. One step of decoding calls trunkline_forest_build (finds what requests share),
+// trunkline_planner_plan (decides which queries read which tokens together), trunkline_cpu_resolve, or on a GPU
+// trunkline_cuda_upload and trunkline_cuda_resolve (once a step), and trunkline_cpu_run or trunkline_cuda_run (once a
+// layer). Where page tables are only on a GPU, trunkline_cuda_plan replaces the first two and upload.
 //
-// Status: every function that can fail returns TRUNKLINE_OK or why not, and leaves a text for trunkline_last_error().
-// Nothing is written to outputs before the arguments are found good. No exception crosses, nothing prints, nothing
+// Status: every function that can fail returns TRUNKLINE_OK or the kind of failure, and then leaves a text for
+// trunkline_last_error(). No output is written before all arguments have been checked. No function throws, prints or
 // aborts.
 //
-// Handles (pointers to the incomplete types below) are made by the library and closed with their _destroy. They are not
-// addresses: any value may be passed, and one that is NULL, closed, of another kind or made up gives
-// TRUNKLINE_BAD_HANDLE. _destroy(NULL) does nothing. Objects that need another keep it alive by themselves, so that
-// handles may be closed in any order; only plans and forests that belong to a planner or live batch end with it.
+// Handles are pointers to the incomplete types below. The library makes them, and their _destroy closes them. They are
+// not addresses: any value may be passed, and one that is NULL, closed, of another kind or made up gives
+// TRUNKLINE_BAD_HANDLE. _destroy(NULL) does nothing. An object keeps the objects that it needs alive, so handles may be
+// closed in any order; only plans and forests that belong to a planner or live batch end with it.
 //
-// Threads: a function that takes a handle to const may be called on it by many threads at once. One that takes it
-// otherwise has it to itself: a call that meets another on the same handle in another thread gives TRUNKLINE_BUSY and
-// does nothing. It never waits. Runs on the CPU have their workers to themselves.
+// Threads: many threads may call functions that take a handle as const at the same time. A function that takes it as
+// non-const needs it exclusively: a call while another thread is in a call on the same handle gives TRUNKLINE_BUSY and
+// does nothing. No call waits for another. A run on the CPU needs its workers exclusively.
 //
-// Forks: a child of fork() makes objects of its own as any process does. Of its parent's, it cannot use those with
-// threads or a GPU behind them (workers, executors, async and CUDA planners), nor those that another thread was
-// changing when the process was forked: their handles give TRUNKLINE_BAD_HANDLE, to _destroy too, and nothing waits for
-// threads that are not there. All others go on, each process having its own.
+// Forks: a child of fork() makes objects as any process does. It cannot use its parent's objects that have threads or a
+// GPU behind them (workers, executors, async and CUDA planners), nor those that another thread was changing when the
+// process was forked: their handles give TRUNKLINE_BAD_HANDLE, to _destroy too. All other objects go on, and each
+// process has its own copy.
 //
-// Structs begin with their size, to be set to sizeof by the caller: those of later versions grow at the end, and
-// programs that were compiled with earlier ones go on working. All else set to zero is the default, where there is one:
+// Structs begin with struct_size, which the caller sets to sizeof. Later versions of a struct grow at the end, and
+// programs that were compiled with earlier versions go on working. Zero in any other field is its default:
 //
-//     trunkline_shape shape = {.struct_size = sizeof shape, .q_heads = 32, .kv_heads = 8, .head_dim = 128,
-//                              .page_size = 16, .dtype = TRUNKLINE_F16};
+//     trunkline_shape shape = {.struct_size = sizeof shape, .q_heads = 32, .kv_heads = 8, .head_dim_qk = 128,
+//                              .page_size = 16, .q_dtype = TRUNKLINE_F16};
 //
-// A library that is older than the header refuses (TRUNKLINE_UNSUPPORTED) a struct with a field set that it does not
-// know. Structs without a size (tensors, request ids, array elements) never change. Memory that structs point to stays
-// the caller's; it is read during the call, and where that is said, until the workspace has been used.
+// A library that is older than the header refuses a struct with a field set that it does not know, with
+// TRUNKLINE_UNSUPPORTED. Structs without a size (tensors, scales, request ids, array elements) never change. Memory
+// that structs point to remains the caller's. It is read during the call, and longer only where a function says so.
+//
+// Functions and structs of experimental.h, which this header declares at most as incomplete types, are not part of the
+// stable interface.
 #ifndef TRUNKLINE_TRUNKLINE_H
 #define TRUNKLINE_TRUNKLINE_H
 
@@ -51,12 +54,14 @@ extern "C" {
 
 // -------- Version, status
 
-// Grows when a function or field is added. A change that would break compiled programs changes the library's soname.
-#define TRUNKLINE_ABI_VERSION 5
-// Of the library that is loaded; at least the header's, or functions of the header may be missing.
+// The version of this header. It grows when a function or field is added. A change that would break compiled programs
+// changes the library's soname.
+#define TRUNKLINE_ABI_VERSION 1
+// The version of the library that is loaded. Where it is lower than the header's, functions may be missing.
 TRUNKLINE_API int32_t trunkline_abi_version(void);
-// "0.1.0", and the commit that it was built from, or "unknown".
+// The release, as "0.1.0".
 TRUNKLINE_API const char* trunkline_version(void);
+// The commit that the library was built from, or "unknown".
 TRUNKLINE_API const char* trunkline_commit(void);
 
 typedef int32_t trunkline_status;
@@ -66,7 +71,7 @@ enum {
   TRUNKLINE_OUT_OF_RANGE = 2,      // an index or page id outside what it points into
   TRUNKLINE_UNSUPPORTED = 3,       // legal, but nothing here does it; the text names what is supported
   TRUNKLINE_STALE = 4,             // a plan or request id whose slot has another generation, or whose request has left
-  TRUNKLINE_WORKSPACE = 5,         // a workspace that is too small, misaligned or not resolved
+  TRUNKLINE_WORKSPACE = 5,         // a workspace that is too small, misaligned, not resolved, or in use by another plan
   TRUNKLINE_PARSE = 6,             // malformed text; the message names line and field
   TRUNKLINE_IO = 7,                // a file that cannot be opened or read
   TRUNKLINE_INTERNAL = 8,          // a broken invariant of Trunkline itself
@@ -76,85 +81,97 @@ enum {
 };
 // "ok", "invalid argument"; "unknown status" for any other number.
 TRUNKLINE_API const char* trunkline_status_name(trunkline_status status);
-// What the last call on this thread that did not return TRUNKLINE_OK had to say: argument, index, value, and what is
-// accepted. "" before the first. Good until the next such call on this thread.
+// The text of the last call on this thread that did not return TRUNKLINE_OK: argument, index, value, and what is
+// accepted; "" before the first. Valid until the next such call on this thread.
 TRUNKLINE_API const char* trunkline_last_error(void);
 
 // -------- Handles
 
-typedef struct trunkline_text trunkline_text;                    // a text that the library made
-typedef struct trunkline_profile trunkline_profile;              // facts of a machine, for planning
-typedef struct trunkline_forest trunkline_forest;                // what the requests of a batch share
+typedef struct trunkline_text trunkline_text;                    // a text made by the library
+typedef struct trunkline_profile trunkline_profile;              // facts of a machine that planning needs
+typedef struct trunkline_forest trunkline_forest;                // the tokens that the requests of a batch share
 typedef struct trunkline_planner trunkline_planner;              // makes plans
 typedef struct trunkline_plan trunkline_plan;                    // which queries read which tokens together
-typedef struct trunkline_live_batch trunkline_live_batch;        // a batch edited by events
+typedef struct trunkline_live_batch trunkline_live_batch;        // a batch that events edit
 typedef struct trunkline_live_planner trunkline_live_planner;    // plans across decode steps
-typedef struct trunkline_async_planner trunkline_async_planner;  // the same, with a thread of its own
-typedef struct trunkline_workers trunkline_workers;              // a team of CPU threads
+typedef struct trunkline_async_planner trunkline_async_planner;  // the same, made by a thread of its own
+typedef struct trunkline_workers trunkline_workers;              // a group of CPU threads
 typedef struct trunkline_cpu trunkline_cpu;                      // runs plans on the CPU
 typedef struct trunkline_cuda trunkline_cuda;                    // runs plans on one NVIDIA GPU
 typedef struct trunkline_cuda_planner trunkline_cuda_planner;    // makes plans on one NVIDIA GPU
 
-// The bytes of a text, with a NUL after them that `length` does not count. Good until it is destroyed.
+// The bytes of a text, followed by a NUL that `length` does not count. Valid until the text is destroyed.
 TRUNKLINE_API trunkline_status trunkline_text_view(const trunkline_text* text, const char** data, size_t* length);
 TRUNKLINE_API trunkline_status trunkline_text_destroy(trunkline_text* text);
 
 // -------- Tensors
 
 typedef int32_t trunkline_dtype;
-enum { TRUNKLINE_F32 = 1, TRUNKLINE_F16 = 2, TRUNKLINE_BF16 = 3, TRUNKLINE_I32 = 4, TRUNKLINE_I64 = 5 };
+// The 8-bit floats are OCP's: E4M3 without infinities (PyTorch's float8_e4m3fn), and E5M2.
+enum {
+  TRUNKLINE_F32 = 1,
+  TRUNKLINE_F16 = 2,
+  TRUNKLINE_BF16 = 3,
+  TRUNKLINE_I32 = 4,
+  TRUNKLINE_I64 = 5,
+  TRUNKLINE_F8E4M3 = 6,
+  TRUNKLINE_F8E5M2 = 7
+};
 
-// DLPack's numbers. 0 is the CPU, too.
+// The numbers are DLPack's. 0 means the CPU, too.
 typedef int32_t trunkline_device;
 enum { TRUNKLINE_CPU = 1, TRUNKLINE_CUDA = 2 };
 
-// A view, in meaning DLPack's: element (i, j, ..) at data + i * strides[0] + j * strides[1] + .. elements.
+// A view with the meaning of DLPack's: element (i, j, ..) is at data + i * strides[0] + j * strides[1] + .. elements.
 typedef struct trunkline_tensor {
-  void* data;  // NULL: no tensor, where that is allowed. What is only read may be memory that only can be read
+  void* data;  // NULL: no tensor, where a tensor is optional. Inputs may be in read-only memory
   trunkline_dtype dtype;
   trunkline_device device;
-  int32_t device_index;  // of CUDA devices
+  int32_t device_index;  // the number of the CUDA device
   int32_t ndim;
   const int64_t* shape;    // [ndim]
   const int64_t* strides;  // [ndim] in elements; NULL: row-major, without gaps
 } trunkline_tensor;
 
-// The tensor of a DLPack structure, whose shape and strides it goes on pointing to. Unified memory counts as CUDA's,
+// The tensor of a DLPack structure. It points to the structure's shape and strides. Unified memory counts as CUDA's,
 // pinned memory as the CPU's. UNSUPPORTED for another dtype or device.
-// dl_tensor: a DLTensor*; also a DLManagedTensor*, which begins with one.
+// dl_tensor: a DLTensor*, or a DLManagedTensor*, which begins with one.
 TRUNKLINE_API trunkline_status trunkline_tensor_from_dlpack(const void* dl_tensor, trunkline_tensor* tensor);
-// managed: a DLManagedTensorVersioned* of DLPack 1. read_only: 1 where its producer allows no writes; may be NULL.
+// The same for DLPack 1. managed: a DLManagedTensorVersioned*. read_only: 1 where the producer allows no writes; may be
+// NULL.
 TRUNKLINE_API trunkline_status trunkline_tensor_from_dlpack_versioned(const void* managed, trunkline_tensor* tensor,
                                                                       int32_t* read_only);
 
 // -------- What can be run
 
-// What every layer that shares a plan has in common: a plan's key.
+// Properties that all layers sharing a plan have in common. A plan runs only on the shape that it was made for.
 typedef struct trunkline_shape {
   size_t struct_size;
-  int32_t q_heads;          // Hq, a multiple of kv_heads
+  int32_t q_heads;          // Hq, a multiple of kv_heads: 1 to 64 times as many
   int32_t kv_heads;         // Hkv
-  int32_t head_dim;         // d: 64, 128 or 256
+  int32_t head_dim_qk;      // elements of one head of Q and K: 64, 128 or 256
+  int32_t head_dim_v;       // elements of one head of V and of the output; for now equal to head_dim_qk. 0: head_dim_qk
   int32_t page_size;        // P, tokens in a page, >= 1
-  trunkline_dtype dtype;    // of Q, K and V: F16, BF16, on the CPU also F32
-  trunkline_device device;  // 0: CPU
+  trunkline_dtype q_dtype;  // element type of Q: F16, BF16, on the CPU also F32
+  trunkline_dtype kv_dtype;  // element type of K and V; for now equal to q_dtype. 0: q_dtype
+  trunkline_device device;   // 0: CPU
 } trunkline_shape;
 
-// OK, or UNSUPPORTED with what is wrong and what is supported. For CUDA: on device 0; trunkline_cuda_supports asks an
-// executor. INVALID_ARGUMENT is for a bad struct alone.
+// Whether this build runs a shape on this machine: OK, or UNSUPPORTED with what is wrong and what is supported. A CUDA
+// shape is asked of device 0; trunkline_cuda_supports asks an executor. INVALID_ARGUMENT is for a bad struct alone.
 TRUNKLINE_API trunkline_status trunkline_supports(const trunkline_shape* shape);
 
 typedef int32_t trunkline_isa;
 enum { TRUNKLINE_ISA_BEST = 0, TRUNKLINE_ISA_PORTABLE = 1, TRUNKLINE_ISA_AVX2 = 2, TRUNKLINE_ISA_AVX512 = 3 };
 
-// What the CPU is, without measuring. Structs that functions fill need struct_size set, too.
+// Facts of the CPU that need no measurement. Structs that functions fill need struct_size set, too.
 typedef struct trunkline_cpu_info {
   size_t struct_size;
   char model[128];
-  char instruction_sets[256];  // with spaces between
+  char instruction_sets[256];  // names with spaces between them
   int32_t cores;               // usable by this process
-  trunkline_isa isa;           // what the kernels use; TRUNKLINE_ISA=portable|avx2|avx512 in the environment lowers it
-  int64_t l1d_bytes;           // 0 where unknown, as the other caches
+  trunkline_isa isa;  // the set that the kernels use; TRUNKLINE_ISA=portable|avx2|avx512 in the environment lowers it
+  int64_t l1d_bytes;  // 0 where unknown, as for the other caches
   int64_t l2_bytes;
   int64_t llc_bytes;
   int64_t memory_bytes;            // installed, or the container's limit where smaller
@@ -162,8 +179,9 @@ typedef struct trunkline_cpu_info {
 } trunkline_cpu_info;
 TRUNKLINE_API trunkline_status trunkline_get_cpu_info(trunkline_cpu_info* info);
 
-// OK and how many devices there are; or UNSUPPORTED, with what is missing and what would help, and 0 devices. Builds
-// without CUDA say so here and in all trunkline_cuda functions that make or ask something. devices may be NULL.
+// Whether this process can use CUDA: OK and the number of devices; or UNSUPPORTED, with what is missing and what would
+// help, and 0 devices. A build without CUDA says so here and in all other trunkline_cuda functions. devices may be
+// NULL.
 TRUNKLINE_API trunkline_status trunkline_cuda_status(int32_t* devices);
 
 typedef struct trunkline_cuda_info {
@@ -180,27 +198,27 @@ TRUNKLINE_API trunkline_status trunkline_get_cuda_info(int32_t device, trunkline
 
 typedef int32_t trunkline_kernels;
 enum {
-  TRUNKLINE_KERNELS_AUTO = 0,      // HOPPER where it runs and pages are a multiple of 8 tokens; else PORTABLE
+  TRUNKLINE_KERNELS_AUTO = 0,      // HOPPER where it runs the shape and pages are a multiple of 8 tokens; else PORTABLE
   TRUNKLINE_KERNELS_PORTABLE = 1,  // compute capability 8.0 and newer
   TRUNKLINE_KERNELS_HOPPER = 2     // compute capability 9.0, head size 128
 };
-// The family that runs a shape on a device, never AUTO. UNSUPPORTED where `wanted` does not.
+// The family that runs a shape on a device, never AUTO. UNSUPPORTED when `wanted` does not run it.
 TRUNKLINE_API trunkline_status trunkline_cuda_kernels_for(int32_t device, const trunkline_shape* shape,
                                                           trunkline_kernels wanted, trunkline_kernels* kernels);
 
 // -------- Machine profiles (docs/machines.md)
 
-// Typical figures for so many threads; measures nothing.
+// A profile with typical figures for a number of threads. Measures nothing.
 TRUNKLINE_API trunkline_status trunkline_profile_generic_cpu(int32_t threads, trunkline_profile** profile);
-// generic_cpu with bandwidth and FMA rate measured here, by these workers; takes about a quarter of a second.
+// The same with bandwidth and FMA rate measured by these workers, which takes about a quarter of a second.
 TRUNKLINE_API trunkline_status trunkline_profile_measure_cpu(trunkline_workers* workers, trunkline_profile** profile);
-// One that comes along: "a100-80gb", "generic-cpu", "h100-sxm", "h200-sxm".
+// A profile that comes with the library: "a100-80gb", "generic-cpu", "h100-sxm", "h200-sxm".
 TRUNKLINE_API trunkline_status trunkline_profile_named(const char* name, trunkline_profile** profile);
-// From a file, or from its text. `name` begins messages about the text.
+// A profile from a file, or from the text of one. `name` begins messages about the text.
 TRUNKLINE_API trunkline_status trunkline_profile_load(const char* path, trunkline_profile** profile);
 TRUNKLINE_API trunkline_status trunkline_profile_parse(const char* json, size_t length, const char* name,
                                                        trunkline_profile** profile);
-// What to plan for a device with: its figures, with the tiles of the kernels that run the shape.
+// The profile of a device, with the tiles of the kernels that run the shape.
 TRUNKLINE_API trunkline_status trunkline_profile_cuda(int32_t device, const trunkline_shape* shape,
                                                       trunkline_kernels wanted, trunkline_profile** profile);
 typedef struct trunkline_profile_info {
@@ -215,7 +233,8 @@ typedef struct trunkline_profile_info {
 } trunkline_profile_info;
 TRUNKLINE_API trunkline_status trunkline_profile_get_info(const trunkline_profile* profile,
                                                           trunkline_profile_info* info);
-// The text of its file, with where each figure comes from. UNSUPPORTED for profiles that were made otherwise.
+// The text of the profile's file, which names the source of each figure. UNSUPPORTED for profiles that are not from a
+// file.
 TRUNKLINE_API trunkline_status trunkline_profile_json(const trunkline_profile* profile, trunkline_text** json);
 TRUNKLINE_API trunkline_status trunkline_profile_destroy(trunkline_profile* profile);
 
@@ -224,21 +243,21 @@ TRUNKLINE_API trunkline_status trunkline_profile_destroy(trunkline_profile* prof
 typedef int32_t trunkline_table_form;
 enum {
   TRUNKLINE_DENSE = 1,        // ids [rows, width]: vLLM's block_table
-  TRUNKLINE_CSR = 2,          // ids [indptr[rows]], row r at indptr[r] to indptr[r + 1]: FlashInfer's
-  TRUNKLINE_TOKEN_LEVEL = 3,  // ids [pool_rows, width], one a token; row r is row_map[r] of the pool: SGLang's
+  TRUNKLINE_CSR = 2,          // ids [indptr[rows]]; row r is ids[indptr[r]] to ids[indptr[r + 1] - 1]: FlashInfer's
+  TRUNKLINE_TOKEN_LEVEL = 3,  // ids [pool_rows, width], one for each token; row r is row_map[r] of the pool: SGLang's
   TRUNKLINE_POOLED = 4        // ids [pool_rows, width]; row r is row_map[r] of the pool
 };
 
-// For each row, the ids of the pages that hold its tokens: token t is in page ids[t / page_size] of the row, place
-// t % page_size. Entries past a row's length are never read.
+// For each row, the ids of the pages that hold its tokens: token t is in page ids[t / page_size] of the row, at page
+// offset t % page_size. Entries past a row's length are never read.
 typedef struct trunkline_page_table {
   size_t struct_size;
   trunkline_table_form form;
   trunkline_dtype id_dtype;  // I32 or I64
   const void* ids;
-  int64_t id_count;        // entries in ids; those of all rows must lie in it
-  int64_t width;           // entries of a row; all but CSR
-  const int32_t* indptr;   // CSR: [rows + 1], from 0
+  int64_t id_count;        // entries of ids; all rows must lie in them
+  int64_t width;           // entries of a row; for all forms but CSR
+  const int32_t* indptr;   // CSR: [rows + 1] prefix sums, from 0
   const int32_t* row_map;  // TOKEN_LEVEL, POOLED: [rows]
   int32_t rows;            // B
   int32_t page_size;       // P; TOKEN_LEVEL: 1
@@ -248,15 +267,15 @@ typedef struct trunkline_page_table {
 typedef struct trunkline_batch {
   size_t struct_size;
   const trunkline_page_table* pages;
-  const int32_t* kv_lens;  // [B] tokens in the cache, this step's included; 0 is an empty request
+  const int32_t* kv_lens;  // [B] tokens of each request in the cache, this step's included; 0: an empty request
   int32_t rows;            // B
   int32_t has_null_page;   // 1: null_page below stands for "no page", and is never shared
   int64_t null_page;
-  int64_t num_pages;           // of the pool: ids are in [0, num_pages)
-  const int32_t* query_start;  // [B + 1] prefix sums of query tokens, T in all; NULL: one a row. Token i of a row's n
-                               // is at position kv_len - n + i and sees no later one
-  // [T] draft trees: for each query token the index, among its row's, of the one before it, -1 for the root, which is
-  // token 0; parents before children. NULL: chains
+  int64_t num_pages;           // pages of the pool: ids are in [0, num_pages)
+  const int32_t* query_start;  // [B + 1] prefix sums of query tokens, T in all; NULL: one for each row. Query token i
+                               // of a row's n is at position kv_len - n + i and sees no later one
+  // [T] draft trees: for each query token the index of its parent among its row's query tokens, -1 for the root, which
+  // is token 0; parents come before children. NULL: chains
   const int32_t* query_parents;
   const int32_t* slots;         // [B] a number that a request keeps while it lives; NULL: its row
   const uint32_t* generations;  // [B] of the slots, growing when one is reused; NULL: 0
@@ -264,33 +283,35 @@ typedef struct trunkline_batch {
 
 typedef int32_t trunkline_id_check;
 enum {
-  TRUNKLINE_TRUST_IDS = 0,     // only what must be compared is read
-  TRUNKLINE_CHECK_ALL_IDS = 1  // every id of every row against num_pages
+  TRUNKLINE_TRUST_IDS = 0,     // only ids that must be compared are read
+  TRUNKLINE_CHECK_ALL_IDS = 1  // every id of every row is compared with num_pages
 };
-// Sizes, lengths, slots, queries, trees, and if asked, ids. The text of an error names member, row and value.
+// Checks sizes, lengths, slots, queries, trees, and if asked, ids. The text of an error names member, row and value.
 TRUNKLINE_API trunkline_status trunkline_check_batch(const trunkline_batch* batch, trunkline_id_check ids);
-// One more than the largest page id that a row uses, for num_pages where the cache's size is not known;
-// batch->num_pages is not read. Reads every id that is used; OUT_OF_RANGE on one that is negative, or 2^31 - 1 or more.
+// One more than the largest page id that a row uses: a value for num_pages where the cache's size is not known.
+// batch->num_pages is not read. Reads every id that is used; OUT_OF_RANGE for one that is negative, or 2^31 - 1 or
+// more.
 TRUNKLINE_API trunkline_status trunkline_pages_used(const trunkline_batch* batch, int64_t* num_pages);
 
-// kv_lens [rows] from FlashInfer's form. last_page_len [rows] is in [1, page_size], or anything for a row of no page.
+// Writes kv_lens [rows] from FlashInfer's form: last_page_len [rows] has the tokens of each row's last page, in [1,
+// page_size], or anything for a row without pages.
 TRUNKLINE_API trunkline_status trunkline_lengths_from_csr(const int32_t* indptr, const int32_t* last_page_len,
                                                           int32_t rows, int32_t page_size, int32_t* kv_lens);
 
 // -------- Forests: which runs of tokens are used by which requests
 
-// An empty one, to be built again every step: takes no memory once it has seen the largest batch.
+// An empty forest, to be built again every step. It allocates nothing once it has seen the largest batch.
 TRUNKLINE_API trunkline_status trunkline_forest_create(trunkline_forest** forest);
-// From a batch's page tables, after trunkline_check_batch(batch, ids). After an error it is empty.
+// Builds the forest of a batch's page tables, after trunkline_check_batch(batch, ids). After an error it is empty.
 TRUNKLINE_API trunkline_status trunkline_forest_build(trunkline_forest* forest, const trunkline_batch* batch,
                                                       trunkline_id_check ids);
-// A search tree given directly; request r has slot r and one query token. The caller vouches that page tables given at
-// run agree: at the positions of a node all its members' tables hold the same keys and values.
+// A search tree that is given directly; request r has slot r and one query token. The caller vouches that the page
+// tables given at run agree: at the positions of a node, the tables of all its requests hold the same keys and values.
 typedef struct trunkline_tree {
   size_t struct_size;
-  const int32_t* parent;    // [nodes] in any order; -1: a root
-  const int32_t* tokens;    // [nodes] >= 0, after those of the parent
-  const int32_t* end_node;  // [requests] the node that each ends in; -1: an empty request
+  const int32_t* parent;    // [nodes] node indices, in any order; -1: a root
+  const int32_t* tokens;    // [nodes] tokens of each node, >= 0, after those of its parent
+  const int32_t* end_node;  // [requests] the node that each request ends in; -1: an empty request
   int32_t nodes;
   int32_t requests;
 } trunkline_tree;
@@ -300,8 +321,8 @@ typedef struct trunkline_forest_info {
   size_t struct_size;
   int32_t rows;             // B
   int32_t nodes;            // runs of tokens
-  int64_t total_tokens;     // sum of the lengths: what a one-request-at-a-time kernel reads
-  int64_t distinct_tokens;  // sum of the runs: what must be read at least once
+  int64_t total_tokens;     // sum of the lengths: tokens that a one-request-at-a-time kernel reads
+  int64_t distinct_tokens;  // sum of the runs: tokens that any kernel must read
 } trunkline_forest_info;
 TRUNKLINE_API trunkline_status trunkline_forest_get_info(const trunkline_forest* forest, trunkline_forest_info* info);
 // A run of tokens [begin, end). Nodes come in depth-first order, a parent before its children.
@@ -309,8 +330,8 @@ typedef struct trunkline_forest_node {
   int32_t parent;          // -1: a root
   int32_t begin;           // first token position; the parent's end
   int32_t end;             // one past the last
-  int32_t row;             // a member: the run is read through its row of the page table
-  int32_t requests_begin;  // members, as a range of places in the order
+  int32_t row;             // the batch row of one of the requests: the run is read through its page table
+  int32_t requests_begin;  // the requests that use the run, as a range of the forest's order
   int32_t requests_end;
   int32_t depth;  // 0: a root
 } trunkline_forest_node;
@@ -325,7 +346,7 @@ TRUNKLINE_API trunkline_status trunkline_forest_destroy(trunkline_forest* forest
 
 typedef int32_t trunkline_policy;
 enum {
-  TRUNKLINE_POLICY_AUTO = 0,  // by least predicted time on the given machine
+  TRUNKLINE_POLICY_AUTO = 0,  // the one with the lowest predicted time on the given machine
   TRUNKLINE_POLICY_FLAT = 1,
   TRUNKLINE_POLICY_CASCADE = 2,
   TRUNKLINE_POLICY_NODE = 3,
@@ -336,24 +357,21 @@ enum {
   TRUNKLINE_POLICY_TRUNK = 8,
   TRUNKLINE_POLICY_INVARIANT = 9
 };
-// "auto", "flat", ..; NULL for a number that is no policy.
+// "auto", "flat", ..; NULL for a number that is not a policy.
 TRUNKLINE_API const char* trunkline_policy_name(trunkline_policy policy);
-// INVALID_ARGUMENT with the known names.
+// The policy of a name. INVALID_ARGUMENT with the known names.
 TRUNKLINE_API trunkline_status trunkline_policy_from_name(const char* name, trunkline_policy* policy);
 
-// How packs longer than their share are cut along KV.
+// How long packs are cut along KV (KvSplit in plan.hpp). experimental.h has further values.
 typedef int32_t trunkline_split;
 enum {
-  TRUNKLINE_SPLIT_OWN = 0,  // as the policy has it
-  TRUNKLINE_SPLIT_BALANCE = 1,
-  TRUNKLINE_SPLIT_MEAN = 2,
-  TRUNKLINE_SPLIT_LONG = 3,
-  TRUNKLINE_SPLIT_NONE = 4
+  TRUNKLINE_SPLIT_OWN = 0,      // the policy's own way
+  TRUNKLINE_SPLIT_BALANCE = 1,  // where the cost model says that idle workers cost more than the extra partials
+  TRUNKLINE_SPLIT_NONE = 2
 };
-enum { TRUNKLINE_PROFIT_MEMORY = 0, TRUNKLINE_PROFIT_COMPUTE = 1 };
-enum { TRUNKLINE_HOIST_BY_DEVICE = 0, TRUNKLINE_HOIST_BY_COST = 1, TRUNKLINE_HOIST_NEVER = 2 };
+typedef struct trunkline_policy_study trunkline_policy_study;  // experimental.h
 
-// Wherever options are taken, NULL is all defaults.
+// How plans are made. Wherever a function takes options, NULL means all defaults.
 typedef struct trunkline_plan_options {
   size_t struct_size;
   trunkline_policy policy;
@@ -365,23 +383,21 @@ typedef struct trunkline_plan_options {
   int32_t capacity_items;
   int32_t capacity_spans;
   int32_t capacity_partials;
-  int32_t tile_m;  // the tile of all items, one of the profile's; 0 x 0: by the selector
+  int32_t tile_m;  // the tile of all items, one of the profile's; 0 x 0: chosen for each item
   int32_t tile_n;
-  // Of single policies.
-  int32_t node_chunk;           // `node`: nodes are cut into chunks of so many tokens; 0: whole nodes
-  int32_t profit_cost;          // `profit`: TRUNKLINE_PROFIT_*
-  int32_t greedy_single_phase;  // `greedy`: 1: large tiles only
-  int32_t flatten_block;        // `flatten`: tokens of a block; 0: 128
-  int32_t trunk_rows;           // `trunk`: rows of a tile, one of the profile's; 0: by the cost model
-  int32_t trunk_hoist;          // `trunk`: TRUNKLINE_HOIST_*
-  int32_t invariant_chunk;      // `invariant`: tokens of a chunk; 0: 1024
+  // Options of single policies.
+  int32_t node_chunk;                   // `node`: tokens of the chunks that nodes are cut into; 0: whole nodes
+  int32_t flatten_block;                // `flatten`: tokens of a block; 0: 128
+  int32_t trunk_rows;                   // `trunk`: rows of a tile, one of the profile's; 0: by the cost model
+  int32_t invariant_chunk;              // `invariant`: tokens of a chunk; 0: 1024
+  const trunkline_policy_study* study;  // NULL: defaults
 } trunkline_plan_options;
 
 TRUNKLINE_API trunkline_status trunkline_planner_create(const trunkline_profile* profile, trunkline_planner** planner);
-// Makes a plan. It belongs to the planner and ends with its next plan(): a handle kept from before then gives
-// BAD_HANDLE, and BUSY is given here while another thread runs the former plan. To plan ahead, copy it or take turns
-// with two planners. Takes no memory once warm. Once arguments are found good the former plan ends: after
-// an error of planning itself *plan is NULL.
+// Makes a plan. The plan belongs to the planner and ends with its next plan: handles of an ended plan give BAD_HANDLE.
+// BUSY while another thread runs the previous plan. To plan ahead, copy the plan or take turns with two planners. Once
+// the arguments have been checked the previous plan ends: after an error of planning itself *plan is NULL. Allocates
+// nothing once it has seen the largest batch.
 TRUNKLINE_API trunkline_status trunkline_planner_plan(trunkline_planner* planner, const trunkline_forest* forest,
                                                       const trunkline_shape* shape,
                                                       const trunkline_plan_options* options,
@@ -392,27 +408,29 @@ typedef struct trunkline_estimate {
   double predicted_us;
   int64_t kv_tokens_read;
 } trunkline_estimate;
-// Predicted times of the policies that `auto` considers, without making their plans. Writes at most `capacity`;
-// *count is how many there are.
+// The predictions for the policies that `auto` considers, without making their plans. Writes at most `capacity` of
+// them; *count is their number.
 TRUNKLINE_API trunkline_status trunkline_planner_estimate(trunkline_planner* planner, const trunkline_forest* forest,
                                                           const trunkline_shape* shape, trunkline_estimate* estimates,
                                                           size_t capacity, size_t* count);
 TRUNKLINE_API trunkline_status trunkline_planner_destroy(trunkline_planner* planner);
 
-// A plan of its own memory, to be destroyed by the caller. Those of planners are not: INVALID_ARGUMENT.
+// A plan in memory of its own, which the caller destroys. A planner's plan cannot be destroyed: INVALID_ARGUMENT.
 TRUNKLINE_API trunkline_status trunkline_plan_copy(const trunkline_plan* plan, trunkline_plan** copy);
 TRUNKLINE_API trunkline_status trunkline_plan_destroy(trunkline_plan* plan);
 
 typedef struct trunkline_plan_info {
   size_t struct_size;
-  // The key: a plan runs only on this shape.
+  // The only shape that the plan runs on.
   int32_t q_heads;
   int32_t kv_heads;
-  int32_t head_dim;
+  int32_t head_dim_qk;
+  int32_t head_dim_v;
   int32_t page_size;
-  trunkline_dtype dtype;
+  trunkline_dtype q_dtype;
+  trunkline_dtype kv_dtype;
   trunkline_device device;
-  trunkline_policy policy;  // what was chosen; never AUTO
+  trunkline_policy policy;  // the policy that made it; never AUTO
   int32_t queries;
   uint64_t epoch;  // grows with every plan that one planner makes
   int32_t items;
@@ -422,21 +440,21 @@ typedef struct trunkline_plan_info {
 } trunkline_plan_info;
 TRUNKLINE_API trunkline_status trunkline_plan_get_info(const trunkline_plan* plan, trunkline_plan_info* info);
 
-// Per layer, all heads together; bytes and FLOPs at the lengths of planning time.
+// What a plan reads and computes, per layer, all heads together, at the lengths of planning time.
 typedef struct trunkline_plan_statistics {
   size_t struct_size;
-  int64_t kv_tokens_total;     // read by a one-request-at-a-time kernel
-  int64_t kv_tokens_distinct;  // in the forest, that some query needs
-  int64_t kv_tokens_read;      // read by this plan
-  int64_t kv_tokens_grouped;   // read if an item could hold any number of queries
+  int64_t kv_tokens_total;     // tokens that a one-request-at-a-time kernel reads
+  int64_t kv_tokens_distinct;  // tokens of the forest that some query needs
+  int64_t kv_tokens_read;      // tokens that this plan reads
+  int64_t kv_tokens_grouped;   // the same if an item could hold any number of queries
   int64_t kv_bytes_distinct;
   int64_t kv_bytes_read;
-  int64_t kv_bytes_reread;  // read - distinct: served by a cache where one holds them
-  int64_t qo_bytes;         // Q in, O out
+  int64_t kv_bytes_reread;  // read - distinct; a cache may serve them
+  int64_t qo_bytes;         // Q read and O written
   int64_t partials;         // (item, query) pairs whose output needs a merge
   int64_t partial_bytes;    // written once and read once
-  double flops;             // 4 d per (query row, visible token)
-  double flops_padded;      // with rows padded as the kernels do
+  double flops;             // 2 (head_dim_qk + head_dim_v) for each (query row, visible token)
+  double flops_padded;      // the same with rows padded as kernels pad them
   double predicted_us;      // by the cost model and the profile
   double bound_us;          // no plan is faster
   int32_t fallbacks;        // 1 when a capacity forced the plan back to `flat`
@@ -444,14 +462,14 @@ typedef struct trunkline_plan_statistics {
 } trunkline_plan_statistics;
 TRUNKLINE_API trunkline_status trunkline_plan_get_statistics(const trunkline_plan* plan,
                                                              trunkline_plan_statistics* statistics);
-// Plan and statistics as a JSON object; the statistics alone.
+// Plan and statistics as a JSON object, and the statistics alone.
 TRUNKLINE_API trunkline_status trunkline_plan_json(const trunkline_plan* plan, trunkline_text** json);
 TRUNKLINE_API trunkline_status trunkline_plan_statistics_json(const trunkline_plan* plan, trunkline_text** json);
-// Proves that every (query, visible token) pair is covered exactly once, now and after growth, or gives INTERNAL with
-// the first violation.
+// Proves that the plan covers every (query, visible token) pair exactly once, now and after growth. INTERNAL with the
+// first violation.
 TRUNKLINE_API trunkline_status trunkline_plan_validate(const trunkline_plan* plan, const trunkline_forest* forest);
-// The page that `trunkline plan --html` writes: the forest, and the plans of all policies that can plan the shape; what
-// `options` chooses is shown first. `title` is any text; `source`, where the batch comes from, may be NULL.
+// The page that `trunkline plan --html` writes: the forest, and the plans of all policies that can plan the shape, that
+// of `options` first. `title` is any text. `source` says where the batch comes from, and may be NULL.
 TRUNKLINE_API trunkline_status trunkline_plan_page(const trunkline_profile* profile, const trunkline_forest* forest,
                                                    const trunkline_shape* shape, const trunkline_plan_options* options,
                                                    const char* title, const char* source, trunkline_text** html);
@@ -468,17 +486,17 @@ typedef struct trunkline_live_batch_options {
   int32_t page_size;  // P, >= 1
   int32_t has_null_page;
   int64_t null_page;
-  int64_t num_pages;          // of the pool, at most 2^31 - 1
-  int32_t expected_requests;  // room that is taken at once
-  int32_t expected_pages;     // of one request
+  int64_t num_pages;          // pages of the pool, at most 2^31 - 1
+  int32_t expected_requests;  // capacity that is allocated at once
+  int32_t expected_pages;     // pages of one request
 } trunkline_live_batch_options;
 
 typedef struct trunkline_new_request {
   size_t struct_size;
-  int32_t kv_len;                // tokens in the cache, those of the next step's queries included
+  int32_t kv_len;                // tokens in the cache, the query tokens of the next step included
   int32_t queries;               // query tokens of each step; 0: 1
-  const void* pages;             // exactly ceil(kv_len / page_size)
-  int64_t page_count;            // of them
+  const void* pages;             // [page_count] page ids of its tokens
+  int64_t page_count;            // ceil(kv_len / page_size)
   trunkline_dtype id_dtype;      // I32 or I64
   int32_t reserved;              // 0
   const int32_t* query_parents;  // [queries] a draft tree; NULL: a chain
@@ -495,26 +513,27 @@ typedef struct trunkline_new_pages {
 
 TRUNKLINE_API trunkline_status trunkline_live_batch_create(const trunkline_live_batch_options* options,
                                                            trunkline_live_batch** live);
-// Events. A refused one leaves everything as it was, but that the forest shown before ends. STALE for a request that
-// has left, OUT_OF_RANGE for one that never was. One step of the whole batch: kv_lens [rows], none shorter than before;
-// `pages` may be NULL when no row needs one.
+// Events edit the batch. A refused event changes nothing, but ends the forest that was shown before. STALE for a
+// request that has left, OUT_OF_RANGE for one that never was. One step of the whole batch: kv_lens [rows] are the new
+// lengths, none shorter than before; `pages` are the pages that the growth needs, and may be NULL when no row needs
+// one.
 TRUNKLINE_API trunkline_status trunkline_live_batch_advance(trunkline_live_batch* live, const int32_t* kv_lens,
                                                             int32_t rows, const trunkline_new_pages* pages);
-// Takes the last row.
+// Adds a request in the last row.
 TRUNKLINE_API trunkline_status trunkline_live_batch_join(trunkline_live_batch* live,
                                                          const trunkline_new_request* request, trunkline_request* id);
-// Rows after it move up by one; slots stay.
+// Removes a request. The rows after it move up by one; slots stay.
 TRUNKLINE_API trunkline_status trunkline_live_batch_leave(trunkline_live_batch* live, trunkline_request request);
-// A new request in the last row, with the parent's length, pages and queries.
+// Adds a request in the last row with the parent's length, pages and queries.
 TRUNKLINE_API trunkline_status trunkline_live_batch_fork(trunkline_live_batch* live, trunkline_request parent,
                                                          trunkline_request* id);
-// Another page takes the place of the index-th, with the same content: copy-on-write.
+// Replaces the page at an index of a request by one with the same content: copy-on-write.
 TRUNKLINE_API trunkline_status trunkline_live_batch_replace_page(trunkline_live_batch* live, trunkline_request request,
                                                                  int32_t index, int64_t page);
-// Drops tokens from the end, down to trunkline_request_info's shared_tokens, and pages that then hold none.
+// Drops tokens from the end, down to trunkline_request_info.shared_tokens, and the pages that then hold no token.
 TRUNKLINE_API trunkline_status trunkline_live_batch_truncate(trunkline_live_batch* live, trunkline_request request,
                                                              int32_t kv_len);
-// From the next step on. query_parents [queries], or NULL.
+// Sets the query tokens of a request from the next step on. query_parents [queries] is a draft tree, or NULL.
 TRUNKLINE_API trunkline_status trunkline_live_batch_set_queries(trunkline_live_batch* live, trunkline_request request,
                                                                 int32_t queries, const int32_t* query_parents);
 // Row i becomes what row order[i] was.
@@ -528,45 +547,47 @@ typedef struct trunkline_request_info {
   size_t struct_size;
   int32_t row;
   int32_t kv_len;
-  int32_t shared_tokens;  // from the start, shared with others
+  int32_t shared_tokens;  // tokens from the start that it shares with others
   int32_t page_count;
-  const int32_t* pages;  // [page_count]; good until the next event
+  const int32_t* pages;  // [page_count]; valid until the next event
 } trunkline_request_info;
 TRUNKLINE_API trunkline_status trunkline_live_batch_get_request(const trunkline_live_batch* live,
                                                                 trunkline_request request,
                                                                 trunkline_request_info* info);
-// Changes with every event after which earlier plans are no longer sure to be valid.
+// A number that changes with every event after which earlier plans may be invalid.
 TRUNKLINE_API trunkline_status trunkline_live_batch_sharing_revision(const trunkline_live_batch* live,
                                                                      uint64_t* revision);
-// The batch as it is, for resolve and upload. Both structs are filled (struct_size set by the caller) and
-// batch->pages points to *pages; what they point to is good until the next event.
+// A view of the batch as it is now, for resolve and upload. Fills both structs, whose struct_size the caller has set;
+// batch->pages points to *pages. The arrays that they point to are valid until the next event.
 TRUNKLINE_API trunkline_status trunkline_live_batch_view(const trunkline_live_batch* live, trunkline_batch* batch,
                                                          trunkline_page_table* pages);
-// Its forest. It belongs to the live batch: BAD_HANDLE after the next event.
+// The forest of the batch, which belongs to the live batch: BAD_HANDLE after the next event.
 TRUNKLINE_API trunkline_status trunkline_live_batch_forest(trunkline_live_batch* live, const trunkline_forest** forest);
 TRUNKLINE_API trunkline_status trunkline_live_batch_destroy(trunkline_live_batch* live);
 
 typedef struct trunkline_live_plan_options {
   size_t struct_size;
   const trunkline_plan_options* plan;  // NULL: defaults
-  double growth_limit;  // a plan is made anew when its longest worker has grown past so many times the mean; 0: 1.1
-  double edit_share;    // a plan is edited while at most this share of its requests has come or gone; 0: never
+  double growth_limit;  // a plan is made anew when its longest worker takes more than this many times the mean; 0: 1.1
+  double edit_share;    // a plan is edited while at most this share of its requests has joined or left; 0: never
 } trunkline_live_plan_options;
 
 typedef int32_t trunkline_plan_source;
 enum {
-  TRUNKLINE_PLAN_KEPT = 0,        // of the step before: nothing has changed but lengths
+  TRUNKLINE_PLAN_REUSED = 0,      // the plan of the step before: nothing has changed but lengths
   TRUNKLINE_PLAN_MEMBERSHIP = 1,  // made anew: requests, sharing or queries have changed
   TRUNKLINE_PLAN_TRUNCATED = 2,   // made anew: a request has become too short for the old one
   TRUNKLINE_PLAN_GROWTH = 3,      // made anew: workers have grown apart
-  TRUNKLINE_PLAN_EDITED = 4,      // the old one, edited; its statistics are still the old one's
-  TRUNKLINE_PLAN_FLAT = 5         // async: the new plan is late; a plan without sharing
+  TRUNKLINE_PLAN_EDITED = 4,      // the old plan, edited; its statistics are still the old plan's
+  TRUNKLINE_PLAN_FLAT = 5         // async: the new plan is late, so this one shares nothing
 };
+// "reused", "membership", ..; NULL for a number that is not a source.
 TRUNKLINE_API const char* trunkline_plan_source_name(trunkline_plan_source source);
+// The number of steps by the source of their plan.
 typedef struct trunkline_plan_counts {
   size_t struct_size;
-  int64_t steps;  // all of them
-  int64_t kept;
+  int64_t steps;  // all steps
+  int64_t reused;
   int64_t membership;
   int64_t truncated;
   int64_t growth;
@@ -574,31 +595,31 @@ typedef struct trunkline_plan_counts {
   int64_t flat;
 } trunkline_plan_counts;
 
-// Plans of one live batch, the one of the first call, for layers of one shape. Several may serve one batch.
+// A planner of one live batch, that of its first call, for layers of one shape. Several may serve one batch.
 TRUNKLINE_API trunkline_status trunkline_live_planner_create(const trunkline_profile* profile,
                                                              const trunkline_shape* shape,
                                                              const trunkline_live_plan_options* options,
                                                              trunkline_live_planner** planner);
-// Once a step, after its events. The plan belongs to the planner; the handle is the last step's where it was kept, else
-// the last step's gives BAD_HANDLE. source may be NULL.
+// The plan of a step; call it once a step, after the step's events. The plan belongs to the planner. A reused plan
+// keeps its handle; otherwise the handle of the last step's plan gives BAD_HANDLE from now on. source may be NULL.
 TRUNKLINE_API trunkline_status trunkline_live_planner_plan(trunkline_live_planner* planner, trunkline_live_batch* live,
                                                            const trunkline_plan** plan, trunkline_plan_source* source);
 TRUNKLINE_API trunkline_status trunkline_live_planner_counts(const trunkline_live_planner* planner,
                                                              trunkline_plan_counts* counts);
 TRUNKLINE_API trunkline_status trunkline_live_planner_destroy(trunkline_live_planner* planner);
 
-// With a thread of its own: submit when the next step's events are known, poll, take when the step begins. None waits
-// for the thread but _destroy, which waits for the plan that it is working on.
+// A planner with a thread of its own: submit when the next step's events are known, poll, take when the step begins.
+// Only _destroy waits for the thread, until it has made the plan that it is working on.
 TRUNKLINE_API trunkline_status trunkline_async_planner_create(const trunkline_profile* profile,
                                                               const trunkline_shape* shape,
                                                               const trunkline_live_plan_options* options,
                                                               trunkline_async_planner** planner);
-// *submitted: 0 when the last plan taken or handed over is still good; may be NULL.
+// Asks for a plan. *submitted: 0 when the last plan that was taken or asked for is still good; may be NULL.
 TRUNKLINE_API trunkline_status trunkline_async_planner_submit(trunkline_async_planner* planner,
                                                               trunkline_live_batch* live, int32_t* submitted);
-// *done: 1 when all that was submitted has been planned.
+// *done: 1 when the thread has planned all that was submitted.
 TRUNKLINE_API trunkline_status trunkline_async_planner_poll(const trunkline_async_planner* planner, int32_t* done);
-// A plan that is valid for the batch as it is; as trunkline_live_planner_plan. Errors of the thread come here.
+// A plan that is valid for the batch as it is now; as trunkline_live_planner_plan. Returns errors of the thread, too.
 TRUNKLINE_API trunkline_status trunkline_async_planner_take(trunkline_async_planner* planner,
                                                             trunkline_live_batch* live, const trunkline_plan** plan,
                                                             trunkline_plan_source* source);
@@ -612,225 +633,245 @@ enum { TRUNKLINE_NHD = 0, TRUNKLINE_HND = 1 };              // caches [pages, P,
 enum { TRUNKLINE_LSE_NATURAL = 0, TRUNKLINE_LSE_TWO = 1 };  // base of the logarithm
 enum { TRUNKLINE_MERGE_DEFAULT = 0, TRUNKLINE_MERGE_FUSED = 1, TRUNKLINE_MERGE_SEPARATE = 2 };
 
-// One layer's tensors. The last dimension of all but `lse` has stride 1; others any. Outputs overlap nothing.
+// The scale of a quantised tensor: an element's real value is the stored one times the scale. Zeroed: no scale.
+typedef struct trunkline_scale {
+  trunkline_tensor heads;  // optional, [kv_heads] or [1] of F32, where the layer's tensors are: the scale of each KV
+                           // head, which the query heads of its group share
+  float value;             // without heads: the scale of all heads; 0: 1
+  int32_t reserved;
+} trunkline_scale;
+
+// The tensors of one layer, in host memory or on the device of the plan's shape. The last dimension of all but `lse`
+// has stride 1, others have any stride. Outputs overlap nothing. d_qk is the shape's head_dim_qk, d_v its head_dim_v.
 typedef struct trunkline_attention {
   size_t struct_size;
-  trunkline_tensor q;    // [T, Hq, d] of the shape's dtype
-  trunkline_tensor k;    // [pages, P, Hkv, d] or, with TRUNKLINE_HND, [pages, Hkv, P, d]; packed K and V: by strides
-  trunkline_tensor v;    // as k
-  trunkline_tensor out;  // [T, Hq, d] of F32, F16 or BF16. 0 for an empty request
+  trunkline_tensor q;  // [T, Hq, d_qk] of the shape's q_dtype
+  trunkline_tensor k;  // [pages, P, Hkv, d_qk] or, with TRUNKLINE_HND, [pages, Hkv, P, d_qk], of the shape's kv_dtype;
+                       // packed K and V: by strides
+  trunkline_tensor v;  // [pages, P, Hkv, d_v] or [pages, Hkv, P, d_v], of the shape's kv_dtype
+  trunkline_tensor out;  // [T, Hq, d_v] of F32, F16 or BF16; on CUDA F32 or q_dtype. 0 for an empty request
   trunkline_tensor lse;  // optional, [T, Hq] of F32 ([Hq, T] in memory: strides 1, T): log-sum-exp of the scaled
                          // logits, -inf for an empty request
   int32_t kv_layout;     // TRUNKLINE_NHD or TRUNKLINE_HND
   int32_t lse_base;      // TRUNKLINE_LSE_*
-  float scale;           // multiplies the logits; 0 without has_scale: 1 / sqrt(d)
-  int32_t has_scale;     // 1: scale is meant as it is, 0 too, by which all tokens weigh alike
-  int64_t most_queries;  // of a run that is captured in a graph: the most query tokens of any step that it is replayed
-                         // with, at least this step's; 0: as many as plans of its capacity have
+  float scale;           // multiplies the logits; 0 without has_scale: 1 / sqrt(d_qk)
+  int32_t has_scale;     // 1: scale is used as it is; with 0 all tokens have the same weight
+  int64_t max_queries;  // of a run that is captured in a graph: the maximum number of query tokens of the steps that it
+                        // is replayed with, at least this step's; 0: the plan's capacity
+  trunkline_scale q_scale;
+  trunkline_scale k_scale;
+  trunkline_scale v_scale;
+  int32_t has_window_left;  // 1: window_left is used as it is; with 0 a query sees its own token alone
+  int32_t window_left;      // a query at position p sees the tokens at p - window_left to p alone; -1, and 0 without
+                            // has_window_left: all tokens up to its own
+  float soft_cap;           // bounds logits after scale: x becomes soft_cap * tanh(x / soft_cap); 0: no bound
+  int32_t reserved;
+  trunkline_tensor sinks;  // optional, [q_heads] of F32: for each query head a logit that counts in the softmax and in
+                           // the LSE and adds no value
 } trunkline_attention;
 
-// A pool of threads, the caller of run being one; 0: every core that this process may use.
+// A pool of threads, one of which is the caller of a run; 0: one for every core that this process may use.
 TRUNKLINE_API trunkline_status trunkline_workers_create(int32_t threads, trunkline_workers** workers);
-// An engine's own threads. run calls function(argument, w) for every w in [0, size), at once, and returns when all have
-// returned; it is called by one thread at a time.
-typedef struct trunkline_team {
+// An engine's own threads. run calls function(argument, w) for every w in [0, size) at the same time, and returns when
+// all have returned. One thread at a time calls it.
+typedef struct trunkline_thread_group {
   size_t struct_size;
-  void* context;  // given to run
+  void* context;  // passed to run
   void (*run)(void* context, void (*function)(void* argument, int32_t worker), void* argument);
   int32_t size;  // >= 1
   int32_t reserved;
-} trunkline_team;
-TRUNKLINE_API trunkline_status trunkline_workers_from_team(const trunkline_team* team, trunkline_workers** workers);
+} trunkline_thread_group;
+TRUNKLINE_API trunkline_status trunkline_workers_from_thread_group(const trunkline_thread_group* group,
+                                                                   trunkline_workers** workers);
 TRUNKLINE_API trunkline_status trunkline_workers_size(const trunkline_workers* workers, int32_t* size);
 TRUNKLINE_API trunkline_status trunkline_workers_destroy(trunkline_workers* workers);
 
 typedef struct trunkline_cpu_options {
   size_t struct_size;
   int32_t merge;      // TRUNKLINE_MERGE_*; by default fused
-  trunkline_isa isa;  // an upper limit; what the machine lacks is never used
+  trunkline_isa isa;  // an upper limit; instruction sets that the machine lacks are never used
 } trunkline_cpu_options;
-// Executors that share workers run one at a time: BUSY for the second.
+// An executor. Executors that share workers run one at a time: a second run is BUSY.
 TRUNKLINE_API trunkline_status trunkline_cpu_create(trunkline_workers* workers, const trunkline_cpu_options* options,
                                                     trunkline_cpu** cpu);
-// Bytes, 64-byte aligned, for this plan and any other within its capacity, on at most `rows` rows. Several runs in
-// flight have several workspaces, and several executors and workers.
+// Bytes, 64-byte aligned, that a workspace needs for this plan and any other within the same capacity, on at most
+// `rows` rows. Several runs in flight need several workspaces, executors and workers.
 TRUNKLINE_API trunkline_status trunkline_cpu_workspace_bytes(const trunkline_cpu* cpu, const trunkline_plan* plan,
                                                              int32_t rows, size_t* bytes);
-// Once a step: fits a plan to live lengths and rows. The batch may have grown since the plan was made. Its ids and
-// query_start are read during runs, so they must stay; structs and other arrays need not. Writes only the workspace.
-// STALE when a slot of the plan is missing or has another generation. Until the step's last run the workspace is this
-// plan's alone.
+// Fits a plan to the lengths and rows of a batch; call it once a step. The batch may have grown since the plan was
+// made. Runs read its page ids and query_start, so these must stay until the step's last run; structs and other arrays
+// need not. Writes only the workspace, which belongs to this plan until the step's last run. STALE when a slot of the
+// plan is missing or has another generation.
 TRUNKLINE_API trunkline_status trunkline_cpu_resolve(const trunkline_cpu* cpu, const trunkline_plan* plan,
                                                      const trunkline_batch* batch, void* workspace, size_t bytes);
-// Once a layer, with the plan of resolve: BAD_HANDLE when it has been closed or replaced since, WORKSPACE when this
-// executor did not resolve it, or another plan was resolved in any of its memory since. No allocation.
+// Computes attention with the plan that the workspace was resolved for; call it once a layer. BAD_HANDLE when that plan
+// has ended; WORKSPACE when this executor did not resolve the workspace, or another plan was resolved in any part of it
+// since. Allocates nothing.
 TRUNKLINE_API trunkline_status trunkline_cpu_run(const trunkline_cpu* cpu, const trunkline_attention* layer,
                                                  void* workspace, size_t bytes);
 TRUNKLINE_API trunkline_status trunkline_cpu_destroy(trunkline_cpu* cpu);
 
-typedef int32_t trunkline_forward;
-enum { TRUNKLINE_FORWARD_PERSISTENT = 0, TRUNKLINE_FORWARD_STREAMS = 1, TRUNKLINE_FORWARD_SERIAL = 2 };
+typedef struct trunkline_cuda_study trunkline_cuda_study;  // experimental.h
 typedef struct trunkline_cuda_options {
   size_t struct_size;
   int32_t device;
-  trunkline_forward forward;
-  int32_t merge;        // TRUNKLINE_MERGE_*; by default separate
   int32_t check_pages;  // 1: each resolve checks all page ids in use, and waits for it
   trunkline_kernels kernels;
-  int32_t reserved;
+  int32_t reserved;                   // 0
+  const trunkline_cuda_study* study;  // NULL: defaults
 } trunkline_cuda_options;
 TRUNKLINE_API trunkline_status trunkline_cuda_create(const trunkline_cuda_options* options, trunkline_cuda** cuda);
-// OK, or UNSUPPORTED with reasons.
+// Whether this executor runs a shape: OK, or UNSUPPORTED with what is wrong and what is supported.
 TRUNKLINE_API trunkline_status trunkline_cuda_supports(const trunkline_cuda* cuda, const trunkline_shape* shape);
-// Device memory, aligned to 256 bytes, for this plan and any other within its capacity.
+// Bytes of device memory, aligned to 256 bytes, that a workspace needs for this plan and any other within the same
+// capacity.
 TRUNKLINE_API trunkline_status trunkline_cuda_workspace_bytes(const trunkline_cuda* cuda, const trunkline_plan* plan,
                                                               size_t* bytes);
-// Once a plan: copies it to the workspace, asynchronously; the plan may then be replaced. `batch` gives rows, slots,
-// generations, queries and lengths on the host; its page ids are not read (pages->ids may be NULL). Not capturable: a
-// captured graph of resolve and run replays with what was uploaded last, and keeps the workspace's layout until
-// release. streams are cudaStream_t; NULL is the legacy default stream.
+// Copies a plan to the workspace; call it once a plan. The copy is asynchronous, and the plan may be replaced when the
+// call returns. `batch` gives rows, slots, generations, queries and lengths in host memory; its page ids are not read
+// (pages->ids may be NULL). Streams are cudaStream_t; NULL is the legacy default stream. The call cannot be captured. A
+// captured graph of resolve and run replays with the plan that was uploaded last, and the workspace keeps its layout
+// until release.
 TRUNKLINE_API trunkline_status trunkline_cuda_upload(trunkline_cuda* cuda, const trunkline_plan* plan,
                                                      const trunkline_batch* batch, void* workspace, size_t bytes,
                                                      void* stream);
-// A step's page tables and lengths on the device.
+// The page tables and lengths of a step in device memory.
 typedef struct trunkline_cuda_batch {
   size_t struct_size;
-  const trunkline_page_table* pages;  // of device pointers: DENSE, CSR, TOKEN_LEVEL
-  const int32_t* kv_lens;             // [B]
-  int64_t num_pages;                  // of the cache, or 0; for check_pages and a planner's null_page
-  const int32_t* query_start;         // [B + 1] prefix sums of query tokens; NULL: one a row. For trunkline_cuda_plan
-  int32_t queries;  // with query_start, T of q and out in the runs, the most that it may count; 0: capacity_queries
+  const trunkline_page_table* pages;  // a struct in host memory with device pointers: DENSE, CSR, TOKEN_LEVEL
+  const int32_t* kv_lens;             // [B] tokens of each request in the cache
+  int64_t num_pages;                  // pages of the cache, or 0; for check_pages and a planner's null_page
+  const int32_t* query_start;         // [B + 1] prefix sums of query tokens; NULL: one for each row. Only
+                                      // trunkline_cuda_plan reads it
+  int32_t queries;  // with query_start: the maximum number of query tokens, which is T of the runs; 0: capacity_queries
   int32_t reserved;
+  const int32_t*
+      query_parents;  // [T] draft trees, as in trunkline_batch; NULL: chains. Only trunkline_cuda_plan reads it
 } trunkline_cuda_batch;
-// Once a step: fits the uploaded plan to live lengths, in a kernel. Capturable without check_pages.
+// Fits the plan in the workspace to the batch's lengths, in a kernel; call it once a step. Page ids are read here or by
+// runs, so the table must not change until the step's last run is done. Can be captured without check_pages.
 TRUNKLINE_API trunkline_status trunkline_cuda_resolve(trunkline_cuda* cuda, const trunkline_cuda_batch* batch,
                                                       void* workspace, void* stream);
-// Once a layer: launches only, no allocation. Capturable. WORKSPACE, as resolve, when another executor has uploaded or
-// planned in any of the workspace since; replays of captured graphs cannot tell, so they need workspaces of their own
-// where executors take turns.
+// Computes attention with the plan in the workspace; call it once a layer. It only launches kernels, and can be
+// captured. WORKSPACE, as from resolve, when another executor has uploaded or planned in any part of the workspace
+// since. Replays of captured graphs cannot be refused, so graphs need workspaces of their own where executors take
+// turns.
 TRUNKLINE_API trunkline_status trunkline_cuda_run(trunkline_cuda* cuda, const trunkline_attention* layer,
                                                   void* workspace, void* stream);
-// When a run worked on one (item, KV head), and where; nanoseconds of the device's clock.
-typedef struct trunkline_cuda_task_time {
-  uint64_t begin_ns;
-  uint64_t end_ns;
-  int32_t item;
-  int32_t head;
-  int32_t sm;
-  int32_t worker;
-} trunkline_cuda_task_time;
-// From now on runs on this workspace write to times [count], device memory: one for each (item, KV head) of any plan
-// that is uploaded. NULL: no more.
-TRUNKLINE_API trunkline_status trunkline_cuda_record_tasks(trunkline_cuda* cuda, void* workspace,
-                                                           trunkline_cuda_task_time* times, size_t count);
-// Forgets a workspace whose captured graphs are gone: its memory may be laid out anew, or freed.
+// Forgets a workspace that no captured graph uses any more: its memory may be laid out anew, or freed.
 TRUNKLINE_API trunkline_status trunkline_cuda_release(trunkline_cuda* cuda, void* workspace);
 TRUNKLINE_API trunkline_status trunkline_cuda_destroy(trunkline_cuda* cuda);
 
-// -------- Planning on a GPU, for page tables and lengths that are there and nowhere else
+// -------- Planning on a GPU, for page tables and lengths that are only there
 
 typedef struct trunkline_cuda_planner_options {
   size_t struct_size;
   int32_t device;
-  int32_t rows;  // most rows of a batch, padding included; >= 1
-  // What does not fit is planned `flat`, without cuts, as by trunkline_planner; all >= 1. A batch of few requests is
-  // cut into a part for each SM: (SMs / kv_heads, rounded up) x (rows of the largest tile / query heads a KV head)
-  // partials
+  int32_t rows;  // maximum rows of a batch, padding included; >= 1
+  // Limits, all >= 1. A batch whose plan exceeds one gets a plan of `flat` without cuts, as from trunkline_planner. A
+  // batch of few requests is cut into a part for each SM, with (SMs / kv_heads, rounded up) x (rows of the largest tile
+  // / query heads of a KV head) partials
   int32_t capacity_queries;
   int32_t capacity_items;
   int32_t capacity_spans;
   int32_t capacity_partials;
-  // A plan is kept while the same rows share the same pages and none has grown by more than so many tokens since it was
-  // made, or by 16 or fewer where some item has the ends of more rows than the mean. 0: 64; -1: none may have grown
+  // A plan is reused while the same rows share the same pages and no row has grown by more than this many tokens since
+  // the plan was made; 16 or fewer where one item has the growing ends of more rows than the mean. 0: 64; -1: no row
+  // may have grown
   int32_t growth;
   int32_t has_null_page;  // 1: null_page below stands for "no page", and is never shared
   int64_t null_page;
+  trunkline_policy policy;  // 0: TRUNKLINE_POLICY_TRUNK; or TRUNKLINE_POLICY_INVARIANT
+  int32_t invariant_chunk;  // of TRUNKLINE_POLICY_INVARIANT: tokens of a chunk; 0: 1024
 } trunkline_cuda_planner_options;
 
-// What planning on the device has come to, as of the plan in the workspace that was resolved last.
+// Counts of planning on the device, as of the plan in the workspace that was resolved last.
 typedef struct trunkline_cuda_plan_report {
   size_t struct_size;
-  uint64_t planned;  // steps whose plan was made
-  uint64_t kept;     // steps that kept the plan before
-  // Of the last plan that was made:
+  uint64_t planned;  // steps that made a plan
+  uint64_t reused;   // steps that reused the previous plan
+  // The last plan that was made, as trunkline_plan_statistics.
   int64_t kv_tokens_total;
   int64_t kv_tokens_distinct;
   int64_t kv_tokens_read;
   int32_t items;
   int32_t spans;
   int32_t partials;
-  int32_t fallbacks;         // 1 where a capacity forced it to `flat`
-  int32_t unplanned;         // 1 where not even `flat` fitted: it has no items, and nothing is written to outputs
-  int32_t bad_lengths;       // rows whose length is negative or has no pages in the table; planned as empty
-  int32_t first_bad_length;  // the first such row, or -1
-  int32_t bad_length;        // its length
-  int32_t bad_queries;       // rows whose query_start is wrong; if any is, no row has a query
-  int32_t first_bad_queries;
-  int32_t bad_query_start;
+  int32_t fallbacks;          // 1 when a limit forced the plan to `flat`
+  int32_t unplanned;          // 1 when not even `flat` fits: the plan has no items, and runs write no output
+  int32_t bad_lengths;        // rows whose length is negative or exceeds the table; they are planned as empty
+  int32_t first_bad_length;   // the first such row, or -1
+  int32_t bad_length;         // its length
+  int32_t bad_queries;        // rows whose query_start or query_parents is wrong; if any is, no row has a query
+  int32_t first_bad_queries;  // the first such row, or -1
+  int32_t bad_query_start;    // its query_start
   int32_t reserved;
 } trunkline_cuda_plan_report;
 
-// Makes the plans of policy `trunk`, the same as trunkline_planner_plan with the same profile and capacities. No draft
-// trees. One planner serves one sequence of steps, whose work must not overlap on the device either. The profile is of
-// trunkline_profile_cuda or of such a device. UNSUPPORTED where the device cannot plan so many rows, or the profile
-// cannot for the shape; INVALID_ARGUMENT when a capacity is not positive.
+// A planner on a device. It makes plans of policy `trunk` or `invariant`, the same as trunkline_planner_plan with the
+// same profile and capacities. One planner serves one sequence of steps, whose work must not overlap on the device
+// either. The profile is from trunkline_profile_cuda, or of a CUDA device. UNSUPPORTED when the device
+// cannot plan so many rows, or the profile has no tile for the shape; INVALID_ARGUMENT when a capacity is not > 0.
 TRUNKLINE_API trunkline_status trunkline_cuda_planner_create(const trunkline_profile* profile,
                                                              const trunkline_shape* shape,
                                                              const trunkline_cuda_planner_options* options,
                                                              trunkline_cuda_planner** planner);
-// Device memory, aligned to 256 bytes, that it needs besides workspaces.
+// Bytes of device memory, aligned to 256 bytes, that the planner needs besides workspaces.
 TRUNKLINE_API trunkline_status trunkline_cuda_planner_memory_bytes(const trunkline_cuda_planner* planner,
                                                                    size_t* bytes);
-// Takes it, once, and forgets what was planned. It stays the caller's, and as it is while the planner is used. Not
-// capturable.
+// Gives the planner its device memory, once, and makes it forget earlier plans. The memory stays the caller's, who must
+// not change it while the planner is used. Cannot be captured.
 TRUNKLINE_API trunkline_status trunkline_cuda_planner_bind(trunkline_cuda_planner* planner, void* memory, size_t bytes,
                                                            void* stream);
-// Of a workspace for its plans, as trunkline_cuda_workspace_bytes.
+// Bytes that a workspace needs for the planner's plans, as trunkline_cuda_workspace_bytes.
 TRUNKLINE_API trunkline_status trunkline_cuda_planner_workspace_bytes(const trunkline_cuda* cuda,
                                                                       const trunkline_cuda_planner* planner,
                                                                       size_t* bytes);
-// Once a step, in place of trunkline_cuda_upload: plans the batch on the device, or keeps the last plan; resolve and
-// run follow on the stream. Nothing of the batch is read on the host, and nothing waits. Capturable: a replay plans
-// what is in device memory then, of as many rows, of which those of length 0 are padding; before capture call it once,
-// else each replay plans anew. With query_start, Q and outputs of run have T = capacity_queries, of which those past
-// the last query token are not written. INVALID_ARGUMENT when the batch has more rows or queries than there is room
-// for, or another page size, or the planner is bound to no memory or of another device; WORKSPACE as upload. The
-// executor keeps the planner alive until the workspace is released.
+// Plans the batch on the device, or reuses the last plan; call it once a step in place of trunkline_cuda_upload, before
+// resolve and run on the same stream. The host reads nothing of the batch, and nothing waits. Can be captured: a replay
+// plans what device memory holds then, for the same number of rows, of which those of length 0 are padding. Call it
+// once before the capture, or each replay plans anew. With query_start, Q and outputs of the runs have
+// trunkline_cuda_batch's queries, of which those past the last query token are not written. INVALID_ARGUMENT when the
+// batch has more rows or queries than the capacity, or another page size, or the planner has no memory or is of another
+// device; WORKSPACE as upload. The executor keeps the planner alive until the workspace is released.
 TRUNKLINE_API trunkline_status trunkline_cuda_plan(trunkline_cuda* cuda, trunkline_cuda_planner* planner,
                                                    const trunkline_cuda_batch* batch, void* workspace, size_t bytes,
                                                    void* stream);
-// What trunkline_cuda_resolve has told by now, without waiting for it: of a step in flight, some may be missing.
+// The counts that trunkline_cuda_resolve has published by now. It does not wait: the counts of a step in flight may be
+// incomplete.
 TRUNKLINE_API trunkline_status trunkline_cuda_planner_report(const trunkline_cuda_planner* planner,
                                                              trunkline_cuda_plan_report* report);
 TRUNKLINE_API trunkline_status trunkline_cuda_planner_destroy(trunkline_cuda_planner* planner);
 
 // -------- Merging attention states
 
-// Attention of the same queries over disjoint sets of tokens, merged into attention over all of them: row n of N merges
-// the states slots[begin[n]] to slots[begin[n + 1] - 1], in this order. Rows without tokens get O = 0, LSE = -inf.
-// Outputs overlap nothing.
+// Attention states of the same queries over disjoint sets of tokens, to be merged into attention over all of these
+// tokens: row n of N merges the states slots[begin[n]] to slots[begin[n + 1] - 1], in this order. Rows without tokens
+// get O = 0, LSE = -inf. Outputs overlap nothing. Tensors and arrays are all in host memory, or all on the device.
 typedef struct trunkline_merge {
   size_t struct_size;
   trunkline_tensor states;     // [S, Hq, d], unit stride in d
   trunkline_tensor state_lse;  // [S, Hq] of F32
   trunkline_tensor out;        // [N, Hq, d]
   trunkline_tensor lse;        // optional, [N, Hq] of F32
-  const int32_t* begin;        // [N + 1] from 0; where the tensors are
-  const int32_t* slots;        // [begin[N]]; where the tensors are. NULL: 0, 1, 2, ..
+  const int32_t* begin;        // [N + 1] prefix sums, from 0, of the states of each row
+  const int32_t* slots;        // [begin[N]] states of each row, in [0, S); NULL: 0, 1, 2, ..
   int32_t lse_base;            // TRUNKLINE_LSE_*, of all LSEs
   int32_t reserved;            // 0
 } trunkline_merge;
-// On the CPU, on the calling thread.
+// Merges on the CPU, on the calling thread.
 TRUNKLINE_API trunkline_status trunkline_merge_states(const trunkline_merge* merge);
-// On a device; capturable. Lists are not checked; states and outputs are aligned to 16 bytes, strides too.
+// Merges on a device; can be captured. begin and slots are not checked. States and outputs are aligned to 16 bytes, and
+// their strides are multiples of 16 bytes.
 TRUNKLINE_API trunkline_status trunkline_cuda_merge_states(const trunkline_merge* merge, int32_t device, void* stream);
 
-// -------- Right answers, slowly, in fp64 on the CPU: of tensors there, whatever device shape or plan are for
+// -------- The oracle: right answers, slowly, in fp64 on the CPU, of tensors in host memory, whatever the shape's
+// device
 
 // Plain attention, request by request, without a plan.
 TRUNKLINE_API trunkline_status trunkline_reference_attention(const trunkline_shape* shape, const trunkline_batch* batch,
                                                              const trunkline_attention* layer);
-// Any plan, item by item, merging partials as it says.
+// Any plan, item by item; merges partials as the plan says.
 TRUNKLINE_API trunkline_status trunkline_reference_run_plan(const trunkline_plan* plan, const trunkline_batch* batch,
                                                             const trunkline_attention* layer);
 

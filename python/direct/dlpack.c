@@ -50,7 +50,7 @@ typedef struct {
   int (*current_stream)(int32_t device_type, int32_t device_index, void** stream);
 } DlExchange;
 
-enum { kDlInt = 0, kDlFloat = 2, kDlBfloat = 4 };
+enum { kDlInt = 0, kDlFloat = 2, kDlBfloat = 4, kDlF8E4M3 = 10, kDlF8E5M2 = 12 };
 enum { kDlCpu = 1, kDlCuda = 2, kDlPinned = 3, kDlManagedMemory = 13 };
 enum { kDlReadOnly = 1 };
 
@@ -94,6 +94,8 @@ static trunkline_dtype dtype_of(int32_t code, int32_t bits) {
   if (code == kDlFloat && bits == 32) return TRUNKLINE_F32;
   if (code == kDlFloat && bits == 16) return TRUNKLINE_F16;
   if (code == kDlBfloat && bits == 16) return TRUNKLINE_BF16;
+  if (code == kDlF8E4M3 && bits == 8) return TRUNKLINE_F8E4M3;
+  if (code == kDlF8E5M2 && bits == 8) return TRUNKLINE_F8E5M2;
   if (code == kDlInt && bits == 32) return TRUNKLINE_I32;
   if (code == kDlInt && bits == 64) return TRUNKLINE_I64;
   return 0;

@@ -32,6 +32,8 @@ typedef struct {
 } Runner;
 
 enum { kQ, kK, kV, kOut, kLse, kTensors };
+// What run() takes after the tensors.
+enum { kScale = kTensors, kStream, kNumQueries, kQScale, kKScale, kVScale, kWindowLeft, kSoftCap, kSinks, kArguments };
 static const char* const kNames[kTensors] = {"q", "k", "v", "out", "lse"};
 
 static PyObject* runner_bind(PyObject* self, PyObject* arguments) {
@@ -254,43 +256,97 @@ static int stream_of(const Runner* runner, PyObject* q, const Tensor* tensor, Py
   return -1;
 }
 
+// A number, or no number where it is None. 0, or -1 with an exception.
+static int read_number(PyObject* given, const char* name, const char* otherwise, double* number) {
+  if (given == Py_None) return 0;
+  *number = PyFloat_AsDouble(given);
+  if (!PyErr_Occurred()) return 0;
+  PyErr_Clear();
+  PyErr_Format(argument_type_error, "%s is %R; expected: a number, or None for %s", name, given, otherwise);
+  return -1;
+}
+
+// A number for all KV heads, or a tensor with one for each.
+static int read_scale(PyObject* given, const char* name, Tensor* heads, trunkline_scale* scale) {
+  if (given == Py_None) return 0;
+  if (!PyFloat_Check(given) && !PyLong_Check(given)) {
+    if (take_tensor(given, name, heads) != 0) return -1;
+    scale->heads = heads->view;
+    return 0;
+  }
+  double value = 1;
+  if (read_number(given, name, "1", &value) != 0) return -1;
+  scale->value = (float)value;
+  if (scale->value != 0) return 0;  // which the C interface takes for 1
+  PyErr_Format(invalid_argument_error, "%s is %R; expected: a number > 0, or a tensor of them", name, given);
+  return -1;
+}
+
+static int read_window(PyObject* given, trunkline_attention* layer) {
+  if (given == Py_None) return 0;
+  int overflow = 0;
+  const long long tokens = PyLong_Check(given) ? PyLong_AsLongLongAndOverflow(given, &overflow) : -2;
+  if (overflow != 0 || tokens < -1 || tokens > INT32_MAX) {
+    PyErr_Format(PyLong_Check(given) ? invalid_argument_error : argument_type_error,
+                 "window_left is %R; expected: an int >= 0 below 2^31, or -1 or None for no window", given);
+    return -1;
+  }
+  layer->has_window_left = 1;
+  layer->window_left = (int32_t)tokens;
+  return 0;
+}
+
+enum { kVariantTensors = 4 };
+
+// Scales, window, soft cap and sinks.
+static int read_variants(PyObject* const* arguments, Tensor* tensors, trunkline_attention* layer) {
+  double soft_cap = 0;
+  if (read_scale(arguments[kQScale], "q_scale", &tensors[0], &layer->q_scale) != 0 ||
+      read_scale(arguments[kKScale], "k_scale", &tensors[1], &layer->k_scale) != 0 ||
+      read_scale(arguments[kVScale], "v_scale", &tensors[2], &layer->v_scale) != 0 ||
+      read_window(arguments[kWindowLeft], layer) != 0 ||
+      read_number(arguments[kSoftCap], "soft_cap", "no soft cap", &soft_cap) != 0)
+    return -1;
+  layer->soft_cap = (float)soft_cap;
+  if (arguments[kSinks] == Py_None) return 0;
+  if (take_tensor(arguments[kSinks], "sinks", &tensors[3]) != 0) return -1;
+  layer->sinks = tensors[3].view;
+  return 0;
+}
+
 static PyObject* run_taken(const Runner* runner, PyObject* const* arguments) {
   if (runner->executor == NULL) {
     PyErr_SetObject(runner->refusal, runner->refusal_text);
     return NULL;
   }
-  const int has_scale = arguments[kTensors] != Py_None;
-  const double scale = has_scale ? PyFloat_AsDouble(arguments[kTensors]) : 0;
-  if (has_scale && PyErr_Occurred()) {
-    PyErr_Clear();
-    PyErr_Format(argument_type_error, "scale is %R; expected: a number, or None for 1 / sqrt(d)", arguments[kTensors]);
-    return NULL;
-  }
-  Tensor tensors[kTensors];
-  for (int i = 0; i < kTensors; ++i) {
+  const int has_scale = arguments[kScale] != Py_None;
+  double scale = 0;
+  if (read_number(arguments[kScale], "scale", "1 / sqrt(d)", &scale) != 0) return NULL;
+  Tensor tensors[kTensors + kVariantTensors];
+  for (int i = 0; i < kTensors + kVariantTensors; ++i) {
     memset(&tensors[i].view, 0, sizeof(tensors[i].view));
     tensors[i].owner = NULL;
   }
+  trunkline_attention layer = {.struct_size = sizeof(layer),
+                               .kv_layout = runner->kv_layout,
+                               .lse_base = runner->lse_base,
+                               .scale = (float)scale,
+                               .has_scale = has_scale};
   void* stream = NULL;
   int status = -1;
-  if (take_all(arguments, tensors) == 0 && keep_all_rows(arguments[kTensors + 2], tensors) == 0 &&
-      stream_of(runner, arguments[kQ], &tensors[kQ], arguments[kTensors + 1], &stream) == 0) {
+  if (take_all(arguments, tensors) == 0 && keep_all_rows(arguments[kNumQueries], tensors) == 0 &&
+      stream_of(runner, arguments[kQ], &tensors[kQ], arguments[kStream], &stream) == 0 &&
+      read_variants(arguments, tensors + kTensors, &layer) == 0) {
+    layer.q = tensors[kQ].view;
+    layer.k = tensors[kK].view;
+    layer.v = tensors[kV].view;
+    layer.out = tensors[kOut].view;
+    layer.lse = tensors[kLse].view;
     // Rows behind those that are named stay as they are, in replays of a captured run too.
-    const int64_t most_queries = arguments[kTensors + 2] == Py_None ? 0 : tensors[kQ].view.shape[0];
-    const trunkline_attention layer = {.struct_size = sizeof(layer),
-                                       .q = tensors[kQ].view,
-                                       .k = tensors[kK].view,
-                                       .v = tensors[kV].view,
-                                       .out = tensors[kOut].view,
-                                       .lse = tensors[kLse].view,
-                                       .kv_layout = runner->kv_layout,
-                                       .lse_base = runner->lse_base,
-                                       .scale = (float)scale,
-                                       .has_scale = has_scale,
-                                       .most_queries = most_queries};
+    layer.max_queries = arguments[kNumQueries] == Py_None ? 0 : tensors[kQ].view.shape[0];
     status = run_status(runner, &layer, stream);
   }
-  for (int i = 0; i < kTensors; ++i) release_tensor(&tensors[i]);
+  for (int i = 0; i < kTensors + kVariantTensors; ++i) release_tensor(&tensors[i]);
   if (status > 0) return raise_status(status);
   if (status < 0) return NULL;
   Py_RETURN_NONE;
@@ -298,8 +354,11 @@ static PyObject* run_taken(const Runner* runner, PyObject* const* arguments) {
 
 static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   Runner* runner = (Runner*)self;
-  if (count != kTensors + 3) {
-    PyErr_SetString(PyExc_TypeError, "run() takes q, k, v, out, lse, scale, stream, num_queries");
+  if (count != kArguments) {
+    PyErr_SetString(
+        PyExc_TypeError,
+        "run() takes q, k, v, out, lse, scale, stream, num_queries, q_scale, k_scale, v_scale, window_left, "
+        "soft_cap, sinks");
     return NULL;
   }
   if (begin_call(runner) != 0) return NULL;
@@ -347,7 +406,7 @@ static PyMethodDef methods[] = {
     {"unbind", runner_unbind, METH_NOARGS, "unbind(): there is no plan until the next bind"},
     {"bind", runner_bind, METH_VARARGS, "bind(device, executor, workspace, bytes, kv_layout, lse_base)"},
     {"run", (PyCFunction)(void (*)(void))runner_run, METH_FASTCALL,
-     "run(q, k, v, out, lse, scale, stream, num_queries)"},
+     "run(q, k, v, out, lse, scale, stream, num_queries, q_scale, k_scale, v_scale, window_left, soft_cap, sinks)"},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef attributes[] = {

@@ -17,7 +17,7 @@ from ctypes import (
 )
 from typing import Any
 
-ABI_VERSION = 5
+ABI_VERSION = 1
 
 OK = 0
 INVALID_ARGUMENT = 1
@@ -37,6 +37,8 @@ F16 = 2
 BF16 = 3
 I32 = 4
 I64 = 5
+F8E4M3 = 6
+F8E5M2 = 7
 
 CPU = 1
 CUDA = 2
@@ -71,18 +73,9 @@ POLICY_INVARIANT = 9
 
 SPLIT_OWN = 0
 SPLIT_BALANCE = 1
-SPLIT_MEAN = 2
-SPLIT_LONG = 3
-SPLIT_NONE = 4
+SPLIT_NONE = 2
 
-PROFIT_MEMORY = 0
-PROFIT_COMPUTE = 1
-
-HOIST_BY_DEVICE = 0
-HOIST_BY_COST = 1
-HOIST_NEVER = 2
-
-PLAN_KEPT = 0
+PLAN_REUSED = 0
 PLAN_MEMBERSHIP = 1
 PLAN_TRUNCATED = 2
 PLAN_GROWTH = 3
@@ -98,10 +91,6 @@ LSE_TWO = 1
 MERGE_DEFAULT = 0
 MERGE_FUSED = 1
 MERGE_SEPARATE = 2
-
-FORWARD_PERSISTENT = 0
-FORWARD_STREAMS = 1
-FORWARD_SERIAL = 2
 
 
 class Tensor(Structure):
@@ -127,17 +116,21 @@ class Shape(Structure):
     struct_size: int
     q_heads: int
     kv_heads: int
-    head_dim: int
+    head_dim_qk: int
+    head_dim_v: int
     page_size: int
-    dtype: int
+    q_dtype: int
+    kv_dtype: int
     device: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("q_heads", c_int32),
         ("kv_heads", c_int32),
-        ("head_dim", c_int32),
+        ("head_dim_qk", c_int32),
+        ("head_dim_v", c_int32),
         ("page_size", c_int32),
-        ("dtype", c_int32),
+        ("q_dtype", c_int32),
+        ("kv_dtype", c_int32),
         ("device", c_int32),
     ]
 
@@ -323,12 +316,10 @@ class PlanOptions(Structure):
     tile_m: int
     tile_n: int
     node_chunk: int
-    profit_cost: int
-    greedy_single_phase: int
     flatten_block: int
     trunk_rows: int
-    trunk_hoist: int
     invariant_chunk: int
+    study: int | None
     _fields_ = [
         ("struct_size", c_size_t),
         ("policy", c_int32),
@@ -340,12 +331,10 @@ class PlanOptions(Structure):
         ("tile_m", c_int32),
         ("tile_n", c_int32),
         ("node_chunk", c_int32),
-        ("profit_cost", c_int32),
-        ("greedy_single_phase", c_int32),
         ("flatten_block", c_int32),
         ("trunk_rows", c_int32),
-        ("trunk_hoist", c_int32),
         ("invariant_chunk", c_int32),
+        ("study", c_void_p),
     ]
 
 
@@ -361,9 +350,11 @@ class PlanInfo(Structure):
     struct_size: int
     q_heads: int
     kv_heads: int
-    head_dim: int
+    head_dim_qk: int
+    head_dim_v: int
     page_size: int
-    dtype: int
+    q_dtype: int
+    kv_dtype: int
     device: int
     policy: int
     queries: int
@@ -376,9 +367,11 @@ class PlanInfo(Structure):
         ("struct_size", c_size_t),
         ("q_heads", c_int32),
         ("kv_heads", c_int32),
-        ("head_dim", c_int32),
+        ("head_dim_qk", c_int32),
+        ("head_dim_v", c_int32),
         ("page_size", c_int32),
-        ("dtype", c_int32),
+        ("q_dtype", c_int32),
+        ("kv_dtype", c_int32),
         ("device", c_int32),
         ("policy", c_int32),
         ("queries", c_int32),
@@ -518,7 +511,7 @@ class LivePlanOptions(Structure):
 class PlanCounts(Structure):
     struct_size: int
     steps: int
-    kept: int
+    reused: int
     membership: int
     truncated: int
     growth: int
@@ -527,13 +520,20 @@ class PlanCounts(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("steps", c_int64),
-        ("kept", c_int64),
+        ("reused", c_int64),
         ("membership", c_int64),
         ("truncated", c_int64),
         ("growth", c_int64),
         ("edited", c_int64),
         ("flat", c_int64),
     ]
+
+
+class Scale(Structure):
+    heads: Tensor
+    value: float
+    reserved: int
+    _fields_ = [("heads", Tensor), ("value", c_float), ("reserved", c_int32)]
 
 
 class Attention(Structure):
@@ -547,7 +547,15 @@ class Attention(Structure):
     lse_base: int
     scale: float
     has_scale: int
-    most_queries: int
+    max_queries: int
+    q_scale: Scale
+    k_scale: Scale
+    v_scale: Scale
+    has_window_left: int
+    window_left: int
+    soft_cap: float
+    reserved: int
+    sinks: Tensor
     _fields_ = [
         ("struct_size", c_size_t),
         ("q", Tensor),
@@ -559,11 +567,19 @@ class Attention(Structure):
         ("lse_base", c_int32),
         ("scale", c_float),
         ("has_scale", c_int32),
-        ("most_queries", c_int64),
+        ("max_queries", c_int64),
+        ("q_scale", Scale),
+        ("k_scale", Scale),
+        ("v_scale", Scale),
+        ("has_window_left", c_int32),
+        ("window_left", c_int32),
+        ("soft_cap", c_float),
+        ("reserved", c_int32),
+        ("sinks", Tensor),
     ]
 
 
-class Team(Structure):
+class ThreadGroup(Structure):
     struct_size: int
     context: int | None
     run: int | None
@@ -588,19 +604,17 @@ class CpuOptions(Structure):
 class CudaOptions(Structure):
     struct_size: int
     device: int
-    forward: int
-    merge: int
     check_pages: int
     kernels: int
     reserved: int
+    study: int | None
     _fields_ = [
         ("struct_size", c_size_t),
         ("device", c_int32),
-        ("forward", c_int32),
-        ("merge", c_int32),
         ("check_pages", c_int32),
         ("kernels", c_int32),
         ("reserved", c_int32),
+        ("study", c_void_p),
     ]
 
 
@@ -612,6 +626,7 @@ class CudaBatch(Structure):
     query_start: int | None
     queries: int
     reserved: int
+    query_parents: int | None
     _fields_ = [
         ("struct_size", c_size_t),
         ("pages", c_void_p),
@@ -620,23 +635,7 @@ class CudaBatch(Structure):
         ("query_start", c_void_p),
         ("queries", c_int32),
         ("reserved", c_int32),
-    ]
-
-
-class CudaTaskTime(Structure):
-    begin_ns: int
-    end_ns: int
-    item: int
-    head: int
-    sm: int
-    worker: int
-    _fields_ = [
-        ("begin_ns", c_uint64),
-        ("end_ns", c_uint64),
-        ("item", c_int32),
-        ("head", c_int32),
-        ("sm", c_int32),
-        ("worker", c_int32),
+        ("query_parents", c_void_p),
     ]
 
 
@@ -651,6 +650,8 @@ class CudaPlannerOptions(Structure):
     growth: int
     has_null_page: int
     null_page: int
+    policy: int
+    invariant_chunk: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("device", c_int32),
@@ -662,13 +663,15 @@ class CudaPlannerOptions(Structure):
         ("growth", c_int32),
         ("has_null_page", c_int32),
         ("null_page", c_int64),
+        ("policy", c_int32),
+        ("invariant_chunk", c_int32),
     ]
 
 
 class CudaPlanReport(Structure):
     struct_size: int
     planned: int
-    kept: int
+    reused: int
     kv_tokens_total: int
     kv_tokens_distinct: int
     kv_tokens_read: int
@@ -687,7 +690,7 @@ class CudaPlanReport(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("planned", c_uint64),
-        ("kept", c_uint64),
+        ("reused", c_uint64),
         ("kv_tokens_total", c_int64),
         ("kv_tokens_distinct", c_int64),
         ("kv_tokens_read", c_int64),
@@ -805,7 +808,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_async_planner_counts": (c_int32, (c_void_p, c_void_p)),
     "trunkline_async_planner_destroy": (c_int32, (c_void_p,)),
     "trunkline_workers_create": (c_int32, (c_int32, c_void_p)),
-    "trunkline_workers_from_team": (c_int32, (c_void_p, c_void_p)),
+    "trunkline_workers_from_thread_group": (c_int32, (c_void_p, c_void_p)),
     "trunkline_workers_size": (c_int32, (c_void_p, c_void_p)),
     "trunkline_workers_destroy": (c_int32, (c_void_p,)),
     "trunkline_cpu_create": (c_int32, (c_void_p, c_void_p, c_void_p)),
@@ -819,7 +822,6 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_cuda_upload": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p)),
     "trunkline_cuda_resolve": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p)),
     "trunkline_cuda_run": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p)),
-    "trunkline_cuda_record_tasks": (c_int32, (c_void_p, c_void_p, c_void_p, c_size_t)),
     "trunkline_cuda_release": (c_int32, (c_void_p, c_void_p)),
     "trunkline_cuda_destroy": (c_int32, (c_void_p,)),
     "trunkline_cuda_planner_create": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p)),

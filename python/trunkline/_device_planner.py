@@ -46,7 +46,9 @@ class DevicePlanning:
         """max_queries, or what stands for it."""
         return self.max_queries or self.max_rows
 
-    def _struct(self, device_index: int, workers: int, shape: _abi.Shape) -> _abi.CudaPlannerOptions:
+    def _struct(
+        self, device_index: int, workers: int, shape: _abi.Shape, options: PlanOptions
+    ) -> _abi.CudaPlannerOptions:
         for field in fields(self):
             value, least = getattr(self, field.name), int(field.name == "max_rows")
             if field.name != "null_page" or value is not None:
@@ -64,6 +66,8 @@ class DevicePlanning:
             growth=self.growth or -1,  # 0 is the default there
             has_null_page=int(self.null_page is not None),
             null_page=self.null_page or 0,
+            policy=_abi.POLICY_INVARIANT if options.policy == "invariant" else _abi.POLICY_TRUNK,
+            invariant_chunk=options.invariant_chunk,
         )
 
 
@@ -71,7 +75,7 @@ class DevicePlanning:
 class DevicePlanReport:
     """What planning on the GPU has come to.
 
-    planned, kept: steps whose plan was made, and that kept the one before. Of the last plan that was made: tokens as in
+    planned, reused: steps that made a plan, and that reused one. Of the last plan that was made: tokens as in
     Statistics, items, spans, partials; fallbacks: 1 where a capacity forced it to `flat`; unplanned: 1 where not even
     that fitted, so that nothing is written to outputs; bad_lengths: requests whose length is negative or has no pages
     in the table, planned as empty, the first of them first_bad_length (-1: none), of length bad_length; bad_queries:
@@ -80,7 +84,7 @@ class DevicePlanReport:
     """
 
     planned: int
-    kept: int
+    reused: int
     kv_tokens_total: int
     kv_tokens_distinct: int
     kv_tokens_read: int
@@ -106,11 +110,7 @@ class PreparedStep(NotCopied):
 
 
 def refuse_for_hosts(step: Mapping[str, Any], planning: DevicePlanning) -> None:
-    """What plan() takes for plans of the host alone."""
-    if step.get("query_parents") is not None:
-        raise errors.UnsupportedError(
-            "query_parents is given; supported with device_planning: no token trees, which the host plans"
-        )
+    """Refuses the arguments of plan() that only the host's planner takes."""
     for name in ("forest", "slots", "generations", "device_tables"):
         if step.get(name) is not None:
             raise errors.InvalidArgumentError(
@@ -156,6 +156,7 @@ class DevicePlanner(NotCopied):
         shape: _abi.Shape,
         planning: DevicePlanning,
         executor: CudaExecutor,
+        plan_options: PlanOptions,
         *,
         same_tables: bool,
     ) -> None:
@@ -163,7 +164,7 @@ class DevicePlanner(NotCopied):
         self.planning = planning
         self._page_size = shape.page_size
         self._executor = executor
-        options = planning._struct(executor.device_index, profile.info["workers"], shape)
+        options = planning._struct(executor.device_index, profile.info["workers"], shape, plan_options)
         self._handle = Handle("cuda_planner", profile._handle.value, ctypes.byref(shape), ctypes.byref(options))
         self.address = self._handle.value
         size = ctypes.c_size_t()
@@ -194,6 +195,8 @@ class DevicePlanner(NotCopied):
             num_pages=0 if num_pages is None else int64(num_pages, "num_pages", 0),
             query_start_loc=step.get("query_start_loc"),
             queries=self._queries(step),
+            query_parents=step.get("query_parents"),
+            query_capacity=self.planning.queries,
             prefix="",
         )
         if batch.rows > self.planning.max_rows:
@@ -275,8 +278,11 @@ def planner_for(
     if not isinstance(executor, CudaExecutor):
         raise errors.InvalidArgumentError('device_planning is given on the CPU; expected: device="cuda"')
     instance(planning, DevicePlanning, "device_planning")
-    if options not in (PlanOptions(), PlanOptions(policy="trunk")):
+    instance(options, PlanOptions, "options")
+    invariant = options.invariant_chunk if options.policy == "invariant" else 0
+    if options not in (PlanOptions(), PlanOptions(policy="trunk"), PlanOptions("invariant", invariant_chunk=invariant)):
         raise errors.InvalidArgumentError(
-            f"options are {options}; expected with device_planning: none, or policy='trunk', which it plans by"
+            f"options are {options}; expected with device_planning: none, policy='trunk', or policy='invariant' "
+            "and its invariant_chunk"
         )
-    return DevicePlanner(profile, shape, planning, executor, same_tables=use_graph)
+    return DevicePlanner(profile, shape, planning, executor, options, same_tables=use_graph)

@@ -55,7 +55,8 @@ def device_array(tensor: Tensor, name: str, ndim: int, dtypes: tuple[int, ...], 
 class DeviceBatch(NotCopied):
     """DeviceTables as the C interface has them.
 
-    rows: of the batch that the host has; by default as many as kv_lens has. prefix: of the tables' names in errors.
+    rows: of the batch that the host has; by default as many as kv_lens has. query_capacity: the query tokens where
+    `queries` is 0. prefix: of the tables' names in errors.
     """
 
     def __init__(
@@ -68,10 +69,12 @@ class DeviceBatch(NotCopied):
         num_pages: int = 0,
         query_start_loc: Tensor = None,
         queries: int = 0,
+        query_parents: Tensor = None,
+        query_capacity: int = 0,
         prefix: str = "device_tables.",
     ) -> None:
         self.tables = tables
-        self._queries = query_start_loc
+        self._kept = query_start_loc, query_parents
         self._index = device_index
         self._prefix = prefix
         if rows is None:
@@ -105,6 +108,12 @@ class DeviceBatch(NotCopied):
         )
         if query_start_loc is not None:
             self.batch.query_start = self._ints(query_start_loc, "query_start_loc", rows + 1)
+        if query_parents is not None:
+            if query_start_loc is None:
+                raise errors.InvalidArgumentError(
+                    "query_parents is given; expected without query_start_loc: none, as a request has one query token"
+                )
+            self.batch.query_parents = self._ints(query_parents, "query_parents", queries or query_capacity)
         self.address = ctypes.addressof(self.batch)
 
     @property

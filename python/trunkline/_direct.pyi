@@ -42,5 +42,11 @@ class Runner:
         scale: float | None,
         stream: int | None,
         num_queries: int | None,
+        q_scale: Any,
+        k_scale: Any,
+        v_scale: Any,
+        window_left: int | None,
+        soft_cap: float | None,
+        sinks: Any,
         /,
     ) -> None: ...

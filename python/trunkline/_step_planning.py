@@ -93,11 +93,11 @@ class StepPlanning(PlanHolder):
         plan. On a GPU, device_tables has the same there; without it they are copied (by torch). Tables that are only
         on the GPU are copied to the host, which waits for it. stream: a cudaStream_t; by default torch's current one.
 
-        With device_planning, page_table, kv_lens and query_start_loc are on the GPU (all but page_table int32), and
-        read there alone, in place; with query_start_loc, q and outputs have T = num_queries rows, by default
-        max_queries, of which those past the last query token are not written. A graph may capture plan and run
-        together, after one call of plan before: replays plan what tables and lengths hold by then, requests of length
-        0 being padding. There are no token trees, forests and slots then.
+        With device_planning, page_table, kv_lens, query_start_loc and query_parents are on the GPU (all but
+        page_table int32), and read there alone, in place; with query_start_loc, q and outputs have T = num_queries
+        rows, by default max_queries, of which those past the last query token are not written. A graph may capture
+        plan and run together, after one call of plan before: replays plan what tables and lengths hold by then,
+        requests of length 0 being padding. There are no forests and slots then.
         """
         self._forget()
         there = self._on_device is not None
@@ -196,7 +196,7 @@ class StepPlanning(PlanHolder):
         self, live: LiveBatch, *, device_tables: DeviceTables | None = None, stream: int | None = None
     ) -> str:
         """Plans for a live batch as it is, keeping the last plan while that is good. Says where the plan is
-        from: "kept", "membership", "truncated", "growth", "edited"; with async_planning also "flat": the new
+        from: "reused", "membership", "truncated", "growth", "edited"; with async_planning also "flat": the new
         one is late.
 
         The batch must not be edited until the step's runs are done.

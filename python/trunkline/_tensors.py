@@ -14,7 +14,13 @@ from . import _abi, _direct, errors
 #: Anything with DLPack or an array interface: numpy's, torch's, CuPy's, JAX's arrays.
 Tensor = Any
 
-_DTYPES = {"float32": _abi.F32, "float16": _abi.F16, "bfloat16": _abi.BF16}
+_DTYPES = {
+    "float32": _abi.F32,
+    "float16": _abi.F16,
+    "bfloat16": _abi.BF16,
+    "float8_e4m3fn": _abi.F8E4M3,
+    "float8_e5m2": _abi.F8E5M2,
+}
 _DTYPE_NAMES = {number: name for name, number in _DTYPES.items()} | {_abi.I32: "int32", _abi.I64: "int64"}
 _ALIASES = {"f32": "float32", "float": "float32", "f16": "float16", "half": "float16", "bf16": "bfloat16"}
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}

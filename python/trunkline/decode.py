@@ -26,7 +26,7 @@ class DecodeAttention(StepPlanning):
     One object serves all layers of one shape. It belongs to one thread at a time: a call that meets another raises
     BusyError. It belongs to one process: in a forked child, calls raise ClosedError.
 
-    num_qo_heads, num_kv_heads: Hq, a multiple of Hkv (1 to 16 times); head_dim: d, 64, 128 or 256; page_size: P.
+    num_qo_heads, num_kv_heads: Hq, a multiple of Hkv (1 to 64 times); head_dim: d, 64, 128 or 256; page_size: P.
     dtype: of Q, K and V: float16, bfloat16, on the CPU also float32 (a name, numpy's or torch's).
     device: "cpu", "cuda", "cuda:1", a torch.device. "cuda" is torch's current device at that time, or "cuda:0".
     kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d].
@@ -45,8 +45,8 @@ class DecodeAttention(StepPlanning):
     edit_share: plan_live edits its plan while at most this share of the requests has come or gone; 0: never.
     kernels: on a GPU "auto", "portable" or "hopper". check_pages: on a GPU, each plan checks all page ids, and waits
     for it.
-    device_planning: on a GPU, plans are made there, by policy `trunk`, from tables and lengths that are there: nothing
-    is read on the host, and nothing waits. See DevicePlanning, and plan.
+    device_planning: on a GPU, plans are made there, by policy `trunk` or `invariant`, from tables and lengths that
+    are there: nothing is read on the host, and nothing waits. See DevicePlanning, and plan.
 
     >>> import numpy as np, trunkline
     >>> attention = trunkline.DecodeAttention(8, 2, 64, page_size=16, dtype="float32")
@@ -150,6 +150,12 @@ class DecodeAttention(StepPlanning):
         scale: float | None = None,
         stream: int | None = None,
         num_queries: int | None = None,
+        q_scale: float | Tensor = None,
+        k_scale: float | Tensor = None,
+        v_scale: float | Tensor = None,
+        window_left: int | None = None,
+        soft_cap: float | None = None,
+        sinks: Tensor = None,
     ) -> Any:
         """Attention of one layer for the planned step.
 
@@ -160,12 +166,17 @@ class DecodeAttention(StepPlanning):
         return_lse. scale multiplies the logits; None: 1 / sqrt(d); by 0 all tokens weigh alike.
         num_queries: T, where q, out and lse have more rows, which are neither read nor written; nor set in a new out.
         A run that is captured with it is for steps of no more: with num_queries=1 it may take a kernel of its own.
+        q_scale, k_scale, v_scale: what elements of quantised q, k and v are multiplied by, a number or a tensor of
+        float32, [Hkv] or [1]; None: 1. window_left: a query sees this many tokens before its own; None or -1: all.
+        soft_cap bounds logits x to soft_cap * tanh(x / soft_cap); None or 0: none. sinks [Hq] of float32: a logit for
+        each head that takes weight and adds no value. No kernel has these six yet: they are an UnsupportedError.
 
         There is no backward: where torch records gradients, tensors that require them are an UnsupportedError.
 
         Returns out, or (out, lse) with return_lse. On a GPU it launches on torch's current stream, or on `stream`.
         """
         k, v = kv, None
+        variants = q_scale, k_scale, v_scale, window_left, soft_cap, sinks
         if isinstance(kv, (tuple, list)):
             if len(kv) != 2:
                 raise errors.InvalidArgumentError(f"kv has {len(kv)} tensors; expected: a pair (k, v), or one packed")
@@ -179,7 +190,7 @@ class DecodeAttention(StepPlanning):
             out = empty(getattr(q, "shape", ()), q, "out")
         if made_lse:
             lse = empty(getattr(q, "shape", ())[:2], q, "lse", dtype="float32")
-        self._run(q, k, v, out, lse, scale, stream, num_queries)
+        self._run(q, k, v, out, lse, scale, stream, num_queries, *variants)
         if made_out:
             out = finished(out, q)
         if made_lse:

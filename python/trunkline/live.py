@@ -215,7 +215,7 @@ class LiveBatch(NotCopied):
         self._handle.close()
 
 
-_SOURCES = ("kept", "membership", "truncated", "growth", "edited", "flat")
+_SOURCES = ("reused", "membership", "truncated", "growth", "edited", "flat")
 
 
 class LivePlans(NotCopied):

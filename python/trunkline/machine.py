@@ -25,9 +25,9 @@ def shape_struct(
         _abi.Shape,
         q_heads=int32(num_qo_heads, "num_qo_heads"),
         kv_heads=int32(num_kv_heads, "num_kv_heads"),
-        head_dim=int32(head_dim, "head_dim"),
+        head_dim_qk=int32(head_dim, "head_dim"),
         page_size=int32(page_size, "page_size"),
-        dtype=dtype_number(dtype),
+        q_dtype=dtype_number(dtype),
         device=device_of(device)[0],
     )
 
@@ -65,7 +65,7 @@ def supports(
     >>> bool(trunkline.supports(32, 8, 128))
     True
     >>> print(trunkline.supports(32, 8, 80).reason)
-    head_dim is 80; supported: 64, 128, 256
+    head_dim_qk and head_dim_v are 80; supported: 64, 128, 256
     """
     shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
     kind, index = device_of(device)
@@ -108,7 +108,7 @@ def _plain(struct: ctypes.Structure) -> dict[str, Any]:
 
 
 class Workers(NotCopied):
-    """A team of CPU threads, the caller's being one. Objects that share one run one at a time, in the order of their
+    """A group of CPU threads, the caller's being one. Objects that share one run one at a time, in the order of their
     calls, which wait for their turn; to run at once, give each of your threads its own. A forked child, which has none
     of its parent's threads, needs its own, too: there its parent's are a ClosedError.
 
@@ -204,6 +204,6 @@ class Profile(NotCopied):
 
 def shape_text(shape: _abi.Shape) -> str:
     return (
-        f"{shape.q_heads}/{shape.kv_heads} heads of {shape.head_dim}, pages of {shape.page_size}, "
-        f"{dtype_name(shape.dtype)}"
+        f"{shape.q_heads}/{shape.kv_heads} heads of {shape.head_dim_qk}, pages of {shape.page_size}, "
+        f"{dtype_name(shape.q_dtype)}"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _abi, errors
-from ._arguments import c_string, choice, flag, instance, int32
+from ._arguments import c_string, choice, instance, int32
 from ._batches import HostBatch
 from ._indices import Indices, host_ints
 from ._library import Handle, NotCopied, c, check, new, text_by
@@ -30,15 +30,14 @@ POLICIES = {
     "invariant": _abi.POLICY_INVARIANT,
 }
 _POLICY_NAMES = {number: name for name, number in POLICIES.items()}
-_SPLITS = {"own": 0, "balance": 1, "mean": 2, "long": 3, "none": 4}
-_HOISTS = {"by_device": 0, "by_cost": 1, "never": 2}
+_SPLITS = {"own": _abi.SPLIT_OWN, "balance": _abi.SPLIT_BALANCE, "none": _abi.SPLIT_NONE}
 
 
 @dataclass(frozen=True)
 class PlanOptions:
     """How plans are made. Zero is the policy's own choice, or no limit.
 
-    policy: one of POLICIES; split: "own", "balance", "mean", "long", "none"; capacity_*: upper limits, for workspaces
+    policy: one of POLICIES; split: "own", "balance", "none"; capacity_*: upper limits, for workspaces
     and graphs of fixed size, beyond which a plan falls back to `flat`, which its statistics count, and one of
     "invariant" is an error; tile_m, tile_n: the tile of all items; the others are of single policies
     (docs/policies.md).
@@ -55,11 +54,8 @@ class PlanOptions:
     tile_m: int = 0
     tile_n: int = 0
     node_chunk: int = 0
-    profit_compute: bool = False
-    greedy_single_phase: bool = False
     flatten_block: int = 0
     trunk_rows: int = 0
-    trunk_hoist: str = "by_device"
     invariant_chunk: int = 0
 
     def _struct(self) -> _abi.PlanOptions:
@@ -77,11 +73,8 @@ class PlanOptions:
             tile_m=limit("tile_m"),
             tile_n=limit("tile_n"),
             node_chunk=limit("node_chunk"),
-            profit_cost=int(flag(self.profit_compute, "options.profit_compute")),
-            greedy_single_phase=int(flag(self.greedy_single_phase, "options.greedy_single_phase")),
             flatten_block=limit("flatten_block"),
             trunk_rows=limit("trunk_rows"),
-            trunk_hoist=choice(_HOISTS, self.trunk_hoist, "trunk_hoist"),
             invariant_chunk=limit("invariant_chunk"),
         )
 
@@ -231,12 +224,13 @@ class Plan(NotCopied):
 
     @property
     def info(self) -> dict[str, Any]:
-        """The key that it runs on (heads, head_dim, page_size, dtype, device), policy, epoch, and its sizes."""
+        """The key that it runs on (heads, head sizes, page_size, dtypes, device), policy, epoch, and its sizes."""
         info = new(_abi.PlanInfo)
         check(c.trunkline_plan_get_info(self._at, ctypes.byref(info)))
         found = {field[0]: getattr(info, field[0]) for field in info._fields_ if field[0] != "struct_size"}
         named = {
-            "dtype": dtype_name(info.dtype),
+            "q_dtype": dtype_name(info.q_dtype),
+            "kv_dtype": dtype_name(info.kv_dtype),
             "device": "cuda" if info.device == _abi.CUDA else "cpu",
             "policy": _POLICY_NAMES[info.policy],
         }

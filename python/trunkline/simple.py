@@ -39,6 +39,12 @@ def decode_attention(
     return_lse: bool = False,
     lse_base: str = "natural",
     policy: str = "auto",
+    q_scale: float | Tensor = None,
+    k_scale: float | Tensor = None,
+    v_scale: float | Tensor = None,
+    window_left: int | None = None,
+    soft_cap: float | None = None,
+    sinks: Tensor = None,
 ) -> Any:
     """Attention of a decode step in one call: plans and runs. To run many layers by one plan, use DecodeAttention.
 
@@ -88,7 +94,20 @@ def decode_attention(
             num_pages=pages,
             check_ids=True,
         )
-        return attention.run(q, (k_cache, v_cache), out=out, lse=lse, return_lse=return_lse, scale=scale)
+        return attention.run(
+            q,
+            (k_cache, v_cache),
+            out=out,
+            lse=lse,
+            return_lse=return_lse,
+            scale=scale,
+            q_scale=q_scale,
+            k_scale=k_scale,
+            v_scale=v_scale,
+            window_left=window_left,
+            soft_cap=soft_cap,
+            sinks=sinks,
+        )
     finally:
         _kept[key] = attention
         while len(_kept) > _KEPT:

@@ -1,13 +1,13 @@
 // Functions that a CUDA compiler also compiles for the device: planning in integers must give the same bits on both.
 #pragma once
 
+#include <bit>
+#include <cstdint>
+
 #if defined(__CUDACC__)
 #define TRUNKLINE_HOST_DEVICE __host__ __device__
-#define TRUNKLINE_OUT_OF_LINE \
-  __noinline__  // on devices: code that seldom runs, or of which many places would have a copy
 #else
 #define TRUNKLINE_HOST_DEVICE
-#define TRUNKLINE_OUT_OF_LINE
 #endif
 
 // Before a loop. Planning runs most of its code once, and fetching what a loop is unrolled to takes longer than
@@ -33,6 +33,22 @@ TRUNKLINE_HOST_DEVICE constexpr T most(T a, T b) {
 template <class T>
 TRUNKLINE_HOST_DEVICE constexpr T ceil_div(T a, T b) {
   return (a + b - 1) / b;
+}
+
+/// Bits up to the highest that is set.
+TRUNKLINE_HOST_DEVICE inline int bit_width(std::uint64_t value) {
+#if defined(__CUDA_ARCH__)
+  int width = 0;
+  for (int step = 32; step > 0; step /= 2) {
+    if (value >> step != 0) {
+      value >>= step;
+      width += step;
+    }
+  }
+  return width + static_cast<int>(value);
+#else
+  return static_cast<int>(std::bit_width(value));
+#endif
 }
 
 }  // namespace trunkline

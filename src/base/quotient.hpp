@@ -11,8 +11,7 @@ namespace trunkline {
 TRUNKLINE_HOST_DEVICE constexpr std::int64_t quotient_by_constant(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) / static_cast<std::uint64_t>(b));
 }
-/// a / b, neither negative. Devices have no such instruction: it is some thirty of others, which are called, not
-/// inlined, because code that is run once takes them as long to fetch as to run.
+/// a / b, neither negative.
 TRUNKLINE_HOST_DEVICE inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
   return quotient_by_constant(a, b);
 }

@@ -96,6 +96,7 @@ CudaBatch cuda_batch_of(const trunkline_cuda_batch* given) {
   batch.kv_lens = from.kv_lens;
   batch.num_pages = from.num_pages;
   batch.query_start = from.query_start;
+  batch.query_parents = from.query_parents;
   batch.queries = from.queries;
   return batch;
 }

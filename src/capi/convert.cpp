@@ -1,10 +1,13 @@
 #include "capi/convert.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include "base/check.hpp"
 #include "capi/structs.hpp"
+#include "trunkline/experimental.h"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::capi {
 namespace {
@@ -16,13 +19,13 @@ static_assert(static_cast<int>(Policy::kInvariant) == TRUNKLINE_POLICY_INVARIANT
 static_assert(static_cast<int>(Policy::kAuto) == TRUNKLINE_POLICY_INVARIANT);
 static_assert(static_cast<int>(KvSplit::kOwn) == TRUNKLINE_SPLIT_OWN);
 static_assert(static_cast<int>(KvSplit::kBalance) == TRUNKLINE_SPLIT_BALANCE);
-static_assert(static_cast<int>(KvSplit::kMean) == TRUNKLINE_SPLIT_MEAN);
-static_assert(static_cast<int>(KvSplit::kLong) == TRUNKLINE_SPLIT_LONG);
+static_assert(static_cast<int>(experimental::kSplitMean) == TRUNKLINE_SPLIT_MEAN);
+static_assert(static_cast<int>(experimental::kSplitLong) == TRUNKLINE_SPLIT_LONG);
 static_assert(static_cast<int>(KvSplit::kNone) == TRUNKLINE_SPLIT_NONE);
-static_assert(static_cast<int>(ProfitCost::kCompute) == TRUNKLINE_PROFIT_COMPUTE);
-static_assert(static_cast<int>(TrunkHoist::kByCost) == TRUNKLINE_HOIST_BY_COST);
-static_assert(static_cast<int>(TrunkHoist::kNever) == TRUNKLINE_HOIST_NEVER);
-static_assert(static_cast<int>(PlanSource::kKept) == TRUNKLINE_PLAN_KEPT);
+static_assert(static_cast<int>(experimental::ProfitCost::kCompute) == TRUNKLINE_PROFIT_COMPUTE);
+static_assert(static_cast<int>(experimental::TrunkHoist::kByCost) == TRUNKLINE_HOIST_BY_COST);
+static_assert(static_cast<int>(experimental::TrunkHoist::kNever) == TRUNKLINE_HOIST_NEVER);
+static_assert(static_cast<int>(PlanSource::kReused) == TRUNKLINE_PLAN_REUSED);
 static_assert(static_cast<int>(PlanSource::kMembership) == TRUNKLINE_PLAN_MEMBERSHIP);
 static_assert(static_cast<int>(PlanSource::kTruncated) == TRUNKLINE_PLAN_TRUNCATED);
 static_assert(static_cast<int>(PlanSource::kGrowth) == TRUNKLINE_PLAN_GROWTH);
@@ -30,8 +33,6 @@ static_assert(static_cast<int>(PlanSource::kEdited) == TRUNKLINE_PLAN_EDITED);
 static_assert(static_cast<int>(PlanSource::kFlat) == TRUNKLINE_PLAN_FLAT);
 static_assert(static_cast<int>(CudaKernels::kPortable) == TRUNKLINE_KERNELS_PORTABLE);
 static_assert(static_cast<int>(CudaKernels::kHopper) == TRUNKLINE_KERNELS_HOPPER);
-static_assert(static_cast<int>(ForwardMode::kStreams) == TRUNKLINE_FORWARD_STREAMS);
-static_assert(static_cast<int>(ForwardMode::kSerial) == TRUNKLINE_FORWARD_SERIAL);
 
 template <class Enum>
 Enum choice(std::int32_t value, std::int32_t last, const char* name) {
@@ -51,15 +52,24 @@ DType float_type(trunkline_dtype dtype, const char* name) {
     case TRUNKLINE_F32: return DType::kF32;
     case TRUNKLINE_F16: return DType::kF16;
     case TRUNKLINE_BF16: return DType::kBF16;
+    case TRUNKLINE_F8E4M3: return DType::kF8E4M3;
+    case TRUNKLINE_F8E5M2: return DType::kF8E5M2;
     default:
       fail(ErrorCode::kInvalidArgument, name, " is ", dtype,
-           "; supported: TRUNKLINE_F32 (1), TRUNKLINE_F16 (2), TRUNKLINE_BF16 (3)");
+           "; known: TRUNKLINE_F32 (1), TRUNKLINE_F16 (2), TRUNKLINE_BF16 (3), TRUNKLINE_F8E4M3 (6), TRUNKLINE_F8E5M2 "
+           "(7)");
   }
 }
 
 trunkline_dtype number_of(DType dtype) {
-  if (dtype == DType::kF32) return TRUNKLINE_F32;
-  return dtype == DType::kF16 ? TRUNKLINE_F16 : TRUNKLINE_BF16;
+  switch (dtype) {
+    case DType::kF32: return TRUNKLINE_F32;
+    case DType::kF16: return TRUNKLINE_F16;
+    case DType::kBF16: return TRUNKLINE_BF16;
+    case DType::kF8E4M3: return TRUNKLINE_F8E4M3;
+    case DType::kF8E5M2: break;
+  }
+  return TRUNKLINE_F8E5M2;
 }
 
 Device device_kind(trunkline_device device, const char* name) {
@@ -117,28 +127,45 @@ std::int64_t null_page_of(std::int32_t has_null_page, std::int64_t null_page, co
 
 AttentionShape shape_of(const trunkline_shape* given) {
   const trunkline_shape shape = read_struct(given, "shape");
+  const DType q_dtype = float_type(shape.q_dtype, "shape.q_dtype");
   return {.q_heads = shape.q_heads,
           .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
+          .head_dim_qk = shape.head_dim_qk,
+          .head_dim_v = shape.head_dim_v == 0 ? shape.head_dim_qk : shape.head_dim_v,
           .page_size = shape.page_size,
-          .dtype = float_type(shape.dtype, "shape.dtype"),
+          .q_dtype = q_dtype,
+          .kv_dtype = shape.kv_dtype == 0 ? q_dtype : float_type(shape.kv_dtype, "shape.kv_dtype"),
           .device = device_kind(shape.device, "shape.device")};
 }
+
+namespace {
+
+std::shared_ptr<const experimental::PolicyStudy> policy_study(const trunkline_policy_study* given) {
+  using experimental::ProfitCost;
+  using experimental::TrunkHoist;
+  const trunkline_policy_study from = read_struct(given, "options.study");
+  check_reserved(from.reserved, "options.study.reserved");
+  experimental::PolicyStudy study;
+  study.profit_cost = choice<ProfitCost>(from.profit_cost, TRUNKLINE_PROFIT_COMPUTE, "options.study.profit_cost");
+  study.greedy_phases = !truth(from.greedy_single_phase, "options.study.greedy_single_phase");
+  study.trunk_hoist = choice<TrunkHoist>(from.trunk_hoist, TRUNKLINE_HOIST_NEVER, "options.study.trunk_hoist");
+  return std::make_shared<const experimental::PolicyStudy>(study);
+}
+
+}  // namespace
 
 PlanOptions plan_options(const trunkline_plan_options* given) {
   const trunkline_plan_options from = read_options(given, "options");
   PlanOptions options;
   options.policy = policy_of(from.policy, "options.policy");
-  options.split = choice<KvSplit>(from.split, TRUNKLINE_SPLIT_NONE, "options.split");
+  options.split = choice<KvSplit>(from.split, TRUNKLINE_SPLIT_LONG, "options.split");
   options.capacity = {from.capacity_queries, from.capacity_items, from.capacity_spans, from.capacity_partials};
   options.tile = {from.tile_m, from.tile_n};
   options.policies.node_chunk = from.node_chunk;
-  options.policies.profit_cost = choice<ProfitCost>(from.profit_cost, TRUNKLINE_PROFIT_COMPUTE, "options.profit_cost");
-  options.policies.greedy_phases = !truth(from.greedy_single_phase, "options.greedy_single_phase");
   if (from.flatten_block != 0) options.policies.flatten_block = from.flatten_block;
   options.policies.trunk_rows = from.trunk_rows;
-  options.policies.trunk_hoist = choice<TrunkHoist>(from.trunk_hoist, TRUNKLINE_HOIST_NEVER, "options.trunk_hoist");
   if (from.invariant_chunk != 0) options.policies.invariant_chunk = from.invariant_chunk;
+  if (from.study != nullptr) options.policies.study = policy_study(from.study);
   return options;
 }
 

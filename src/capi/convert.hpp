@@ -14,7 +14,7 @@ namespace trunkline::capi {
 /// \throws Error unless value is in [first, last], naming `name`.
 void check_choice(std::int32_t value, std::int32_t first, std::int32_t last, const char* name);
 
-/// F32, F16 or BF16.
+/// \throws Error unless it is the number of a floating-point type, naming `name`.
 DType float_type(trunkline_dtype dtype, const char* name);
 trunkline_dtype number_of(DType dtype);
 /// 0 is the CPU.

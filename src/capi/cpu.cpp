@@ -18,20 +18,20 @@ using namespace trunkline::capi;
 namespace {
 
 /// An engine's own threads.
-class Team final : public Workers {
+class ThreadGroup final : public Workers {
  public:
-  explicit Team(const trunkline_team& team) : team_(team) {}
-  int size() const override { return team_.size; }
-  void run(Function function, void* context) override { team_.run(team_.context, function, context); }
+  explicit ThreadGroup(const trunkline_thread_group& group) : group_(group) {}
+  int size() const override { return group_.size; }
+  void run(Function function, void* context) override { group_.run(group_.context, function, context); }
 
  private:
-  trunkline_team team_;
+  trunkline_thread_group group_;
 };
 
 struct CpuObject final : Object {
   static constexpr Kind kKind = Kind::kCpu;
-  CpuObject(std::shared_ptr<WorkersObject> team, CpuOptions options)
-      : workers(std::move(team)), executor(*workers->team, options) {}
+  CpuObject(std::shared_ptr<WorkersObject> with, CpuOptions options)
+      : workers(std::move(with)), executor(*workers->workers, options) {}
   const std::shared_ptr<WorkersObject> workers;
   const CpuExecutor executor;
 };
@@ -72,8 +72,8 @@ CpuIsa isa_of(trunkline_isa isa) {
   return isa == TRUNKLINE_ISA_BEST ? CpuIsa::kAvx512 : static_cast<CpuIsa>(isa - TRUNKLINE_ISA_PORTABLE);
 }
 
-trunkline_workers* publish_workers(std::unique_ptr<Workers> team) {
-  return static_cast<trunkline_workers*>(publish(std::make_shared<WorkersObject>(std::move(team))));
+trunkline_workers* publish_workers(std::unique_ptr<Workers> workers) {
+  return static_cast<trunkline_workers*>(publish(std::make_shared<WorkersObject>(std::move(workers))));
 }
 
 }  // namespace
@@ -85,21 +85,21 @@ trunkline_status trunkline_workers_create(int32_t threads, trunkline_workers** w
   });
 }
 
-trunkline_status trunkline_workers_from_team(const trunkline_team* team, trunkline_workers** workers) {
+trunkline_status trunkline_workers_from_thread_group(const trunkline_thread_group* group, trunkline_workers** workers) {
   return guard([&] {
     need(workers, "workers");
-    const trunkline_team from = read_struct(team, "team");
-    check_reserved(from.reserved, "team.reserved");
-    if (from.run == nullptr) fail(ErrorCode::kInvalidArgument, "team.run is NULL");
-    if (from.size < 1) fail(ErrorCode::kInvalidArgument, "team.size is ", from.size, "; it must be >= 1");
-    *workers = publish_workers(std::make_unique<Team>(from));
+    const trunkline_thread_group from = read_struct(group, "group");
+    check_reserved(from.reserved, "group.reserved");
+    if (from.run == nullptr) fail(ErrorCode::kInvalidArgument, "group.run is NULL");
+    if (from.size < 1) fail(ErrorCode::kInvalidArgument, "group.size is ", from.size, "; it must be >= 1");
+    *workers = publish_workers(std::make_unique<ThreadGroup>(from));
   });
 }
 
 trunkline_status trunkline_workers_size(const trunkline_workers* workers, int32_t* size) {
   return guard([&] {
     need(size, "size");
-    *size = shared<WorkersObject>(workers)->team->size();
+    *size = shared<WorkersObject>(workers)->workers->size();
   });
 }
 
@@ -111,10 +111,10 @@ trunkline_status trunkline_cpu_create(trunkline_workers* workers, const trunklin
                                       trunkline_cpu** cpu) {
   return guard([&] {
     need(cpu, "cpu");
-    const auto team = shared<WorkersObject>(workers);
+    const auto held = shared<WorkersObject>(workers);
     const trunkline_cpu_options from = read_options(options, "options");
     const CpuOptions with{.merge = merge_mode(from.merge, MergeMode::kFused, "options.merge"), .isa = isa_of(from.isa)};
-    *cpu = static_cast<trunkline_cpu*>(publish(std::make_shared<CpuObject>(team.keep(), with)));
+    *cpu = static_cast<trunkline_cpu*>(publish(std::make_shared<CpuObject>(held.keep(), with)));
   });
 }
 
@@ -169,7 +169,7 @@ trunkline_status trunkline_cpu_run(const trunkline_cpu* cpu, const trunkline_att
     const auto plan = shared<PlanObject>(front.plan);
     const AttentionArgs args =
         attention_args(layer, {.shape = front.shape, .queries = front.queries, .num_pages = front.num_pages});
-    const TeamUse use(*held->workers);
+    const WorkersUse use(*held->workers);
     held->executor.run(args, memory.subspan(kFrontBytes));
   });
 }

@@ -9,27 +9,40 @@
 #include "capi/structs.hpp"
 #include "capi/tensors.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.h"
+#include "trunkline/experimental.hpp"
 
 using namespace trunkline;
 using namespace trunkline::capi;
 
 namespace {
 
+using experimental::CudaStudy;
+using experimental::CudaTaskTime;
+using experimental::ForwardMode;
+
+static_assert(static_cast<int>(ForwardMode::kStreams) == TRUNKLINE_FORWARD_STREAMS);
+static_assert(static_cast<int>(ForwardMode::kSerial) == TRUNKLINE_FORWARD_SERIAL);
 static_assert(sizeof(trunkline_cuda_task_time) == sizeof(CudaTaskTime));
 static_assert(offsetof(trunkline_cuda_task_time, end_ns) == offsetof(CudaTaskTime, end_ns));
 static_assert(offsetof(trunkline_cuda_task_time, item) == offsetof(CudaTaskTime, item));
 static_assert(offsetof(trunkline_cuda_task_time, worker) == offsetof(CudaTaskTime, worker));
 
+CudaStudy study_of(const trunkline_cuda_study* given) {
+  const trunkline_cuda_study from = read_struct(given, "options.study");
+  check_choice(from.forward, TRUNKLINE_FORWARD_PERSISTENT, TRUNKLINE_FORWARD_SERIAL, "options.study.forward");
+  return {.forward = static_cast<ForwardMode>(from.forward),
+          .merge = merge_mode(from.merge, MergeMode::kSeparate, "options.study.merge")};
+}
+
 CudaOptions options_of(const trunkline_cuda_options* given) {
   const trunkline_cuda_options from = read_options(given, "options");
-  check_choice(from.forward, TRUNKLINE_FORWARD_PERSISTENT, TRUNKLINE_FORWARD_SERIAL, "options.forward");
   check_reserved(from.reserved, "options.reserved");
   CudaOptions options;
   options.device = from.device;
-  options.forward = static_cast<ForwardMode>(from.forward);
-  options.merge = merge_mode(from.merge, MergeMode::kSeparate, "options.merge");
   options.check_pages = truth(from.check_pages, "options.check_pages");
   options.kernels = kernels_of(from.kernels, "options.kernels");
+  if (from.study != nullptr) options.study = std::make_shared<const CudaStudy>(study_of(from.study));
   return options;
 }
 
@@ -97,7 +110,8 @@ trunkline_status trunkline_cuda_run(trunkline_cuda* cuda, const trunkline_attent
 trunkline_status trunkline_cuda_record_tasks(trunkline_cuda* cuda, void* workspace, trunkline_cuda_task_time* times,
                                              size_t count) {
   return guard([&] {
-    exclusive<CudaObject>(cuda)->executor.record_tasks(workspace, reinterpret_cast<CudaTaskTime*>(times), count);
+    const auto held = exclusive<CudaObject>(cuda);
+    experimental::record_tasks(held->executor, workspace, reinterpret_cast<CudaTaskTime*>(times), count);
   });
 }
 

@@ -34,6 +34,8 @@ CudaPlannerOptions options_of(const trunkline_cuda_planner_options* given) {
   options.capacity = {from.capacity_queries, from.capacity_items, from.capacity_spans, from.capacity_partials};
   options.null_page = null_page_of(from.has_null_page, from.null_page, "options");
   options.growth = growth_of(from.growth);
+  if (from.policy != TRUNKLINE_POLICY_AUTO) options.policy = policy_of(from.policy, "options.policy");
+  if (from.invariant_chunk != 0) options.invariant_chunk = from.invariant_chunk;
   return options;
 }
 
@@ -117,7 +119,7 @@ trunkline_status trunkline_cuda_planner_report(const trunkline_cuda_planner* pla
     write_struct(report, "report",
                  {.struct_size = 0,
                   .planned = found.planned,
-                  .kept = found.kept,
+                  .reused = found.reused,
                   .kv_tokens_total = found.kv_tokens_total,
                   .kv_tokens_distinct = found.kv_tokens_distinct,
                   .kv_tokens_read = found.kv_tokens_read,

@@ -46,7 +46,7 @@ struct DlManagedVersioned {
 };
 constexpr std::uint64_t kReadOnly = 1;
 
-enum DlCode : std::uint8_t { kInt = 0, kFloat = 2, kBfloat = 4 };
+enum DlCode : std::uint8_t { kInt = 0, kFloat = 2, kBfloat = 4, kF8E4M3 = 10, kF8E5M2 = 12 };
 enum DlDeviceType : std::int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13 };
 
 trunkline_dtype dtype_of(const DlType& type) {
@@ -54,11 +54,13 @@ trunkline_dtype dtype_of(const DlType& type) {
     if (type.code == kFloat && type.bits == 32) return TRUNKLINE_F32;
     if (type.code == kFloat && type.bits == 16) return TRUNKLINE_F16;
     if (type.code == kBfloat && type.bits == 16) return TRUNKLINE_BF16;
+    if (type.code == kF8E4M3 && type.bits == 8) return TRUNKLINE_F8E4M3;
+    if (type.code == kF8E5M2 && type.bits == 8) return TRUNKLINE_F8E5M2;
     if (type.code == kInt && type.bits == 32) return TRUNKLINE_I32;
     if (type.code == kInt && type.bits == 64) return TRUNKLINE_I64;
   }
   fail(ErrorCode::kUnsupported, "the tensor's dtype has code ", int{type.code}, ", ", int{type.bits}, " bits and ",
-       type.lanes, " lanes; supported: f32, f16, bf16, int32, int64");
+       type.lanes, " lanes; supported: f32, f16, bf16, f8_e4m3, f8_e5m2, int32, int64");
 }
 
 trunkline_device device_of(const DlDevice& device) {

@@ -56,7 +56,7 @@ void add_chunk() {
   table.chunks[table.used_chunks++].store(slots, std::memory_order_release);
 }
 
-/// Objects that own threads or a GPU's context, or whose team of an engine's own most likely has threads.
+/// Objects that own threads or a GPU's context, or an engine's thread group, which most likely has threads.
 bool stays_in_parent(Kind kind) {
   switch (kind) {
     case Kind::kAsyncPlanner:
@@ -186,7 +186,7 @@ Hold::Hold(const void* handle, Kind kind, bool exclusive)
 }
 
 Hold::~Hold() {
-  // A child that was forked in this call, by an engine's team, has no users.
+  // A child that was forked in this call, by an engine's thread group, has no users.
   if (slot_ == nullptr || process_ != forks()) return;
   slot_->state.fetch_sub(exclusive_ ? kExclusive : 1, std::memory_order_release);
 }

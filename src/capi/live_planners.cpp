@@ -34,7 +34,7 @@ trunkline_status step(const void* planner, trunkline_live_batch* live, const tru
     *plan = held->plan.renew([&] {
       *plan = nullptr;  // the former plan ends here, whatever comes
       const Plan& made = make(held->planner, batch->live);
-      return std::pair(&made, held->planner.source() == PlanSource::kKept);
+      return std::pair(&made, held->planner.source() == PlanSource::kReused);
     });
     if (source != nullptr) *source = number_of(held->planner.source());
   });
@@ -48,7 +48,7 @@ trunkline_status write_counts(const void* planner, trunkline_plan_counts* counts
     write_struct(counts, "counts",
                  {.struct_size = 0,
                   .steps = from.steps,
-                  .kept = from.kept,
+                  .reused = from.reused,
                   .membership = from.membership,
                   .truncated = from.truncated,
                   .growth = from.growth,
@@ -70,7 +70,7 @@ trunkline_status end(const void* planner) {
 }  // namespace
 
 const char* trunkline_plan_source_name(trunkline_plan_source source) {
-  if (source < TRUNKLINE_PLAN_KEPT || source > TRUNKLINE_PLAN_FLAT) return nullptr;
+  if (source < TRUNKLINE_PLAN_REUSED || source > TRUNKLINE_PLAN_FLAT) return nullptr;
   return name_of(static_cast<PlanSource>(source));
 }
 

@@ -107,8 +107,8 @@ trunkline_status trunkline_profile_measure_cpu(trunkline_workers* workers, trunk
   return guard([&] {
     need(profile, "profile");
     const auto held = shared<WorkersObject>(workers);
-    const TeamUse use(*held);
-    *profile = publish_profile(measure_cpu_profile(*held->team));
+    const WorkersUse use(*held);
+    *profile = publish_profile(measure_cpu_profile(*held->workers));
   });
 }
 

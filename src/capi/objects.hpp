@@ -108,22 +108,22 @@ using AsyncPlannerObject = StepPlannerObject<AsyncPlanner, Kind::kAsyncPlanner>;
 /// CPU threads; one run at a time.
 struct WorkersObject final : Object {
   static constexpr Kind kKind = Kind::kWorkers;
-  explicit WorkersObject(std::unique_ptr<Workers> given) : team(std::move(given)) {}
-  const std::unique_ptr<Workers> team;
+  explicit WorkersObject(std::unique_ptr<Workers> given) : workers(std::move(given)) {}
+  const std::unique_ptr<Workers> workers;
   std::atomic<bool> in_use{false};
 };
 
-/// Use of a team of workers until the end of this object. \throws Failure BUSY
-class TeamUse {
+/// Use of workers until the end of this object. \throws Failure BUSY
+class WorkersUse {
  public:
-  explicit TeamUse(WorkersObject& workers) : workers_(workers) {
+  explicit WorkersUse(WorkersObject& workers) : workers_(workers) {
     if (workers.in_use.exchange(true, std::memory_order_acquire)) {
       throw Failure(TRUNKLINE_BUSY, "the workers are running for another call");
     }
   }
-  ~TeamUse() { workers_.in_use.store(false, std::memory_order_release); }
-  TeamUse(const TeamUse&) = delete;
-  TeamUse& operator=(const TeamUse&) = delete;
+  ~WorkersUse() { workers_.in_use.store(false, std::memory_order_release); }
+  WorkersUse(const WorkersUse&) = delete;
+  WorkersUse& operator=(const WorkersUse&) = delete;
 
  private:
   WorkersObject& workers_;

@@ -16,10 +16,6 @@ namespace trunkline::capi {
 /// Bytes that a struct had in the first version of the interface. One that grows gets a specialisation here.
 template <class Struct>
 inline constexpr std::size_t kFirstSize = sizeof(Struct);
-template <>
-inline constexpr std::size_t kFirstSize<trunkline_cuda_batch> = offsetof(trunkline_cuda_batch, query_start);
-template <>
-inline constexpr std::size_t kFirstSize<trunkline_plan_options> = offsetof(trunkline_plan_options, invariant_chunk);
 
 /// Beyond any struct of any version: a size that was never set.
 inline constexpr std::size_t kMaxStructSize = 1U << 16;

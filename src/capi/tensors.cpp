@@ -64,11 +64,12 @@ void check_shape(const Named& named, std::initializer_list<std::int64_t> expecte
 }
 
 void check_dtype(const Named& named, DType dtype) {
-  if (named.tensor.dtype == number_of(dtype)) return;
-  const bool is_float = named.tensor.dtype >= TRUNKLINE_F32 && named.tensor.dtype <= TRUNKLINE_BF16;
+  const trunkline_dtype given = named.tensor.dtype;
+  if (given == number_of(dtype)) return;
+  const bool is_float =
+      (given >= TRUNKLINE_F32 && given <= TRUNKLINE_BF16) || given == TRUNKLINE_F8E4M3 || given == TRUNKLINE_F8E5M2;
   fail(ErrorCode::kInvalidArgument, named.name, " has dtype ",
-       is_float ? name_of(float_type(named.tensor.dtype, named.name)) : std::to_string(named.tensor.dtype),
-       "; expected: ", name_of(dtype));
+       is_float ? name_of(float_type(given, named.name)) : std::to_string(given), "; expected: ", name_of(dtype));
 }
 
 /// In elements; row-major where none are given, and where none are used: libraries put anything into the strides of
@@ -126,23 +127,61 @@ RowStrides checked_lse(const Named& lse, std::int64_t rows, std::int64_t heads, 
   return {step_of(lse, strides, 0, 1), step_of(lse, strides, 1, 1)};
 }
 
-CacheView cache_view(const Named& cache, std::int32_t layout, const LayerPlace& place) {
+CacheView cache_view(const Named& cache, std::int32_t head_dim, std::int32_t layout, const LayerPlace& place) {
   const AttentionShape& shape = place.shape;
   const bool hnd = layout == TRUNKLINE_HND;
   const char* form = hnd ? "[pages, kv_heads, page_size, head_dim]" : "[pages, page_size, kv_heads, head_dim]";
   check_dimensions(cache, 4, form);
   const std::int64_t pages = cache.size(0);
-  check_shape(cache,
-              {pages, hnd ? shape.kv_heads : shape.page_size, hnd ? shape.page_size : shape.kv_heads, shape.head_dim},
+  check_shape(cache, {pages, hnd ? shape.kv_heads : shape.page_size, hnd ? shape.page_size : shape.kv_heads, head_dim},
               form);
   if (pages < place.num_pages) {
     fail(ErrorCode::kOutOfRange, cache.name, " has ", pages, " pages; the batch's num_pages is ", place.num_pages);
   }
-  check_dtype(cache, shape.dtype);
+  check_dtype(cache, shape.kv_dtype);
   check_device(cache, shape.device, place.device_index);
   const Strides strides = strides_of(cache);
   check_unit_stride(cache, strides, 3);
   return {cache.tensor.data, strides[0], hnd ? strides[2] : strides[1], hnd ? strides[1] : strides[2]};
+}
+
+TensorScale scale_of(const trunkline_scale& from, const char* name, const char* reserved, const LayerPlace& place) {
+  check_reserved(from.reserved, reserved);
+  TensorScale scale;
+  if (from.value != 0) scale.value = from.value;
+  if (from.heads.data == nullptr) return scale;
+  const Named heads{from.heads, name};
+  const bool of_all =
+      heads.tensor.ndim == 0 || (heads.tensor.ndim == 1 && heads.tensor.shape != nullptr && heads.size(0) == 1);
+  if (!of_all) check_shape(heads, {place.shape.kv_heads}, "[kv_heads] or [1]");
+  check_dtype(heads, DType::kF32);
+  check_device(heads, place.shape.device, place.device_index);
+  scale.heads = static_cast<const float*>(from.heads.data);
+  scale.head_stride = of_all ? 0 : strides_of(heads)[0];
+  return scale;
+}
+
+const float* sinks_of(const trunkline_tensor& tensor, const LayerPlace& place) {
+  if (tensor.data == nullptr) return nullptr;
+  const Named sinks{tensor, "layer.sinks"};
+  check_shape(sinks, {place.shape.q_heads}, "[q_heads]");
+  check_dtype(sinks, DType::kF32);
+  check_device(sinks, place.shape.device, place.device_index);
+  const Strides strides = strides_of(sinks);
+  if (strides[0] != 1) refuse_stride(sinks, 0, strides[0], "1, without gaps");
+  return static_cast<const float*>(tensor.data);
+}
+
+void read_variants(const trunkline_attention& layer, const LayerPlace& place, AttentionArgs& args) {
+  args.q_scale = scale_of(layer.q_scale, "layer.q_scale.heads", "layer.q_scale.reserved", place);
+  args.k_scale = scale_of(layer.k_scale, "layer.k_scale.heads", "layer.k_scale.reserved", place);
+  args.v_scale = scale_of(layer.v_scale, "layer.v_scale.heads", "layer.v_scale.reserved", place);
+  if (truth(layer.has_window_left, "layer.has_window_left") || layer.window_left != 0) {
+    args.window_left = layer.window_left;
+  }
+  args.soft_cap = layer.soft_cap;
+  check_reserved(layer.reserved, "layer.reserved");
+  args.sinks = sinks_of(layer.sinks, place);
 }
 
 }  // namespace
@@ -154,18 +193,19 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
   AttentionArgs args;
 
   constexpr const char* kRows = "[query tokens, q_heads, head_dim]";
-  const auto rows = {place.queries, std::int64_t{shape.q_heads}, std::int64_t{shape.head_dim}};
   const Named q{layer.q, "layer.q"};
-  const RowStrides of_q = checked_rows(q, rows, kRows, shape.device, place.device_index);
-  check_dtype(q, shape.dtype);
+  const RowStrides of_q =
+      checked_rows(q, {place.queries, shape.q_heads, shape.head_dim_qk}, kRows, shape.device, place.device_index);
+  check_dtype(q, shape.q_dtype);
   args.q = layer.q.data;
   args.q_token_stride = of_q.row;
   args.q_head_stride = of_q.head;
 
-  args.k = cache_view({layer.k, "layer.k"}, layer.kv_layout, place);
-  args.v = cache_view({layer.v, "layer.v"}, layer.kv_layout, place);
+  args.k = cache_view({layer.k, "layer.k"}, shape.head_dim_qk, layer.kv_layout, place);
+  args.v = cache_view({layer.v, "layer.v"}, shape.head_dim_v, layer.kv_layout, place);
 
-  const RowStrides of_out = checked_rows({layer.out, "layer.out"}, rows, kRows, shape.device, place.device_index);
+  const RowStrides of_out = checked_rows({layer.out, "layer.out"}, {place.queries, shape.q_heads, shape.head_dim_v},
+                                         kRows, shape.device, place.device_index);
   args.out = layer.out.data;
   args.out_dtype = float_type(layer.out.dtype, "layer.out.dtype");
   args.out_token_stride = of_out.row;
@@ -180,7 +220,8 @@ AttentionArgs attention_args(const trunkline_attention* given, const LayerPlace&
   }
   args.lse_base = lse_base(layer.lse_base, "layer.lse_base");
   if (truth(layer.has_scale, "layer.has_scale") || layer.scale != 0) args.scale = layer.scale;
-  args.most_queries = layer.most_queries;
+  args.max_queries = layer.max_queries;
+  read_variants(layer, place, args);
   return args;
 }
 

@@ -94,8 +94,8 @@ Json means_to_object(const CompareMeans& means) {
 
 Json setting_to_object(const Options& options, const std::string& machine) {
   return {{"heads", concat(options.shape.q_heads, "/", options.shape.kv_heads)},
-          {"head_dim", options.shape.head_dim},
-          {"dtype", name_of(options.shape.dtype)},
+          {"head_dim", options.shape.head_dim_qk},
+          {"dtype", name_of(options.shape.q_dtype)},
           {"page_size", options.shape.page_size},
           {"split", name_of(options.plan.split)},
           {"machine", machine}};

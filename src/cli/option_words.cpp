@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "base/check.hpp"
 #include "cli/device_choice.hpp"
 #include "cli/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -88,9 +90,10 @@ void understand_policies(const Words& words, Options& options) {
     plan.policy = policy_from_name(words.policy);
   }
   plan.split = split_from_name(words.split);
-  plan.policies.profit_cost = profit_cost_from_name(words.profit_cost);
-  plan.policies.greedy_phases = choose<bool>("--greedy-phases", words.greedy_phases, {{"on", true}, {"off", false}});
-  plan.policies.trunk_hoist = trunk_hoist_from_name(words.trunk_hoist);
+  plan.policies.study = std::make_shared<experimental::PolicyStudy>(experimental::PolicyStudy{
+      .profit_cost = experimental::profit_cost_from_name(words.profit_cost),
+      .greedy_phases = choose<bool>("--greedy-phases", words.greedy_phases, {{"on", true}, {"off", false}}),
+      .trunk_hoist = experimental::trunk_hoist_from_name(words.trunk_hoist)});
   plan.tile = parse_tile(words.tile);
 }
 
@@ -114,13 +117,14 @@ void understand_launch(const Words& words, Options& options) {
         {{name_of(MergeMode::kFused), MergeMode::kFused}, {name_of(MergeMode::kSeparate), MergeMode::kSeparate}});
   }
   if (!words.mode.empty()) {
+    using experimental::ForwardMode;
     constexpr std::string_view kOneTile = "fixed";
     options.one_tile = words.mode == kOneTile;
-    options.cuda.forward = choose<ForwardMode>("--mode", words.mode,
-                                               {{name_of(ForwardMode::kPersistent), ForwardMode::kPersistent},
-                                                {name_of(ForwardMode::kStreams), ForwardMode::kStreams},
-                                                {name_of(ForwardMode::kSerial), ForwardMode::kSerial},
-                                                {kOneTile, ForwardMode::kPersistent}});
+    options.forward = choose<ForwardMode>("--mode", words.mode,
+                                          {{name_of(ForwardMode::kPersistent), ForwardMode::kPersistent},
+                                           {name_of(ForwardMode::kStreams), ForwardMode::kStreams},
+                                           {name_of(ForwardMode::kSerial), ForwardMode::kSerial},
+                                           {kOneTile, ForwardMode::kPersistent}});
   }
   options.cuda.kernels = cuda_kernels_from_name(words.kernels);
   options.plan_on_device = choose<bool>("--planner", words.run_planner, {{"host", false}, {"device", true}});
@@ -162,7 +166,8 @@ bool takes_batches(Command command) {
 
 void understand(const Words& words, Options& options) {
   parse_heads(words.heads, options.shape);
-  options.shape.dtype =
+  options.shape.head_dim_v = options.shape.head_dim_qk;
+  options.shape.q_dtype = options.shape.kv_dtype =
       choose<DType>("--dtype", words.dtype, {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}});
   understand_policies(words, options);
   options.layout =

@@ -33,7 +33,7 @@ void add_inputs(CLI::App& app, Options& options) {
 
 void add_shape_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--heads", words.heads, "Query heads / KV heads")->capture_default_str()->type_name("HQ/HKV");
-  app.add_option("--head-dim", options.shape.head_dim, "Head size: 64, 128, 256")
+  app.add_option("--head-dim", options.shape.head_dim_qk, "Head size: 64, 128, 256")
       ->capture_default_str()
       ->type_name("N");
   app.add_option("--dtype", words.dtype, "Element type of Q, K and V: f16, bf16, f32")

@@ -10,6 +10,7 @@
 #include "replay/pat_style.hpp"
 #include "replay/replay.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 #include "trunkline/types.hpp"
 
@@ -38,12 +39,13 @@ struct Options {
   std::vector<std::string> trees;   ///< in the papers' notation
   std::string draft;                ///< FILE:NAME of a draft tree for every request; empty: as the inputs have it
   std::int32_t limit = 0;           ///< batches per file; 0: all
-  AttentionShape shape{32, 8, 128, 16, DType::kF16, Device::kCpu};
-  CudaOptions cuda;                ///< of shape.device cuda, but for `merge`
-  std::optional<MergeMode> merge;  ///< run; nothing: the device's default
-  bool plan_on_device = false;     ///< run on cuda: the device plans, by `trunk`
-  bool one_tile = false;           ///< run on cuda, PAT's ablation: all items get the profile's tallest tile
-  std::string trace;               ///< run on cuda: the file to write when each task ran to; plan: such a file to show
+  AttentionShape shape = AttentionShape::uniform(32, 8, 128, 16);
+  CudaOptions cuda;  ///< of shape.device cuda, without a study
+  experimental::ForwardMode forward = experimental::ForwardMode::kPersistent;  ///< run on cuda
+  std::optional<MergeMode> merge;                                              ///< run; nothing: the device's default
+  bool plan_on_device = false;  ///< run on cuda: the device plans, by `trunk`
+  bool one_tile = false;        ///< run on cuda, PAT's ablation: all items get the profile's tallest tile
+  std::string trace;            ///< run on cuda: the file to write when each task ran to; plan: such a file to show
   PlanOptions plan;
   std::vector<Policy> policies;  ///< compare; run, where it is asked for several: all that are planned, never kAuto
   ProfileSource profile = ProfileSource::kMeasured;

@@ -30,7 +30,7 @@ std::vector<std::int32_t> choose_rows(const AttentionShape& shape, const Batch& 
   double left = kMultiplyAdds;
   for (const std::int32_t row : order) {
     const double pairs = 1.0 * batch.kv_lens[static_cast<std::size_t>(row)] * batch.query_count(row);
-    const double cost = 2.0 * pairs * shape.q_heads * shape.head_dim;
+    const double cost = 2.0 * pairs * shape.q_heads * shape.head_dim_qk;
     if (cost > left) continue;
     left -= cost;
     rows.push_back(row);
@@ -58,20 +58,20 @@ double largest_error(std::span<const float> values, std::span<const float> right
 // Attention of one KV head and its query heads, in the tensors of all.
 void attend_head(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args, std::int32_t head) {
   const auto group = static_cast<std::size_t>(head) * static_cast<std::size_t>(shape.group_size());
-  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const auto d = static_cast<std::size_t>(shape.head_dim_qk);
   AttentionShape one = shape;
   one.q_heads = shape.group_size();
   one.kv_heads = 1;
   AttentionArgs slice = args;
-  slice.q_token_stride = slice.out_token_stride = std::int64_t{shape.q_heads} * shape.head_dim;
+  slice.q_token_stride = slice.out_token_stride = std::int64_t{shape.q_heads} * shape.head_dim_qk;
   slice.lse_token_stride = shape.q_heads;
   slice.lse_head_stride = 1;
-  slice.q = static_cast<const std::byte*>(args.q) + group * d * size_of(shape.dtype);
+  slice.q = static_cast<const std::byte*>(args.q) + group * d * size_of(shape.q_dtype);
   slice.out = static_cast<float*>(args.out) + group * d;
   slice.lse = args.lse + group;
   for (CacheView* cache : {&slice.k, &slice.v}) {
     cache->data = static_cast<const std::byte*>(cache->data) +
-                  static_cast<std::size_t>(head * cache->head_stride) * size_of(shape.dtype);
+                  static_cast<std::size_t>(head * cache->head_stride) * size_of(shape.q_dtype);
   }
   reference_attention(one, batch, slice);
 }
@@ -112,7 +112,7 @@ bool within(const OracleError& error, const OracleError& limit) {
 }
 
 Oracle::Oracle(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args, Workers* workers)
-    : token_elements_(static_cast<std::size_t>(shape.q_heads) * static_cast<std::size_t>(shape.head_dim)),
+    : token_elements_(static_cast<std::size_t>(shape.q_heads) * static_cast<std::size_t>(shape.head_dim_qk)),
       heads_(static_cast<std::size_t>(shape.q_heads)),
       rows_(choose_rows(shape, batch)) {
   // A batch of the chosen rows over the same pages.
@@ -132,7 +132,7 @@ Oracle::Oracle(const AttentionShape& shape, const Batch& batch, const AttentionA
     }
     query_start.push_back(static_cast<std::int32_t>(tokens_.size()));
   }
-  const std::size_t token_bytes = token_elements_ * size_of(shape.dtype);
+  const std::size_t token_bytes = token_elements_ * size_of(shape.q_dtype);
   std::vector<std::byte> queries(tokens_.size() * token_bytes);
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     std::memcpy(queries.data() + i * token_bytes,

@@ -51,8 +51,8 @@ std::int32_t balanced_roots(std::int32_t tokens, std::int32_t workers) {
 }
 
 ProbeBatch::ProbeBatch(const ProbeTree& tree, std::int32_t group, PlanOptions options, Planner& planner)
-    : shape_{group * kProbeKvHeads, kProbeKvHeads, kProbeHeadDim,
-             kProbePageSize,        DType::kF16,   planner.profile().device},
+    : shape_(AttentionShape::uniform(group * kProbeKvHeads, kProbeKvHeads, kProbeHeadDim, kProbePageSize, DType::kF16,
+                                     planner.profile().device)),
       paged_(lay_out_pages(tree_of(tree), kProbePageSize, 1)),
       batch_(paged_.view()) {
   options.policy = Policy::kNode;

@@ -90,7 +90,7 @@ class StepSinks {
     shown.requests = step.requests;
     shown.kv_tokens_total = step.kv_tokens_total;
     shown.kv_tokens_distinct = step.kv_tokens_distinct;
-    shown.kept = step.source == PlanSource::kKept;
+    shown.kept = step.source == PlanSource::kReused;
     shown.exposed_us = step.exposed_us;
     shown.hidden_us = step.hidden_us;
     const auto show = [&](const replay::PolicyPrice& price) {

@@ -20,7 +20,7 @@ using replay::ReplayTotals;
 using replay::Spread;
 using replay::spread_of;
 
-constexpr std::array kSources = {PlanSource::kKept,   PlanSource::kMembership, PlanSource::kTruncated,
+constexpr std::array kSources = {PlanSource::kReused, PlanSource::kMembership, PlanSource::kTruncated,
                                  PlanSource::kGrowth, PlanSource::kEdited,     PlanSource::kFlat};
 static_assert(kSources.size() == ReplayTotals::kSources);
 
@@ -74,7 +74,7 @@ void print_setting(std::ostream& out, const ReplayResult& result) {
   out << printable(result.trace.name, kNameWidth) << " (" << result.trace.format
       << (options.replay.pat_style ? ", PAT-style" : "") << "), planned for " << printable(result.machine, kNameWidth)
       << '\n'
-      << shape.q_heads << '/' << shape.kv_heads << " heads of " << shape.head_dim << ", " << name_of(shape.dtype)
+      << shape.q_heads << '/' << shape.kv_heads << " heads of " << shape.head_dim_qk << ", " << name_of(shape.q_dtype)
       << ", " << loop.layers << " layers; " << with_commas(loop.scheduler.num_pages) << " pages of " << shape.page_size
       << ", at most " << loop.scheduler.max_batch << " requests and " << with_commas(loop.scheduler.token_budget)
       << " tokens a step\n";
@@ -108,7 +108,7 @@ void print_steps(std::ostream& out, const ReplayResult& result) {
       << with_commas(totals.events.leaves) << " leaves, " << with_commas(totals.events.forks) << " forks, "
       << with_commas(totals.events.copies) << " copied pages, " << with_commas(totals.events.truncations)
       << " truncations\n";
-  out << "Plans: " << share_of(totals.of(PlanSource::kKept), totals.steps) << " of the steps kept theirs;";
+  out << "Plans: " << share_of(totals.of(PlanSource::kReused), totals.steps) << " of the steps kept theirs;";
   for (const PlanSource source : kSources) {
     if (totals.of(source) > 0) out << ' ' << name_of(source) << ' ' << with_commas(totals.of(source));
   }
@@ -153,8 +153,8 @@ Json setting_to_json(const Options& options) {
   const replay::ReplayOptions& loop = options.replay.loop;
   const AttentionShape& shape = options.shape;
   Json setting = {{"heads", concat(shape.q_heads, '/', shape.kv_heads)},
-                  {"head_dim", shape.head_dim},
-                  {"dtype", name_of(shape.dtype)},
+                  {"head_dim", shape.head_dim_qk},
+                  {"dtype", name_of(shape.q_dtype)},
                   {"page_size", shape.page_size},
                   {"policy", name_of(loop.plan.plan.policy)},
                   {"planner", loop.async ? "async" : "sync"},

@@ -16,6 +16,7 @@
 #include "kv/paged_batch.hpp"
 #include "trunkline/attention.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 #include "trunkline/threads.hpp"
 
@@ -66,7 +67,7 @@ class LoadedBatch {
   /// and leaves them in the host's tensors.
   virtual void run(std::size_t index) = 0;
   /// When and where each task of a plan ran, in one more run. \throws Error on the CPU.
-  virtual std::vector<CudaTaskTime> record(std::size_t index) = 0;
+  virtual std::vector<experimental::CudaTaskTime> record(std::size_t index) = 0;
 };
 
 class RunBackend {

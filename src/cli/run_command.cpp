@@ -21,6 +21,7 @@
 #include "cli/with_cuda.hpp"
 #include "kv/paged_batch.hpp"
 #include "kv/synthetic_cache.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {
@@ -111,8 +112,8 @@ CheckResult check_runs(const Machine& machine, const HostBatch& host, const Fore
 
 double trace_run(const Machine& machine, const std::string& name, const HostBatch& host, LoadedBatch& loaded,
                  std::size_t plan) {
-  const std::vector<CudaTaskTime> tasks = loaded.record(plan);
-  const bool launch_per_tile = machine.options.cuda.forward != ForwardMode::kPersistent;
+  const std::vector<experimental::CudaTaskTime> tasks = loaded.record(plan);
+  const bool launch_per_tile = machine.options.forward != experimental::ForwardMode::kPersistent;
   const TracedRun run{name, loaded.plan(plan), host.batch.kv_lens, launch_per_tile, tasks};
   machine.trace->add(run);
   return bubble_share(run, machine.backend.workers());

@@ -9,6 +9,7 @@
 #include "cli/ready_plan.hpp"
 #include "cli/run_backend.hpp"
 #include "cli/run_memory.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {
@@ -34,7 +35,7 @@ class CpuBatch final : public LoadedBatch {
                     statistics.flops / rates_.flops_per_us);
   }
   void run(std::size_t index) override;
-  std::vector<CudaTaskTime> record(std::size_t) override {
+  std::vector<experimental::CudaTaskTime> record(std::size_t) override {
     fail(ErrorCode::kUnsupported, "tasks are recorded on cuda alone");
   }
 
@@ -84,7 +85,7 @@ void CpuBatch::run(std::size_t index) {
   const AttentionShape& shape = options_.shape;
   const std::size_t rows =
       static_cast<std::size_t>(host_.batch.total_queries()) * static_cast<std::size_t>(shape.q_heads);
-  std::fill_n(static_cast<float*>(host_.tensors.out), rows * static_cast<std::size_t>(shape.head_dim),
+  std::fill_n(static_cast<float*>(host_.tensors.out), rows * static_cast<std::size_t>(shape.head_dim_qk),
               std::numeric_limits<float>::quiet_NaN());
   std::fill_n(host_.tensors.lse, rows, std::numeric_limits<float>::quiet_NaN());
   plans_[index].run(host_.tensors);

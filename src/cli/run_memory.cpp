@@ -43,7 +43,7 @@ std::int64_t plans_bytes(const PrefixTree& tree, const Options& options) {
   const double plans = options.policies.empty() ? 2 : static_cast<double>(options.policies.size());
   // Items, spans, merge lists, and what resolve() makes of them, for one (request, pack) pair.
   constexpr double kPlanBytes = 256;
-  const double partial_bytes = 4.0 * shape.q_heads * (shape.head_dim + 1.0);  // fp32 O and LSE
+  const double partial_bytes = 4.0 * shape.q_heads * (shape.head_dim_qk + 1.0);  // fp32 O and LSE
   return whole_bytes(plans * nodes_on_paths(tree) * (partial_bytes + kPlanBytes));
 }
 
@@ -56,7 +56,7 @@ std::int64_t oracle_bytes(const PrefixTree& tree, const AttentionShape& shape) {
     const double path = node < 0 ? 0 : lengths[static_cast<std::size_t>(node)];
     longest = std::max(longest, path + tree.draft_tokens(row));
   }
-  return whole_bytes(16.0 * shape.head_dim * longest);
+  return whole_bytes(16.0 * shape.head_dim_qk * longest);
 }
 
 // Of K, V, Q, O, the LSE and the page table.

@@ -160,8 +160,8 @@ void add_case(const RunSetting& setting, const RunResult& result, Json& row) {
   row["case"] = result.label;
   row["source"] = result.source;
   row["heads"] = heads_of(options.shape);
-  row["head_dim"] = options.shape.head_dim;
-  row["dtype"] = name_of(options.shape.dtype);
+  row["head_dim"] = options.shape.head_dim_qk;
+  row["dtype"] = name_of(options.shape.q_dtype);
   row["page_size"] = options.shape.page_size;
   row["layout"] = options.layout == CacheLayout::kNhd ? "nhd" : "hnd";
   row["policy"] = options.policies.empty() ? name_of(options.plan.policy) : "all";
@@ -247,7 +247,7 @@ double RunResult::regret() const {
 void print_run_tables(std::ostream& out, const RunSetting& setting, const std::vector<RunResult>& results) {
   const Options& options = setting.options;
   const AttentionShape& shape = options.shape;
-  out << "Decode attention: " << heads_of(shape) << " heads of " << shape.head_dim << ", " << name_of(shape.dtype)
+  out << "Decode attention: " << heads_of(shape) << " heads of " << shape.head_dim_qk << ", " << name_of(shape.q_dtype)
       << ", pages of " << shape.page_size << ", caches " << caches_of(options) << " before each run\n";
   print_machine(out, setting, results);
   print_reads(out, options, results);

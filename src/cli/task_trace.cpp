@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -17,9 +18,9 @@ constexpr std::int32_t kIdsOfLaunch = 1000;
 
 using Json = nlohmann::ordered_json;
 
-std::uint64_t first_begin(std::span<const CudaTaskTime> tasks) {
+std::uint64_t first_begin(std::span<const experimental::CudaTaskTime> tasks) {
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
-  for (const CudaTaskTime& task : tasks) first = std::min(first, task.begin_ns);
+  for (const experimental::CudaTaskTime& task : tasks) first = std::min(first, task.begin_ns);
   return first;
 }
 
@@ -40,20 +41,20 @@ std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::int32_t worker_of(const CudaTaskTime& task, const TracedRun& run) {
+std::int32_t worker_of(const experimental::CudaTaskTime& task, const TracedRun& run) {
   if (!run.launch_per_tile) return task.worker;
   return task.worker + kIdsOfLaunch * run.plan.items.at(static_cast<std::size_t>(task.item)).tile.m;
 }
 
 }  // namespace
 
-std::vector<CudaTaskTime> own_times(const TracedRun& run) {
-  std::vector<CudaTaskTime> tasks(run.tasks.begin(), run.tasks.end());
+std::vector<experimental::CudaTaskTime> own_times(const TracedRun& run) {
+  std::vector<experimental::CudaTaskTime> tasks(run.tasks.begin(), run.tasks.end());
   std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) {
     return std::pair(a.end_ns, a.begin_ns) < std::pair(b.end_ns, b.begin_ns);
   });
   std::map<std::int32_t, std::uint64_t> last_end;
-  for (CudaTaskTime& task : tasks) {
+  for (experimental::CudaTaskTime& task : tasks) {
     std::uint64_t& end = last_end[worker_of(task, run)];
     task.begin_ns = std::max(task.begin_ns, end);
     end = task.end_ns;
@@ -65,7 +66,7 @@ double bubble_share(const TracedRun& run, std::int32_t workers) {
   if (run.tasks.empty()) return 0;
   std::uint64_t last = 0;
   double busy = 0;
-  for (const CudaTaskTime& task : own_times(run)) {
+  for (const experimental::CudaTaskTime& task : own_times(run)) {
     last = std::max(last, task.end_ns);
     busy += us_between(task.begin_ns, task.end_ns);
   }
@@ -85,7 +86,7 @@ void ChromeTrace::event(const std::string& json) {
 void ChromeTrace::add(const TracedRun& run) {
   const std::int32_t first_pid = kTraceIdsOfBatch * batches_++;
   std::set<std::int32_t> sms;
-  for (const CudaTaskTime& task : run.tasks) sms.insert(task.sm);
+  for (const experimental::CudaTaskTime& task : run.tasks) sms.insert(task.sm);
   for (const std::int32_t sm : sms) {
     event(text_of({{"name", "process_name"},
                    {"ph", "M"},
@@ -93,7 +94,7 @@ void ChromeTrace::add(const TracedRun& run) {
                    {"args", {{"name", concat(run.batch, ", SM ", sm)}}}}));
   }
   const std::uint64_t start = first_begin(run.tasks);
-  for (const CudaTaskTime& task : own_times(run)) {
+  for (const experimental::CudaTaskTime& task : own_times(run)) {
     const WorkItem& item = run.plan.items.at(static_cast<std::size_t>(task.item));
     event(text_of({{"name", concat("item ", task.item, " head ", task.head)},
                    {"ph", "X"},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cli {
@@ -22,11 +23,11 @@ struct TracedRun {
   const Plan& plan;                       ///< what ran
   std::span<const std::int32_t> kv_lens;  ///< live lengths, by slot
   bool launch_per_tile = false;           ///< workers of each tile's launch count from 0
-  std::span<const CudaTaskTime> tasks;
+  std::span<const experimental::CudaTaskTime> tasks;
 };
 
 /// Its tasks by the time they end, each from when its worker had ended the one before: copies for a task begin earlier.
-std::vector<CudaTaskTime> own_times(const TracedRun& run);
+std::vector<experimental::CudaTaskTime> own_times(const TracedRun& run);
 
 /// Bubbles as PAT's figure 13 shows them, white space between and after the tasks: 1 - sum of the tasks' own times /
 /// (workers x (last end - first begin)). 0 without tasks.

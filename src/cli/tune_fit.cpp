@@ -36,7 +36,8 @@ void Misfit::add(const MachineProfile& profile, const CostTable& table, bool fro
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const std::int32_t group = probe_group(table.rows[row]);
     CostModel model;
-    model.reset(profile, {group * kProbeKvHeads, kProbeKvHeads, table.head_dim, 16, DType::kF16, profile.device});
+    model.reset(profile, AttentionShape::uniform(group * kProbeKvHeads, kProbeKvHeads, table.head_dim, 16, DType::kF16,
+                                                 profile.device));
     TaskCosts costs = model.tasks();
     // All workers read at once, and caches are cold, or hold all.
     costs.memory_per_token = from_cache ? costs.reread_per_token : costs.first_read_per_token;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base/check.hpp"
 #include "exec/check_overlap.hpp"
@@ -16,16 +17,17 @@ Extent extent_of(const char* name, const void* data, std::int64_t rows, std::int
   return extent_of_tensor("args", name, data, rows, row_stride, shape.q_heads, head_stride, inner, element_bytes);
 }
 
-Extent cache_extent(const CacheView& cache, const char* name, const AttentionShape& shape, std::int64_t num_pages) {
+Extent cache_extent(const CacheView& cache, const char* name, const AttentionShape& shape, std::int32_t head_dim,
+                    std::int64_t num_pages) {
   if (num_pages < 1) return {};
-  const std::int64_t of_heads = add_dimension("args", name, shape.head_dim, shape.kv_heads, cache.head_stride);
+  const std::int64_t of_heads = add_dimension("args", name, head_dim, shape.kv_heads, cache.head_stride);
   const std::int64_t of_places = add_dimension("args", name, of_heads, shape.page_size, cache.token_stride);
   const std::int64_t all = add_dimension("args", name, of_places, num_pages, cache.page_stride);
-  return extent_of_bytes(cache.data, static_cast<std::size_t>(all) * size_of(shape.dtype));
+  return extent_of_bytes(cache.data, static_cast<std::size_t>(all) * size_of(shape.kv_dtype));
 }
 
 void check_cache(const CacheView& cache, const char* name, const AttentionShape& shape) {
-  check_pointer("args", name, cache.data, size_of(shape.dtype));
+  check_pointer("args", name, cache.data, size_of(shape.kv_dtype));
   for (const std::int64_t stride : {cache.page_stride, cache.token_stride, cache.head_stride}) {
     if (stride >= 0 && stride <= kMaxStride) continue;
     fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", cache.page_stride, ", ", cache.token_stride,
@@ -39,17 +41,17 @@ void check_memory(const AttentionArgs& args, const AttentionShape& shape, const 
   const std::int64_t queries = counts.queries;
   const NamedExtent extents[] = {
       {"args.out", extent_of("out", args.out, queries, args.out_token_stride, shape, args.out_head_stride,
-                             shape.head_dim, size_of(args.out_dtype))},
+                             shape.head_dim_v, size_of(args.out_dtype))},
       {"args.lse", extent_of("lse", args.lse, args.lse == nullptr ? 0 : queries, args.lse_token_stride, shape,
                              args.lse_head_stride, 1, sizeof(float))},
       {"the workspace", extent_of_bytes(workspace.data(), workspace.size())},
-      {"args.q", extent_of("q", args.q, queries, args.q_token_stride, shape, args.q_head_stride, shape.head_dim,
-                           size_of(shape.dtype))},
-      {"args.k", cache_extent(args.k, "k", shape, counts.num_pages)},
-      {"args.v", cache_extent(args.v, "v", shape, counts.num_pages)},
+      {"args.q", extent_of("q", args.q, queries, args.q_token_stride, shape, args.q_head_stride, shape.head_dim_qk,
+                           size_of(shape.q_dtype))},
+      {"args.k", cache_extent(args.k, "k", shape, shape.head_dim_qk, counts.num_pages)},
+      {"args.v", cache_extent(args.v, "v", shape, shape.head_dim_v, counts.num_pages)},
   };
   check_overlaps(extents, 3);
-  check_disjoint("args", "out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride, shape.head_dim);
+  check_disjoint("args", "out", queries, args.out_token_stride, shape.q_heads, args.out_head_stride, shape.head_dim_v);
   if (args.lse == nullptr) return;
   check_disjoint("args", "lse", queries, args.lse_token_stride, shape.q_heads, args.lse_head_stride, 1);
 }
@@ -65,17 +67,67 @@ void check_enumerators(const AttentionArgs& args) {
   }
 }
 
+void check_scale(const TensorScale& scale, const char* name, const AttentionShape& shape) {
+  const auto check = [name](const char* member, float value) {
+    if (std::isfinite(value) && value > 0) return;
+    fail(ErrorCode::kInvalidArgument, "args.", name, member, " is ", value, "; it must be finite and > 0");
+  };
+  if (scale.heads == nullptr) {
+    check(".value", scale.value);
+    if (scale.value == 1) return;
+    fail(ErrorCode::kUnsupported, "args.", name, ".value is ", scale.value, "; supported: 1");
+  }
+  if (scale.head_stride < 0) {
+    fail(ErrorCode::kInvalidArgument, "args.", name, ".head_stride is ", scale.head_stride, "; it must be >= 0");
+  }
+  if (shape.device == Device::kCpu) {
+    for (std::int64_t head = 0; head < shape.kv_heads; ++head) check(".heads", scale.heads[head * scale.head_stride]);
+  }
+  fail(ErrorCode::kUnsupported, "args.", name, ".heads are given; supported: null, with a value of 1");
+}
+
+void check_sinks(const float* sinks, const AttentionShape& shape) {
+  if (sinks == nullptr) return;
+  if (shape.device == Device::kCpu) {
+    for (std::int32_t head = 0; head < shape.q_heads; ++head) {
+      if (sinks[head] < std::numeric_limits<float>::infinity()) continue;  // -inf is a sink without weight
+      fail(ErrorCode::kInvalidArgument, "args.sinks[", head, "] is ", sinks[head], "; it must be a number below +inf");
+    }
+  }
+  fail(ErrorCode::kUnsupported, "args.sinks are given; supported: null");
+}
+
+// What no kernel does yet. Values that are never right come first, so that they are told as such.
+void check_variants(const AttentionArgs& args, const AttentionShape& shape) {
+  if (args.window_left < -1) {
+    fail(ErrorCode::kInvalidArgument, "args.window_left is ", args.window_left,
+         "; it must be >= 0, or -1 for no window");
+  }
+  if (!std::isfinite(args.soft_cap) || args.soft_cap < 0) {
+    fail(ErrorCode::kInvalidArgument, "args.soft_cap is ", args.soft_cap, "; it must be finite and >= 0");
+  }
+  check_scale(args.q_scale, "q_scale", shape);
+  check_scale(args.k_scale, "k_scale", shape);
+  check_scale(args.v_scale, "v_scale", shape);
+  if (args.window_left != -1) {
+    fail(ErrorCode::kUnsupported, "args.window_left is ", args.window_left, "; supported: -1, no window");
+  }
+  if (args.soft_cap != 0) {
+    fail(ErrorCode::kUnsupported, "args.soft_cap is ", args.soft_cap, "; supported: 0, no soft cap");
+  }
+  check_sinks(args.sinks, shape);
+}
+
 void fill_defaults(AttentionArgs& args, const AttentionShape& shape) {
-  const std::int64_t row = std::int64_t{shape.q_heads} * shape.head_dim;
-  if (args.q_token_stride == 0) args.q_token_stride = row;
-  if (args.q_head_stride == 0) args.q_head_stride = shape.head_dim;
-  if (args.out_token_stride == 0) args.out_token_stride = row;
-  if (args.out_head_stride == 0) args.out_head_stride = shape.head_dim;
+  if (args.q_token_stride == 0) args.q_token_stride = std::int64_t{shape.q_heads} * shape.head_dim_qk;
+  if (args.q_head_stride == 0) args.q_head_stride = shape.head_dim_qk;
+  if (args.out_token_stride == 0) args.out_token_stride = std::int64_t{shape.q_heads} * shape.head_dim_v;
+  if (args.out_head_stride == 0) args.out_head_stride = shape.head_dim_v;
   if (args.lse_token_stride == 0 && args.lse_head_stride == 0) {
     args.lse_token_stride = shape.q_heads;
     args.lse_head_stride = 1;
   }
-  if (!args.scale) args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+  if (!args.scale) args.scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim_qk));
 }
 
 }  // namespace
@@ -89,16 +141,17 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
                          std::span<const std::byte> workspace) {
   AttentionArgs args = given;
   fill_defaults(args, shape);
-  if (args.most_queries < 0 || (args.most_queries > 0 && args.most_queries < counts.queries)) {
-    fail(ErrorCode::kInvalidArgument, "args.most_queries is ", args.most_queries, "; expected: 0, or at least the ",
+  if (args.max_queries < 0 || (args.max_queries > 0 && args.max_queries < counts.queries)) {
+    fail(ErrorCode::kInvalidArgument, "args.max_queries is ", args.max_queries, "; expected: 0, or at least the ",
          counts.queries, " query tokens of the batch");
   }
+  check_variants(args, shape);
   if (counts.queries == 0) return args;
   if (!std::isfinite(*args.scale)) {
     fail(ErrorCode::kInvalidArgument, "args.scale is ", *args.scale, "; it must be finite");
   }
   check_enumerators(args);
-  check_pointer("args", "q", args.q, size_of(shape.dtype));
+  check_pointer("args", "q", args.q, size_of(shape.q_dtype));
   check_pointer("args", "out", args.out, size_of(args.out_dtype));
   check_cache(args.k, "k.data", shape);
   check_cache(args.v, "v.data", shape);

@@ -19,8 +19,8 @@ inline TensorCounts tensor_counts(const Batch& batch) {
 }
 
 /// The arguments with every zero stride, and a scale that is missing, replaced by its default.
-/// \throws Error naming the member when a tensor is null, misaligned for its element type, or overlaps the output; or
-/// when an output overlaps the workspace.
+/// \throws Error naming the member when a tensor is null, misaligned for its element type, or overlaps the output; when
+/// an output overlaps the workspace; Error(kUnsupported) on a scale, window, soft cap or sink, which no kernel has.
 AttentionArgs check_args(const AttentionArgs& args, const AttentionShape& shape, const TensorCounts& counts,
                          std::span<const std::byte> workspace = {});
 

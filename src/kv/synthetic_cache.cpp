@@ -105,13 +105,13 @@ struct Offsets {
 
 Offsets find_offsets(const AttentionShape& shape, std::int64_t num_pages, std::int64_t queries, DType out_dtype) {
   const auto tokens = static_cast<std::size_t>(num_pages) * static_cast<std::size_t>(shape.page_size);
-  const auto dim = static_cast<std::size_t>(shape.head_dim);
-  const std::size_t cache = round_up(tokens * static_cast<std::size_t>(shape.kv_heads) * dim * size_of(shape.dtype));
+  const auto dim = static_cast<std::size_t>(shape.head_dim_qk);
+  const std::size_t cache = round_up(tokens * static_cast<std::size_t>(shape.kv_heads) * dim * size_of(shape.kv_dtype));
   const std::size_t rows = static_cast<std::size_t>(queries) * static_cast<std::size_t>(shape.q_heads);
   Offsets offsets;
   offsets.v = offsets.k + cache;
   offsets.q = offsets.v + cache;
-  offsets.out = offsets.q + round_up(rows * dim * size_of(shape.dtype));
+  offsets.out = offsets.q + round_up(rows * dim * size_of(shape.q_dtype));
   offsets.lse = offsets.out + round_up(rows * dim * size_of(out_dtype));
   offsets.end = offsets.lse + round_up(rows * sizeof(float));
   return offsets;
@@ -152,8 +152,8 @@ class Filler {
     const double length = logit / (kSharedLogit * options_.logit_scale);
     for (std::int32_t head = 0; head < shape_.kv_heads; ++head) {
       Type* key = at(args_.k, page, place, head);
-      for (std::int32_t i = 0; i < shape_.head_dim; ++i) {
-        key[i] = Element::from(static_cast<float>(length * direction_at(options_.seed, head, i, shape_.head_dim)));
+      for (std::int32_t i = 0; i < shape_.head_dim_qk; ++i) {
+        key[i] = Element::from(static_cast<float>(length * direction_at(options_.seed, head, i, shape_.head_dim_qk)));
       }
     }
   }
@@ -161,7 +161,7 @@ class Filler {
   // A query row: logit_scale * (normal noise across the head's direction, of length sqrt(d), + the shared part along
   // it). The fixed length gives ordinary logits the same variance for all queries.
   void fill_queries(std::int64_t row_begin, std::int64_t row_end) const {
-    const auto dim = static_cast<std::size_t>(shape_.head_dim);
+    const auto dim = static_cast<std::size_t>(shape_.head_dim_qk);
     const double length = std::sqrt(static_cast<double>(dim));
     const NormalTable<Float> normals;
     std::vector<float> noise(dim);
@@ -169,12 +169,12 @@ class Filler {
     Type* queries = static_cast<Type*>(const_cast<void*>(args_.q));
     for (std::int64_t row = row_begin; row < row_end; ++row) {
       const auto head = static_cast<int>(row % shape_.q_heads) / shape_.group_size();
-      normals.fill(noise.data(), shape_.head_dim,
+      normals.fill(noise.data(), shape_.head_dim_qk,
                    stream_seed(options_.seed, Stream::kQueries, static_cast<std::uint64_t>(row)));
       double along = 0;
       double squares = 0;
       for (std::size_t i = 0; i < dim; ++i) {
-        direction[i] = direction_at(options_.seed, head, static_cast<int>(i), shape_.head_dim);
+        direction[i] = direction_at(options_.seed, head, static_cast<int>(i), shape_.head_dim_qk);
         along += direction[i] * static_cast<double>(noise[i]);
         squares += static_cast<double>(noise[i]) * static_cast<double>(noise[i]);
       }
@@ -201,13 +201,13 @@ class Filler {
     Type* key = at(args_.k, page, place, head);
     Type* value = at(args_.v, page, place, head);
     if (!used) {
-      std::fill_n(key, shape_.head_dim, nan_);
-      std::fill_n(value, shape_.head_dim, nan_);
+      std::fill_n(key, shape_.head_dim_qk, nan_);
+      std::fill_n(value, shape_.head_dim_qk, nan_);
       return;
     }
     const auto index = static_cast<std::uint64_t>((page * shape_.page_size + place) * shape_.kv_heads + head);
-    normals_.fill(key, shape_.head_dim, stream_seed(options_.seed, Stream::kKeys, index));
-    normals_.fill(value, shape_.head_dim, stream_seed(options_.seed, Stream::kValues, index));
+    normals_.fill(key, shape_.head_dim_qk, stream_seed(options_.seed, Stream::kKeys, index));
+    normals_.fill(value, shape_.head_dim_qk, stream_seed(options_.seed, Stream::kValues, index));
   }
 
   const AttentionShape& shape_;
@@ -250,7 +250,14 @@ void check_shape(const AttentionShape& shape, const SyntheticOptions& options) {
     fail(ErrorCode::kInvalidArgument, "q_heads is ", shape.q_heads, " and kv_heads is ", shape.kv_heads,
          "; q_heads must be a multiple of kv_heads, both >= 1");
   }
-  if (shape.head_dim < 1) fail(ErrorCode::kInvalidArgument, "head_dim is ", shape.head_dim, "; at least 1 is needed");
+  if (shape.head_dim_qk < 1 || shape.head_dim_v != shape.head_dim_qk) {
+    fail(ErrorCode::kInvalidArgument, "head_dim_qk is ", shape.head_dim_qk, " and head_dim_v is ", shape.head_dim_v,
+         "; they must be the same, at least 1");
+  }
+  if (size_of(shape.q_dtype) < 2 || shape.kv_dtype != shape.q_dtype) {
+    fail(ErrorCode::kUnsupported, "q_dtype is ", name_of(shape.q_dtype), " and kv_dtype is ", name_of(shape.kv_dtype),
+         "; supported: f32, f16, bf16, the same for both");
+  }
   if (shape.page_size < 1)
     fail(ErrorCode::kInvalidArgument, "page_size is ", shape.page_size, "; at least 1 is needed");
   if (!(options.logit_scale > 0)) {
@@ -266,7 +273,7 @@ std::int64_t synthetic_cache_bytes(const AttentionShape& shape, std::int64_t num
   constexpr double kTooMuch = 0x1p61;
   const double heads = std::max(shape.q_heads, shape.kv_heads);
   const double places = static_cast<double>(num_pages) * shape.page_size + static_cast<double>(queries);
-  if (16.0 * heads * shape.head_dim * places > kTooMuch) return static_cast<std::int64_t>(kTooMuch);
+  if (16.0 * heads * shape.head_dim_qk * places > kTooMuch) return static_cast<std::int64_t>(kTooMuch);
   return static_cast<std::int64_t>(find_offsets(shape, num_pages, queries, out_dtype).end);
 }
 
@@ -289,10 +296,12 @@ SyntheticCache::SyntheticCache(const AttentionShape& shape, const Batch& batch, 
   args.out = memory + offsets.out;
   args.out_dtype = options.out_dtype;
   args.lse = static_cast<float*>(static_cast<void*>(memory + offsets.lse));
-  switch (shape.dtype) {
+  switch (shape.q_dtype) {
     case DType::kF32: fill<Float>(shape, batch, forest, options, args, workers); break;
     case DType::kF16: fill<Half>(shape, batch, forest, options, args, workers); break;
     case DType::kBF16: fill<BFloat>(shape, batch, forest, options, args, workers); break;
+    case DType::kF8E4M3:
+    case DType::kF8E5M2: break;
   }
 }
 

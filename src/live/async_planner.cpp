@@ -52,7 +52,7 @@ struct AsyncPlanner::State {
   bool provisional = false;          // current was edited, or is flat for want of another
   std::uint64_t asked_sharing = 0;   // of the last job
   std::uint64_t taken = 0;           // the last job whose plan was taken
-  PlanSource source = PlanSource::kKept;
+  PlanSource source = PlanSource::kReused;
   PlanCounts counts;
 };
 
@@ -68,7 +68,7 @@ PlanSource AsyncPlanner::State::judge(const LiveBatchState& batch) {
   if (!has_plan || provisional || current->origin.sharing != batch.sharing) return PlanSource::kMembership;
   if (!is_valid(batch, current->plan, current->origin)) return PlanSource::kTruncated;
   if (!cuts_hold(batch, current->plan)) return PlanSource::kGrowth;
-  return current->balance.outgrown(batch.lengths, options.growth_limit) ? PlanSource::kGrowth : PlanSource::kKept;
+  return current->balance.outgrown(batch.lengths, options.growth_limit) ? PlanSource::kGrowth : PlanSource::kReused;
 }
 
 /// Takes the newest plan, where it is valid, or where the present one is not either: then it is the better one to edit.
@@ -124,7 +124,7 @@ bool AsyncPlanner::submit(LiveBatch& batch) {
   const LiveBatchState& live = state_of(batch);
   check_page_size(live, state.shape);
   const PlanSource reason = state.judge(live);
-  if (reason == PlanSource::kKept) return false;
+  if (reason == PlanSource::kReused) return false;
   const bool underway = state.taken < state.worker.submitted();
   if (underway && state.asked_sharing == live.sharing) return false;
   PlanJob& job = state.worker.draft();
@@ -147,7 +147,7 @@ const Plan& AsyncPlanner::take(LiveBatch& batch) {
   state.need_thread();
   const LiveBatchState& live = state_of(batch);
   check_page_size(live, state.shape);
-  PlanSource source = PlanSource::kKept;
+  PlanSource source = PlanSource::kReused;
   state.accept_newest(live, source);
   if (!state.is_current_valid(live)) {
     source = PlanSource::kEdited;

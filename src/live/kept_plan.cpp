@@ -71,7 +71,7 @@ void check_page_size(const LiveBatchState& batch, const AttentionShape& shape) {
 void count(PlanSource source, PlanCounts& counts) {
   ++counts.steps;
   switch (source) {
-    case PlanSource::kKept: ++counts.kept; return;
+    case PlanSource::kReused: ++counts.reused; return;
     case PlanSource::kMembership: ++counts.membership; return;
     case PlanSource::kTruncated: ++counts.truncated; return;
     case PlanSource::kGrowth: ++counts.growth; return;
@@ -82,7 +82,7 @@ void count(PlanSource source, PlanCounts& counts) {
 
 const char* name_of(PlanSource source) {
   switch (source) {
-    case PlanSource::kKept: return "kept";
+    case PlanSource::kReused: return "reused";
     case PlanSource::kMembership: return "membership";
     case PlanSource::kTruncated: return "truncated";
     case PlanSource::kGrowth: return "growth";

@@ -32,7 +32,7 @@ struct LivePlanner::State {
   std::int64_t made_for = 0;   // requests
   const Plan* plan = nullptr;  // the planner's, or an edited one
   PlanOrigin origin;
-  PlanSource source = PlanSource::kKept;
+  PlanSource source = PlanSource::kReused;
   PlanCounts counts;
 };
 
@@ -45,7 +45,7 @@ PlanSource LivePlanner::State::judge(const LiveBatchState& batch) {
   if (unread == Unread::kEdited) balance.expect_edited(batch.lengths);
   if (unread != Unread::kNone) balance.read(*plan);
   unread = Unread::kNone;
-  return balance.outgrown(batch.lengths, options.growth_limit) ? PlanSource::kGrowth : PlanSource::kKept;
+  return balance.outgrown(batch.lengths, options.growth_limit) ? PlanSource::kGrowth : PlanSource::kReused;
 }
 
 bool LivePlanner::State::edit(const LiveBatchState& batch) {
@@ -87,7 +87,7 @@ const Plan& LivePlanner::plan(LiveBatch& batch) {
   State& state = *state_;
   check_page_size(state_of(batch), state.shape);
   const PlanSource source = state.judge(state_of(batch));
-  if (source != PlanSource::kKept && source != PlanSource::kEdited) state.make(batch);
+  if (source != PlanSource::kReused && source != PlanSource::kEdited) state.make(batch);
   state.source = source;
   count(source, state.counts);
   return *state.plan;

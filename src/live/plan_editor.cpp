@@ -51,7 +51,7 @@ bool PlanEditor::edit(const Plan& plan, const PlanOrigin& origin, const LiveBatc
   if (!add_requests(batch, result) || !has_tokens_of(batch, result) || exceeds_capacity(result)) return false;
   result.statistics.partials = result.partials;
   result.statistics.partial_bytes =
-      std::int64_t{2} * 4 * result.partials * plan.shape.q_heads * (plan.shape.head_dim + 1);
+      std::int64_t{2} * 4 * result.partials * plan.shape.q_heads * (plan.shape.head_dim_v + 1);
   return true;
 }
 

@@ -89,13 +89,6 @@ class CostClasses {
     to.tasks += tasks;
     to.sum = least(to.sum + sum, kMaxSum);
   }
-  TRUNKLINE_HOST_DEVICE static int bit_width(std::uint64_t value) {
-#if defined(__CUDA_ARCH__)
-    return 64 - __clzll(static_cast<long long>(value));
-#else
-    return value == 0 ? 0 : 64 - __builtin_clzll(value);
-#endif
-  }
 
   /// The highest class below this one that has tasks; kNone where none has.
   TRUNKLINE_HOST_DEVICE std::size_t next_below(std::size_t index) const {

@@ -28,7 +28,7 @@ void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape
   tasks_.exposed = to_fixed(std::clamp(1 - profile.memory_overlap, 0.0, 1.0));
   tasks_.token_bytes = shape.kv_bytes_per_token();
   // fp32 O and LSE of a query's rows; its time per KiB counts writing and reading them.
-  const std::int64_t partial = std::int64_t{4} * shape.group_size() * (shape.head_dim + 1);
+  const std::int64_t partial = std::int64_t{4} * shape.group_size() * (shape.head_dim_v + 1);
   tasks_.partial_bytes = partial;
   tasks_.partial = to_fixed(static_cast<double>(partial) / 1024 * profile.partial_us_per_kib * 1e3);
 
@@ -44,8 +44,8 @@ void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape
   }
   tasks_.query_time = query_time(queries, query_bytes(shape), profile.read_bytes_per_us);
   tasks_.memory_per_token = tasks_.alone_per_token > 0 ? tasks_.alone_per_token : tasks_.first_read_per_token;
-  tasks_.compute_per_row =
-      to_fixed(4.0 * shape.head_dim * 1e3 * workers / (profile.flops_per_us * profile.flop_efficiency));
+  tasks_.compute_per_row = to_fixed(2.0 * (shape.head_dim_qk + shape.head_dim_v) * 1e3 * workers /
+                                    (profile.flops_per_us * profile.flop_efficiency));
 }
 
 // All tokens read as one task, spread over all workers. Items lose less than 2 ns each to rounding, in their costs and

@@ -5,13 +5,13 @@
 #include <string_view>
 
 #include "base/check.hpp"
-#include "trunkline/plan.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
 
 // By number.
-constexpr const char* kSplits[] = {"own", "balance", "mean", "long", "none"};
+constexpr const char* kSplits[] = {"own", "balance", "none", "mean", "long"};
 constexpr const char* kProfitCosts[] = {"memory", "compute"};
 constexpr const char* kTrunkHoists[] = {"device", "cost", "never"};
 
@@ -37,16 +37,18 @@ const char* name_of(KvSplit split) {
   return name_in(kSplits, split);
 }
 
+KvSplit split_from_name(std::string_view name) {
+  return option_in<KvSplit>(kSplits, "split", name);
+}
+
+namespace experimental {
+
 const char* name_of(ProfitCost cost) {
   return name_in(kProfitCosts, cost);
 }
 
 const char* name_of(TrunkHoist hoist) {
   return name_in(kTrunkHoists, hoist);
-}
-
-KvSplit split_from_name(std::string_view name) {
-  return option_in<KvSplit>(kSplits, "split", name);
 }
 
 ProfitCost profit_cost_from_name(std::string_view name) {
@@ -56,5 +58,7 @@ ProfitCost profit_cost_from_name(std::string_view name) {
 TrunkHoist trunk_hoist_from_name(std::string_view name) {
   return option_in<TrunkHoist>(kTrunkHoists, "trunk hoist", name);
 }
+
+}  // namespace experimental
 
 }  // namespace trunkline

@@ -6,12 +6,19 @@
 
 #include "base/check.hpp"
 #include "plan/policies/policy_table.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
 
 // Far above any model's. It keeps the byte counts of PlanStatistics in 64 bits for up to 2^40 tokens.
 constexpr std::int32_t kMaxQueryHeads = 4096;
+// Rows of the tallest tile that all families of kernels have, in which a query's rows of one KV head must fit.
+constexpr std::int32_t kMaxGroupSize = 64;
+
+std::string text_of(DType dtype) {
+  return dtype <= DType::kF8E5M2 ? name_of(dtype) : concat("number ", static_cast<int>(dtype));
+}
 
 void check_option_number(const char* name, int value, int last) {
   if (value < 0 || value > last) {
@@ -39,38 +46,59 @@ Limit first_exceeded(const Plan& plan) {
 
 }  // namespace
 
-void check_shape(const AttentionShape& shape) {
+std::optional<ShapeFault> find_shape_fault(const AttentionShape& shape) {
+  const auto fault = [](ErrorCode code, std::string reason) { return ShapeFault{code, std::move(reason)}; };
   if (shape.kv_heads < 1 || shape.q_heads < 1) {
-    fail(ErrorCode::kInvalidArgument, "shape has ", shape.q_heads, " query heads and ", shape.kv_heads,
-         " KV heads; both must be >= 1");
-  }
-  if (shape.q_heads > kMaxQueryHeads) {
-    fail(ErrorCode::kUnsupported, "shape.q_heads is ", shape.q_heads, "; supported: up to ", kMaxQueryHeads);
-  }
-  if (shape.q_heads % shape.kv_heads != 0 || shape.group_size() > 16) {
-    fail(ErrorCode::kUnsupported, "shape has ", shape.q_heads, " query heads for ", shape.kv_heads,
-         " KV heads; q_heads must be a multiple of kv_heads, from 1 to 16 times as many");
-  }
-  if (shape.head_dim != 64 && shape.head_dim != 128 && shape.head_dim != 256) {
-    fail(ErrorCode::kUnsupported, "shape.head_dim is ", shape.head_dim, "; supported are 64, 128 and 256");
+    return fault(ErrorCode::kInvalidArgument, concat("heads are ", shape.q_heads, "/", shape.kv_heads,
+                                                     " (query heads / KV heads); both must be >= 1"));
   }
   if (shape.page_size < 1) {
-    fail(ErrorCode::kInvalidArgument, "shape.page_size is ", shape.page_size, "; it must be >= 1");
+    return fault(ErrorCode::kInvalidArgument, concat("page_size is ", shape.page_size, "; it must be >= 1"));
   }
-  if (shape.dtype != DType::kF32 && shape.dtype != DType::kF16 && shape.dtype != DType::kBF16) {
-    fail(ErrorCode::kUnsupported, "shape.dtype is number ", static_cast<int>(shape.dtype),
-         "; supported: f32, f16, bf16");
+  const auto unsupported = [](auto... parts) { return ShapeFault{ErrorCode::kUnsupported, concat(parts...)}; };
+  if (shape.q_heads > kMaxQueryHeads) {
+    return unsupported("q_heads is ", shape.q_heads, "; supported: up to ", kMaxQueryHeads);
   }
+  if (shape.q_heads % shape.kv_heads != 0) {
+    return unsupported("heads are ", shape.q_heads, "/", shape.kv_heads,
+                       "; query heads must be a multiple of KV heads");
+  }
+  if (shape.group_size() > kMaxGroupSize) {
+    return unsupported("heads are ", shape.q_heads, "/", shape.kv_heads, ", ", shape.group_size(),
+                       " query heads for each KV head; supported: 1 to ", kMaxGroupSize);
+  }
+  if (shape.head_dim_qk != shape.head_dim_v) {
+    return unsupported("head_dim_qk is ", shape.head_dim_qk, " and head_dim_v is ", shape.head_dim_v,
+                       "; supported: the same for both");
+  }
+  if (shape.head_dim_qk != 64 && shape.head_dim_qk != 128 && shape.head_dim_qk != 256) {
+    return unsupported("head_dim_qk and head_dim_v are ", shape.head_dim_qk, "; supported: 64, 128, 256");
+  }
+  for (const auto& [name, dtype] : {std::pair("q_dtype", shape.q_dtype), std::pair("kv_dtype", shape.kv_dtype)}) {
+    if (dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16) continue;
+    return unsupported(name, " is ", text_of(dtype), "; supported: f32, f16, bf16");
+  }
+  if (shape.q_dtype != shape.kv_dtype) {
+    return unsupported("q_dtype is ", name_of(shape.q_dtype), " and kv_dtype is ", name_of(shape.kv_dtype),
+                       "; supported: the same for both");
+  }
+  return std::nullopt;
+}
+
+void check_shape(const AttentionShape& shape) {
+  if (const auto fault = find_shape_fault(shape)) throw Error(fault->code, "shape: " + fault->reason);
 }
 
 void check_options(const PlanOptions& options) {
   policy_row(options.policy);
-  check_option_number("split", static_cast<int>(options.split), static_cast<int>(KvSplit::kNone));
+  check_option_number("split", static_cast<int>(options.split), static_cast<int>(experimental::kSplitLong));
   const PolicyOptions& policies = options.policies;
-  check_option_number("policies.profit_cost", static_cast<int>(policies.profit_cost),
-                      static_cast<int>(ProfitCost::kCompute));
-  check_option_number("policies.trunk_hoist", static_cast<int>(policies.trunk_hoist),
-                      static_cast<int>(TrunkHoist::kNever));
+  if (policies.study != nullptr) {
+    check_option_number("policies.study.profit_cost", static_cast<int>(policies.study->profit_cost),
+                        static_cast<int>(experimental::ProfitCost::kCompute));
+    check_option_number("policies.study.trunk_hoist", static_cast<int>(policies.study->trunk_hoist),
+                        static_cast<int>(experimental::TrunkHoist::kNever));
+  }
   if (policies.node_chunk < 0) {
     fail(ErrorCode::kInvalidArgument, "options.policies.node_chunk is ", policies.node_chunk,
          "; chunks have at least 1 token, and 0 is whole nodes");

@@ -1,14 +1,22 @@
 // What a planner refuses, with messages that say what it accepts.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "trunkline/error.hpp"
 #include "trunkline/plan.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline {
 
-/// \throws Error(kInvalidArgument or kUnsupported) naming the member of a shape that no executor runs.
+/// Why no executor runs a shape, whatever the machine.
+struct ShapeFault {
+  ErrorCode code = ErrorCode::kUnsupported;  ///< or kInvalidArgument
+  std::string reason;                        ///< the member, its value, and what is supported
+};
+std::optional<ShapeFault> find_shape_fault(const AttentionShape& shape);
+/// \throws Error with what find_shape_fault() finds.
 void check_shape(const AttentionShape& shape);
 /// \throws Error(kInvalidArgument) naming the option that is out of range and what is known.
 void check_options(const PlanOptions& options);

@@ -17,7 +17,8 @@ TRUNKLINE_HOST_DEVICE inline Nanoseconds nanoseconds_of(double microseconds) {
 
 /// Q and O of one query token, in all heads.
 inline double query_bytes(const AttentionShape& shape) {
-  return 2.0 * shape.q_heads * shape.head_dim * static_cast<double>(size_of(shape.dtype));
+  return static_cast<double>(std::int64_t{shape.q_heads} * (shape.head_dim_qk + shape.head_dim_v)) *
+         static_cast<double>(size_of(shape.q_dtype));
 }
 
 /// Of so many query tokens, spread over all workers.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::int64_t kShortPiece = 128;
 }  // namespace
 
 void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
-  granule_ = split == KvSplit::kMean ? 1 : CutChoice::kGranule;
+  granule_ = split == experimental::kSplitMean ? 1 : CutChoice::kGranule;
   parts_.assign(packs.packs().size(), 1);
   load_packs(packs, costs);
   decide_parts(packs, costs, split, few_partials);
@@ -67,13 +68,9 @@ void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit 
   classes_hold_items_ = false;
   if (split == KvSplit::kBalance) return cut_for_balance(costs, few_partials);
   for (TaskLoad& load : loads_) load.price(costs.tasks());
-  switch (split) {
-    case KvSplit::kOwn: return cut_as_asked(packs);
-    case KvSplit::kMean: return cut_to_mean(packs);
-    case KvSplit::kLong: return cut_long(packs, costs);
-    case KvSplit::kBalance:
-    case KvSplit::kNone: return;
-  }
+  if (split == KvSplit::kOwn) return cut_as_asked(packs);
+  if (split == experimental::kSplitMean) return cut_to_mean(packs);
+  if (split == experimental::kSplitLong) return cut_long(packs, costs);
 }
 
 // A cut falls in one segment, which then gives one span more. A segment that ends in a draft tree gives one more too,

@@ -39,7 +39,7 @@ PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Pac
                                const MachineProfile& profile, Nanoseconds predicted) {
   const AttentionShape& shape = plan.shape;
   const std::int64_t token_bytes = shape.kv_bytes_per_token() * shape.kv_heads;
-  const std::int64_t query_elements = std::int64_t{shape.q_heads} * shape.head_dim;
+  const std::int64_t query_elements = std::int64_t{shape.q_heads} * (shape.head_dim_qk + shape.head_dim_v);
 
   if (packs.total_tokens() > std::numeric_limits<std::int64_t>::max() / token_bytes) {
     fail(ErrorCode::kUnsupported, "the plan reads ", packs.total_tokens(), " tokens of ", token_bytes,
@@ -54,13 +54,13 @@ PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Pac
   result.kv_bytes_distinct = result.kv_tokens_distinct * token_bytes;
   result.kv_bytes_read = result.kv_tokens_read * token_bytes;
   result.kv_bytes_reread = result.kv_bytes_read - result.kv_bytes_distinct;
-  result.qo_bytes = 2 * static_cast<std::int64_t>(plan.queries.size()) * query_elements *
-                    static_cast<std::int64_t>(size_of(shape.dtype));
+  result.qo_bytes = static_cast<std::int64_t>(plan.queries.size()) * query_elements *
+                    static_cast<std::int64_t>(size_of(shape.q_dtype));
   result.partials = plan.partials;
   // fp32 O and LSE, written once and read once.
-  result.partial_bytes = std::int64_t{2} * 4 * plan.partials * shape.q_heads * (shape.head_dim + 1);
+  result.partial_bytes = std::int64_t{2} * 4 * plan.partials * shape.q_heads * (shape.head_dim_v + 1);
 
-  const double pair_flops = 4.0 * shape.head_dim;  // of one query head
+  const double pair_flops = 2.0 * (shape.head_dim_qk + shape.head_dim_v);  // of one query head
   result.flops = pair_flops * shape.q_heads * static_cast<double>(visible_pairs(forest));
   double padded_pairs = 0;
   for (const Pack& pack : packs.packs()) {

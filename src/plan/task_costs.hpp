@@ -113,9 +113,8 @@ struct TaskCosts {
   }
   /// \param read_per_token memory_per_token \details Called on devices: plans take up to 0.7 us more than with
   /// five copies of its code, but 1 to 3 less behind other kernels, when code comes from memory.
-  TRUNKLINE_HOST_DEVICE Nanoseconds task(std::int64_t tokens, std::int64_t matrix_tokens,
-                                                               std::int32_t rows, std::int32_t partials,
-                                                               std::int64_t read_per_token) const {
+  TRUNKLINE_HOST_DEVICE Nanoseconds task(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t rows,
+                                         std::int32_t partials, std::int64_t read_per_token) const {
     const std::int64_t per_token = least(compute_per_row * rows, kMaxPerToken);
     const Nanoseconds memory = scaled(tokens, read_per_token);
     const Nanoseconds compute = scaled(matrix_tokens, per_token);

@@ -57,7 +57,7 @@ bool Replay::step() {
   const Forest& forest = batch.forest();
   if (options_.validate) validate_plan(*plan_, forest);
   describe(forest);
-  record_.priced = planned.source != PlanSource::kKept || ++unpriced_ >= options_.price_every;
+  record_.priced = planned.source != PlanSource::kReused || ++unpriced_ >= options_.price_every;
   if (record_.priced) price(forest);
   record_.step_us = options_.step_us.value_or(options_.layers * record_.price.predicted_us + options_.rest_us +
                                               options_.prompt_token_us * record_.work.prompt_tokens);

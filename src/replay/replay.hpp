@@ -48,7 +48,7 @@ struct StepRecord {
   StepWork work;
   std::int64_t held_pages = 0;
   std::int64_t cached_pages = 0;
-  PlanSource source = PlanSource::kKept;
+  PlanSource source = PlanSource::kReused;
   Policy chosen = Policy::kFlat;  ///< by the plan that the step runs
   double exposed_us = 0;
   double hidden_us = 0;

@@ -41,12 +41,12 @@ void ReplayTotals::add(const StepRecord& step) {
   if (step.source == PlanSource::kEdited || step.source == PlanSource::kFlat) ++late;
   exposed_us.push_back(step.exposed_us);
   if (step.hidden_us > 0) hidden_us.push_back(step.hidden_us);
-  if (step.source != PlanSource::kKept) replanned_us.push_back(step.exposed_us);
+  if (step.source != PlanSource::kReused) replanned_us.push_back(step.exposed_us);
   sharing.push_back(step.sharing());
 }
 
 double ReplayTotals::kept_share() const {
-  return steps == 0 ? 0 : static_cast<double>(of(PlanSource::kKept)) / static_cast<double>(steps);
+  return steps == 0 ? 0 : static_cast<double>(of(PlanSource::kReused)) / static_cast<double>(steps);
 }
 
 double ReplayTotals::sharing_of_all() const {

@@ -10,7 +10,7 @@ namespace trunkline::replay {
 /// How the plan of one step came about. Times by the wall clock.
 struct StepPlan {
   const Plan* plan = nullptr;
-  PlanSource source = PlanSource::kKept;
+  PlanSource source = PlanSource::kReused;
   double exposed_us = 0;  ///< that the step's thread was busy: submit() and take(), or plan()
   double hidden_us = 0;   ///< that the planner's thread took beside the step before
 };

@@ -120,8 +120,14 @@ Json policy_to_json(const PlanPage& page, const Plan& plan, ItemCosts& item_cost
 }
 
 Json shape_to_json(const AttentionShape& shape) {
-  return {{"q_heads", shape.q_heads},     {"kv_heads", shape.kv_heads},    {"head_dim", shape.head_dim},
-          {"page_size", shape.page_size}, {"dtype", name_of(shape.dtype)}, {"device", name_of(shape.device)}};
+  return {{"q_heads", shape.q_heads},
+          {"kv_heads", shape.kv_heads},
+          {"head_dim_qk", shape.head_dim_qk},
+          {"head_dim_v", shape.head_dim_v},
+          {"page_size", shape.page_size},
+          {"q_dtype", name_of(shape.q_dtype)},
+          {"kv_dtype", name_of(shape.kv_dtype)},
+          {"device", name_of(shape.device)}};
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // Bad input is refused with a text that names argument and value, before anything is written.
 #include <gtest/gtest.h>
+#include <trunkline/experimental.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +18,22 @@
 
 namespace trunkline::testing {
 namespace {
+
+constexpr float kNumbers[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+constexpr std::int64_t kOne = 1;
+constexpr std::int64_t kTwo = 2;
+constexpr std::int64_t kEight = 8;
+
+/// A tensor of one dimension. \param count outlives it
+trunkline_tensor floats(const float* data, const std::int64_t& count) {
+  return {.data = const_cast<float*>(data),
+          .dtype = TRUNKLINE_F32,
+          .device = TRUNKLINE_CPU,
+          .device_index = 0,
+          .ndim = 1,
+          .shape = &count,
+          .strides = nullptr};
+}
 
 class CBadInput : public ::testing::Test {
  protected:
@@ -132,6 +150,20 @@ TEST_F(CBadInput, Batches) {
   expect_failure(trunkline_check_batch(&batch_.batch, 2), TRUNKLINE_INVALID_ARGUMENT, "ids is 2");
 }
 
+// -1, which is no window, and zeros are what was so far.
+TEST_F(CBadInput, DefaultsOfVariantsRun) {
+  AlignedWorkspace workspace(bytes_);
+  ASSERT_OK(trunkline_cpu_resolve(serving_.cpu, plan_, &batch_.batch, workspace.bytes().data(), bytes_));
+  EXPECT_TRUE(test_.matches(test_.collect([&](const AttentionArgs& args) {
+    CLayer layer(test_.shape(), test_.batch(), args);
+    layer.layer.has_window_left = 1;
+    layer.layer.window_left = -1;
+    layer.layer.k_scale.value = 1;
+    EXPECT_OK(trunkline_cpu_run(serving_.cpu, &layer.layer, workspace.bytes().data(), bytes_));
+  }),
+                            kFloatTolerance));
+}
+
 TEST_F(CBadInput, Layers) {
   AlignedWorkspace workspace(bytes_);
   ASSERT_OK(trunkline_cpu_resolve(serving_.cpu, plan_, &batch_.batch, workspace.bytes().data(), bytes_));
@@ -177,8 +209,32 @@ TEST_F(CBadInput, Layers) {
       {[](CLayer& l) { l.layer.lse_base = 2; }, invalid, "layer.lse_base is 2"},
       {[](CLayer& l) { l.layer.scale = std::numeric_limits<float>::infinity(); }, invalid, "scale is inf"},
       {[](CLayer& l) { l.layer.has_scale = 2; }, invalid, "layer.has_scale is 2"},
-      {[](CLayer& l) { l.layer.most_queries = -1; }, TRUNKLINE_INVALID_ARGUMENT, "most_queries is -1"},
-      {[](CLayer& l) { l.layer.most_queries = 1; }, TRUNKLINE_INVALID_ARGUMENT, "most_queries is 1"},
+      {[](CLayer& l) { l.layer.max_queries = -1; }, TRUNKLINE_INVALID_ARGUMENT, "max_queries is -1"},
+      {[](CLayer& l) { l.layer.max_queries = 1; }, TRUNKLINE_INVALID_ARGUMENT, "max_queries is 1"},
+      {[](CLayer& l) { l.layer.q_scale.value = 2; }, TRUNKLINE_UNSUPPORTED, "q_scale.value is 2; supported: 1"},
+      {[](CLayer& l) { l.layer.k_scale.value = -1; }, invalid, "k_scale.value is -1; it must be finite and > 0"},
+      {[](CLayer& l) { l.layer.k_scale.reserved = 1; }, TRUNKLINE_UNSUPPORTED, "layer.k_scale.reserved is 1"},
+      {[](CLayer& l) { l.layer.k_scale.heads = floats(kNumbers, kTwo); }, TRUNKLINE_UNSUPPORTED,
+       "k_scale.heads are given; supported: null"},
+      {[](CLayer& l) { l.layer.v_scale.heads = floats(kNumbers, kOne); }, TRUNKLINE_UNSUPPORTED, "v_scale.heads are"},
+      {[](CLayer& l) { l.layer.v_scale.heads = floats(kNumbers, kEight); }, invalid,
+       "layer.v_scale.heads has shape [8]; expected: [kv_heads] or [1] = [2]"},
+      {[](CLayer& l) {
+         l.layer.v_scale.heads = floats(kNumbers, kTwo);
+         l.layer.v_scale.heads.dtype = TRUNKLINE_F16;
+       },
+       invalid, "layer.v_scale.heads has dtype f16; expected: f32"},
+      {[](CLayer& l) { l.layer.window_left = 5; }, TRUNKLINE_UNSUPPORTED, "window_left is 5; supported: -1"},
+      {[](CLayer& l) { l.layer.has_window_left = 1; }, TRUNKLINE_UNSUPPORTED, "window_left is 0; supported: -1"},
+      {[](CLayer& l) { l.layer.has_window_left = 2; }, invalid, "layer.has_window_left is 2"},
+      {[](CLayer& l) { l.layer.window_left = -2; }, invalid, "window_left is -2"},
+      {[](CLayer& l) { l.layer.soft_cap = 30; }, TRUNKLINE_UNSUPPORTED, "soft_cap is 30; supported: 0"},
+      {[](CLayer& l) { l.layer.soft_cap = std::nanf(""); }, invalid, "soft_cap is nan"},
+      {[](CLayer& l) { l.layer.reserved = 1; }, TRUNKLINE_UNSUPPORTED, "layer.reserved is 1"},
+      {[](CLayer& l) { l.layer.sinks = floats(kNumbers, kEight); }, TRUNKLINE_UNSUPPORTED,
+       "sinks are given; supported: null"},
+      {[](CLayer& l) { l.layer.sinks = floats(kNumbers, kTwo); }, invalid,
+       "layer.sinks has shape [2]; expected: [q_heads]"},
   };
   constexpr float kUntouched = 12345;
   for (const Row& row : rows) {
@@ -227,8 +283,8 @@ TEST_F(CBadInput, Workspaces) {
 
 TEST_F(CBadInput, ShapesAndOptions) {
   trunkline_shape shape = shape_;
-  shape.dtype = 0;
-  expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.dtype is 0");
+  shape.q_dtype = 0;
+  expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.q_dtype is 0");
   shape = shape_;
   shape.device = 5;
   expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.device is 5");
@@ -249,11 +305,18 @@ TEST_F(CBadInput, ShapesAndOptions) {
   refused([](O& o) { o.policy = 10; }, "options.policy is 10; known: 0 to 9");
   refused([](O& o) { o.policy = -1; }, "options.policy is -1");
   refused([](O& o) { o.split = 5; }, "options.split is 5");
-  refused([](O& o) { o.profit_cost = 2; }, "options.profit_cost is 2");
-  refused([](O& o) { o.greedy_single_phase = 3; }, "options.greedy_single_phase is 3");
-  refused([](O& o) { o.trunk_hoist = 3; }, "options.trunk_hoist is 3");
   refused([](O& o) { o.flatten_block = -1; }, "flatten_block is -1");
   refused([](O& o) { o.invariant_chunk = -1; }, "invariant_chunk is -1");
+  static trunkline_policy_study study;
+  const auto refused_study = [&](void (*change)(trunkline_policy_study&), const char* text) {
+    study = c_struct<trunkline_policy_study>();
+    change(study);
+    refused([](O& o) { o.study = &study; }, text);
+  };
+  refused_study([](auto& s) { s.struct_size = 4; }, "options.study.struct_size is 4");
+  refused_study([](auto& s) { s.profit_cost = 2; }, "options.study.profit_cost is 2");
+  refused_study([](auto& s) { s.greedy_single_phase = 3; }, "options.study.greedy_single_phase is 3");
+  refused_study([](auto& s) { s.trunk_hoist = 3; }, "options.study.trunk_hoist is 3");
 
   CCpu cpu;
   auto options = c_struct<trunkline_cpu_options>();

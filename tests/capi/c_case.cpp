@@ -57,9 +57,11 @@ trunkline_shape c_shape(const AttentionShape& shape) {
   return {.struct_size = sizeof(trunkline_shape),
           .q_heads = shape.q_heads,
           .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
+          .head_dim_qk = shape.head_dim_qk,
+          .head_dim_v = shape.head_dim_v,
           .page_size = shape.page_size,
-          .dtype = c_dtype(shape.dtype),
+          .q_dtype = c_dtype(shape.q_dtype),
+          .kv_dtype = c_dtype(shape.kv_dtype),
           .device = TRUNKLINE_CPU};
 }
 
@@ -77,20 +79,20 @@ CBatch::CBatch(const Batch& from) : pages(table(from.pages)), batch(c_struct<tru
 }
 
 CLayer::CLayer(const AttentionShape& shape, const Batch& batch, const AttentionArgs& args)
-    : q_shape{batch.total_queries(), shape.q_heads, shape.head_dim},
-      q_strides{or_else(args.q_token_stride, std::int64_t{shape.q_heads} * shape.head_dim),
-                or_else(args.q_head_stride, shape.head_dim), 1},
-      cache_shape{batch.num_pages, shape.page_size, shape.kv_heads, shape.head_dim},
+    : q_shape{batch.total_queries(), shape.q_heads, shape.head_dim_qk},
+      q_strides{or_else(args.q_token_stride, std::int64_t{shape.q_heads} * shape.head_dim_qk),
+                or_else(args.q_head_stride, shape.head_dim_qk), 1},
+      cache_shape{batch.num_pages, shape.page_size, shape.kv_heads, shape.head_dim_qk},
       k_strides{args.k.page_stride, args.k.token_stride, args.k.head_stride, 1},
       v_strides{args.v.page_stride, args.v.token_stride, args.v.head_stride, 1},
-      out_strides{or_else(args.out_token_stride, std::int64_t{shape.q_heads} * shape.head_dim),
-                  or_else(args.out_head_stride, shape.head_dim), 1},
+      out_strides{or_else(args.out_token_stride, std::int64_t{shape.q_heads} * shape.head_dim_qk),
+                  or_else(args.out_head_stride, shape.head_dim_qk), 1},
       lse_shape{batch.total_queries(), shape.q_heads},
       lse_strides{or_else(args.lse_token_stride, shape.q_heads), or_else(args.lse_head_stride, 1)},
       layer(c_struct<trunkline_attention>()) {
-  layer.q = tensor(args.q, c_dtype(shape.dtype), q_shape, q_strides);
-  layer.k = tensor(args.k.data, c_dtype(shape.dtype), cache_shape, k_strides);
-  layer.v = tensor(args.v.data, c_dtype(shape.dtype), cache_shape, v_strides);
+  layer.q = tensor(args.q, c_dtype(shape.q_dtype), q_shape, q_strides);
+  layer.k = tensor(args.k.data, c_dtype(shape.kv_dtype), cache_shape, k_strides);
+  layer.v = tensor(args.v.data, c_dtype(shape.kv_dtype), cache_shape, v_strides);
   layer.out = tensor(args.out, c_dtype(args.out_dtype), q_shape, out_strides);
   layer.lse = tensor(args.lse, TRUNKLINE_F32, lse_shape, lse_strides);
   layer.lse_base = args.lse_base == LseBase::kTwo ? TRUNKLINE_LSE_TWO : TRUNKLINE_LSE_NATURAL;

@@ -97,7 +97,7 @@ TEST_F(CCudaPlannerTest, PlansWhatIsUploadedOtherwise) {
       ASSERT_OK(trunkline_cuda_run(serving.cuda, &layer.layer, workspace.data(), nullptr));
     }
     const AttentionOutput planned = tensors.download();
-    EXPECT_TRUE(test.matches(planned, tolerance_of(test.shape().dtype)));
+    EXPECT_TRUE(test.matches(planned, tolerance_of(test.shape().q_dtype)));
     EXPECT_EQ(planned.o, uploaded.o);
     EXPECT_EQ(planned.lse, uploaded.lse);
 
@@ -105,7 +105,7 @@ TEST_F(CCudaPlannerTest, PlansWhatIsUploadedOtherwise) {
     ASSERT_OK(trunkline_plan_get_info(plan, &info));
     const trunkline_cuda_plan_report report = on_device.report();
     EXPECT_EQ(report.planned, 1U);
-    EXPECT_EQ(report.kept, 1U);
+    EXPECT_EQ(report.reused, 1U);
     EXPECT_EQ(report.items, info.items);
     EXPECT_EQ(report.spans, info.spans);
     EXPECT_EQ(report.partials, info.partials);
@@ -144,7 +144,7 @@ TEST_F(CCudaPlannerTest, WithQueryStartTensorsAreOfTheCapacity) {
                                 nullptr));
   ASSERT_OK(trunkline_cuda_resolve(serving.cuda, &serving.device, workspace.data(), nullptr));
   ASSERT_OK(trunkline_cuda_run(serving.cuda, &layer.layer, workspace.data(), nullptr));
-  EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().dtype)));
+  EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().q_dtype)));
   serving.device.queries = 257;
   expect_failure(trunkline_cuda_plan(serving.cuda, on_device.planner, &serving.device, workspace.data(),
                                      workspace.size(), nullptr),
@@ -192,7 +192,7 @@ TEST_F(CCudaPlannerTest, BadInput) {
   ASSERT_OK(trunkline_cuda_planner_destroy(on_device.planner.let_go()));
   ASSERT_OK(trunkline_cuda_resolve(serving.cuda, &serving.device, workspace.data(), nullptr));
   ASSERT_OK(trunkline_cuda_run(serving.cuda, &layer.layer, workspace.data(), nullptr));
-  EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().dtype)));
+  EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().q_dtype)));
   ASSERT_OK(trunkline_cuda_release(serving.cuda, workspace.data()));
 }
 

@@ -16,9 +16,9 @@ class CCudaPlanning : public ::testing::Test {
     EXPECT_OK(trunkline_profile_named("h100-sxm", profile_.out()));
     shape_.q_heads = 32;
     shape_.kv_heads = 8;
-    shape_.head_dim = 128;
+    shape_.head_dim_qk = 128;
     shape_.page_size = 16;
-    shape_.dtype = TRUNKLINE_F16;
+    shape_.q_dtype = TRUNKLINE_F16;
     shape_.device = TRUNKLINE_CUDA;
     options_.rows = 8;
     options_.capacity_queries = 8;

@@ -42,7 +42,7 @@ TEST_F(CCudaTest, EveryPolicyMatchesTheOracle) {
       ASSERT_OK(trunkline_cuda_upload(serving.cuda, plan, &without_ids, workspace.data(), bytes, nullptr));
       ASSERT_OK(trunkline_cuda_resolve(serving.cuda, &serving.device, workspace.data(), nullptr));
       ASSERT_OK(trunkline_cuda_run(serving.cuda, &layer.layer, workspace.data(), nullptr));
-      EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().dtype)));
+      EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().q_dtype)));
       ASSERT_OK(trunkline_cuda_release(serving.cuda, workspace.data()));
     }
   }
@@ -75,7 +75,7 @@ TEST_F(CCudaTest, AStepIsCapturedAndThePlanMayGo) {
   for (int i = 0; i < 2; ++i) {
     tensors.poison();
     check(cudaGraphLaunch(replay, stream));
-    EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().dtype)));
+    EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(test.shape().q_dtype)));
   }
   check(cudaGraphExecDestroy(replay));
   check(cudaGraphDestroy(graph));

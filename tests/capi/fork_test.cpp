@@ -93,15 +93,15 @@ TEST_F(CForks, WhatHasNoThreadsGoesOn) {
   }));
 }
 
-/// An engine's team that stays in its run until it is told.
-struct HeldTeam {
+/// An engine's group that stays in its run until it is told.
+struct HeldGroup {
   std::atomic<bool> inside{false};
   std::atomic<bool> go_on{false};
 
   static void run(void* context, void (*function)(void*, std::int32_t), void* argument) {
-    auto& team = *static_cast<HeldTeam*>(context);
-    team.inside = true;
-    while (!team.go_on) std::this_thread::yield();
+    auto& group = *static_cast<HeldGroup*>(context);
+    group.inside = true;
+    while (!group.go_on) std::this_thread::yield();
     function(argument, 0);
   }
 };
@@ -111,14 +111,14 @@ TEST_F(CForks, WhatAnotherThreadIsReadingIsFree) {
   CServing serving(&batch_.batch);
   const trunkline_plan* plan = nullptr;
   ASSERT_OK(trunkline_planner_plan(serving.planner, serving.forest, &shape_, nullptr, &plan));
-  HeldTeam held;
-  auto team = c_struct<trunkline_team>();
-  team.context = &held;
-  team.run = HeldTeam::run;
-  team.size = 1;
+  HeldGroup held;
+  auto group = c_struct<trunkline_thread_group>();
+  group.context = &held;
+  group.run = HeldGroup::run;
+  group.size = 1;
   CWorkers workers;
   CCpu cpu;
-  ASSERT_OK(trunkline_workers_from_team(&team, workers.out()));
+  ASSERT_OK(trunkline_workers_from_thread_group(&group, workers.out()));
   ASSERT_OK(trunkline_cpu_create(workers, nullptr, cpu.out()));
   std::size_t bytes = 0;
   ASSERT_OK(trunkline_cpu_workspace_bytes(cpu, plan, 3, &bytes));

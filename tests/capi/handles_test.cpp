@@ -119,9 +119,9 @@ TEST_F(CHandles, APlannersPlanEndsWithItsNextOneAndWithIt) {
   EXPECT_EQ(none, second);
   EXPECT_OK(trunkline_plan_get_info(second, &info));
   wrong = shape_;
-  wrong.head_dim = 80;
+  wrong.head_dim_qk = wrong.head_dim_v = 80;
   expect_failure(trunkline_planner_plan(serving.planner, serving.forest, &wrong, nullptr, &none), TRUNKLINE_UNSUPPORTED,
-                 "head_dim is 80; supported are 64, 128 and 256");
+                 "head_dim_qk and head_dim_v are 80; supported: 64, 128, 256");
   EXPECT_EQ(none, nullptr);
   expect_failure(trunkline_plan_get_info(second, &info), TRUNKLINE_BAD_HANDLE, "replaced");
 
@@ -170,28 +170,28 @@ TEST_F(CHandles, ObjectsKeepWhatTheyNeed) {
 }
 
 /// Threads of an engine that can be stopped in the middle of a run.
-struct StoppedTeam {
+struct StoppedGroup {
   std::atomic<bool> inside{false};
   std::atomic<bool> go_on{false};
 
   static void run(void* context, void (*function)(void*, std::int32_t), void* argument) {
-    auto& team = *static_cast<StoppedTeam*>(context);
-    team.inside = true;
-    while (!team.go_on) std::this_thread::yield();
+    auto& group = *static_cast<StoppedGroup*>(context);
+    group.inside = true;
+    while (!group.go_on) std::this_thread::yield();
     function(argument, 0);
   }
 };
 
 TEST_F(CHandles, TwoThreadsAtOnceAreRefused) {
-  StoppedTeam stopped;
-  auto team = c_struct<trunkline_team>();
-  team.context = &stopped;
-  team.run = StoppedTeam::run;
-  team.size = 1;
+  StoppedGroup stopped;
+  auto group = c_struct<trunkline_thread_group>();
+  group.context = &stopped;
+  group.run = StoppedGroup::run;
+  group.size = 1;
   CServing serving(&batch_.batch);
   CWorkers workers;
   CCpu cpu;
-  ASSERT_OK(trunkline_workers_from_team(&team, workers.out()));
+  ASSERT_OK(trunkline_workers_from_thread_group(&group, workers.out()));
   ASSERT_OK(trunkline_cpu_create(workers, nullptr, cpu.out()));
   const trunkline_plan* plan = nullptr;
   ASSERT_OK(trunkline_planner_plan(serving.planner, serving.forest, &shape_, nullptr, &plan));

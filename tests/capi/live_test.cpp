@@ -32,9 +32,9 @@ trunkline_shape shape_of_layers() {
   auto shape = c_struct<trunkline_shape>();
   shape.q_heads = 8;
   shape.kv_heads = 2;
-  shape.head_dim = 64;
+  shape.head_dim_qk = 64;
   shape.page_size = kPage;
-  shape.dtype = TRUNKLINE_F32;
+  shape.q_dtype = TRUNKLINE_F32;
   return shape;
 }
 
@@ -167,7 +167,7 @@ TEST_F(CLive, AKeptPlanKeepsItsHandle) {
   for (int step = 0; step < 5; ++step) {
     grow(lengths);
     ASSERT_OK(trunkline_live_planner_plan(planner, live_, &plan, &source));
-    EXPECT_EQ(source, TRUNKLINE_PLAN_KEPT);
+    EXPECT_EQ(source, TRUNKLINE_PLAN_REUSED);
     EXPECT_EQ(plan, first);
     const trunkline_forest* forest = nullptr;
     ASSERT_OK(trunkline_live_batch_forest(live_, &forest));
@@ -181,7 +181,7 @@ TEST_F(CLive, AKeptPlanKeepsItsHandle) {
   auto counts = c_struct<trunkline_plan_counts>();
   ASSERT_OK(trunkline_live_planner_counts(planner, &counts));
   EXPECT_EQ(counts.steps, 7);
-  EXPECT_EQ(counts.kept, 5);
+  EXPECT_EQ(counts.reused, 5);
   EXPECT_EQ(counts.membership, 2);
 }
 

@@ -1,5 +1,6 @@
 // What the machine has, profiles, and what builds without CUDA say.
 #include <gtest/gtest.h>
+#include <trunkline/experimental.h>
 
 #include <cstdint>
 #include <string>
@@ -85,9 +86,11 @@ TEST(CMachine, APlanForAnotherMachineNeedsNoGpu) {
   const trunkline_shape shape = {.struct_size = sizeof shape,
                                  .q_heads = 32,
                                  .kv_heads = 8,
-                                 .head_dim = 128,
+                                 .head_dim_qk = 128,
+                                 .head_dim_v = 0,
                                  .page_size = 16,
-                                 .dtype = TRUNKLINE_BF16,
+                                 .q_dtype = TRUNKLINE_BF16,
+                                 .kv_dtype = 0,
                                  .device = TRUNKLINE_CUDA};
   const trunkline_plan* plan = nullptr;
   ASSERT_OK(trunkline_planner_plan(planner, forest, &shape, nullptr, &plan));
@@ -110,9 +113,11 @@ TEST(CMachine, Cuda) {
   const trunkline_shape shape = {.struct_size = sizeof shape,
                                  .q_heads = 8,
                                  .kv_heads = 2,
-                                 .head_dim = 64,
+                                 .head_dim_qk = 64,
+                                 .head_dim_v = 0,
                                  .page_size = 16,
-                                 .dtype = TRUNKLINE_F16,
+                                 .q_dtype = TRUNKLINE_F16,
+                                 .kv_dtype = 0,
                                  .device = TRUNKLINE_CUDA};
   trunkline_kernels kernels = -1;
   expect_failure(trunkline_cuda_create(nullptr, &cuda), TRUNKLINE_UNSUPPORTED, expected.reason);
@@ -124,8 +129,13 @@ TEST(CMachine, Cuda) {
   expect_failure(trunkline_supports(&shape), TRUNKLINE_UNSUPPORTED, expected.reason);
   expect_failure(trunkline_cuda_kernels_for(0, &shape, 3, &kernels), TRUNKLINE_INVALID_ARGUMENT, "wanted is 3");
   auto options = c_struct<trunkline_cuda_options>();
-  options.forward = 3;
-  expect_failure(trunkline_cuda_create(&options, &cuda), TRUNKLINE_INVALID_ARGUMENT, "options.forward is 3");
+  auto study = c_struct<trunkline_cuda_study>();
+  options.study = &study;
+  study.forward = 3;
+  expect_failure(trunkline_cuda_create(&options, &cuda), TRUNKLINE_INVALID_ARGUMENT, "options.study.forward is 3");
+  study = c_struct<trunkline_cuda_study>();
+  study.merge = 3;
+  expect_failure(trunkline_cuda_create(&options, &cuda), TRUNKLINE_INVALID_ARGUMENT, "options.study.merge is 3");
 }
 
 }  // namespace

@@ -53,9 +53,9 @@ TEST_F(CPlans, InfoStatisticsAndJson) {
   ASSERT_OK(trunkline_plan_get_info(plan, &info));
   EXPECT_EQ(info.q_heads, 8);
   EXPECT_EQ(info.kv_heads, 2);
-  EXPECT_EQ(info.head_dim, 64);
+  EXPECT_EQ(info.head_dim_qk, 64);
   EXPECT_EQ(info.page_size, 16);
-  EXPECT_EQ(info.dtype, TRUNKLINE_F16);
+  EXPECT_EQ(info.q_dtype, TRUNKLINE_F16);
   EXPECT_EQ(info.device, TRUNKLINE_CPU);
   EXPECT_EQ(info.policy, TRUNKLINE_POLICY_NODE);
   EXPECT_EQ(info.queries, 6);
@@ -187,7 +187,7 @@ TEST_F(CPlans, Names) {
   trunkline_policy policy = -1;
   expect_failure(trunkline_policy_from_name("fast", &policy), TRUNKLINE_INVALID_ARGUMENT, "fast");
   EXPECT_EQ(policy, -1);
-  EXPECT_STREQ(trunkline_plan_source_name(TRUNKLINE_PLAN_KEPT), name_of(PlanSource::kKept));
+  EXPECT_STREQ(trunkline_plan_source_name(TRUNKLINE_PLAN_REUSED), name_of(PlanSource::kReused));
   EXPECT_EQ(trunkline_plan_source_name(17), nullptr);
 }
 

@@ -1,5 +1,6 @@
 // Random batches x policies through the C interface alone, against the oracle.
 #include <gtest/gtest.h>
+#include <trunkline/experimental.h>
 
 #include <array>
 #include <cstdint>
@@ -52,7 +53,7 @@ TEST(CProperty, EveryPolicyMatchesTheOracle) {
       SCOPED_TRACE(trunkline_policy_name(policy));
       auto plan_options = c_struct<trunkline_plan_options>();
       plan_options.policy = policy;
-      plan_options.split = uniform(random, TRUNKLINE_SPLIT_OWN, TRUNKLINE_SPLIT_MEAN);
+      plan_options.split = uniform(random, TRUNKLINE_SPLIT_OWN, TRUNKLINE_SPLIT_LONG);
       const trunkline_plan* plan = nullptr;
       ASSERT_OK(trunkline_planner_plan(serving.planner, serving.forest, &of, &plan_options, &plan));
       ASSERT_OK(trunkline_plan_validate(plan, serving.forest));

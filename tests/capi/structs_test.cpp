@@ -19,9 +19,9 @@ trunkline_shape small_shape() {
   auto shape = c_struct<trunkline_shape>();
   shape.q_heads = 8;
   shape.kv_heads = 2;
-  shape.head_dim = 64;
+  shape.head_dim_qk = 64;
   shape.page_size = 16;
-  shape.dtype = TRUNKLINE_F32;
+  shape.q_dtype = TRUNKLINE_F32;
   return shape;
 }
 
@@ -30,7 +30,25 @@ TEST(CStructs, ANewerCallersZerosAreTaken) {
   shape.known.struct_size = sizeof(shape);
   EXPECT_OK(trunkline_supports(&shape.known));
   shape.later[1] = 1;
-  expect_failure(trunkline_supports(&shape.known), TRUNKLINE_UNSUPPORTED, "shape has byte 40 set");
+  expect_failure(trunkline_supports(&shape.known), TRUNKLINE_UNSUPPORTED, "shape has byte 48 set");
+}
+
+// Zero is V as K, and K and V of Q's type; anything else is taken for what it says.
+TEST(CStructs, AShapeOfOneHeadSizeAndTypeNamesThemOnce) {
+  trunkline_shape shape = small_shape();
+  EXPECT_OK(trunkline_supports(&shape));
+  shape.head_dim_v = 64;
+  shape.kv_dtype = TRUNKLINE_F32;
+  EXPECT_OK(trunkline_supports(&shape));
+  shape.head_dim_v = 128;
+  expect_failure(trunkline_supports(&shape), TRUNKLINE_UNSUPPORTED, "head_dim_qk is 64 and head_dim_v is 128");
+  shape.head_dim_v = 0;
+  shape.kv_dtype = TRUNKLINE_F16;
+  expect_failure(trunkline_supports(&shape), TRUNKLINE_UNSUPPORTED, "q_dtype is f32 and kv_dtype is f16");
+  shape.kv_dtype = TRUNKLINE_F8E4M3;
+  expect_failure(trunkline_supports(&shape), TRUNKLINE_UNSUPPORTED, "kv_dtype is f8_e4m3; supported: f32, f16, bf16");
+  shape.kv_dtype = TRUNKLINE_I32;
+  expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.kv_dtype is 4; known: TRUNKLINE_F32");
 }
 
 TEST(CStructs, ANewerCallersOutputIsZeroedPastWhatIsKnown) {

@@ -9,6 +9,7 @@
 
 #include "support/expect_error.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -93,11 +94,11 @@ TEST(Options, LaunchesAreOfCudaAlone) {
 TEST(Options, LaunchesAreUnderstoodWhereCudaIs) {
   if (!cuda_status().usable) GTEST_SKIP() << cuda_status().reason;
   const Options serial = parse(run_with({"--device", "cuda", "--mode", "serial", "--check-pages"}));
-  EXPECT_EQ(serial.cuda.forward, ForwardMode::kSerial);
+  EXPECT_EQ(serial.forward, experimental::ForwardMode::kSerial);
   EXPECT_TRUE(serial.cuda.check_pages);
   EXPECT_FALSE(serial.one_tile);
   const Options fixed = parse(run_with({"--device", "cuda:0", "--mode", "fixed", "--trace", "t.json"}));
-  EXPECT_EQ(fixed.cuda.forward, ForwardMode::kPersistent);
+  EXPECT_EQ(fixed.forward, experimental::ForwardMode::kPersistent);
   EXPECT_TRUE(fixed.one_tile);
   EXPECT_EQ(fixed.trace, "t.json");
 }

@@ -14,7 +14,7 @@ namespace {
 TEST(OracleCheck, HeadsSharedAmongWorkersGiveTheSameOutputs) {
   ThreadPool workers(3);
   for (const CacheLayout layout : {CacheLayout::kNhd, CacheLayout::kHnd}) {
-    const AttentionShape shape{6, 2, 64, 4, DType::kF16, Device::kCpu};
+    const AttentionShape shape = AttentionShape::uniform(6, 2, 64, 4);
     const PagedBatch paged = lay_out_pages(tree_from_levels("1,2,5/9,7,6"), shape.page_size, 1);
     const Batch batch = paged.view();
     SyntheticOptions options;

@@ -46,7 +46,7 @@ TEST(RunMemory, CheckingAddsTheOraclesCopyWhereItIsLargerThanTheMeasuredBuffer) 
 TEST(RunMemory, SizesBeyondAnyMachineDoNotOverflow) {
   Options options;
   options.check = true;
-  options.shape = {2'000'000'000, 2'000'000'000, 256, 2'147'483'647, DType::kF32, Device::kCpu};
+  options.shape = AttentionShape::uniform(2'000'000'000, 2'000'000'000, 256, 2'147'483'647, DType::kF32, Device::kCpu);
   const std::vector<DecodeBatch> batches{{"tree", "1/9", "", tree_from_levels("1/9")}};
   EXPECT_GT(run_memory_bytes(batches[0].tree, options), std::int64_t{1} << 60);
   EXPECT_THROW(check_run_memory(batches, options, 0), Error);

@@ -23,7 +23,7 @@ class BadInputTest(ProgramTest):
             ("--heads", "0/0", "--heads"),
             ("--heads", "-4/2", "--heads"),
             ("--heads", "8/3", "8", "3"),
-            ("--heads", "34/2", "17"),
+            ("--heads", "130/2", "65"),
             ("--head-dim", "80", "80", "64", "128", "256"),
             ("--head-dim", "many", "--head-dim"),
             ("--dtype", "f8", "--dtype", "f8", "bf16"),

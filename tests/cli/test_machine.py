@@ -189,7 +189,7 @@ class CudaTest(ProgramTest):
         self.need_cuda()
         for option, value, words in (
             ("--device", "cuda:99", "99"),
-            ("--dtype", "f32", "dtype is f32; supported on cuda"),
+            ("--dtype", "f32", "q_dtype and kv_dtype are f32; supported on cuda"),
         ):
             with self.subTest(option=option):
                 code, out, err = run("run", *TINY, "--device", "cuda", option, value)

@@ -9,6 +9,7 @@
 
 #include "cli/task_trace.hpp"
 #include "support/expect_error.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {
@@ -26,13 +27,13 @@ class TraceFileTest : public ::testing::Test {
       PlanOptions options;
       options.policy = policy;
       options.split = KvSplit::kNone;
-      plans_.push_back(make_plan(forest_, {8, 2, 128, 16, DType::kF16, Device::kCpu}, generic_cpu_profile(2), options));
+      plans_.push_back(make_plan(forest_, AttentionShape::uniform(8, 2, 128, 16), generic_cpu_profile(2), options));
     }
   }
 
   /// Every task of a plan, one after another on two workers of which each runs on an SM.
-  static std::vector<CudaTaskTime> tasks_of(const Plan& plan) {
-    std::vector<CudaTaskTime> tasks;
+  static std::vector<experimental::CudaTaskTime> tasks_of(const Plan& plan) {
+    std::vector<experimental::CudaTaskTime> tasks;
     for (std::int32_t item = 0; item < static_cast<std::int32_t>(plan.items.size()); ++item) {
       for (std::int32_t head = 0; head < plan.shape.kv_heads; ++head) {
         const auto begin = static_cast<std::uint64_t>(1000 + 100 * item);
@@ -45,7 +46,7 @@ class TraceFileTest : public ::testing::Test {
   /// A trace of two batches, of which the second is the plan's.
   std::string trace_of(const Plan& plan) const {
     const std::vector<std::int32_t> lengths = {74, 84};
-    const std::vector<CudaTaskTime> tasks = tasks_of(plan);
+    const std::vector<experimental::CudaTaskTime> tasks = tasks_of(plan);
     std::ostringstream out;
     ChromeTrace trace(out);
     trace.add({"demo:1", plans_[0], lengths, false, std::span(tasks).first(1)});
@@ -61,7 +62,7 @@ class TraceFileTest : public ::testing::Test {
 TEST_F(TraceFileTest, WhatWasRecordedIsReadBackAndFindsItsPlan) {
   for (const Plan& plan : plans_) {
     const std::vector<TracedTask> tasks = parse_task_trace(trace_of(plan), "t.json", "tree:1,2/64, SM 9");
-    const std::vector<CudaTaskTime> recorded = tasks_of(plan);
+    const std::vector<experimental::CudaTaskTime> recorded = tasks_of(plan);
     ASSERT_EQ(tasks.size(), recorded.size());
     const report::MeasuredRun run = match_trace(tasks, "t.json", forest_, plans_, Policy::kNode);
     EXPECT_EQ(run.policy, plan.policy);

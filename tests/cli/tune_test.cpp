@@ -32,7 +32,7 @@ MachineProfile modelled(double overlap, double efficiency) {
   for (const std::int32_t rows : table.rows) {
     CostModel model;
     const std::int32_t group = probe_group(rows);
-    model.reset(profile, {group * kProbeKvHeads, kProbeKvHeads, kProbeHeadDim, 16, DType::kF16, Device::kCpu});
+    model.reset(profile, AttentionShape::uniform(group * kProbeKvHeads, kProbeKvHeads, kProbeHeadDim, 16));
     TaskCosts costs = model.tasks();
     costs.memory_per_token = costs.first_read_per_token;
     for (const std::int32_t tokens : table.tokens) {
@@ -66,7 +66,8 @@ CostTable modelled_on_gpu(const MachineProfile& profile, bool from_cache) {
   CostTable table{kProbeHeadDim, {1, 16, 32, 64}, {1024, 4096}, {}};
   for (const std::int32_t tile_rows : {16, 16, 32, 64}) {
     CostModel model;
-    model.reset(profile, {4 * kProbeKvHeads, kProbeKvHeads, kProbeHeadDim, 16, DType::kF16, Device::kCuda});
+    model.reset(profile, AttentionShape::uniform(4 * kProbeKvHeads, kProbeKvHeads, kProbeHeadDim, 16, DType::kF16,
+                                                 Device::kCuda));
     TaskCosts costs = model.tasks();
     costs.memory_per_token = from_cache ? costs.reread_per_token : costs.first_read_per_token;
     for (const std::int32_t tokens : table.tokens) {

@@ -9,6 +9,7 @@
 #include "kv/paged_batch.hpp"
 #include "kv/prefix_tree.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -30,6 +31,14 @@ class CudaAcceptance : public CudaTest {
 TEST_F(CudaAcceptance, SeveralRootsAndOddGroups) {
   const PrefixTree tree = tree_from_levels("3,6,12/40,33,17");
   for (const std::int32_t group : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16}) expect_tree_matches(tree, group);
+}
+
+// Up to the rows of the tallest tile of the portable kernels, and of a half of the Hopper kernels' tallest.
+TEST_F(CudaAcceptance, LargeGroups) {
+  const PrefixTree tree = tree_from_levels("1,3,6/170,65,31");
+  for (const std::int32_t group : {17, 24, 32, 48, 64}) {
+    for (const std::int32_t head_dim : {64, 128}) expect_tree_matches(tree, group, 16, head_dim);
+  }
 }
 
 TEST_F(CudaAcceptance, EveryHeadSizeAndType) {
@@ -62,10 +71,10 @@ TEST_F(CudaAcceptance, UnevenDepthWithKvSplit) {
 TEST_F(CudaAcceptance, ManyShortRequestsAndOneOf128K) {
   const PagedBatch paged = lay_out_pages(long_tail(), 16, 1);
   const AttentionCase test(make_shape(1, 2, 64, 16), paged.view());
-  for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
+  for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean}) {
     const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(kManyWorkers),
                                 options_of(Policy::kAuto, split));
-    if (split == KvSplit::kMean) {
+    if (split == experimental::kSplitMean) {
       EXPECT_GT(most_partials(plan), 32) << "partials of one query: the limit of a published kernel";
     }
     EXPECT_TRUE(test.matches(run_cuda(test, plan), tolerance_of(DType::kF16))) << name_of(split);

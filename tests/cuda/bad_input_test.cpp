@@ -79,6 +79,15 @@ TEST_F(CudaBadInput, Tensors) {
   refused([](AttentionArgs& args) { args.out = const_cast<void*>(args.v.data); }, "args.out overlaps args.v");
   refused([](AttentionArgs& args) { args.out_dtype = DType::kBF16; }, "args.out_dtype is bf16; supported on cuda",
           ErrorCode::kUnsupported);
+  const auto unsupported = [&](void (*change)(AttentionArgs&), const char* words) {
+    refused(change, words, ErrorCode::kUnsupported);
+  };
+  unsupported([](AttentionArgs& args) { args.k_scale.value = 2; }, "args.k_scale.value is 2; supported: 1");
+  unsupported([](AttentionArgs& args) { args.v_scale.heads = args.lse; }, "args.v_scale.heads are given");
+  unsupported([](AttentionArgs& args) { args.window_left = 7; }, "args.window_left is 7; supported: -1");
+  unsupported([](AttentionArgs& args) { args.soft_cap = 50; }, "args.soft_cap is 50; supported: 0");
+  unsupported([](AttentionArgs& args) { args.sinks = args.lse; }, "args.sinks are given; supported: null");
+  refused([](AttentionArgs& args) { args.q_scale.value = -1; }, "args.q_scale.value is -1; it must be finite and > 0");
   AttentionArgs inside = tensors_->args();
   inside.out = workspace_->data();
   expect_error(ErrorCode::kInvalidArgument, "args.out overlaps the workspace", [&] { run(inside); });
@@ -115,14 +124,16 @@ TEST_F(CudaBadInput, Plans) {
     expect_error(ErrorCode::kUnsupported, words, [&] { upload(plan, test_.batch()); });
   };
   refused([](Plan& plan) { plan.shape.device = Device::kCpu; }, "shape.device is cpu");
-  refused([](Plan& plan) { plan.shape.dtype = DType::kF32; }, "dtype is f32; supported on cuda: f16, bf16");
-  refused([](Plan& plan) { plan.shape.head_dim = 96; }, "head_dim is 96; supported: 64, 128, 256");
+  refused([](Plan& plan) { plan.shape.q_dtype = plan.shape.kv_dtype = DType::kF32; },
+          "q_dtype and kv_dtype are f32; supported on cuda: f16, bf16");
+  refused([](Plan& plan) { plan.shape.head_dim_qk = plan.shape.head_dim_v = 96; },
+          "head_dim_v are 96; supported: 64, 128, 256");
   refused(
       [](Plan& plan) {
         plan.items[0].tile = {256, 64};
       },
-      "items[0].tile is 256 x 64; compiled for head_dim 64: 16");
-  refused([](Plan& plan) { plan.shape.q_heads = 34; }, "17 query heads per KV head");
+      "items[0].tile is 256 x 64; compiled for head size 64: 16");
+  refused([](Plan& plan) { plan.shape.q_heads = 130; }, "65 query heads for each KV head");
 }
 
 TEST_F(CudaBadInput, BatchesOfAnotherSize) {
@@ -138,7 +149,7 @@ TEST_F(CudaBadInput, BatchesOfAnotherSize) {
 }
 
 TEST_F(CudaBadInput, Options) {
-  expect_error(ErrorCode::kOutOfRange, "device is 99", [] { CudaExecutor({99}); });
+  expect_error(ErrorCode::kOutOfRange, "device is 99", [] { CudaExecutor({.device = 99}); });
   expect_error(ErrorCode::kOutOfRange, "device is -1", [] { cuda_device_info(-1); });
 }
 

@@ -6,6 +6,7 @@
 #include "exec/cuda/sm90/cache_maps.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -46,7 +47,7 @@ std::int32_t octets_of_boxes(const AttentionArgs& args, const AttentionShape& sh
   forward.layer.v = args.v.data;
   forward.layer.k_strides = {args.k.page_stride, args.k.token_stride, args.k.head_stride};
   forward.layer.v_strides = {args.v.page_stride, args.v.token_stride, args.v.head_stride};
-  return cuda::sm90::make_cache_maps(forward, shape.dtype).octets;
+  return cuda::sm90::make_cache_maps(forward, shape.q_dtype).octets;
 }
 
 TEST_F(CudaCacheStrides, PagesApart) {
@@ -72,7 +73,7 @@ TEST_F(CudaCacheStrides, PagesApart) {
           EXPECT_EQ(octets_of_boxes(args, test.shape()), !whole ? 0 : page_size % 16 == 0 ? 2 : 1);
         }
         for (const Policy policy : {Policy::kFlat, Policy::kTrunk}) {
-          for (const KvSplit split : {KvSplit::kNone, KvSplit::kMean}) {
+          for (const KvSplit split : {KvSplit::kNone, experimental::kSplitMean}) {
             const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(8, kernels),
                                         options_of(policy, split));
             CudaExecutor& executor = executor_of({.kernels = kernels});

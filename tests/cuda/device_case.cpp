@@ -12,6 +12,7 @@
 #include "base/half.hpp"
 #include "exec/cuda/kernel_families.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -27,7 +28,7 @@ void wait_for_default_stream() {
 }
 
 std::size_t cache_bytes(const AttentionCase& test) {
-  return static_cast<std::size_t>(test.batch().num_pages * test.args().k.page_stride) * size_of(test.shape().dtype);
+  return static_cast<std::size_t>(test.batch().num_pages * test.args().k.page_stride) * size_of(test.shape().q_dtype);
 }
 
 std::size_t output_rows(const AttentionCase& test) {
@@ -35,7 +36,7 @@ std::size_t output_rows(const AttentionCase& test) {
 }
 
 std::size_t output_elements(const AttentionCase& test) {
-  return output_rows(test) * static_cast<std::size_t>(test.shape().head_dim);
+  return output_rows(test) * static_cast<std::size_t>(test.shape().head_dim_qk);
 }
 
 float widen(std::uint16_t bits, DType dtype) {
@@ -126,7 +127,7 @@ std::vector<CudaKernels> kernels_for(const AttentionShape& shape) {
   std::vector<CudaKernels> kernels;
   const std::int32_t major = cuda_device_info(0).major;
   for (const cuda::KernelFamily& family : cuda::kernel_families()) {
-    if (cuda::find_family(family.kernels, major, shape.dtype, shape.head_dim, shape.page_size) != nullptr) {
+    if (cuda::find_family(family.kernels, major, shape.q_dtype, shape.head_dim_qk, shape.page_size) != nullptr) {
       kernels.push_back(family.kernels);
     }
   }
@@ -165,10 +166,10 @@ MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels) {
 DeviceTensors::DeviceTensors(const AttentionCase& test, const OutputForm& form)
     : test_(test),
       form_(form),
-      q_(output_elements(test) * size_of(test.shape().dtype)),
+      q_(output_elements(test) * size_of(test.shape().q_dtype)),
       k_(cache_bytes(test)),
       v_(cache_bytes(test)),
-      out_(output_elements(test) * (form.narrow ? size_of(test.shape().dtype) : sizeof(float)), true),
+      out_(output_elements(test) * (form.narrow ? size_of(test.shape().q_dtype) : sizeof(float)), true),
       lse_(output_rows(test) * sizeof(float), true),
       args_(test.args()) {
   copy_inputs(test);
@@ -176,7 +177,7 @@ DeviceTensors::DeviceTensors(const AttentionCase& test, const OutputForm& form)
   args_.k.data = k_.data();
   args_.v.data = v_.data();
   args_.out = out_.data();
-  args_.out_dtype = form.narrow ? test.shape().dtype : DType::kF32;
+  args_.out_dtype = form.narrow ? test.shape().q_dtype : DType::kF32;
   args_.out_token_stride = args_.out_head_stride = 0;
   args_.lse = lse_.as<float>();
   args_.lse_token_stride = args_.lse_head_stride = 0;
@@ -185,8 +186,8 @@ DeviceTensors::DeviceTensors(const AttentionCase& test, const OutputForm& form)
     const std::int64_t queries = std::max(1, test.batch().total_queries());
     args_.lse_token_stride = 1;
     args_.lse_head_stride = queries;
-    args_.out_token_stride = test.shape().head_dim;
-    args_.out_head_stride = queries * test.shape().head_dim;
+    args_.out_token_stride = test.shape().head_dim_qk;
+    args_.out_head_stride = queries * test.shape().head_dim_qk;
   }
 }
 
@@ -207,13 +208,13 @@ AttentionOutput DeviceTensors::download() const {
   out_.download(form_.narrow ? static_cast<void*>(narrow.data()) : got.o.data());
   lse_.download(got.lse.data());
   std::transform(narrow.begin(), narrow.end(), got.o.begin(),
-                 [&](std::uint16_t bits) { return widen(bits, test_.shape().dtype); });
+                 [&](std::uint16_t bits) { return widen(bits, test_.shape().q_dtype); });
   if (form_.base_two) {
     for (float& lse : got.lse) lse *= std::numbers::ln2_v<float>;
   }
   if (!form_.heads_first) return got;
   const auto heads = static_cast<std::size_t>(test_.shape().q_heads);
-  const auto d = static_cast<std::size_t>(test_.shape().head_dim);
+  const auto d = static_cast<std::size_t>(test_.shape().head_dim_qk);
   const std::size_t queries = got.lse.size() / heads;
   AttentionOutput output = got;
   for (std::size_t query = 0; query < queries; ++query) {
@@ -237,12 +238,10 @@ AttentionOutput run_cuda(const Plan& plan, const Batch& batch, CudaExecutor& exe
   return output;
 }
 
-AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, const CudaOptions& options,
-                         const OutputForm& form) {
+AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, RunWay way, const OutputForm& form) {
   const DeviceBatch on_device(test.batch());
   DeviceTensors tensors(test, form);
-  return run_cuda(plan, test.batch(), executor_of(RunWay{options.forward, options.merge, options.kernels}), on_device,
-                  tensors);
+  return run_cuda(plan, test.batch(), executor_of(way), on_device, tensors);
 }
 
 std::string text_of(RunWay way) {
@@ -268,7 +267,7 @@ void expect_all_policies_match(const AttentionCase& test, std::int32_t workers) 
   for (const CudaKernels kernels : kernels_for(test.shape())) {
     const MachineProfile profile = cutting_gpu_profile(workers, kernels);
     for (const Policy policy : packing_policies()) {
-      for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
+      for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean}) {
         SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
         const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(policy, split));
         ASSERT_EQ(find_plan_violation(plan, test.forest()), std::nullopt);
@@ -276,7 +275,7 @@ void expect_all_policies_match(const AttentionCase& test, std::int32_t workers) 
           const bool narrow = turn++ % 4 == 3;
           const AttentionOutput output =
               run_cuda(plan, test.batch(), executor_of(way.with(kernels)), on_device, narrow ? other : wide);
-          ASSERT_TRUE(test.matches(output, tolerance_of(test.shape().dtype, narrow))) << text_of(way.with(kernels));
+          ASSERT_TRUE(test.matches(output, tolerance_of(test.shape().q_dtype, narrow))) << text_of(way.with(kernels));
         }
       }
     }

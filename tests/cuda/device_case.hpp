@@ -12,6 +12,7 @@
 
 #include "exec/attention_case.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 
@@ -109,26 +110,31 @@ class DeviceTensors {
   AttentionArgs args_;
 };
 
-/// Uploads, resolves and runs a plan on memory of its own, by default with the portable kernels.
-AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan,
-                         const CudaOptions& options = {.kernels = CudaKernels::kPortable}, const OutputForm& form = {});
-/// The same on tensors and a table that are there, for many plans of one case.
-AttentionOutput run_cuda(const Plan& plan, const Batch& batch, CudaExecutor& executor, const DeviceBatch& on_device,
-                         DeviceTensors& tensors);
-
 /// How a plan is run; all ways of one family of kernels give the same bits.
 struct RunWay {
-  ForwardMode forward = ForwardMode::kPersistent;
+  experimental::ForwardMode forward = experimental::ForwardMode::kPersistent;
   MergeMode merge = MergeMode::kSeparate;
   CudaKernels kernels = CudaKernels::kPortable;
 
   RunWay with(CudaKernels others) const { return {forward, merge, others}; }
-  CudaOptions options() const { return {.forward = forward, .merge = merge, .kernels = kernels}; }
+  CudaOptions options() const {
+    return {.kernels = kernels,
+            .study = std::make_shared<experimental::CudaStudy>(experimental::CudaStudy{forward, merge})};
+  }
 };
-inline constexpr RunWay kRunWays[] = {
-    {ForwardMode::kPersistent, MergeMode::kSeparate}, {ForwardMode::kPersistent, MergeMode::kFused},
-    {ForwardMode::kStreams, MergeMode::kSeparate},    {ForwardMode::kStreams, MergeMode::kFused},
-    {ForwardMode::kSerial, MergeMode::kSeparate},     {ForwardMode::kSerial, MergeMode::kFused}};
+inline constexpr RunWay kRunWays[] = {{experimental::ForwardMode::kPersistent, MergeMode::kSeparate},
+                                      {experimental::ForwardMode::kPersistent, MergeMode::kFused},
+                                      {experimental::ForwardMode::kStreams, MergeMode::kSeparate},
+                                      {experimental::ForwardMode::kStreams, MergeMode::kFused},
+                                      {experimental::ForwardMode::kSerial, MergeMode::kSeparate},
+                                      {experimental::ForwardMode::kSerial, MergeMode::kFused}};
+
+/// Uploads, resolves and runs a plan on memory of its own, by default with the portable kernels.
+AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, RunWay way = {}, const OutputForm& form = {});
+/// The same on tensors and a table that are there, for many plans of one case.
+AttentionOutput run_cuda(const Plan& plan, const Batch& batch, CudaExecutor& executor, const DeviceBatch& on_device,
+                         DeviceTensors& tensors);
+
 /// The same of all kernels: those that a device lacks are to be skipped, by runs_here().
 std::vector<RunWay> run_ways_of_all_kernels();
 bool runs_here(RunWay way, const AttentionShape& shape);

@@ -17,9 +17,9 @@
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
+#include "support/planner_batches.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
-#include "support/planner_batches.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/cuda_planner.hpp"
 
@@ -211,8 +211,8 @@ Batch in_pool_of(const PagedBatch& paged, std::int64_t pages) {
 /// A graph of a step: plan, resolve, run.
 class StepGraph {
  public:
-  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors, std::int64_t most_queries = 0)
-      : graph_(capture(on_device, batch, tensors, most_queries, stream_)) {}
+  StepGraph(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors, std::int64_t max_queries = 0)
+      : graph_(capture(on_device, batch, tensors, max_queries, stream_)) {}
   void replay() {
     graph_.launch(stream_);
     check(cudaStreamSynchronize(stream_));
@@ -221,12 +221,12 @@ class StepGraph {
 
  private:
   static Graph capture(OnDevice& on_device, const DeviceBatch& batch, const DeviceTensors& tensors,
-                       std::int64_t most_queries, cudaStream_t stream) {
+                       std::int64_t max_queries, cudaStream_t stream) {
     on_device.plan(batch, stream);
     check(cudaStreamSynchronize(stream));  // it has read the batch
     return Graph(stream, [&] {
       on_device.plan(batch, stream);
-      on_device.run(tensors, stream, most_queries);
+      on_device.run(tensors, stream, max_queries);
     });
   }
 
@@ -260,12 +260,12 @@ TEST_F(CudaDevicePlans, AGraphPlansEachBatchThatItFinds) {
       graph.replay();
       ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)))
           << repeat << "; " << on_device.report().items << " items, " << on_device.report().planned << " planned, "
-          << on_device.report().kept << " kept, " << on_device.report().bad_lengths << " bad lengths";
+          << on_device.report().reused << " kept, " << on_device.report().bad_lengths << " bad lengths";
     }
   }
   // The first is planned before the capture, and then found again, as every batch is the second time.
   EXPECT_EQ(on_device.report().planned, 6U);
-  EXPECT_EQ(on_device.report().kept, 5U);
+  EXPECT_EQ(on_device.report().reused, 5U);
 }
 
 // A step of one row, by a planner with room for more: its run takes the kernel of a lone query where one is said to be
@@ -279,7 +279,7 @@ TEST_F(CudaDevicePlans, AGraphOfALoneRow) {
   DeviceBatch on(base.batch());
   DeviceTensors tensors(base);
   StepGraph graph(on_device, on, tensors, 1);
-  if (on_device.executor().runs_lone(on_device.workspace().data())) {
+  if (on_device.executor().runs_single_query(on_device.workspace().data())) {
     EXPECT_LT(graph.nodes(), StepGraph(on_device, on, tensors).nodes());  // no merge
   }
   std::uint64_t seed = 6;
@@ -312,7 +312,7 @@ TEST_F(CudaDevicePlans, SteadyStepsKeepThePlan) {
     ASSERT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16))) << step;
   }
   EXPECT_EQ(on_device.report().planned, 1U);
-  EXPECT_EQ(on_device.report().kept, 2U);
+  EXPECT_EQ(on_device.report().reused, 2U);
 }
 
 // What a workspace holds is known on the device: a plan is kept only where its planner wrote it last.
@@ -341,7 +341,7 @@ TEST_F(CudaDevicePlans, ArePlannedAnewInOtherWorkspaces) {
   expect_right(second.data(), second.size());
   EXPECT_EQ(on_device.report().planned, 2U);
   expect_right(second.data(), second.size());
-  EXPECT_EQ(on_device.report().kept, 1U);
+  EXPECT_EQ(on_device.report().reused, 1U);
   // An upload takes the place of the plan.
   const Plan plan =
       make_plan(unshared.forest(), on_cuda(shape), cuda_profile(0, shape), options_of(Policy::kFlat, KvSplit::kNone));

@@ -11,6 +11,7 @@
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -71,7 +72,7 @@ TEST_F(CudaDevice, KernelsThatHaveNoneForAShapeSaySo) {
   const CudaExecutor executor({.kernels = CudaKernels::kHopper});
   const Support support = executor.supports(on_cuda(make_shape(2, 4, 64, 16)));
   EXPECT_FALSE(support);
-  EXPECT_THAT(support.reason, ::testing::HasSubstr("hopper, which has none for f16 and head_dim 64"));
+  EXPECT_THAT(support.reason, ::testing::HasSubstr("hopper, which has none for f16 and head size 64"));
   EXPECT_TRUE(CudaExecutor().supports(on_cuda(make_shape(2, 4, 64, 16))));
 }
 
@@ -104,7 +105,7 @@ TEST_F(CudaDevice, HostTimeOfARun) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,4,64/512,128,64"), 16, 3);
   const AttentionCase test(make_shape(8, 4, 128, 16), paged.view());
   const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(132),
-                              options_of(Policy::kNode, KvSplit::kMean));
+                              options_of(Policy::kNode, experimental::kSplitMean));
   ASSERT_GT(plan.partials, 0);
   const DeviceBatch on_device(test.batch());
   const DeviceTensors tensors(test);
@@ -118,7 +119,7 @@ TEST_F(CudaDevice, HostTimeOfARun) {
     const double run = median_us([&] { executor.run(tensors.args(), workspace.data(), nullptr); }, wait);
     std::cout << "host time, " << text_of(way) << ": upload " << upload << " us (" << plan.items.size()
               << " items), resolve " << resolve << " us, run " << run << " us\n";
-    if (way.forward == ForwardMode::kPersistent) {
+    if (way.forward == experimental::ForwardMode::kPersistent) {
       EXPECT_LT(run, 15);
     }
     executor.release(workspace.data());

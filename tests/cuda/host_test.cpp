@@ -13,6 +13,7 @@
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -44,9 +45,9 @@ TEST(CudaHost, PageSizeChoosesKernels) {
 }
 
 TEST(CudaHost, ForwardModesHaveNames) {
-  for (const RunWay way : kRunWays) EXPECT_EQ(forward_mode_from_name(name_of(way.forward)), way.forward);
+  for (const RunWay way : kRunWays) EXPECT_EQ(experimental::forward_mode_from_name(name_of(way.forward)), way.forward);
   expect_error(ErrorCode::kInvalidArgument, "\"fast\"; known: persistent, streams, serial",
-               [] { forward_mode_from_name("fast"); });
+               [] { experimental::forward_mode_from_name("fast"); });
 }
 
 // Plans of one capacity lie at the same addresses, which captured graphs hold.
@@ -60,7 +61,7 @@ TEST(CudaHost, OneCapacityIsOneLayout) {
     const Forest forest = build_forest(lay_out_pages(tree_from_levels(levels), 16, 1).view());
     for (const Policy policy : packing_policies()) {
       options.policy = policy;
-      options.split = KvSplit::kMean;
+      options.split = experimental::kSplitMean;
       const Plan plan = make_plan(forest, shape, cutting_gpu_profile(32), options);
       const cuda::PlanRoom room = cuda::room_of_capacity(plan);
       EXPECT_EQ(cuda::find_shortage(cuda::room_of_plan(plan), room).list, nullptr);
@@ -138,7 +139,7 @@ TEST(CudaHost, TilesThatAreNotCompiledAreRefused) {
   plan.items = {{{0, 4}, {0, 0}, {16, 128}}, {{4, 20}, {0, 0}, {64, 32}}};
   EXPECT_EQ(cuda::used_tiles(plan, kTiles, 0), 0b101U);
   plan.items[1].tile.m = 128;
-  expect_error(ErrorCode::kUnsupported, "items[1].tile is 128 x 32; compiled for head_dim 64: 16 x 32, 32 x 32",
+  expect_error(ErrorCode::kUnsupported, "items[1].tile is 128 x 32; compiled for head size 64: 16 x 32, 32 x 32",
                [&] { cuda::used_tiles(plan, kTiles, 0); });
   plan.items[1].tile.m = 32;
   expect_error(ErrorCode::kUnsupported, "items[1] has 64 rows, more than its tile of 32",

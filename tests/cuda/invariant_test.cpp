@@ -9,6 +9,7 @@
 #include "exec/executor_cases.hpp"
 #include "support/policies.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -59,7 +60,7 @@ class InvariantCase {
       const AttentionOutput output = run(company, policy, kernels);
       const std::string differs = difference(expected, output, shape());
       if (differs.empty()) continue;
-      return concat(name_of(kernels), ", ", shape().q_heads, "/", shape().kv_heads, " heads of ", shape().head_dim,
+      return concat(name_of(kernels), ", ", shape().q_heads, "/", shape().kv_heads, " heads of ", shape().head_dim_qk,
                     ", pages of ", shape().page_size, ", chunks of ", chunk_, ", row ", row_, " of ",
                     all_.kv_lens[static_cast<std::size_t>(row_)], " tokens and ", company.queries.size(),
                     " queries, trees ", all_.options.trees ? 1 : 0, ", batch of ", company.batch.kv_lens.size(),
@@ -71,11 +72,11 @@ class InvariantCase {
  private:
   std::size_t cache_bytes() const {
     return static_cast<std::size_t>(test_.batch().num_pages * test_.args().k.page_stride) *
-           size_of(test_.shape().dtype);
+           size_of(test_.shape().q_dtype);
   }
 
   Plan plan_for(const Forest& forest, Policy policy, CudaKernels kernels) {
-    PlanOptions options = options_of(policy, uniform(random_, 0, 1) == 0 ? KvSplit::kOwn : KvSplit::kMean);
+    PlanOptions options = options_of(policy, uniform(random_, 0, 1) == 0 ? KvSplit::kOwn : experimental::kSplitMean);
     options.policies.invariant_chunk = chunk_;
     Plan plan = make_plan(forest, on_cuda(shape()), cutting_gpu_profile(uniform(random_, 1, 64), kernels), options);
     EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
@@ -89,15 +90,15 @@ class InvariantCase {
     ways_ += " " + text_of(way);
     const DeviceBatch on_device(batch);
     const DeviceMemory q(company.q.data(), company.q.size());
-    const std::size_t elements = company.q.size() / size_of(shape().dtype);
+    const std::size_t elements = company.q.size() / size_of(shape().q_dtype);
     const DeviceMemory out(elements * (narrow_ ? sizeof(std::uint16_t) : sizeof(float)), true);
-    const DeviceMemory lse(elements / static_cast<std::size_t>(shape().head_dim) * sizeof(float), true);
+    const DeviceMemory lse(elements / static_cast<std::size_t>(shape().head_dim_qk) * sizeof(float), true);
     AttentionArgs args = test_.args();
     args.q = q.data();
     args.k.data = k_.data();
     args.v.data = v_.data();
     args.out = out.data();
-    args.out_dtype = narrow_ ? shape().dtype : DType::kF32;
+    args.out_dtype = narrow_ ? shape().q_dtype : DType::kF32;
     args.lse = lse.as<float>();
     CudaExecutor& executor = executor_of(way);
     const DeviceMemory workspace(executor.workspace_bytes(plan));

@@ -14,6 +14,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -32,7 +33,7 @@ void expect_isolation(const AttentionCase& test, KvSplit split = KvSplit::kOwn) 
           make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16, kernels), options_of(policy, split));
       for (const RunWay& way : kRunWays) {
         const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(way.with(kernels)), on_device, tensors);
-        EXPECT_TRUE(isolates(test, output, tolerance_of(test.shape().dtype)))
+        EXPECT_TRUE(isolates(test, output, tolerance_of(test.shape().q_dtype)))
             << name_of(policy) << ", " << text_of(way.with(kernels));
       }
     }
@@ -99,7 +100,7 @@ TEST_F(CudaIsolation, RandomForests) {
     const DeviceBatch on_device(batch);
     DeviceTensors tensors(test, form);
     for (const Policy policy : all_policies()) {
-      const KvSplit splits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean};
+      const KvSplit splits[] = {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean};
       const KvSplit split = splits[uniform(random, 0, 2)];
       const RunWay way = kRunWays[uniform(random, 0, static_cast<std::int32_t>(std::size(kRunWays)) - 1)].with(kernels);
       const Plan plan = make_plan(test.forest(), on_cuda(shape), profile, options_of(policy, split));

@@ -8,6 +8,7 @@
 #include "cuda/device_case.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -22,7 +23,7 @@ class CudaLogits : public CudaTest {
     for (const CudaKernels kernels : kernels_for(test.shape())) {
       for (const Policy policy : packing_policies()) {
         const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16, kernels),
-                                    options_of(policy, KvSplit::kMean));
+                                    options_of(policy, experimental::kSplitMean));
         const RunWay way = RunWay{}.with(kernels);
         const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(way), on_device, tensors);
         EXPECT_TRUE(test.matches(output, tolerance)) << name_of(kernels) << ", " << name_of(policy);
@@ -88,7 +89,7 @@ TEST_F(CudaLogits, AScaleOfZero) {
     for (const CudaKernels kernels : {CudaKernels::kAuto, CudaKernels::kPortable}) {
       const MachineProfile profile = cuda_profile(0, on_cuda(test.shape()), kernels);
       const Plan plan =
-          make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(Policy::kNode, KvSplit::kMean));
+          make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(Policy::kNode, experimental::kSplitMean));
       CudaExecutor executor({.kernels = kernels});
       const DeviceMemory workspace(executor.workspace_bytes(plan));
       executor.upload(plan, batch, workspace.data(), workspace.size(), nullptr);

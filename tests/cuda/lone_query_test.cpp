@@ -12,6 +12,7 @@
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -52,7 +53,7 @@ class Ready {
   Ready(const Ready&) = delete;
   Ready& operator=(const Ready&) = delete;
   void resolve(cudaStream_t stream) { executor_.resolve(on_device_.view(), workspace_.data(), stream); }
-  bool lone() const { return executor_.runs_lone(workspace_.data()); }
+  bool lone() const { return executor_.runs_single_query(workspace_.data()); }
   void run(const AttentionArgs& args, cudaStream_t stream = nullptr) { executor_.run(args, workspace_.data(), stream); }
   DeviceMemory& workspace() { return workspace_; }
   DeviceBatch& batch() { return on_device_; }
@@ -135,18 +136,18 @@ TEST_F(CudaLoneQuery, OthersRunWhatTheyAloneGive) {
   if (!Ready(automatic, plan_of(test), test.batch()).lone()) GTEST_SKIP() << "no cluster for each head on this device";
   EXPECT_FALSE(Ready(automatic, plan_of(of_two), of_two.batch()).lone());
   EXPECT_FALSE(Ready(automatic, plan_of(test, Policy::kInvariant), test.batch()).lone());
-  for (const CudaOptions& options :
-       {CudaOptions{.forward = ForwardMode::kSerial}, CudaOptions{.merge = MergeMode::kFused},
-        CudaOptions{.kernels = CudaKernels::kHopper}}) {
-    if (options.kernels != CudaKernels::kAuto && cuda_device_info(0).major != 9) continue;
-    CudaExecutor executor(options);
+  for (const RunWay way :
+       {RunWay{.forward = experimental::ForwardMode::kSerial, .kernels = CudaKernels::kAuto},
+        RunWay{.merge = MergeMode::kFused, .kernels = CudaKernels::kAuto}, RunWay{.kernels = CudaKernels::kHopper}}) {
+    if (way.kernels != CudaKernels::kAuto && cuda_device_info(0).major != 9) continue;
+    CudaExecutor executor(way.options());
     EXPECT_FALSE(Ready(executor, plan_of(test), test.batch()).lone());
   }
   const Plan plan = plan_of(test);
   Ready ready(automatic, plan, test.batch());
   const std::size_t tasks = plan.items.size() * 8;
-  const DeviceMemory times(tasks * sizeof(CudaTaskTime));
-  automatic.record_tasks(ready.workspace().data(), times.as<CudaTaskTime>(), tasks);
+  const DeviceMemory times(tasks * sizeof(experimental::CudaTaskTime));
+  experimental::record_tasks(automatic, ready.workspace().data(), times.as<experimental::CudaTaskTime>(), tasks);
   EXPECT_FALSE(ready.lone());
 }
 
@@ -212,7 +213,7 @@ TEST_F(CudaLoneQuery, AGraphIsCapturedForWhatMayCome) {
   if (!ready.lone()) GTEST_SKIP() << "no cluster for each head on this device";
   AttentionArgs args = tensors.args();
   CapturedRun for_more(ready, args);
-  args.most_queries = 1;
+  args.max_queries = 1;
   CapturedRun for_one(ready, args);
   EXPECT_LT(for_one.nodes(), for_more.nodes());  // no merge
   for (CapturedRun* const run : {&for_one, &for_more}) {
@@ -225,8 +226,8 @@ TEST_F(CudaLoneQuery, AGraphIsCapturedForWhatMayCome) {
   DeviceTensors more(of_two);
   Ready others(executor, plan_of(of_two), of_two.batch());
   args = more.args();
-  args.most_queries = 1;
-  expect_error(ErrorCode::kInvalidArgument, "most_queries", [&] { others.run(args); });
+  args.max_queries = 1;
+  expect_error(ErrorCode::kInvalidArgument, "max_queries", [&] { others.run(args); });
 }
 
 }  // namespace

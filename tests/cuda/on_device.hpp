@@ -26,9 +26,9 @@ class OnDevice {
     executor_.plan(planner_, batch.view(), workspace_.data(), workspace_.size(), stream);
     executor_.resolve(batch.view(), workspace_.data(), stream);
   }
-  void run(const DeviceTensors& tensors, cudaStream_t stream = nullptr, std::int64_t most_queries = 0) {
+  void run(const DeviceTensors& tensors, cudaStream_t stream = nullptr, std::int64_t max_queries = 0) {
     AttentionArgs args = tensors.args();
-    args.most_queries = most_queries;
+    args.max_queries = max_queries;
     executor_.run(args, workspace_.data(), stream);
   }
   CudaPlanReport report() const {

@@ -60,7 +60,7 @@ TEST_F(CudaPlanReports, AreToldByResolve) {
   plan(*planner_);
   resolve();
   EXPECT_EQ(planner_->report().planned, 1U);
-  EXPECT_EQ(planner_->report().kept, 2U);
+  EXPECT_EQ(planner_->report().reused, 2U);
 }
 
 TEST_F(CudaPlanReports, AreOfThePlanThatIsThere) {

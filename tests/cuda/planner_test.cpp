@@ -17,8 +17,8 @@
 #include "plan/device/device_batches.hpp"
 #include "plan/device/plan_case.hpp"
 #include "plan/test_cases.hpp"
-#include "support/random_batch.hpp"
 #include "support/planner_batches.hpp"
+#include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/plan.hpp"
@@ -282,8 +282,12 @@ TEST_F(CudaPlan, LongRowsAndManyRows) {
   const auto expect = [&](const RandomBatch& batch) {
     expect_hosts_plan(batch, shape_of(32, 8), hopper_like_profile(132), trunk_options(capacity));
   };
-  for (const auto& [rows, pages, shared] :
-       {std::array{1024, 512, 300}, {1024, 512, 512}, {40, 8192, 8190}, {3000, 5, 2}, {1023, 512, 512}, {41, 8191, 8190}}) {
+  for (const auto& [rows, pages, shared] : {std::array{1024, 512, 300},
+                                            {1024, 512, 512},
+                                            {40, 8192, 8190},
+                                            {3000, 5, 2},
+                                            {1023, 512, 512},
+                                            {41, 8191, 8190}}) {
     SCOPED_TRACE(::testing::Message() << rows << " rows");
     expect(long_rows(rows, pages, shared));
   }
@@ -390,8 +394,7 @@ TEST_F(CudaPlan, LengthsThatDoNotFitAreCountedAndEmpty) {
   }
   batch.kv_lens[1] = batch.kv_lens[3] = 0;
   const Forest forest = build_forest(batch.view());
-  expect_plan(device, forest,
-              make_plan(forest, shape_of(32, 8), hopper_like_profile(132), trunk_options(capacity)));
+  expect_plan(device, forest, make_plan(forest, shape_of(32, 8), hopper_like_profile(132), trunk_options(capacity)));
 }
 
 }  // namespace

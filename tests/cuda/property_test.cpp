@@ -9,6 +9,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -38,7 +39,7 @@ TEST_F(CudaProperty, EveryPolicyAndCutMatchesTheOracle) {
     const DeviceBatch on_device(batch);
     DeviceTensors tensors(test, form);
     for (const Policy policy : all_policies()) {
-      const KvSplit splits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean};
+      const KvSplit splits[] = {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean};
       const KvSplit split = splits[uniform(random, 0, 2)];
       const RunWay way = kRunWays[uniform(random, 0, static_cast<std::int32_t>(std::size(kRunWays)) - 1)].with(kernels);
       SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split) << " " << text_of(way));
@@ -69,7 +70,7 @@ TEST_F(CudaProperty, ManyShortTasksOfEachCta) {
       for (const RunWay way : kRunWays) {
         SCOPED_TRACE(::testing::Message()
                      << "d " << head_dim << ", pages of " << page_size << ", " << text_of(way.with(kernels)));
-        EXPECT_TRUE(test.matches(run_cuda(test, plan, way.with(kernels).options()), tolerance_of(DType::kF16)));
+        EXPECT_TRUE(test.matches(run_cuda(test, plan, way.with(kernels)), tolerance_of(DType::kF16)));
       }
     }
   }
@@ -105,7 +106,7 @@ TEST_F(CudaProperty, HalvesPassEachOthersStages) {
                      << "pages of " << page_size << ", " << name_of(policy) << ", " << name_of(kernels));
         for (int run = 0; run < 3; ++run) {
           const RunWay way = kRunWays[0];
-          EXPECT_TRUE(test.matches(run_cuda(test, plan, way.with(kernels).options()), tolerance_of(DType::kF16)));
+          EXPECT_TRUE(test.matches(run_cuda(test, plan, way.with(kernels)), tolerance_of(DType::kF16)));
         }
       }
     }

@@ -17,6 +17,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -99,7 +100,8 @@ TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
   const OwnStream stream;
 
   Planner planner(profile(24));
-  const Plan& first = planner.plan(test.forest(), on_cuda(shape()), with_capacity(Policy::kNode, KvSplit::kMean));
+  const Plan& first =
+      planner.plan(test.forest(), on_cuda(shape()), with_capacity(Policy::kNode, experimental::kSplitMean));
   ASSERT_GT(first.partials, 0);
   const DeviceMemory workspace(executor.workspace_bytes(first));
   executor.upload(first, test.batch(), workspace.data(), workspace.size(), stream);
@@ -118,7 +120,7 @@ TEST_P(CudaGraphs, ReplaysWithChangedPlans) {
   for (int replay = 0; replay < 3; ++replay) ASSERT_TRUE(replay_matches()) << "as captured";
 
   for (const Policy policy : packing_policies()) {
-    for (const KvSplit split : {KvSplit::kNone, KvSplit::kMean}) {
+    for (const KvSplit split : {KvSplit::kNone, experimental::kSplitMean}) {
       SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
       const Plan& plan = planner.plan(test.forest(), on_cuda(shape()), with_capacity(policy, split));
       executor.upload(plan, test.batch(), workspace.data(), workspace.size(), stream);
@@ -144,7 +146,7 @@ TEST_P(CudaGraphs, ReplaysWithChangedLengths) {
   view.kv_lens = lens;
   const AttentionCase first(shape(), view);
   const Plan plan =
-      make_plan(first.forest(), on_cuda(shape()), profile(8), options_of(Policy::kProfit, KvSplit::kMean));
+      make_plan(first.forest(), on_cuda(shape()), profile(8), options_of(Policy::kProfit, experimental::kSplitMean));
   DeviceBatch on_device(view);
   DeviceTensors tensors(first);
   CudaExecutor executor(GetParam().options());
@@ -211,7 +213,7 @@ struct Lane {
       : executor(its_executor),
         test(shape, batch),
         plan(make_plan(test.forest(), on_cuda(shape), cutting_gpu_profile(32, kernels),
-                       options_of(Policy::kNode, KvSplit::kMean))),
+                       options_of(Policy::kNode, experimental::kSplitMean))),
         on_device(test.batch()),
         tensors(test),
         workspace(executor.workspace_bytes(plan)) {}
@@ -298,13 +300,13 @@ TEST_F(CudaSteps, SameBitsInEveryRunAndMode) {
   const AttentionCase test(make_shape(4, 4, 128, 16), paged.view());
   for (const CudaKernels kernels : kernels_for(test.shape())) {
     const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64, kernels),
-                                options_of(Policy::kNode, KvSplit::kMean));
+                                options_of(Policy::kNode, experimental::kSplitMean));
     ASSERT_GT(plan.partials, 0);
     const AttentionOutput expected = run_cuda(test, plan, {.kernels = kernels});
     ASSERT_TRUE(test.matches(expected, tolerance_of(DType::kF16)));
     for (int round = 0; round < 20; ++round) {
       for (const RunWay way : kRunWays) {
-        const AttentionOutput output = run_cuda(test, plan, way.with(kernels).options());
+        const AttentionOutput output = run_cuda(test, plan, way.with(kernels));
         ASSERT_EQ(output.o, expected.o) << text_of(way.with(kernels));
         ASSERT_EQ(output.lse, expected.lse) << text_of(way.with(kernels));
       }

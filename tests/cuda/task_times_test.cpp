@@ -9,6 +9,7 @@
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -25,20 +26,21 @@ TEST_F(CudaTaskTimes, EveryTaskOnceInEveryWay) {
     if (!runs_here(way, test.shape())) continue;
     SCOPED_TRACE(text_of(way));
     const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(132, way.kernels),
-                                options_of(Policy::kNode, KvSplit::kMean));
+                                options_of(Policy::kNode, experimental::kSplitMean));
     const std::size_t tasks = plan.items.size() * 4;
     CudaExecutor& executor = executor_of(way);
     const DeviceMemory workspace(executor.workspace_bytes(plan));
-    DeviceMemory times(tasks * sizeof(CudaTaskTime));
+    DeviceMemory times(tasks * sizeof(experimental::CudaTaskTime));
     times.fill(0xFF);  // what lay there is not to show
     executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr);
     executor.resolve(on_device.view(), workspace.data(), nullptr);
-    expect_error(ErrorCode::kWorkspace, "the plan has",
-                 [&] { executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), tasks - 1); });
-    executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), tasks);
+    expect_error(ErrorCode::kWorkspace, "the plan has", [&] {
+      experimental::record_tasks(executor, workspace.data(), times.as<experimental::CudaTaskTime>(), tasks - 1);
+    });
+    experimental::record_tasks(executor, workspace.data(), times.as<experimental::CudaTaskTime>(), tasks);
     tensors.poison();
     executor.run(tensors.args(), workspace.data(), nullptr);
-    std::vector<CudaTaskTime> got(tasks);
+    std::vector<experimental::CudaTaskTime> got(tasks);
     times.download(got.data());
     EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
     executor.release(workspace.data());
@@ -71,18 +73,18 @@ TEST_F(CudaTaskTimes, LargerPlansAreRecordedToo) {
   const Plan second = flat_plan(more);
   CudaExecutor executor(RunWay{}.options());
   const DeviceMemory workspace(executor.workspace_bytes(second));
-  const DeviceMemory times(second.items.size() * sizeof(CudaTaskTime));
+  const DeviceMemory times(second.items.size() * sizeof(experimental::CudaTaskTime));
   const DeviceBatch on_device(test.batch());
   const DeviceTensors tensors(test);
   executor.upload(first, few.view(), workspace.data(), workspace.size(), nullptr);
-  executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), first.items.size());
+  experimental::record_tasks(executor, workspace.data(), times.as<experimental::CudaTaskTime>(), first.items.size());
   expect_error(ErrorCode::kWorkspace, "the plan has 9 tasks",
                [&] { executor.upload(second, test.batch(), workspace.data(), workspace.size(), nullptr); });
-  executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), second.items.size());
+  experimental::record_tasks(executor, workspace.data(), times.as<experimental::CudaTaskTime>(), second.items.size());
   executor.upload(second, test.batch(), workspace.data(), workspace.size(), nullptr);
   executor.resolve(on_device.view(), workspace.data(), nullptr);
   executor.run(tensors.args(), workspace.data(), nullptr);
-  std::vector<CudaTaskTime> got(second.items.size());
+  std::vector<experimental::CudaTaskTime> got(second.items.size());
   times.download(got.data());
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].item, second.schedule[i]);
   executor.release(workspace.data());
@@ -104,17 +106,17 @@ TEST_F(CudaTaskTimes, ShortTasksAreSpreadOverAllWorkers) {
     const std::size_t tasks = 2 * static_cast<std::size_t>(sms);
     CudaExecutor& executor = executor_of(way);
     const DeviceMemory workspace(executor.workspace_bytes(plan));
-    const DeviceMemory times(tasks * sizeof(CudaTaskTime));
+    const DeviceMemory times(tasks * sizeof(experimental::CudaTaskTime));
     executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr);
     executor.resolve(on_device.view(), workspace.data(), nullptr);
-    executor.record_tasks(workspace.data(), times.as<CudaTaskTime>(), tasks);
+    experimental::record_tasks(executor, workspace.data(), times.as<experimental::CudaTaskTime>(), tasks);
     for (int run = 0; run < 3; ++run) executor.run(tensors.args(), workspace.data(), nullptr);
-    std::vector<CudaTaskTime> got(tasks);
+    std::vector<experimental::CudaTaskTime> got(tasks);
     times.download(got.data());
     executor.release(workspace.data());
 
     std::map<std::int32_t, int> by_worker;
-    for (const CudaTaskTime& task : got) ++by_worker[task.worker];
+    for (const experimental::CudaTaskTime& task : got) ++by_worker[task.worker];
     int most = 0;
     for (const auto& [worker, count] : by_worker) most = std::max(most, count);
     EXPECT_GE(static_cast<std::int32_t>(by_worker.size()), sms);

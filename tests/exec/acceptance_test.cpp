@@ -5,6 +5,7 @@
 #include "kv/paged_batch.hpp"
 #include "kv/prefix_tree.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -20,7 +21,7 @@ MachineProfile many_workers() {
 void expect_all_policies_match(const AttentionShape& shape, const Batch& batch, bool with_reference = true) {
   const AttentionCase test(shape, batch);
   for (const Policy policy : packing_policies()) {
-    for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
+    for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean}) {
       SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));
       PlanOptions options;
       options.policy = policy;
@@ -65,13 +66,13 @@ TEST(Acceptance, UnevenDepthWithKvSplit) {
 TEST(Acceptance, ManyShortRequestsAndOneOf128K) {
   const PagedBatch paged = lay_out_pages(long_tail(), 16, 1);
   const AttentionCase test(make_shape(1, 2, 64, 16), paged.view());
-  for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) {
+  for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean}) {
     PlanOptions options;
     options.split = split;
     const Plan plan = make_plan(test.forest(), test.shape(), many_workers(), options);
     validate_plan(plan, test.forest());
     // More than 32 partials of one query: the limit of a published kernel.
-    if (split == KvSplit::kMean) {
+    if (split == experimental::kSplitMean) {
       EXPECT_GT(most_partials(plan), 32);
     }
     EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers()), 2e-4)) << name_of(split);

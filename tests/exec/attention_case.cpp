@@ -35,13 +35,7 @@ std::vector<CpuIsa> available_isas() {
 
 AttentionShape make_shape(std::int32_t kv_heads, std::int32_t group, std::int32_t head_dim, std::int32_t page_size,
                           DType dtype) {
-  AttentionShape shape;
-  shape.q_heads = kv_heads * group;
-  shape.kv_heads = kv_heads;
-  shape.head_dim = head_dim;
-  shape.page_size = page_size;
-  shape.dtype = dtype;
-  return shape;
+  return AttentionShape::uniform(kv_heads * group, kv_heads, head_dim, page_size, dtype);
 }
 
 AlignedWorkspace::AlignedWorkspace(std::size_t bytes)
@@ -81,7 +75,7 @@ void AttentionCase::recompute_expected() {
 AttentionOutput AttentionCase::collect(const std::function<void(const AttentionArgs&)>& run) const {
   const auto rows = static_cast<std::size_t>(batch_.total_queries()) * static_cast<std::size_t>(shape_.q_heads);
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  AttentionOutput output{std::vector<float>(rows * static_cast<std::size_t>(shape_.head_dim), nan),
+  AttentionOutput output{std::vector<float>(rows * static_cast<std::size_t>(shape_.head_dim_qk), nan),
                          std::vector<float>(rows, nan)};
   AttentionArgs args = cache_.args();
   args.out = output.o.data();
@@ -108,7 +102,7 @@ AttentionOutput AttentionCase::run_reference(const Plan& plan) const {
 }
 
 ::testing::AssertionResult AttentionCase::matches(const AttentionOutput& output, double tolerance) const {
-  const auto d = static_cast<std::size_t>(shape_.head_dim);
+  const auto d = static_cast<std::size_t>(shape_.head_dim_qk);
   for (std::size_t i = 0; i < expected_.o.size(); ++i) {
     if (close(output.o[i], expected_.o[i], tolerance)) continue;
     return ::testing::AssertionFailure() << "O of (query " << i / d / static_cast<std::size_t>(shape_.q_heads)

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
@@ -12,6 +13,7 @@
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -80,6 +82,64 @@ TEST_F(BadInput, Tensors) {
   refused([](AttentionArgs& args) { args.scale = std::numeric_limits<float>::quiet_NaN(); }, {"args.scale is"});
 }
 
+// What no kernel has is unsupported; what is never right is invalid, also where nothing has it.
+TEST_F(BadInput, ScalesWindowsCapsAndSinks) {
+  executor_.resolve(plan_, paged_.view(), workspace_.bytes());
+  const auto refused = [&](ErrorCode code, void (*change)(AttentionArgs&), std::string words) {
+    const AttentionOutput output = test_.collect([&](const AttentionArgs& given) {
+      AttentionArgs args = given;
+      change(args);
+      expect_refused([&] { executor_.run(args, workspace_.bytes()); }, code, {words});
+      expect_refused([&] { reference_run_plan(plan_, paged_.view(), args); }, code, {words});
+      expect_refused([&] { reference_attention(test_.shape(), paged_.view(), args); }, code, {words});
+    });
+    EXPECT_THAT(output.o, ::testing::Each(::testing::IsNan())) << words;
+  };
+  constexpr auto kUnsupported = ErrorCode::kUnsupported;
+  constexpr auto kInvalid = ErrorCode::kInvalidArgument;
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  static const float heads[] = {0.5F, 2.0F};
+  static const float bad_heads[] = {0.5F, -1.0F};
+  static const float sinks[8] = {1, 2, -kInfinity};
+  static const float bad_sinks[8] = {0, 0, 0, kInfinity};
+  refused(
+      kUnsupported, [](auto& a) { a.q_scale.value = 2; }, "args.q_scale.value is 2; supported: 1");
+  refused(
+      kUnsupported, [](auto& a) { a.k_scale.heads = heads; }, "args.k_scale.heads are given; supported: null");
+  refused(
+      kUnsupported,
+      [](auto& a) {
+        a.v_scale = {1, bad_heads, 0};
+      },
+      "args.v_scale.heads are given");
+  refused(
+      kInvalid, [](auto& a) { a.v_scale.heads = bad_heads; }, "args.v_scale.heads is -1; it must be finite and > 0");
+  refused(
+      kInvalid,
+      [](auto& a) {
+        a.k_scale = {1, heads, -1};
+      },
+      "args.k_scale.head_stride is -1; it must be >= 0");
+  refused(
+      kInvalid, [](auto& a) { a.k_scale.value = 0; }, "args.k_scale.value is 0; it must be finite and > 0");
+  refused(
+      kInvalid, [](auto& a) { a.q_scale.value = kInfinity; }, "args.q_scale.value is inf");
+  refused(
+      kUnsupported, [](auto& a) { a.window_left = 0; }, "args.window_left is 0; supported: -1, no window");
+  refused(
+      kInvalid, [](auto& a) { a.window_left = -2; }, "args.window_left is -2; it must be >= 0, or -1");
+  refused(
+      kUnsupported, [](auto& a) { a.soft_cap = 30; }, "args.soft_cap is 30; supported: 0, no soft cap");
+  refused(
+      kInvalid, [](auto& a) { a.soft_cap = -1; }, "args.soft_cap is -1; it must be finite and >= 0");
+  refused(
+      kInvalid, [](auto& a) { a.soft_cap = std::nanf(""); }, "args.soft_cap is nan");
+  refused(
+      kUnsupported, [](auto& a) { a.sinks = sinks; }, "args.sinks are given; supported: null");
+  refused(
+      kInvalid, [](auto& a) { a.sinks = bad_sinks; }, "args.sinks[3] is inf; it must be a number below +inf");
+}
+
 TEST_F(BadInput, WorkspaceOfAnotherExecutor) {
   const auto bytes = workspace_.bytes();
   executor_.resolve(plan_, paged_.view(), bytes);
@@ -120,7 +180,7 @@ TEST_F(BadInput, WorkspaceByCapacity) {
   AlignedWorkspace workspace(executor_.workspace_bytes(planner.plan(test_.forest(), test_.shape(), options), 8));
   for (const Policy policy : packing_policies()) {
     options.policy = policy;
-    options.split = KvSplit::kMean;
+    options.split = experimental::kSplitMean;
     const Plan& plan = planner.plan(test_.forest(), test_.shape(), options);
     executor_.resolve(plan, paged_.view(), workspace.bytes());
     EXPECT_TRUE(test_.matches(test_.collect([&](const AttentionArgs& args) { executor_.run(args, workspace.bytes()); }),
@@ -177,8 +237,10 @@ TEST(Supports, AnswersWithReasons) {
   EXPECT_TRUE(supports(make_shape(1, 16, 256, 24, DType::kBF16)));
   const auto reason = [](AttentionShape shape) { return supports(shape).reason; };
   EXPECT_THAT(reason(make_shape(8, 4, 96, 16)),
-              ::testing::AllOf(::testing::HasSubstr("head_dim is 96"), ::testing::HasSubstr("64, 128, 256")));
-  EXPECT_THAT(reason(make_shape(8, 17, 128, 16)), ::testing::HasSubstr("supported: 1 to 16"));
+              ::testing::AllOf(::testing::HasSubstr("head_dim_qk and head_dim_v are 96"),
+                               ::testing::HasSubstr("64, 128, 256")));
+  EXPECT_THAT(reason(make_shape(8, 65, 128, 16)),
+              ::testing::HasSubstr("65 query heads for each KV head; supported: 1 to 64"));
   EXPECT_THAT(reason(make_shape(2'000'000, 1, 128, 16)),
               ::testing::HasSubstr("q_heads is 2000000; supported: up to 4096"));
   EXPECT_THAT(reason(make_shape(8, 4, 128, 0)), ::testing::HasSubstr("page_size is 0"));
@@ -190,7 +252,7 @@ TEST(Supports, AnswersWithReasons) {
   if (!cuda_status().usable) {
     EXPECT_THAT(reason(cuda), ::testing::HasSubstr("supported: cpu"));
   }
-  cuda.dtype = DType::kF32;
+  cuda.q_dtype = cuda.kv_dtype = DType::kF32;
   EXPECT_FALSE(supports(cuda)) << "there are no kernels of fp32";
 }
 

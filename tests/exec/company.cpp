@@ -40,7 +40,8 @@ class CompanyMaker {
     const auto count = static_cast<std::int32_t>(batch.kv_lens.size());
     batch.slots.push_back(3 * count % 64 + 64 * (count / 64));
     batch.generations.push_back(static_cast<std::uint32_t>(count));
-    const std::size_t token = at(test_.shape().q_heads) * at(test_.shape().head_dim) * size_of(test_.shape().dtype);
+    const std::size_t token =
+        at(test_.shape().q_heads) * at(test_.shape().head_dim_qk) * size_of(test_.shape().q_dtype);
     const auto* const q = static_cast<const std::byte*>(test_.args().q);
     company_.q.insert(company_.q.end(), q + at(queries.begin) * token, q + at(queries.end) * token);
   }
@@ -108,7 +109,7 @@ AttentionOutput outputs_of(const AttentionOutput& output, Range queries, const A
   const auto slice = [&](const std::vector<float>& all, std::int64_t of_query) {
     return std::vector<float>(all.begin() + queries.begin * of_query, all.begin() + queries.end * of_query);
   };
-  return {slice(output.o, std::int64_t{shape.q_heads} * shape.head_dim), slice(output.lse, shape.q_heads)};
+  return {slice(output.o, std::int64_t{shape.q_heads} * shape.head_dim_qk), slice(output.lse, shape.q_heads)};
 }
 
 double largest_error(const AttentionOutput& output, const AttentionOutput& expected) {
@@ -124,8 +125,8 @@ std::string difference(const AttentionOutput& one, const AttentionOutput& other,
   const std::size_t lses = count_differences(one.lse, other.lse, first);
   const std::size_t elements = count_differences(one.o, other.o, first);
   if (lses + elements == 0) return {};
-  const std::size_t row = elements > 0 ? first / at(shape.head_dim) : first;
-  const std::size_t of_row = elements > 0 ? first % at(shape.head_dim) : 0;
+  const std::size_t row = elements > 0 ? first / at(shape.head_dim_qk) : first;
+  const std::size_t of_row = elements > 0 ? first % at(shape.head_dim_qk) : 0;
   return concat(elements, " of ", one.o.size(), " elements of O and ", lses, " of ", one.lse.size(),
                 " LSEs differ; first at query ", row / at(shape.q_heads), ", head ", row % at(shape.q_heads),
                 ", element ", of_row, ": ", elements > 0 ? one.o[first] : one.lse[first], " and ",

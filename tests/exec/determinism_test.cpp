@@ -3,6 +3,7 @@
 
 #include "attention_case.hpp"
 #include "kv/paged_batch.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -13,7 +14,7 @@ TEST(Determinism, SameBitsForAnyNumberOfWorkers) {
   const AttentionCase test(make_shape(4, 4, 64, 16), batch);
   PlanOptions options;
   options.policy = Policy::kNode;
-  options.split = KvSplit::kMean;
+  options.split = experimental::kSplitMean;
   const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(8), options);
   ASSERT_GT(plan.partials, 0);
   ThreadPool one(1);

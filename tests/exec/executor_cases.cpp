@@ -7,6 +7,7 @@
 
 #include "base/half.hpp"
 #include "support/paged_growth.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -94,7 +95,7 @@ GrowingBatch::GrowingBatch(std::uint64_t seed)
       before_(build_forest(batch_.view())) {}
 
 KvSplit GrowingBatch::next_split() {
-  return uniform(random_, 0, 1) == 0 ? KvSplit::kMean : KvSplit::kNone;
+  return uniform(random_, 0, 1) == 0 ? experimental::kSplitMean : KvSplit::kNone;
 }
 
 AttentionCase& GrowingBatch::grow() {

@@ -7,6 +7,7 @@
 #include "exec/executor_cases.hpp"
 #include "support/policies.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -73,7 +74,7 @@ class InvariantCase {
   AttentionOutput run(const Company& company, Policy policy) {
     const Batch batch = company.batch.view();
     const Forest forest = build_forest(batch);
-    PlanOptions options = options_of(policy, uniform(random_, 0, 1) == 0 ? KvSplit::kOwn : KvSplit::kMean);
+    PlanOptions options = options_of(policy, uniform(random_, 0, 1) == 0 ? KvSplit::kOwn : experimental::kSplitMean);
     options.policies.invariant_chunk = chunk_;
     const Plan plan = make_plan(forest, test_.shape(), profile_, options);
     EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
@@ -81,8 +82,8 @@ class InvariantCase {
                                {uniform(random_, 0, 1) == 0 ? MergeMode::kFused : MergeMode::kSeparate, isa_});
     AlignedWorkspace workspace(executor.workspace_bytes(plan, batch.rows()));
     executor.resolve(plan, batch, workspace.bytes());
-    AttentionOutput output{std::vector<float>(company.q.size() / size_of(test_.shape().dtype)), {}};
-    output.lse.resize(output.o.size() / static_cast<std::size_t>(test_.shape().head_dim));
+    AttentionOutput output{std::vector<float>(company.q.size() / size_of(test_.shape().q_dtype)), {}};
+    output.lse.resize(output.o.size() / static_cast<std::size_t>(test_.shape().head_dim_qk));
     AttentionArgs args = test_.args();
     args.q = company.q.data();
     args.out = output.o.data();

@@ -9,6 +9,7 @@
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -54,7 +55,8 @@ TEST(Isolation, PrivateTokensOverATrunk) {
     poison(test, {.row = 3, .position = 100, .head = 1, .element = 77, .value = value});
     test.recompute_expected();
     EXPECT_GT(finite_percent(test), 90);
-    for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, KvSplit::kMean}) expect_isolation(test, split);
+    for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean})
+      expect_isolation(test, split);
   }
 }
 
@@ -93,7 +95,7 @@ TEST(Isolation, RandomForests) {
     const Policy policy = all_policies()[static_cast<std::size_t>(
         uniform(random, 0, static_cast<std::int32_t>(all_policies().size()) - 1))];
     const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(uniform(random, 1, 32)),
-                                options_of(policy, KvSplit::kMean));
+                                options_of(policy, experimental::kSplitMean));
     for (const CpuIsa isa : isas) {
       ASSERT_TRUE(isolates(test, test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), kFloatTolerance))
           << name_of(policy) << ", " << name_of(isa);

@@ -3,15 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "attention_case.hpp"
 #include "base/half.hpp"
+#include "executor_cases.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
 
+constexpr std::int32_t kPageSizes[] = {1, 5, 16, 24};
 constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
 RandomBatch grid_batch(std::uint64_t seed, std::int32_t page_size, std::int32_t max_rows,
@@ -52,10 +56,40 @@ TEST(KernelGrid, ElementTypesAndHeadSizes) {
 TEST(KernelGrid, EveryGroupSize) {
   const RandomBatch random = grid_batch(2, 16, 9);
   const Batch batch = random.view();
-  for (std::int32_t group = 1; group <= 16; ++group) {
+  std::vector<std::int32_t> groups(16);
+  std::iota(groups.begin(), groups.end(), 1);
+  groups.insert(groups.end(), {17, 24, 31, 32, 33, 48, 63, 64});  // beside the heights of tiles
+  for (const std::int32_t group : groups) {
     SCOPED_TRACE(::testing::Message() << "g " << group);
     const AttentionCase test(make_shape(3, group, 64, 16), batch);
     for (const Policy policy : packing_policies()) expect_all_isas_match(test, policy);
+  }
+}
+
+// With drafts and cuts, whose partials are merged; also by the reference.
+TEST(KernelGrid, LargeGroupsOfSeveralQueries) {
+  std::mt19937_64 random(4);
+  for (const std::int32_t group : {17, 24, 32, 48, 64}) {
+    SCOPED_TRACE(::testing::Message() << "g " << group);
+    const RandomBatch random_batch = make_random_batch(random, random_executor_options(random, kPageSizes, 12, 200));
+    const Batch batch = random_batch.view();
+    const AttentionCase test(make_shape(1, group, 64, random_batch.options.page_size), batch);
+    MachineProfile profile = generic_cpu_profile(2);
+    profile.workers = 7;  // more than the requests, so that items are cut
+    for (const Policy policy : all_policies()) {
+      for (const KvSplit split : {KvSplit::kOwn, experimental::kSplitMean}) {
+        SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split));
+        PlanOptions options;
+        options.policy = policy;
+        options.split = split;
+        const Plan plan = make_plan(test.forest(), test.shape(), profile, options);
+        validate_plan(plan, test.forest());
+        for (const MergeMode merge : {MergeMode::kFused, MergeMode::kSeparate}) {
+          EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {.merge = merge}), kFloatTolerance));
+        }
+        EXPECT_TRUE(test.matches(test.run_reference(plan), 1e-6)) << "reference";
+      }
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include "attention_case.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -24,7 +25,7 @@ TEST(Logits, ExtremeScales) {
     for (const Policy policy : packing_policies()) {
       PlanOptions plan_options;
       plan_options.policy = policy;
-      plan_options.split = KvSplit::kMean;
+      plan_options.split = experimental::kSplitMean;
       const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(2), plan_options);
       for (const CpuIsa isa : available_isas()) {
         // An fp32 logit of 10^5 is known to 0.01 only, so the largest scales may differ by that much in weight.
@@ -51,7 +52,7 @@ TEST(Logits, AllVeryNegative) {
   ASSERT_LT(test.expected().lse[0], -10000.0F);
   PlanOptions options;
   options.policy = Policy::kNode;
-  options.split = KvSplit::kMean;
+  options.split = experimental::kSplitMean;
   const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options);
   for (const CpuIsa isa : available_isas()) {
     EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), 5e-3)) << name_of(isa);
@@ -76,7 +77,7 @@ TEST(Logits, AScaleOfZero) {
   ASSERT_NEAR(expected.lse[8], std::log(153), 1e-5) << "the first query token of three of 155 tokens";
   for (const Policy policy : packing_policies()) {
     const Plan plan =
-        make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options_of(policy, KvSplit::kMean));
+        make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options_of(policy, experimental::kSplitMean));
     for (const CpuIsa isa : available_isas()) {
       const CpuExecutor executor(test_workers(), {MergeMode::kFused, isa});
       AlignedWorkspace workspace(executor.workspace_bytes(plan, batch.rows()));
@@ -109,7 +110,7 @@ TEST(Logits, NanAndInfinityAreNotSwallowed) {
         for (const CpuIsa isa : available_isas()) {
           PlanOptions options;
           options.policy = policy;
-          options.split = KvSplit::kMean;
+          options.split = experimental::kSplitMean;
           const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(2), options);
           SCOPED_TRACE(::testing::Message()
                        << name_of(policy) << " " << name_of(isa) << " " << poison << " " << in_query);

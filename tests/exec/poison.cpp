@@ -36,10 +36,12 @@ void poison(AttentionCase& test, const PoisonedElement& where) {
                           where.position % page_size * cache.token_stride + where.head * cache.head_stride +
                           where.element;
   void* data = const_cast<void*>(cache.data);  // the case owns the cache
-  switch (test.shape().dtype) {
+  switch (test.shape().q_dtype) {
     case DType::kF16: static_cast<std::uint16_t*>(data)[at] = f32_to_f16(where.value); break;
     case DType::kBF16: static_cast<std::uint16_t*>(data)[at] = f32_to_bf16(where.value); break;
     case DType::kF32: static_cast<float*>(data)[at] = where.value; break;
+    case DType::kF8E4M3:
+    case DType::kF8E5M2: break;  // no test has 8 bits
   }
 }
 
@@ -59,7 +61,7 @@ bool poison_random_tokens(std::mt19937_64& random, AttentionCase& test) {
     const std::int32_t first = uniform(random, 0, 1) == 0 ? 0 : std::max(0, tokens_of_row - 20);
     where.position = uniform(random, first, tokens_of_row - 1);
     where.head = uniform(random, 0, test.shape().kv_heads - 1);
-    where.element = uniform(random, 0, test.shape().head_dim - 1);
+    where.element = uniform(random, 0, test.shape().head_dim_qk - 1);
     // Logits of minus infinity alone are taken for no token at all: O is 0 where the oracle says NaN.
     where.value = where.in_keys ? values[0] : values[static_cast<std::size_t>(uniform(random, 0, 2))];
     poison(test, where);

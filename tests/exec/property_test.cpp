@@ -5,6 +5,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -33,7 +34,7 @@ TEST(ExecutorProperty, EveryPolicyAndCutMatchesTheOracle) {
     const AttentionCase test(shape, batch);
     const MachineProfile profile = cutting_profile(random);
     for (const Policy policy : all_policies()) {
-      for (const KvSplit split : {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean}) {
+      for (const KvSplit split : {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean}) {
         SCOPED_TRACE(::testing::Message() << name_of(policy) << " " << name_of(split));
         PlanOptions options;
         options.policy = policy;

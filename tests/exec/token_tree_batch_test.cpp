@@ -13,6 +13,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -61,7 +62,7 @@ TEST(TokenTreeBatch, EveryTopologyAlone) {
       const PrefixTree tree{"alone", {-1}, {past}, {0}, {draft.parents}};
       const PagedBatch paged = lay_out_pages(tree, setting.page_size, 7);
       const AttentionCase test(make_shape(1, setting.group, 64, setting.page_size), paged.view());
-      expect_policies_match(test, std::vector{KvSplit::kOwn, KvSplit::kMean}, turn++);
+      expect_policies_match(test, std::vector{KvSplit::kOwn, experimental::kSplitMean}, turn++);
     }
   }
   EXPECT_EQ(turn, 16 * std::size(kSettings));
@@ -100,7 +101,7 @@ TEST(TokenTreeBatch, OverSharedPrefixesBesidePlainAndChainedRows) {
     const Setting setting = kSettings[round % 4];
     const PagedBatch paged = lay_out_pages(random_tree(random, uniform(random, 3, 8)), setting.page_size, seed);
     const AttentionCase test(make_shape(1, setting.group, 64, setting.page_size), paged.view());
-    expect_policies_match(test, std::vector{KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean},
+    expect_policies_match(test, std::vector{KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean},
                           static_cast<std::size_t>(round));
   }
 }
@@ -133,7 +134,7 @@ TEST(TokenTreeBatch, OnePlanLastsWhileDraftsAreAcceptedAndRejected) {
     std::vector<Plan> plans;
     for (const Policy policy : packing_policies()) {
       plans.push_back(make_plan(forest, shape, cutting_profile(),
-                                options_of(policy, round % 2 == 0 ? KvSplit::kOwn : KvSplit::kMean)));
+                                options_of(policy, round % 2 == 0 ? KvSplit::kOwn : experimental::kSplitMean)));
     }
     for (int step = 0; step < 4; ++step) {
       accept(tree, 2, random);

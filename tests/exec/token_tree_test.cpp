@@ -53,16 +53,16 @@ double expected_element(const AttentionArgs& args, const AttentionShape& shape, 
                             head / shape.group_size() * cache.head_stride + i;
     return static_cast<double>(f16_to_f32(static_cast<const std::uint16_t*>(cache.data)[at]));
   };
-  const auto* q = static_cast<const std::uint16_t*>(args.q) + (query * shape.q_heads + head) * shape.head_dim;
+  const auto* q = static_cast<const std::uint16_t*>(args.q) + (query * shape.q_heads + head) * shape.head_dim_qk;
   const std::int32_t past = paged.kv_lens[0] - kDrafts;
   double sum = 0;
   double total = 0;
   for (std::int32_t position = 0; position < past + kDrafts; ++position) {
     if (position >= past && !is_ancestor_or_self(position - past, query)) continue;
     double dot = 0;
-    for (std::int32_t i = 0; i < shape.head_dim; ++i)
+    for (std::int32_t i = 0; i < shape.head_dim_qk; ++i)
       dot += static_cast<double>(f16_to_f32(q[i])) * read(args.k, position, i);
-    const double weight = std::exp(dot / std::sqrt(static_cast<double>(shape.head_dim)));
+    const double weight = std::exp(dot / std::sqrt(static_cast<double>(shape.head_dim_qk)));
     sum += weight;
     total += weight * read(args.v, position, element);
   }

@@ -57,13 +57,13 @@ struct Fixture {
     for (std::int32_t token = 0; token < length; ++token) {
       const std::int64_t page = batch.pages.id(row, token / shape.page_size);
       double dot = 0;
-      for (std::int32_t i = 0; i < shape.head_dim; ++i) {
-        const auto at = (query * shape.q_heads + head) * shape.head_dim + i;
-        dot += static_cast<double>(element(shape.dtype, args.q, at)) *
+      for (std::int32_t i = 0; i < shape.head_dim_qk; ++i) {
+        const auto at = (query * shape.q_heads + head) * shape.head_dim_qk + i;
+        dot += static_cast<double>(element(shape.q_dtype, args.q, at)) *
                static_cast<double>(
-                   cache_element(shape.dtype, args.k, page, token % shape.page_size, head / shape.group_size(), i));
+                   cache_element(shape.q_dtype, args.k, page, token % shape.page_size, head / shape.group_size(), i));
       }
-      weights.push_back(sees(row, token) ? std::exp(dot / std::sqrt(static_cast<double>(shape.head_dim))) : 0);
+      weights.push_back(sees(row, token) ? std::exp(dot / std::sqrt(static_cast<double>(shape.head_dim_qk))) : 0);
       sum += weights.back();
     }
     for (double& weight : weights) weight /= sum;
@@ -79,7 +79,7 @@ struct Fixture {
 };
 
 AttentionShape shape_of(DType dtype, std::int32_t head_dim = 64, std::int32_t page_size = 16) {
-  return {4, 2, head_dim, page_size, dtype, Device::kCpu};
+  return AttentionShape::uniform(4, 2, head_dim, page_size, dtype);
 }
 
 void expect_planted(const Fixture& fixture) {
@@ -206,7 +206,8 @@ TEST(SyntheticCache, BytesAreThoseOfTheTensors) {
 }
 
 TEST(SyntheticCache, BytesDoNotOverflow) {
-  const AttentionShape shape{2'000'000'000, 2'000'000'000, 256, 2'000'000'000, DType::kF32, Device::kCpu};
+  const AttentionShape shape =
+      AttentionShape::uniform(2'000'000'000, 2'000'000'000, 256, 2'000'000'000, DType::kF32, Device::kCpu);
   EXPECT_GE(synthetic_cache_bytes(shape, 2'000'000'000, 1), std::int64_t{1} << 61);
 }
 

@@ -17,7 +17,7 @@ namespace trunkline::testing {
 namespace {
 
 AttentionShape shape_with(std::int32_t page_size) {
-  return {.q_heads = 8, .kv_heads = 2, .head_dim = 64, .page_size = page_size};
+  return AttentionShape::uniform(8, 2, 64, page_size);
 }
 
 void wait_for(const AsyncPlanner& planner) {
@@ -54,12 +54,12 @@ TEST(AsyncPlanner, EveryPlanTakenIsValid) {
       ASSERT_EQ(fault, std::nullopt) << "seed " << seed << ", events\n" << story;
     }
     counts.steps += planner.counts().steps;
-    counts.kept += planner.counts().kept;
+    counts.reused += planner.counts().reused;
     counts.membership += planner.counts().membership;
     counts.edited += planner.counts().edited;
     counts.flat += planner.counts().flat;
   }
-  EXPECT_GT(counts.kept, 0);
+  EXPECT_GT(counts.reused, 0);
   EXPECT_GT(counts.membership, 0);
   EXPECT_GT(counts.edited, 0);
   EXPECT_GT(counts.flat, 0);
@@ -109,7 +109,7 @@ TEST_F(AsyncPlannerTest, ThePlanOfTheNextStepIsReadyWhenItBegins) {
   EXPECT_EQ(planner.source(), PlanSource::kMembership);
   EXPECT_FALSE(planner.submit(live_));  // it is good
   EXPECT_EQ(planner.take(live_).epoch, made.epoch);
-  EXPECT_EQ(planner.source(), PlanSource::kKept);
+  EXPECT_EQ(planner.source(), PlanSource::kReused);
 }
 
 TEST_F(AsyncPlannerTest, WithoutASubmitTheFirstPlanIsFlatAndTheNextEdited) {

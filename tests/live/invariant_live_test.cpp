@@ -65,11 +65,11 @@ TEST(InvariantLive, KeptPlansCutAsNewOnes) {
       story += std::string("plan: ") + name_of(planner.source()) + "\n";
       ASSERT_TRUE(reads_as_a_new_plan(plan, player.live(), options.plan)) << "round " << round << "\n" << story;
     }
-    counts.kept += planner.counts().kept;
+    counts.reused += planner.counts().reused;
     counts.growth += planner.counts().growth;
     counts.edited += planner.counts().edited;
   }
-  EXPECT_GT(counts.kept, 0);
+  EXPECT_GT(counts.reused, 0);
   EXPECT_GT(counts.growth, 0);
   EXPECT_EQ(counts.edited, 0);
 }
@@ -93,12 +93,12 @@ TEST(InvariantLive, LatePlansCutAsNewOnes) {
       story += std::string("take: ") + name_of(planner.source()) + "\n";
       ASSERT_TRUE(reads_as_a_new_plan(plan, player.live(), options.plan)) << "round " << round << "\n" << story;
     }
-    counts.kept += planner.counts().kept;
+    counts.reused += planner.counts().reused;
     counts.membership += planner.counts().membership;
     counts.flat += planner.counts().flat;
     counts.edited += planner.counts().edited;
   }
-  EXPECT_GT(counts.kept, 0);
+  EXPECT_GT(counts.reused, 0);
   EXPECT_GT(counts.membership, 0);
   EXPECT_EQ(counts.flat + counts.edited, 0);
 }

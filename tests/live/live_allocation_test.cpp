@@ -66,7 +66,7 @@ class Serving {
 
 // The validator, which debug builds run on each plan, allocates as it likes.
 #ifdef NDEBUG
-constexpr AttentionShape kShape{.q_heads = 32, .kv_heads = 8, .head_dim = 128, .page_size = 16};
+constexpr AttentionShape kShape = AttentionShape::uniform(32, 8, 128, 16);
 
 TEST(LiveAllocation, NoneInAStepOnceWarm) {
   Serving serving;
@@ -81,7 +81,7 @@ TEST(LiveAllocation, NoneInAStepOnceWarm) {
     planner.plan(serving.live());
   }
   EXPECT_EQ(testing::allocation_count() - before, 0);
-  EXPECT_EQ(planner.counts().kept, 502);
+  EXPECT_EQ(planner.counts().reused, 502);
 }
 
 TEST(LiveAllocation, NoneInEventsOnceWarm) {

@@ -12,7 +12,7 @@
 namespace trunkline::testing {
 namespace {
 
-constexpr AttentionShape kShape{.q_heads = 8, .kv_heads = 2, .head_dim = 64, .page_size = 16};
+constexpr AttentionShape kShape = AttentionShape::uniform(8, 2, 64, 16);
 
 /// Requests with pages of their own.
 class PlannedBatch {
@@ -57,9 +57,9 @@ TEST(LivePlanner, KeepsItsPlanWhileAllGrowAlike) {
   for (int step = 0; step < 300; ++step) {
     batch.grow(std::vector<std::int32_t>(8, 1));
     EXPECT_EQ(planner.plan(batch.live()).epoch, epoch);
-    EXPECT_EQ(planner.source(), PlanSource::kKept);
+    EXPECT_EQ(planner.source(), PlanSource::kReused);
   }
-  EXPECT_EQ(planner.counts().kept, 300);
+  EXPECT_EQ(planner.counts().reused, 300);
   EXPECT_EQ(planner.counts().steps, 301);
 }
 
@@ -120,7 +120,7 @@ TEST(LivePlanner, OneLongRequestIsNoReasonByItself) {
     batch.grow({1, 1, 1, 1});
     planner.plan(batch.live());
   }
-  EXPECT_EQ(planner.counts().kept, 50);
+  EXPECT_EQ(planner.counts().reused, 50);
 }
 
 TEST(LivePlanner, PlansAnewWhenAPlanReadsTokensThatAreGone) {
@@ -131,7 +131,7 @@ TEST(LivePlanner, PlansAnewWhenAPlanReadsTokensThatAreGone) {
   ASSERT_GT(cut.items.size(), 1U);
   batch.live().truncate(only, 39'999);
   planner.plan(batch.live());
-  EXPECT_EQ(planner.source(), PlanSource::kKept);
+  EXPECT_EQ(planner.source(), PlanSource::kReused);
   batch.live().truncate(only, 100);
   validate_plan(planner.plan(batch.live()), batch.live().forest());
   EXPECT_EQ(planner.source(), PlanSource::kTruncated);
@@ -151,7 +151,7 @@ TEST(LivePlanner, EditsUntilTooManyHaveComeAndGone) {
     return planner.source();
   };
   EXPECT_EQ(source_after([&] { batch.live().leave(requests[9]); }), PlanSource::kEdited);
-  EXPECT_EQ(source_after([&] { batch.grow(std::vector<std::int32_t>(9, 1)); }), PlanSource::kKept);
+  EXPECT_EQ(source_after([&] { batch.grow(std::vector<std::int32_t>(9, 1)); }), PlanSource::kReused);
   EXPECT_EQ(source_after([&] { batch.join(3000); }), PlanSource::kEdited);
   EXPECT_EQ(source_after([&] { batch.join(100); }), PlanSource::kEdited);
   validate_plan(planner.plan(batch.live()), batch.live().forest());
@@ -165,7 +165,7 @@ TEST(LivePlanner, EditsKeepAFirstHalf) {
   machine.device = Device::kCuda;
   machine.half_rows = 64;
   machine.tiles = {{64, 64}, {128, 64}};
-  AttentionShape shape{.q_heads = 32, .kv_heads = 8, .head_dim = 128, .page_size = 16};
+  AttentionShape shape = AttentionShape::uniform(32, 8, 128, 16);
   shape.device = Device::kCuda;
   PlannedBatch batch;
   std::vector<RequestId> requests;

@@ -110,7 +110,7 @@ TEST(ShippedProfiles, PlansAreMadeForEach) {
   const Forest forest = build_forest(ExplicitTree{parent, tokens, end_node});
   for (const char* name : {"a100-80gb", "h100-sxm", "h200-sxm", "generic-cpu"}) {
     SCOPED_TRACE(name);
-    AttentionShape shape{32, 8, 128, 16, DType::kF16, Device::kCpu};
+    AttentionShape shape = AttentionShape::uniform(32, 8, 128, 16);
     const Plan plan = make_plan(forest, shape, load_profile(path_of(name)));
     EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
     EXPECT_GE(plan.statistics.predicted_us, plan.statistics.bound_us * 0.99);

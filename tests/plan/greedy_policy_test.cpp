@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <queue>
 #include <random>
 #include <tuple>
@@ -16,6 +17,7 @@
 #include "plan/test_cases.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -28,7 +30,7 @@ using testing::uniform;
 
 PolicyOptions phases(bool on) {
   PolicyOptions options;
-  options.greedy_phases = on;
+  options.study = std::make_shared<experimental::PolicyStudy>(experimental::PolicyStudy{.greedy_phases = on});
   return options;
 }
 

@@ -14,6 +14,7 @@
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
 #include "support/visible_runs.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -31,7 +32,7 @@ PolicyOptions chunks_of(std::int32_t tokens) {
 
 Plan plan_of(const Forest& forest, std::int32_t chunk, const MachineProfile& profile = testing::cpu_like_profile(4)) {
   return testing::valid_plan(forest, testing::shape_of(8, 8), profile, Policy::kInvariant, chunks_of(chunk),
-                             KvSplit::kMean);
+                             experimental::kSplitMean);
 }
 
 // A root of 250 tokens with leaves of 30 and 150: the first two chunks are common, the third is not. The second leaf

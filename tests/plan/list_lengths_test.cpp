@@ -14,6 +14,7 @@
 #include "plan/split.hpp"
 #include "plan/test_cases.hpp"
 #include "support/policies.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -42,7 +43,8 @@ TEST(ListLengths, AreThoseOfThePlan) {
     const PlanOptions options;
     proposer.reset(forest, shape, profile, options);
     for (const Policy policy : testing::packing_policies()) {
-      for (const KvSplit split : {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean, KvSplit::kLong, KvSplit::kNone}) {
+      for (const KvSplit split :
+           {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean, experimental::kSplitLong, KvSplit::kNone}) {
         SCOPED_TRACE(concat(&forest - forests, ", ", name_of(policy), ", ", name_of(split)));
         const Proposal& proposal = proposer.propose(policy, split);
         const ListLengths lengths = proposal.division.lengths();

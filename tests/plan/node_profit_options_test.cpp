@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "plan/policy_packs.hpp"
 #include "plan/test_cases.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -57,9 +59,9 @@ TEST(NodeChunks, LongerThanAnyNodeIsWholeNodes) {
   EXPECT_EQ(chunked(forest, std::numeric_limits<std::int32_t>::max()).spans, chunked(forest, 0).spans);
 }
 
-PolicyOptions cost_by(ProfitCost cost) {
+PolicyOptions cost_by(experimental::ProfitCost cost) {
   PolicyOptions options;
-  options.profit_cost = cost;
+  options.study = std::make_shared<experimental::PolicyStudy>(experimental::PolicyStudy{.profit_cost = cost});
   return options;
 }
 
@@ -77,10 +79,10 @@ Forest two_children(std::int32_t root_tokens, std::int32_t requests) {
 TEST(ProfitCosts, MemoryMergesWhatComputeLeaves) {
   const Forest forest = two_children(32, 8);
   const PolicyPacks memory(Policy::kProfit, forest, testing::shape_of(32, 8), testing::cpu_like_profile(4),
-                           cost_by(ProfitCost::kMemory));
+                           cost_by(experimental::ProfitCost::kMemory));
   EXPECT_THAT(memory.first_segments(), ElementsAre(Range{0, 96}, Range{0, 96}));
   const PolicyPacks compute(Policy::kProfit, forest, testing::shape_of(32, 8), testing::cpu_like_profile(4),
-                            cost_by(ProfitCost::kCompute));
+                            cost_by(experimental::ProfitCost::kCompute));
   EXPECT_THAT(compute.first_segments(), ElementsAre(Range{0, 32}, Range{32, 96}, Range{32, 96}));
 }
 
@@ -89,13 +91,13 @@ TEST(ProfitCosts, MemoryMergesWhatComputeLeaves) {
 TEST(ProfitCosts, ComputeMergesWhatMemoryLeaves) {
   const Forest forest = two_children(320, 16);
   const PolicyPacks memory(Policy::kProfit, forest, testing::shape_of(32, 8), testing::cpu_like_profile(4),
-                           cost_by(ProfitCost::kMemory));
+                           cost_by(experimental::ProfitCost::kMemory));
   EXPECT_THAT(memory.first_segments(), ElementsAre(Range{0, 320}, Range{320, 384}, Range{320, 384}));
   const PolicyPacks compute(Policy::kProfit, forest, testing::shape_of(32, 8), testing::cpu_like_profile(4),
-                            cost_by(ProfitCost::kCompute));
+                            cost_by(experimental::ProfitCost::kCompute));
   EXPECT_THAT(compute.first_segments(), ElementsAre(Range{0, 384}, Range{0, 384}));
   testing::valid_plan(forest, testing::shape_of(32, 8), testing::cpu_like_profile(4), Policy::kProfit,
-                      cost_by(ProfitCost::kCompute), KvSplit::kBalance);
+                      cost_by(experimental::ProfitCost::kCompute), KvSplit::kBalance);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "support/count_allocations.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -19,11 +20,13 @@ TEST(PlanAllocation, NoneWhenWarm) {
   Planner planner(testing::cpu_like_profile(16));
   const Forest large = testing::star_forest(30'000, 400, 700);
   const Forest small = testing::star_forest(5'000, 100, 0);
-  const std::vector<PlanOptions> all_options = {
-      testing::options_of(Policy::kAuto, KvSplit::kBalance), testing::options_of(Policy::kFlat, KvSplit::kMean),
-      testing::options_of(Policy::kNode, KvSplit::kMean),    testing::options_of(Policy::kProfit, KvSplit::kNone),
-      testing::options_of(Policy::kGreedy, KvSplit::kOwn),   testing::options_of(Policy::kFlatten, KvSplit::kOwn),
-      testing::options_of(Policy::kBalanced, KvSplit::kOwn)};
+  const std::vector<PlanOptions> all_options = {testing::options_of(Policy::kAuto, KvSplit::kBalance),
+                                                testing::options_of(Policy::kFlat, experimental::kSplitMean),
+                                                testing::options_of(Policy::kNode, experimental::kSplitMean),
+                                                testing::options_of(Policy::kProfit, KvSplit::kNone),
+                                                testing::options_of(Policy::kGreedy, KvSplit::kOwn),
+                                                testing::options_of(Policy::kFlatten, KvSplit::kOwn),
+                                                testing::options_of(Policy::kBalanced, KvSplit::kOwn)};
   for (const Forest* forest : {&large, &small}) {
     for (const PlanOptions& options : all_options) planner.plan(*forest, testing::shape_of(32, 8), options);
   }

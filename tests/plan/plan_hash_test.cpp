@@ -11,6 +11,7 @@
 #include "plan/test_cases.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -119,7 +120,7 @@ std::uint64_t hash_plans(const std::vector<Forest>& forests, Policy policy, cons
     for (const std::int32_t kv_heads : {8, 2}) {
       AttentionShape shape = testing::shape_of(32, kv_heads);
       shape.device = profile.device;
-      for (const KvSplit split : {KvSplit::kOwn, KvSplit::kMean}) {
+      for (const KvSplit split : {KvSplit::kOwn, experimental::kSplitMean}) {
         hash.add(planner.plan(forest, shape, testing::options_of(policy, split)));
       }
     }

@@ -18,7 +18,8 @@ TEST(PlanJson, HoldsThePlan) {
   const json parsed = json::parse(plan_to_json(plan));
   EXPECT_EQ(parsed["policy"], "node");
   EXPECT_EQ(parsed["shape"],
-            json::parse(R"({"q_heads":32,"kv_heads":8,"head_dim":128,"page_size":16,"dtype":"f16","device":"cpu"})"));
+            json::parse(R"({"q_heads":32,"kv_heads":8,"head_dim_qk":128,"head_dim_v":128,"page_size":16,)"
+                        R"("q_dtype":"f16","kv_dtype":"f16","device":"cpu"})"));
   EXPECT_EQ(parsed["queries"][1], json::parse(R"({"slot":1,"generation":0,"token":0,"from_end":0,"parent":-1})"));
   ASSERT_EQ(parsed["items"].size(), 1u);
   const json& item = parsed["items"][0];

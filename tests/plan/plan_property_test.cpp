@@ -12,6 +12,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -19,7 +20,8 @@ namespace {
 
 using testing::uniform;
 
-constexpr KvSplit kSplits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean, KvSplit::kLong, KvSplit::kNone};
+constexpr KvSplit kSplits[] = {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean, experimental::kSplitLong,
+                               KvSplit::kNone};
 constexpr std::int32_t kGroupSizes[] = {1, 3, 4, 5, 7, 8, 16};
 
 Forest random_forest(std::mt19937_64& random, std::int32_t max_rows, std::int32_t max_tokens) {

@@ -9,6 +9,7 @@
 
 #include "plan/test_cases.hpp"
 #include "trunkline/error.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -34,18 +35,26 @@ std::string shape_error(ErrorCode code, const AttentionShape& shape) {
 
 TEST(Planner, UnsupportedShapesAreNamed) {
   AttentionShape shape = testing::shape_of(32, 5);
-  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("32 query heads for 5 KV heads"));
-  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, testing::shape_of(34, 2)), HasSubstr("from 1 to 16 times"));
-  EXPECT_THAT(shape_error(ErrorCode::kInvalidArgument, testing::shape_of(8, 0)), HasSubstr("0 KV heads"));
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("heads are 32/5; query heads must be a multiple"));
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, testing::shape_of(130, 2)),
+              HasSubstr("heads are 130/2, 65 query heads for each KV head; supported: 1 to 64"));
+  EXPECT_THAT(shape_error(ErrorCode::kInvalidArgument, testing::shape_of(8, 0)), HasSubstr("heads are 8/0"));
   shape = testing::shape_of(32, 8);
-  shape.head_dim = 96;
-  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("head_dim is 96; supported are 64, 128 and 256"));
+  shape.head_dim_qk = shape.head_dim_v = 96;
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape),
+              HasSubstr("head_dim_qk and head_dim_v are 96; supported: 64, 128, 256"));
+  shape.head_dim_qk = 128;
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("head_dim_qk is 128 and head_dim_v is 96"));
   shape = testing::shape_of(32, 8);
   shape.page_size = 0;
   EXPECT_THAT(shape_error(ErrorCode::kInvalidArgument, shape), HasSubstr("page_size is 0"));
   shape = testing::shape_of(32, 8);
-  shape.dtype = static_cast<DType>(7);
-  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("dtype is number 7; supported: f32, f16, bf16"));
+  shape.q_dtype = static_cast<DType>(7);
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("q_dtype is number 7; supported: f32, f16, bf16"));
+  shape.q_dtype = DType::kBF16;
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("q_dtype is bf16 and kv_dtype is f16"));
+  shape.kv_dtype = DType::kF8E4M3;
+  EXPECT_THAT(shape_error(ErrorCode::kUnsupported, shape), HasSubstr("kv_dtype is f8_e4m3; supported: f32, f16, bf16"));
   EXPECT_THAT(shape_error(ErrorCode::kUnsupported, testing::shape_of(4112, 257)),
               HasSubstr("q_heads is 4112; supported: up to 4096"));
   EXPECT_NO_THROW(
@@ -54,8 +63,8 @@ TEST(Planner, UnsupportedShapesAreNamed) {
 
 TEST(Planner, BytesBeyond64BitsAreRefused) {
   AttentionShape shape = testing::shape_of(4096, 4096);
-  shape.head_dim = 256;
-  shape.dtype = DType::kF32;  // 2^23 bytes a token
+  shape.head_dim_qk = shape.head_dim_v = 256;
+  shape.q_dtype = shape.kv_dtype = DType::kF32;  // 2^23 bytes a token
   const PlanOptions flat = testing::options_of(Policy::kFlat, KvSplit::kNone);
   const auto plan_requests = [&](std::int32_t requests) {
     return make_plan(testing::unshared_forest(requests, 1 << 30), shape, testing::cpu_like_profile(1), flat);
@@ -106,7 +115,7 @@ TEST(Planner, PolicyNamesRoundTrip) {
   for (const Policy policy : {Policy::kFlat, Policy::kNode, Policy::kProfit, Policy::kAuto}) {
     EXPECT_EQ(policy_from_name(name_of(policy)), policy);
   }
-  EXPECT_STREQ(name_of(KvSplit::kMean), "mean");
+  EXPECT_STREQ(name_of(experimental::kSplitMean), "mean");
 }
 
 TEST(Planner, APlanThatDoesNotFitFallsBackToFlat) {

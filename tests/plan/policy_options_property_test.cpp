@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -43,11 +45,12 @@ MachineProfile random_profile(std::mt19937_64& random) {
 PlanOptions random_options(std::mt19937_64& random) {
   constexpr Policy kPolicies[] = {Policy::kNode,    Policy::kProfit,   Policy::kGreedy,
                                   Policy::kFlatten, Policy::kBalanced, Policy::kInvariant};
-  constexpr KvSplit kSplits[] = {KvSplit::kOwn, KvSplit::kBalance, KvSplit::kMean, KvSplit::kLong, KvSplit::kNone};
+  constexpr KvSplit kSplits[] = {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean, experimental::kSplitLong,
+                                 KvSplit::kNone};
   PlanOptions options = testing::options_of(kPolicies[uniform(random, 0, 5)], kSplits[uniform(random, 0, 4)]);
   options.policies.node_chunk = uniform(random, 0, 3) == 0 ? 128 : uniform(random, 1, 40);
-  options.policies.profit_cost = ProfitCost::kCompute;
-  options.policies.greedy_phases = uniform(random, 0, 1) == 0;
+  options.policies.study = std::make_shared<experimental::PolicyStudy>(experimental::PolicyStudy{
+      .profit_cost = experimental::ProfitCost::kCompute, .greedy_phases = uniform(random, 0, 1) == 0});
   options.policies.flatten_block = uniform(random, 1, 150);
   options.policies.invariant_chunk = uniform(random, 1, 150);
   return options;

@@ -12,6 +12,7 @@
 #include "plan/test_cases.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -141,7 +142,7 @@ TEST(EveryPolicy, BatchesOfNothing) {
   const std::vector<std::int32_t> empty_requests = {-1, -1, -1};
   for (const Policy policy : testing::all_policies()) {
     SCOPED_TRACE(name_of(policy));
-    for (const KvSplit split : {KvSplit::kBalance, KvSplit::kMean, KvSplit::kNone}) {
+    for (const KvSplit split : {KvSplit::kBalance, experimental::kSplitMean, KvSplit::kNone}) {
       EXPECT_TRUE(plan_with(build_forest(ExplicitTree{nothing, nothing, nothing}), policy, split).items.empty());
       const Plan plan = plan_with(build_forest(ExplicitTree{nothing, nothing, empty_requests}), policy, split);
       EXPECT_THAT(item_sizes(plan), ElementsAre(1, 1, 1));
@@ -156,7 +157,7 @@ TEST(KvSplitMean, CutsWhatIsLongerThanTheMeanIntoEqualParts) {
   const std::vector<std::int32_t> tokens = {1000, 100, 100};
   const std::vector<std::int32_t> end_node = {0, 1, 2};
   const Forest forest = build_forest(ExplicitTree{parent, tokens, end_node});
-  const Plan plan = plan_with(forest, Policy::kFlat, KvSplit::kMean);
+  const Plan plan = plan_with(forest, Policy::kFlat, experimental::kSplitMean);
   ASSERT_EQ(plan.items.size(), 5u);
   EXPECT_EQ(plan.spans[0], (KvSpan{0, 0, 0, 333, -1, kSpanAbsolute}));
   EXPECT_EQ(plan.spans[1], (KvSpan{0, 0, 333, 666, -1, kSpanAbsolute}));
@@ -171,15 +172,17 @@ TEST(KvSplitMean, EmptyRequestsDoNotCountInTheMean) {
   std::vector<std::int32_t> end_node(1002, -1);
   end_node[0] = 0;
   end_node[1] = 1;
-  const Plan plan = plan_with(build_forest(ExplicitTree{parent, tokens, end_node}), Policy::kFlat, KvSplit::kMean);
+  const Plan plan =
+      plan_with(build_forest(ExplicitTree{parent, tokens, end_node}), Policy::kFlat, experimental::kSplitMean);
   EXPECT_EQ(plan.items.size(), 1003u);
   EXPECT_EQ(plan.partials, 2);
 
   end_node[1] = -1;
   const std::vector<std::int32_t> root = {-1};
   const std::vector<std::int32_t> ten = {10};
-  EXPECT_EQ(plan_with(build_forest(ExplicitTree{root, ten, end_node}), Policy::kFlat, KvSplit::kMean).items.size(),
-            1002u);
+  EXPECT_EQ(
+      plan_with(build_forest(ExplicitTree{root, ten, end_node}), Policy::kFlat, experimental::kSplitMean).items.size(),
+      1002u);
 }
 
 // One request of 1,000 tokens and 999 of one: the mean, just below 2 tokens, is more than most have.
@@ -189,12 +192,13 @@ TEST(KvSplitMean, NoPackHasMorePartsThanTokens) {
   tokens[0] = 1000;
   std::vector<std::int32_t> end_node(1000);
   std::iota(end_node.begin(), end_node.end(), 0);
-  const Plan plan = plan_with(build_forest(ExplicitTree{parent, tokens, end_node}), Policy::kFlat, KvSplit::kMean);
+  const Plan plan =
+      plan_with(build_forest(ExplicitTree{parent, tokens, end_node}), Policy::kFlat, experimental::kSplitMean);
   EXPECT_EQ(plan.items.size(), 501u + 999u);
 }
 
 TEST(KvSplitMean, EqualLengthsAreNotCut) {
-  EXPECT_EQ(plan_with(testing::unshared_forest(9, 777), Policy::kFlat, KvSplit::kMean).items.size(), 9u);
+  EXPECT_EQ(plan_with(testing::unshared_forest(9, 777), Policy::kFlat, experimental::kSplitMean).items.size(), 9u);
 }
 
 TEST(KvSplitBalance, ALongRequestIsCutForIdleWorkers) {

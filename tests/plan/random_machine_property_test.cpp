@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -84,11 +86,13 @@ PlanOptions random_options(std::mt19937_64& random, const MachineProfile& profil
   if (uniform(random, 0, 2) == 0) options.tile = any_of(random, profile.tiles);
   PolicyOptions& policies = options.policies;
   policies.node_chunk = uniform(random, 0, 1) == 0 ? 0 : uniform(random, 1, 100);
-  policies.profit_cost = static_cast<ProfitCost>(uniform(random, 0, 1));
-  policies.greedy_phases = uniform(random, 0, 1) == 0;
+  experimental::PolicyStudy study;
+  study.profit_cost = static_cast<experimental::ProfitCost>(uniform(random, 0, 1));
+  study.greedy_phases = uniform(random, 0, 1) == 0;
   policies.flatten_block = uniform(random, 1, 300);
   policies.invariant_chunk = uniform(random, 1, 300);
-  policies.trunk_hoist = static_cast<TrunkHoist>(uniform(random, 0, 2));
+  study.trunk_hoist = static_cast<experimental::TrunkHoist>(uniform(random, 0, 2));
+  policies.study = std::make_shared<experimental::PolicyStudy>(study);
   return options;
 }
 
@@ -127,7 +131,8 @@ TEST(RandomMachine, PlansAreSound) {
     for (int round = 0; round < 6; ++round) {
       const std::int32_t group = uniform(random, 1, 16);
       const std::int32_t kv_heads = uniform(random, 1, 8);
-      const AttentionShape shape{group * kv_heads, kv_heads, 128, 16, DType::kF16, planner.profile().device};
+      const AttentionShape shape =
+          AttentionShape::uniform(group * kv_heads, kv_heads, 128, 16, DType::kF16, planner.profile().device);
       PlanOptions options = random_options(random, planner.profile());
       SCOPED_TRACE(concat("seed ", seed, ", round ", round, ", g ", group, ", ", name_of(options.policy), ", ",
                           name_of(options.split)));
@@ -153,7 +158,8 @@ TEST(RandomMachine, CountsBoundEstimates) {
     const Forest forest = random_forest(random);
     const MachineProfile profile = random_machine(random);
     const std::int32_t kv_heads = uniform(random, 1, 8);
-    const AttentionShape shape{uniform(random, 1, 16) * kv_heads, kv_heads, 128, 16, DType::kF16, profile.device};
+    const AttentionShape shape =
+        AttentionShape::uniform(uniform(random, 1, 16) * kv_heads, kv_heads, 128, 16, DType::kF16, profile.device);
     const PlanOptions options = random_options(random, profile);
     SCOPED_TRACE(concat("seed ", seed));
     Proposer proposer;
@@ -193,8 +199,8 @@ TEST(RandomMachine, HugeBatchesDoNotOverflow) {
   for (const Policy policy : testing::all_policies()) {
     if (policy == Policy::kFlatten || policy == Policy::kInvariant) continue;  // 1.6 T blocks, 195 G chunks
     SCOPED_TRACE(name_of(policy));
-    const Plan plan = make_plan(forest, {1, 1, 128, 16, DType::kF16, Device::kCpu}, profile,
-                                testing::options_of(policy, KvSplit::kNone));
+    const Plan plan =
+        make_plan(forest, AttentionShape::uniform(1, 1, 128, 16), profile, testing::options_of(policy, KvSplit::kNone));
     EXPECT_GT(plan.statistics.predicted_us, 1e9);
     EXPECT_EQ(plan.schedule.size(), plan.items.size());
   }

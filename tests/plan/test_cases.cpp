@@ -50,7 +50,7 @@ MachineProfile hopper_like_profile(std::int32_t workers) {
 }
 
 AttentionShape shape_of(std::int32_t q_heads, std::int32_t kv_heads) {
-  return {q_heads, kv_heads, 128, 16, DType::kF16, Device::kCpu};
+  return AttentionShape::uniform(q_heads, kv_heads, 128, 16);
 }
 
 Forest star_forest(std::int32_t tokens, std::int32_t leaves, std::int32_t leaf_tokens) {

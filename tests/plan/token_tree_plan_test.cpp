@@ -16,6 +16,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -179,7 +180,7 @@ TEST(TokenTreePlan, ListLengthsAndCapacitiesHoldForEveryTopology) {
       const PlanOptions options;
       proposer.reset(forest, shape, profile, options);
       for (const Policy policy : testing::packing_policies()) {
-        for (const KvSplit split : {KvSplit::kOwn, KvSplit::kMean, KvSplit::kLong}) {
+        for (const KvSplit split : {KvSplit::kOwn, experimental::kSplitMean, experimental::kSplitLong}) {
           const Proposal& proposal = proposer.propose(policy, split);
           Plan plan;
           PlanEmitter().emit(forest, proposal.packs, proposal.division, proposer.tiles(), plan);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <memory>
 #include <random>
 #include <set>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -26,11 +28,15 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::uniform;
 
+std::shared_ptr<const experimental::PolicyStudy> hoisting(experimental::TrunkHoist hoist) {
+  return std::make_shared<experimental::PolicyStudy>(experimental::PolicyStudy{.trunk_hoist = hoist});
+}
+
 Plan trunk_plan(const Forest& forest, std::int32_t q_heads, std::int32_t kv_heads, std::int32_t rows = 0,
-                TrunkHoist hoist = TrunkHoist::kByDevice) {
+                experimental::TrunkHoist hoist = experimental::TrunkHoist::kByDevice) {
   PlanOptions options = testing::options_of(Policy::kTrunk, KvSplit::kNone);
   options.policies.trunk_rows = rows;
-  options.policies.trunk_hoist = hoist;
+  options.policies.study = hoisting(hoist);
   const Plan plan = make_plan(forest, testing::shape_of(q_heads, kv_heads), testing::hopper_like_profile(132), options);
   EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
   return plan;
@@ -246,17 +252,17 @@ TEST(TrunkPolicy, OnlyTilesOfTheProfileCanBeAskedFor) {
 
 TEST(TrunkPolicy, HoistingTakesPrefixesOutOfTiles) {
   const Forest forest = testing::star_forest(4000, 64, 200);
-  const Plan never = trunk_plan(forest, 32, 8, 64, TrunkHoist::kNever);
+  const Plan never = trunk_plan(forest, 32, 8, 64, experimental::TrunkHoist::kNever);
   EXPECT_EQ(never.partials, 0);
   MachineProfile cpu = testing::cpu_like_profile(4);
   PlanOptions options = testing::options_of(Policy::kTrunk, KvSplit::kNone);
   options.policies.trunk_rows = 16;  // 4 requests a tile: the root would be read 16 times
-  options.policies.trunk_hoist = TrunkHoist::kByCost;
+  options.policies.study = hoisting(experimental::TrunkHoist::kByCost);
   const Plan hoisted = make_plan(forest, testing::shape_of(32, 8), cpu, options);
   EXPECT_EQ(find_plan_violation(hoisted, forest), std::nullopt);
   EXPECT_LT(hoisted.statistics.kv_tokens_read, never.statistics.kv_tokens_read);
   EXPECT_GT(hoisted.partials, 0);
-  options.policies.trunk_hoist = TrunkHoist::kNever;
+  options.policies.study = hoisting(experimental::TrunkHoist::kNever);
   EXPECT_EQ(make_plan(forest, testing::shape_of(32, 8), cpu, options).partials, 0);
 }
 
@@ -273,9 +279,9 @@ TEST(TrunkPolicy, RandomForestsAreValidOnAMachineWithHalves) {
     const Forest forest = build_forest(testing::make_random_batch(random, batch).view());
     const std::int32_t group = uniform(random, 1, 16);
     const MachineProfile profile = testing::hopper_like_profile(uniform(random, 1, 200));
-    for (const TrunkHoist hoist : {TrunkHoist::kNever, TrunkHoist::kByCost}) {
+    for (const experimental::TrunkHoist hoist : {experimental::TrunkHoist::kNever, experimental::TrunkHoist::kByCost}) {
       PlanOptions options = testing::options_of(Policy::kTrunk, KvSplit::kOwn);
-      options.policies.trunk_hoist = hoist;
+      options.policies.study = hoisting(hoist);
       options.policies.trunk_rows = std::vector<std::int32_t>{0, 64, 128}[static_cast<std::size_t>(seed % 3)];
       const Plan plan = make_plan(forest, testing::shape_of(2 * group, 2), profile, options);
       ASSERT_EQ(find_plan_violation(plan, forest), std::nullopt);

@@ -12,6 +12,7 @@
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -180,7 +181,7 @@ TEST(ValidatorMutation, AgreesWithPlayingThePlan) {
     const Forest forest = build_forest(testing::make_random_batch(random, options).view());
     const Policy policy = seed % 3 == 0 ? Policy::kNode : seed % 3 == 1 ? Policy::kProfit : Policy::kTrunk;
     Plan plan = make_plan(forest, testing::shape_of(4, 2), testing::cpu_like_profile(2),
-                          testing::options_of(policy, KvSplit::kMean));
+                          testing::options_of(policy, experimental::kSplitMean));
     if (plan.spans.empty()) continue;
     mutate_at_random(random, plan);
     const auto violation = find_plan_violation(plan, forest);

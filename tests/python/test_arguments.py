@@ -61,7 +61,6 @@ KINDS = {
     "max_queries is 2.0; expected: an int": lambda: made(max_queries=2.0),
     "options.capacity_items is 1.5; expected: an int": lambda: options(capacity_items=1.5),
     "options.tile_m is 'x'; expected: an int": lambda: options(tile_m="x"),
-    "options.profit_compute is 2; expected: True or False": lambda: options(profit_compute=2),
     "forest is 5; expected: a Forest": lambda: plan(forest=5),
     "device_tables is 5; expected: a DeviceTables": lambda: plan(device_tables=5),
     "num_pages is 2.5; expected: an int": lambda: plan(num_pages=2.5),

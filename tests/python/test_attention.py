@@ -171,7 +171,11 @@ def test_statistics_and_plans():
     attention = trunkline.DecodeAttention(8, 2, 64, 16, dtype=np.float32, policy="trunk")
     attention.plan([[3, 8, 1], [3, 8, 4]], [40, 37])
     kept = attention.current.copy()
-    assert kept.info["policy"] == "trunk" and kept.info["dtype"] == "float32" and kept.info["queries"] == 2
+    assert (
+        kept.info["policy"] == "trunk"
+        and kept.info["q_dtype"] == kept.info["kv_dtype"] == "float32"
+        and kept.info["queries"] == 2
+    )
     assert kept.statistics.kv_tokens_read == 45 and kept.json()["policy"] == "trunk"
     former = attention.current
     attention.plan([[3, 8, 1], [3, 8, 4]], [41, 38])

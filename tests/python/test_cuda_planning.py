@@ -43,7 +43,7 @@ class CudaPlanning(CudaTest):
             attention.resolve()
             self.compare(attention.run(step.q, step.kv), step.right())
         report = attention.plan_report()
-        self.assertEqual(report.planned + report.kept, 2)
+        self.assertEqual(report.planned + report.reused, 2)
         self.assertEqual((report.unplanned, report.fallbacks, report.bad_lengths, report.bad_queries), (0, 0, 0, 0))
         self.assertLess(report.kv_tokens_distinct, report.kv_tokens_total)
         self.assertLessEqual(report.kv_tokens_distinct, report.kv_tokens_read)
@@ -61,7 +61,7 @@ class CudaPlanning(CudaTest):
             lengths += 1
             step.lengths = step.lengths + 1
         report = attention.plan_report()
-        self.assertEqual((report.planned, report.kept), (2, 6))  # made at 0 and at 5 tokens of growth
+        self.assertEqual((report.planned, report.reused), (2, 6))  # made at 0 and at 5 tokens of growth
 
     def test_other_tables(self):
         step = Step([200, 210, 190, 0, 64], 8, "bfloat16")
@@ -195,7 +195,7 @@ class CudaPlanning(CudaTest):
             graph.replay()
             self.compare(out, step.right())
         report = attention.plan_report()
-        self.assertEqual((report.planned, report.kept), (4, 1))
+        self.assertEqual((report.planned, report.reused), (4, 1))
         begin(steps[1])  # and without the graph, in the same workspace
         attention.plan(table, lengths)
         self.compare(attention.run(q, kv), steps[1].right())
@@ -322,6 +322,37 @@ class CudaPlanning(CudaTest):
         self.compare(attention.run(step.q, step.kv), step.right())
         self.assertEqual(attention.plan_report().unplanned, 0)
 
+    def test_draft_trees(self):
+        step = Step([70, 90, 75, 60], 3)
+        starts, parents = [0, 5, 6, 10, 12], [-1, 0, 0, 1, 1, -1, -1, 0, 0, 2, -1, 0]
+        q = torch.randn(12, HEADS, DIM, device="cuda").half()
+        table, lengths = torch.from_numpy(step.table).cuda(), torch.from_numpy(step.lengths).cuda()
+        counts, trees = (torch.tensor(values, dtype=torch.int32, device="cuda") for values in (starts, parents))
+        attention = made(step, device_planning=trunkline.DevicePlanning(4, max_queries=12))
+        with no_synchronisation():
+            attention.plan(table, lengths, query_start_loc=counts, query_parents=trees)
+            out = attention.run(q, step.kv)
+        self.compare(out, step.right(q, query_start=starts, parents=parents))
+        trees[3] = 7  # no token of its request comes before it, so that no request has a query
+        attention.plan(table, lengths, query_start_loc=counts, query_parents=trees)
+        torch.cuda.synchronize()
+        self.assertEqual(attention.plan_report().bad_queries, 1)
+
+    def test_invariant_plans_of_the_device_are_those_of_the_host(self):
+        whole = Step([300, 280, 17, 260, 2, 250], 10)
+        options = trunkline.PlanOptions("invariant", invariant_chunk=64)
+        host = made(whole, options=options)
+        host.plan(whole.table, whole.lengths)
+        table, lengths = torch.from_numpy(whole.table).cuda(), torch.from_numpy(whole.lengths).cuda()
+        there = made(whole, options=options, device_planning=trunkline.DevicePlanning(6))
+        there.plan(table, lengths)
+        out = there.run(whole.q, whole.kv)
+        self.assertTrue(torch.equal(out, host.run(whole.q, whole.kv)))
+        for row in range(6):  # alone, each request has the bits that it has among others
+            there.plan(table[row : row + 1], lengths[row : row + 1])
+            alone = there.run(whole.q[row : row + 1], whole.kv)
+            self.assertTrue(torch.equal(alone[0], out[row]))
+
     def test_refusals(self):
         step = Step([100, 130, 160], 5)
         table, lengths = torch.from_numpy(step.table).cuda(), torch.from_numpy(step.lengths).cuda()
@@ -330,7 +361,6 @@ class CudaPlanning(CudaTest):
             (dict(page_table=step.table), ValueError, "page_table is on cpu; expected: cuda:0"),
             (dict(kv_lens=lengths.cpu()), ValueError, "kv_lens is on cpu; expected: cuda:0"),
             (dict(kv_lens=lengths.long()), TypeError, "kv_lens has dtype int64; expected: int32"),
-            (dict(query_parents=[-1, -1, -1]), NotImplementedError, "query_parents is given"),
             (dict(forest=trunkline.Forest()), ValueError, "forest is given"),
             (dict(null_page=0), ValueError, "null_page is 0; expected: that of device_planning, None"),
             (dict(num_pages=2**64), ValueError, "num_pages is 18446744073709551616; expected: at most"),

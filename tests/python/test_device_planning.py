@@ -14,14 +14,14 @@ from trunkline._device_tables import DeviceBatch
 SHAPE = SimpleNamespace(q_heads=32, kv_heads=8)
 
 
-def filled(planning, shape=SHAPE):
-    options = planning._struct(3, 132, shape)
+def filled(planning, shape=SHAPE, plan_options=trunkline.PlanOptions()):
+    options = planning._struct(3, 132, shape, plan_options)
     return {name: getattr(options, name) for name, _ in options._fields_}
 
 
 def test_capacities_by_default():
     assert filled(DevicePlanning(256)) == dict(
-        struct_size=48,
+        struct_size=56,
         device=3,
         rows=256,
         capacity_queries=256,
@@ -31,6 +31,8 @@ def test_capacities_by_default():
         growth=64,
         has_null_page=0,
         null_page=0,
+        policy=_abi.POLICY_TRUNK,
+        invariant_chunk=0,
     )
     assert filled(DevicePlanning(256, max_queries=700))["capacity_queries"] == 700
     one_head = filled(DevicePlanning(256), SimpleNamespace(q_heads=4, kv_heads=1))
@@ -39,8 +41,8 @@ def test_capacities_by_default():
 
 def test_what_is_given_is_taken():
     given = DevicePlanning(4, 9, capacity_items=5, capacity_spans=6, capacity_partials=7, null_page=0, growth=0)
-    assert filled(given) == dict(
-        struct_size=48,
+    assert filled(given, plan_options=trunkline.PlanOptions("invariant", invariant_chunk=256)) == dict(
+        struct_size=56,
         device=3,
         rows=4,
         capacity_queries=9,
@@ -50,6 +52,8 @@ def test_what_is_given_is_taken():
         growth=-1,  # none; 0 is the default there
         has_null_page=1,
         null_page=0,
+        policy=_abi.POLICY_INVARIANT,
+        invariant_chunk=256,
     )
 
 
@@ -69,11 +73,11 @@ def test_what_is_given_is_taken():
 )
 def test_bad_options(wrong, kind, text):
     with pytest.raises(kind, match=re.escape(text)):
-        DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE)
+        DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE, trunkline.PlanOptions())
 
 
 def test_limits_of_huge_batches_stay_in_32_bits():
-    found = DevicePlanning(2**30)._struct(0, 132, SHAPE)
+    found = DevicePlanning(2**30)._struct(0, 132, SHAPE, trunkline.PlanOptions())
     assert (found.capacity_items, found.capacity_spans, found.capacity_partials) == (2**31 - 1,) * 3
 
 
@@ -99,11 +103,6 @@ def test_without_a_gpu():
 @pytest.mark.parametrize(
     ("step", "kind", "text"),
     [
-        (
-            dict(query_parents=[-1]),
-            NotImplementedError,
-            "query_parents is given; supported with device_planning: no",
-        ),
         (dict(forest=object()), ValueError, "forest is given; expected with device_planning: none"),
         (dict(slots=[0]), ValueError, "slots is given"),
         (dict(generations=[0]), ValueError, "generations is given"),
@@ -118,7 +117,7 @@ def test_arguments_for_plans_of_the_host(step, kind, text):
 
 
 def test_arguments_that_say_nothing():
-    nothing = dict.fromkeys(("query_parents", "forest", "slots", "generations", "device_tables", "null_page"))
+    nothing = dict.fromkeys(("forest", "slots", "generations", "device_tables", "null_page"))
     refuse_for_hosts(nothing | dict(check_ids=False, stream=7, num_pages=3), DevicePlanning(2))
     refuse_for_hosts(dict(null_page=5), DevicePlanning(2, null_page=5))
 

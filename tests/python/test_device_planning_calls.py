@@ -174,7 +174,21 @@ def test_graphs_of_runs_alone_keep_their_table(notes):
     ("wrong", "kind", "text"),
     [
         (dict(kv_lens=[20, 30]), TypeError, "kv_lens is of type list"),
-        (dict(query_parents=[-1, -1]), NotImplementedError, "query_parents is given"),
+        (
+            dict(query_parents=OnAGpu((2,))),
+            ValueError,
+            "query_parents is given; expected without query_start_loc: none",
+        ),
+        (
+            dict(query_start_loc=OnAGpu((3,)), query_parents=OnAGpu((3,))),
+            ValueError,
+            r"query_parents has shape \[3\]; expected: \[4\]",
+        ),
+        (
+            dict(query_start_loc=OnAGpu((3,)), query_parents=[-1, -1, 0]),
+            TypeError,
+            "query_parents is of type list",
+        ),
         (dict(device_tables=DeviceTables(LENGTHS, page_table=TABLE)), ValueError, "device_tables is given"),
         (
             dict(page_table=OnAGpu((5, 2)), kv_lens=OnAGpu((5,))),
@@ -216,9 +230,10 @@ def test_what_is_of_plans_of_the_host(notes):
 
 @pytest.mark.parametrize("keywords", [dict(policy="flat"), dict(options=trunkline.PlanOptions(capacity_items=9))])
 def test_options_of_other_plans(notes, keywords):
-    with pytest.raises(ValueError, match="expected with device_planning: none, or policy='trunk'"):
+    with pytest.raises(ValueError, match="expected with device_planning: none, policy='trunk', or policy='invariant'"):
         made(**keywords)
-    assert made(policy="trunk").workspace_bytes() > 0
+    for policy in ("trunk", "invariant"):
+        assert made(policy=policy).workspace_bytes() > 0
     with pytest.raises(TypeError, match="device_planning is 3; expected: a DevicePlanning"):
         made(planning=3)
 
@@ -226,7 +241,7 @@ def test_options_of_other_plans(notes, keywords):
 def test_report_and_end(notes):
     attention = made()
     report = attention.plan_report()
-    assert (report.planned, report.kept, report.first_bad_length, report.bad_query_start) == (3, 0, -1, 9)
+    assert (report.planned, report.reused, report.first_bad_length, report.bad_query_start) == (3, 0, -1, 9)
     attention.close()
     assert [name for name, *_ in notes.taken()] == ["planner_destroy", "destroy"]
     with pytest.raises(trunkline.ClosedError):

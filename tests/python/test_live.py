@@ -89,7 +89,7 @@ def test_random_events(data, asynchronous):
         if asynchronous and choose([True, False]):
             attention.submit(live)
         source = attention.plan_live(live)
-        assert source in ("kept", "membership", "truncated", "growth", "edited", "flat")
+        assert source in ("reused", "membership", "truncated", "growth", "edited", "flat")
         rows = [request["pages"] for request in model.requests]
         lengths = [request["length"] for request in model.requests]
         assert len(live) == len(rows)
@@ -114,8 +114,8 @@ def test_plans_are_kept_while_requests_only_grow():
         sources.append(attention.plan_live(live))
     live.leave(a)
     sources.append(attention.plan_live(live))
-    assert sources == ["membership"] + ["kept"] * 5 + ["membership"]
-    assert attention.live_counts["kept"] == 5
+    assert sources == ["membership"] + ["reused"] * 5 + ["membership"]
+    assert attention.live_counts["reused"] == 5
 
 
 def test_several_query_tokens_and_draft_trees():

@@ -178,7 +178,7 @@ def test_bad_tensors(step):
         (dict(window_left=128), "window_left is 128; supported: -1"),
         (dict(logits_soft_cap=30.0), "logits_soft_cap is 30.0"),
         (dict(kv_data_type=torch.float16), "kv_data_type is torch.float16; supported: that of Q, torch.bfloat16"),
-        (dict(head_dim=80), "head_dim is 80; supported: 64, 128, 256"),
+        (dict(head_dim=80), "head_dim_v are 80; supported: 64, 128, 256"),
     ],
 )
 def test_what_flashinfers_wrapper_refuses(change, text):

@@ -301,7 +301,7 @@ def test_what_pays_beside_prefill():
 
 
 def report(**changes):
-    fields = dict(planned=3, kept=7, kv_tokens_total=1000, kv_tokens_read=250)
+    fields = dict(planned=3, reused=7, kv_tokens_total=1000, kv_tokens_read=250)
     fields |= dict(fallbacks=0, unplanned=0, bad_lengths=0, bad_queries=0)
     return types.SimpleNamespace(**(fields | changes))
 
@@ -313,7 +313,7 @@ def test_counters():
     assert counted.kv_bytes_saved == 12000 * 8192
     counted.take(report(planned=4, kv_tokens_read=1000, fallbacks=1, bad_lengths=2), 4)
     assert (counted.shared_steps, counted.plans_made, counted.overflows, counted.bad_lengths) == (16, 4, 1, 1)
-    assert "16 decode steps" in counted.line() and "plans: 4 made, 7 kept, 1 overflows" in counted.line()
+    assert "16 decode steps" in counted.line() and "plans: 4 made, 7 reused, 1 overflows" in counted.line()
     assert "saved about 0.0 %" in counters.Counters(1, 1).line()
     left = counters.Counters(1, 1, decode_steps=5, mixed_steps=2, engine_steps=3).line()
     assert "5 decode steps (2 beside prefill)" in left and "; 3 steps left to vLLM;" in left

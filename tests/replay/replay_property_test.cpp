@@ -49,7 +49,7 @@ Trace random_trace(std::mt19937_64& random) {
 ReplayOptions random_options(std::mt19937_64& random) {
   constexpr std::int32_t kPageSizes[] = {1, 8, 16, 24};
   ReplayOptions options;
-  options.shape = {4, 2, 64, kPageSizes[uniform(random, 0, 3)], DType::kF16, Device::kCpu};
+  options.shape = AttentionShape::uniform(4, 2, 64, kPageSizes[uniform(random, 0, 3)]);
   options.async = uniform(random, 0, 3) == 0;
   options.validate = true;
   options.policies = {Policy::kFlat, Policy::kNode};

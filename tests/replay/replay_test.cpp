@@ -11,7 +11,7 @@ namespace {
 
 ReplayOptions options_of(bool async = false) {
   ReplayOptions options;
-  options.shape = {8, 2, 64, 16, DType::kF16, Device::kCpu};
+  options.shape = AttentionShape::uniform(8, 2, 64, 16);
   options.async = async;
   options.validate = true;
   options.policies = {Policy::kFlat, Policy::kNode, Policy::kAuto};
@@ -53,7 +53,7 @@ TEST(Replay, CountsStepsSharingAndPrices) {
   EXPECT_EQ(replay.prompt_steps(), 1);
   EXPECT_NEAR(step.time_s, (5000 + 30 * 128) * 1e-6, 1e-9);
   ASSERT_TRUE(replay.step());
-  EXPECT_EQ(step.source, PlanSource::kKept);
+  EXPECT_EQ(step.source, PlanSource::kReused);
   EXPECT_FALSE(step.priced);
   EXPECT_EQ(step.kv_tokens_total, 132);
 }

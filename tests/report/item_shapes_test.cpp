@@ -127,7 +127,7 @@ TEST(ItemShapes, AddUpToThePlansStatistics) {
       ASSERT_EQ(items, static_cast<std::int64_t>(pictured.plan.items.size()));
       ASSERT_EQ(tokens, statistics.kv_tokens_read);
       ASSERT_EQ(partials, statistics.partials);
-      ASSERT_DOUBLE_EQ(pairs * 4 * shape.head_dim * shape.kv_heads, statistics.flops_padded);
+      ASSERT_DOUBLE_EQ(pairs * 4 * shape.head_dim_qk * shape.kv_heads, statistics.flops_padded);
     }
   }
 }

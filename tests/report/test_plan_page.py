@@ -164,7 +164,7 @@ class DataTest(PageTest):
                 runs = list(zip(readers[::2], readers[1::2], strict=True))
                 needed = sum(any(begin < high and low < end for begin, end in runs) for low, high in bands)
                 pairs += items * tokens * rows * needed
-        return 4 * shape["head_dim"] * shape["kv_heads"] * pairs
+        return 2 * (shape["head_dim_qk"] + shape["head_dim_v"]) * shape["kv_heads"] * pairs
 
     def check_timeline(self, timeline, items, data):
         self.assertEqual(len(timeline["workers"]), data["machine"]["workers"])

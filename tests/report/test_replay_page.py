@@ -44,7 +44,7 @@ class ReplayPageTest(unittest.TestCase):
                 path, data, summary = self.page(*arguments)
                 bins = data["bins"]
                 self.assertEqual(sum(each["steps"] for each in bins), summary["steps"])
-                self.assertEqual(sum(each["replans"] for each in bins), summary["steps"] - summary["plans"]["kept"])
+                self.assertEqual(sum(each["replans"] for each in bins), summary["steps"] - summary["plans"]["reused"])
                 total = sum(each["steps"] * each["total"] for each in bins)
                 self.assertAlmostEqual(total, summary["kv_tokens_total"], delta=1e-6 * total)
                 self.browser.open(path)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "cli/with_cuda.hpp"
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/kernel_families.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {
@@ -77,7 +79,7 @@ class CudaRunBatch final : public LoadedBatch {
   MachineRates rates() const override { return runner_.rates; }
   double floor_us(const PlanStatistics& statistics) const override { return statistics.bound_us; }
   void run(std::size_t index) override;
-  std::vector<CudaTaskTime> record(std::size_t index) override;
+  std::vector<experimental::CudaTaskTime> record(std::size_t index) override;
 
  private:
   void upload(DevicePlan& plan) {
@@ -157,29 +159,31 @@ void CudaRunBatch::run(std::size_t index) {
 }
 
 // The second of two recorded runs counts: the first may load the kernels that record.
-std::vector<CudaTaskTime> CudaRunBatch::record(std::size_t index) {
+std::vector<experimental::CudaTaskTime> CudaRunBatch::record(std::size_t index) {
   DevicePlan& plan = plans_[index];
-  std::vector<CudaTaskTime> times(plan.plan.schedule.size() * static_cast<std::size_t>(options_.shape.kv_heads));
+  std::vector<experimental::CudaTaskTime> times(plan.plan.schedule.size() *
+                                                static_cast<std::size_t>(options_.shape.kv_heads));
   if (times.empty()) return times;
-  const std::size_t bytes = times.size() * sizeof(CudaTaskTime);
+  const std::size_t bytes = times.size() * sizeof(experimental::CudaTaskTime);
   const DeviceArray recorded(bytes);
   check_cuda(cudaMemset(recorded.data(), 0, bytes), "cudaMemset");
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  runner_.executor.record_tasks(plan.workspace.data(), static_cast<CudaTaskTime*>(recorded.data()), times.size());
+  experimental::record_tasks(runner_.executor, plan.workspace.data(),
+                             static_cast<experimental::CudaTaskTime*>(recorded.data()), times.size());
   for (int i = 0; i < 2; ++i) {
     if (!options_.warm) runner_.timer.flush(runner_.stream);
     run(plan, runner_.stream.get());
   }
   runner_.wait("a recorded run");
   check_cuda(cudaMemcpy(times.data(), recorded.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
-  runner_.executor.record_tasks(plan.workspace.data(), nullptr, 0);
+  experimental::record_tasks(runner_.executor, plan.workspace.data(), nullptr, 0);
   return times;
 }
 
 // Each plan has the tiles of its profile: better refused before the first batch than by some upload.
 void check_tiles(const MachineProfile& profile, const cuda::KernelFamily& family, const Options& options) {
   if (options.profile != ProfileSource::kFile) return;
-  const std::vector<TileShape> compiled = family.tiles(options.shape.head_dim);
+  const std::vector<TileShape> compiled = family.tiles(options.shape.head_dim_qk);
   for (const TileShape tile : profile.tiles) {
     const auto same_rows = [&](TileShape other) { return other.m == tile.m; };
     const bool same_halves = tile.m != 2 * family.half_rows || profile.half_rows == family.half_rows;
@@ -202,9 +206,13 @@ MachineProfile checked_profile(const Options& options) {
   return profile;
 }
 
+experimental::CudaStudy study_of(const Options& options) {
+  return {.forward = options.forward, .merge = options.merge.value_or(experimental::CudaStudy{}.merge)};
+}
+
 CudaOptions cuda_options(const Options& options) {
   CudaOptions cuda = options.cuda;
-  cuda.merge = options.merge.value_or(cuda.merge);
+  cuda.study = std::make_shared<experimental::CudaStudy>(study_of(options));
   return cuda;
 }
 
@@ -213,14 +221,14 @@ RunDevice describe(const Options& options) {
   return {concat("cuda:", options.cuda.device),
           info.name,
           concat("sm_", info.major, info.minor, ", ", name_of(family_of(options).kernels)),
-          options.one_tile ? "fixed" : name_of(options.cuda.forward),
-          name_of(cuda_options(options).merge),
+          options.one_tile ? "fixed" : name_of(options.forward),
+          name_of(study_of(options).merge),
           kCudaTolerance};
 }
 
 // Of the kernel that takes all tiles; 1 an SM where the driver does not say.
 std::int32_t resident_ctas(const Options& options) {
-  const auto facts = family_of(options).facts(options.shape.dtype, options.shape.head_dim);
+  const auto facts = family_of(options).facts(options.shape.q_dtype, options.shape.head_dim_qk);
   return cuda_device_info(options.cuda.device).sms * (facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1));
 }
 

@@ -12,11 +12,11 @@ constexpr int kNanByte = 0xFF;  // two of them are a NaN in 16 bits, four in 32
 
 std::size_t query_elements(const AttentionShape& shape, const PagedBatch& paged) {
   return static_cast<std::size_t>(paged.view().total_queries()) * static_cast<std::size_t>(shape.q_heads) *
-         static_cast<std::size_t>(shape.head_dim);
+         static_cast<std::size_t>(shape.head_dim_qk);
 }
 
 std::size_t cache_bytes(const CacheView& cache, const AttentionShape& shape, const PagedBatch& paged) {
-  return static_cast<std::size_t>(paged.num_pages * cache.page_stride) * size_of(shape.dtype);
+  return static_cast<std::size_t>(paged.num_pages * cache.page_stride) * size_of(shape.kv_dtype);
 }
 
 }  // namespace
@@ -71,8 +71,8 @@ DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& sh
                              std::int32_t copies)
     : copies_(copies),
       out_bytes_(query_elements(shape, paged) * sizeof(float)),
-      lse_bytes_(out_bytes_ / static_cast<std::size_t>(shape.head_dim)),
-      q_(host.q, query_elements(shape, paged) * size_of(shape.dtype)),
+      lse_bytes_(out_bytes_ / static_cast<std::size_t>(shape.head_dim_qk)),
+      q_(host.q, query_elements(shape, paged) * size_of(shape.q_dtype)),
       k_(host.k.data, cache_bytes(host.k, shape, paged), copies),
       v_(host.v.data, cache_bytes(host.v, shape, paged), copies),
       out_(out_bytes_),

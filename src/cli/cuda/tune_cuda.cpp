@@ -30,7 +30,7 @@ Tuned tune_cuda(std::int32_t device) {
   const CudaDeviceInfo info = cuda_device_info(device);
   const cuda::DeviceScope scope(device);
   const MachineProfile known =
-      cuda_profile(device, {32, 8, 128, 16, DType::kF16, Device::kCuda}, CudaKernels::kPortable);
+      cuda_profile(device, AttentionShape::uniform(32, 8, 128, 16, DType::kF16, Device::kCuda), CudaKernels::kPortable);
   Progress progress(kSteps, std::cerr, stderr_is_terminal());
   const Stream stream;
   ReplayTimer timer;

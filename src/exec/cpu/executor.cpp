@@ -119,7 +119,7 @@ void divide_into_tasks(const Plan& plan, const Workspace& workspace, const Kerne
 }
 
 cpu::CacheBytes in_bytes(const CacheView& cache, const AttentionShape& shape) {
-  const auto element = static_cast<std::int64_t>(size_of(shape.dtype));
+  const auto element = static_cast<std::int64_t>(size_of(shape.kv_dtype));
   return {static_cast<const std::byte*>(cache.data), cache.page_stride * element, cache.token_stride * element,
           cache.head_stride * element};
 }
@@ -266,13 +266,13 @@ CpuExecutor::CpuExecutor(Workers& workers, CpuOptions options)
 }
 
 std::size_t CpuExecutor::workspace_bytes(const Plan& plan, std::int32_t rows) const {
-  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
+  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.q_dtype);
   return cpu::lay_out_workspace(nullptr, plan.shape, sizes_of_capacity(plan, rows, workers_->size(), kernels)).bytes;
 }
 
 void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::byte> memory) const {
   check_supported(plan.shape);
-  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
+  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.q_dtype);
   const WorkspaceSizes sizes = sizes_of(plan, batch.rows(), workers_->size(), kernels);
   const std::size_t needed = cpu::lay_out_workspace(nullptr, plan.shape, sizes).bytes;
   if (memory.size() < needed || memory.data() == nullptr) {
@@ -306,7 +306,7 @@ void CpuExecutor::run(const AttentionArgs& given, std::span<std::byte> memory) c
   const cpu::WorkspaceHeader& header = resolved_header(memory, *owner_, workers_->size());
   const Plan& plan = *header.plan;
   const AttentionArgs args = check_args(given, plan.shape, tensor_counts(header.batch), memory);
-  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim, plan.shape.dtype);
+  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.q_dtype);
   const Workspace workspace = cpu::lay_out_workspace(memory.data(), plan.shape, header.sizes);
   const LayerView layer = layer_view(args, plan, header.batch, workspace);
   workspace.header->next_task = 0;
@@ -319,13 +319,13 @@ void CpuExecutor::run(const AttentionArgs& given, std::span<std::byte> memory) c
 }
 
 CacheView nhd_cache(const void* data, const AttentionShape& shape) {
-  const std::int64_t token = std::int64_t{shape.kv_heads} * shape.head_dim;
-  return {data, token * shape.page_size, token, shape.head_dim};
+  const std::int64_t token = std::int64_t{shape.kv_heads} * shape.head_dim_qk;
+  return {data, token * shape.page_size, token, shape.head_dim_qk};
 }
 
 CacheView hnd_cache(const void* data, const AttentionShape& shape) {
-  const std::int64_t head = std::int64_t{shape.page_size} * shape.head_dim;
-  return {data, head * shape.kv_heads, shape.head_dim, head};
+  const std::int64_t head = std::int64_t{shape.page_size} * shape.head_dim_qk;
+  return {data, head * shape.kv_heads, shape.head_dim_qk, head};
 }
 
 }  // namespace trunkline

@@ -46,7 +46,7 @@ Workspace lay_out_workspace(std::byte* base, const AttentionShape& shape, const 
   workspace.merge_arrived = divider.take<std::int32_t>(sizes.merges * kv_heads);
   workspace.first_task = divider.take<std::int32_t>(sizes.items + 1);
   workspace.item_heads = divider.take<std::int32_t>(sizes.items);
-  workspace.partial_out = divider.take<float>(sizes.partials * heads * static_cast<std::size_t>(shape.head_dim));
+  workspace.partial_out = divider.take<float>(sizes.partials * heads * static_cast<std::size_t>(shape.head_dim_v));
   workspace.partial_lse = divider.take<float>(sizes.partials * heads);
   workspace.scratch_floats =
       (sizes.scratch_floats * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment / sizeof(float);

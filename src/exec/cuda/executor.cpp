@@ -12,11 +12,11 @@
 #include "exec/check_args.hpp"
 #include "exec/cuda/check_pages.hpp"
 #include "exec/cuda/device.hpp"
+#include "exec/cuda/device_planner/device_planner.hpp"
 #include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/layer.hpp"
 #include "exec/cuda/lone_query/launch.hpp"
 #include "exec/cuda/merge.hpp"
-#include "exec/cuda/device_planner/device_planner.hpp"
 #include "exec/cuda/records.hpp"
 #include "exec/cuda/resolve.hpp"
 #include "exec/cuda/side_streams.hpp"
@@ -27,6 +27,7 @@
 #include "forest/batch_check.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/cuda_planner.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -59,6 +60,9 @@ DeviceBatch device_batch(const CudaBatch& batch) {
       .max_queries = batch.queries};
 }
 
+using experimental::CudaTaskTime;
+using experimental::ForwardMode;
+
 void check_times(const CudaTaskTime* times, std::size_t count, std::size_t tasks) {
   if (times == nullptr || count >= tasks) return;
   fail(ErrorCode::kWorkspace, "record_tasks() was given ", count, " records; the plan has ", tasks,
@@ -74,6 +78,7 @@ bool check_asked_for() {
 
 struct CudaExecutor::State {
   CudaOptions options;
+  experimental::CudaStudy study;
   std::int32_t sms = 0;
   std::int32_t major = 0;
   cuda::Staging staging;
@@ -81,9 +86,9 @@ struct CudaExecutor::State {
   std::vector<std::int32_t> slot_table;
   cuda::WorkspaceRecords records;
 
-  bool fused() const { return options.merge == MergeMode::kFused; }
+  bool fused() const { return study.merge == MergeMode::kFused; }
   cuda::lone_query::Division lone_division(const AttentionShape& shape) const;
-  bool runs_lone(const WorkspaceRecord& record, std::int64_t most_queries) const;
+  bool runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const;
   std::size_t lone_scratch(const AttentionShape& shape) const;
   void forward_lone(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream) const;
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
@@ -105,17 +110,17 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.nan_tasks = reinterpret_cast<std::int32_t*>(record.base + record.layout.nan_tasks);
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
-  if (options.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
-  check_cuda(record.family->launch_persistent(args, record.shape.dtype, record.shape.head_dim, sms, stream),
+  if (study.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
+  check_cuda(record.family->launch_persistent(args, record.shape.q_dtype, record.shape.head_dim_qk, sms, stream),
              "launching the forward kernel");
 }
 
 // A captured graph has a launch for every tile, as the plan it replays with may use any.
 void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream,
                                           bool capturing) {
-  const std::vector<TileShape> shapes = record.family->tiles(record.shape.head_dim);
+  const std::vector<TileShape> shapes = record.family->tiles(record.shape.head_dim_qk);
   auto* queues = reinterpret_cast<cuda::QueueCounters*>(record.base + record.layout.queues);
-  const bool on_streams = options.forward == ForwardMode::kStreams;
+  const bool on_streams = study.forward == ForwardMode::kStreams;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (!capturing && (record.tiles >> i & 1) == 0) continue;
     const cudaStream_t on = on_streams ? side_streams.fork(i, stream) : stream;
@@ -123,7 +128,7 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
     args.done = &queues[i].done;
     args.tile_m = shapes[i].m;
     args.tile_n = shapes[i].n;
-    check_cuda(record.family->launch_tile(args, record.shape.dtype, record.shape.head_dim, shapes[i], sms, on),
+    check_cuda(record.family->launch_tile(args, record.shape.q_dtype, record.shape.head_dim_qk, shapes[i], sms, on),
                "launching the forward kernel of one tile");
   }
   for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
@@ -133,14 +138,14 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
 
 // Of the kernel of a lone query; without blocks where the others are asked for.
 cuda::lone_query::Division CudaExecutor::State::lone_division(const AttentionShape& shape) const {
-  const bool free = options.kernels == CudaKernels::kAuto && options.forward == ForwardMode::kPersistent && !fused();
+  const bool free = options.kernels == CudaKernels::kAuto && study.forward == ForwardMode::kPersistent && !fused();
   return free ? cuda::lone_query::divide(shape, sms) : cuda::lone_query::Division{};
 }
 
 // Invariant results and the times of tasks are the plan's kernels' affair. Without room for a query nothing of one may
 // be read.
-bool CudaExecutor::State::runs_lone(const WorkspaceRecord& record, std::int64_t most_queries) const {
-  const bool lone = most_queries <= 1 && record.room.item_queries > 0;
+bool CudaExecutor::State::runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const {
+  const bool lone = max_queries <= 1 && record.room.item_queries > 0;
   return lone && !record.invariant && record.times == nullptr && lone_division(record.shape).blocks > 0;
 }
 
@@ -164,7 +169,7 @@ void CudaExecutor::State::forward_lone(const WorkspaceRecord& record, const cuda
       .scratch =
           cuda::lone_query::scratch_at(record.base + record.layout.lone_scratch, record.shape, division, arrived),
       .clusters = division.clusters};
-  check_cuda(cuda::lone_query::launch(args, record.shape.dtype, division, stream),
+  check_cuda(cuda::lone_query::launch(args, record.shape.q_dtype, division, stream),
              "launching the kernel of a lone query");
 }
 
@@ -199,6 +204,7 @@ CudaExecutor::CudaExecutor(CudaOptions options) : state_(std::make_unique<State>
          ".", info.minor, "; supported: ", cuda::kLeastMajor, ".0 and newer");
   }
   state_->options = options;
+  if (options.study != nullptr) state_->study = *options.study;
   state_->options.check_pages = options.check_pages || check_asked_for();
   state_->sms = info.sms;
   state_->major = info.major;
@@ -212,7 +218,7 @@ CudaExecutor::CudaExecutor(CudaOptions options) : state_(std::make_unique<State>
     fail(ErrorCode::kInternal, most_tiles, " tiles are compiled; the workspace has ", cuda::kMaxQueues, " queues");
   }
   const cuda::DeviceScope scope(options.device);
-  if (options.forward == ForwardMode::kStreams) state_->side_streams.create(most_tiles);
+  if (state_->study.forward == ForwardMode::kStreams) state_->side_streams.create(most_tiles);
 }
 
 CudaExecutor::~CudaExecutor() = default;
@@ -232,10 +238,10 @@ std::size_t CudaExecutor::workspace_bytes(const CudaPlanner& planner) const {
 }
 
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
-  const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.dtype,
-                                                       plan.shape.head_dim, plan.shape.page_size);
+  const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.q_dtype,
+                                                       plan.shape.head_dim_qk, plan.shape.page_size);
   const cuda::DeviceScope scope(state_->options.device);
-  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->options.merge,
+  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->study.merge,
                        {family == nullptr ? 0 : family->opening_bytes(), state_->lone_scratch(plan.shape)})
       .bytes;
 }
@@ -251,8 +257,8 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
          "replays take what was uploaded last");
   }
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
-  const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim);
-  WorkspaceRecord record = state_->records.next(plan, cuda::room_of_plan(plan), family, state_->options.merge,
+  const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim_qk);
+  WorkspaceRecord record = state_->records.next(plan, cuda::room_of_plan(plan), family, state_->study.merge,
                                                 state_->lone_scratch(plan.shape), workspace, bytes);
   record.bytes = bytes;
   record.invariant = plan.invariant_chunk > 0;
@@ -273,7 +279,7 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   std::byte* const staging = state_->staging.acquire(copied);
   state_->slot_table.resize(std::max(state_->slot_table.size(), slot_table_size(batch.rows())));
   const std::span<std::int32_t> slot_table(state_->slot_table.data(), slot_table_size(batch.rows()));
-  cuda::write_upload(plan, batch, tiles, record.layout, state_->options.merge, slot_table, staging);
+  cuda::write_upload(plan, batch, tiles, record.layout, state_->study.merge, slot_table, staging);
   state_->staging.copy_to(workspace, copied, on);
   if (state_->fused() && !plan.merge_queries.empty()) {
     const std::size_t counters = plan.merge_queries.size() * static_cast<std::size_t>(plan.shape.kv_heads);
@@ -300,11 +306,11 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   const cuda::DeviceScope scope(state_->options.device);
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, shape);
   const Plan room = on_device.room();
-  WorkspaceRecord record = state_->records.next(room, cuda::room_of_capacity(room), family, state_->options.merge,
+  WorkspaceRecord record = state_->records.next(room, cuda::room_of_capacity(room), family, state_->study.merge,
                                                 state_->lone_scratch(shape), workspace, bytes);
   record.bytes = bytes;
-  record.invariant = false;
-  record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim).size()) - 1;
+  record.invariant = on_device.options().policy == Policy::kInvariant;
+  record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim_qk).size()) - 1;
   const std::int32_t most = batch.queries > 0 ? batch.queries : room.capacity.queries;
   const std::int64_t queries = batch.query_start != nullptr ? most : batch.pages.rows();
   record.counts = {queries, batch.num_pages};
@@ -313,9 +319,9 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   record.resolved = false;
   check_times(record.times, record.times_count, record.tasks);
   state_->records.claim(record);
-  on_device.launch(device_batch(batch), cuda::plan_lists(record.base, record.layout, state_->options.merge),
-                   reinterpret_cast<cuda::PlannerReport*>(record.base + record.layout.told), state_->counters_of(record),
-                   on);
+  on_device.launch(device_batch(batch), cuda::plan_lists(record.base, record.layout, state_->study.merge),
+                   reinterpret_cast<cuda::PlannerReport*>(record.base + record.layout.told),
+                   state_->counters_of(record), on);
   if (std::ranges::find(record.reports, on_device.host_report()) == record.reports.end()) {
     record.reports.push_back(on_device.host_report());
   }
@@ -367,33 +373,33 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   if (counts.queries == 0) return;
   const cuda::LayerArgs layer = cuda::layer_args(args, record.shape);
   record.captured = record.captured || capturing;
-  const std::int64_t room = args.most_queries > 0 ? args.most_queries : static_cast<std::int64_t>(record.room.queries);
-  if (state_->runs_lone(record, capturing ? room : counts.queries)) {
+  const std::int64_t room = args.max_queries > 0 ? args.max_queries : static_cast<std::int64_t>(record.room.queries);
+  if (state_->runs_single_query(record, capturing ? room : counts.queries)) {
     record.captured_lone = record.captured_lone || capturing;
     return state_->forward_lone(record, layer, on);
   }
   state_->forward(record, layer, on, capturing);
   if (state_->fused() || record.room.partials == 0) return;
-  const bool early_merge = state_->options.forward == ForwardMode::kPersistent;
+  const bool early_merge = state_->study.forward == ForwardMode::kPersistent;
   const cuda::MergeArgs merge{cuda::step_args(record.base, record.layout, record.pages).plan, layer,
                               cuda::device_partials(record.base, record.layout)};
-  check_cuda(cuda::launch_merge(merge, record.shape.dtype, record.shape.head_dim, record.room.merges, state_->sms,
+  check_cuda(cuda::launch_merge(merge, record.shape.q_dtype, record.shape.head_dim_v, record.room.merges, state_->sms,
                                 early_merge, on),
              "launching the merge kernel");
 }
 
-bool CudaExecutor::runs_lone(const void* workspace) const {
+bool CudaExecutor::runs_single_query(const void* workspace) const {
   const WorkspaceRecord& record = state_->records.uploaded(workspace);
   const cuda::DeviceScope scope(state_->options.device);
-  return state_->runs_lone(record, record.counts.queries);
+  return state_->runs_single_query(record, record.counts.queries);
 }
 
 void CudaExecutor::release(void* workspace) {
   state_->records.forget(workspace);
 }
 
-void CudaExecutor::record_tasks(void* workspace, CudaTaskTime* times, std::size_t count) {
-  WorkspaceRecord& record = state_->records.uploaded(workspace);
+void experimental::record_tasks(CudaExecutor& executor, void* workspace, CudaTaskTime* times, std::size_t count) {
+  WorkspaceRecord& record = executor.state_->records.uploaded(workspace);
   check_times(times, count, record.tasks);
   record.times = times;
   record.times_count = count;

@@ -43,15 +43,15 @@ const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dt
 }
 
 Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
-  if (find_family(wanted, major, shape.dtype, shape.head_dim, shape.page_size) != nullptr) return {true, {}};
-  return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.dtype),
-                        " and head_dim ", shape.head_dim, " on compute capability ", major, ".x; supported: auto")};
+  if (find_family(wanted, major, shape.q_dtype, shape.head_dim_qk, shape.page_size) != nullptr) return {true, {}};
+  return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.q_dtype),
+                        " and head size ", shape.head_dim_qk, " on compute capability ", major, ".x; supported: auto")};
 }
 
 const KernelFamily& family_for(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
   const Support support = supports_family(wanted, major, shape);
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
-  return *find_family(wanted, major, shape.dtype, shape.head_dim, shape.page_size);
+  return *find_family(wanted, major, shape.q_dtype, shape.head_dim_qk, shape.page_size);
 }
 
 }  // namespace trunkline::cuda

@@ -47,9 +47,9 @@ CacheStrides strides_of(const CacheView& cache) {
 }  // namespace
 
 LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
-  if (args.out_dtype != DType::kF32 && args.out_dtype != shape.dtype) {
+  if (args.out_dtype != DType::kF32 && args.out_dtype != shape.q_dtype) {
     fail(ErrorCode::kUnsupported, "args.out_dtype is ", name_of(args.out_dtype), "; supported on cuda with ",
-         name_of(shape.dtype), " inputs: f32, ", name_of(shape.dtype));
+         name_of(shape.q_dtype), " inputs: f32, ", name_of(shape.q_dtype));
   }
   check_pointer(args.q, "q");
   check_pointer(args.out, "out");

@@ -2,11 +2,13 @@
 
 #include "base/check.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
 
 constexpr CudaKernels kKernels[] = {CudaKernels::kAuto, CudaKernels::kPortable, CudaKernels::kHopper};
+using experimental::ForwardMode;
 constexpr ForwardMode kModes[] = {ForwardMode::kPersistent, ForwardMode::kStreams, ForwardMode::kSerial};
 
 }  // namespace
@@ -27,6 +29,8 @@ CudaKernels cuda_kernels_from_name(std::string_view name) {
   fail(ErrorCode::kInvalidArgument, "kernels are \"", name, "\"; known: auto, portable, hopper");
 }
 
+namespace experimental {
+
 const char* name_of(ForwardMode mode) {
   switch (mode) {
     case ForwardMode::kPersistent: return "persistent";
@@ -42,5 +46,7 @@ ForwardMode forward_mode_from_name(std::string_view name) {
   }
   fail(ErrorCode::kInvalidArgument, "forward mode is \"", name, "\"; known: persistent, streams, serial");
 }
+
+}  // namespace experimental
 
 }  // namespace trunkline

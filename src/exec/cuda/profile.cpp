@@ -82,7 +82,7 @@ void scale(MachineProfile& profile, const CudaDeviceInfo& info, std::int32_t dev
 
 std::int32_t ctas_per_sm(const cuda::KernelFamily& family, const AttentionShape& shape, std::int32_t device) {
   const cuda::DeviceScope scope(device);
-  const std::vector<cuda::KernelFacts> facts = family.facts(shape.dtype, shape.head_dim);
+  const std::vector<cuda::KernelFacts> facts = family.facts(shape.q_dtype, shape.head_dim_qk);
   return facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1);
 }
 
@@ -121,7 +121,7 @@ MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape, Cu
   profile.gpu = info.limits;
   profile.workers = info.sms;
   // What this build's kernels are: one KV tile for each m.
-  profile.tiles = family.tiles(shape.head_dim);
+  profile.tiles = family.tiles(shape.head_dim_qk);
   profile.tile_steps.clear();
   profile.half_rows = family.half_rows;
   if (family.kernels == CudaKernels::kPortable) {

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "exec/check_args.hpp"
-#include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/device_planner/host_report.hpp"
+#include "exec/cuda/kernel_families.hpp"
 #include "exec/cuda/workspace.hpp"
 #include "exec/workspace_owner.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::cuda {
 
@@ -36,7 +37,7 @@ struct WorkspaceRecord {
   DevicePages pages{};
   bool resolved = false;
   // Of record_tasks().
-  CudaTaskTime* times = nullptr;
+  experimental::CudaTaskTime* times = nullptr;
   std::size_t times_count = 0;
 };
 

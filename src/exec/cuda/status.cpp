@@ -95,9 +95,10 @@ CudaDeviceInfo cuda_device_info(std::int32_t device) {
 namespace cuda {
 
 Support supports_shape(const AttentionShape& shape) {
-  if (shape.dtype == DType::kF32) return {false, "dtype is f32; supported on cuda: f16, bf16"};
-  if (find_family(CudaKernels::kPortable, kLeastMajor, shape.dtype, shape.head_dim, shape.page_size) == nullptr) {
-    return {false, concat("no CUDA kernel is compiled for ", name_of(shape.dtype), " and head_dim ", shape.head_dim)};
+  if (shape.q_dtype == DType::kF32) return {false, "q_dtype and kv_dtype are f32; supported on cuda: f16, bf16"};
+  if (find_family(CudaKernels::kPortable, kLeastMajor, shape.q_dtype, shape.head_dim_qk, shape.page_size) == nullptr) {
+    return {false,
+            concat("no CUDA kernel is compiled for ", name_of(shape.q_dtype), " and head size ", shape.head_dim_qk)};
   }
   const CudaStatus status = cuda_status();
   if (!status.usable) return {false, concat("device cuda cannot be used: ", status.reason, "; supported: cpu")};

@@ -93,7 +93,7 @@ std::uint32_t used_tiles(const Plan& plan, const std::vector<TileShape>& tiles, 
     const int tile = finder.find(item.tile);
     if (tile < 0) {
       fail(ErrorCode::kUnsupported, "items[", i, "].tile is ", item.tile.m, " x ", item.tile.n,
-           "; compiled for head_dim ", plan.shape.head_dim, ": ", text_of(tiles), "; plan with cuda_profile()");
+           "; compiled for head size ", plan.shape.head_dim_qk, ": ", text_of(tiles), "; plan with cuda_profile()");
     }
     if (item.queries.size() * plan.shape.group_size() > item.tile.m) {
       fail(ErrorCode::kUnsupported, "items[", i, "] has ", item.queries.size() * plan.shape.group_size(),

@@ -5,6 +5,7 @@
 #include "exec/cuda/support.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/cuda_planner.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -70,10 +71,10 @@ void CudaExecutor::resolve(const CudaBatch&, void*, void*) {
 void CudaExecutor::run(const AttentionArgs&, void*, void*) {
   refuse();
 }
-void CudaExecutor::record_tasks(void*, CudaTaskTime*, std::size_t) {
+void experimental::record_tasks(CudaExecutor&, void*, CudaTaskTime*, std::size_t) {
   refuse();
 }
-bool CudaExecutor::runs_lone(const void*) const {
+bool CudaExecutor::runs_single_query(const void*) const {
   refuse();
 }
 void CudaExecutor::release(void*) {}

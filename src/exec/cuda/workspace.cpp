@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "exec/cuda/lone_query/config.hpp"
 #include "exec/cuda/device_planner/planner_report.hpp"
+#include "exec/cuda/lone_query/config.hpp"
 
 namespace trunkline::cuda {
 namespace {
@@ -125,7 +125,7 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   layout.step_first_ids = divider.take<std::int64_t>(1);
   layout.step_openings = divider.take<std::byte>(room.items * kernels.opening);
   layout.nan_tasks = divider.take<std::int32_t>(room.items * static_cast<std::size_t>(shape.kv_heads));
-  layout.partial_out = divider.take<float>(room.partials * heads * static_cast<std::size_t>(shape.head_dim));
+  layout.partial_out = divider.take<float>(room.partials * heads * static_cast<std::size_t>(shape.head_dim_v));
   layout.partial_lse = divider.take<float>(room.partials * heads);
   layout.lone_scratch = divider.take<std::byte>(kernels.lone_scratch);
   layout.bytes = divider.used();

@@ -30,7 +30,7 @@ void find_visible(const Batch& batch, std::int32_t row, std::int32_t query, std:
 void attend(const AttentionShape& shape, const AttentionArgs& args, const std::vector<double>& keys,
             const std::vector<double>& values, const std::vector<std::size_t>& visible, std::int32_t token,
             std::int32_t q_head) {
-  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const auto d = static_cast<std::size_t>(shape.head_dim_qk);
   const std::size_t tokens = visible.size();
   std::vector<double> q(d);
   reference::read_query(args, shape, token, q_head, q);
@@ -60,7 +60,7 @@ void reference_attention(const AttentionShape& shape, const Batch& batch, const 
   check_supported(shape);
   check_batch(batch, IdCheck::kAllPages);
   const AttentionArgs args = check_args(given, shape, tensor_counts(batch));
-  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const auto d = static_cast<std::size_t>(shape.head_dim_qk);
   std::vector<double> keys;
   std::vector<double> values;
   std::vector<std::size_t> visible;

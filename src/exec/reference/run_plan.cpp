@@ -56,7 +56,7 @@ class PlanRun {
   PlanRun(const Plan& plan, const Batch& batch)
       : plan_(plan),
         batch_(batch),
-        d_(static_cast<std::size_t>(plan.shape.head_dim)),
+        d_(static_cast<std::size_t>(plan.shape.head_dim_qk)),
         slot_table_(slot_table_size(batch.rows())),
         spans_(plan.spans.size()),
         queries_(plan.queries.size()),

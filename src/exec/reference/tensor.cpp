@@ -10,7 +10,9 @@ double read_element(const void* data, std::int64_t index, DType dtype) {
   switch (dtype) {
     case DType::kF16: return f16_to_f32(static_cast<const std::uint16_t*>(data)[index]);
     case DType::kBF16: return bf16_to_f32(static_cast<const std::uint16_t*>(data)[index]);
-    case DType::kF32: break;
+    case DType::kF32:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2: break;  // supports() refuses 8 bits
   }
   return static_cast<const float*>(data)[index];
 }
@@ -22,14 +24,14 @@ void read_cache_row(const CacheView& cache, const AttentionShape& shape, const B
   const std::int64_t at =
       page * cache.page_stride + position % shape.page_size * cache.token_stride + head * cache.head_stride;
   for (std::size_t i = 0; i < to.size(); ++i)
-    to[i] = read_element(cache.data, at + static_cast<std::int64_t>(i), shape.dtype);
+    to[i] = read_element(cache.data, at + static_cast<std::int64_t>(i), shape.kv_dtype);
 }
 
 void read_query(const AttentionArgs& args, const AttentionShape& shape, std::int32_t token, std::int32_t head,
                 std::span<double> to) {
   const std::int64_t at = token * args.q_token_stride + head * args.q_head_stride;
   for (std::size_t i = 0; i < to.size(); ++i) {
-    to[i] = read_element(args.q, at + static_cast<std::int64_t>(i), shape.dtype) * static_cast<double>(*args.scale);
+    to[i] = read_element(args.q, at + static_cast<std::int64_t>(i), shape.q_dtype) * static_cast<double>(*args.scale);
   }
 }
 
@@ -43,6 +45,8 @@ void write_result(const AttentionArgs& args, std::int32_t token, std::int32_t he
       case DType::kF32: static_cast<float*>(args.out)[index] = value; break;
       case DType::kF16: static_cast<std::uint16_t*>(args.out)[index] = f32_to_f16(value); break;
       case DType::kBF16: static_cast<std::uint16_t*>(args.out)[index] = f32_to_bf16(value); break;
+      case DType::kF8E4M3:
+      case DType::kF8E5M2: break;  // check_args() refuses 8 bits
     }
   }
   if (args.lse == nullptr) return;

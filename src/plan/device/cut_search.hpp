@@ -150,8 +150,8 @@ class CutSearch {
         classes, Nanoseconds{0}, [&](std::int32_t i) { return histogram.sum(first + i); },
         [](Nanoseconds a, Nanoseconds b) { return capped(a + b); });
     const Nanoseconds of_all_heads = CostClasses::product(result.work, costs_.kv_heads);
-    const Nanoseconds bound = most(find_bound(group, histogram, first, classes),
-                                   ceil_div<Nanoseconds>(of_all_heads, costs_.workers));
+    const Nanoseconds bound =
+        most(find_bound(group, histogram, first, classes), ceil_div<Nanoseconds>(of_all_heads, costs_.workers));
     const std::int64_t busy = least<std::int64_t>(costs_.workers, sums.tasks * costs_.kv_heads);
     result.ideal = of_all_heads / costs_.workers;
     const Nanoseconds of_busy = of_all_heads / most<std::int64_t>(busy, 1);
@@ -168,8 +168,7 @@ class CutSearch {
                                                std::int32_t classes) const {
     const auto class_at = [&](std::int32_t i) { return first + classes - 1 - i; };  // from the longest tasks on
     group.exclusive_scan(
-        classes,
-        [&](std::int32_t i) { return std::int64_t{histogram.tasks[class_at(i)]} * costs_.kv_heads; },
+        classes, [&](std::int32_t i) { return std::int64_t{histogram.tasks[class_at(i)]} * costs_.kv_heads; },
         [&](std::int32_t i, std::int64_t longer) {
           const std::int32_t index = class_at(i);
           const std::int64_t tasks = histogram.tasks[index];

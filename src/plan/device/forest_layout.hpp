@@ -18,12 +18,12 @@ namespace trunkline {
 
 /// As Forest, for batches whose slots are their rows.
 struct DeviceForest {
-  ForestNode* nodes = nullptr;          ///< [node_count], room for 2 * rows
-  std::int32_t* order = nullptr;        ///< [rows] rows in depth-first order, empty ones last
-  std::int32_t* kv_len = nullptr;       ///< [rows]
-  std::int32_t* query_begin = nullptr;  ///< [rows + 1] prefix sums of query tokens
-  std::int32_t* node = nullptr;         ///< [rows] the node that each ends in; -1 for an empty one
-  std::uint8_t* tree = nullptr;         ///< [rows] 1: its query tokens are a draft tree
+  ForestNode* nodes = nullptr;                  ///< [node_count], room for 2 * rows
+  std::int32_t* order = nullptr;                ///< [rows] rows in depth-first order, empty ones last
+  std::int32_t* kv_len = nullptr;               ///< [rows]
+  std::int32_t* query_begin = nullptr;          ///< [rows + 1] prefix sums of query tokens
+  std::int32_t* node = nullptr;                 ///< [rows] the node that each ends in; -1 for an empty one
+  std::uint8_t* tree = nullptr;                 ///< [rows] 1: its query tokens are a draft tree
   const std::int32_t* query_parents = nullptr;  ///< of the batch; read for rows with a draft tree
   bool has_trees = false;                       ///< some rows have draft trees
   std::int32_t rows = 0;
@@ -51,8 +51,8 @@ struct DeviceForest {
 class ForestLayout {
  public:
   struct Scratch {
-    std::uint64_t* ends = nullptr;  // [2 rows] (owner, end) of each node, rising
-    std::uint64_t* keys = nullptr;  // [2 rows] to be sorted
+    std::uint64_t* ends = nullptr;   // [2 rows] (owner, end) of each node, rising
+    std::uint64_t* keys = nullptr;   // [2 rows] to be sorted
     std::int32_t* parent = nullptr;  // [2 rows] by place in `ends`, as what follows
     std::int32_t* below = nullptr;   // nodes of its subtree
     std::int32_t* offset = nullptr;  // nodes between its parent and it in pre-order
@@ -78,7 +78,8 @@ class ForestLayout {
     write_nodes(group);
     order_rows(group);
     forest_.node_count = nodes_;
-    forest_.total_tokens = sum(group, forest_.rows, [this](std::int32_t row) { return std::int64_t{from_.kv_len[row]}; });
+    forest_.total_tokens =
+        sum(group, forest_.rows, [this](std::int32_t row) { return std::int64_t{from_.kv_len[row]}; });
     forest_.distinct_tokens = sum(
         group, nodes_, [this](std::int32_t i) { return std::int64_t{forest_.nodes[i].end} - forest_.nodes[i].begin; });
   }
@@ -165,8 +166,8 @@ class ForestLayout {
       const std::uint64_t first_key = parent_key(place);
       const std::int32_t first = partition_point(0, i, [&](std::int32_t k) { return s_.keys[k] < first_key; });
       // Unsigned: what all parents have together may be more than there are numbers.
-      s_.offset[place] =
-          static_cast<std::int32_t>(static_cast<std::uint32_t>(s_.index[i]) - static_cast<std::uint32_t>(s_.index[first]));
+      s_.offset[place] = static_cast<std::int32_t>(static_cast<std::uint32_t>(s_.index[i]) -
+                                                   static_cast<std::uint32_t>(s_.index[first]));
     });
     group.for_each(nodes_, [&](std::int32_t place) {
       std::int32_t index = -1;

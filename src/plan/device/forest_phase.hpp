@@ -122,7 +122,8 @@ TRUNKLINE_HOST_DEVICE void keep_planned_rows(Group& group, const DeviceForest& f
   });
   group.for_each(forest.rows + 1, [&](std::int32_t i) { to.query_begin[i] = forest.query_begin[i]; });
   if (forest.query_parents == nullptr) return;
-  group.for_each(forest.query_begin[forest.rows], [&](std::int32_t i) { to.query_parents[i] = forest.query_parents[i]; });
+  group.for_each(forest.query_begin[forest.rows],
+                 [&](std::int32_t i) { to.query_parents[i] = forest.query_parents[i]; });
 }
 
 }  // namespace trunkline

@@ -17,9 +17,9 @@ namespace trunkline {
 
 /// The lists of a tile, in the order that decides ties.
 enum SegmentList : std::int32_t {
-  kOwnSegments,      // of the tile, or of its first half
-  kSecondSegments,   // of its second half
-  kCommonSegments,   // that both halves see, or other tiles, too
+  kOwnSegments,     // of the tile, or of its first half
+  kSecondSegments,  // of its second half
+  kCommonSegments,  // that both halves see, or other tiles, too
   kSegmentLists
 };
 
@@ -39,7 +39,7 @@ struct TileSegment {
 
 /// One list of a tile.
 struct InterleavedList {
-  const TileSegment* segments = nullptr;  // of the tile, in the order in which they were found
+  const TileSegment* segments = nullptr;   // of the tile, in the order in which they were found
   const std::int32_t* by_place = nullptr;  // [count] index of this list's segments
   std::int64_t tokens = 0;
   std::int32_t chunk_bits = -1;  ///< a chunk has 2^chunk_bits tokens; -1: each segment is one

@@ -118,8 +118,8 @@ class InvariantGroups {
     for (std::int32_t i = ends.begin; i < ends.end; ++i) {
       const std::int32_t row = forest_.order[i];
       const std::int32_t kv_len = forest_.kv_len[row];
-      pool_.fragments[fragment + count + i - ends.begin] = {chunk_, 0,      row, kv_len,
-                                                            kv_len, requests_.positions({i, i + 1}), true};
+      pool_.fragments[fragment + count + i - ends.begin] = {
+          chunk_, 0, row, kv_len, kv_len, requests_.positions({i, i + 1}), true};
     }
   }
   TRUNKLINE_HOST_DEVICE void write_remainder(std::int32_t place, std::int32_t number) const {

@@ -89,13 +89,7 @@ class PlanLayout {
   TRUNKLINE_HOST_DEVICE PlanLayout(const PlannerMachine& machine, const DeviceForest& forest,
                                    const DeviceRequests& requests, const FragmentPool& pool, const LayoutMemory& memory,
                                    const CutSearch::Scratch& cuts, const PlanLists& lists)
-      : machine_(machine),
-        forest_(forest),
-        requests_(requests),
-        pool_(pool),
-        m_(memory),
-        cuts_(cuts),
-        lists_(lists) {}
+      : machine_(machine), forest_(forest), requests_(requests), pool_(pool), m_(memory), cuts_(cuts), lists_(lists) {}
 
   /// \param tiles groups that are listed; where some tile found no room, its fragments are -1
   template <class Group>
@@ -275,7 +269,9 @@ class PlanLayout {
     group.for_each_warp(plan.packs, [&](std::int32_t i, auto& warp) {
       const SpanCounts spans = count_spans_of(warp, i);
       const std::int64_t parts = m_.packs[i].parts;
-      warp.once([&] { m_.counts[i] = {parts, parts * m_.packs[i].queries(), spans.spans, spans.masks, spans.windows}; });
+      warp.once([&] {
+        m_.counts[i] = {parts, parts * m_.packs[i].queries(), spans.spans, spans.masks, spans.windows};
+      });
     });
     Counts all = sum(group, plan.packs, [&](std::int32_t i) { return m_.counts[i]; });
     if (all.spans > room.spans) return false;
@@ -319,9 +315,9 @@ class PlanLayout {
     const PackCuts& cuts = walk.cuts();
     const SpanCounts more = sum(warp, cuts.parts - 1, [&](std::int32_t part) {
       const std::int64_t cut = cuts.begin(part + 1);
-      const Fragment& before = fragments[partition_point(0, from.fragments, [&](std::int32_t k) {
-        return fragments[k].first_token < cut;
-      }) - 1];
+      const Fragment& before =
+          fragments[partition_point(0, from.fragments, [&](std::int32_t k) { return fragments[k].first_token < cut; }) -
+                    1];
       const bool inside = before.first_token + before.length > cut;
       return SpanCounts{inside ? 1 : 0, inside && walk.is_masked(before.readers) ? 1 : 0, 0};
     });
@@ -336,15 +332,16 @@ class PlanLayout {
         [&](std::int32_t i, std::int64_t before) { m_.packs[i].first_window = static_cast<std::int32_t>(before); });
     group.for_each_warp(packs, [&](std::int32_t i, auto& warp) {
       if (m_.counts[i].windows == 0) return;
-      visit_spans(warp, walk_of(i), fragments_of(i), group_of(i).fragments,
-                  [&](const WalkedSpan& span, const SpanCounts& before) {
-                    if (span.drafts.begin >= span.drafts.end) return;
-                    DraftWindow& window = m_.windows[m_.packs[i].first_window + before.windows];
-                    window.span = span;
-                    window.pack = i;
-                    window.plain_before = before.masks;
-                  },
-                  [](std::int32_t, std::int32_t) {});
+      visit_spans(
+          warp, walk_of(i), fragments_of(i), group_of(i).fragments,
+          [&](const WalkedSpan& span, const SpanCounts& before) {
+            if (span.drafts.begin >= span.drafts.end) return;
+            DraftWindow& window = m_.windows[m_.packs[i].first_window + before.windows];
+            window.span = span;
+            window.pack = i;
+            window.plain_before = before.masks;
+          },
+          [](std::int32_t, std::int32_t) {});
     });
     DraftWindows(forest_, requests_, m_.packs, m_.windows).find_leaders(group, windows);
     group.for_each(packs, [&](std::int32_t i) {
@@ -362,8 +359,7 @@ class PlanLayout {
       const PackCuts cuts{group_of(i).cut_tokens, pack.parts};
       warp.for_each(pack.parts, [&](std::int32_t part) {
         const std::int64_t tokens = cuts.begin(part + 1) - cuts.begin(part);
-        const Nanoseconds cost =
-            pack.parts == 1 ? m_.loads[i].whole : cut_cost(m_.loads[i], costs, pack.parts, tokens);
+        const Nanoseconds cost = pack.parts == 1 ? m_.loads[i].whole : cut_cost(m_.loads[i], costs, pack.parts, tokens);
         const auto longer = static_cast<std::uint32_t>(CostClasses::kClasses - CostClasses::class_of(cost));
         m_.keys[pack.first_item + part] = longer << kItemBits | static_cast<std::uint32_t>(pack.first_item + part);
       });

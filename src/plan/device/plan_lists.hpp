@@ -9,8 +9,8 @@
 namespace trunkline {
 
 /// Room for what PlanCapacity allows: queries, items, spans; item_queries and item_outputs have queries + partials
-/// entries, masks PlannerMachine::mask_capacity of two words, merge_queries one for each query and merge_begin one more, merge_slots
-/// and partial_merges partials, schedule items.
+/// entries, masks PlannerMachine::mask_capacity of two words, merge_queries one for each query and merge_begin one
+/// more, merge_slots and partial_merges partials, schedule items.
 struct PlanLists {
   ListCounts* counts = nullptr;
   RowQuery* queries = nullptr;

@@ -1,5 +1,5 @@
-// Last phase of planning: items, their queries and outputs, and spans with their masks. By a thread group for each pack.
-// Equal to PlanEmitter of the host's planner.
+// Last phase of planning: items, their queries and outputs, and spans with their masks. By a thread group for each
+// pack. Equal to PlanEmitter of the host's planner.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,7 @@ namespace trunkline {
 
 /// The queries of some rows.
 template <class Group>
-TRUNKLINE_HOST_DEVICE void write_queries(Group& group, const DeviceForest& forest, Range rows,
-                                         const PlanLists& lists) {
+TRUNKLINE_HOST_DEVICE void write_queries(Group& group, const DeviceForest& forest, Range rows, const PlanLists& lists) {
   group.for_each_warp(rows.end - rows.begin, [&](std::int32_t i, auto& warp) {
     const std::int32_t row = rows.begin + i;
     const std::int32_t first = forest.query_begin[row];

@@ -25,8 +25,8 @@ struct PlannerMachine {
   TrunkWidth widths[kMaxHeights] = {};  ///< by rising rows
   std::int32_t n[kMaxHeights][kLengths] = {};  ///< KV tokens of a width's tile, by bit width of the item's tokens
   std::int32_t width_count = 0;
-  Slices slices;          ///< in which what tiles stream is counted
-  PlanCapacity capacity;  ///< none of them 0
+  Slices slices;                     ///< in which what tiles stream is counted
+  PlanCapacity capacity;             ///< none of them 0
   std::int64_t mask_capacity = 0;    ///< as the workspace has room for
   std::int32_t invariant_chunk = 0;  ///< of policy `invariant`: tokens of a chunk; 0: of policy `trunk`
   std::int32_t uniform_width = 0;    ///< of the tiles of `invariant`
@@ -44,9 +44,7 @@ struct PlannerMachine {
   }
   /// The tile of an item of so many tokens.
   TRUNKLINE_HOST_DEVICE TileShape tile(std::int32_t width, std::int64_t tokens) const {
-    std::int32_t bits = 0;
-    TRUNKLINE_ROLLED
-    while (bits + 1 < kLengths && tokens >> bits != 0) ++bits;
+    const int bits = least(bit_width(static_cast<std::uint64_t>(tokens)), kLengths - 1);
     return {widths[width].rows, n[width][bits]};
   }
   TRUNKLINE_HOST_DEVICE TaskCosts batch_costs(std::int64_t queries, std::int64_t hot_tokens) const {

@@ -1,12 +1,12 @@
 // Planning on a device, phase by phase. Each phase is a kernel: what it writes is read by the next.
 //
 //   compare_rows    each row against the last plan                      a thread group for each row     row_diff.hpp
-//   find_forest     reuse the plan, or: forest and requests             one                             forest_phase.hpp
-//   try_full        full tiles of each width, and how they are cut      one for each width              tile_search.hpp
-//   try_early       tiles that are closed early                         one for each try                tile_search.hpp
-//   list_tiles      what the tiles of the best try stream               one for each tile               tile_segments.hpp
-//   lay_out         cuts, and the place of everything in the lists      one                             plan_layout.hpp
-//   write           queries, items, spans, masks                        one for each pack               plan_writer.hpp
+//   find_forest     reuse the plan, or: forest and requests             one forest_phase.hpp try_full        full tiles
+//   of each width, and how they are cut      one for each width              tile_search.hpp try_early       tiles that
+//   are closed early                         one for each try                tile_search.hpp list_tiles      what the
+//   tiles of the best try stream               one for each tile               tile_segments.hpp lay_out         cuts,
+//   and the place of everything in the lists      one                             plan_layout.hpp write queries, items,
+//   spans, masks                        one for each pack               plan_writer.hpp
 //
 // The plan is that of Planner with policy `trunk` or `invariant`, bit for bit. `invariant` has no tiles to try.
 #pragma once

@@ -22,7 +22,7 @@ namespace trunkline {
 
 /// By row.
 struct RowPrefixes {
-  std::int32_t* parent = nullptr;    ///< the first row that has the leading `shared` tokens, an earlier one; -1: none
+  std::int32_t* parent = nullptr;  ///< the first row that has the leading `shared` tokens, an earlier one; -1: none
   std::int32_t* shared = nullptr;
   std::int32_t* kv_len = nullptr;
   std::int32_t* sharable = nullptr;  ///< tokens that others could share
@@ -101,8 +101,8 @@ class PrefixSearch {
   TRUNKLINE_HOST_DEVICE std::uint32_t hash_of(std::int32_t row) const {
     constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15u;
     std::uint64_t mixed = static_cast<std::uint64_t>(to_.next_id[row]) * kFactor;
-    mixed ^= std::uint64_t{static_cast<std::uint32_t>(to_.parent[row])} << 32 |
-             static_cast<std::uint32_t>(to_.shared[row]);
+    mixed ^=
+        std::uint64_t{static_cast<std::uint32_t>(to_.parent[row])} << 32 | static_cast<std::uint32_t>(to_.shared[row]);
     return static_cast<std::uint32_t>((mixed ^ mixed >> 29) * kFactor >> 32);
   }
   /// Enters the i-th open row in the table, whose slots hold the first of each group. Groups are told apart by their

@@ -16,10 +16,10 @@ namespace trunkline {
 /// What planning knows of a batch as a whole.
 struct BatchTotals {
   std::int32_t queries = 0;
-  std::int32_t listed = 0;          ///< requests with tokens and queries
-  std::int32_t with_tokens = 0;     ///< requests
-  std::int32_t widest = 1;          ///< queries of one request, at most as many as the widest tile holds
-  std::int64_t needed_tokens = 0;   ///< of nodes that some query reads
+  std::int32_t listed = 0;           ///< requests with tokens and queries
+  std::int32_t with_tokens = 0;      ///< requests
+  std::int32_t widest = 1;           ///< queries of one request, at most as many as the widest tile holds
+  std::int64_t needed_tokens = 0;    ///< of nodes that some query reads
   std::int64_t repeated_tokens = 0;  ///< of nodes that several requests are in
 };
 
@@ -99,7 +99,9 @@ TRUNKLINE_HOST_DEVICE void list_requests(Group& group, const DeviceForest& fores
       [&](std::int32_t row) {
         return Rows{forest.kv_len[row] > 0 ? 1 : 0, least(forest.queries(row), max_queries)};
       },
-      [](const Rows& a, const Rows& b) { return Rows{a.with_tokens + b.with_tokens, most(a.widest, b.widest)}; });
+      [](const Rows& a, const Rows& b) {
+        return Rows{a.with_tokens + b.with_tokens, most(a.widest, b.widest)};
+      });
   totals.with_tokens = all_rows.with_tokens;
   totals.widest = all_rows.widest;
   struct Tokens {

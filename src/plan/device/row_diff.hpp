@@ -38,17 +38,17 @@ struct PlannedRow {
 
 /// The batch as it was planned.
 struct PlannedStep {
-  std::int32_t rows = -1;  ///< -1: nothing was planned, or nothing that may be reused
+  std::int32_t rows = -1;   ///< -1: nothing was planned, or nothing that may be reused
   std::int32_t growth = 0;  ///< tokens that rows may have grown by
 };
 
 /// A row as it is.
 struct RowDiff {
-  std::int64_t begin = 0;    ///< its first entry in the table
-  std::int32_t kv_len = 0;   ///< 0 where it does not fit the table
+  std::int64_t begin = 0;     ///< its first entry in the table
+  std::int32_t kv_len = 0;    ///< 0 where it does not fit the table
   std::int32_t sharable = 0;  ///< tokens that other rows could share: all but a draft tree's
-  std::int32_t parent = -1;  ///< the row that it was compared with; -1: none
-  std::int32_t shared = 0;   ///< tokens that it has in common with that row
+  std::int32_t parent = -1;   ///< the row that it was compared with; -1: none
+  std::int32_t shared = 0;    ///< tokens that it has in common with that row
   bool fits = false;
   bool sound_queries = false;
   bool tree = false;
@@ -57,10 +57,10 @@ struct RowDiff {
 
 /// What is planned, kept from step to step.
 struct PlannedRows {
-  PlannedStep* step = nullptr;              ///< [1]
-  PlannedRow* rows = nullptr;               ///< [rows]
-  std::int32_t* query_begin = nullptr;      ///< [rows + 1]
-  std::int32_t* query_parents = nullptr;    ///< [queries] of rows with draft trees
+  PlannedStep* step = nullptr;            ///< [1]
+  PlannedRow* rows = nullptr;             ///< [rows]
+  std::int32_t* query_begin = nullptr;    ///< [rows + 1]
+  std::int32_t* query_parents = nullptr;  ///< [queries] of rows with draft trees
 };
 
 template <class Id>
@@ -78,7 +78,8 @@ class RowComparison {
     diff.parent = known ? planned.parent : row > 0 ? 0 : -1;
     if (diff.parent >= 0) {
       const RowDiff parent = live(group, diff.parent);
-      diff.shared = shared_tokens(group, batch_, ids_ + diff.begin, diff.sharable, ids_ + parent.begin, parent.sharable);
+      diff.shared =
+          shared_tokens(group, batch_, ids_ + diff.begin, diff.sharable, ids_ + parent.begin, parent.sharable);
     }
     diff.changed = !known || !diff.fits || !diff.sound_queries || is_changed(group, row, diff, planned);
     return diff;
@@ -109,7 +110,8 @@ class RowComparison {
                                         const PlannedRow& planned) const {
     const bool goes_on = diff.sharable > diff.shared;
     if (diff.shared != planned.shared || goes_on != planned.goes_on) return true;
-    if (goes_on && std::int64_t{ids_[diff.begin + diff.shared / batch_.table.page_size]} != planned.next_id) return true;
+    if (goes_on && std::int64_t{ids_[diff.begin + diff.shared / batch_.table.page_size]} != planned.next_id)
+      return true;
     if (diff.kv_len < planned.kv_len || diff.kv_len > planned.max_kv_len) return true;
     if (diff.kv_len - planned.kv_len > planned_.step->growth) return true;
     const std::int32_t begin = batch_.query_begin(row);
@@ -129,8 +131,7 @@ class RowComparison {
 template <class Group>
 TRUNKLINE_HOST_DEVICE RowDiff compare_row(Group& group, const DeviceBatch& batch, const PlannedRows& planned,
                                           std::int32_t row) {
-  return with_ids(batch.table,
-                  [&](auto* ids) { return RowComparison(batch, ids, planned).compare(group, row); });
+  return with_ids(batch.table, [&](auto* ids) { return RowComparison(batch, ids, planned).compare(group, row); });
 }
 
 }  // namespace trunkline

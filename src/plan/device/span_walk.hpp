@@ -40,9 +40,9 @@ struct WalkedSpan {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   std::uint32_t flags = 0;
-  Range readers = {};       ///< positions
-  Range drafts = {0, 0};    ///< of its row, each of whose masks is a mask of the plan; empty: `readers` see it all
-  bool masked = false;      ///< not all queries of the pack see all of it
+  Range readers = {};     ///< positions
+  Range drafts = {0, 0};  ///< of its row, each of whose masks is a mask of the plan; empty: `readers` see it all
+  bool masked = false;    ///< not all queries of the pack see all of it
 };
 
 /// Visits the spans of a pack's fragments.
@@ -111,8 +111,7 @@ class SpanWalk {
   /// Queries of the pack's two halves that are among some positions.
   TRUNKLINE_HOST_DEVICE bool in_both_halves(Range readers) const {
     const std::int32_t middle = pack_.positions.begin + pack_.first_half;
-    return pack_.first_half > 0 &&
-           most(readers.begin, pack_.positions.begin) < least(readers.end, middle) &&
+    return pack_.first_half > 0 && most(readers.begin, pack_.positions.begin) < least(readers.end, middle) &&
            most(readers.begin, middle) < least(readers.end, pack_.positions.end);
   }
 

@@ -16,7 +16,8 @@
 // Each but the atomics ends with a sync().
 //
 // Rules for code that uses them:
-// - Code between the calls is run by all threads. It reads what a sync() has published, and writes local variables only.
+// - Code between the calls is run by all threads. It reads what a sync() has published, and writes local variables
+// only.
 // - No result may depend on the order of i. The host's group shuffles it.
 // - `value` of a scan may be called twice for the same i, the last time before put(i), which writes nothing that value
 //   reads for another i. `value` of a reduction is called once, and may write; `none` may be combined several times.
@@ -53,8 +54,8 @@ TRUNKLINE_HOST_DEVICE bool any(Group& group, std::int32_t count, Chosen chosen) 
       count, false, [&](std::int32_t i) -> bool { return chosen(i); }, [](bool a, bool b) { return a || b; });
 }
 
-/// The least result of f(i) over [begin, end), where results rise with i and kNotFound is none. Stops early: f is called
-/// for some i behind the first that has a result.
+/// The least result of f(i) over [begin, end), where results rise with i and kNotFound is none. Stops early: f is
+/// called for some i behind the first that has a result.
 template <class Group, class F>
 TRUNKLINE_HOST_DEVICE std::int32_t find_first(Group& group, std::int32_t begin, std::int32_t end, F f) {
   constexpr std::int32_t kEach = 4;  // reads of a thread that are under way together

@@ -17,9 +17,9 @@ namespace trunkline {
 struct BatchTiles {
   TrunkWidth widths[PlannerMachine::kMaxHeights];  ///< those that hold every request's queries
   std::int32_t count = 0;
-  std::int32_t first = 0;  ///< of these in PlannerMachine::widths
+  std::int32_t first = 0;   ///< of these in PlannerMachine::widths
   std::int32_t widest = 1;  ///< BatchTotals::widest
-  TaskCosts costs;         ///< as if all tokens came from memory
+  TaskCosts costs;          ///< as if all tokens came from memory
 
   TRUNKLINE_HOST_DEVICE static BatchTiles of(const PlannerMachine& machine, const BatchTotals& totals) {
     BatchTiles tiles;
@@ -44,9 +44,9 @@ struct TileTry {
 
 /// Tries of all kinds: first a width each, then those whose tiles are closed early.
 struct TileTries {
-  TileTry* tries = nullptr;       // [TileTry::kMax]
+  TileTry* tries = nullptr;        // [TileTry::kMax]
   std::int32_t* begins = nullptr;  // [TileTry::kMax, rows + 1] first request of each tile, and the end
-  std::int32_t rows = 0;          // room
+  std::int32_t rows = 0;           // room
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows_room) {
     rows = rows_room;
@@ -117,8 +117,8 @@ class TileSearch {
         return false;
       }
     }
-    return TrunkCore::find_early(number, full, tiles_.costs, requests_.queries(0, requests_.count),
-                                 tiles_.widest, tiles_.widths, tiles_.count, fill);
+    return TrunkCore::find_early(number, full, tiles_.costs, requests_.queries(0, requests_.count), tiles_.widest,
+                                 tiles_.widths, tiles_.count, fill);
   }
 
   template <class Group>

@@ -42,7 +42,7 @@ struct FragmentPool {
 struct TileScratch {
   static constexpr std::int32_t kCapacity = 256;
 
-  TileSegment* segments = nullptr;  // [kCapacity]
+  TileSegment* segments = nullptr;   // [kCapacity]
   std::int32_t* by_place = nullptr;  // [kSegmentLists, kCapacity]
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena) {
@@ -65,8 +65,7 @@ class TileLister {
                                   PackGroup& to) const {
     const Tile at = find_tile(chosen, begins[tile], begins[tile + 1]);
     const std::int32_t visits = at.path + at.last_node - at.first_node;
-    const std::int32_t count =
-        sum(group, visits, [&](std::int32_t i) { return segments_at(at, i); });
+    const std::int32_t count = sum(group, visits, [&](std::int32_t i) { return segments_at(at, i); });
     group.once([&] { pool_.first_segment[tile] = Group::fetch_add(*pool_.used_segments, count); });
     const std::int32_t first = pool_.first_segment[tile];
     if (first > pool_.capacity - count) return group.once([&] { to.fragments = -1; });
@@ -78,8 +77,7 @@ class TileLister {
     std::int32_t* const by_place = few ? scratch_.by_place : pool_.by_place + first;
     const std::int32_t stride = few ? TileScratch::kCapacity : pool_.capacity;
     const Interleaving order = list_segments(group, at, segments, count, by_place, stride);
-    const std::int32_t fragments =
-        order.lists[0].fragments + order.lists[1].fragments + order.lists[2].fragments;
+    const std::int32_t fragments = order.lists[0].fragments + order.lists[1].fragments + order.lists[2].fragments;
     sum_up(group, at, order, segments, count, to);
     group.once([&] { to.first_fragment = Group::fetch_add(*pool_.used_fragments, fragments); });
     const std::int32_t first_fragment = to.first_fragment;
@@ -95,8 +93,8 @@ class TileLister {
 
  private:
   struct Tile {
-    Range members;    ///< of DeviceForest::order
-    Range positions;  ///< of their queries
+    Range members;            ///< of DeviceForest::order
+    Range positions;          ///< of their queries
     std::int32_t width = 0;   ///< in BatchTiles::widths
     std::int32_t middle = 0;  ///< position of the second half's first query; 0: the tile works as one
     // Nodes: the path of the first member, and those that other members begin.
@@ -168,8 +166,8 @@ class TileLister {
     segment.end = node.end;
     segment.readers = requests_.positions(node.requests);
     segment.open_ended = alone;
-    segment.list = !alone && is_common(tile, node.requests, segment.readers) ? kCommonSegments
-                                                                             : own_list(tile, segment.readers);
+    segment.list =
+        !alone && is_common(tile, node.requests, segment.readers) ? kCommonSegments : own_list(tile, segment.readers);
     segment.room = machine_.slices.room(segment.begin, segment.end);
     *to++ = segment;
     const Range ends = ends_at(tile, index);
@@ -234,11 +232,11 @@ class TileLister {
       list.tokens = all.tokens[i];
       list.count = all.count[i];
       // Where the tile works as one, nothing is to be gained by cutting what is its own.
-      list.chunk_bits = i == kCommonSegments ? Interleaving::kCommonBits : tile.middle > 0 ? Interleaving::kOwnBits : -1;
+      list.chunk_bits = i == kCommonSegments ? Interleaving::kCommonBits
+                        : tile.middle > 0    ? Interleaving::kOwnBits
+                                             : -1;
     }
-    const auto fragments_of = [&](std::int32_t i) {
-      return order.lists[segments[i].list].fragments_in(segments[i]);
-    };
+    const auto fragments_of = [&](std::int32_t i) { return order.lists[segments[i].list].fragments_in(segments[i]); };
     const ListSums fragments = group.exclusive_scan(
         count,
         [&](std::int32_t i) {
@@ -269,8 +267,7 @@ class TileLister {
     const Sums sums = sum(group, count, [&](std::int32_t i) {
       const TileSegment& segment = segments[i];
       const std::int64_t tokens = std::int64_t{segment.end} - segment.begin;
-      const bool masked =
-          segment.readers.begin > tile.positions.begin || segment.readers.end < tile.positions.end;
+      const bool masked = segment.readers.begin > tile.positions.begin || segment.readers.end < tile.positions.end;
       return Sums{tokens, tokens * tile.halves(segment.readers), segment.open_ended ? tokens : 0,
                   masked ? order.lists[segment.list].fragments_in(segment) : 0};
     });

@@ -37,7 +37,7 @@ struct NodeTasks {
 class Divisions {
  public:
   explicit Divisions(const PolicyInput& input) : input_(input), whole_costs_(input.scratch.costs) {
-    input.scratch.measured.reset(input.profile.cost_table, input.shape.head_dim);
+    input.scratch.measured.reset(input.profile.cost_table, input.shape.head_dim_qk);
     whole_costs_.clear();
     for (const ForestNode& node : input.forest.nodes) {
       const NodeTasks tasks = tasks_of(node);

@@ -1,5 +1,5 @@
 // `greedy`: FastTree's edge assignment (FastTree, section 4.2, algorithm 1) with its multi-phase tiles (section 5). The
-// long contexts of section 4.3 are cut by KvSplit::kLong.
+// long contexts of section 4.3 are cut by kSplitLong.
 #include <cstdint>
 #include <span>
 
@@ -43,9 +43,9 @@ void pack_greedy(const PolicyInput& input, Packs& packs) {
   const auto costs_with = [&input](RowTiles tiles) {
     return PaddingCost(input.profile.padding, input.shape.group_size(), tiles);
   };
-  PaddingCost costs = costs_with(input.options.greedy_phases ? kPhases : kLargeTile);
+  PaddingCost costs = costs_with(input.study().greedy_phases ? kPhases : kLargeTile);
   std::span<const ChainPack> chains = assign(input, costs);
-  if (input.options.greedy_phases) {
+  if (input.study().greedy_phases) {
     const RowTiles tiles = filling_tiles(input, costs, chains);
     if (tiles != kPhases) {
       costs = costs_with(tiles);

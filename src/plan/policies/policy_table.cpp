@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::array kPolicies = {
     PolicyRow{Policy::kCascade, "cascade", pack_cascade, KvSplit::kBalance},
     PolicyRow{Policy::kNode, "node", pack_node, KvSplit::kBalance},
     PolicyRow{Policy::kProfit, "profit", pack_profit, KvSplit::kBalance},
-    PolicyRow{Policy::kGreedy, "greedy", pack_greedy, KvSplit::kLong},
+    PolicyRow{Policy::kGreedy, "greedy", pack_greedy, experimental::kSplitLong},
     PolicyRow{Policy::kFlatten, "flatten", pack_flatten, KvSplit::kNone},
     PolicyRow{Policy::kBalanced, "balanced", pack_balanced, KvSplit::kOwn},
     PolicyRow{Policy::kTrunk, "trunk", pack_trunk, KvSplit::kBalance, true},

@@ -9,6 +9,7 @@
 #include "plan/cost_table.hpp"
 #include "plan/packs.hpp"
 #include "plan/policies/trunk_scratch.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/plan.hpp"
 
@@ -40,6 +41,11 @@ struct PolicyInput {
   const CostModel& costs;  ///< as if all tokens came from memory
   const PolicyOptions& options;
   PolicyScratch& scratch;
+
+  const experimental::PolicyStudy& study() const {
+    static const experimental::PolicyStudy kDefaults;
+    return options.study == nullptr ? kDefaults : *options.study;
+  }
 };
 
 /// Fills empty packs, by the rules that Packs states, in time linear in what it makes and in the nodes and requests of

@@ -6,6 +6,7 @@
 #include "plan/policies/chain_packs.hpp"
 #include "plan/policies/padding_cost.hpp"
 #include "plan/policies/policy_table.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
@@ -19,7 +20,7 @@ bool saves_memory(const ChainEdge& edge) {
 }
 
 void assign(const PolicyInput& input, std::vector<ChainPack>& chains) {
-  if (input.options.profit_cost == ProfitCost::kMemory) return assign_chains(input, saves_memory, chains);
+  if (input.study().profit_cost == experimental::ProfitCost::kMemory) return assign_chains(input, saves_memory, chains);
   const PaddingCost costs(input.profile.padding, input.shape.group_size(), RowTiles{});
   assign_chains(
       input, [&costs](const ChainEdge& edge) { return costs.merges(edge); }, chains);

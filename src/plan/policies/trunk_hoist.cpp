@@ -4,12 +4,14 @@
 #include <cstddef>
 
 #include "plan/load.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline {
 namespace {
 
 bool may_hoist(const PolicyInput& input) {
-  switch (input.options.trunk_hoist) {
+  using experimental::TrunkHoist;
+  switch (input.study().trunk_hoist) {
     case TrunkHoist::kByCost: return true;
     case TrunkHoist::kByDevice: return input.profile.device == Device::kCpu;
     case TrunkHoist::kNever: break;

@@ -10,8 +10,8 @@
 
 #include "plan/device/device_batches.hpp"
 #include "plan/device/device_steps.hpp"
-#include "support/random_batch.hpp"
 #include "support/planner_batches.hpp"
+#include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
 
 namespace trunkline {
@@ -35,7 +35,8 @@ TEST(DeviceForest, EqualsTheHostsForest) {
     const std::string expected = text_without_slots(builder.build(batch.view()));
     const DeviceBatch device = device_batch_of(batch.view());
     // The second time all is compared with the rows of another batch; the third with its own.
-    for (const std::uint64_t order : {std::uint64_t{0}, std::uint64_t{77}, static_cast<std::uint64_t>(seed) * 1000003}) {
+    for (const std::uint64_t order :
+         {std::uint64_t{0}, std::uint64_t{77}, static_cast<std::uint64_t>(seed) * 1000003}) {
       const HostThreads threads{order};
       EXPECT_EQ(steps.compare(device, threads), order > 77 && seed % 2 == 0);
       ASSERT_EQ(text_without_slots(steps.find(device, seed % 2 == 0 ? 0 : -1, threads)), expected);

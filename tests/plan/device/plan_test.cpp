@@ -14,8 +14,8 @@
 #include "plan/device/plan_case.hpp"
 #include "plan/device/plan_growth.hpp"
 #include "plan/test_cases.hpp"
-#include "support/random_batch.hpp"
 #include "support/planner_batches.hpp"
+#include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
@@ -64,7 +64,8 @@ Forest grouped_forest(std::int32_t requests, std::int32_t prefixes, std::int32_t
 PlanSummary expect_same(const Forest& forest, const Plan& plan, const MachineProfile& profile,
                         const PlanCapacity& capacity, const HostThreads& threads = {}) {
   PlanSummary summary{};
-  const UploadedPlan actual = testing::device_plan(forest, plan.shape, profile, capacity, threads, &summary, plan.invariant_chunk);
+  const UploadedPlan actual =
+      testing::device_plan(forest, plan.shape, profile, capacity, threads, &summary, plan.invariant_chunk);
   EXPECT_EQ(testing::find_difference(testing::uploaded(plan, forest), actual), std::nullopt);
   EXPECT_EQ(summary.fallbacks, plan.statistics.fallbacks);
   EXPECT_EQ(summary.unplanned, 0);
@@ -211,8 +212,7 @@ TEST(DevicePlan, DecodeBatches) {
 }
 
 TEST(DevicePlan, NoRows) {
-  const PlanSummary summary =
-      expect_same(Forest{}, testing::shape_of(32, 8), testing::hopper_like_profile(132));
+  const PlanSummary summary = expect_same(Forest{}, testing::shape_of(32, 8), testing::hopper_like_profile(132));
   EXPECT_EQ(summary.items, 0);
 }
 

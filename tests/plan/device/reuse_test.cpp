@@ -1,5 +1,5 @@
-// When a device reuses its plan: exactly when the forest of the step's tables and lengths is the planned one but for the
-// ends of nodes that one row has to itself.
+// When a device reuses its plan: exactly when the forest of the step's tables and lengths is the planned one but for
+// the ends of nodes that one row has to itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
     from trunkline.integrations.flashinfer import BatchDecodeWithPagedKVCacheWrapper
 
-For fp16 and bf16 caches, head sizes 64, 128 and 256, 1 to 16 query heads a KV head, on GPUs of compute capability 8.0
+For fp16 and bf16 caches, head sizes 64, 128 and 256, 1 to 64 query heads a KV head, on GPUs of compute capability 8.0
 and later, and on the CPU. What is not supported (windows, soft caps, positional encodings, fp8 scales of V, sinks) is
 an UnsupportedError that says so. Log-sum-exps are of base 2, as FlashInfer's.
 

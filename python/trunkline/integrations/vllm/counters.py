@@ -20,9 +20,10 @@ class Counters:
     decode_steps: steps whose decode rows were ours; mixed_steps: of those, the ones with prefill rows beside;
     engine_steps: others, all vLLM's. decode_rows: requests in them, a step each, padding included. shared_steps,
     kv_tokens, kv_tokens_read: estimated by a look every SAMPLED steps: steps that read less than each request's tokens
-    on its own, tokens of all requests, and tokens that were read. plans_made, plans_kept: by the GPU. overflows: looks
-    that found a plan which fell back to `flat` for lack of room. unplanned, bad_lengths, bad_queries: looks that found
-    what must not be: a step without any plan, lengths or query counts that cannot be true; the log has an error then.
+    on its own, tokens of all requests, and tokens that were read. plans_made, plans_reused: of the GPU. overflows:
+    looks that found a plan which fell back to `flat` for lack of room. unplanned, bad_lengths, bad_queries: looks that
+    found what must not be: a step without any plan, lengths or query counts that cannot be true; the log has an error
+    then.
     """
 
     layers: int
@@ -35,7 +36,7 @@ class Counters:
     kv_tokens: int = 0
     kv_tokens_read: int = 0
     plans_made: int = 0
-    plans_kept: int = 0
+    plans_reused: int = 0
     overflows: int = 0
     unplanned: int = 0
     bad_lengths: int = 0
@@ -47,7 +48,7 @@ class Counters:
 
     def take(self, report: Any, steps: int) -> None:
         """A look at the planner's report, which stands for so many steps."""
-        self.plans_made, self.plans_kept = report.planned, report.kept
+        self.plans_made, self.plans_reused = report.planned, report.reused
         self.kv_tokens += report.kv_tokens_total * steps
         self.kv_tokens_read += report.kv_tokens_read * steps
         self.shared_steps += steps if report.kv_tokens_read < report.kv_tokens_total else 0
@@ -63,7 +64,7 @@ class Counters:
         return (
             f"{self.decode_steps} decode steps ({self.mixed_steps} beside prefill), about {self.shared_steps} with "
             f"shared prefixes; {self.engine_steps} steps left to vLLM; KV reads saved about {saved:.1f} % "
-            f"({self.kv_bytes_saved / 1e9:.1f} GB); plans: {self.plans_made} made, {self.plans_kept} kept, "
+            f"({self.kv_bytes_saved / 1e9:.1f} GB); plans: {self.plans_made} made, {self.plans_reused} reused, "
             f"{self.overflows} overflows"
         )
 

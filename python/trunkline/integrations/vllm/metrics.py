@@ -18,7 +18,7 @@ _NAMES = {
     "shared_steps": "Steps whose requests shared prefixes, about",
     "kv_bytes_saved": "KV cache bytes that need not be read, about",
     "plans_made": "Plans made by the GPU",
-    "plans_kept": "Steps that kept the plan before",
+    "plans_reused": "Steps that reused the plan before",
     "overflows": "Plans found without room for sharing",
 }
 _made: dict[str, Any] = {}

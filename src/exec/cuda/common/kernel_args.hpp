@@ -7,6 +7,7 @@
 #include "exec/resolved.hpp"
 #include "plan/uploaded_plan.hpp"
 #include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::cuda {
@@ -117,7 +118,7 @@ struct ForwardArgs : StepArgs {
   std::int32_t tile_m;      // kStreams, kSerial: only items with this tile; 0: all
   std::int32_t tile_n;
   std::int32_t* arrived;  // kFused: [merges, Hkv] partials that have come; 0 before and after a run. Else null
-  CudaTaskTime* times;    // of each task; null: not wanted
+  experimental::CudaTaskTime* times;  // of each task; null: not wanted
   // [items, Hkv] of each task with a NaN among its outputs, the one of the same CTA before it, or -1. Written and read
   // within a launch, by the portable kernels alone.
   std::int32_t* nan_tasks;

@@ -9,9 +9,28 @@
 
 namespace trunkline::cuda {
 
+namespace {
+
+/// 0 of policy `trunk`.
+std::int32_t invariant_chunk_of(const CudaPlannerOptions& options) {
+  if (options.policy == Policy::kTrunk) return 0;
+  if (options.policy != Policy::kInvariant) {
+    fail(ErrorCode::kUnsupported, "options.policy is ", name_of(options.policy),
+         "; the device plans trunk and invariant");
+  }
+  if (options.invariant_chunk < 1) {
+    fail(ErrorCode::kInvalidArgument, "options.invariant_chunk is ", options.invariant_chunk, "; it must be >= 1");
+  }
+  return options.invariant_chunk;
+}
+
+}  // namespace
+
 DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape& shape,
                              const CudaPlannerOptions& options)
-    : shape_(shape), options_(options), machine_(make_planner_machine(profile, shape, options.capacity)) {
+    : shape_(shape),
+      options_(options),
+      machine_(make_planner_machine(profile, shape, options.capacity, invariant_chunk_of(options))) {
   const DeviceScope scope(options.device);
   if (options.rows < 1 || options.rows > kMaxDeviceRows) {
     fail(options.rows < 1 ? ErrorCode::kInvalidArgument : ErrorCode::kUnsupported, "options.rows is ", options.rows,

@@ -9,8 +9,8 @@
 
 #include "exec/cuda/device_planner/host_report.hpp"
 #include "exec/cuda/device_planner/planner_kernels.hpp"
-#include "plan/device/planner_phases.hpp"
 #include "exec/workspace_owner.hpp"
+#include "plan/device/planner_phases.hpp"
 #include "trunkline/cuda_planner.hpp"
 
 namespace trunkline::cuda {

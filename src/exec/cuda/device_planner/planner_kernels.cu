@@ -17,7 +17,7 @@ constexpr std::int32_t kRowThreads = 128;    // that compare a row: 16 bytes eac
 constexpr std::int32_t kPhaseThreads = 512;  // of a phase of one block; more would have too few registers
 constexpr std::int32_t kListThreads = 256;   // of a tile that is listed: more would have too few registers
 constexpr std::int32_t kWriteThreads = 512;  // of a pack that is written
-constexpr std::int32_t kMaxBlocks = 528;  // of kernels whose blocks take one tile or pack after another
+constexpr std::int32_t kMaxBlocks = 528;     // of kernels whose blocks take one tile or pack after another
 
 template <std::int32_t kThreads>
 struct GroupMemory {
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kPhaseThreads, 1) find_forest_kernel(const __g
   PlannerPhases(task).find_forest(group, ours, scratch);
   group.once([&] {
     if (task.memory.step->reused == 0) return;
-    args.report->report.kept = ++args.steps[1];
+    args.report->report.reused = ++args.steps[1];
   });
 }
 
@@ -92,7 +92,7 @@ __device__ void write_report(const PlannerArgs& args) {
   const BatchFaults& faults = args.task.memory.step->faults;
   CudaPlanReport& report = args.report->report;
   report.planned = ++args.steps[0];
-  report.kept = args.steps[1];
+  report.reused = args.steps[1];
   report.kv_tokens_total = plan.total_tokens;
   report.kv_tokens_distinct = plan.distinct_tokens;
   report.kv_tokens_read = plan.read_tokens;

@@ -26,13 +26,13 @@ struct PlannerArgs {
   std::byte* searches = nullptr;  ///< [widths or early tries, kSearchBytes] for those that shared memory does not hold
   std::size_t search_bytes = 0;   ///< of each
   LaunchCounters counters;
-  std::uint64_t* steps = nullptr;       ///< [2] how many were planned, and reused
-  PlannerReport* report = nullptr;      ///< [1]
-  CudaPlanReport* host = nullptr;       ///< for the report
-  std::uint64_t* written = nullptr;     ///< [1] address of the counts of the lists that were written last; 0: of none
-  std::uint64_t planner = 0;            ///< ListCounts::planner of its own
-  std::int32_t widths = 0;              ///< of tiles to be tried
-  std::size_t shared_bytes = 0;         ///< planner_shared_bytes() of the device
+  std::uint64_t* steps = nullptr;    ///< [2] how many were planned, and reused
+  PlannerReport* report = nullptr;   ///< [1]
+  CudaPlanReport* host = nullptr;    ///< for the report
+  std::uint64_t* written = nullptr;  ///< [1] address of the counts of the lists that were written last; 0: of none
+  std::uint64_t planner = 0;         ///< ListCounts::planner of its own
+  std::int32_t widths = 0;           ///< of tiles to be tried
+  std::size_t shared_bytes = 0;      ///< planner_shared_bytes() of the device
 };
 
 /// Dynamic shared memory that planning kernels may have on the current device. To be asked before they are launched.
@@ -41,8 +41,8 @@ std::size_t planner_shared_bytes();
 /// Device memory that trying tiles needs, in all.
 std::size_t search_memory_bytes(std::int32_t rows);
 
-/// Plans the batch, or reuses the last plan. Kernels depend on the batch's rows and on addresses alone, so that they can
-/// be captured. \throws Error(kInternal) when a launch fails
+/// Plans the batch, or reuses the last plan. Kernels depend on the batch's rows and on addresses alone, so that they
+/// can be captured. \throws Error(kInternal) when a launch fails
 void launch_planner(const PlannerArgs& args, cudaStream_t stream);
 
 }  // namespace trunkline::cuda

@@ -100,8 +100,8 @@ Kernel* find_kernel(DType dtype) {
 }  // namespace
 
 Division divide(const AttentionShape& shape, std::int32_t sms) {
-  Kernel* const kernel = find_kernel(shape.dtype);
-  if (kernel == nullptr || shape.head_dim != kDim || shape.group_size() > kRows) return {};
+  Kernel* const kernel = find_kernel(shape.q_dtype);
+  if (kernel == nullptr || shape.head_dim_qk != kDim || shape.group_size() > kRows) return {};
   for (std::size_t size = 0; size < std::size(kClusterSizes); ++size) {
     const std::int32_t blocks = kClusterSizes[size];
     const std::int32_t most = std::min(kernel->most_clusters(size), sms / blocks) / shape.kv_heads;

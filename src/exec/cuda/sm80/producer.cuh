@@ -115,7 +115,7 @@ class Producer {
   // Here and not by the consumers, who have no register to spare: at the task's first copy.
   __device__ __forceinline__ void note_begin(const typename Queue::Task& task) const {
     if (args_.times == nullptr) return;
-    CudaTaskTime& times = args_.times[task.number];
+    experimental::CudaTaskTime& times = args_.times[task.number];
     times.begin_ns = global_time();
     times.item = task.header.item;
     times.head = task.head;

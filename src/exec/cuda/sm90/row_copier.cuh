@@ -99,7 +99,7 @@ class RowCopier {
   // At the task's first copy.
   __device__ __forceinline__ void note_begin(const TaskInfo& task) const {
     if (args_.times == nullptr || lane_ != 0 || copier_ != 0) return;
-    CudaTaskTime& times = args_.times[task.number];
+    experimental::CudaTaskTime& times = args_.times[task.number];
     times.begin_ns = global_time();
     times.end_ns = 0;  // both warpgroups raise it
     times.item = task.item;

@@ -7,7 +7,7 @@ const heading = (level, text) => element(`h${level}`, {}, text);
 function header() {
   const { shape, machine } = data;
   const setting =
-    `${shape.q_heads}/${shape.kv_heads} heads of ${shape.head_dim}, ${shape.dtype}, pages of ${shape.page_size}; ` +
+    `${shape.q_heads}/${shape.kv_heads} heads of ${shape.head_dim_qk}, ${shape.q_dtype}, pages of ${shape.page_size}; ` +
     `planned for ${machine.name} (${shape.device}, ${format.plural(machine.workers, "worker")}), one layer.`;
   return element("header", {}, heading(1, data.title), soft(data.source ? `From ${data.source}. ${setting}` : setting), facts([
     [format.count(forest.requests), "requests"],
