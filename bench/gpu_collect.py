@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files the rows of a GPU run under bench/results, by the kind of GPU, with the trees of the sources that made them.
+"""Files the rows of a GPU run under bench/results, by the kind of GPU, with hashes of the sources that made them.
 
 Run it where the commit that the binary was built from is known to git:
 
@@ -16,15 +16,12 @@ import pathlib
 import re
 import subprocess
 
-from gpu_rows import RESULTS, ROOT, TREES
+from gpu_rows import RESULTS
+from source_trees import ROOT, trees_of
 
 
 def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-
-
-def trees_of(commit: str) -> dict[str, str]:
-    return {name: git("rev-parse", f"{commit}:{folder}") for name, folder in TREES.items()}
 
 
 def results_of(gpu: str) -> pathlib.Path:

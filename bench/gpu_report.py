@@ -14,7 +14,8 @@ import gpu_pat_plot
 import gpu_plot
 import gpu_suite_tables
 import gpu_tables
-from gpu_rows import COMPARISONS, RESULTS, ROOT, SUITES, by, changed_sources, kernels, load, present_trees
+from gpu_rows import COMPARISONS, RESULTS, ROOT, SUITES, by, kernels, load
+from source_trees import changed_parts, present_trees
 
 PAGE = ROOT / "docs/results_gpu.md"
 # By the rows that they are drawn of.
@@ -32,11 +33,11 @@ def since(files: dict[str, list[dict]]) -> str:
     changed = {}
     for name, rows in files.items():
         for kind, run in by(rows, kernels).items():
-            for folder in changed_sources(run, present):
-                changed.setdefault(folder, []).append(f"`{name}`, {kind}")
+            for part in changed_parts(run, present):
+                changed.setdefault(part, []).append(f"`{name}`, {kind}")
     if not changed:
         return SINCE + "nothing.\n"
-    return SINCE + "; ".join(f"`{folder}` (**{'; '.join(names)}**)" for folder, names in changed.items()) + ".\n"
+    return SINCE + "; ".join(f"{part} (**{'; '.join(names)}**)" for part, names in changed.items()) + ".\n"
 
 
 # Of scripts/gpu_test.sh, and of the test programs.

@@ -1,12 +1,10 @@
-"""The rows of GPU runs, bench/results/h200: reading them, and whether their sources are still these."""
+"""The rows of GPU runs, bench/results/h200, and how they are grouped."""
 
 import json
-import pathlib
-import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from source_trees import ROOT
+
 RESULTS = ROOT / "bench/results/h200"
-TREES = {"cuda_tree": "src/exec/cuda", "plan_tree": "src/plan", "machine_tree": "data/machines"}
 # Suites whose cases stand one by one on the page.
 SUITES = {
     "pat": "PAT's 20 trees, page 32",
@@ -63,18 +61,3 @@ def recorded(row: dict, kernel: str | None = None) -> float | None:
     """A published kernel's recorded time, or the least of all."""
     times = row.get("recorded_us", {})
     return times.get(kernel) if kernel else min(times.values(), default=None)
-
-
-def present_trees() -> dict[str, str] | None:
-    """Of this checkout; nothing outside git."""
-    names = [f"HEAD:{folder}" for folder in TREES.values()]
-    try:
-        done = subprocess.run(["git", "rev-parse", *names], cwd=ROOT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return dict(zip(TREES, done.stdout.split(), strict=True))
-
-
-def changed_sources(rows: list[dict], present: dict[str, str]) -> list[str]:
-    """Folders that are not as they were when the rows were measured."""
-    return [folder for tree, folder in TREES.items() if any(row[tree] != present[tree] for row in rows)]

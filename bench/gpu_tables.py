@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from gpu_rows import KERNELS, TREES, by, kernels, method, recorded, same_case, what_ran
+from gpu_rows import KERNELS, by, kernels, method, recorded, same_case, what_ran
 from report import geometric_mean, table
+from source_trees import TREES
 
 BANDWIDTH = 4.67e6  # bytes a microsecond: the measured streaming read
 # PAT, section 8.5, on an A100: time and bytes over PAT's, in percent.
@@ -44,7 +45,7 @@ def provenance(files: dict[str, list[dict]]) -> str:
         for name, rows in files.items()
         for kind, run in by(rows, kernels).items()
     ]
-    return table(["rows of", "kernels", "number", "commit", *(f"`{folder}`" for folder in TREES.values())], lines)
+    return table(["rows of", "kernels", "number", "commit", *(part.title for part in TREES.values())], lines)
 
 
 def gains(rows: list[dict], kernel: str | None) -> list[str]:

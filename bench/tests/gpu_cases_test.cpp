@@ -95,7 +95,7 @@ TEST(GpuCases, RecordedTimesGoWithTheSameCaseOfAnySuite) {
   EXPECT_TRUE(recorded.times(find_case("pages", "64x8192", 1)).contains("fa3"));
   EXPECT_TRUE(recorded.times(find_case("pages", "64x8192", 4)).is_null());
   Case bf16 = ablation;
-  bf16.shape.dtype = DType::kBF16;
+  bf16.shape.q_dtype = bf16.shape.kv_dtype = DType::kBF16;
   EXPECT_TRUE(recorded.times(bf16).is_null());
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support/expect_error.hpp"
+#include "trunkline/experimental.hpp"
 
 namespace trunkline::gpu_bench {
 namespace {
@@ -31,9 +32,9 @@ TEST(GpuOptions, MethodIsNamedAfterWhatIsGiven) {
   EXPECT_TRUE(options.method_given);
   EXPECT_EQ(options.method.name, "policy profit, profit-cost compute, mode streams, merge fused, tile 64x32");
   EXPECT_EQ(options.method.plan.policy, Policy::kProfit);
-  EXPECT_EQ(options.method.plan.policies.profit_cost, ProfitCost::kCompute);
-  EXPECT_EQ(options.method.forward, ForwardMode::kStreams);
-  EXPECT_EQ(options.method.merge, MergeMode::kFused);
+  EXPECT_EQ(options.method.plan.policies.study->profit_cost, experimental::ProfitCost::kCompute);
+  EXPECT_EQ(options.method.launch.forward, experimental::ForwardMode::kStreams);
+  EXPECT_EQ(options.method.launch.merge, MergeMode::kFused);
   EXPECT_EQ(options.method.plan.tile, (TileShape{64, 32}));
 }
 
@@ -41,7 +42,7 @@ TEST(GpuOptions, OthersAreRead) {
   const Options options = parse({"--dtype", "bf16", "--phases", "off", "--seconds", "1.5", "--once", "--case", "1x1024",
                                  "--case", "1x32768", "flat"});
   EXPECT_EQ(options.dtype, DType::kBF16);
-  EXPECT_FALSE(options.method.plan.policies.greedy_phases);
+  EXPECT_FALSE(options.method.plan.policies.study->greedy_phases);
   EXPECT_EQ(options.seconds, 1.5);
   EXPECT_TRUE(options.once);
   EXPECT_THAT(options.cases, ElementsAre("1x1024", "1x32768"));

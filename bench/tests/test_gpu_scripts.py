@@ -19,6 +19,7 @@ import gpu_pat_plot  # noqa: E402
 import gpu_report  # noqa: E402
 import gpu_rows  # noqa: E402
 import gpu_turns  # noqa: E402
+import source_trees  # noqa: E402
 from gpu_made_rows import FORWARD, GROWTH, HEADER, MERGE, PLAN, measured, pair  # noqa: E402
 
 
@@ -122,7 +123,7 @@ class PageTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for name, rows in files.items():
                 run = {"gpu": "some GPU", "driver": "1", "sm_clock": "2", "memory_clock": "3", "page_order": "shuffled"}
-                trees = {tree: "0123456789abcdef" for tree in gpu_rows.TREES}
+                trees = {tree: "0123456789abcdef" for tree in source_trees.TREES}
                 lines = [json.dumps({**run, **trees, **row}) for row in rows]
                 (pathlib.Path(folder) / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
             with unittest.mock.patch.object(gpu_rows, "RESULTS", pathlib.Path(folder)):

@@ -11,9 +11,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 import gpu_counters  # noqa: E402
 import gpu_report  # noqa: E402
-import gpu_rows  # noqa: E402
 import gpu_suite_tables  # noqa: E402
 import gpu_tables  # noqa: E402
+import source_trees  # noqa: E402
 from gpu_made_rows import FORWARD, HEADER, MERGE, PLAN, measured, pair  # noqa: E402
 
 
@@ -123,9 +123,9 @@ class TableTest(unittest.TestCase):
         self.assertEqual(cells(gpu_tables.counted_cases(one))[0][7], "4.2")
 
     def test_changed_sources_are_named(self):
-        rows = [measured(cuda_tree="a", plan_tree="b", machine_tree="c")]
-        present = {"cuda_tree": "a", "plan_tree": "x", "machine_tree": "c"}
-        self.assertEqual(gpu_rows.changed_sources(rows, present), ["src/plan"])
+        rows = [measured(kernels_tree="a", planner_tree="d", plan_tree="b", machine_tree="c")]
+        present = {"kernels_tree": "a", "planner_tree": "x", "plan_tree": "b", "machine_tree": "c"}
+        self.assertEqual(source_trees.changed_parts(rows, present), ["device planner"])
 
 
 class TestsLineTest(unittest.TestCase):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files the rows of a run under bench/results/vllm, with the trees of the sources that made them.
+"""Files the rows of a run under bench/results/vllm, with hashes of the sources that made them.
 
 Run it where the commit that the wheel was built from is known to git:
 
@@ -12,23 +12,20 @@ Run it where the commit that the wheel was built from is known to git:
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 
 import run_logs
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-import gpu_rows  # noqa: E402
+import source_trees  # noqa: E402
 
 RESULTS = HERE.parent / "results/vllm"
-TREES = gpu_rows.TREES | {"python_tree": "python/trunkline"}
+TREES = source_trees.TREES | {"python_tree": source_trees.Part("Python package", ("python/trunkline",))}
 
 
 def trees_of(commit: str) -> dict[str, str]:
-    names = [f"{commit}:{folder}" for folder in TREES.values()]
-    done = subprocess.run(["git", "rev-parse", *names], cwd=gpu_rows.ROOT, check=True, capture_output=True, text=True)
-    return dict(zip(TREES, done.stdout.split(), strict=True))
+    return source_trees.trees_of(commit, TREES)
 
 
 def filed(path: pathlib.Path) -> list[dict]:
