@@ -1,8 +1,10 @@
-"""Which rows of a batch are Trunkline's, and the batch without them."""
+"""The decode rows of vLLM's batches, and the batch without them."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from ..engine import leading_decode_rows
 
 
 def decode_rows(common: Any, longest: int) -> tuple[int, int]:
@@ -14,11 +16,7 @@ def decode_rows(common: Any, longest: int) -> tuple[int, int]:
         return int(common.num_reqs), int(common.num_reqs)
     if common.max_query_len <= longest:
         return int(common.num_reqs), int(common.num_actual_tokens)
-    starts = common.query_start_loc_cpu.numpy()
-    counts = starts[1 : common.num_reqs + 1] - starts[: common.num_reqs]
-    others = (counts > longest) | (counts < 1)
-    rows = int(others.argmax()) if others.any() else int(common.num_reqs)
-    return rows, int(starts[rows])
+    return leading_decode_rows(common.query_start_loc_cpu.numpy(), int(common.num_reqs), longest)
 
 
 def rows_from(common: Any, rows: int) -> Any:
