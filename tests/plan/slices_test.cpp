@@ -8,7 +8,7 @@
 
 #include "base/check.hpp"
 #include "base/host_device.hpp"
-#include "exec/cuda/sm90/config.hpp"
+#include "exec/cuda/kernels/sm90/forward/config.hpp"
 #include "plan/plan_oracle.hpp"
 #include "plan/slices.hpp"
 #include "plan/test_cases.hpp"

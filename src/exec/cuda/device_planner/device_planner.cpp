@@ -4,7 +4,7 @@
 
 #include "base/check.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/workspace.hpp"
+#include "exec/cuda/step/workspace.hpp"
 #include "trunkline/cuda.hpp"
 
 namespace trunkline::cuda {

@@ -1,0 +1,26 @@
+// The compiled Hopper forward kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "exec/cuda/kernels/kernel_families.hpp"
+#include "exec/cuda/kernels/sm90/forward/config.hpp"
+
+namespace trunkline::cuda::sm90 {
+
+/// Of each element type in config.hpp's list: the kernel of all tiles, and the same that merges partials too.
+std::span<ForwardVariant> variants();
+
+cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
+                    cudaStream_t stream);
+
+/// sizeof(TaskOpening).
+std::size_t opening_bytes();
+/// Lays out every item's TaskOpening, and tells its header so.
+cudaError_t launch_open_tasks(const StepArgs& args, std::int32_t group_size, std::size_t most, cudaStream_t stream);
+
+}  // namespace trunkline::cuda::sm90
