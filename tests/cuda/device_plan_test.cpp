@@ -88,7 +88,7 @@ HostsPlan compare_with_host(CudaExecutor& executor, CudaPlanner& planner, const 
   executor.resolve(on_device, planned.data(), nullptr);
   const cuda::KernelFamily& family = cuda::family_for(CudaKernels::kAuto, cuda_device_info(0).major, shape);
   const cuda::WorkspaceLayout layout =
-      cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.opening_bytes()});
+      cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.prologue_bytes()});
   const PlanWords expected(uploaded, layout, plan);
   check(cudaDeviceSynchronize());
   return {plan, PlanWords(planned, layout, plan).difference(expected)};

@@ -247,7 +247,7 @@ std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
                                                        plan.shape.head_dim_qk, plan.shape.page_size);
   const cuda::DeviceScope scope(state_->options.device);
   return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->study.merge,
-                       {family == nullptr ? 0 : family->opening_bytes(), state_->single_query_scratch(plan.shape)})
+                       {family == nullptr ? 0 : family->prologue_bytes(), state_->single_query_scratch(plan.shape)})
       .bytes;
 }
 
@@ -326,7 +326,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   check_times(record.times, record.times_count, record.tasks);
   state_->records.claim(record);
   on_device.launch(device_batch(batch), cuda::plan_lists(record.base, record.layout, state_->study.merge),
-                   reinterpret_cast<cuda::PlannerReport*>(record.base + record.layout.told),
+                   reinterpret_cast<cuda::PlannerReport*>(record.base + record.layout.report),
                    state_->counters_of(record), on);
   if (std::ranges::find(record.reports, on_device.host_report()) == record.reports.end()) {
     record.reports.push_back(on_device.host_report());
@@ -354,12 +354,12 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
   record.pages = device_pages(batch.pages);
   const cuda::StepArgs step = cuda::step_args(record.base, record.layout, record.pages);
   const cuda::ResolveArgs args{
-      step.plan,     reinterpret_cast<const cuda::PlannerReport*>(record.base + record.layout.told),
+      step.plan,     reinterpret_cast<const cuda::PlannerReport*>(record.base + record.layout.report),
       step.step,     device_rows(batch.pages),
       batch.kv_lens, reinterpret_cast<std::int64_t*>(record.base + record.layout.step_first_ids)};
   check_cuda(cuda::launch_resolve(args, std::max({record.room.item_queries, record.room.items, record.room.spans}), on),
              "launching the resolve kernel");
-  check_cuda(record.family->open_tasks(step, record.shape.group_size(), record.room.items, on),
+  check_cuda(record.family->write_prologues(step, record.shape.group_size(), record.room.items, on),
              "launching the kernel that opens tasks");
   record.resolved = true;
 }
@@ -401,7 +401,7 @@ bool CudaExecutor::runs_single_query(const void* workspace) const {
 }
 
 void CudaExecutor::release(void* workspace) {
-  state_->records.forget(workspace);
+  state_->records.optimization_barrier(workspace);
 }
 
 void experimental::record_tasks(CudaExecutor& executor, void* workspace, CudaTaskTime* times, std::size_t count) {

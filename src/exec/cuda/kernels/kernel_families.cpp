@@ -7,10 +7,10 @@
 namespace trunkline::cuda {
 namespace {
 
-std::size_t no_opening() {
+std::size_t no_prologue() {
   return 0;
 }
-cudaError_t nothing_to_open(const StepArgs&, std::int32_t, std::size_t, cudaStream_t) {
+cudaError_t no_prologues_to_write(const StepArgs&, std::int32_t, std::size_t, cudaStream_t) {
   return cudaSuccess;
 }
 
@@ -26,8 +26,8 @@ constexpr KernelFamily kFamilies[] = {
      .tile_tokens = sm90::stage_tokens,
      .variants = sm90::variants,
      .enqueue = sm90::enqueue,
-     .opening_bytes = sm90::opening_bytes,
-     .open_tasks = sm90::launch_open_tasks},
+     .prologue_bytes = sm90::prologue_bytes,
+     .write_prologues = sm90::launch_write_prologues},
     {.kernels = CudaKernels::kPortable,
      .least_major = kLeastMajor,
      .most_major = INT32_MAX,
@@ -37,8 +37,8 @@ constexpr KernelFamily kFamilies[] = {
      .tile_tokens = sm80::stage_tokens,
      .variants = sm80::variants,
      .enqueue = sm80::enqueue,
-     .opening_bytes = no_opening,
-     .open_tasks = nothing_to_open},
+     .prologue_bytes = no_prologue,
+     .write_prologues = no_prologues_to_write},
 };
 
 }  // namespace

@@ -45,11 +45,11 @@ struct KernelFamily {
   /// Enqueues one kernel with its parameters, of as many CTAs as `sms` multiprocessors hold at once.
   cudaError_t (*enqueue)(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
                          cudaStream_t stream);
-  /// Bytes of an item in DeviceStep::openings, a multiple of 16; 0: the kernels do not read openings.
-  std::size_t (*opening_bytes)();
-  /// After resolve, once a step: writes the openings, and what headers say of them. \param most items that any plan
+  /// Bytes of an item in DeviceStep::prologues, a multiple of 16; 0: the kernels do not read prologues.
+  std::size_t (*prologue_bytes)();
+  /// After resolve, once a step: writes the prologues, and what headers say of them. \param most items that any plan
   /// uploaded to this workspace can have
-  cudaError_t (*open_tasks)(const StepArgs& args, std::int32_t group_size, std::size_t most, cudaStream_t stream);
+  cudaError_t (*write_prologues)(const StepArgs& args, std::int32_t group_size, std::size_t most, cudaStream_t stream);
 
   bool supports(DType dtype, std::int32_t head_dim) const;
   /// The tiles for a head dimension, rising in m. Empty where nothing is compiled.

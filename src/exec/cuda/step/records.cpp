@@ -58,7 +58,7 @@ WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanRoom& needed,
   record.shape = plan.shape;
   record.family = &family;
   record.room = room_of_capacity(plan);
-  record.layout = lay_out(record.room, plan.shape, merge, {family.opening_bytes(), single_query_scratch});
+  record.layout = lay_out(record.room, plan.shape, merge, {family.prologue_bytes(), single_query_scratch});
   check_workspace(workspace, bytes, record.layout.bytes);
   if (before != nullptr) {
     record.times = before->times;
@@ -80,7 +80,7 @@ void WorkspaceRecords::keep(const WorkspaceRecord& record) {
   records_.push_back(record);
 }
 
-void WorkspaceRecords::forget(const void* workspace) {
+void WorkspaceRecords::optimization_barrier(const void* workspace) {
   owner_.release(workspace);
   std::erase_if(records_, [&](const WorkspaceRecord& record) { return record.base == workspace; });
 }

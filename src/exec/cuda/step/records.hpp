@@ -57,7 +57,7 @@ class WorkspaceRecords {
   void keep(const WorkspaceRecord& record);
   /// \throws Error(kWorkspace) when it holds no plan, or another executor's since.
   WorkspaceRecord& uploaded(const void* workspace);
-  void forget(const void* workspace);
+  void optimization_barrier(const void* workspace);
 
  private:
   const WorkspaceRecord* find(const void* workspace) const;

@@ -46,7 +46,7 @@ DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout) {
   return {.tasks = at<TaskHeader>(base, layout.step_tasks),
           .rows = at<ItemRow>(base, layout.step_rows),
           .spans = at<ResolvedSpan>(base, layout.step_spans),
-          .openings = base + layout.step_openings};
+          .prologues = base + layout.step_prologues};
 }
 
 }  // namespace
@@ -118,12 +118,12 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   layout.masks = divider.take<QueryMask>(room.masks);
   layout.arrived = divider.take<std::int32_t>(fused ? room.merges * static_cast<std::size_t>(shape.kv_heads) : 0);
   layout.first_fault = divider.take<std::uint64_t>(1);
-  layout.told = divider.take<PlannerReport>(1);
+  layout.report = divider.take<PlannerReport>(1);
   layout.step_tasks = divider.take<TaskHeader>(room.items);
   layout.step_rows = divider.take<ItemRow>(room.item_queries);
   layout.step_spans = divider.take<ResolvedSpan>(room.spans);
   layout.step_first_ids = divider.take<std::int64_t>(1);
-  layout.step_openings = divider.take<std::byte>(room.items * kernels.opening);
+  layout.step_prologues = divider.take<std::byte>(room.items * kernels.prologue);
   layout.nan_tasks = divider.take<std::int32_t>(room.items * static_cast<std::size_t>(shape.kv_heads));
   layout.partial_out = divider.take<float>(room.partials * heads * static_cast<std::size_t>(shape.head_dim_v));
   layout.partial_lse = divider.take<float>(room.partials * heads);

@@ -67,12 +67,12 @@ struct WorkspaceLayout {
   std::size_t masks = 0;
   std::size_t arrived = 0;      ///< [merges, Hkv], fused merges alone; made 0 after each upload, and runs leave it so
   std::size_t first_fault = 0;  ///< of the page check
-  std::size_t told = 0;         ///< PlannerReport
+  std::size_t report = 0;       ///< PlannerReport
   std::size_t step_tasks = 0;
   std::size_t step_rows = 0;
   std::size_t step_spans = 0;
   std::size_t step_first_ids = 0;  ///< ResolveArgs::first_ids
-  std::size_t step_openings = 0;
+  std::size_t step_prologues = 0;
   std::size_t nan_tasks = 0;  ///< ForwardArgs::nan_tasks
   std::size_t partial_out = 0;
   std::size_t partial_lse = 0;
@@ -82,7 +82,7 @@ struct WorkspaceLayout {
 inline constexpr std::size_t kWorkspaceAlignment = 256;
 /// What kernels take beside a plan.
 struct KernelBytes {
-  std::size_t opening = 0;               ///< KernelFamily::opening_bytes()
+  std::size_t prologue = 0;              ///< KernelFamily::prologue_bytes()
   std::size_t single_query_scratch = 0;  ///< single_query::scratch_bytes()
 };
 WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge, const KernelBytes& kernels);

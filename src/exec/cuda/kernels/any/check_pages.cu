@@ -4,7 +4,7 @@
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/kernels/any/check_pages.hpp"
 #include "exec/cuda/kernels/any/live_row.cuh"
-#include "exec/cuda/kernels/common/page_places.cuh"
+#include "exec/cuda/kernels/common/page_offsets.cuh"
 
 namespace trunkline::cuda {
 namespace {

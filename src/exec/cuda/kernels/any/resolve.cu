@@ -48,19 +48,19 @@ __device__ TaskHeader resolve_task(const ResolveArgs& args, std::int32_t place) 
 }
 
 // By the first threads of a block, one for each word: what a planner on the device has come to.
-__device__ void tell_host(const PlannerReport& told) {
+__device__ void publish(const PlannerReport& report) {
   static_assert(sizeof(CudaPlanReport) % sizeof(std::uint64_t) == 0);
   constexpr unsigned kWords = sizeof(CudaPlanReport) / sizeof(std::uint64_t);
   if (threadIdx.x >= kWords) return;
-  reinterpret_cast<std::uint64_t*>(told.host)[threadIdx.x] =
-      reinterpret_cast<const std::uint64_t*>(&told.report)[threadIdx.x];
+  reinterpret_cast<std::uint64_t*>(report.host)[threadIdx.x] =
+      reinterpret_cast<const std::uint64_t*>(&report.report)[threadIdx.x];
 }
 
 __global__ void __launch_bounds__(kThreads) resolve_kernel(const __grid_constant__ ResolveArgs args) {
   const auto thread = static_cast<std::int32_t>(blockIdx.x * kThreads + threadIdx.x);
   const auto threads = static_cast<std::int32_t>(gridDim.x * kThreads);
   const ListCounts counts = *args.plan.counts;
-  if (counts.planner != 0 && blockIdx.x + 1 == gridDim.x) tell_host(*args.told);
+  if (counts.planner != 0 && blockIdx.x + 1 == gridDim.x) publish(*args.report);
   for (std::int32_t i = thread; i < counts.spans; i += threads)
     args.step.spans[i] = resolve_span(args, args.plan.spans[i]);
   for (std::int32_t i = thread; i < counts.item_queries; i += threads) args.step.rows[i] = resolve_row(args, i);

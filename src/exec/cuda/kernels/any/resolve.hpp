@@ -22,7 +22,7 @@ struct DeviceRows {
 
 struct ResolveArgs {
   DevicePlan plan;
-  const PlannerReport* told;  // [1]
+  const PlannerReport* report;  // [1]
   DeviceStep step;
   DeviceRows rows;
   const std::int32_t* kv_lens;

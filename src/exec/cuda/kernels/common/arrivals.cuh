@@ -34,9 +34,9 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo
   constexpr int kAhead = kDim > 128 ? 2 : 8;
   static_assert(TaskInfo::kMostQueries <= 32 * kWarps);
   // Nothing here may be computed before the main loop, whose registers would spill.
-  const auto thread = static_cast<int>(opaque(threadIdx.x));
-  const auto group_size = static_cast<int>(opaque(static_cast<unsigned>(args.layer.group_size)));
-  const auto q_heads = static_cast<std::int32_t>(opaque(static_cast<unsigned>(args.layer.q_heads)));
+  const auto thread = static_cast<int>(optimization_barrier(threadIdx.x));
+  const auto group_size = static_cast<int>(optimization_barrier(static_cast<unsigned>(args.layer.group_size)));
+  const auto q_heads = static_cast<std::int32_t>(optimization_barrier(static_cast<unsigned>(args.layer.q_heads)));
   if (thread < task.queries) {
     const std::int32_t slot = task.output_of(thread);
     task.output_of(thread) = slot >= 0 ? count_arrival(args, slot, task.head) : -1;

@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
-#include "exec/cuda/kernels/common/page_places.cuh"
+#include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
 
 namespace trunkline::cuda {
@@ -37,7 +37,7 @@ class IsolatedRows {
   __device__ __forceinline__ IsolatedRows(const ForwardArgs& args, std::int32_t task, int query, std::int32_t q_head,
                                           int rows, int lane)
       : args_(args), query_(query), q_head_(q_head), rows_(rows), lane_(lane) {
-    const std::int32_t kv_heads = opaque_int(args.layer.kv_heads);
+    const std::int32_t kv_heads = optimization_barrier_int(args.layer.kv_heads);
     const std::int32_t place = task / kv_heads;
     head_ = task - place * kv_heads;
     const TaskHeader& header = args.step.tasks[place];
@@ -56,8 +56,8 @@ class IsolatedRows {
 
  private:
   // Of parameters, which a kernel's start could prepare for divisions: the main loop has no registers for that.
-  static __device__ __forceinline__ std::int32_t opaque_int(std::int32_t value) {
-    return static_cast<std::int32_t>(opaque(static_cast<unsigned>(value)));
+  static __device__ __forceinline__ std::int32_t optimization_barrier_int(std::int32_t value) {
+    return static_cast<std::int32_t>(optimization_barrier(static_cast<unsigned>(value)));
   }
 
   // A value that is the same in all lanes, in a register that says so: else each shuffle in a loop that it bounds
@@ -73,7 +73,7 @@ class IsolatedRows {
   __device__ __forceinline__ void attend(int column) {
     clear();
     const std::int32_t limit = uniform(row_.limit);
-    const PagePlaces places(opaque_int(args_.pages.page_size));
+    const PageOffsets places(optimization_barrier_int(args_.pages.page_size));
 #pragma unroll 1
     for (std::int32_t index = spans_.begin; index < spans_.end; ++index) {
       ResolvedSpan span = args_.step.spans[index];

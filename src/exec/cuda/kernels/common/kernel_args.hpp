@@ -39,9 +39,9 @@ struct alignas(64) TaskHeader {
   std::int32_t tile_n;
   std::int32_t has_partials;  // of some of its queries
   std::int32_t first_half;    // WorkItem::first_half
-  // Of what the kernels' family laid out for the item beforehand (DeviceStep::openings); 0 elsewhere.
-  std::int16_t opening_records;
-  std::int16_t opening_ends;  // 1: it has all of the item's tokens
+  // Of what the kernels' family laid out for the item beforehand (DeviceStep::prologues); 0 elsewhere.
+  std::int16_t prologue_records;
+  std::int16_t prologue_ends;  // 1: it has all of the item's tokens
 };
 
 /// A query of an item.
@@ -54,10 +54,10 @@ struct alignas(16) ItemRow {
 
 /// What resolve() leaves, device pointers.
 struct DeviceStep {
-  TaskHeader* tasks;    // [items], in the order of the plan's schedule
-  ItemRow* rows;        // [item_queries]
-  ResolvedSpan* spans;  // [spans]
-  std::byte* openings;  // [items, KernelFamily::opening_bytes], beside tasks; of no use where the family has none
+  TaskHeader* tasks;     // [items], in the order of the plan's schedule
+  ItemRow* rows;         // [item_queries]
+  ResolvedSpan* spans;   // [spans]
+  std::byte* prologues;  // [items, KernelFamily::prologue_bytes], beside tasks; of no use where the family has none
 };
 
 /// The page table of CudaBatch, as passed to kernels.

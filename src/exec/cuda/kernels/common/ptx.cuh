@@ -19,7 +19,7 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
 
 /// The same value, of which the compiler no longer knows: what is computed from it further on is computed there, and
 /// does not take registers before.
-__device__ __forceinline__ unsigned opaque(unsigned value) {
+__device__ __forceinline__ unsigned optimization_barrier(unsigned value) {
   asm volatile("" : "+r"(value));
   return value;
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
-#include "exec/cuda/kernels/common/page_places.cuh"
+#include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
 
 namespace trunkline::cuda {
@@ -78,7 +78,7 @@ class SpanWalk {
 
   const ForwardArgs& args_;
   int lane_;
-  PagePlaces places_;
+  PageOffsets places_;
   ResolvedSpan window_{};
   ResolvedSpan present_{};
   std::int32_t window_begin_ = 0;

@@ -72,7 +72,7 @@ class WarpRows {
   /// Sets the logits of tokens that a row does not see to -inf.
   /// \param visible of the first token \param query of the lane's rows
   template <int kTokens>
-  __device__ __forceinline__ void hide(const std::uint64_t* visible, const int (&query)[2],
+  __device__ __forceinline__ void mask(const std::uint64_t* visible, const int (&query)[2],
                                        float (&s)[kTokens / 8][4]) const {
 #pragma unroll
     for (int i = 0; i < kTokens / 8; ++i) {
@@ -87,7 +87,7 @@ class WarpRows {
 
   /// Logits become weights 2^(scale * logit - max), and `weights` those rounded, as fragments.
   template <int kTokens>
-  __device__ __forceinline__ void soften(float (&s)[kTokens / 8][4], std::uint32_t (&weights)[kTokens / 16][4]) {
+  __device__ __forceinline__ void exp_scores(float (&s)[kTokens / 8][4], std::uint32_t (&weights)[kTokens / 16][4]) {
     float largest[2] = {-INFINITY, -INFINITY};
 #pragma unroll
     for (int i = 0; i < kTokens / 8; ++i) {

@@ -75,7 +75,7 @@ class Consumer {
   // \return whether it was the task's last; its slots are then not yet released.
   __device__ __forceinline__ bool take_stage() {
     wait_for_slot();
-    rows_.thread = opaque(rows_.thread);
+    rows_.thread = optimization_barrier(rows_.thread);
     const WarpShare share = shared_.stages[place_.slot()].shares[rows_.warp()];
     switch (share.count()) {
       case 0:
@@ -100,23 +100,23 @@ class Consumer {
     {
       float logits[kTokens / 8][4];
       rows_.template multiply_keys<kTokens>(slot_address(k_slot), share.first(), logits);
-      if (share.masked()) hide<kTokens>(k_slot, share.first(), logits);
+      if (share.masked()) mask<kTokens>(k_slot, share.first(), logits);
       if (!share.last()) release(k_slot);
-      rows_.template soften<kTokens>(logits, weights);
+      rows_.template exp_scores<kTokens>(logits, weights);
     }
-    rows_.thread = opaque(rows_.thread);
+    rows_.thread = optimization_barrier(rows_.thread);
     place_.advance();
     wait_for_slot();
     rows_.template multiply_values<kTokens>(slot_address(place_.slot()), share.first(), weights);
   }
 
   template <int kTokens>
-  __device__ __forceinline__ void hide(int k_slot, int first, float (&logits)[kTokens / 8][4]) const {
+  __device__ __forceinline__ void mask(int k_slot, int first, float (&logits)[kTokens / 8][4]) const {
     const StageInfo<Size::kTokens>& info = shared_.stages[k_slot];
     const TaskInfo& task = shared_.tasks[info.task];
     const std::uint8_t* row_query = task.row_query + row_group(task) * kWarpRows + rows_.lane() / 4;
     const int query[2] = {row_query[0], row_query[8]};
-    rows_.template hide<kTokens>(info.visible + first, query, logits);
+    rows_.template mask<kTokens>(info.visible + first, query, logits);
   }
 
   // The task's O and LSE; then its last two slots are free. What is known of it stays for as long as no slot of the
@@ -183,7 +183,7 @@ class Consumer {
   const ForwardArgs& args_;
   SharedMemory<Size>& shared_;
   WarpRows<Element, kDim> rows_;
-  RingPlace<Size::kSlots> place_;
+  RingPosition<Size::kSlots> place_;
 };
 
 }  // namespace trunkline::cuda::sm80

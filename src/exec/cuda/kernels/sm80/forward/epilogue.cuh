@@ -30,7 +30,7 @@ class Epilogue {
         task_(task),
         k_slot_(k_slot),
         v_slot_(v_slot),
-        thread_(static_cast<int>(opaque(thread))),
+        thread_(static_cast<int>(optimization_barrier(thread))),
         warp_(thread_ / 32),
         lane_(thread_ % 32) {}
 

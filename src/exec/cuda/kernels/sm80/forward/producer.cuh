@@ -278,7 +278,7 @@ class Producer {
   ItemRow item_rows_[2];
   QueryLimits limits_;
   WarpShares<Size::kTokens> shares_;
-  RingPlace<Size::kSlots> place_;
+  RingPosition<Size::kSlots> place_;
 };
 
 }  // namespace trunkline::cuda::sm80

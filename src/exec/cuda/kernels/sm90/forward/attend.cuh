@@ -29,7 +29,9 @@ class GroupRows {
 
   __device__ __forceinline__ int lane() const { return thread_ % 32; }
   /// What follows from the lane is computed anew from here on, and takes no registers before.
-  __device__ __forceinline__ void forget_lane() { thread_ = static_cast<int>(opaque(static_cast<unsigned>(thread_))); }
+  __device__ __forceinline__ void block_optimization_of_lane() {
+    thread_ = static_cast<int>(optimization_barrier(static_cast<unsigned>(thread_)));
+  }
   __device__ __forceinline__ int thread() const { return thread_; }
   /// Of the lane's two: the first of the warpgroup's rows; the second is eight further on.
   __device__ __forceinline__ int row() const { return thread_ / 32 * 16 + lane() / 4; }
@@ -84,8 +86,8 @@ class GroupRows {
 
   /// Begins logits against a stage's K, in base 2 as they are not yet scaled.
   __device__ __forceinline__ void begin_logits(std::uint32_t keys) {
-    settle(q_);
-    settle(s_);
+    fence_operand(q_);
+    fence_operand(s_);
     products_begin();
 #pragma unroll
     for (int step = 0; step < kDim / 16; ++step)
@@ -94,8 +96,8 @@ class GroupRows {
 
   /// Begins to add up a stage's V by the weights.
   __device__ __forceinline__ void begin_values(std::uint32_t values) {
-    settle(weights_);
-    settle(o);
+    fence_operand(weights_);
+    fence_operand(o);
     products_begin();
 #pragma unroll
     for (int step = 0; step < kStageTokens / 16; ++step)
@@ -114,7 +116,7 @@ class GroupRows {
 
   /// Sets the logits of slices that a row does not see to -inf: by selecting, as NaN must not spread.
   /// \param visible of each slice, the word that has the rows' queries
-  __device__ __forceinline__ void hide_slices(uint4 visible) {
+  __device__ __forceinline__ void mask_slices(uint4 visible) {
     const std::uint32_t words[kSlices] = {visible.x, visible.y, visible.z, visible.w};
     const uint2 bits = bits_of_queries();
 #pragma unroll
@@ -134,7 +136,7 @@ class GroupRows {
   /// Sets the logits of what a row does not see of a slice to -inf, where its tokens have a word each.
   /// \param visible of each of the stage's tokens, the word that has the rows' queries
   template <int kSlice>
-  __device__ __forceinline__ void hide_tokens(const std::uint32_t* visible) {
+  __device__ __forceinline__ void mask_tokens(const std::uint32_t* visible) {
     const uint2 bits = bits_of_queries();
 #pragma unroll
     for (int i = 2 * kSlice; i < 2 * kSlice + 2; ++i) {
@@ -147,7 +149,7 @@ class GroupRows {
   }
 
   /// Sets the logits of what lies behind short slices to -inf.
-  __device__ __forceinline__ void hide_ends(SliceLengths lengths) {
+  __device__ __forceinline__ void mask_ends(SliceLengths lengths) {
     const int column = lane() % 4 * 2;
 #pragma unroll
     for (int i = 0; i < kStageTokens / 8; ++i) {
@@ -160,7 +162,7 @@ class GroupRows {
   }
 
   /// Takes the largest logits into account: where they have grown, sums of V are due to be scaled by `rescale`.
-  __device__ __forceinline__ void find_largest() {
+  __device__ __forceinline__ void row_max() {
     // As trees: a chain would wait for each of its links.
     constexpr int kBlocks = kStageTokens / 8;
     float of_block[kBlocks][2];
@@ -182,7 +184,7 @@ class GroupRows {
     if (grown_) raise(largest);
   }
 
-  /// Brings the sums of V to the reference of the last `find_largest`.
+  /// Brings the sums of V to the reference of the last `row_max`.
   __device__ __forceinline__ void rescale() {
     if (!grown_) return;
 #pragma unroll
@@ -193,7 +195,7 @@ class GroupRows {
   }
 
   /// Logits become weights 2^(scale * logit - max), which are added up. Products with those before may still run.
-  __device__ __forceinline__ void soften() {
+  __device__ __forceinline__ void exp_scores() {
     // Rows that have seen nothing yet have only logits of -inf: any finite reference makes their weights 0.
     const float base[2] = {max[0] == -INFINITY ? 0 : max[0], max[1] == -INFINITY ? 0 : max[1]};
 #pragma unroll
@@ -203,11 +205,11 @@ class GroupRows {
       sum[0] += s_[i][0] + s_[i][1];
       sum[1] += s_[i][2] + s_[i][3];
     }
-    settle(s_);  // here, while products run
+    fence_operand(s_);  // here, while products run
   }
 
   /// Weights become factors of the next products. Products that read those before must be done.
-  __device__ __forceinline__ void round_weights() {
+  __device__ __forceinline__ void convert_p() {
 #pragma unroll
     for (int i = 0; i < kStageTokens / 8; ++i) {
       weights_[i / 2][i % 2 * 2] = Element::round(s_[i][0], s_[i][1]);

@@ -20,7 +20,7 @@ Encode find_encode() {
 
 // Octets of all pages are one dimension: a page is so many of them further on, whatever lies between.
 bool encode(Encode function, const void* base, const CacheStrides& strides, std::int32_t kv_heads, DType dtype,
-            int box_octets, CacheMap& map) {
+            int tma_tile_octets, CacheMap& map) {
   constexpr cuuint64_t kOctets = cuuint64_t{1} << 31;  // ids are the caller's contract; coordinates have 32 bits
   const std::int64_t octet = kOctetRows * strides.token;
   if (octet <= 0 || strides.page % octet != 0) return false;
@@ -30,11 +30,12 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
                               kOctets};
   const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements), bytes(kv_heads > 1 ? strides.head : kDim),
                               bytes(octet)};
-  const cuuint32_t box[] = {kPanelElements, kOctetRows, kDim / kPanelElements, 1, static_cast<cuuint32_t>(box_octets)};
+  const cuuint32_t tma_tile[] = {kPanelElements, kOctetRows, kDim / kPanelElements, 1,
+                                 static_cast<cuuint32_t>(tma_tile_octets)};
   const cuuint32_t every[] = {1, 1, 1, 1, 1};
   return function(&map.tensor,
                   dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
-                  const_cast<void*>(base), sizes, steps, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  const_cast<void*>(base), sizes, steps, tma_tile, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
@@ -44,7 +45,7 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
 CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype) {
   static const Encode function = find_encode();
   CacheMaps maps{};
-  const int octets = octets_of_box(args.pages.page_size);
+  const int octets = octets_of_tma_tile(args.pages.page_size);
   if (function == nullptr || octets == 0) return maps;
   const LayerArgs& layer = args.layer;
   const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, octets, maps.k) &&

@@ -10,8 +10,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Coordinates: element of a panel, place in the octet, panel, KV head, octet of 8 tokens in the cache. A box is one or
-/// two octets, as slots hold them, with the swizzle that wgmma reads.
+/// Coordinates: element of a panel, place in the octet, panel, KV head, octet of 8 tokens in the cache. A TMA tile is
+/// one or two octets, as slots hold them, with the swizzle that wgmma reads.
 struct CacheMap {
   CUtensorMap tensor;
   std::int64_t page_octets;  ///< from a page to the next
@@ -21,8 +21,8 @@ struct CacheMap {
 struct CacheMaps {
   CacheMap k;
   CacheMap v;
-  std::int32_t octets;  ///< of a box; 0: pages are no multiple of 8 tokens or no multiple of 8 tokens apart, or the
-                        ///< driver refused; rows are copied one by one
+  std::int32_t octets;  ///< of a TMA tile; 0: pages are no multiple of 8 tokens or no multiple of 8 tokens apart, or
+                        ///< the driver refused; rows are copied one by one
 };
 
 /// On the host, at each launch.

@@ -19,9 +19,9 @@ inline constexpr int kGroups = 2;
 inline constexpr int kGroupThreads = 128;
 inline constexpr int kConsumerWarps = kGroups * kGroupThreads / 32;
 inline constexpr int kConsumerThreads = kGroups * kGroupThreads;
-/// A warp that walks tasks, one that begins K's box copies, two that copy by rows, of which one begins V's.
+/// A warp that walks tasks, one that begins K's TMA tile copies, two that copy by rows, of which one begins V's.
 inline constexpr int kProducerWarps = 4;
-inline constexpr int kRowCopiers = 2;
+inline constexpr int kRowLoaders = 2;
 inline constexpr int kThreads = kConsumerThreads + 32 * kProducerWarps;
 
 /// Registers of a thread: at launch all have the same; then consumers take what producers leave.
@@ -42,7 +42,7 @@ inline constexpr int kStageTokens = 64;
 constexpr int stage_tokens(int) {
   return kStageTokens;
 }
-/// A stage is four slices of up to 16 tokens of one span. All but a span's first begin where boxes do.
+/// A stage is four slices of up to 16 tokens of one span. All but a span's first begin where TMA tiles do.
 inline constexpr int kSliceTokens = 16;
 inline constexpr int kSlices = kStageTokens / kSliceTokens;
 inline constexpr int kSlots = 12;
@@ -54,17 +54,18 @@ static_assert(kSlotsOnTheirWay <= kSlots);
 inline constexpr int kRowBytes = 2 * kDim;
 inline constexpr int kSlotBytes = kStageTokens * kRowBytes;
 /// A slot is octets of rows; an octet is two panels, each of 64 elements of its eight rows. So a slice is contiguous,
-/// and one or two boxes of a tensor map.
+/// and one or two TMA tiles of a tensor map.
 inline constexpr int kOctetRows = 8;
 inline constexpr int kSliceOctets = kSliceTokens / kOctetRows;
-/// What one box brings: a slice, where each lies in one page, or half of one; 0: pages hold no whole octets, no boxes.
-TRUNKLINE_HOST_DEVICE constexpr int octets_of_box(std::int32_t page_size) {
+/// What one TMA tile brings: a slice, where each lies in one page, or half of one; 0: pages hold no whole octets, no
+/// TMA tiles.
+TRUNKLINE_HOST_DEVICE constexpr int octets_of_tma_tile(std::int32_t page_size) {
   if (page_size % kSliceTokens == 0) return kSliceOctets;
   return page_size % kOctetRows == 0 ? 1 : 0;
 }
-static_assert(octets_of_box(16) == 2 && octets_of_box(48) == 2);
-static_assert(octets_of_box(8) == 1 && octets_of_box(24) == 1 && octets_of_box(40) == 1);
-static_assert(octets_of_box(1) == 0 && octets_of_box(12) == 0 && octets_of_box(20) == 0);
+static_assert(octets_of_tma_tile(16) == 2 && octets_of_tma_tile(48) == 2);
+static_assert(octets_of_tma_tile(8) == 1 && octets_of_tma_tile(24) == 1 && octets_of_tma_tile(40) == 1);
+static_assert(octets_of_tma_tile(1) == 0 && octets_of_tma_tile(12) == 0 && octets_of_tma_tile(20) == 0);
 inline constexpr int kOctetBytes = kOctetRows * kRowBytes;
 inline constexpr int kSliceBytes = kSliceTokens * kRowBytes;
 inline constexpr int kPanelElements = 64;

@@ -46,23 +46,23 @@ class Consumer {
 
  private:
   // What rows do not see of a stage.
-  struct Hidden {
+  struct Masked {
     uint4 visible;         // of each slice, the word that has the lane's rows' queries
     StageFlags flags;      // where some slice differs by token, or is short
     SliceLengths lengths;  // the same; all whole where nothing is masked
   };
 
   __device__ __forceinline__ void begin(const TaskInfo& task) {
-    rows_.forget_lane();
+    rows_.block_optimization_of_lane();
     // From one lane, so that the compiler knows it for the same in all.
     const int halves = __shfl_sync(kWholeWarp, task.halves, 0);
     walk_.begin(halves);
     const int half = walk_.half();
     for (int i = 0; i < halves; ++i, walk_.pass_queries()) {
-      const SlotPlace place = walk_.place();
+      const SlotPosition place = walk_.place();
       walk_.wait_for(place);
       if (i == half) rows_.load_queries(shared_address(shared_.slots[place.slot()]), args_.layer.scale_log2 < 0);
-      fence_ordinary_writes();  // Q came by rows, and a box may come next
+      fence_ordinary_writes();  // Q came by rows, and a TMA tile may come next
       walk_.release(place, false);
     }
     walk_.begin_stages();
@@ -77,34 +77,34 @@ class Consumer {
   __device__ __forceinline__ void attend() {
     while (walk_.find(INT32_MAX) == Found::kStage) {
       walk_.wait_for(walk_.found().keys());
-      if (walk_.found().by_hand()) fence_ordinary_writes();
+      if (walk_.found().by_generic_proxy()) fence_ordinary_writes();
       rows_.begin_logits(rows_.word_of_keys(walk_.found().keys().slot()));
       products_commit();
       products_commit();  // of no V yet
-      values_ = SlotPlace::none();
+      values_ = SlotPosition::none();
       for (;;) {
         const Stage stage = walk_.found();
-        Hidden hidden;
-        if (stage.masked()) hidden = take_record();
+        Masked masked;
+        if (stage.masked()) masked = take_record();
         // Voted, so that the compiler knows it for the same in all lanes: products must not diverge.
         const bool more = __any_sync(kWholeWarp, walk_.find(kPassedAtMost) == Found::kStage) != 0;
         const Stage& next = walk_.found();
         rows_.template wait_for_logits<1>();
-        hide(stage, hidden);
+        mask(stage, masked);
         // Looked up here, beside the largest logits, and not where it is waited for.
         const std::uint32_t next_keys = rows_.word_of_keys(next.keys().slot());
         const std::uint32_t values = rows_.word_of_values(stage.values().slot());
         const std::uint32_t next_keys_full = walk_.full(next.keys());
         const std::uint32_t values_full = walk_.full(stage.values());
         if (!stage.kept()) walk_.release(stage.keys(), stage.alone());
-        rows_.find_largest();
-        rows_.soften();
-        settle_weights();
+        rows_.row_max();
+        rows_.exp_scores();
+        fence_p();
         // Both barriers are asked at once, as each answers after 40 clocks; most often both slots are full. V is waited
         // for first: it lies before that K, and nothing is in flight while its ends are cleared.
-        const bool keys_there = barrier_test(next_keys_full, next.keys().parity()) && !next.by_hand();
-        const bool values_there = barrier_test(values_full, stage.values().parity()) && !stage.by_hand();
-        if (!values_there) wait_for_values(stage, hidden.lengths);
+        const bool keys_there = barrier_test(next_keys_full, next.keys().parity()) && !next.by_generic_proxy();
+        const bool values_there = barrier_test(values_full, stage.values().parity()) && !stage.by_generic_proxy();
+        if (!values_there) wait_for_values(stage, masked.lengths);
         if (!more) {
           add_last_values(stage, values);
           break;
@@ -119,11 +119,11 @@ class Consumer {
 
   __device__ __forceinline__ void wait_for_keys(const Stage& stage) const {
     walk_.wait_for_near(stage.keys());
-    if (stage.by_hand()) fence_ordinary_writes();
+    if (stage.by_generic_proxy()) fence_ordinary_writes();
   }
   __device__ __forceinline__ void wait_for_values(const Stage& stage, SliceLengths lengths) const {
     walk_.wait_for_near(stage.values());
-    if (!stage.by_hand()) return;
+    if (!stage.by_generic_proxy()) return;
     if (!lengths.all_whole()) clear_ends(stage, lengths);
     fence_ordinary_writes();
     if (!lengths.all_whole()) named_barrier(kGroupBarrier + group_, kGroupThreads);
@@ -143,32 +143,32 @@ class Consumer {
   }
 
   // The V of the stage before is added up, and weights are made ready for this one's.
-  __device__ __forceinline__ void settle_weights() {
+  __device__ __forceinline__ void fence_p() {
     rows_.wait_for_values();
     if (!values_.is_none()) walk_.release(values_, values_alone_);
     rows_.rescale();
-    rows_.round_weights();
+    rows_.convert_p();
   }
 
   // Of the stage that was found last, while its record is there; means something where the stage is masked.
-  __device__ __forceinline__ Hidden take_record() const {
+  __device__ __forceinline__ Masked take_record() const {
     const StageRecord& record = walk_.record();
     const auto* words = record.visible[walk_.half()][rows_.word_of_queries()];
     return {*reinterpret_cast<const uint4*>(words), StageFlags(record.flags), SliceLengths(record.lengths)};
   }
 
-  __device__ __forceinline__ void hide(const Stage& stage, const Hidden& hidden) {
+  __device__ __forceinline__ void mask(const Stage& stage, const Masked& masked) {
     static_assert(kSlices == 4);
     if (!stage.masked()) return;
-    rows_.hide_slices(hidden.visible);
-    if (!hidden.flags.some_uneven()) return;
-    if (!hidden.lengths.all_whole()) rows_.hide_ends(hidden.lengths);
+    rows_.mask_slices(masked.visible);
+    if (!masked.flags.some_uneven()) return;
+    if (!masked.lengths.all_whole()) rows_.mask_ends(masked.lengths);
     const TokenMasks& masks = shared_.tokens[stage.keys().slot()];
     const std::uint32_t* of_token = masks.visible[walk_.half()][rows_.word_of_queries()];
-    if (hidden.flags.by_token(0)) rows_.template hide_tokens<0>(of_token);
-    if (hidden.flags.by_token(1)) rows_.template hide_tokens<1>(of_token);
-    if (hidden.flags.by_token(2)) rows_.template hide_tokens<2>(of_token);
-    if (hidden.flags.by_token(3)) rows_.template hide_tokens<3>(of_token);
+    if (masked.flags.by_token(0)) rows_.template mask_tokens<0>(of_token);
+    if (masked.flags.by_token(1)) rows_.template mask_tokens<1>(of_token);
+    if (masked.flags.by_token(2)) rows_.template mask_tokens<2>(of_token);
+    if (masked.flags.by_token(3)) rows_.template mask_tokens<3>(of_token);
   }
 
   // Makes V zero behind short slices: what lies there may be NaN, which a weight of zero does not hide. Copies row by
@@ -189,14 +189,14 @@ class Consumer {
   }
 
   __device__ __forceinline__ void write(TaskInfo& task) {
-    rows_.forget_lane();
+    rows_.block_optimization_of_lane();
     const Epilogue<Element> epilogue(args_, shared_, task, group_, rows_.thread());
     epilogue.add_up_sums(rows_);
     const bool both = task.halves == 1;  // warpgroups have the rows
     const auto places = epilogue.find_places(rows_, both);
     if (both) {
-      const SlotPlace v_place = walk_.place().back(1);
-      const SlotPlace k_place = walk_.place().back(2);
+      const SlotPosition v_place = walk_.place().back(1);
+      const SlotPosition k_place = walk_.place().back(2);
       epilogue.exchange(rows_, k_place.slot(), v_place.slot());
       fence_ordinary_writes();
       walk_.release(k_place, false);
@@ -228,8 +228,8 @@ class Consumer {
   StageWalk walk_;
   int group_;
   GroupRows<Element> rows_;
-  SlotPlace values_;   // of the V that is added up, if any
-  bool values_alone_;  // Stage::alone of it
+  SlotPosition values_;  // of the V that is added up, if any
+  bool values_alone_;    // Stage::alone of it
 };
 
 }  // namespace trunkline::cuda::sm90

@@ -188,9 +188,9 @@ class Epilogue {
     place.kind = floats ? Place::kFloats : Place::kElements;
     if (row >= task_.half_rows[half]) place.kind = Place::kNowhere;
     place.lse = partial ? args_.partials.lse : layer.lse;
-    const bool told = column == 0 && place.lse != nullptr && place.kind != Place::kNowhere;
+    const bool report = column == 0 && place.lse != nullptr && place.kind != Place::kNowhere;
     place.lse += partial ? at_partial : token * layer.lse_token + q_head * layer.lse_head;
-    if (!told) place.lse = nullptr;
+    if (!report) place.lse = nullptr;
     place.lse_factor = partial ? 1 : layer.lse_factor;
     return place;
   }

@@ -8,16 +8,16 @@
 #include "exec/cuda/kernels/common/kernel_args.hpp"
 #include "exec/cuda/kernels/common/ptx.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
-#include "exec/cuda/kernels/sm90/forward/task_opening.cuh"
+#include "exec/cuda/kernels/sm90/forward/task_prologue.cuh"
 
 namespace trunkline::cuda::sm90 {
 
 class FirstTask {
  public:
-  /// \param boxes whether tokens may come by boxes; else its stages are yet to be written
-  __device__ __forceinline__ FirstTask(const ForwardArgs& args, bool boxes)
+  /// \param tma_tiles whether tokens may come by TMA tiles; else its stages are yet to be written
+  __device__ __forceinline__ FirstTask(const ForwardArgs& args, bool tma_tiles)
       : args_(args),
-        boxes_(boxes),
+        tma_tiles_(tma_tiles),
         number_(static_cast<std::int32_t>(blockIdx.x)),
         place_(number_ / args.layer.kv_heads) {}
 
@@ -30,11 +30,11 @@ class FirstTask {
     static_assert(kInfoWords + kRecordWords <= kThreads);
     if (!known(args_) || place_ >= args_.places) return;
     const auto word = static_cast<int>(threadIdx.x);
-    const TaskOpening& opening = opening_at(args_, place_);
+    const TaskPrologue& prologue = prologue_at(args_, place_);
     if (word < kInfoWords) {
-      copy_word(&shared.tasks[0], &opening.info, word);
+      copy_word(&shared.tasks[0], &prologue.info, word);
     } else if (word < kInfoWords + kRecordWords) {
-      copy_word(shared.records[0], opening.records, word - kInfoWords);
+      copy_word(shared.records[0], prologue.records, word - kInfoWords);
     }
   }
 
@@ -48,7 +48,7 @@ class FirstTask {
     info.number = number_;
     info.head = number_ - place_ * args_.layer.kv_heads;
     shared.batch_tasks[0] = some ? 0 : kNoTask;
-    if (boxes_ || !some) barrier_arrive(shared_address(&shared.batch_full[0]));
+    if (tma_tiles_ || !some) barrier_arrive(shared_address(&shared.batch_full[0]));
   }
 
  private:
@@ -61,7 +61,7 @@ class FirstTask {
   }
 
   const ForwardArgs& args_;
-  bool boxes_;
+  bool tma_tiles_;
   std::int32_t number_;
   std::int32_t place_;
 };

@@ -13,17 +13,17 @@
 //
 // Twelve warps, one CTA on an SM. One producer walks tasks and cuts their tokens into stages of 64, of four slices of
 // 16 tokens, a lane for each slice; it writes what the others need to know of them to records, up to 32
-// stages ahead. The first 7 stages of each task are laid out beforehand, once for all layers of a step (open_tasks.cu).
-// One begins box copies (TMA) of K's slices, or of their halves where pages are no multiple of 16 tokens, into a ring
-// of 12 slots, one those of V; this one and a third bring row by row (cp.async) Q, V of slices that differ by token and
-// of short ones in a task's last stage, slices that begin inside a box, and pages that are no multiple of 8. Behind
-// other short slices, who computes makes V zero. Five slots are on their way at once. The next task is taken when the
-// last stages of the present one are at hand. Two consumer warpgroups hold 64 rows each, Q, O and weights in registers.
-// In a tile of 64 rows both hold the same and take stages by turns; at the end each gets half of the columns of both
-// sums through the ring's last two slots. In a tile of 128 rows each has its own half, and passes stages of which its
-// rows see nothing without waiting for them: what both halves share is read once, and what one has for itself costs the
-// other nothing. A stage's logits come while the next stage is looked for, and the product of its weights with V beside
-// the next one's logits and their largest.
+// stages ahead. The first 7 stages of each task are laid out beforehand, once for all layers of a step
+// (task_prologues.cu). One begins TMA copies of K's slices, or of their halves where pages are no multiple
+// of 16 tokens, into a ring of 12 slots, one those of V; this one and a third bring row by row (cp.async) Q, V of
+// slices that differ by token and of short ones in a task's last stage, slices that begin inside a TMA tile, and pages
+// that are no multiple of 8. Behind other short slices, who computes makes V zero. Five slots are on their way at once.
+// The next task is taken when the last stages of the present one are at hand. Two consumer warpgroups hold 64 rows
+// each, Q, O and weights in registers. In a tile of 64 rows both hold the same and take stages by turns; at the end
+// each gets half of the columns of both sums through the ring's last two slots. In a tile of 128 rows each has its own
+// half, and passes stages of which its rows see nothing without waiting for them: what both halves share is read once,
+// and what one has for itself costs the other nothing. A stage's logits come while the next stage is looked for, and
+// the product of its weights with V beside the next one's logits and their largest.
 //
 // Registers: 168 a thread at launch; then 208 for consumers (64 of O, 32 each of Q and logits, 16 of weights), 88 for
 // producers. Shared memory: sizeof(SharedMemory), 223 KiB. Nothing spills.
@@ -32,17 +32,17 @@
 #include "exec/cuda/kernels/common/kernel_args.hpp"
 #include "exec/cuda/kernels/sm90/forward/cache_maps.hpp"
 #include "exec/cuda/kernels/sm90/forward/consumer.cuh"
-#include "exec/cuda/kernels/sm90/forward/copier.cuh"
 #include "exec/cuda/kernels/sm90/forward/first_task.cuh"
+#include "exec/cuda/kernels/sm90/forward/loader.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
-#include "exec/cuda/kernels/sm90/forward/task_walker.cuh"
+#include "exec/cuda/kernels/sm90/forward/task_scheduler.cuh"
 
 namespace trunkline::cuda::sm90 {
 
 /// A kernel's parameters come from cold memory 64 bytes at a time, and who needs some of several lines one after the
 /// other waits for each. So one of each line is read here, side by side.
 __device__ __forceinline__ void touch_parameters(const ForwardArgs& args, const CacheMaps& maps) {
-  asm volatile("" ::"l"(args.plan.counts), "l"(args.step.openings), "l"(args.layer.q), "l"(args.layer.k_strides.page),
+  asm volatile("" ::"l"(args.plan.counts), "l"(args.step.prologues), "l"(args.layer.q), "l"(args.layer.k_strides.page),
                "l"(args.layer.out_token), "r"(args.layer.kv_heads), "r"(args.places), "l"(args.times),
                "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.octets));
 }
@@ -75,9 +75,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int producer = warp - kConsumerWarps;
     if (producer == 0) {
-      TaskWalker(args, shared, maps.octets != 0, lane).run();
+      TaskScheduler(args, shared, maps.octets != 0, lane).run();
     } else {
-      Copier(args, maps, shared, producer - 1, lane).run();
+      Loader(args, maps, shared, producer - 1, lane).run();
     }
   }
 }

@@ -5,7 +5,7 @@
 
 #include "exec/cuda/kernels/common/ring.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
-#include "exec/cuda/kernels/sm90/forward/slot_place.cuh"
+#include "exec/cuda/kernels/sm90/forward/slot_position.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_record.cuh"
 #include "exec/cuda/kernels/sm90/forward/tma.cuh"
 
@@ -15,13 +15,13 @@ class RecordReader {
  public:
   __device__ __forceinline__ RecordReader(SharedMemory& shared, int lane) : shared_(shared), lane_(lane) {}
 
-  __device__ __forceinline__ SlotPlace place() const { return place_; }
+  __device__ __forceinline__ SlotPosition place() const { return place_; }
   __device__ __forceinline__ int slot() const { return place_.slot(); }
   __device__ __forceinline__ std::uint32_t full() const { return shared_address(&shared_.full[place_.slot()]); }
   /// Until consumers have released the slot, and few enough are on their way. All that copy arrive at each slot, so
   /// that none is lapped where it waits for one to be full.
   __device__ __forceinline__ void wait_for_slot() const {
-    const SlotPlace oldest = place_.back(kSlotsOnTheirWay);
+    const SlotPosition oldest = place_.back(kSlotsOnTheirWay);
     const std::uint32_t oldest_full = shared_address(&shared_.full[oldest.slot()]);
     const std::uint32_t empty = shared_address(&shared_.empty[place_.slot()]);
     // Both are asked at once, as each answers after 40 clocks.
@@ -55,8 +55,8 @@ class RecordReader {
  private:
   SharedMemory& shared_;
   int lane_;
-  RingPlace<kBatches> batch_;
-  SlotPlace place_;
+  RingPosition<kBatches> batch_;
+  SlotPosition place_;
 };
 
 }  // namespace trunkline::cuda::sm90

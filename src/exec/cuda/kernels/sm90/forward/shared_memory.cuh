@@ -8,8 +8,8 @@
 #include "exec/cuda/kernels/common/ring.cuh"
 #include "exec/cuda/kernels/common/row_state.hpp"
 #include "exec/cuda/kernels/sm90/forward/config.hpp"
-#include "exec/cuda/kernels/sm90/forward/slot_place.cuh"
-#include "exec/cuda/kernels/sm90/forward/task_opening.cuh"
+#include "exec/cuda/kernels/sm90/forward/slot_position.cuh"
+#include "exec/cuda/kernels/sm90/forward/task_prologue.cuh"
 #include "exec/cuda/kernels/sm90/forward/tma.cuh"
 
 namespace trunkline::cuda::sm90 {
@@ -54,20 +54,20 @@ struct SharedMemory {
   std::uint64_t empty[kSlots];
   std::uint64_t batch_full[kBatches];
   std::uint64_t batch_empty[kBatches];
-  std::uint32_t begun;  // SlotPlace::word of the last slot that was empty for the warp that begins K's boxes
+  std::uint32_t begun;  // SlotPosition::word of the last slot that was empty for the warp that begins K's TMA tiles
 };
 
 /// Named barriers of a consumer warpgroup each.
 inline constexpr int kGroupBarrier = 4;
 /// Named barrier of the warps that copy: once all have begun their copies of the first Q.
 inline constexpr int kQueriesBarrier = 3;
-inline constexpr int kCopierThreads = 32 * (1 + kRowCopiers);
+inline constexpr int kLoaderThreads = 32 * (1 + kRowLoaders);
 
-/// Arrivals that make a slot full: that of the warp that begins K's boxes, and of each row copier those of its lanes,
-/// once their copies are there, and one of what it wrote besides. All arrive, whether they have something to do or not:
-/// who waits for a slot without holding it up may be lapped by its rounds, of which a parity does not tell.
-inline constexpr int kRowCopierArrivals = 32 + 1;
-inline constexpr int kFullArrivals = 1 + kRowCopiers * kRowCopierArrivals;
+/// Arrivals that make a slot full: that of the warp that begins K's TMA tiles, and of each row loader those of its
+/// lanes, once their copies are there, and one of what it wrote besides. All arrive, whether they have something to do
+/// or not: who waits for a slot without holding it up may be lapped by its rounds, of which a parity does not tell.
+inline constexpr int kRowLoaderArrivals = 32 + 1;
+inline constexpr int kFullArrivals = 1 + kRowLoaders * kRowLoaderArrivals;
 
 /// By a whole warp, before others use them.
 __device__ __forceinline__ void init_slot_barriers(SharedMemory& shared, int lane) {
@@ -75,7 +75,7 @@ __device__ __forceinline__ void init_slot_barriers(SharedMemory& shared, int lan
   if (lane < kSlots) {
     barrier_init(shared_address(&shared.full[lane]), kFullArrivals);
     barrier_init(shared_address(&shared.empty[lane]), kConsumerWarps);
-    shared.begun = SlotPlace::kWordBeforeFirst;
+    shared.begun = SlotPosition::kWordBeforeFirst;
     show_barriers_to_copies();
   }
 }
@@ -84,7 +84,7 @@ __device__ __forceinline__ void init_batch_barriers(SharedMemory& shared, int la
   static_assert(kBatches <= 32);
   if (lane < kBatches) {
     barrier_init(shared_address(&shared.batch_full[lane]), 1);
-    barrier_init(shared_address(&shared.batch_empty[lane]), kConsumerWarps + 1 + kRowCopiers);
+    barrier_init(shared_address(&shared.batch_empty[lane]), kConsumerWarps + 1 + kRowLoaders);
     show_barriers_to_copies();
   }
 }

@@ -6,7 +6,7 @@
 
 #include "base/host_device.hpp"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
-#include "exec/cuda/kernels/common/page_places.cuh"
+#include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
 #include "exec/cuda/kernels/sm90/forward/config.hpp"
 #include "exec/cuda/kernels/sm90/forward/task_queries.cuh"
@@ -31,7 +31,7 @@ class SliceWalk {
       : args_(args),
         lane_(lane),
         places_(args.pages.page_size),
-        aligned_to_(most(kOctetRows * octets_of_box(args.pages.page_size), 1)) {}
+        aligned_to_(most(kOctetRows * octets_of_tma_tile(args.pages.page_size), 1)) {}
 
   /// What a task needs after its first slices comes from memory side by side. \param passed slices
   __device__ __forceinline__ void prefetch(const TaskHeader& task, int passed) const {
@@ -160,14 +160,14 @@ class SliceWalk {
     slice.visible = visible;
   }
 
-  // Of a position in its slice, where that would begin as boxes do.
+  // Of a position in its slice, where that would begin as TMA tiles do.
   __device__ __forceinline__ std::int32_t offset_of(std::int32_t position) const {
     return position & (aligned_to_ - 1);
   }
 
   const StepArgs& args_;
   int lane_;
-  PagePlaces places_;
+  PageOffsets places_;
   std::int32_t aligned_to_;
   QueryHalves halves_;
   const ItemRow* rows_ = nullptr;

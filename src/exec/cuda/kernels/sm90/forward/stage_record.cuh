@@ -20,17 +20,17 @@ struct SliceRecord {
   std::int32_t mask;      // index of the first token's; -1: none
   std::int16_t mask_stride;
   std::int8_t count;   // of tokens
-  std::int8_t traits;  // kLimited, kKeyBox, kValueBox
+  std::int8_t traits;  // kLimited, kKeyTmaTile, kValueTmaTile
 
   // Some of it may come after a query that the mask shows it to.
   static constexpr std::int8_t kLimited = 1;
-  // Its K, or V, comes by boxes, also where it ends inside of one, as the page has as many (SliceLengths).
-  static constexpr std::int8_t kKeyBox = 2;
-  static constexpr std::int8_t kValueBox = 4;
+  // Its K, or V, comes by TMA tiles, also where it ends inside of one, as the page has as many (SliceLengths).
+  static constexpr std::int8_t kKeyTmaTile = 2;
+  static constexpr std::int8_t kValueTmaTile = 4;
 
   __device__ __forceinline__ bool limited() const { return (traits & kLimited) != 0; }
-  __device__ __forceinline__ bool key_box() const { return (traits & kKeyBox) != 0; }
-  __device__ __forceinline__ bool value_box() const { return (traits & kValueBox) != 0; }
+  __device__ __forceinline__ bool key_tma_tile() const { return (traits & kKeyTmaTile) != 0; }
+  __device__ __forceinline__ bool value_tma_tile() const { return (traits & kValueTmaTile) != 0; }
 
   struct TokenPlace {
     std::int32_t page;
@@ -49,7 +49,8 @@ struct StageTraits {
   static constexpr std::uint32_t kMasked = 1;  // some row does not see some slice
   static constexpr std::uint32_t kByHand = 2;  // some slice is copied by ordinary instructions, or has an end to clear
   static constexpr std::uint32_t kAlone = 4;   // one warpgroup computes it, and releases its slots for both
-  static constexpr std::uint32_t kSeen = 8;    // some row sees some of it, or it is for half 0 as none of any half does
+  static constexpr std::uint32_t kVisible =
+      8;  // some row sees some of it, or it is for half 0 as none of any half does
   // Those of a batch are one word.
   static constexpr int kBits = 4;
   static constexpr std::uint32_t kEach = 0x11111111;
@@ -77,17 +78,19 @@ struct StageRecord {
 class StageFlags {
  public:
   // Of a slice.
-  static constexpr std::uint32_t kSeen = 1;      // << half: some of the half's queries may see some of it
+  static constexpr std::uint32_t kVisible = 1;   // << half: some of the half's queries may see some of it
   static constexpr std::uint32_t kMasked = 4;    // << half: some may not
   static constexpr std::uint32_t kByToken = 16;  // who sees it differs by token
   static constexpr std::uint32_t kByRow = 32;    // some of it is copied by ordinary instructions
-  static constexpr std::uint32_t kHasEnd = 64;   // it is short, and comes by boxes nevertheless: SliceLengths
+  static constexpr std::uint32_t kHasEnd = 64;   // it is short, and comes by TMA tiles nevertheless: SliceLengths
 
   StageFlags() = default;
   __device__ __forceinline__ explicit StageFlags(const std::uint8_t (&flags)[kSlices])
       : word_(*reinterpret_cast<const std::uint32_t*>(flags)) {}
 
-  __device__ __forceinline__ bool seen(int slice) const { return (word_ >> (8 * slice) & (kSeen | kSeen << 1)) != 0; }
+  __device__ __forceinline__ bool seen(int slice) const {
+    return (word_ >> (8 * slice) & (kVisible | kVisible << 1)) != 0;
+  }
   __device__ __forceinline__ bool by_token(int slice) const { return (word_ >> (8 * slice) & kByToken) != 0; }
   __device__ __forceinline__ bool by_row(int slice) const { return (word_ >> (8 * slice) & kByRow) != 0; }
   /// Some slice: not all of it is the same to a row.
@@ -98,8 +101,8 @@ class StageFlags {
 };
 
 /// Of the four slices of a stage, a byte each: the tokens behind which who computes the stage is to hide K and to make
-/// V zero, as boxes brought what lies behind them in the page, or nothing and left what an earlier round had there. 16
-/// where there is nothing to do.
+/// V zero, as TMA tiles brought what lies behind them in the page, or nothing and left what an earlier round had there.
+/// 16 where there is nothing to do.
 class SliceLengths {
  public:
   SliceLengths() = default;

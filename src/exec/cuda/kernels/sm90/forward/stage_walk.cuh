@@ -19,25 +19,25 @@ class Stage {
   static constexpr std::uint32_t kKept = 1u << StageTraits::kBits;  // beside StageTraits
 
   Stage() = default;
-  __device__ __forceinline__ Stage(SlotPlace keys, std::uint32_t traits) : keys_(keys), traits_(traits) {}
+  __device__ __forceinline__ Stage(SlotPosition keys, std::uint32_t traits) : keys_(keys), traits_(traits) {}
 
-  __device__ __forceinline__ SlotPlace keys() const { return keys_; }
-  __device__ __forceinline__ SlotPlace values() const {
-    SlotPlace place = keys_;
+  __device__ __forceinline__ SlotPosition keys() const { return keys_; }
+  __device__ __forceinline__ SlotPosition values() const {
+    SlotPosition place = keys_;
     place.advance();
     return place;
   }
   /// Some row does not see some slice.
   __device__ __forceinline__ bool masked() const { return (traits_ & StageTraits::kMasked) != 0; }
   /// Some slice is copied by ordinary instructions, or has an end to clear.
-  __device__ __forceinline__ bool by_hand() const { return (traits_ & StageTraits::kByHand) != 0; }
+  __device__ __forceinline__ bool by_generic_proxy() const { return (traits_ & StageTraits::kByHand) != 0; }
   /// The other warpgroup passes it.
   __device__ __forceinline__ bool alone() const { return (traits_ & StageTraits::kAlone) != 0; }
   /// Its slots are not released: the last of rows that both warpgroups have serve them to add up their sums.
   __device__ __forceinline__ bool kept() const { return (traits_ & kKept) != 0; }
 
  private:
-  SlotPlace keys_;
+  SlotPosition keys_;
   std::uint32_t traits_;
 };
 
@@ -56,28 +56,28 @@ class StageWalk {
     return shared_.batch_tasks[batch_.slot()];
   }
   /// The ring's slot at hand.
-  __device__ __forceinline__ SlotPlace place() const { return place_; }
+  __device__ __forceinline__ SlotPosition place() const { return place_; }
   /// Whose rows the warpgroup has.
   __device__ __forceinline__ int half() const { return by_turns() ? 0 : static_cast<int>(group_); }
 
   /// The barrier that tells when the slot is full.
-  __device__ __forceinline__ std::uint32_t full(SlotPlace place) const {
+  __device__ __forceinline__ std::uint32_t full(SlotPosition place) const {
     return shared_address(&shared_.full[place.slot()]);
   }
   /// Until the slot is full in its place's round: of Q, or of a stage before which any number may have been passed. Who
   /// passes the other warpgroup's stages without waiting may be ahead of the slot's rounds, where its barrier's parity
   /// means another one, so that the round's begin is waited for first; shared memory answers in the order it is asked.
   /// Nobody is behind: a round ends with the arrivals of those who wait for its slot.
-  __device__ __forceinline__ void wait_for(SlotPlace place) const {
+  __device__ __forceinline__ void wait_for(SlotPosition place) const {
     const std::uint32_t begun = shared_address(&shared_.begun);
     while (static_cast<std::int32_t>(load_shared(begun) - place.word()) < 0) {
     }
     wait_for_near(place);
   }
   /// The same, of a stage that follows one that is full, or its V: copies to what was in the slot before are done.
-  __device__ __forceinline__ void wait_for_near(SlotPlace place) const { barrier_wait(full(place), place.parity()); }
+  __device__ __forceinline__ void wait_for_near(SlotPosition place) const { barrier_wait(full(place), place.parity()); }
   /// One lane arrives for its warp, after the reads of all. \param alone for the other warpgroup's, too
-  __device__ __forceinline__ void release(SlotPlace place, bool alone) const {
+  __device__ __forceinline__ void release(SlotPosition place, bool alone) const {
     __syncwarp();
     barrier_arrive_elected(shared_address(&shared_.empty[place.slot()]), alone ? kGroups : 1);
   }
@@ -96,9 +96,9 @@ class StageWalk {
 
   /// Walks on to a stage that the warpgroup computes, and past it. \return kFarOff: more stages are to be passed
   __device__ __forceinline__ Found find(int most_passed) {
-    if ((traits_ & StageTraits::kSeen) != 0) return take_stage();
+    if ((traits_ & StageTraits::kVisible) != 0) return take_stage();
     while (!done_) {
-      const std::uint32_t seen = traits_ & StageTraits::kEach * StageTraits::kSeen;
+      const std::uint32_t seen = traits_ & StageTraits::kEach * StageTraits::kVisible;
       // By turns it is -1 where one more is passed than the batch has.
       const int skipped = seen == 0 ? end_ - number_ : (__ffs(static_cast<int>(seen)) - 1) / StageTraits::kBits;
       if (skipped > most_passed) {
@@ -174,8 +174,8 @@ class StageWalk {
 
   SharedMemory& shared_;
   unsigned group_;
-  SlotPlace place_;
-  RingPlace<kBatches> batch_;
+  SlotPosition place_;
+  RingPosition<kBatches> batch_;
   Stage found_;
   int stride_ = 1;            // 2: every second stage is the warpgroup's
   int number_ = 0;            // the record at hand, in its batch

@@ -5,7 +5,7 @@
 
 #include "base/host_device.hpp"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
-#include "exec/cuda/kernels/common/page_places.cuh"
+#include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/sm90/forward/slice_walk.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_record.cuh"
 #include "exec/cuda/kernels/sm90/forward/task_queries.cuh"
@@ -14,11 +14,11 @@ namespace trunkline::cuda::sm90 {
 
 class StageWriter {
  public:
-  /// \param boxes whether tokens may come by boxes
-  __device__ __forceinline__ StageWriter(const StepArgs& args, bool boxes, int lane)
+  /// \param tma_tiles whether tokens may come by TMA tiles
+  __device__ __forceinline__ StageWriter(const StepArgs& args, bool tma_tiles, int lane)
       : args_(args),
         places_(args.pages.page_size),
-        box_tokens_(boxes ? kOctetRows * octets_of_box(args.pages.page_size) : 0),
+        tma_tile_tokens_(tma_tiles ? kOctetRows * octets_of_tma_tile(args.pages.page_size) : 0),
         lane_(lane) {}
 
   /// The next stages of a task, from the walk's next slices on. At least one, also of an item without tokens: consumers
@@ -45,8 +45,9 @@ class StageWriter {
   __device__ __forceinline__ void write_batch(std::uint32_t flags, int records, bool ends_task,
                                               StageRecord& batch) const {
     static_assert(kGroups == 2);
-    const std::uint32_t by_hand = of_stages(flags, StageFlags::kByRow | StageFlags::kHasEnd) * StageTraits::kByHand;
-    std::uint32_t seen[kGroups] = {of_stages(flags, StageFlags::kSeen), of_stages(flags, StageFlags::kSeen << 1)};
+    const std::uint32_t by_generic_proxy =
+        of_stages(flags, StageFlags::kByRow | StageFlags::kHasEnd) * StageTraits::kByHand;
+    std::uint32_t seen[kGroups] = {of_stages(flags, StageFlags::kVisible), of_stages(flags, StageFlags::kVisible << 1)};
     // Somebody must wait for each stage and release its slots. One that nobody sees is masked and by row: its K is
     // hidden, and its V zero.
     const std::uint32_t all = StageTraits::kEach >> (32 - StageTraits::kBits * records);
@@ -55,7 +56,7 @@ class StageWriter {
     for (int half = 0; half < kGroups; ++half) {
       const std::uint32_t masked = of_stages(flags, StageFlags::kMasked << half) * StageTraits::kMasked;
       const std::uint32_t alone = (seen[half] & ~seen[1 - half]) * StageTraits::kAlone;
-      if (lane_ == 0) batch.batch_traits[half] = by_hand | masked | alone | seen[half] * StageTraits::kSeen;
+      if (lane_ == 0) batch.batch_traits[half] = by_generic_proxy | masked | alone | seen[half] * StageTraits::kVisible;
     }
     if (lane_ != 0) return;
     batch.batch_records = static_cast<std::uint8_t>(records);
@@ -74,17 +75,17 @@ class StageWriter {
   __device__ __forceinline__ std::uint32_t write_slice(const Slice& slice, const QueryHalves& halves, bool last,
                                                        StageRecord& record, int number) const {
     const bool limited = slice.mask_stride != 0 || slice.position + slice.count > slice.bound;
-    const bool boxes = box_tokens_ > 0;
+    const bool tma_tiles = tma_tile_tokens_ > 0;
     const bool seen = !slice.visible.empty();
-    const bool key_box = boxes && seen && (slice.position & (box_tokens_ - 1)) == 0;
+    const bool key_tma_tile = tma_tiles && seen && (slice.position & (tma_tile_tokens_ - 1)) == 0;
     // Not in a task's last stage, which by rows holds nobody up: there nothing hides the time that clearing takes, and
     // with it ten batches of short tasks took 2 % longer.
     const bool whole = slice.count == kSliceTokens;
-    const bool cleared = key_box && !whole && !limited && !last;
+    const bool cleared = key_tma_tile && !whole && !limited && !last;
     const bool by_token = seen && !cleared && (limited || !whole);
-    const bool value_box = key_box && !by_token;
+    const bool value_tma_tile = key_tma_tile && !by_token;
     SliceRecord& written = record.slices[number];
-    if (octets_of_box(args_.pages.page_size) == 0) {
+    if (octets_of_tma_tile(args_.pages.page_size) == 0) {
       written.ids_begin = slice.ids_begin;
     } else if (slice.count > 0) {
       write_place(slice, written);
@@ -94,19 +95,19 @@ class StageWriter {
     written.mask_stride = static_cast<std::int16_t>(slice.mask_stride);
     written.count = static_cast<std::int8_t>(slice.count);
     written.traits = limited ? SliceRecord::kLimited : 0;
-    if (key_box) written.traits |= SliceRecord::kKeyBox;
-    if (value_box) written.traits |= SliceRecord::kValueBox;
+    if (key_tma_tile) written.traits |= SliceRecord::kKeyTmaTile;
+    if (value_tma_tile) written.traits |= SliceRecord::kValueTmaTile;
     record.kind = StageRecord::kStage;
     record.lengths[number] = static_cast<std::uint8_t>(cleared ? slice.count : kSliceTokens);
     std::uint32_t flags = by_token ? StageFlags::kByToken : 0;
-    if (!value_box) flags |= StageFlags::kByRow;
+    if (!value_tma_tile) flags |= StageFlags::kByRow;
     if (cleared) flags |= StageFlags::kHasEnd;
 #pragma unroll
     for (int half = 0; half < kGroups; ++half) {
       const std::uint64_t visible = slice.visible.words[half];
       record.visible[half][0][number] = static_cast<std::uint32_t>(visible);
       record.visible[half][1][number] = static_cast<std::uint32_t>(visible >> 32);
-      if (visible != 0) flags |= StageFlags::kSeen << half;
+      if (visible != 0) flags |= StageFlags::kVisible << half;
       if (by_token || cleared || visible != halves.every(half)) flags |= StageFlags::kMasked << half;
     }
     return flags;
@@ -125,8 +126,8 @@ class StageWriter {
   }
 
   const StepArgs& args_;
-  PagePlaces places_;
-  int box_tokens_;  // 0: there are no boxes
+  PageOffsets places_;
+  int tma_tile_tokens_;  // 0: there are no TMA tiles
   int lane_;
 };
 

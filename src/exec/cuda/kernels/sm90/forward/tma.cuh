@@ -9,7 +9,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// By one lane. Its phase then also waits for so many bytes of box copies.
+/// By one lane. Its phase then also waits for so many bytes of TMA tile copies.
 __device__ __forceinline__ void barrier_expect(std::uint32_t barrier, std::uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
@@ -41,9 +41,9 @@ __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-/// By one lane: a box, whose bytes the barrier was told of. \param octet of the map, the box's first
-__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int head, int octet,
-                                         std::uint32_t barrier) {
+/// By one lane: a TMA tile, whose bytes the barrier was told of. \param octet of the map, the TMA tile's first
+__device__ __forceinline__ void copy_tma_tile(std::uint32_t to, const CUtensorMap& map, int head, int octet,
+                                              std::uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %2, %2, %3, "
       "%4}], [%5];" ::"r"(to),
@@ -64,7 +64,7 @@ __device__ __forceinline__ void show_barriers_to_copies() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// What was written to shared memory by ordinary instructions, before what products and box copies do there.
+/// What was written to shared memory by ordinary instructions, before what products and TMA tile copies do there.
 __device__ __forceinline__ void fence_ordinary_writes() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -18,9 +18,10 @@ std::span<ForwardVariant> variants();
 cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
                     cudaStream_t stream);
 
-/// sizeof(TaskOpening).
-std::size_t opening_bytes();
-/// Lays out every item's TaskOpening, and tells its header so.
-cudaError_t launch_open_tasks(const StepArgs& args, std::int32_t group_size, std::size_t most, cudaStream_t stream);
+/// sizeof(TaskPrologue).
+std::size_t prologue_bytes();
+/// Lays out every item's TaskPrologue, and tells its header so.
+cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t most,
+                                   cudaStream_t stream);
 
 }  // namespace trunkline::cuda::sm90

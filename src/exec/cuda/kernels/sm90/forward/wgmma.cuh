@@ -38,7 +38,7 @@ __device__ __forceinline__ constexpr std::uint32_t step_of_values(int step) {
 
 /// Values that are computed before here are in their registers here: the compiler knows of no product that runs on.
 template <class T, int kBlocks>
-__device__ __forceinline__ void settle(T (&registers)[kBlocks][4]) {
+__device__ __forceinline__ void fence_operand(T (&registers)[kBlocks][4]) {
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
     auto& block = registers[i];
@@ -64,7 +64,7 @@ __device__ __forceinline__ void products_commit() {
 template <int kGroupsLeft, int kBlocks>
 __device__ __forceinline__ void wait_for_products(float (&results)[kBlocks][4]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroupsLeft) : "memory");
-  settle(results);
+  fence_operand(results);
 }
 
 #define TRUNKLINE_F4(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])

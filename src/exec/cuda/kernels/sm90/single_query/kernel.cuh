@@ -71,7 +71,7 @@ __device__ __forceinline__ void begin_queries(const LayerArgs& layer, SharedMemo
 }
 
 /// Logits of tokens behind the sequence's end.
-__device__ __forceinline__ void hide_end(float (&logits)[kSliceTokens / 8][4], std::int32_t tokens, int lane) {
+__device__ __forceinline__ void mask_end(float (&logits)[kSliceTokens / 8][4], std::int32_t tokens, int lane) {
 #pragma unroll
   for (int i = 0; i < kSliceTokens / 8; ++i) {
 #pragma unroll
@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_const
     std::uint32_t weights[kSliceTokens / 16][4];
     rows.template multiply_keys<kSliceTokens>(shared_address(stages[stage].keys), 0, logits);
     const std::int32_t tokens = limit - slice * kSliceTokens;
-    if (tokens < kSliceTokens) hide_end(logits, tokens, rows.lane());
-    rows.template soften<kSliceTokens>(logits, weights);
+    if (tokens < kSliceTokens) mask_end(logits, tokens, rows.lane());
+    rows.template exp_scores<kSliceTokens>(logits, weights);
     rows.template multiply_values<kSliceTokens>(shared_address(stages[stage].values), 0, weights);
     __syncwarp();  // the stage is free
     stage = stage == kStages - 1 ? 0 : stage + 1;

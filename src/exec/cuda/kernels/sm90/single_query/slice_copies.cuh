@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "exec/cuda/kernels/common/page_places.cuh"
+#include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
 #include "exec/cuda/kernels/sm90/single_query/args.hpp"
 #include "exec/cuda/kernels/sm90/single_query/shared_memory.cuh"
@@ -37,7 +37,7 @@ class SliceCopies {
         next_(share.first),
         lane_(lane),
         stages_(shared_address(stages) + row() * kRowBytes + ((lane % kChunks ^ row()) << 4)) {
-    page_ = PagePlaces(args.pages.page_size).page_of(token_of(next_));
+    page_ = PageOffsets(args.pages.page_size).page_of(token_of(next_));
     place_ = token_of(next_) - page_ * args.pages.page_size;
 #pragma unroll
     for (int i = 0; i < kStages; ++i) spots_[i] = look_at(next_ + i * kWarps);

@@ -1,13 +1,13 @@
-// What boxes cannot bring is copied row by row: Q, pages that are no multiple of 8 tokens, V of slices of which queries
-// see different tokens, and of a task's last stage if they are short, slices that begin inside a box. Of Q, each of two
-// warps brings 32 rows of a slot; of stages, two slices, and says who sees which of their tokens.
+// What TMA tiles cannot bring is copied row by row: Q, pages that are no multiple of 8 tokens, V of slices of which
+// queries see different tokens, and of a task's last stage if they are short, slices that begin inside a TMA tile. Of
+// Q, each of two warps brings 32 rows of a slot; of stages, two slices, and says who sees which of their tokens.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
-#include "exec/cuda/kernels/common/page_places.cuh"
+#include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_record.cuh"
@@ -16,23 +16,23 @@
 
 namespace trunkline::cuda::sm90 {
 
-class RowCopier {
+class RowLoader {
   static constexpr int kRowsAtOnce = 2;   // 16 lanes each
   static constexpr int kRowsOfCopy = 32;  // a lane knows the address of one
   static constexpr int kLanesOfRow = 32 / kRowsAtOnce;
-  static constexpr int kSlicesOfCopier = kSlices / kRowCopiers;
-  static_assert(kSlicesOfCopier * kSliceTokens == kRowsOfCopy);  // a lane for each token
+  static constexpr int kSlicesOfLoader = kSlices / kRowLoaders;
+  static_assert(kSlicesOfLoader * kSliceTokens == kRowsOfCopy);  // a lane for each token
 
  public:
-  /// \param copier 0 or 1
-  __device__ __forceinline__ RowCopier(const ForwardArgs& args, SharedMemory& shared, int copier, int lane)
-      : args_(args), shared_(shared), copier_(copier), lane_(lane), places_(args.pages.page_size) {}
+  /// \param loader 0 or 1
+  __device__ __forceinline__ RowLoader(const ForwardArgs& args, SharedMemory& shared, int loader, int lane)
+      : args_(args), shared_(shared), loader_(loader), lane_(lane), places_(args.pages.page_size) {}
 
-  /// Begins to copy the copier's part of a half's rows of Q to a slot; those after its last are zero.
+  /// Begins to copy the loader's part of a half's rows of Q to a slot; those after its last are zero.
   __device__ __forceinline__ void copy_queries(const TaskInfo& task, int half, int slot) const {
-    static_assert(kRowsOfCopy * kRowCopiers == kGroupRows);
+    static_assert(kRowsOfCopy * kRowLoaders == kGroupRows);
     if (half == 0) note_begin(task);
-    const int row = kRowsOfCopy * copier_ + lane_;
+    const int row = kRowsOfCopy * loader_ + lane_;
     const bool live = row < task.half_rows[half];
     const auto* from = static_cast<const std::byte*>(args_.layer.q);
     if (live) {
@@ -43,13 +43,13 @@ class RowCopier {
     copy(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
   }
 
-  /// Whether some of the copier's slices come by rows.
+  /// Whether some of the loader's slices come by rows.
   __device__ __forceinline__ bool has_some(StageFlags flags) const {
-    static_assert(kSlicesOfCopier == 2);
-    return flags.by_row(2 * copier_) || flags.by_row(2 * copier_ + 1);
+    static_assert(kSlicesOfLoader == 2);
+    return flags.by_row(2 * loader_) || flags.by_row(2 * loader_ + 1);
   }
 
-  /// Of the copier's slices that come by rows. Where they differ by token, who sees which is written.
+  /// Of the loader's slices that come by rows. Where they differ by token, who sees which is written.
   /// \return bit i: some query sees token i
   __device__ __forceinline__ std::uint32_t see_tokens(const StageRecord& record, StageFlags flags, const TaskInfo& task,
                                                       int slot) const {
@@ -59,7 +59,7 @@ class RowCopier {
     bool seen = flags.by_row(number) && flags.seen(number) && token < slice.count;
     if (flags.by_token(number)) {
       QuerySet visible{{0, 0}};  // by half
-      if (seen) visible = who_sees(record, number, token, task);
+      if (seen) visible = visible_to(record, number, token, task);
       TokenMasks& masks = shared_.tokens[slot];
 #pragma unroll
       for (int half = 0; half < kGroups; ++half) {
@@ -72,7 +72,7 @@ class RowCopier {
     return __ballot_sync(kWholeWarp, seen);
   }
 
-  /// Begins to copy what no box brings to a slot. Of K, nothing of slices that no query sees, as their logits are
+  /// Begins to copy what no TMA tile brings to a slot. Of K, nothing of slices that no query sees, as their logits are
   /// hidden. Of V, tokens of these slices that no query sees are zero and not read: what lies there may be NaN, which a
   /// weight of zero does not hide. What some see and others do not is read: a NaN in V then reaches all rows of the
   /// warpgroup.
@@ -81,9 +81,9 @@ class RowCopier {
                                               std::uint32_t seen, int slot) const {
     std::uint32_t wanted = 0;
 #pragma unroll
-    for (int i = 0; i < kSlicesOfCopier; ++i) {
-      const int number = kSlicesOfCopier * copier_ + i;
-      const bool keys = flags.seen(number) && !record.slices[number].key_box();
+    for (int i = 0; i < kSlicesOfLoader; ++i) {
+      const int number = kSlicesOfLoader * loader_ + i;
+      const bool keys = flags.seen(number) && !record.slices[number].key_tma_tile();
       if (flags.by_row(number) && (values || keys)) wanted |= 1u << i;
     }
     if (wanted == 0) return false;
@@ -98,7 +98,7 @@ class RowCopier {
  private:
   // At the task's first copy.
   __device__ __forceinline__ void note_begin(const TaskInfo& task) const {
-    if (args_.times == nullptr || lane_ != 0 || copier_ != 0) return;
+    if (args_.times == nullptr || lane_ != 0 || loader_ != 0) return;
     experimental::CudaTaskTime& times = args_.times[task.number];
     times.begin_ns = global_time();
     times.end_ns = 0;  // both warpgroups raise it
@@ -108,8 +108,8 @@ class RowCopier {
     times.worker = static_cast<std::int32_t>(blockIdx.x);
   }
 
-  __device__ __forceinline__ QuerySet who_sees(const StageRecord& record, int number, int token,
-                                               const TaskInfo& task) const {
+  __device__ __forceinline__ QuerySet visible_to(const StageRecord& record, int number, int token,
+                                                 const TaskInfo& task) const {
     const SliceRecord& slice = record.slices[number];
     const QueryHalves halves(task.queries, task.halves == 2 ? task.first_query[1] : 0);
     QuerySet visible{{0, 0}};
@@ -127,11 +127,11 @@ class RowCopier {
 
   // Of a slot.
   __device__ __forceinline__ std::uint32_t part_of(int slot) const {
-    return shared_address(shared_.slots[slot]) + kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(copier_);
+    return shared_address(shared_.slots[slot]) + kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(loader_);
   }
 
   __device__ __forceinline__ int slice_of_lane() const {
-    return kSlicesOfCopier * copier_ + lane_ / kSliceTokens;
+    return kSlicesOfLoader * loader_ + lane_ / kSliceTokens;
   }
 
   // In elements: of the lane's token of its slice.
@@ -140,7 +140,7 @@ class RowCopier {
     const std::int32_t page_size = args_.pages.page_size;
     std::int64_t page = 0;
     std::int32_t place = 0;
-    if (octets_of_box(page_size) > 0) {
+    if (octets_of_tma_tile(page_size) > 0) {
       const SliceRecord::TokenPlace in_pages = slice.place_of(token, page_size);
       page = in_pages.page;
       place = in_pages.place;
@@ -180,9 +180,9 @@ class RowCopier {
 
   const ForwardArgs& args_;
   SharedMemory& shared_;
-  int copier_;
+  int loader_;
   int lane_;
-  PagePlaces places_;
+  PageOffsets places_;
 };
 
 }  // namespace trunkline::cuda::sm90

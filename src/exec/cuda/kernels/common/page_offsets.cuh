@@ -8,9 +8,9 @@
 
 namespace trunkline::cuda {
 
-class PagePlaces {
+class PageOffsets {
  public:
-  __device__ __forceinline__ explicit PagePlaces(std::int32_t page_size) : size_(page_size) {
+  __device__ __forceinline__ explicit PageOffsets(std::int32_t page_size) : size_(page_size) {
     shift_ = (page_size & (page_size - 1)) == 0 ? __ffs(page_size) - 1 : -1;
   }
 

@@ -1,5 +1,6 @@
-// What tasks begin with, laid out once a step (open_tasks.cu): from a task's number alone two copies then bring a CTA
-// all that it needs to begin, where reading header, queries, spans, masks and page ids in turn took it 7,000 clocks.
+// What tasks begin with, laid out once a step (task_prologues.cu): from a task's number alone two copies then bring a
+// CTA all that it needs to begin, where reading header, queries, spans, masks and page ids in turn took it 7,000
+// clocks.
 #pragma once
 
 #include <cstddef>
@@ -23,19 +24,19 @@ struct alignas(16) ItemInfo {
   ItemRow rows[kMaxTileQueries];            // its queries
 };
 
-struct TaskOpening {
+struct TaskPrologue {
   ItemInfo info;
-  StageRecord records[kBatchStages];  // its first batch, as if boxes brought all that they can
+  StageRecord records[kBatchStages];  // its first batch, as if TMA tiles brought all that they can
   std::int32_t least_limit;           // of its queries
-  std::int32_t spare[3];              // 0: openings are multiples of 16 bytes
+  std::int32_t spare[3];              // 0: prologues are multiples of 16 bytes
 };
-static_assert(sizeof(TaskOpening) % 16 == 0 && sizeof(StageRecord) % 16 == 0 && offsetof(ItemInfo, rows) % 16 == 0);
+static_assert(sizeof(TaskPrologue) % 16 == 0 && sizeof(StageRecord) % 16 == 0 && offsetof(ItemInfo, rows) % 16 == 0);
 
 /// Slices of the first batch: the first record is of Q.
-inline constexpr int kOpeningSlices = kSlices * (kBatchStages - 1);
+inline constexpr int kPrologueSlices = kSlices * (kBatchStages - 1);
 
-__device__ __forceinline__ const TaskOpening& opening_at(const StepArgs& args, std::int32_t place) {
-  return reinterpret_cast<const TaskOpening*>(args.step.openings)[place];
+__device__ __forceinline__ const TaskPrologue& prologue_at(const StepArgs& args, std::int32_t place) {
+  return reinterpret_cast<const TaskPrologue*>(args.step.prologues)[place];
 }
 
 }  // namespace trunkline::cuda::sm90

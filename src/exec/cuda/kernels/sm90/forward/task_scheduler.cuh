@@ -12,19 +12,24 @@
 #include "exec/cuda/kernels/sm90/forward/slice_walk.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_record.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_writer.cuh"
-#include "exec/cuda/kernels/sm90/forward/task_opening.cuh"
+#include "exec/cuda/kernels/sm90/forward/task_prologue.cuh"
 #include "exec/cuda/kernels/sm90/forward/task_queries.cuh"
 #include "exec/cuda/kernels/sm90/forward/tma.cuh"
 
 namespace trunkline::cuda::sm90 {
 
-class TaskWalker {
+class TaskScheduler {
   using Queue = TaskQueue<1>;
 
  public:
-  /// \param boxes whether tokens may come by boxes
-  __device__ __forceinline__ TaskWalker(const ForwardArgs& args, SharedMemory& shared, bool boxes, int lane)
-      : args_(args), shared_(shared), boxes_(boxes), lane_(lane), slices_(args, lane), writer_(args, boxes, lane) {}
+  /// \param tma_tiles whether tokens may come by TMA tiles
+  __device__ __forceinline__ TaskScheduler(const ForwardArgs& args, SharedMemory& shared, bool tma_tiles, int lane)
+      : args_(args),
+        shared_(shared),
+        tma_tiles_(tma_tiles),
+        lane_(lane),
+        slices_(args, lane),
+        writer_(args, tma_tiles, lane) {}
 
   __device__ __forceinline__ void run() {
     Queue queue(args_, shared_.popped, 0, lane_);
@@ -33,8 +38,8 @@ class TaskWalker {
     if (announced && shared_.batch_tasks[0] == kNoTask) return queue.leave();
     for (; queue.pop(task); entry_ = (entry_ + 1) % kTasks, announced = false) {
       if (!announced) announce(task);
-      if (boxes_) pass_batch();
-      const bool one_batch = boxes_ && task.header.opening_ends != 0;
+      if (tma_tiles_) pass_batch();
+      const bool one_batch = tma_tiles_ && task.header.prologue_ends != 0;
       const bool ends_short = !one_batch && write_stages(task) <= kBatchStages / 2;
       if (!queue.goes_round()) break;
       if (!queue.has_plenty(kBatches)) wait_to_claim(ends_short);
@@ -47,17 +52,17 @@ class TaskWalker {
   }
 
  private:
-  // By one lane: the queries, and where boxes may bring it the first batch.
-  __device__ __forceinline__ void copy_opening(const Queue::Task& task) const {
-    const TaskOpening& opening = opening_at(args_, task.number / args_.layer.kv_heads);
+  // By one lane: the queries, and where TMA tiles may bring it the first batch.
+  __device__ __forceinline__ void copy_prologue(const Queue::Task& task) const {
+    const TaskPrologue& prologue = prologue_at(args_, task.number / args_.layer.kv_heads);
     const std::int32_t queries = task.header.rows.end - task.header.rows.begin;
     const auto info_bytes = static_cast<std::uint32_t>(offsetof(ItemInfo, rows) + sizeof(ItemRow) * queries);
     const auto record_bytes =
-        static_cast<std::uint32_t>(boxes_ ? sizeof(StageRecord) * task.header.opening_records : 0);
+        static_cast<std::uint32_t>(tma_tiles_ ? sizeof(StageRecord) * task.header.prologue_records : 0);
     const std::uint32_t full = shared_address(&shared_.batch_full[batch_.slot()]);
     barrier_expect(full, info_bytes + record_bytes);
-    if (boxes_) copy_bytes(shared_address(batch()), opening.records, record_bytes, full);
-    copy_bytes(shared_address(&shared_.tasks[entry_]), &opening.info, info_bytes, full);
+    if (tma_tiles_) copy_bytes(shared_address(batch()), prologue.records, record_bytes, full);
+    copy_bytes(shared_address(&shared_.tasks[entry_]), &prologue.info, info_bytes, full);
   }
 
   __device__ __forceinline__ StageRecord* batch() const { return shared_.records[batch_.slot()]; }
@@ -76,7 +81,7 @@ class TaskWalker {
   // or two batches took 56 us, not 27, where 31 CTAs had taken four of them each. For the same reason a task of one
   // batch is not short.
   __device__ __forceinline__ void wait_to_claim(bool ends_short) const {
-    const RingPlace<kBatches> left = batch_.back(ends_short ? 3 : 2);
+    const RingPosition<kBatches> left = batch_.back(ends_short ? 3 : 2);
     barrier_wait(shared_address(&shared_.batch_empty[left.slot()]), left.parity());
   }
 
@@ -90,20 +95,20 @@ class TaskWalker {
     info.number = task.number;
     info.head = task.head;
     shared_.batch_tasks[batch_.slot()] = entry_;
-    copy_opening(task);
-    if (boxes_) barrier_arrive(shared_address(&shared_.batch_full[batch_.slot()]));
+    copy_prologue(task);
+    if (tma_tiles_) barrier_arrive(shared_address(&shared_.batch_full[batch_.slot()]));
   }
 
-  // Those that its opening has not. \return records of the last batch
+  // Those that its prologue has not. \return records of the last batch
   __device__ __forceinline__ int write_stages(const Queue::Task& task) {
-    const std::int32_t passed = boxes_ ? kOpeningSlices : 0;
+    const std::int32_t passed = tma_tiles_ ? kPrologueSlices : 0;
     const std::int32_t place = task.number / args_.layer.kv_heads;
     const QueryHalves halves = halves_of(task.header);
     slices_.prefetch(task.header, passed);
-    slices_.begin(task.header, halves, args_.step.rows + task.header.rows.begin, opening_at(args_, place).least_limit);
+    slices_.begin(task.header, halves, args_.step.rows + task.header.rows.begin, prologue_at(args_, place).least_limit);
     slices_.pass(passed);
-    int first = boxes_ ? 0 : kSlices;
-    if (!boxes_ && lane_ == 0) batch()[0].kind = StageRecord::kQueries;
+    int first = tma_tiles_ ? 0 : kSlices;
+    if (!tma_tiles_ && lane_ == 0) batch()[0].kind = StageRecord::kQueries;
     for (;; first = 0) {
       if (first == 0) wait_for_batch();
       if (lane_ == 0) shared_.batch_tasks[batch_.slot()] = entry_;
@@ -115,11 +120,11 @@ class TaskWalker {
 
   const ForwardArgs& args_;
   SharedMemory& shared_;
-  bool boxes_;
+  bool tma_tiles_;
   int lane_;
   SliceWalk slices_;
   StageWriter writer_;
-  RingPlace<kBatches> batch_;
+  RingPosition<kBatches> batch_;
   int entry_ = 0;
 };
 

@@ -1,10 +1,10 @@
 // Lays out what tasks begin with: a warp an item, once a step. Reads its header, queries, spans, masks and page ids,
-// and writes sizeof(TaskOpening): 3.8 KB, next to nothing beside the 230 KB of K and V that a first batch names.
+// and writes sizeof(TaskPrologue): 3.8 KB, next to nothing beside the 230 KB of K and V that a first batch names.
 #include <algorithm>
 
 #include "exec/cuda/kernels/sm90/forward/slice_walk.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_writer.cuh"
-#include "exec/cuda/kernels/sm90/forward/task_opening.cuh"
+#include "exec/cuda/kernels/sm90/forward/task_prologue.cuh"
 #include "exec/cuda/kernels/sm90/forward/task_queries.cuh"
 #include "exec/cuda/kernels/sm90/forward/variants.hpp"
 
@@ -45,20 +45,20 @@ __device__ std::int32_t write_info(const TaskHeader& header, const ItemRow* rows
   return __reduce_min_sync(kWholeWarp, least_of_lane);
 }
 
-__device__ void open_task(const StepArgs& args, std::int32_t place, std::int32_t group_size, int lane) {
+__device__ void write_prologue(const StepArgs& args, std::int32_t place, std::int32_t group_size, int lane) {
   TaskHeader& header = args.step.tasks[place];
-  TaskOpening& opening = reinterpret_cast<TaskOpening*>(args.step.openings)[place];
+  TaskPrologue& prologue = reinterpret_cast<TaskPrologue*>(args.step.prologues)[place];
   const ItemRow* const rows = args.step.rows + header.rows.begin;
   const QueryHalves halves = halves_of(header);
-  const std::int32_t least_of_all = write_info(header, rows, halves, group_size, lane, opening.info);
+  const std::int32_t least_of_all = write_info(header, rows, halves, group_size, lane, prologue.info);
   SliceWalk slices(args, lane);
   slices.begin(header, halves, rows, least_of_all);
-  const int records = StageWriter(args, true, lane).write(slices, halves, kSlices, opening.records);
+  const int records = StageWriter(args, true, lane).write(slices, halves, kSlices, prologue.records);
   if (lane != 0) return;
-  opening.records[0].kind = StageRecord::kQueries;
-  opening.least_limit = least_of_all;
-  header.opening_records = static_cast<std::int16_t>(records);
-  header.opening_ends = slices.done() ? 1 : 0;
+  prologue.records[0].kind = StageRecord::kQueries;
+  prologue.least_limit = least_of_all;
+  header.prologue_records = static_cast<std::int16_t>(records);
+  header.prologue_ends = slices.done() ? 1 : 0;
 }
 
 __global__ void __launch_bounds__(32 * kWarps)
@@ -67,16 +67,17 @@ __global__ void __launch_bounds__(32 * kWarps)
   const auto warps = static_cast<std::int32_t>(gridDim.x * kWarps);
   const std::int32_t items = args.plan.counts->items;
   for (std::int32_t place = warp; place < items; place += warps)
-    open_task(args, place, group_size, static_cast<int>(threadIdx.x % 32));
+    write_prologue(args, place, group_size, static_cast<int>(threadIdx.x % 32));
 }
 
 }  // namespace
 
-std::size_t opening_bytes() {
-  return sizeof(TaskOpening);
+std::size_t prologue_bytes() {
+  return sizeof(TaskPrologue);
 }
 
-cudaError_t launch_open_tasks(const StepArgs& args, std::int32_t group_size, std::size_t most, cudaStream_t stream) {
+cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t most,
+                                   cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>((most + kWarps - 1) / kWarps, 1, kMaxBlocks));
   open_kernel<<<blocks, 32 * kWarps, 0, stream>>>(args, group_size);
   return cudaGetLastError();
