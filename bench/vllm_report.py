@@ -301,9 +301,9 @@ def page(runs: dict[str, list[dict]]) -> str:
         "The plug-in against vLLM's own attention, on one GPU, engines in turns. A ratio is the baseline's time over\n"
         "ours, above 1 where we are faster, with its 95 % interval over pairs of turns or rounds. `a/b` is the\n"
         "baseline's and ours. [Workloads, terms and commands](../bench/README.md#in-vllm).\n\n"
-        "Each section is a run, and names its commit; `git rev-list --count COMMIT..HEAD` says how many commits ago it\n"
-        "was. Runs of different sections are of different commits and machines: compare within a section alone. This\n"
-        "page is written by `bench/vllm_report.py` from the rows in [bench/results/vllm](../bench/results/vllm).\n",
+        "Each section is a run, and names its commit; `git rev-list --count COMMIT..HEAD` says how many commits ago\n"
+        "it was. Runs of different sections are of different commits and machines: compare within a section alone.\n"
+        "This page is written by `bench/vllm_report.py` from the rows in [bench/results/vllm](../bench/results/vllm).\n",
     ]
     for name, rows in runs.items():
         text += run_section(name, rows)
