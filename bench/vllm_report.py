@@ -303,7 +303,7 @@ def page(runs: dict[str, list[dict]]) -> str:
         "baseline's and ours. [Workloads, terms and commands](../bench/README.md#in-vllm).\n\n"
         "Each section is a run, and names its commit; `git rev-list --count COMMIT..HEAD` says how many commits ago\n"
         "it was. Runs of different sections are of different commits and machines: compare within a section alone.\n"
-        "This page is written by `bench/vllm_report.py` from the rows in [bench/results/vllm](../bench/results/vllm).\n",
+        "`bench/vllm_report.py` writes this page from the rows in [bench/results/vllm](../bench/results/vllm).\n",
     ]
     for name, rows in runs.items():
         text += run_section(name, rows)
