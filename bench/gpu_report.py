@@ -23,7 +23,7 @@ PAGE = ROOT / "docs/results_gpu.md"
 PLOTS = {"pat": gpu_pat_plot.PLOT, "growth": gpu_growth_plot.PLOT}
 # Files whose predicted times are compared with the measured ones.
 PREDICTED = (*SUITES, "ragged", "growth", "policies")
-# Of a line that changes with the checkout, not with the rows.
+# The begin of a line that changes with the checkout, not with the rows.
 SINCE = "Changed since, as of this page's writing: "
 
 
@@ -52,7 +52,7 @@ def ages(files: dict[str, list[dict]]) -> str:
     return "Commits since then: " + "; ".join(f"{count} ({'; '.join(named)})" for count, named in oldest_first) + "."
 
 
-# Of scripts/gpu_test.sh, and of the test programs.
+# Lines in which scripts/gpu_test.sh and the test programs name a failure.
 FAILED_STEP = re.compile(r"gpu_test: .* failed( with exit code \d+)?$|\[  FAILED  \] .*tests?, listed below:$")
 
 
