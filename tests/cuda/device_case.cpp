@@ -137,7 +137,10 @@ std::vector<CudaKernels> kernels_for(const AttentionShape& shape) {
 std::vector<RunWay> run_ways_of_all_kernels() {
   std::vector<RunWay> ways;
   for (const cuda::KernelFamily& family : cuda::kernel_families()) {
-    for (const RunWay way : kRunWays) ways.push_back(way.with(family.kernels));
+    for (const RunWay way : kRunWays) {
+      if (way.shared_bytes > 0 && family.kernels != CudaKernels::kPortable) continue;  // a ring of one size only
+      ways.push_back(way.with(family.kernels));
+    }
   }
   return ways;
 }
