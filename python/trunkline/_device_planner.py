@@ -137,9 +137,13 @@ def csr_tables(
         raise errors.InvalidArgumentError("indptr is empty; expected: [batch + 1], from 0")
     if starts != last + 1:
         raise errors.InvalidArgumentError(f"last_page_len has shape [{last}]; expected: [batch] = [{starts - 1}]")
+    return DeviceTables(csr_lengths(indptr, last_page_len, page_size), indptr=indptr, indices=indices)
+
+
+def csr_lengths(indptr: Tensor, last_page_len: Tensor, page_size: int) -> Tensor:
+    """kv_lens of CSR tables, in a new array; 0 for a row without pages, whatever last_page_len says."""
     counts = indptr[1:] - indptr[:-1]
-    lengths = ((counts - 1) * page_size + last_page_len) * (counts > 0)
-    return DeviceTables(lengths, indptr=indptr, indices=indices)
+    return ((counts - 1) * page_size + last_page_len) * (counts > 0)
 
 
 def _is_capturing() -> bool:

@@ -137,15 +137,25 @@ class StepPlanning(PlanHolder):
         """With device_planning: a step whose arrays stay where they are, checked once. plan_prepared then plans what
         they hold, as `plan` would, in less of the host's time. Valid as long as the arrays are and the
         DecodeAttention."""
-        if self._on_device is None:
-            raise errors.InvalidArgumentError("prepare() needs device_planning; plans of the host take plan()")
-        step: Step = {"query_start_loc": query_start_loc, "num_queries": num_queries, "num_pages": num_pages}
         tables = DeviceTables(kv_lens, page_table=page_table)
-        return PreparedStep(self._on_device.prepare(tables, step), self)
+        return self._prepare(tables, query_start_loc=query_start_loc, num_queries=num_queries, num_pages=num_pages)
+
+    @one_at_a_time
+    def prepare_tables(
+        self,
+        tables: DeviceTables,
+        *,
+        query_start_loc: Tensor = None,
+        num_queries: int | None = None,
+        num_pages: int | None = None,
+    ) -> PreparedStep:
+        """As `prepare`, from page tables of any form. Of CSR tables the caller keeps kv_lens up to date."""
+        instance(tables, DeviceTables, "tables")
+        return self._prepare(tables, query_start_loc=query_start_loc, num_queries=num_queries, num_pages=num_pages)
 
     @one_at_a_time
     def plan_prepared(self, step: PreparedStep, *, stream: int | None = None) -> None:
-        """Plans a step of prepare(). May be captured in a graph, as `plan`."""
+        """Plans a step of prepare() or prepare_tables(). May be captured in a graph, as `plan`."""
         self._forget()
         instance(step, PreparedStep, "step")
         if self._on_device is None or step.owner is not self:
@@ -227,6 +237,11 @@ class StepPlanning(PlanHolder):
     def live_counts(self) -> dict[str, int]:
         """Steps of plan_live by where their plans came from."""
         return self._host.live_counts
+
+    def _prepare(self, tables: DeviceTables, **step: Unpack[Step]) -> PreparedStep:
+        if self._on_device is None:
+            raise errors.InvalidArgumentError("prepare() needs device_planning; plans of the host take plan()")
+        return PreparedStep(self._on_device.prepare(tables, step), self)
 
     def _finish(
         self,

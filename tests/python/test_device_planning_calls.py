@@ -117,6 +117,24 @@ def test_a_prepared_step(notes):
         attention.plan_prepared(step)
 
 
+def test_prepared_steps_of_other_tables(notes):
+    attention = made()
+    csr = attention.prepare_tables(DeviceTables(LENGTHS, indptr=OnAGpu((3,)), indices=OnAGpu((4,))))
+    attention.plan_prepared(csr)
+    assert (notes.pages.form, notes.pages.rows, notes.pages.id_count) == (_abi.CSR, 2, 4)
+    attention = made(page_size=1)
+    tokens = DeviceTables(LENGTHS, req_to_token=OnAGpu((9, 50)), req_pool_indices=OnAGpu((2,)))
+    starts = OnAGpu((3,))
+    attention.plan_prepared(attention.prepare_tables(tokens, query_start_loc=starts, num_queries=4, num_pages=7))
+    assert (notes.pages.form, notes.pages.width, notes.pages.row_map) == (_abi.TOKEN_LEVEL, 50, 4096)
+    assert (notes.batch.num_pages, notes.batch.query_start, notes.batch.queries) == (7, 4096, 4)
+    with pytest.raises(TypeError, match="tables is of type"):
+        attention.prepare_tables(TABLE)
+    on_host = trunkline.DecodeAttention(8, 2, 128, 1)
+    with pytest.raises(ValueError, match=r"prepare\(\) needs device_planning"):
+        on_host.prepare_tables(tokens)
+
+
 def test_another_workspace_is_bound_anew(notes):
     attention = made()
     attention.plan(TABLE, LENGTHS)

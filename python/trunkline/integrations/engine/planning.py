@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import DecodeAttention, DevicePlanReport
 from .arrays import Arrays
-from .tables import DenseTables, Int32Lists, Tables
+from .tables import Int32Lists, Tables
 
 # Prepared steps that are kept. One a number of rows is enough without drafts; with them, one for each number of query
 # tokens, too. All are dropped when there are more, which costs each one check.
@@ -42,6 +42,7 @@ class StepPlanner:
         attention: DecodeAttention,
         arrays: Arrays,
         *,
+        page_size: int,
         max_rows: int,
         on_gpu: bool,
         null_page: int | None,
@@ -49,6 +50,7 @@ class StepPlanner:
     ) -> None:
         self._attention = attention
         self._arrays = arrays
+        self._page_size = page_size
         self._on_gpu = on_gpu
         self._null_page = null_page
         self._num_pages = num_pages
@@ -84,20 +86,18 @@ class StepPlanner:
         return self._attention.plan_report() if self._on_gpu else self._host_report
 
     def _prepare(self, tables: Tables, rows: int, query_start_loc: Any, tokens: int) -> list[Callable[[], None]]:
-        """The actions of each such step: copies of 64-bit lists, then the plan."""
+        """The actions of each such step: 32-bit lists are written, then the plan is made."""
         attention = self._attention
         actions: list[Callable[[], None]] = []
         step: dict[str, Any] = {"num_pages": self._num_pages}
         if query_start_loc is not None:
             step["query_start_loc"] = self._int32.of("query_start_loc", query_start_loc[: rows + 1], actions)
-            if self._on_gpu:
-                step["num_queries"] = tokens
         first = self._int32.of_tables(tables.first(rows), actions)
-        if self._on_gpu and isinstance(first, DenseTables):
-            prepared = attention.prepare(first.page_table, first.kv_lens, **step)
-            actions.append(lambda: attention.plan_prepared(prepared))
-            return actions
         if not self._on_gpu:
-            step["null_page"] = self._null_page
-        actions.append(lambda: first.plan(attention, step))
+            actions.append(lambda: first.plan(attention, step | {"null_page": self._null_page}))
+            return actions
+        if query_start_loc is not None:
+            step["num_queries"] = tokens
+        prepared = attention.prepare_tables(first.on_gpu(self._int32, self._page_size, actions), **step)
+        actions.append(lambda: attention.plan_prepared(prepared))
         return actions

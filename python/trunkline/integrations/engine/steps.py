@@ -83,6 +83,7 @@ class DecodeSteps:
         self._planner = StepPlanner(
             self.attention,
             arrays,
+            page_size=facts.page_size,
             max_rows=max_rows,
             on_gpu=on_gpu,
             null_page=engine.null_page,

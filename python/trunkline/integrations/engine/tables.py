@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ... import DecodeAttention
+from ... import DecodeAttention, DeviceTables
+from ..._device_planner import csr_lengths
 from .arrays import Arrays, dtype_name
+
+Writes = list[Callable[[], None]]  # run once a step, in order, before the plan
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class DenseTables:
     def plan(self, attention: DecodeAttention, step: dict[str, Any]) -> None:
         """Plans a step of all rows. step: the other arguments of DecodeAttention.plan."""
         attention.plan(self.page_table, self.kv_lens, **step)
+
+    def on_gpu(self, lists: Int32Lists, page_size: int, writes: Writes) -> DeviceTables:
+        """The tables for a step that is prepared once, with lists of 32 bits. `writes` gets what each step must run."""
+        return DeviceTables(self.kv_lens, page_table=self.page_table)
 
     def mark_live(self, module: Any, out: Any) -> None:
         """Writes into out [B] which rows have tokens."""
@@ -57,6 +64,12 @@ class CsrTables:
     def plan(self, attention: DecodeAttention, step: dict[str, Any]) -> None:
         """Plans a step of all rows. step: the other arguments of DecodeAttention.plan_csr."""
         attention.plan_csr(self.indptr, self.indices, self.last_page_len, **step)
+
+    def on_gpu(self, lists: Int32Lists, page_size: int, writes: Writes) -> DeviceTables:
+        """As DenseTables.on_gpu. A write computes lengths, which this form does not have."""
+        lengths = lists.memory("kv_lens", self.last_page_len.shape[0])
+        writes.append(lambda: lists.write(lengths, csr_lengths(self.indptr, self.last_page_len, page_size)))
+        return DeviceTables(lengths, indptr=self.indptr, indices=self.indices)
 
     def mark_live(self, module: Any, out: Any) -> None:
         """Writes into out [B] which rows have pages."""
@@ -90,6 +103,10 @@ class TokenTables:
         """Plans a step of all rows. step: the other arguments of DecodeAttention.plan_token_level."""
         attention.plan_token_level(self.req_to_token, self.req_pool_indices, self.kv_lens, **step)
 
+    def on_gpu(self, lists: Int32Lists, page_size: int, writes: Writes) -> DeviceTables:
+        """As DenseTables.on_gpu."""
+        return DeviceTables(self.kv_lens, req_to_token=self.req_to_token, req_pool_indices=self.req_pool_indices)
+
     def mark_live(self, module: Any, out: Any) -> None:
         """Writes into out [B] which rows have tokens."""
         module.greater(self.kv_lens, 0, out=out)
@@ -99,23 +116,31 @@ Tables = DenseTables | CsrTables | TokenTables
 
 
 class Int32Lists:
-    """Copies of an engine's 64-bit lists, in memory that stays where it is: planners and graphs read 32-bit lists at
-    fixed addresses. Page ids keep their type, which may be either. size: the longest list."""
+    """Memory that stays where it is for an engine's 64-bit lists: planners and graphs read 32-bit lists at fixed
+    addresses. Page ids keep their type, which may be either. size: the longest list."""
 
     def __init__(self, arrays: Arrays, size: int) -> None:
         self._arrays, self._size = arrays, size
         self._memory: dict[str, Any] = {}
 
-    def of(self, name: str, values: Any, copies: list[Callable[[], None]]) -> Any:
-        """The list itself where it is of 32 bits; else memory that the appended function writes, once a step."""
-        if dtype_name(values) == "int32":
-            return values
+    def memory(self, name: str, count: int) -> Any:
+        """The first values of the list of this name."""
         if name not in self._memory:
             self._memory[name] = self._arrays.zeros(self._size, "int32")
-        into = self._memory[name][: values.shape[0]]
-        copies.append(lambda: self._arrays.copy(into, values))
+        return self._memory[name][:count]
+
+    def write(self, memory: Any, values: Any) -> None:
+        """Copies values of any integer type."""
+        self._arrays.copy(memory, values)
+
+    def of(self, name: str, values: Any, writes: Writes) -> Any:
+        """The list itself where it is of 32 bits; else memory, and `writes` gets the copy, to be run once a step."""
+        if dtype_name(values) == "int32":
+            return values
+        into = self.memory(name, values.shape[0])
+        writes.append(lambda: self.write(into, values))
         return into
 
-    def of_tables(self, tables: Tables, copies: list[Callable[[], None]]) -> Tables:
+    def of_tables(self, tables: Tables, writes: Writes) -> Tables:
         """The tables with lists of 32 bits."""
-        return replace(tables, **{name: self.of(name, getattr(tables, name), copies) for name in tables.int32_lists})
+        return replace(tables, **{name: self.of(name, getattr(tables, name), writes) for name in tables.int32_lists})
