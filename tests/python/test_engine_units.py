@@ -33,7 +33,7 @@ def test_what_is_taken():
         {},
         dict(dtype="float16"),
         dict(kv_cache_dtype="bfloat16"),
-        dict(num_qo_heads=16, num_kv_heads=1),
+        dict(num_qo_heads=64, num_kv_heads=1),
         dict(speculative="ngram", longest_query=4),
         dict(dtype="float32", device="cpu"),
     ):
@@ -54,7 +54,8 @@ def test_what_is_taken():
         (dict(dtype="float32"), "KV cache of float32; supported: float16, bfloat16"),
         (dict(attention_type="encoder_decoder"), "attention of type encoder_decoder; supported: decoder"),
         (dict(uniform=False), "its layers differ"),
-        (dict(num_qo_heads=34, num_kv_heads=2), "34 query heads on 2 KV heads; supported: 1 to 16 each"),
+        (dict(num_qo_heads=130, num_kv_heads=2), "130 query heads on 2 KV heads; supported: 1 to 64 each"),
+        (dict(max_group_size=3), "32 query heads on 8 KV heads; supported: 1 to 3 each"),
         (dict(num_qo_heads=9), "9 query heads on 8 KV heads"),
         (dict(speculative="eagle"), "speculative decoding by eagle; supported: ngram, suffix"),
         (dict(speculative="eagle", draft_methods=()), "speculative decoding by eagle; supported: none"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ... import Support
 from ... import supports as supports_shape
 
-MAX_GROUP_SIZE = 16
+MAX_GROUP_SIZE = 64  # query heads a KV head, in all kernels
 DTYPES = {"cuda": ("float16", "bfloat16"), "cpu": ("float16", "bfloat16", "float32")}
 
 # Features that engines have under one meaning. A feature of a single engine is named by its adapter.
@@ -30,6 +30,7 @@ class LayerFacts:
     heads, head size and cache. features: names of all that the layers or the engine ask of attention beside causal
     softmax. longest_query: the most query tokens of a decode row, drafts included. speculative: the engine's name of
     its drafting method; draft_methods: the methods that run no attention of their own. device: "cuda" or "cpu".
+    max_group_size: the most query heads a KV head that the adapter takes.
     """
 
     num_qo_heads: int
@@ -45,6 +46,7 @@ class LayerFacts:
     speculative: str | None = None
     draft_methods: tuple[str, ...] = ()
     device: str = "cuda"
+    max_group_size: int = MAX_GROUP_SIZE
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -76,10 +78,9 @@ def refusal(facts: LayerFacts) -> str | None:
         # A draft model changes lengths between its own steps, at times with the target's metadata: plans would be old.
         methods = ", ".join(facts.draft_methods) or "none"
         return f"speculative decoding by {facts.speculative}; supported: {methods}"
-    if facts.num_qo_heads % facts.num_kv_heads or facts.num_qo_heads > MAX_GROUP_SIZE * facts.num_kv_heads:
-        return (
-            f"{facts.num_qo_heads} query heads on {facts.num_kv_heads} KV heads; supported: 1 to {MAX_GROUP_SIZE} each"
-        )
+    largest = facts.max_group_size
+    if facts.num_qo_heads % facts.num_kv_heads or facts.num_qo_heads > largest * facts.num_kv_heads:
+        return f"{facts.num_qo_heads} query heads on {facts.num_kv_heads} KV heads; supported: 1 to {largest} each"
     return None
 
 
