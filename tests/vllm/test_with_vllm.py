@@ -16,6 +16,7 @@ from unittest import mock
 import torch
 import vllm
 from trunkline.integrations.vllm import versions
+from vllm.config import CUDAGraphMode
 from vllm.plugins import load_general_plugins
 from vllm.v1.attention.backend import AttentionCGSupport, CommonAttentionMetadata
 from vllm.v1.attention.backends import flash_attn
@@ -123,6 +124,8 @@ class WhatItStandsOn(unittest.TestCase):
         init = inspect.signature(flash_attn.FlashAttentionMetadataBuilder.__init__).parameters
         self.assertEqual(list(init), ["self", "kv_cache_spec", "layer_names", "vllm_config", "device"])
         self.assertEqual(AttentionCGSupport.UNIFORM_BATCH.value, 2)
+        self.assertTrue(CUDAGraphMode.FULL_AND_PIECEWISE.has_full_cudagraphs())
+        self.assertFalse(CUDAGraphMode.PIECEWISE.has_full_cudagraphs())
 
     def test_layers_tell_what_is_asked_of_them(self):
         source = inspect.getsource(flash_attn.FlashAttentionImpl.__init__)

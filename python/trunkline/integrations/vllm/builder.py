@@ -158,8 +158,9 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
 def replays_decode_steps(vllm_config: Any) -> bool:
     """Whether a decode step may be the replay of a graph of all of it, attention included. vLLM has one such graph a
     size, with our kernels, and does not tell the builder which steps replay one."""
-    mode = vllm_config.compilation_config.cudagraph_mode
-    return mode is None or bool(mode.has_full_cudagraphs())
+    mode = getattr(vllm_config.compilation_config, "cudagraph_mode", None)
+    has_full_graphs = getattr(mode, "has_full_cudagraphs", None)
+    return has_full_graphs is None or bool(has_full_graphs())
 
 
 def max_rows(vllm_config: Any) -> int:
