@@ -96,6 +96,21 @@ def test_layers_that_toy_keeps(adapter, change, text, caplog):
     assert not adapter.GROUPS.statistics()
 
 
+def test_random_steps(adapter):
+    """Requests come and go, with padding or prefill beside them or neither."""
+    serving = Serving(adapter, toy_engine.Config(num_pages=400), prefill_rule=ALWAYS_BESIDE_PREFILL)
+    random, requests = np.random.default_rng(11), serving.scheduler.requests
+    for step in range(40):
+        if len(requests) < 2 or (len(requests) < 12 and random.random() < 0.6):
+            serving.scheduler.add(2, shared=bool(random.random() < 0.7))
+        else:
+            requests.pop(int(random.integers(len(requests))))
+        kind = random.integers(3)
+        how = dict(padding=int(random.integers(4))) if kind == 0 else dict(prefill=12) if kind == 1 else {}
+        difference, by_toy = serving.step(**how)
+        assert difference < 2e-5 and by_toy == 2 * (kind == 1), (step, how)
+
+
 def test_shadow_mode(adapter, monkeypatch):
     monkeypatch.setenv("TRUNKLINE_TOY_SHADOW", "1")
     serving = Serving(adapter)

@@ -1,7 +1,9 @@
 """The engine layer piece by piece: capability, rules, counters, settings, releases."""
 
+import ast
 import dataclasses
 import logging
+import subprocess
 import sys
 import types
 from typing import Any
@@ -21,6 +23,16 @@ def report(**changes):
     fields = dict(planned=3, reused=7, kv_tokens_total=1000, kv_tokens_read=250)
     fields |= dict(fallbacks=0, unplanned=0, bad_lengths=0, bad_queries=0)
     return types.SimpleNamespace(**(fields | changes))
+
+
+def test_the_layer_needs_neither_torch_nor_an_adapter():
+    code = (
+        "import sys, trunkline.integrations.engine; "
+        "print([name for name in sys.modules if name.startswith(('torch', 'vllm', 'trunkline.integrations.'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    outside = {name for name in ast.literal_eval(done.stdout) if ".engine" not in name}
+    assert not outside
 
 
 # -- Capability

@@ -41,7 +41,7 @@ class Metrics:
         self._published: dict[str, int] = dict.fromkeys(_NAMES, 0)
 
     def publish(self, counters: Counters) -> None:
-        """Adds what has been counted since the last call."""
+        """Adds the counts since the last call."""
         if not self._on:
             return
         for name, published in self._published.items():

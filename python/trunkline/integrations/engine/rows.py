@@ -16,6 +16,6 @@ def leading_decode_rows(query_start_loc: Any, rows: int, longest_query: int) -> 
     """
     starts = np.asarray(query_start_loc)
     counts = starts[1 : rows + 1] - starts[:rows]
-    others = (counts > longest_query) | (counts < 1)
-    found = int(others.argmax()) if others.any() else rows
+    is_other = (counts > longest_query) | (counts < 1)
+    found = int(is_other.argmax()) if is_other.any() else rows
     return found, int(starts[found])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ... import DecodeAttention, DevicePlanning, Profile
+from ..._executors import shared_workers
 from .arrays import Arrays
 from .beside_prefill import BesidePrefill, PrefillRule
 from .capability import LayerFacts
@@ -23,7 +23,7 @@ from .tables import Tables
 
 @dataclass(frozen=True)
 class Engine:
-    """What an adapter says of its engine.
+    """An adapter's description of its engine.
 
     name: in log lines. kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d]. null_page: a page
     that stands for "no page", as padding has it; None where there is none. groups: of this adapter, for statistics.
@@ -47,7 +47,7 @@ class DecodeSteps:
 
     layers: their names. max_rows: requests of a step, padding to the largest graph included; max_tokens: query tokens
     of a step, prefill and padding included. num_pages: of the KV cache, whose ids are then trusted.
-    Raises trunkline.Error for what Trunkline does not do, and the library's error where memory is out.
+    Raises trunkline.Error for a shape that no kernel has, and the array library's error where memory is out.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class DecodeSteps:
             self._log.turned(self._switch.on, saved)
 
     def shadow_report(self) -> dict[str, float] | None:
-        """What was compared; None without shadow mode. Waits for the device."""
+        """Counts of the comparison; None without shadow mode. Waits for the device."""
         return None if self.shadow is None else self.shadow.report()
 
     def _is_ours(self, decode_rows: int, rows: int, prefill_tokens: int, replayed: bool) -> bool:
@@ -179,4 +179,4 @@ class DecodeSteps:
 def _profile(facts: LayerFacts, device: Any) -> Profile:
     if facts.device == "cuda":
         return Profile.cuda(*facts.shape, dtype=facts.dtype, device=device)
-    return Profile.generic_cpu(len(os.sched_getaffinity(0)))
+    return Profile.generic_cpu(shared_workers().size)

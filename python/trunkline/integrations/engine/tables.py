@@ -34,7 +34,7 @@ class DenseTables:
         attention.plan(self.page_table, self.kv_lens, **step)
 
     def on_gpu(self, lists: Int32Lists, page_size: int, writes: Writes) -> DeviceTables:
-        """The tables for a step that is prepared once, with lists of 32 bits. `writes` gets what each step must run."""
+        """The tables for a step that is prepared once, in lists of 32 bits. `writes` gets the actions of each step."""
         return DeviceTables(self.kv_lens, page_table=self.page_table)
 
     def mark_live(self, module: Any, out: Any) -> None:
