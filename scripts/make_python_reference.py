@@ -23,7 +23,7 @@ PARTS = {
     "One call": "simple",
     "Serving": "decode",
     "Tables on a GPU": "_device_tables",
-    "Plans made on a GPU": "_device_planner",
+    "Plans made on a GPU": "_device_planning",
     "Batches that live across steps": "live",
     "Plans, and what they share": "plans",
     "Machines": "machine",

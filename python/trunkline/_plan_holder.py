@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
-
 from . import _abi, _direct, errors
 from ._device_planner import DevicePlanner
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._library import NotCopied
 
-if TYPE_CHECKING:
-    _P = ParamSpec("_P")
-    _R = TypeVar("_R")
-    _H = TypeVar("_H", bound="PlanHolder")
-
-
 _NO_PLAN = "there is no plan; call plan() once a step, or plan_live() after each event"
-
-
-def one_at_a_time(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_H, _P], _R]:
-    """A method that has the object to itself: BusyError when another thread's call has it.
-
-    C takes and gives back the turn, in one call. Python could do neither: between the instruction that takes a lock and
-    the `try` that gives it back a signal's handler may raise, and the lock would be taken for ever.
-    """
-
-    @functools.wraps(method)
-    def call(self: _H, /, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
-        return self._runner.alone(method, self, *arguments, **keywords)
-
-    return call
 
 
 class PlanHolder(NotCopied):

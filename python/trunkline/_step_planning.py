@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, TypedDict
 from . import _abi, errors
 from ._arguments import address, flag, instance
 from ._batches import on_gpu, on_host
-from ._device_planner import DevicePlanner, PreparedStep, csr_tables
+from ._device_planner import DevicePlanner, csr_tables
+from ._device_planning import PreparedStep
 from ._device_tables import DeviceTables
 from ._executors import CpuExecutor, CudaExecutor, Workspace
 from ._host_planner import HostPlanner
 from ._indices import Indices
-from ._plan_holder import PlanHolder, one_at_a_time
+from ._plan_holder import PlanHolder
 from ._tensors import Tensor
+from ._turns import one_at_a_time
 from .live import LiveBatch
 from .plans import Forest
 

@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 from . import _abi, errors
 from ._arguments import choice, flag, int32, number, optional
-from ._device_planner import DevicePlanning, DevicePlanReport, planner_for
+from ._capacities import with_capacities
+from ._device_planner import planner_for
+from ._device_planning import DevicePlanning, DevicePlanReport
 from ._executors import CpuExecutor, CudaExecutor, Workspace
-from ._host_planner import HostPlanner, with_capacities
-from ._plan_holder import one_at_a_time
+from ._host_planner import HostPlanner
 from ._step_planning import Step as Step  # which signatures name
 from ._step_planning import StepPlanning
 from ._tensors import Tensor, device_of, empty, finished, records_gradients, refuse_gradients
+from ._turns import one_at_a_time
 from .machine import KERNELS, Profile, Workers, shape_struct, shape_text
 from .plans import Explanation, Plan, PlanOptions, Statistics
 

@@ -8,7 +8,8 @@ import pytest
 import trunkline
 from test_device_tables import OnAGpu
 from trunkline import DevicePlanning, _abi
-from trunkline._device_planner import DevicePlanReport, csr_tables, refuse_for_hosts
+from trunkline._device_planner import csr_tables, refuse_for_hosts
+from trunkline._device_planning import DevicePlanReport
 from trunkline._device_tables import DeviceBatch
 
 SHAPE = SimpleNamespace(q_heads=32, kv_heads=8)
