@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from . import _abi, errors
 from ._arguments import INT32_MAX, INT64_MAX, int64, integer
 from ._indices import Indices, Ints, host_ints
 from ._library import NotCopied, c, check, new
+
+if TYPE_CHECKING:
+    from ._step_options import StepOptions
 
 
 def _sized(values: Ints, name: str, count: int, form: str) -> int:
@@ -36,6 +40,7 @@ class HostBatch(NotCopied):
         self.pages = new(_abi.PageTable, page_size=page_size)
         self.batch = new(_abi.Batch, pages=ctypes.addressof(self.pages))
         self.address = ctypes.addressof(self.batch)
+        self.is_live = False
         self._keep: list[object] = []
 
     @property
@@ -82,7 +87,8 @@ class HostBatch(NotCopied):
         self._lengths(host_ints(kv_lens, "kv_lens"), rows)
 
     def live(self, live: int) -> None:
-        """Of a live batch's handle: its own tables, good until its next event."""
+        """Takes a live batch's own tables, by its handle. They are good until its next event."""
+        self.is_live = True
         check(c.trunkline_live_batch_view(live, self.address, ctypes.addressof(self.pages)))
         rows, starts = self.rows, self.batch.query_start
         self.queries = rows if not starts else (ctypes.c_int32 * (rows + 1)).from_address(starts)[rows]
@@ -90,6 +96,7 @@ class HostBatch(NotCopied):
     def _set(
         self, form: int, ids: Ints, rows: int, width: int = 0, indptr: Ints | None = None, row_map: Ints | None = None
     ) -> None:
+        self.is_live = False
         pages = self.pages
         pages.form = form
         pages.id_dtype = ids.dtype
@@ -110,16 +117,11 @@ class HostBatch(NotCopied):
         self.kv_lens = lengths
         self._keep = [lengths.owner, self.ids.owner]
 
-    def rest(
-        self,
-        num_pages: int | None,
-        query_start_loc: Indices | None,
-        query_parents: Indices | None,
-        null_page: int | None,
-        slots: Indices | None,
-        generations: Indices | None,
-    ) -> None:
-        """What all forms have; after one of them."""
+    def rest(self, options: StepOptions) -> None:
+        """Reads what all forms of page tables have beside them; comes after dense(), csr() or token_level()."""
+        query_start_loc, query_parents = options.query_start_loc, options.query_parents
+        num_pages, null_page = options.num_pages, options.null_page
+        slots, generations = options.slots, options.generations
         batch, rows = self.batch, self.rows
         starts = None if query_start_loc is None else host_ints(query_start_loc, "query_start_loc")
         batch.query_start = None if starts is None else _sized(starts, "query_start_loc", rows + 1, "[batch + 1]")

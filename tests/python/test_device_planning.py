@@ -8,9 +8,10 @@ import pytest
 import trunkline
 from test_device_tables import OnAGpu
 from trunkline import DevicePlanning, _abi
-from trunkline._device_planner import csr_tables, refuse_for_hosts
+from trunkline._device_planner import csr_tables, refuse_host_options
 from trunkline._device_planning import DevicePlanReport
 from trunkline._device_tables import DeviceBatch
+from trunkline._step_options import StepOptions
 
 SHAPE = SimpleNamespace(q_heads=32, kv_heads=8)
 
@@ -114,13 +115,12 @@ def test_without_a_gpu():
 )
 def test_arguments_for_plans_of_the_host(step, kind, text):
     with pytest.raises(kind, match=re.escape(text)):
-        refuse_for_hosts(step, DevicePlanning(2))
+        refuse_host_options(StepOptions(**step), DevicePlanning(2))
 
 
 def test_arguments_that_say_nothing():
-    nothing = dict.fromkeys(("forest", "slots", "generations", "device_tables", "null_page"))
-    refuse_for_hosts(nothing | dict(check_ids=False, stream=7, num_pages=3), DevicePlanning(2))
-    refuse_for_hosts(dict(null_page=5), DevicePlanning(2, null_page=5))
+    refuse_host_options(StepOptions(check_ids=False, stream=7, num_pages=3), DevicePlanning(2))
+    refuse_host_options(StepOptions(null_page=5), DevicePlanning(2, null_page=5))
 
 
 def batch_of(query_start_loc=None, **tables):
