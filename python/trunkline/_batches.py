@@ -38,7 +38,8 @@ class HostBatch(NotCopied):
     def __init__(self, page_size: int) -> None:
         self.page_size = page_size
         self.pages = new(_abi.PageTable, page_size=page_size)
-        self.batch = new(_abi.Batch, pages=ctypes.addressof(self.pages))
+        self._pages_at = ctypes.addressof(self.pages)
+        self.batch = new(_abi.Batch, pages=self._pages_at)
         self.address = ctypes.addressof(self.batch)
         self.is_live = False
         self._keep: list[object] = []
@@ -63,18 +64,18 @@ class HostBatch(NotCopied):
         rows = starts.shape[0] - 1
         if rows < 0:
             raise errors.InvalidArgumentError("indptr is empty; expected: [batch + 1], from 0")
-        lengths = np.empty(rows, np.int32)
+        lengths = host_ints(np.empty(rows, np.int32), "kv_lens")
         check(
             c.trunkline_lengths_from_csr(
                 starts.address,
                 _sized(last, "last_page_len", rows, "[batch]"),
                 rows,
                 self.page_size,
-                lengths.ctypes.data,
+                lengths.address,
             )
         )
         self._set(_abi.CSR, ids, rows, indptr=starts)
-        self._lengths(host_ints(lengths, "kv_lens"), rows)
+        self._lengths(lengths, rows)
 
     def token_level(self, req_to_token: Indices, req_pool_indices: Indices, kv_lens: Indices) -> None:
         """req_to_token [pool rows, W] of one id a token, req_pool_indices [B], kv_lens [B], as SGLang has them."""
@@ -89,7 +90,7 @@ class HostBatch(NotCopied):
     def live(self, live: int) -> None:
         """Takes a live batch's own tables, by its handle. They are good until its next event."""
         self.is_live = True
-        check(c.trunkline_live_batch_view(live, self.address, ctypes.addressof(self.pages)))
+        check(c.trunkline_live_batch_view(live, self.address, self._pages_at))
         rows, starts = self.rows, self.batch.query_start
         self.queries = rows if not starts else (ctypes.c_int32 * (rows + 1)).from_address(starts)[rows]
 
