@@ -14,9 +14,10 @@ from trunkline._device_tables import DeviceBatch
 from trunkline._step_options import StepOptions
 
 SHAPE = SimpleNamespace(q_heads=32, kv_heads=8)
+OPTIONS = trunkline.PlanOptions()
 
 
-def filled(planning, shape=SHAPE, plan_options=trunkline.PlanOptions()):
+def filled(planning, shape=SHAPE, plan_options=OPTIONS):
     options = planning._struct(3, 132, shape, plan_options)
     return {name: getattr(options, name) for name, _ in options._fields_}
 
@@ -75,11 +76,11 @@ def test_what_is_given_is_taken():
 )
 def test_bad_options(wrong, kind, text):
     with pytest.raises(kind, match=re.escape(text)):
-        DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE, trunkline.PlanOptions())
+        DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE, OPTIONS)
 
 
 def test_limits_of_huge_batches_stay_in_32_bits():
-    found = DevicePlanning(2**30)._struct(0, 132, SHAPE, trunkline.PlanOptions())
+    found = DevicePlanning(2**30)._struct(0, 132, SHAPE, OPTIONS)
     assert (found.capacity_items, found.capacity_spans, found.capacity_partials) == (2**31 - 1,) * 3
 
 
