@@ -79,6 +79,12 @@ def test_bad_options(wrong, kind, text):
         DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE, OPTIONS)
 
 
+def test_a_chunk_beyond_32_bits_is_refused_by_name():
+    options = trunkline.PlanOptions("invariant", invariant_chunk=2**31)
+    with pytest.raises(ValueError, match=r"options\.invariant_chunk is 2147483648; expected: at most 2147483647"):
+        DevicePlanning(2)._struct(0, 132, SHAPE, options)
+
+
 def test_limits_of_huge_batches_stay_in_32_bits():
     found = DevicePlanning(2**30)._struct(0, 132, SHAPE, OPTIONS)
     assert (found.capacity_items, found.capacity_spans, found.capacity_partials) == (2**31 - 1,) * 3
