@@ -115,7 +115,7 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
   if (study.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
-  check_cuda(record.family->launch_persistent(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), stream),
+  check_cuda(record.family->launch(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), stream),
              "launching the forward kernel");
 }
 
@@ -132,9 +132,8 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
     args.done = &queues[i].done;
     args.tile_m = shapes[i].m;
     args.tile_n = shapes[i].n;
-    check_cuda(
-        record.family->launch_tile(args, record.shape.q_dtype, record.shape.head_dim_qk, shapes[i], limits(), on),
-        "launching the forward kernel of one tile");
+    check_cuda(record.family->launch(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), on),
+               "launching the forward kernel of one tile");
   }
   for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
     if (capturing || (record.tiles >> i & 1) != 0) side_streams.join(i, stream);

@@ -30,8 +30,9 @@ class HostReport:
     bad_queries: int = 0
 
 
-class StepPlanner:
-    """Plans steps of tables that stay where they are: each number of rows and query tokens is checked once.
+class GroupPlanner:
+    """Plans steps of a group of layers. Tables stay where they are, so each number of rows and query tokens is checked
+    once.
 
     max_rows: requests of a step, padding included. null_page: never shared; on a GPU the DecodeAttention has it
     already. num_pages: of the cache; None for a host that is to look ids up.

@@ -15,7 +15,7 @@ from .capability import LayerFacts
 from .counters import SAMPLED, CounterLog, Counters, Groups
 from .gain_switch import GainRule, GainSwitch
 from .metrics import Metrics
-from .planning import StepPlanner
+from .planning import GroupPlanner
 from .settings import Settings
 from .shadow import Shadow
 from .tables import Tables
@@ -80,7 +80,7 @@ class DecodeSteps:
         self.counters = Counters(len(layers), bytes_per_token * len(layers))
         self.several = facts.longest_query > 1
         self.shadow = Shadow(arrays, facts.dtype, max_tokens) if settings.shadow else None
-        self._planner = StepPlanner(
+        self._planner = GroupPlanner(
             self.attention,
             arrays,
             page_size=facts.page_size,

@@ -29,16 +29,12 @@ bool CompiledKernel::runs_here() {
   return false;
 }
 
-cudaError_t CompiledKernel::facts(TileShape tile, KernelFacts& facts) {
+cudaError_t CompiledKernel::facts(KernelFacts& facts) {
   OnDevice* on = nullptr;
   if (const cudaError_t error = present_device(&on); error != cudaSuccess) return error;
   cudaFuncAttributes attributes{};
   if (const cudaError_t error = cudaFuncGetAttributes(&attributes, function_); error != cudaSuccess) return error;
-  facts = {tile,
-           threads_,
-           attributes.numRegs,
-           attributes.sharedSizeBytes + shared_bytes_,
-           attributes.localSizeBytes,
+  facts = {threads_, attributes.numRegs, attributes.sharedSizeBytes + shared_bytes_, attributes.localSizeBytes,
            on->ctas_per_sm};
   return cudaSuccess;
 }

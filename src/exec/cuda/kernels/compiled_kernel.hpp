@@ -15,7 +15,6 @@ namespace trunkline::cuda {
 
 /// What one kernel takes on the present device.
 struct KernelFacts {
-  TileShape tile;  ///< 0 x 0: a kernel of all tiles in one
   int threads;
   int registers;
   std::size_t shared_bytes;  ///< static and dynamic
@@ -35,7 +34,7 @@ class CompiledKernel {
   /// Whether the present device has machine code for it, and shared memory and registers for one CTA.
   bool runs_here();
   /// On the present device. \return what CUDA said where it cannot run there.
-  cudaError_t facts(TileShape tile, KernelFacts& facts);
+  cudaError_t facts(KernelFacts& facts);
   /// As many CTAs as the present device, of `sms` multiprocessors, holds at once.
   /// \param parameters pointers to the kernel's, in order
   /// \param early while the kernel before still ends: the kernel must wait for it before it reads memory

@@ -26,8 +26,7 @@ struct LaunchLimits {
 struct ForwardVariant {
   DType dtype;
   std::int32_t head_dim;
-  TileShape tile;  ///< runs the items of this tile only; 0 x 0: of all tiles, or of the one that the arguments name
-  bool merging;    ///< merges partials too, so that its registers differ
+  bool merging;  ///< merges partials too, so that its registers differ
   CompiledKernel kernel;
 };
 
@@ -58,14 +57,11 @@ struct KernelFamily {
   /// cannot be used.
   std::vector<KernelFacts> facts(DType dtype, std::int32_t head_dim) const;
 
-  /// Enqueues all items of the uploaded plan: one launch, whose CTAs take (item, KV head) tasks in the plan's order.
-  /// args.next_task and args.done are 0 before and after. Capturable.
-  /// \return cudaErrorNotSupported where nothing is compiled for it that the device can run
-  cudaError_t launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t head_dim, const LaunchLimits& limits,
-                                cudaStream_t stream) const;
-  /// Enqueues the items of one tile only. Launches that may overlap in time need a next_task and done of their own.
-  cudaError_t launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile,
-                          const LaunchLimits& limits, cudaStream_t stream) const;
+  /// Enqueues the items of the uploaded plan, or those of the tile in args: one launch, whose CTAs take (item, KV head)
+  /// tasks in the plan's order. args.next_task and args.done are 0 before and after; launches that may overlap in time
+  /// need their own. Capturable. \return cudaErrorNotSupported where no kernel is compiled that the device can run
+  cudaError_t launch(const ForwardArgs& args, DType dtype, std::int32_t head_dim, const LaunchLimits& limits,
+                     cudaStream_t stream) const;
 };
 
 /// All, in the order in which `auto` takes them.

@@ -13,15 +13,13 @@
 
 namespace trunkline::cuda::sm80 {
 
-/// \tparam kTileRows rows of all items, or 0 where they differ.
-template <class Element, class Size, int kTileRows>
+template <class Element, class Size>
 class Consumer {
   static constexpr int kDim = Size::kDim;
   using Isolated = IsolatedRows<Element, kDim, 1>;
   static constexpr int kConsumers = 32 * kConsumerWarps;
   // The most tokens of a stage that one warp takes: those of a tile whose rows need all warps.
-  static constexpr int kMostRows = kTileRows == 0 ? kMaxTileRows : kTileRows;
-  static constexpr int kMostTokens = most(16, stage_tokens(kDim) * kMostRows / kMaxTileRows);
+  static constexpr int kMostTokens = stage_tokens(kDim);
 
  public:
   __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory<Size>& shared, unsigned thread)

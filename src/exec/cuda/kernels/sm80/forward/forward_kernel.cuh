@@ -20,16 +20,15 @@
 // tokens that none of its rows sees: masked tiles cost by what is visible, in steps of 16 rows x 16 tokens. Tasks with
 // a NaN among their outputs are done again, query by query, once the CTA has no others (isolated_rows.cuh).
 //
-// The tile is a run-time number, so that one launch takes items of all tiles. Kernels of one tile (kTileRows) differ in
-// registers alone. Of the persistent kernel, by -Xptxas -v:
+// The tile is a run-time number, so that one launch takes items of all tiles. By -Xptxas -v:
 //
 //   d    registers (sm_80, sm_90a)           shared memory   CTAs on an SM of an H200, an A100
 //   64   134, 128                            109 KiB         2, 1
 //   128  168, 168: the most for two CTAs     105 KiB         2, 1
 //   256  255, 255: the most for a thread     135 KiB         1, 1
 //
-// Nothing spills. Compute capability 8.6, 8.9 and 12.0 have 99 KiB of shared memory for a CTA: there the persistent
-// kernel has a shorter ring, and else the same code.
+// Nothing spills. Compute capability 8.6, 8.9 and 12.0 have 99 KiB of shared memory for a CTA: there the kernel has
+// a shorter ring, and else the same code.
 #pragma once
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
@@ -40,8 +39,8 @@
 namespace trunkline::cuda::sm80 {
 
 /// Dynamic shared memory: sizeof(SharedMemory<Size>).
-/// \tparam Size Sizes of the head dimension \tparam kTileRows of all items; 0: items of all tiles
-template <class Element, class Size, int kTileRows>
+/// \tparam Size Sizes of the head dimension
+template <class Element, class Size>
 __global__ void __launch_bounds__(kThreads, target_ctas(Size::kDim))
     forward_kernel(const __grid_constant__ ForwardArgs args) {
   extern __shared__ __align__(1024) std::byte memory[];
@@ -52,7 +51,7 @@ __global__ void __launch_bounds__(kThreads, target_ctas(Size::kDim))
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (warp < kConsumerWarps) {
-    Consumer<Element, Size, kTileRows>(args, shared, threadIdx.x).run();
+    Consumer<Element, Size>(args, shared, threadIdx.x).run();
   } else {
     Producer<Size>(args, shared, warp - kConsumerWarps, lane).run();
   }
