@@ -70,10 +70,13 @@ class FlashAttentionImpl:
         self.scale, self.rows_run = head_size**-0.5, 0
 
     def forward(self, layer: Any, query: Any, key: Any, value: Any, kv_cache: Any, found: Any, output: Any) -> Any:
-        """kv_cache [pages, Hkv, P, 2 d]."""
+        """kv_cache [pages, Hkv, P, 2 d], or [pages, 2, P, Hkv, d]."""
         starts, lengths = found.query_start_loc.numpy(), found.seq_lens.numpy()
         self.rows_run += len(lengths)
-        k, v = (half.numpy().transpose(0, 2, 1, 3) for half in kv_cache.split(self.head_size, -1))
+        if kv_cache.dim() == 5:
+            k, v = (half.numpy() for half in kv_cache.unbind(1))
+        else:
+            k, v = (half.numpy().transpose(0, 2, 1, 3) for half in kv_cache.split(self.head_size, -1))
         tokens = slice(int(starts[0]), int(starts[-1]))
         expected, _ = oracle.attention(
             query[tokens].numpy(), k, v, found.block_table.numpy(), lengths, query_start=starts - starts[0]

@@ -66,14 +66,14 @@ def test_bad_settings(monkeypatch, name, value, text):
 # -- Versions
 
 
-@pytest.mark.parametrize("version", ["0.26.0", "0.26.1rc2", "0.27.1", "0.33.0+cu130"])
+@pytest.mark.parametrize("version", ["0.24.0", "0.26.0", "0.26.1rc2", "0.27.1", "0.33.0+cu130"])
 def test_supported_versions(version):
     assert versions.refusal(version) is None
 
 
-@pytest.mark.parametrize("version", ["0.25.9", "0.34.0", "1.0.0", "0.9.2", "dev"])
+@pytest.mark.parametrize("version", ["0.23.1", "0.34.0", "1.0.0", "0.9.2", "dev"])
 def test_other_versions(version):
-    assert versions.refusal(version) == f"vLLM is {version}; supported: 0.26 to 0.33"
+    assert versions.refusal(version) == f"vLLM is {version}; supported: 0.24 to 0.33"
 
 
 def test_no_version():
@@ -139,7 +139,7 @@ def test_another_plugin_was_first(registry, caplog):
 def test_an_unknown_engine_goes_on_alone(registry, monkeypatch, caplog):
     monkeypatch.setattr(versions, "installed", lambda: "0.40.0")
     plugin.register()
-    assert not registry.overrides and "vLLM is 0.40.0; supported: 0.26 to 0.33" in caplog.text
+    assert not registry.overrides and "vLLM is 0.40.0; supported: 0.24 to 0.33" in caplog.text
 
 
 def test_an_engine_that_was_not_run_says_so(registry, monkeypatch, caplog):

@@ -13,7 +13,7 @@ if importlib.util.find_spec("torch") is None:
 import fake_vllm
 import torch
 from trunkline.integrations import vllm as plugin
-from trunkline.integrations.vllm import settings
+from trunkline.integrations.vllm import settings, versions
 
 HEADS, KV_HEADS, DIM, PAGE_SIZE, PAGES = 4, 2, 64, 16, 64
 LAYERS = ["model.layers.0", "model.layers.1"]
@@ -22,7 +22,8 @@ LAYERS = ["model.layers.0", "model.layers.1"]
 class Server:
     """The builder and a layer of it, where requests share a prompt of four pages."""
 
-    def __init__(self, monkeypatch, *, graphs=True):
+    def __init__(self, monkeypatch, *, graphs=True, release="0.33.0"):
+        monkeypatch.setattr(versions, "installed", lambda: release)
         self.impl = None
         layers = {name: types.SimpleNamespace() for name in LAYERS}
         self.modules = fake_vllm.install(monkeypatch, layers)
@@ -48,11 +49,13 @@ class Server:
         spec = types.SimpleNamespace(block_size=PAGE_SIZE, dtype="torch.float32")
         self.builder = self.modules.builder.TrunklineMetadataBuilder(spec, LAYERS, config, "cpu")
         self.random = np.random.default_rng(3)
-        cache = self.random.standard_normal((PAGES, KV_HEADS, PAGE_SIZE, 2 * DIM), np.float32)
+        packed, pair = (PAGES, KV_HEADS, PAGE_SIZE, 2 * DIM), (PAGES, 2, PAGE_SIZE, KV_HEADS, DIM)
+        shape = pair if versions.release(release) < versions.PACKED else packed
+        cache = self.random.standard_normal(shape, np.float32)
         self.cache = torch.from_numpy(cache)
 
-    def batch(self, counts, *, shared=True):
-        """Requests with so many query tokens each; 0: padding with a token."""
+    def batch(self, counts, *, shared=True, cached=True):
+        """Requests with so many query tokens each; 0: padding with a token. cached: tokens of earlier steps, too."""
         table = np.zeros((len(counts), 6), np.int32)
         lengths = np.zeros(len(counts), np.int32)
         for row, count in enumerate(counts):
@@ -61,7 +64,7 @@ class Server:
                 table[row] = own
                 if shared:
                     table[row, :4] = [1, 2, 3, 4]
-                lengths[row] = 5 * PAGE_SIZE + 1 + row
+                lengths[row] = 5 * PAGE_SIZE + 1 + row if cached else count
         starts = torch.from_numpy(np.cumsum([0, *(count or 1 for count in counts)]).astype(np.int32))
         return fake_vllm.Common(
             query_start_loc=starts,
@@ -129,6 +132,25 @@ def test_captures_are_planned_and_not_counted(made):
     metadata = server.builder.build_for_cudagraph_capture(batch)
     assert isinstance(metadata, server.modules.builder.TrunklineMetadata)
     assert server.run(metadata, batch) == (0.0, 0) and counters()["decode_steps"] == 0
+
+
+def test_batches_without_a_cached_token_are_not_counted(made):
+    """vLLM 0.33 builds the batches of piecewise captures as it builds those of steps."""
+    server = made()
+    batch = server.batch([1, 1, 1], cached=False)
+    assert server.run(server.builder.build(0, batch), batch)[0] < 2e-5
+    assert counters()["decode_steps"] == 0
+    assert server.step([1, 1, 1])[0] < 2e-5 and counters()["decode_steps"] == 1
+
+
+@pytest.mark.parametrize("release", ["0.24.0", "0.25.1"])
+def test_caches_of_two_tensors(made, release):
+    server = made(release=release)
+    for counts in ([1] * 5, [1, 1, 1, 0, 0]):
+        difference, by_vllm = server.step(counts)
+        assert difference < 2e-5 and by_vllm == 0
+    found = [server.step([1, 1, 1, 20]) for _ in range(8)]
+    assert max(difference for difference, _ in found) < 2e-5 and found[-1][1] == 1
 
 
 def test_drafting_is_vllms(made):

@@ -114,7 +114,9 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
             return super().build(common_prefix_len, common, fast_build)
         starts = common.query_start_loc if common.max_query_len > 1 and steps.several else None
         tables = DenseTables(common.block_table_tensor, common.seq_lens)
-        steps.plan(tables, rows, starts, tokens, counted=not self._capturing)
+        # Rows without a cached token are made up: with piecewise graphs, 0.33 builds those of captures here.
+        cached = common.max_seq_len > common.max_query_len
+        steps.plan(tables, rows, starts, tokens, counted=cached and not self._capturing)
         rest = theirs = None
         if steps.shadow is not None:
             steps.shadow.whole(common.num_actual_tokens)
@@ -150,7 +152,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         return super().build(0, common_attn_metadata, True)
 
     def use_cascade_attention(self, *args: Any, **kwargs: Any) -> bool:
-        """Ours finds shared prefixes itself, at every depth."""
+        """Up to 0.31. Ours finds shared prefixes itself, at every depth."""
         ours = self.steps is not None or self._facts is not None
         return False if ours else bool(super().use_cascade_attention(*args, **kwargs))
 

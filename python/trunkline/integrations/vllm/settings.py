@@ -8,6 +8,7 @@ from typing import Any
 
 from ..engine import Engine, Groups, Settings
 from ..engine import settings as parsing
+from . import versions
 
 logger = logging.getLogger("vllm.trunkline")  # under vLLM's own, so that its handlers and levels hold
 
@@ -29,7 +30,7 @@ def settings() -> Settings:
 
 def engine() -> Engine:
     """vLLM, as the engine layer is told of it."""
-    return Engine("vLLM", logger, settings(), kv_layout="HND", null_page=NULL_PAGE, groups=_GROUPS)
+    return Engine("vLLM", logger, settings(), kv_layout=versions.kv_layout(), null_page=NULL_PAGE, groups=_GROUPS)
 
 
 def statistics() -> dict[str, dict[str, Any]]:

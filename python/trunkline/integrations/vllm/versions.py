@@ -5,6 +5,14 @@ from __future__ import annotations
 from ..engine import Releases
 from ..engine.releases import release as release
 
-RELEASES = Releases("vllm", "vLLM", first=(0, 26), last=(0, 33))
-RUN = (0, 26)  # the release that is tested by running models; the others, by import and registration
+RELEASES = Releases("vllm", "vLLM", first=(0, 24), last=(0, 33))
+RUN = (0, 26)  # the release that is tested by running models; the others, by their recorded signatures
+PACKED = (0, 26)  # the first whose KV cache has K and V of a token side by side
 installed, refusal = RELEASES.installed, RELEASES.refusal
+
+
+def kv_layout() -> str:
+    """The order of a cache's dimensions: "HND", packed as [pages, Hkv, P, 2 d]; before 0.26 "NHD", as
+    [pages, 2, P, Hkv, d]. Strides are the engine's in both."""
+    found = release(installed() or "")
+    return "NHD" if found is not None and found < PACKED else "HND"
