@@ -8,7 +8,7 @@
 //   for_each_subwarp(count, f)            f(i, subwarp), of a quarter of a warp: for many i that wait for memory
 //   exclusive_scan(count, value, put)     put(i, sum of value(k) for k < i); the sum of all is returned
 //   reduce(count, none, value, op)        op over all value(i), and `none`; returned to all threads
-//   sort(keys, count)                     rising, in place
+//   sort(keys, count)                     ascending order, in place
 //   once(f)                               f() by one thread
 //   sync()                                makes earlier writes of all threads visible to all
 //   fetch_add, fetch_min, compare_exchange    atomic; return the old value
@@ -16,8 +16,8 @@
 // Each but the atomics ends with a sync().
 //
 // Rules for code that uses them:
-// - Code between the calls is run by all threads. It reads what a sync() has published, and writes local variables
-// only.
+// - All threads run the code between the calls. It reads data that a sync() has published, and writes only local
+//   variables.
 // - No result may depend on the order of i. The host's group shuffles it.
 // - `value` of a scan may be called twice for the same i, the last time before put(i), which writes nothing that value
 //   reads for another i. `value` of a reduction is called once, and may write; `none` may be combined several times.
