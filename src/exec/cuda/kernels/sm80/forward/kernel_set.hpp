@@ -1,4 +1,4 @@
-// The kernels of one element type and head dimension, as the host sees them.
+// The kernels of one element type and head dimension, for the host.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace trunkline::cuda::sm80 {
 struct KernelSet {
   const void* persistent;
   const void* tiles[std::size(kTileRows)];  // in the order of kTileRows
-  std::size_t shared_bytes;                 // dynamic, of each
+  std::size_t shared_bytes;                 // dynamic, for each kernel
   const void* compact;                      // persistent, with the shorter ring
   std::size_t compact_bytes;
 };

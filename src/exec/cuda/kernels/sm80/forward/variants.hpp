@@ -10,8 +10,8 @@
 
 namespace trunkline::cuda::sm80 {
 
-/// Of each combination in config.hpp's list: the persistent kernel, that of each tile, and the persistent one with a
-/// ring for small shared memory.
+/// Returns, for each combination in config.hpp's list, the persistent kernel, the kernel of each tile, and the
+/// persistent kernel with the compact ring.
 std::span<ForwardVariant> variants();
 
 cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
