@@ -1,4 +1,4 @@
-// Launches of forward kernels, the same for all families.
+// Launches of forward kernels, for all families.
 #include <algorithm>
 
 #include "exec/cuda/kernels/kernel_families.hpp"
@@ -10,7 +10,7 @@ bool serves(const ForwardVariant& variant, DType dtype, std::int32_t head_dim) {
   return variant.dtype == dtype && variant.head_dim == head_dim;
 }
 
-// One that is compiled for the tile, and for merging or not, before one that serves all.
+// Prefers a variant that is compiled for the tile, then for merging or not, to one that serves all.
 ForwardVariant* find_variant(const KernelFamily& family, DType dtype, std::int32_t head_dim, TileShape tile,
                              bool merging, std::size_t shared_bytes) {
   const auto fit = [&](const ForwardVariant& variant) {
