@@ -6,7 +6,9 @@ FAMILIES = (  # the first that matches; plans and pages before attention, for th
     ("kv_write", re.compile(r"reshape_and_cache|concat_and_cache|slot_mapping")),
     (
         "plan",
-        re.compile(r"trunkline.*(plan_kernel|planner_kernel|forest_kernel|resolve_kernel|open_kernel|check_kernel)"),
+        re.compile(
+            r"trunkline.*(plan_kernel|planner_kernel|forest_kernel|resolve_kernel|prologues_kernel|check_kernel)"
+        ),
     ),
     (
         "attention",

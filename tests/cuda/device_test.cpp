@@ -1,4 +1,4 @@
-// What the device and the compiled kernels are, what a run costs the host, and a pool of more than 2^31 elements.
+// The facts of the device and of the compiled kernels, the host time of a run, and a pool of more than 2^31 elements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 namespace trunkline::cuda {
 
-// From then on the kernel may use the shared memory that it needs.
+// Allows the kernel to use its dynamic shared memory, and counts the CTAs of an SM.
 cudaError_t CompiledKernel::prepare(OnDevice& on) const {
   const cudaError_t error =
       cudaFuncSetAttribute(function_, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes_));
@@ -25,7 +25,7 @@ cudaError_t CompiledKernel::present_device(OnDevice** on) {
 bool CompiledKernel::runs_here() {
   OnDevice* on = nullptr;
   if (present_device(&on) == cudaSuccess) return true;
-  cudaGetLastError();  // what a device lacks is no error of the caller's
+  cudaGetLastError();  // clears the error: an unsupported device is no error of the caller's
   return false;
 }
 

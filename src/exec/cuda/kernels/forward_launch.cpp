@@ -1,4 +1,4 @@
-// Launches of forward kernels, the same for all families.
+// Launches of forward kernels, for all families.
 #include <algorithm>
 
 #include "exec/cuda/kernels/kernel_families.hpp"
@@ -10,7 +10,7 @@ bool serves(const ForwardVariant& variant, DType dtype, std::int32_t head_dim) {
   return variant.dtype == dtype && variant.head_dim == head_dim;
 }
 
-// A kernel that merges if merging is asked for and none else, before any that serves.
+// Prefers a kernel that merges exactly if merging is asked for to any other that serves.
 ForwardVariant* find_variant(const KernelFamily& family, DType dtype, std::int32_t head_dim, bool merging,
                              std::size_t shared_bytes) {
   ForwardVariant* best = nullptr;

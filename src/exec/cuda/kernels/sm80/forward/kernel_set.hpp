@@ -1,4 +1,4 @@
-// The kernels of one element type and head dimension, as the host sees them.
+// The kernels of one element type and head dimension, for the host.
 #pragma once
 
 #include <cstddef>

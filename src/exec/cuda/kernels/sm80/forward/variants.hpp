@@ -10,8 +10,8 @@
 
 namespace trunkline::cuda::sm80 {
 
-/// Two kernels for each combination in config.hpp's list: one with the usual ring, and one with the ring for small
-/// shared memory.
+/// Returns two kernels for each combination in config.hpp's list: one with the usual ring, and one with the compact
+/// ring.
 std::span<ForwardVariant> variants();
 
 cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
