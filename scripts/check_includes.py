@@ -16,13 +16,13 @@ SRC = {
     "live": {"base", "machine", "forest", "plan"},
     "exec": {"base", "machine", "forest", "plan", "live"},
     "kv": {"base", "machine", "forest", "plan", "live", "exec"},
-    "replay": {"base", "machine", "forest", "plan", "live", "exec", "kv"},
     "report": {"base", "machine", "forest", "plan"},
     "capi": {"base", "machine", "forest", "plan", "live", "exec", "report"},
 }
 LIBRARY = set(SRC) - {"capi"}
 TOOLS = {
-    "cli": LIBRARY,
+    "replay": LIBRARY,
+    "cli": {*LIBRARY, "replay"},
 }
 ALLOWED = {"src": SRC, "tools": TOOLS}
 CUDA_FOLDERS = {("src", "exec", "cuda"), ("tools", "cli", "cuda")}
