@@ -15,14 +15,15 @@ SRC = {
     "plan": {"base", "machine", "forest"},
     "live": {"base", "machine", "forest", "plan"},
     "exec": {"base", "machine", "forest", "plan", "live"},
-    "kv": {"base", "machine", "forest", "plan", "live", "exec"},
+    "kv": {"base"},
     "report": {"base", "machine", "forest", "plan"},
     "capi": {"base", "machine", "forest", "plan", "live", "exec", "report"},
 }
 LIBRARY = set(SRC) - {"capi"}
 TOOLS = {
-    "replay": LIBRARY,
-    "cli": {*LIBRARY, "replay"},
+    "synthetic": LIBRARY,
+    "replay": {*LIBRARY, "synthetic"},
+    "cli": {*LIBRARY, "synthetic", "replay"},
 }
 ALLOWED = {"src": SRC, "tools": TOOLS}
 CUDA_FOLDERS = {("src", "exec", "cuda"), ("tools", "cli", "cuda")}

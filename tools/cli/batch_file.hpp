@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text_file.hpp"
-#include "kv/prefix_tree.hpp"
+#include "synthetic/prefix_tree.hpp"
 
 namespace trunkline::cli {
 

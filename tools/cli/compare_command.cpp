@@ -8,7 +8,7 @@
 #include "cli/plan_inputs.hpp"
 #include "cli/program.hpp"
 #include "cli/text.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {

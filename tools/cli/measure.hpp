@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kv/arena.hpp"
+#include "synthetic/arena.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/threads.hpp"
 

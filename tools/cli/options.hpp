@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "kv/synthetic_cache.hpp"
 #include "replay/pat_style.hpp"
 #include "replay/replay.hpp"
+#include "synthetic/synthetic_cache.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"

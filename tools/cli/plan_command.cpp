@@ -16,8 +16,8 @@
 #include "cli/text.hpp"
 #include "cli/trace_file.hpp"
 #include "cli/version.hpp"
-#include "kv/paged_batch.hpp"
 #include "report/plan_page.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {

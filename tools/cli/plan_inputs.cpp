@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "cli/measure.hpp"
 #include "cli/text.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/profile_file.hpp"
 

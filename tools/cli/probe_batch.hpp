@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/batch.hpp"
 #include "trunkline/plan.hpp"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "kv/arena.hpp"
+#include "synthetic/arena.hpp"
 #include "trunkline/attention.hpp"
 #include "trunkline/plan.hpp"
 

@@ -6,8 +6,8 @@
 #include "base/check.hpp"
 #include "cli/text.hpp"
 #include "cli/with_cuda.hpp"
-#include "kv/paged_batch.hpp"
-#include "kv/synthetic_cache.hpp"
+#include "synthetic/paged_batch.hpp"
+#include "synthetic/synthetic_cache.hpp"
 #include "trunkline/machine.hpp"
 
 namespace trunkline::cli {

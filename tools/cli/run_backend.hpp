@@ -13,7 +13,7 @@
 #include "cli/measure.hpp"
 #include "cli/options.hpp"
 #include "cli/oracle_check.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/attention.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/experimental.hpp"

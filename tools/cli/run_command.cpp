@@ -19,8 +19,8 @@
 #include "cli/task_trace.hpp"
 #include "cli/text.hpp"
 #include "cli/with_cuda.hpp"
-#include "kv/paged_batch.hpp"
-#include "kv/synthetic_cache.hpp"
+#include "synthetic/paged_batch.hpp"
+#include "synthetic/synthetic_cache.hpp"
 #include "trunkline/experimental.hpp"
 #include "trunkline/trunkline.hpp"
 

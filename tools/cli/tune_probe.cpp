@@ -11,7 +11,7 @@
 #include "base/check.hpp"
 #include "cli/probe_batch.hpp"
 #include "cli/ready_plan.hpp"
-#include "kv/arena.hpp"
+#include "synthetic/arena.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {

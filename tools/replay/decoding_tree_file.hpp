@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text_file.hpp"
-#include "kv/decoding_tree.hpp"
+#include "synthetic/decoding_tree.hpp"
 
 namespace trunkline::replay {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kv/decoding_tree.hpp"
 #include "replay/sequence_batch.hpp"
+#include "synthetic/decoding_tree.hpp"
 
 namespace trunkline::replay {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kv/decoding_tree.hpp"
+#include "synthetic/decoding_tree.hpp"
 
 namespace trunkline::replay {
 

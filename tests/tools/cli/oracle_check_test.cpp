@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "kv/paged_batch.hpp"
-#include "kv/synthetic_cache.hpp"
+#include "synthetic/paged_batch.hpp"
+#include "synthetic/synthetic_cache.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline::cli {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/batch_file.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/error.hpp"
 #include "trunkline/forest.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cli/cuda/device.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/attention.hpp"
 #include "trunkline/cuda.hpp"
 

@@ -1,4 +1,4 @@
-#include "kv/prefix_tree.hpp"
+#include "synthetic/prefix_tree.hpp"
 
 #include <charconv>
 #include <limits>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kv/prefix_tree.hpp"
+#include "synthetic/prefix_tree.hpp"
 #include "trunkline/batch.hpp"
 
 namespace trunkline {

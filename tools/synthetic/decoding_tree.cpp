@@ -1,4 +1,4 @@
-#include "kv/decoding_tree.hpp"
+#include "synthetic/decoding_tree.hpp"
 
 #include <algorithm>
 #include <limits>

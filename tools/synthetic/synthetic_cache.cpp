@@ -1,4 +1,4 @@
-#include "kv/synthetic_cache.hpp"
+#include "synthetic/synthetic_cache.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 
 #include "base/check.hpp"
 #include "base/random.hpp"
-#include "kv/arena.hpp"
-#include "kv/normal_table.hpp"
+#include "synthetic/arena.hpp"
+#include "synthetic/normal_table.hpp"
 
 namespace trunkline {
 namespace {

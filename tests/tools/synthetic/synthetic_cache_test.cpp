@@ -1,4 +1,4 @@
-#include "kv/synthetic_cache.hpp"
+#include "synthetic/synthetic_cache.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/half.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/threads.hpp"
 
 namespace trunkline {

@@ -1,4 +1,4 @@
-#include "kv/arena.hpp"
+#include "synthetic/arena.hpp"
 
 #include <algorithm>
 #include <cstdlib>

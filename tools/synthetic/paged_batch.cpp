@@ -1,4 +1,4 @@
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 
 #include <algorithm>
 #include <limits>
