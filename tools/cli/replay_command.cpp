@@ -15,7 +15,7 @@
 #include "cli/text.hpp"
 #include "cli/version.hpp"
 #include "replay/formats/format_table.hpp"
-#include "report/replay_page.hpp"
+#include "replay/replay_page.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -56,7 +56,7 @@ replay::Trace load(const Options& options) {
 /// What becomes of each step.
 class StepSinks {
  public:
-  StepSinks(const Options& options, StepExecutor* executor, report::ReplayPage* page)
+  StepSinks(const Options& options, StepExecutor* executor, replay::ReplayPage* page)
       : options_(options), executor_(executor), page_(page) {
     if (!options.replay.json_file.empty()) json_.emplace("--json", options.replay.json_file);
   }
@@ -84,8 +84,8 @@ class StepSinks {
   const ExecutedSteps& executed() const { return executed_; }
 
  private:
-  static report::ReplayStep page_step(const replay::StepRecord& step) {
-    report::ReplayStep shown;
+  static replay::ReplayStep page_step(const replay::StepRecord& step) {
+    replay::ReplayStep shown;
     shown.time_s = step.time_s;
     shown.requests = step.requests;
     shown.kv_tokens_total = step.kv_tokens_total;
@@ -104,7 +104,7 @@ class StepSinks {
 
   const Options& options_;
   StepExecutor* executor_;
-  report::ReplayPage* page_;
+  replay::ReplayPage* page_;
   std::optional<OutputFile> json_;
   replay::ReplayTotals totals_;
   ExecutedSteps executed_;
@@ -125,8 +125,8 @@ void walk(replay::Replay& run, const replay::Trace& trace, StepSinks& sinks) {
   }
 }
 
-report::ReplayPage page_of(const Options& options, const replay::Trace& trace, const std::string& machine) {
-  report::ReplayPage page;
+replay::ReplayPage page_of(const Options& options, const replay::Trace& trace, const std::string& machine) {
+  replay::ReplayPage page;
   page.title = trace.name;
   page.format = trace.format + (options.replay.pat_style ? ", PAT-style" : "");
   page.caution = trace.caution;
@@ -148,7 +148,7 @@ int replay_command(const Options& options) {
   std::optional<StepExecutor> executor;
   if (options.replay.execute > 0) executor.emplace(options, workers);
   const MachineProfile profile = executor ? executor->profile() : planning_profile(options, workers);
-  report::ReplayPage page = page_of(options, trace, profile.name);
+  replay::ReplayPage page = page_of(options, trace, profile.name);
   std::optional<OutputFile> html;
   if (!options.html.empty()) html.emplace("--html", options.html);
   StepSinks sinks(options, executor ? &*executor : nullptr, html ? &page : nullptr);
@@ -161,7 +161,7 @@ int replay_command(const Options& options) {
       run.now_s(), profile.name, sinks.executed()};
   sinks.finish(result);
   if (html) {
-    html->write(report::replay_page_html(page));
+    html->write(replay::replay_page_html(page));
     html->finish();
   }
   print_replay(std::cout, result);

@@ -1,10 +1,10 @@
-#include "report/replay_page.hpp"
+#include "replay/replay_page.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-namespace trunkline::report {
+namespace trunkline::replay {
 namespace {
 
 ReplayStep step_of(int i) {
@@ -60,4 +60,4 @@ TEST(ReplayPage, ValuesAreMeansOfAStep) {
 }
 
 }  // namespace
-}  // namespace trunkline::report
+}  // namespace trunkline::replay

@@ -1,13 +1,13 @@
-#include "report/replay_page.hpp"
+#include "replay/replay_page.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "assets.hpp"
+#include "replay_assets.hpp"
 #include "report/page.hpp"
 
-namespace trunkline::report {
+namespace trunkline::replay {
 namespace {
 
 using Json = nlohmann::json;
@@ -117,7 +117,7 @@ std::string replay_page_json(const ReplayPage& page) {
 
 std::string replay_page_html(const ReplayPage& page) {
   const std::string json = replay_page_json(page);
-  return html_page({page.title, kReplayJs, json});
+  return report::html_page({page.title, kReplayJs, json});
 }
 
-}  // namespace trunkline::report
+}  // namespace trunkline::replay

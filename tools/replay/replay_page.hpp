@@ -7,7 +7,7 @@
 
 #include "trunkline/types.hpp"
 
-namespace trunkline::report {
+namespace trunkline::replay {
 
 struct ReplayStep {
   double time_s = 0;  ///< when it begins, by the clock of the replay
@@ -56,4 +56,4 @@ std::string replay_page_json(const ReplayPage& page);
 /// The page itself.
 std::string replay_page_html(const ReplayPage& page);
 
-}  // namespace trunkline::report
+}  // namespace trunkline::replay
