@@ -155,10 +155,15 @@ int replay_command(const Options& options) {
 
   replay::Replay run(trace, options.replay.arrivals, profile, options.replay.loop);
   walk(run, trace, sinks);
-  const PrefixCache& cache = run.scheduler().batch().cache();
-  const ReplayResult result{
-      options,     trace,        sinks.totals(),  run.scheduler().counts(), run.prompt_steps(), cache.evicted_pages(),
-      run.now_s(), profile.name, sinks.executed()};
+  const ReplayResult result{options,
+                            trace,
+                            sinks.totals(),
+                            run.scheduler().counts(),
+                            run.prompt_steps(),
+                            run.scheduler().batch().kv().evicted_pages(),
+                            run.now_s(),
+                            profile.name,
+                            sinks.executed()};
   sinks.finish(result);
   if (html) {
     html->write(replay::replay_page_html(page));

@@ -98,7 +98,7 @@ void Replay::describe(const Forest& forest) {
   for (const ForestNode& node : forest.nodes) squares += std::pow(node.tokens() - record_.node_tokens_mean, 2);
   record_.node_tokens_deviation = std::sqrt(squares / nodes);
   record_.held_pages = scheduler_.batch().held_pages();
-  record_.cached_pages = scheduler_.batch().cache().cached_pages();
+  record_.cached_pages = scheduler_.batch().kv().cached_pages();
 }
 
 void Replay::price(const Forest& forest) {

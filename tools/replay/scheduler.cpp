@@ -18,8 +18,7 @@ struct Scheduler::Job {
   std::int64_t page_bound = 0;   // that it holds, or takes, at most
   bool computed = false;         // its prompt is
   bool ended = false;
-  std::size_t cached_pages = 0;  // of the prompt, cached or found there
-  std::vector<std::uint64_t> keys;
+  std::vector<std::int32_t> token_ids;  // of the prompt, for the prefix cache; none once it is computed
   Sequence request;
   std::optional<SearchRun> search;
 
@@ -156,7 +155,7 @@ std::int64_t Scheduler::promised_pages() const {
   std::int64_t pages = 0;
   for (const auto& job : running_) {
     const std::int64_t has =
-        job->search ? job->search->pages_taken() : static_cast<std::int64_t>(job->request.pages.size());
+        job->search ? job->search->pages_taken() : static_cast<std::int64_t>(batch_.pages(job->request).size());
     pages += job->page_bound - has;
   }
   return pages;
@@ -166,22 +165,20 @@ bool Scheduler::admit_next() {
   Job& job = *waiting_.front();
   if (running_width_ + job.width > options_.max_batch) return false;
   if (options_.prefix_cache && !job.search) {
-    page_keys(trace_->requests[static_cast<std::size_t>(job.index)], trace_->block_tokens, options_.page_size,
-              job.keys);
+    const TraceRequest& request = trace_->requests[static_cast<std::size_t>(job.index)];
+    if (job.token_ids.empty()) job.token_ids = prompt_token_ids(request, trace_->block_tokens);
     // The prompt's last token is computed in any case, for its logits.
-    const auto most = static_cast<std::size_t>((job.prompt_tokens - 1) / options_.page_size);
-    const std::span<const std::uint64_t> keys(job.keys);
-    job.cached_pages = batch_.cache().match(keys.first(std::min(keys.size(), most)), job.request.pages);
-    job.request.tokens = static_cast<std::int32_t>(job.cached_pages) * options_.page_size;
+    const std::size_t most = std::min(job.token_ids.size(), static_cast<std::size_t>(job.prompt_tokens - 1));
+    batch_.match(job.request, std::span(job.token_ids).first(most));
   }
-  const std::int64_t needed = job.page_bound - static_cast<std::int64_t>(job.request.pages.size());
+  const std::int64_t needed = job.page_bound - static_cast<std::int64_t>(batch_.pages(job.request).size());
   if (batch_.held_pages() + promised_pages() + needed > options_.num_pages) {
     batch_.release(job.request);
     return false;
   }
   ++counts_.admitted;
   counts_.prompt_tokens += job.prompt_tokens;
-  counts_.cached_tokens += job.request.tokens;
+  counts_.cached_tokens += batch_.tokens(job.request);
   running_width_ += job.width;
   running_.push_back(std::move(waiting_.front()));
   waiting_.pop_front();
@@ -191,14 +188,14 @@ bool Scheduler::admit_next() {
 // The first output token is known from the prompt; this step's query is that token, with drafts after it.
 void Scheduler::begin_decoding(Job& job) {
   batch_.extend(job.request, job.kept_tokens + 1 + options_.drafts);
-  job.request.next_tokens = job.request.tokens;
+  job.request.next_tokens = batch_.tokens(job.request);
   batch_.join(job.request, 1 + options_.drafts);
 }
 
 void Scheduler::accept_drafts(Job& job) {
   const std::int32_t queries = 1 + options_.drafts;
   // A request is never shorter than its query tokens.
-  if (job.kept_tokens < job.request.tokens && job.kept_tokens >= queries) {
+  if (job.kept_tokens < batch_.tokens(job.request) && job.kept_tokens >= queries) {
     batch_.truncate(job.request, job.kept_tokens);
   }
   job.request.next_tokens = job.kept_tokens + queries;
@@ -217,15 +214,13 @@ std::int32_t Scheduler::compute_prompts() {
 
 std::int32_t Scheduler::compute_prompt(Job& job, std::int32_t most) {
   Sequence& prompt = job.prompt();
-  const std::int32_t tokens = std::min(job.prompt_tokens - prompt.tokens, most);
-  batch_.extend(prompt, prompt.tokens + tokens);
-  job.computed = prompt.tokens == job.prompt_tokens;
-  const auto full = static_cast<std::size_t>(prompt.tokens / options_.page_size);
-  const std::size_t keyed = std::min(job.keys.size(), full);
-  if (keyed > job.cached_pages) {
-    batch_.cache().insert(std::span(job.keys).first(keyed), job.cached_pages, prompt.pages);
-    job.cached_pages = keyed;
-  }
+  const std::int32_t before = batch_.tokens(prompt);
+  const std::int32_t tokens = std::min(job.prompt_tokens - before, most);
+  batch_.extend(prompt, before + tokens);
+  job.computed = before + tokens == job.prompt_tokens;
+  const std::size_t known = std::min(job.token_ids.size(), static_cast<std::size_t>(before + tokens));
+  batch_.insert(prompt, std::span(job.token_ids).first(known));
+  if (job.computed) job.token_ids = {};
   const bool has_output = !job.search && trace_->requests[static_cast<std::size_t>(job.index)].output_tokens > 0;
   if (job.computed && has_output) ++counts_.output_tokens;
   return tokens;

@@ -44,8 +44,8 @@ struct SchedulerCounts {
 
 /// First come, first served. A request is admitted when the pool has pages for it until its end, those that are
 /// promised to others set aside, so nothing is ever preempted. Prompts are computed in chunks within the token budget;
-/// full pages that have keys are cached as soon as they are computed, and what a prompt finds in the cache is not
-/// computed but for its last token. Outputs are not cached: a trace does not say what follows on them.
+/// full pages whose token ids are known are cached as soon as they are computed, and what a prompt finds in the cache
+/// is not computed but for its last token. Outputs are not cached: a trace does not say what follows on them.
 class Scheduler {
  public:
   /// \param trace and \param arrivals outlive the scheduler

@@ -59,7 +59,7 @@ bool SearchRun::begin_iteration(SequenceBatch& batch) {
     begin_node(by_first_[next_++], batch);
   }
   end_nodes(batch);
-  for (const std::int32_t node : live_) nodes_[at(node)].next_tokens = nodes_[at(node)].tokens + 1;
+  for (const std::int32_t node : live_) nodes_[at(node)].next_tokens = batch.tokens(nodes_[at(node)]) + 1;
   if (live_.empty() && next_ < by_first_.size()) return begin_iteration(batch);
   if (live_.empty()) give_up(0, batch);
   return !live_.empty();

@@ -6,23 +6,30 @@
 namespace trunkline::replay {
 
 SequenceBatch::SequenceBatch(std::int32_t page_size, std::int64_t num_pages, std::int32_t expected_requests)
-    : page_size_(page_size),
-      pool_(num_pages),
-      cache_(pool_),
+    : kv_({.page_size = page_size, .num_pages = num_pages}),
       live_({.page_size = page_size, .num_pages = num_pages, .expected_requests = expected_requests}) {}
 
+void SequenceBatch::match(Sequence& sequence, std::span<const std::int32_t> token_ids) {
+  sequence.kv = kv_.match(token_ids);
+}
+
 void SequenceBatch::extend(Sequence& sequence, std::int32_t tokens) {
-  while (static_cast<std::int64_t>(sequence.pages.size()) < pages_for(tokens)) {
-    sequence.pages.push_back(cache_.take());
-    ++sequence.taken;
+  if (sequence.kv.slot < 0) sequence.kv = kv_.create();
+  const AppendResult& added = kv_.append(sequence.kv, tokens - kv_.tokens(sequence.kv));
+  sequence.taken += static_cast<std::int64_t>(added.new_pages.size() + added.copies.size());
+  events_.copies += static_cast<std::int32_t>(added.copies.size());
+}
+
+void SequenceBatch::insert(const Sequence& sequence, std::span<const std::int32_t> token_ids) {
+  for (const std::int32_t index : kv_.insert(sequence.kv, token_ids)) {
+    if (sequence.live) live_.replace_page(sequence.id, index, pages(sequence)[static_cast<std::size_t>(index)]);
   }
-  sequence.tokens = tokens;
 }
 
 void SequenceBatch::join(Sequence& sequence, std::int32_t queries) {
   NewRequest request;
-  request.kv_len = sequence.tokens;
-  request.pages = std::span<const std::int32_t>(sequence.pages);
+  request.kv_len = tokens(sequence);
+  request.pages = pages(sequence);
   request.queries = queries;
   sequence.id = live_.join(request);
   sequence.live = true;
@@ -40,9 +47,7 @@ void SequenceBatch::branch(const Sequence& parent, Sequence& child) {
 }
 
 void SequenceBatch::share(const Sequence& parent, Sequence& child) {
-  for (const std::int32_t page : parent.pages) pool_.share(page);
-  child.pages = parent.pages;
-  child.tokens = parent.tokens;
+  child.kv = kv_.fork(parent.kv);
 }
 
 void SequenceBatch::leave(Sequence& sequence) {
@@ -53,44 +58,43 @@ void SequenceBatch::leave(Sequence& sequence) {
 }
 
 void SequenceBatch::release(Sequence& sequence) {
-  cache_.release(sequence.pages);
-  sequence.pages.clear();
+  if (sequence.kv.slot >= 0) kv_.free(sequence.kv);
+  sequence.kv = {};
 }
 
 void SequenceBatch::truncate(Sequence& sequence, std::int32_t tokens) {
   live_.truncate(sequence.id, tokens);
-  const auto kept = static_cast<std::size_t>(pages_for(tokens));
-  cache_.release(std::span(sequence.pages).subspan(kept));
-  sequence.pages.resize(kept);
-  sequence.tokens = tokens;
+  kv_.truncate(sequence.kv, tokens);
   ++events_.truncations;
 }
 
-// What the sequence writes next must be seen by nobody else: not by others that hold its last page, nor in the cache.
-void SequenceBatch::own_last_page(Sequence& sequence) {
-  if (sequence.tokens % page_size_ == 0 || pool_.references(sequence.pages.back()) == 1) return;
-  const std::int32_t copy = cache_.take();
-  ++sequence.taken;
-  live_.replace_page(sequence.id, static_cast<std::int32_t>(sequence.pages.size()) - 1, copy);
-  cache_.release(std::span(sequence.pages).last(1));
-  sequence.pages.back() = copy;
-  ++events_.copies;
+void SequenceBatch::advance() {
+  appends_.clear();
+  kv_lens_.clear();
+  for (const Sequence* sequence : rows_) {
+    appends_.push_back({sequence->kv, sequence->next_tokens - tokens(*sequence)});
+    kv_lens_.push_back(sequence->next_tokens);
+  }
+  const AppendResult& added = kv_.append(appends_);
+  for (const PageCopy& copy : added.copies) {
+    Sequence& sequence = *rows_[static_cast<std::size_t>(copy.append)];
+    live_.replace_page(sequence.id, copy.page_index, copy.to);
+    ++sequence.taken;
+    ++events_.copies;
+  }
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    rows_[row]->taken += added.new_page_indptr[row + 1] - added.new_page_indptr[row];
+  }
+  live_.advance(kv_lens_, {added.new_page_indptr, std::span<const std::int32_t>(added.new_pages)});
 }
 
-void SequenceBatch::advance() {
-  kv_lens_.clear();
-  indptr_.assign(1, 0);
-  new_pages_.clear();
-  for (Sequence* sequence : rows_) {
-    if (sequence->next_tokens > sequence->tokens) own_last_page(*sequence);
-    const std::size_t before = sequence->pages.size();
-    extend(*sequence, sequence->next_tokens);
-    new_pages_.insert(new_pages_.end(), sequence->pages.begin() + static_cast<std::ptrdiff_t>(before),
-                      sequence->pages.end());
-    kv_lens_.push_back(sequence->tokens);
-    indptr_.push_back(static_cast<std::int32_t>(new_pages_.size()));
-  }
-  live_.advance(kv_lens_, {indptr_, std::span<const std::int32_t>(new_pages_)});
+std::int32_t SequenceBatch::tokens(const Sequence& sequence) const {
+  return sequence.kv.slot < 0 ? 0 : kv_.tokens(sequence.kv);
+}
+
+std::span<const std::int32_t> SequenceBatch::pages(const Sequence& sequence) const {
+  if (sequence.kv.slot < 0) return {};
+  return kv_.pages(sequence.kv);
 }
 
 EventCounts SequenceBatch::take_events() {

@@ -1,24 +1,22 @@
-// Sequences whose pages come from one pool, and the LiveBatch of those that decode: each event edits both.
+// Sequences of a KvManager, and the LiveBatch of those that decode: each event edits both.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "kv/page_pool.hpp"
-#include "kv/prefix_cache.hpp"
+#include "trunkline/kv/kv_manager.hpp"
 #include "trunkline/live.hpp"
 
 namespace trunkline::replay {
 
 /// The KV of one sequence. At one address while it is live.
 struct Sequence {
-  RequestId id;                     ///< while live
-  bool live = false;                ///< in the batch
-  std::int32_t tokens = 0;          ///< in its pages; kv_len while live
-  std::int32_t next_tokens = 0;     ///< what advance() makes of `tokens`
-  std::int64_t taken = 0;           ///< pages that it took from the pool, copies too
-  std::vector<std::int32_t> pages;  ///< each with one reference of its own
+  SequenceId kv;                 ///< of the KvManager; slot -1 while it holds nothing
+  RequestId id;                  ///< while live
+  bool live = false;             ///< in the batch
+  std::int32_t next_tokens = 0;  ///< what advance() makes of its tokens
+  std::int64_t taken = 0;        ///< pages that it took from the pool, copies too
 };
 
 /// Events of one step.
@@ -41,11 +39,15 @@ struct EventCounts {
 
 class SequenceBatch {
  public:
-  /// \throws Error as PagePool and LiveBatch.
+  /// \throws Error as KvManager and LiveBatch.
   SequenceBatch(std::int32_t page_size, std::int64_t num_pages, std::int32_t expected_requests);
 
-  /// Takes pages for tokens that are computed outside of the batch, as a prompt's next chunk.
+  /// Begins a sequence with the cached pages of the longest prefix.
+  void match(Sequence& sequence, std::span<const std::int32_t> token_ids);
+  /// Takes pages for tokens that are computed outside of the batch, as a prompt's next chunk; `tokens` in all.
   void extend(Sequence& sequence, std::int32_t tokens);
+  /// Caches the full pages of the first tokens.
+  void insert(const Sequence& sequence, std::span<const std::int32_t> token_ids);
   /// Into the batch, as its last row, with so many query tokens a step.
   void join(Sequence& sequence, std::int32_t queries);
   /// A child with all that the parent has: a fork of one that is live, else one that joins with its pages.
@@ -63,29 +65,25 @@ class SequenceBatch {
   void advance();
 
   LiveBatch& live() { return live_; }
-  PrefixCache& cache() { return cache_; }
-  const PagePool& pool() const { return pool_; }
-  std::int32_t page_size() const { return page_size_; }
-  std::int64_t pages_for(std::int64_t tokens) const { return (tokens + page_size_ - 1) / page_size_; }
+  KvManager& kv() { return kv_; }
+  /// In its pages; kv_len while live.
+  std::int32_t tokens(const Sequence& sequence) const;
+  std::span<const std::int32_t> pages(const Sequence& sequence) const;
+  std::int64_t pages_for(std::int64_t tokens) const { return (tokens + kv_.page_size() - 1) / kv_.page_size(); }
   /// Pages that sequences hold; the others are free, or can be evicted.
-  std::int64_t held_pages() const { return pool_.used_pages() - cache_.idle_pages(); }
+  std::int64_t held_pages() const { return kv_.num_pages() - kv_.available_pages(); }
   /// By row.
   std::span<Sequence* const> rows() const { return rows_; }
   /// Since the last call.
   EventCounts take_events();
 
  private:
-  void own_last_page(Sequence& sequence);
-
-  std::int32_t page_size_;
-  PagePool pool_;
-  PrefixCache cache_;
+  KvManager kv_;
   LiveBatch live_;
   std::vector<Sequence*> rows_;
   EventCounts events_;
-  std::vector<std::int32_t> kv_lens_;  // of advance()
-  std::vector<std::int32_t> indptr_;
-  std::vector<std::int32_t> new_pages_;
+  std::vector<SequenceAppend> appends_;  // of advance()
+  std::vector<std::int32_t> kv_lens_;
 };
 
 }  // namespace trunkline::replay

@@ -14,21 +14,18 @@ void add_single(Trace& trace, TraceRequest request) {
   trace.requests.push_back(std::move(request));
 }
 
-void page_keys(const TraceRequest& request, std::int32_t block_tokens, std::int32_t page_size,
-               std::vector<std::uint64_t>& keys) {
-  keys.clear();
-  std::uint64_t prefix = 0;
-  std::int64_t block_end = 0;
-  std::int64_t page_end = page_size;
+std::vector<std::int32_t> prompt_token_ids(const TraceRequest& request, std::int32_t block_tokens) {
+  std::vector<std::int32_t> ids;
   for (const BlockRun& run : request.blocks) {
     for (std::int32_t i = 0; i < run.count; ++i) {
-      prefix = mix_bits(prefix + mix_bits(run.space + mix_bits(static_cast<std::uint64_t>(run.first + i))));
-      block_end = std::min<std::int64_t>(block_end + block_tokens, request.input_tokens);
-      for (; page_end <= block_end; page_end += page_size) {
-        keys.push_back(mix_bits(prefix + static_cast<std::uint64_t>(page_end)));
+      RandomBits bits(mix_bits(run.space + mix_bits(static_cast<std::uint64_t>(run.first + i))));
+      for (std::int32_t token = 0; token < block_tokens; ++token) {
+        if (ids.size() == static_cast<std::size_t>(request.input_tokens)) return ids;
+        ids.push_back(static_cast<std::int32_t>(bits.next() >> 33));
       }
     }
   }
+  return ids;
 }
 
 void add_block(std::vector<BlockRun>& runs, std::uint64_t space, std::int64_t id) {

@@ -50,10 +50,9 @@ struct Trace {
 /// Adds a request that is a session by itself.
 void add_single(Trace& trace, TraceRequest request);
 
-/// One key for each page of the prompt that blocks cover in full, as PrefixCache needs them: they depend on all blocks
-/// up to the page's last token, so any page size will do.
-void page_keys(const TraceRequest& request, std::int32_t block_tokens, std::int32_t page_size,
-               std::vector<std::uint64_t>& keys);
+/// Token ids of the prompt's tokens that blocks cover: hashes of space, block and token, as traces do not have the real
+/// ones. Equal blocks have equal ids.
+std::vector<std::int32_t> prompt_token_ids(const TraceRequest& request, std::int32_t block_tokens);
 
 /// Appends a block of a list of ids to runs.
 void add_block(std::vector<BlockRun>& runs, std::uint64_t space, std::int64_t id);

@@ -22,9 +22,8 @@ void check_request(const Trace& trace, const TraceRequest& request) {
   require(request.arrival_s >= 0 && request.input_tokens >= 1 && request.output_tokens >= 0, "amounts");
   constexpr std::int32_t kFewTokens = 1 << 16;
   if (request.input_tokens > kFewTokens) return;
-  std::vector<std::uint64_t> keys;
-  page_keys(request, trace.block_tokens, 16, keys);
-  require(keys.size() <= static_cast<std::size_t>(request.input_tokens) / 16, "keys of full pages alone");
+  const std::vector<std::int32_t> ids = prompt_token_ids(request, trace.block_tokens);
+  require(ids.size() <= static_cast<std::size_t>(request.input_tokens), "ids of the prompt alone");
 }
 
 void check_trace(const Trace& trace) {

@@ -113,11 +113,13 @@ TEST(Weka, TurnsFollowTheirAgentAndHeadsAreSharedBetweenSessions) {
   EXPECT_EQ(trace.requests[2].after, 0);
   EXPECT_EQ(trace.requests[5].after, 3);
   // 160 tokens of tools and system prompt are 2 whole blocks of 64.
-  std::vector<std::uint64_t> first, other, sub_agent, other_sub_agent;
-  page_keys(trace.requests[0], 64, 64, first);
-  page_keys(trace.requests[3], 64, 64, other);
-  page_keys(trace.requests[1], 64, 64, sub_agent);
-  page_keys(trace.requests[4], 64, 64, other_sub_agent);
+  const auto blocks_of = [&](std::size_t request) {
+    const std::vector<std::int32_t> ids = prompt_token_ids(trace.requests[request], 64);
+    std::vector<std::vector<std::int32_t>> blocks;
+    for (std::size_t end = 64; end <= ids.size(); end += 64) blocks.emplace_back(&ids[end - 64], &ids[end - 64] + 64);
+    return blocks;
+  };
+  const auto first = blocks_of(0), other = blocks_of(3), sub_agent = blocks_of(1), other_sub_agent = blocks_of(4);
   ASSERT_EQ(first.size(), 4u);
   EXPECT_EQ(first[0], other[0]);
   EXPECT_EQ(first[1], other[1]);

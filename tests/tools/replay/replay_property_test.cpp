@@ -71,27 +71,28 @@ void expect_pages_right(Scheduler& scheduler) {
   SequenceBatch& batch = scheduler.batch();
   std::map<std::int32_t, std::int32_t> holders;
   scheduler.for_each_sequence([&](const Sequence& sequence) {
-    std::set<std::int32_t> distinct(sequence.pages.begin(), sequence.pages.end());
-    EXPECT_EQ(distinct.size(), sequence.pages.size()) << "a page is in one sequence twice";
-    for (const std::int32_t page : sequence.pages) ++holders[page];
+    const std::span<const std::int32_t> pages = batch.pages(sequence);
+    EXPECT_EQ(std::set<std::int32_t>(pages.begin(), pages.end()).size(), pages.size()) << "a page is in one twice";
+    for (const std::int32_t page : pages) ++holders[page];
   });
   std::int64_t by_cache = 0;
   for (const auto& [page, count] : holders) {
-    const std::int32_t references = batch.pool().references(page);
+    const std::int32_t references = batch.kv().references(page);
     EXPECT_TRUE(references == count || references == count + 1) << "page " << page;
     by_cache += references - count;
   }
   EXPECT_EQ(batch.held_pages(), static_cast<std::int64_t>(holders.size()));
-  EXPECT_EQ(batch.cache().cached_pages(), by_cache + batch.cache().idle_pages());
+  EXPECT_EQ(batch.kv().cached_pages(), by_cache + batch.kv().available_pages() - batch.kv().free_pages());
   const Batch live = batch.live().batch();
   ASSERT_EQ(static_cast<std::size_t>(live.rows()), batch.rows().size());
   for (std::int32_t row = 0; row < live.rows(); ++row) {
     const Sequence& sequence = *batch.rows()[static_cast<std::size_t>(row)];
-    ASSERT_EQ(live.kv_lens[static_cast<std::size_t>(row)], sequence.tokens);
-    const std::int32_t first = (sequence.tokens - live.query_count(row)) / batch.page_size();
-    for (std::size_t page = static_cast<std::size_t>(first); page < sequence.pages.size(); ++page) {
-      EXPECT_EQ(live.pages.id(row, static_cast<std::int64_t>(page)), sequence.pages[page]);
-      EXPECT_EQ(batch.pool().references(sequence.pages[page]), 1) << "row " << row << " writes to a shared page";
+    const std::span<const std::int32_t> pages = batch.pages(sequence);
+    ASSERT_EQ(live.kv_lens[static_cast<std::size_t>(row)], batch.tokens(sequence));
+    const std::int32_t first = (batch.tokens(sequence) - live.query_count(row)) / batch.kv().page_size();
+    for (std::size_t page = static_cast<std::size_t>(first); page < pages.size(); ++page) {
+      EXPECT_EQ(live.pages.id(row, static_cast<std::int64_t>(page)), pages[page]);
+      EXPECT_EQ(batch.kv().references(pages[page]), 1) << "row " << row << " writes to a shared page";
     }
   }
 }
@@ -123,9 +124,10 @@ TEST(ReplayProperty, PlansAreRightAndPagesComeBack) {
       EXPECT_EQ(counts.output_tokens, outputs);
     }
     EXPECT_EQ(scheduler.batch().held_pages(), 0);
-    scheduler.batch().cache().clear();
-    EXPECT_EQ(scheduler.batch().pool().used_pages(), 0);
-    evicted += scheduler.batch().cache().evicted_pages();
+    KvManager& kv = scheduler.batch().kv();
+    kv.evict(kv.num_pages());
+    EXPECT_EQ(kv.free_pages(), kv.num_pages());
+    evicted += kv.evicted_pages();
   }
   EXPECT_GT(shared_steps, 0);
   EXPECT_GT(evicted, 0);

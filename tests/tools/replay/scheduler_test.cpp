@@ -128,8 +128,8 @@ TEST(Scheduler, AdmitsWhatThePoolHoldsToTheEndAndEvictsWhatIsIdle) {
   }
   EXPECT_EQ(played.scheduler.counts().output_tokens, 33 + 1) << "the second begins when the first has ended";
   while (!played.scheduler.done()) played.step();
-  EXPECT_EQ(played.scheduler.batch().cache().evicted_pages(), 2);
-  EXPECT_EQ(played.scheduler.batch().pool().used_pages(), 6);
+  EXPECT_EQ(played.scheduler.batch().kv().evicted_pages(), 2);
+  EXPECT_EQ(played.scheduler.batch().kv().free_pages(), 2);
 }
 
 TEST(Scheduler, RefusesWhatNoEmptyPoolHolds) {

@@ -49,12 +49,12 @@ void expect_follows(const DecodingTree& tree, std::int32_t page_size) {
       ASSERT_GE(have.distinct_tokens, want.distinct_tokens) << "iteration " << iteration;
     }
     for (const Sequence* sequence : batch.rows()) {
-      ASSERT_EQ(batch.pool().references(sequence->pages.back()), 1) << "a page that is written to is shared";
+      ASSERT_EQ(batch.kv().references(batch.pages(*sequence).back()), 1) << "a page that is written to is shared";
     }
     ASSERT_LE(static_cast<std::int32_t>(batch.rows().size()), run.width());
   }
   while (++iteration <= tree.iterations()) ASSERT_TRUE(expected.at(iteration).end_node.empty());
-  EXPECT_EQ(batch.pool().used_pages(), 0);
+  EXPECT_EQ(batch.kv().free_pages(), batch.kv().num_pages());
   EXPECT_LE(run.pages_taken(), run.page_bound(page_size));
 }
 
