@@ -51,7 +51,7 @@ bool all_recorded(const std::vector<experimental::CudaTaskTime>& tasks) {
                                        [](const experimental::CudaTaskTime& task) { return task.begin_ns != 0; });
 }
 
-// Of O and the LSE, so that two builds can be compared to the bit. It depends on the standard library.
+// A hash of O and the LSE, to compare two builds to the bit. It depends on the standard library.
 std::size_t output_hash(const AttentionArgs& args, const AttentionShape& shape, std::int64_t queries) {
   const auto heads = static_cast<std::size_t>(queries * shape.q_heads);
   const std::string_view out(static_cast<const char*>(args.out),
@@ -114,7 +114,7 @@ struct CaseRun::Ready {
   }
   void upload() { executor.upload(plan, batch, workspace.data(), workspace.bytes(), stream.get()); }
   void resolve(cudaStream_t on) { executor.resolve(tensors.batch(), workspace.data(), on); }
-  bool lone() const { return executor.runs_single_query(workspace.data()); }
+  bool single_query() const { return executor.runs_single_query(workspace.data()); }
   void run(cudaStream_t on) const { executor.run(tensors.args(), workspace.data(), on); }
   void run_and_wait() const {
     run(stream.get());
@@ -170,7 +170,7 @@ std::vector<std::unique_ptr<CaseRun::Ready>> CaseRun::prepare(const std::vector<
   return result;
 }
 
-// What is run next reads another copy of K and V, all of it.
+// Makes the next run read another copy of K and V, so that they are cold.
 void CaseRun::rotate(Ready& ready, cudaStream_t stream) {
   tensors_.rotate(stream);
   ready.resolve(stream);
@@ -187,7 +187,7 @@ Json CaseRun::checked_row(Ready& ready) {
   const cli::OracleError error = oracle_->compare(cache_.args());
   Json row = plan_row(test_, ready.method, ready.plan);
   row["kernels"] = name_of(machine_.kernels);
-  if (ready.lone()) row["lone"] = true;
+  if (ready.single_query()) row["single_query"] = true;
   row["max_err"] = error.output;
   row["max_lse_err"] = error.lse;
   row["output_hash"] = output_hash(cache_.args(), test_.shape, paged_.view().total_queries());
@@ -207,9 +207,9 @@ void CaseRun::add_time(const Ready& ready, std::vector<double> us, Json& row) {
   row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
 }
 
-// The tasks alone, without launch and merge; a lone query has none.
+// The tasks alone, without launch and merge; a single query has none.
 void CaseRun::add_tasks(Ready& ready, Json& row) {
-  if (ready.lone()) return;
+  if (ready.single_query()) return;
   const bool launch_per_tile = ready.method.launch.forward != experimental::ForwardMode::kPersistent;
   std::vector<double> spans;
   std::vector<double> bubbles;
@@ -224,7 +224,7 @@ void CaseRun::add_tasks(Ready& ready, Json& row) {
   row["bubble_share"] = median(std::move(bubbles));
 }
 
-// What comes before a layer's work on the device.
+// Times the work before the layers of a step: resolve and upload.
 void CaseRun::add_steps(Ready& ready, int repeat, Json& row) {
   const auto resolve = [&](cudaStream_t on) { ready.resolve(on); };
   row["resolve_us"] = median(machine_.timer.replay(ready.stream, repeat, resolve));
@@ -271,7 +271,7 @@ std::vector<Json> CaseRun::run_once(const std::vector<Method>& methods) {
     cli::check_cuda(cudaProfilerStop(), "cudaProfilerStop");
     rows.push_back(plan_row(test_, ready->method, ready->plan));
     rows.back()["kernels"] = name_of(machine_.kernels);
-    if (ready->lone()) rows.back()["lone"] = true;
+    if (ready->single_query()) rows.back()["single_query"] = true;
     rows.back()["device"] = machine_.device.name;
   }
   return rows;

@@ -1,9 +1,9 @@
 // Everything an engine author needs: describe a batch, find its forest, plan, ask for the workspace, run.
 #pragma once
 
-#include "trunkline/attention.hpp"  // IWYU pragma: export
-#include "trunkline/batch.hpp"      // IWYU pragma: export
-#include "trunkline/cuda.hpp"       // IWYU pragma: export
+#include "trunkline/attention.hpp"      // IWYU pragma: export
+#include "trunkline/batch.hpp"          // IWYU pragma: export
+#include "trunkline/cuda.hpp"           // IWYU pragma: export
 #include "trunkline/cuda_planner.hpp"   // IWYU pragma: export
 #include "trunkline/error.hpp"          // IWYU pragma: export
 #include "trunkline/forest.hpp"         // IWYU pragma: export

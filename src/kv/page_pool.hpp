@@ -7,8 +7,8 @@
 
 namespace trunkline {
 
-/// Pages 0 to num_pages - 1. A page has a reference of each sequence that holds it, and one of the prefix cache; without
-/// a reference it is free. The page that was freed last is the next to be taken.
+/// Pages 0 to num_pages - 1. A page has a reference of each sequence that holds it, and one of the prefix cache;
+/// without a reference it is free. The page that was freed last is the next to be taken.
 class PagePool {
  public:
   /// \throws Error unless num_pages is in [1, 2^31 - 1].

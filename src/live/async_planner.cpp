@@ -9,7 +9,8 @@
 namespace trunkline {
 namespace {
 
-/// Of a plan that is made while a step waits. `flat` would give other bits than `invariant`.
+/// Options of a plan that is made while a step waits: `flat` is made fastest. `invariant` stays, as `flat` would give
+/// other bits.
 PlanOptions late_options(const PlanOptions& options) {
   if (options.policy == Policy::kInvariant) return options;
   PlanOptions flat;

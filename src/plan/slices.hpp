@@ -1,10 +1,10 @@
 // The slices in which kernels stream a span, on host and device.
 //
-// The Hopper kernels take 16 tokens at a time, four times to a stage (exec/cuda/sm90/slice_walk.cuh). A stage in which
-// tokens of one half of a tile meet the other's is computed by both, and a piece that begins within a slice has one
-// slice more. So what the tiles of `trunk` stream is dealt out and cut in whole slices. Counted in tokens, ragged ends
-// of requests would put all that follows out of step: the halves of eight random ragged forests had 13 to 26 % more
-// stages to compute, which took an H200 3 to 18 % longer.
+// The Hopper kernels take 16 tokens at a time, four times to a stage (exec/cuda/kernels/sm90/forward/slice_walk.cuh). A
+// stage in which tokens of one half of a tile meet the other's is computed by both, and a piece that begins within a
+// slice has one slice more. So what the tiles of `trunk` stream is dealt out and cut in whole slices. Counted in
+// tokens, ragged ends of requests would put all that follows out of step: the halves of eight random ragged forests had
+// 13 to 26 % more stages to compute, which took an H200 3 to 18 % longer.
 #pragma once
 
 #include <cstdint>
