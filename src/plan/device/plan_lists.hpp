@@ -1,4 +1,4 @@
-// Where a plan is written: the lists that kernels read.
+// The lists of a plan in device memory, which kernels read.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace trunkline {
 
-/// Room for what PlanCapacity allows: queries, items, spans; item_queries and item_outputs have queries + partials
-/// entries, masks PlannerMachine::mask_capacity of two words, merge_queries one for each query and merge_begin one
-/// more, merge_slots and partial_merges partials, schedule items.
+/// The lists have the capacities of PlanCapacity: queries, items and spans. item_queries and item_outputs have queries
+/// + partials entries, masks has PlannerMachine::mask_capacity entries of two words, merge_queries has one entry for
+/// each query and merge_begin one more, merge_slots and partial_merges have partials entries, and schedule has items.
 struct PlanLists {
   ListCounts* counts = nullptr;
   RowQuery* queries = nullptr;
