@@ -8,7 +8,7 @@ INSTALL = bash scripts/install_dependencies.sh
 .PHONY: demo build test python python-torch python-vllm bench traffic replay format lint clean
 
 demo: build
-	$(BUILD)/src/cli/trunkline run data/demo.jsonl --check
+	$(BUILD)/tools/cli/trunkline run data/demo.jsonl --check
 
 build:
 	$(INSTALL) build
@@ -42,7 +42,7 @@ bench:
 	$(INSTALL) build
 	$(CONFIGURE) -DTRUNKLINE_BUILD_BENCH=ON
 	cmake --build $(BUILD) -j $(JOBS)
-	python3 bench/run.py --program $(BUILD)/src/cli/trunkline
+	python3 bench/run.py --program $(BUILD)/tools/cli/trunkline
 	$(BUILD)/bench/planner_bench data > bench/results/cpu/planner.jsonl
 	$(BUILD)/bench/live_bench data > bench/results/cpu/live.jsonl
 	$(BUILD)/bench/capi_bench > bench/results/cpu/capi.jsonl
@@ -62,7 +62,7 @@ replay:
 	$(INSTALL) build
 	$(CONFIGURE)
 	cmake --build $(BUILD) -j $(JOBS) --target trunkline_program
-	python3 bench/replay.py --program $(BUILD)/src/cli/trunkline "$(TRACES)"
+	python3 bench/replay.py --program $(BUILD)/tools/cli/trunkline "$(TRACES)"
 	python3 bench/replay_report.py
 
 format:

@@ -11,8 +11,8 @@
 
 #include "cli/measure.hpp"
 #include "cli/version.hpp"
-#include "kv/arena.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/arena.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/trunkline.h"
 #include "trunkline/trunkline.hpp"
 

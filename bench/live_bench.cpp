@@ -14,8 +14,8 @@
 
 #include "cli/measure.hpp"
 #include "cli/version.hpp"
-#include "kv/paged_batch.hpp"
 #include "planner_cases.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/trunkline.hpp"
 
 namespace trunkline {

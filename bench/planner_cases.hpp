@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/measure.hpp"
-#include "kv/prefix_tree.hpp"
+#include "synthetic/prefix_tree.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/plan.hpp"
 

@@ -4,7 +4,7 @@
 The full traces are not part of the repository: TRACES is a folder that holds them by the names of RUNS below, whose
 sources they come from. The search trees are in data/reasoning.
 
-    python3 bench/replay.py TRACES --program build/release/src/cli/trunkline [--only traces|figure5|executed]
+    python3 bench/replay.py TRACES --program build/release/tools/cli/trunkline [--only traces|figure5|executed]
 """
 
 import argparse
@@ -181,7 +181,7 @@ def run_executed(program: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", type=pathlib.Path, help="the folder of the full traces")
-    parser.add_argument("--program", default=str(ROOT / "build/release/src/cli/trunkline"))
+    parser.add_argument("--program", default=str(ROOT / "build/release/tools/cli/trunkline"))
     parser.add_argument("--only", choices=("traces", "figure5", "executed"))
     given = parser.parse_args()
     program = str(pathlib.Path(given.program).resolve())

@@ -5,7 +5,7 @@ One row is one JSON object, as `trunkline run --json` prints it, with the suite'
 not checked and right is not written. Speeds are ratios within one run: compare `us` with `flat_us` and `floor_us`
 of the same row, never across files.
 
-    python3 bench/run.py --program build/release/src/cli/trunkline [SUITE ...]
+    python3 bench/run.py --program build/release/tools/cli/trunkline [SUITE ...]
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main() -> None:
     suites = json.loads((BENCH / "suites.json").read_text())
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(suites)}; all by default")
-    parser.add_argument("--program", default=str(ROOT / "build/release/src/cli/trunkline"))
+    parser.add_argument("--program", default=str(ROOT / "build/release/tools/cli/trunkline"))
     parser.add_argument("--out", type=pathlib.Path, default=BENCH / "results/cpu")
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--threads", type=int, default=0, help="0: every core")

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kv/prefix_tree.hpp"
+#include "synthetic/prefix_tree.hpp"
 
 namespace trunkline {
 

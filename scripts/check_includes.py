@@ -7,20 +7,27 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# What each folder of src/ may include from src/, besides itself.
-ALLOWED = {
+# What each folder of src/ and tools/ may include from them, besides itself. src/ includes nothing from tools/.
+SRC = {
     "base": set(),
     "machine": {"base"},
     "forest": {"base"},
     "plan": {"base", "machine", "forest"},
     "live": {"base", "machine", "forest", "plan"},
     "exec": {"base", "machine", "forest", "plan", "live"},
-    "kv": {"base", "machine", "forest", "plan", "live", "exec"},
-    "replay": {"base", "machine", "forest", "plan", "live", "exec", "kv"},
+    "kv": {"base"},
     "report": {"base", "machine", "forest", "plan"},
     "capi": {"base", "machine", "forest", "plan", "live", "exec", "report"},
-    "cli": {"base", "machine", "forest", "plan", "live", "exec", "kv", "replay", "report"},
 }
+LIBRARY = set(SRC) - {"capi"}
+TOOLS = {
+    "synthetic": LIBRARY,
+    "replay": {*LIBRARY, "synthetic"},
+    "cli": {*LIBRARY, "synthetic", "replay"},
+}
+ALLOWED = {"src": SRC, "tools": TOOLS}
+CUDA_FOLDERS = {("src", "exec", "cuda"), ("tools", "cli", "cuda")}
+SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEVICE = re.compile(r"^(cuda|cub/|thrust/|nvtx|torch/|ATen/|c10/)")
 INTRINSIC = re.compile(
@@ -36,28 +43,28 @@ def includes_of(path):
 
 
 def source_faults(path):
-    parts = path.relative_to(ROOT / "src").parts
-    folder = parts[0]
+    parts = path.relative_to(ROOT).parts
+    room, folder = parts[:2]
     for _, name in includes_of(path):
         target = name.split("/")[0]
-        if DEVICE.match(name) and parts[:2] not in {("exec", "cuda"), ("cli", "cuda")}:
-            yield f"{name}: CUDA and torch belong into src/exec/cuda, and CUDA into src/cli/cuda"
-        if target in ALLOWED and target != folder and target not in ALLOWED[folder]:
-            yield f"{name}: src/{folder} may not include from src/{target}"
-        if parts[:2] == ("exec", "reference") and target == "plan":
+        if DEVICE.match(name) and parts[:3] not in CUDA_FOLDERS:
+            yield f"{name}: CUDA and torch belong into src/exec/cuda, and CUDA into tools/cli/cuda"
+        if (target in SRC or target in TOOLS) and target not in {folder, *ALLOWED[room][folder]}:
+            yield f"{name}: {room}/{folder} may not include from {'src' if target in SRC else 'tools'}/{target}"
+        if parts[1:3] == ("exec", "reference") and target == "plan":
             yield f"{name}: the reference runs plans by their public form alone"
         if name.startswith("CLI/") and path.name != "options.cpp":
-            yield f"{name}: only src/cli/options.cpp includes CLI11, which is slow to compile"
+            yield f"{name}: only tools/cli/options.cpp includes CLI11, which is slow to compile"
 
 
 def device_code_faults(path):
     """Code that both compilers see is the same for both: the host's tests run what a device runs."""
-    if path.relative_to(ROOT / "src").parts[:2] in {("exec", "cuda"), ("cli", "cuda")}:
+    if path.relative_to(ROOT).parts[:3] in CUDA_FOLDERS:
         return
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         found = INTRINSIC.search(line.split("//")[0])
         if found:
-            yield f"line {number}: {found[0]}: device code belongs into src/exec/cuda and src/cli/cuda"
+            yield f"line {number}: {found[0]}: device code belongs into src/exec/cuda and tools/cli/cuda"
 
 
 def public_faults(path):
@@ -70,11 +77,13 @@ def public_faults(path):
 
 def main():
     faults = 0
-    for folder, check in (("src", source_faults), ("src", device_code_faults), ("include", public_faults)):
+    checks = {"src": [source_faults, device_code_faults], "include": [public_faults]}
+    checks["tools"] = checks["src"]
+    for folder, checks_of in checks.items():
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix not in {".hpp", ".cpp", ".cu", ".cuh", ".h"}:
+            if path.suffix not in SUFFIXES:
                 continue
-            for fault in check(path):
+            for fault in (fault for check in checks_of for fault in check(path)):
                 print(f"{path.relative_to(ROOT)}: {fault}", file=sys.stderr)
                 faults += 1
     sys.exit(1 if faults else 0)

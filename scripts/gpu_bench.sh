@@ -18,7 +18,7 @@ query() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
 # What scales tests and bounds times belongs to the command.
 settings="$(env | grep -E '^TRUNKLINE_(TEST_SCALE|SANITIZER_SECONDS|BENCH_SECONDS)=' | sort | tr '\n' ' ')"
 cat >"$out/environment.json" <<JSON
-{"command": "$(echo "$settings"scripts/gpu_bench.sh BUILD OUT "${@:3}")", "commit": "$("$build/src/cli/trunkline" --version | sed 's/.*(\(.*\))/\1/')", "gpu": "$(query name)", "driver": "$(query driver_version)",
+{"command": "$(echo "$settings"scripts/gpu_bench.sh BUILD OUT "${@:3}")", "commit": "$("$build/tools/cli/trunkline" --version | sed 's/.*(\(.*\))/\1/')", "gpu": "$(query name)", "driver": "$(query driver_version)",
  "sm_clock": "$(query clocks.sm)", "memory_clock": "$(query clocks.mem)"}
 JSON
 

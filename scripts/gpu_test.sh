@@ -24,7 +24,7 @@ if [ -x "$c_tests" ]; then
   LD_LIBRARY_PATH="$build/src/capi" "$c_tests" --gtest_brief=1 || failed=1
 fi
 
-program="$build/src/cli/trunkline"
+program="$build/tools/cli/trunkline"
 if [ -x "$program" ]; then
   echo "== the program: every launch and merge, checked and traced ($SECONDS s)"
   trace="$(mktemp)"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gpu/methods.hpp"
-#include "kv/paged_batch.hpp"
-#include "kv/prefix_tree.hpp"
+#include "synthetic/paged_batch.hpp"
+#include "synthetic/prefix_tree.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline::gpu_bench {

@@ -12,10 +12,10 @@
 #include "cli/cuda/tensors.hpp"
 #include "cli/measure.hpp"
 #include "cli/version.hpp"
-#include "kv/paged_batch.hpp"
-#include "kv/prefix_tree.hpp"
-#include "kv/synthetic_cache.hpp"
 #include "nlohmann/json.hpp"
+#include "synthetic/paged_batch.hpp"
+#include "synthetic/prefix_tree.hpp"
+#include "synthetic/synthetic_cache.hpp"
 #include "trunkline/cuda.hpp"
 
 namespace trunkline::gpu_bench {

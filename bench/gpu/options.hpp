@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gpu/methods.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline::gpu_bench {

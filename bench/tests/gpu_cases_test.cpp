@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "gpu/row.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/profile_file.hpp"
 
 namespace trunkline::gpu_bench {

@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 #include "codec_shapes.hpp"
-#include "kv/prefix_tree.hpp"
+#include "synthetic/prefix_tree.hpp"
 #include "traffic/row.hpp"
 
 namespace trunkline::traffic {

@@ -5,7 +5,7 @@
 #include "base/check.hpp"
 #include "base/text_file.hpp"
 #include "cli/draft_file.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 
 namespace trunkline::traffic {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kv/decoding_tree.hpp"
+#include "synthetic/decoding_tree.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::traffic {

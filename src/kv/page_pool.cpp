@@ -28,10 +28,8 @@ void PagePool::share(std::int32_t page) {
   ++held(page);
 }
 
-std::int32_t PagePool::release(std::int32_t page) {
-  std::int32_t& references = held(page);
-  if (--references == 0) free_.push_back(page);
-  return references;
+void PagePool::release(std::int32_t page) {
+  if (--held(page) == 0) free_.push_back(page);
 }
 
 std::int32_t& PagePool::held(std::int32_t page) {

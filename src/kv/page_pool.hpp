@@ -1,4 +1,4 @@
-// The pages of a KV cache, counted by owner.
+// The reference counts of the pages of a KV cache.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace trunkline {
 
-/// Pages 0 to num_pages - 1. A page has as many references as there are requests, and caches, that hold it; without one
-/// it is free. The page that was freed last is the next to be taken.
+/// Pages 0 to num_pages - 1. A page has a reference of each sequence that holds it, and one of the prefix cache;
+/// without a reference it is free. The page that was freed last is the next to be taken.
 class PagePool {
  public:
   /// \throws Error unless num_pages is in [1, 2^31 - 1].
@@ -18,13 +18,12 @@ class PagePool {
   std::optional<std::int32_t> take();
   /// One more reference. \throws Error(kInvalidArgument) on a page that is free or none of the pool's.
   void share(std::int32_t page);
-  /// One reference less. \return those that are left; with 0 the page is free. \throws Error as share.
-  std::int32_t release(std::int32_t page);
+  /// One reference less; without any the page is free. \throws Error as share.
+  void release(std::int32_t page);
 
   std::int32_t references(std::int32_t page) const { return references_[static_cast<std::size_t>(page)]; }
   std::int64_t num_pages() const { return static_cast<std::int64_t>(references_.size()); }
   std::int64_t free_pages() const { return static_cast<std::int64_t>(free_.size()); }
-  std::int64_t used_pages() const { return num_pages() - free_pages(); }
 
  private:
   std::int32_t& held(std::int32_t page);

@@ -1,39 +1,54 @@
 #include "kv/prefix_cache.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/check.hpp"
+#include "base/random.hpp"
 
 namespace trunkline {
+namespace {
 
-PrefixCache::PrefixCache(PagePool& pool) : pool_(&pool), entries_(static_cast<std::size_t>(pool.num_pages())) {}
-
-std::size_t PrefixCache::match(std::span<const std::uint64_t> keys, std::vector<std::int32_t>& pages) {
-  std::size_t found = 0;
-  for (; found < keys.size(); ++found) {
-    const auto known = page_of_.find(keys[found]);
-    if (known == page_of_.end()) break;
-    use(known->second);
-    pages.push_back(known->second);
-  }
-  return found;
+std::uint64_t hash_of(std::int32_t parent, std::span<const std::int32_t> tokens) {
+  RandomBits bits(static_cast<std::uint64_t>(std::int64_t{parent}));
+  std::uint64_t hash = bits.next();
+  for (const std::int32_t token : tokens) hash = mix_bits(hash + bits.next() + static_cast<std::uint32_t>(token));
+  return hash;
 }
 
-void PrefixCache::insert(std::span<const std::uint64_t> keys, std::size_t first, std::span<std::int32_t> pages) {
-  if (first > 0 && first < keys.size() && !entry(pages[first - 1]).cached) {
-    fail(ErrorCode::kInvalidArgument, "first is ", first, ", and the page before it, ", pages[first - 1],
-         ", is not cached");
-  }
-  for (std::size_t i = first; i < keys.size(); ++i) {
-    const auto known = page_of_.find(keys[i]);
-    if (known == page_of_.end()) {
-      cache(pages[i], keys[i], i == 0 ? -1 : pages[i - 1]);
-    } else if (known->second != pages[i]) {
-      use(known->second);
-      release(pages.subspan(i, 1));
-      pages[i] = known->second;
-    }
-  }
+}  // namespace
+
+PrefixCache::PrefixCache(PagePool& pool, std::int32_t page_size)
+    : pool_(&pool),
+      page_size_(static_cast<std::size_t>(page_size)),
+      entries_(static_cast<std::size_t>(pool.num_pages())) {}
+
+std::span<const std::int32_t> PrefixCache::tokens_of(std::int32_t page) const {
+  return std::span(tokens_).subspan(static_cast<std::size_t>(page) * page_size_, page_size_);
+}
+
+std::int32_t PrefixCache::find(std::int32_t parent, std::span<const std::int32_t> tokens) const {
+  const auto known = page_of_.find(hash_of(parent, tokens));
+  if (known == page_of_.end()) return -1;
+  const std::int32_t page = known->second;
+  const bool same =
+      entries_[static_cast<std::size_t>(page)].parent == parent && std::ranges::equal(tokens_of(page), tokens);
+  return same ? page : -1;
+}
+
+bool PrefixCache::insert(std::int32_t parent, std::span<const std::int32_t> tokens, std::int32_t page) {
+  if (entry(page).cached) return false;
+  const std::size_t begin = static_cast<std::size_t>(page) * page_size_;
+  if (tokens_.size() < begin + page_size_) tokens_.resize(begin + page_size_);
+  const std::uint64_t hash = hash_of(parent, tokens);
+  if (!page_of_.emplace(hash, page).second) return false;
+  pool_->share(page);
+  std::ranges::copy(tokens, tokens_.begin() + static_cast<std::ptrdiff_t>(begin));
+  entry(page) = {hash, 0, parent, 0, 0, true};
+  if (parent < 0) return true;
+  ++entry(parent).children;
+  ++entry(parent).children_in_use;
+  return true;
 }
 
 std::int32_t PrefixCache::take() {
@@ -43,41 +58,51 @@ std::int32_t PrefixCache::take() {
   return *page;
 }
 
+void PrefixCache::share(std::int32_t page) {
+  const bool was_idle = idle(page);
+  pool_->share(page);
+  if (was_idle) become_used(page);
+}
+
 void PrefixCache::release(std::span<const std::int32_t> pages) {
   ++releases_;
   for (const std::int32_t page : pages) {
-    const std::int32_t left = pool_->release(page);
-    Entry& released = entry(page);
-    if (!released.cached || left > 1) continue;
-    released.idle = true;
-    released.released = releases_;
-    ++idle_;
-    if (released.children == 0) evictable_.emplace(releases_, page);
+    pool_->release(page);
+    if (!entry(page).cached || pool_->references(page) > 1) continue;
+    entry(page).released = releases_;
+    if (entry(page).children_in_use == 0) become_idle(page);
   }
 }
 
-void PrefixCache::clear() {
-  while (!evictable_.empty()) evict();
+bool PrefixCache::idle(std::int32_t page) {
+  return entry(page).cached && pool_->references(page) == 1 && entry(page).children_in_use == 0;
 }
 
-// One more reference for the caller.
-void PrefixCache::use(std::int32_t page) {
-  pool_->share(page);
-  Entry& used = entry(page);
-  if (!used.idle) return;
-  used.idle = false;
-  --idle_;
-  evictable_.erase({used.released, page});
+// Counts an idle page as in use, and with it the idle pages before it.
+void PrefixCache::become_used(std::int32_t page) {
+  while (true) {
+    --idle_;
+    if (entry(page).children == 0) evictable_.erase({entry(page).released, page});
+    const std::int32_t parent = entry(page).parent;
+    if (parent < 0) return;
+    const bool parent_was_idle = idle(parent);
+    ++entry(parent).children_in_use;
+    if (!parent_was_idle) return;
+    page = parent;
+  }
 }
 
-void PrefixCache::cache(std::int32_t page, std::uint64_t key, std::int32_t parent) {
-  pool_->share(page);
-  entry(page) = {key, 0, parent, 0, true, false};
-  page_of_.emplace(key, page);
-  if (parent < 0) return;
-  Entry& before = entry(parent);
-  ++before.children;
-  if (before.idle) evictable_.erase({before.released, parent});
+// Counts a page as idle, and with it the pages before it that have no other holder and no other child in use.
+void PrefixCache::become_idle(std::int32_t page) {
+  while (true) {
+    ++idle_;
+    if (entry(page).children == 0) evictable_.emplace(entry(page).released, page);
+    const std::int32_t parent = entry(page).parent;
+    if (parent < 0) return;
+    --entry(parent).children_in_use;
+    if (!idle(parent)) return;
+    page = parent;
+  }
 }
 
 void PrefixCache::evict() {
@@ -85,13 +110,15 @@ void PrefixCache::evict() {
   evictable_.erase(evictable_.begin());
   const Entry gone = entry(page);
   entry(page) = {};
-  page_of_.erase(gone.key);
+  page_of_.erase(gone.hash);
   --idle_;
   ++evicted_;
   pool_->release(page);
   if (gone.parent < 0) return;
-  Entry& before = entry(gone.parent);
-  if (--before.children == 0 && before.idle) evictable_.emplace(before.released, gone.parent);
+  --entry(gone.parent).children;
+  if (entry(gone.parent).children == 0 && idle(gone.parent)) {
+    evictable_.emplace(entry(gone.parent).released, gone.parent);
+  }
 }
 
 }  // namespace trunkline

@@ -1,4 +1,4 @@
-// Prompts that stay in the page pool after their requests, to be found again: a radix tree with an edge a page.
+// Pages that stay in the pool after their sequences, to be found by their tokens: a radix tree with an edge a page.
 #pragma once
 
 #include <cstddef>
@@ -13,57 +13,55 @@
 
 namespace trunkline {
 
-/// Finds pages by key. A key stands for the tokens of a page and all before them, so that equal keys are equal
-/// prefixes; with 64 bits of a good hash, two of a million are alike by chance once in 10^7 traces.
-///
-/// A cached page has one reference of the cache's. While it has no other it is idle, and may be evicted: the least
-/// recently released first, and of one prompt the last page first, for without a page those behind it cannot be found.
+/// A cached page is a child of the cached page before it, and has one reference of the cache's. While it or one of its
+/// descendants has another reference it is in use. Otherwise it is idle, and may be evicted: the least recently
+/// released first, and a page after its descendants, which cannot be found without it.
 class PrefixCache {
  public:
-  /// \param pool outlives the cache, and its pages are released through the cache alone
-  explicit PrefixCache(PagePool& pool);
+  /// \param pool outlives the cache; references to cached pages are added and released through the cache alone
+  PrefixCache(PagePool& pool, std::int32_t page_size);
 
-  /// Appends the cached pages of the longest prefix of `keys` to `pages`, each with one more reference.
-  /// \return how many they are
-  std::size_t match(std::span<const std::uint64_t> keys, std::vector<std::int32_t>& pages);
-
-  /// Caches the pages of a prompt, from the `first` on; those before are cached already. Where a key is known already,
-  /// the cached page takes the place of the given one, which is released.
-  /// \param pages one for each key at least, held by the caller
-  /// \throws Error(kInvalidArgument) when the page before the first is not cached.
-  void insert(std::span<const std::uint64_t> keys, std::size_t first, std::span<std::int32_t> pages);
+  /// The page that holds `tokens` after those of page `parent`, or -1. \param parent a cached page; -1 for none
+  std::int32_t find(std::int32_t parent, std::span<const std::int32_t> tokens) const;
+  /// Caches a page. \param parent as in find, held by the caller \param page held by the caller
+  /// \return false, and caches nothing, where the page is cached already, or the hash of its tokens is another page's
+  bool insert(std::int32_t parent, std::span<const std::int32_t> tokens, std::int32_t page);
 
   /// A page of the caller's own, evicting where none is free. \throws Error(kOutOfRange) when all pages are in use.
   std::int32_t take();
+  /// One more reference for the caller.
+  void share(std::int32_t page);
   /// Gives up the caller's reference of each page.
   void release(std::span<const std::int32_t> pages);
+  /// Evicts the idle page that is first in turn. There must be one.
+  void evict();
 
   std::int64_t cached_pages() const { return static_cast<std::int64_t>(page_of_.size()); }
-  /// Cached, and held by nobody else.
   std::int64_t idle_pages() const { return idle_; }
   std::int64_t evicted_pages() const { return evicted_; }
-  /// Gives back all pages that are idle.
-  void clear();
 
  private:
   struct Entry {
-    std::uint64_t key = 0;
-    std::uint64_t released = 0;  // when it was last released, by the count of releases
-    std::int32_t parent = -1;    // the page before it
-    std::int32_t children = 0;   // cached pages that follow it
+    std::uint64_t hash = 0;
+    std::uint64_t released = 0;        // the release that was the page's last, by the count of releases
+    std::int32_t parent = -1;          // the page before it
+    std::int32_t children = 0;         // cached pages that follow it
+    std::int32_t children_in_use = 0;  // those of them that are in use
     bool cached = false;
-    bool idle = false;
   };
 
   Entry& entry(std::int32_t page) { return entries_[static_cast<std::size_t>(page)]; }
-  void use(std::int32_t page);
-  void cache(std::int32_t page, std::uint64_t key, std::int32_t parent);
-  void evict();
+  bool idle(std::int32_t page);
+  void become_used(std::int32_t page);
+  void become_idle(std::int32_t page);
+  std::span<const std::int32_t> tokens_of(std::int32_t page) const;
 
   PagePool* pool_;
-  std::vector<Entry> entries_;  // by page
-  std::unordered_map<std::uint64_t, std::int32_t> page_of_;
-  std::set<std::pair<std::uint64_t, std::int32_t>> evictable_;  // idle pages that nothing follows, by their release
+  std::size_t page_size_;
+  std::vector<Entry> entries_;                               // by page
+  std::vector<std::int32_t> tokens_;                         // [pages up to the last that was ever cached, page_size]
+  std::unordered_map<std::uint64_t, std::int32_t> page_of_;  // by hash
+  std::set<std::pair<std::uint64_t, std::int32_t>> evictable_;  // idle pages without children, by their release
   std::uint64_t releases_ = 0;
   std::int64_t idle_ = 0;
   std::int64_t evicted_ = 0;

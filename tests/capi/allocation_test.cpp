@@ -3,8 +3,8 @@
 
 #include "c_case.hpp"
 #include "exec/attention_case.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/count_allocations.hpp"
+#include "synthetic/paged_batch.hpp"
 
 namespace trunkline::testing {
 namespace {

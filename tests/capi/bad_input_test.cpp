@@ -14,7 +14,7 @@
 
 #include "c_case.hpp"
 #include "exec/attention_case.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 
 namespace trunkline::testing {
 namespace {

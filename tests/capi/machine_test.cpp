@@ -6,7 +6,7 @@
 #include <string>
 
 #include "c_case.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/profile_file.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "c_case.hpp"
 #include "exec/attention_case.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/live.hpp"
 
 namespace trunkline::testing {

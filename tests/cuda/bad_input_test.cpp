@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "cuda/device_case.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 
 namespace trunkline::testing {
 namespace {

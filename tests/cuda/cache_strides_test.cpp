@@ -4,8 +4,8 @@
 
 #include "cuda/device_case.hpp"
 #include "exec/cuda/kernels/sm90/forward/cache_maps.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

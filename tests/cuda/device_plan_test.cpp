@@ -15,12 +15,12 @@
 #include "exec/cuda/kernels/kernel_families.hpp"
 #include "exec/cuda/step/workspace.hpp"
 #include "exec/executor_cases.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/planner_batches.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/cuda_planner.hpp"
 
 namespace trunkline::testing {

@@ -9,8 +9,8 @@
 #include "cuda/device_case.hpp"
 #include "exec/cuda/kernels/kernel_families.hpp"
 #include "exec/executor_cases.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

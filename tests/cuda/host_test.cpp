@@ -10,9 +10,9 @@
 #include "exec/cuda/step/upload.hpp"
 #include "exec/cuda/step/workspace.hpp"
 #include "exec/live_rows.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

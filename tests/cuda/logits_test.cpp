@@ -6,8 +6,8 @@
 
 #include "base/half.hpp"
 #include "cuda/device_case.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

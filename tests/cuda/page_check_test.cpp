@@ -4,10 +4,10 @@
 #include <cstdlib>
 
 #include "cuda/device_case.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 
 namespace trunkline::testing {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "cuda/device_case.hpp"
 #include "exec/executor_cases.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/cuda_planner.hpp"
 
 namespace trunkline::testing {

@@ -5,10 +5,10 @@
 
 #include "cuda/device_case.hpp"
 #include "exec/executor_cases.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

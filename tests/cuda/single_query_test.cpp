@@ -8,10 +8,10 @@
 #include "cuda/device_case.hpp"
 #include "cuda/graph.hpp"
 #include "exec/executor_cases.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "support/test_scale.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "cuda/device_case.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "exec/executor_cases.hpp"
-#include "kv/paged_batch.hpp"
-#include "kv/prefix_tree.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
+#include "synthetic/prefix_tree.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

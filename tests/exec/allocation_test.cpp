@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/count_allocations.hpp"
+#include "synthetic/paged_batch.hpp"
 
 namespace trunkline::testing {
 namespace {

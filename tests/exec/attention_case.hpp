@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "kv/synthetic_cache.hpp"
 #include "support/paged_growth.hpp"
+#include "synthetic/synthetic_cache.hpp"
 #include "trunkline/attention.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/plan.hpp"

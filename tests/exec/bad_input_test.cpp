@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "attention_case.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/experimental.hpp"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_case.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

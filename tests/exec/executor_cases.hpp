@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "exec/attention_case.hpp"
-#include "kv/prefix_tree.hpp"
 #include "support/random_batch.hpp"
+#include "synthetic/prefix_tree.hpp"
 
 namespace trunkline::testing {
 

@@ -6,9 +6,9 @@
 
 #include "exec/executor_cases.hpp"
 #include "exec/poison.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
 #include "support/test_scale.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "attention_case.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

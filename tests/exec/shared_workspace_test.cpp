@@ -6,9 +6,9 @@
 
 #include "attention_case.hpp"
 #include "exec/workspace_owner.hpp"
-#include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
+#include "synthetic/paged_batch.hpp"
 
 namespace trunkline::testing {
 namespace {

@@ -6,13 +6,13 @@
 #include <span>
 
 #include "attention_case.hpp"
-#include "kv/paged_batch.hpp"
-#include "kv/prefix_tree.hpp"
 #include "support/draft_trees.hpp"
 #include "support/expect_error.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "synthetic/paged_batch.hpp"
+#include "synthetic/prefix_tree.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::testing {

@@ -6,7 +6,7 @@
 
 #include "attention_case.hpp"
 #include "base/half.hpp"
-#include "kv/paged_batch.hpp"
+#include "synthetic/paged_batch.hpp"
 
 namespace trunkline::testing {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "base/check.hpp"
 #include "cli/batch_file.hpp"
-#include "kv/paged_batch.hpp"
 #include "plan/device/device_batches.hpp"
 #include "plan/device/plan_case.hpp"
 #include "plan/device/plan_growth.hpp"
@@ -17,6 +16,7 @@
 #include "support/planner_batches.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
+#include "synthetic/paged_batch.hpp"
 #include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
 #include "trunkline/profile_file.hpp"
