@@ -38,7 +38,7 @@ inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
   load.queries = item.queries.size();
   load.rows = costs_.tasks().rows(load.queries, item.tile.m, item.first_half > 0);
   if (item.first_half > 0 && item.first_half < load.queries)
-    load.changes = HalfChanges::of(load.tokens, load.matrix_tokens, load.queries);
+    load.changes = costs_.tasks().half_changes(load.tokens, load.matrix_tokens, load.queries);
   for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
     load.merged += plan.item_outputs[at(i)] != kDirect ? 1 : 0;
   }

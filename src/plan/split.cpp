@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "machine/profile_check.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline {
@@ -11,6 +12,7 @@ namespace {
 // FastTree, section 4.3, gives no lengths; these are its code's: for groups, and for those of too few tasks.
 constexpr std::int64_t kLongPiece = 1024;
 constexpr std::int64_t kShortPiece = 128;
+static_assert(CutChoice::kGranule % kMaxSliceTokens == 0, "cuts are at the ends of slices");
 
 }  // namespace
 
@@ -42,7 +44,7 @@ void Division::load_packs(const Packs& packs, const CostModel& costs) {
       }
     }
     const bool halves = pack.first_half > 0 && pack.first_half < pack.queries;
-    const std::int32_t changes = halves ? HalfChanges::of(pack.tokens, pack.matrix_tokens, pack.queries) : 0;
+    const std::int32_t changes = halves ? costs.tasks().half_changes(pack.tokens, pack.matrix_tokens, pack.queries) : 0;
     *load++ = {pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged, changes};
   }
 }

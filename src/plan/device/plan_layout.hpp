@@ -247,7 +247,7 @@ class PlanLayout {
     load.matrix_tokens = from.uniform ? from.tokens * (halves ? 2 : 1) : from.matrix_tokens;
     load.rows = machine_.costs.rows(pack.queries(), machine_.widths[pack.width].rows, pack.first_half > 0);
     load.queries = pack.queries();
-    load.changes = halves ? HalfChanges::of(load.tokens, load.matrix_tokens, load.queries) : 0;
+    load.changes = halves ? machine_.costs.half_changes(load.tokens, load.matrix_tokens, load.queries) : 0;
     return load;
   }
 

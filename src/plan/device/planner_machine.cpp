@@ -1,5 +1,7 @@
 #include "plan/device/planner_machine.hpp"
 
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -79,6 +81,7 @@ PlannerMachine make_planner_machine(const MachineProfile& profile, const Attenti
   tiles.reset(profile, shape.group_size());
   list_widths(tiles, machine);
   machine.slices = Slices::of(profile, shape.page_size);
+  machine.common_chunk_bits = std::countr_zero(static_cast<std::uint32_t>(profile.common_chunk_tokens));
   machine.capacity = capacity;
   machine.mask_capacity = mask_capacity(capacity, shape.group_size());
   machine.invariant_chunk = invariant_chunk;

@@ -25,11 +25,12 @@ struct PlannerMachine {
   TrunkWidth widths[kMaxHeights] = {};  ///< by rising rows
   std::int32_t n[kMaxHeights][kLengths] = {};  ///< KV tokens of a width's tile, by bit width of the item's tokens
   std::int32_t width_count = 0;
-  Slices slices;                     ///< in which what tiles stream is counted
-  PlanCapacity capacity;             ///< none of them 0
-  std::int64_t mask_capacity = 0;    ///< as the workspace has room for
-  std::int32_t invariant_chunk = 0;  ///< of policy `invariant`: tokens of a chunk; 0: of policy `trunk`
-  std::int32_t uniform_width = 0;    ///< of the tiles of `invariant`
+  Slices slices;                       ///< in which what tiles stream is counted
+  std::int32_t common_chunk_bits = 0;  ///< MachineProfile::common_chunk_tokens is 2^common_chunk_bits
+  PlanCapacity capacity;               ///< none of them 0
+  std::int64_t mask_capacity = 0;      ///< as the workspace has room for
+  std::int32_t invariant_chunk = 0;    ///< of policy `invariant`: tokens of a chunk; 0: of policy `trunk`
+  std::int32_t uniform_width = 0;      ///< of the tiles of `invariant`
 
   TRUNKLINE_HOST_DEVICE std::int32_t max_queries() const { return widths[width_count - 1].max_queries; }
   /// The narrowest that holds so many queries; the widest where none does.
