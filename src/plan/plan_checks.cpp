@@ -90,7 +90,7 @@ void check_shape(const AttentionShape& shape) {
 }
 
 void check_options(const PlanOptions& options) {
-  policy_row(options.policy);
+  check_policy(options.policy);
   check_option_number("split", static_cast<int>(options.split), static_cast<int>(experimental::kSplitLong));
   const PolicyOptions& policies = options.policies;
   if (policies.study != nullptr) {

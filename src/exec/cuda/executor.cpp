@@ -25,6 +25,7 @@
 #include "exec/cuda/workspace.hpp"
 #include "exec/live_rows.hpp"
 #include "forest/batch_check.hpp"
+#include "plan/policies/policy_table.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/cuda_planner.hpp"
 #include "trunkline/experimental.hpp"
@@ -309,7 +310,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   WorkspaceRecord record = state_->records.next(room, cuda::room_of_capacity(room), family, state_->study.merge,
                                                 state_->lone_scratch(shape), workspace, bytes);
   record.bytes = bytes;
-  record.invariant = on_device.options().policy == Policy::kInvariant;
+  record.invariant = is_batch_invariant(on_device.options().policy);
   record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim_qk).size()) - 1;
   const std::int32_t most = batch.queries > 0 ? batch.queries : room.capacity.queries;
   const std::int64_t queries = batch.query_start != nullptr ? most : batch.pages.rows();
