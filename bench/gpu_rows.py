@@ -37,9 +37,14 @@ def same_case(row: dict) -> tuple:
     return row["case"], row["heads"], row["page_size"], kernels(row)
 
 
+def ran_single_query(row: dict) -> bool:
+    """Whether the kernel of a single query ran, which has no plan. Rows of before named it otherwise."""
+    return bool(row.get("single_query") or row.get("lone"))
+
+
 def what_ran(row: dict) -> str:
     """The plan's policy, or what ran instead: one request of one query token has a kernel that knows no plans."""
-    return "lone query" if row.get("lone") else row["chosen"]
+    return "single query" if ran_single_query(row) else row["chosen"]
 
 
 def kernels(row: dict) -> str:

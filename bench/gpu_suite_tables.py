@@ -1,6 +1,6 @@
 """Tables of the suites that set `auto` beside other methods, and of what the cost model predicts."""
 
-from gpu_rows import by, kernels, method, same_case, what_ran
+from gpu_rows import by, kernels, method, ran_single_query, same_case, what_ran
 from report import geometric_mean, table
 
 NEAR = 1.02  # a plan's time differs by as much from run to run
@@ -59,7 +59,7 @@ def each_beside_flat(rows: list[dict]) -> str:
             f"{row['us']:.1f}",
             f"{row['floor_us']:.1f}",
             f"{row['x_floor']:.2f}",
-            "" if row.get("lone") else f"{row['predicted_us']:.0f}",
+            "" if ran_single_query(row) else f"{row['predicted_us']:.0f}",
             f"{row['flat_us']:.1f}",
             f"{row['over_flat']:.2f}",
         ]
@@ -105,7 +105,7 @@ def cost_model(files: dict[str, list[dict]]) -> str:
     """Predicted over measured time, for each head set and method of a file."""
     lines = []
     for name, rows in files.items():
-        both = [row for row in rows if "us" in row and "predicted_us" in row and not row.get("lone")]
+        both = [row for row in rows if "us" in row and "predicted_us" in row and not ran_single_query(row)]
         groups = by(both, lambda row: (kernels(row), row["heads"], method(row)))
         for (ran_on, heads, way), chosen in groups.items():
             ratios = [row["predicted_us"] / row["us"] for row in chosen]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gpu_rows import KERNELS, by, kernels, method, recorded, same_case, what_ran
+from gpu_rows import KERNELS, by, kernels, method, ran_single_query, recorded, same_case, what_ran
 from report import geometric_mean, table
 from source_trees import TREES
 
@@ -128,13 +128,13 @@ def cases(rows: list[dict]) -> str:
                 row["heads"],
                 str(row["page_size"]),
                 what_ran(row),
-                "" if row.get("lone") else str(row["items"]),
+                "" if ran_single_query(row) else str(row["items"]),
                 f"{row['us']:.1f}",
                 f"{row['us_p10']:.1f} to {row['us_p90']:.1f}",
                 f"{row['forward_us']:.1f}" if "forward_us" in row else "",
                 f"{row['floor_us']:.1f}",
                 f"{row['x_floor']:.2f}",
-                "" if row.get("lone") else f"{row['predicted_us']:.0f}",
+                "" if ran_single_query(row) else f"{row['predicted_us']:.0f}",
                 f"{best:.1f} {kernel}" if best else "",
                 f"{best / row['us']:.2f}" if best else "",
                 f"{row['resolve_us']:.1f}",

@@ -58,10 +58,10 @@ if [ ! -x "$sanitizer" ]; then
   echo "gpu_test: compute-sanitizer is not here: skipped"
   exit "$failed"
 fi
-# Masks, draft trees, partials, all modes, graphs, planning, isolation and lone queries; small, as each kernel runs up to a hundred times slower.
+# Masks, draft trees, partials, all modes, graphs, planning, isolation and single queries; small, as each kernel runs up to a hundred times slower.
 few='CudaMerge.*:CudaAcceptance.QueryEndingInsideANode:CudaSteps.AnOldPlanRunsOnReorderedRows'
 few+=':CudaForest.*:CudaPlan.Equals*:CudaDevicePlans.Attend*:CudaDevicePlans.AGraph*:CudaDevicePlans.AfterBatches*'
-few+=':CudaIsolation.Two*:CudaIsolation.Random*:CudaLoneQuery.*:CudaProperty.ManyShort*:CudaSteps.LengthsOutOfRange*:Modes/CudaGraphs.ReplaysWithChangedLengths/*:CudaProperty.EveryPolicy*'
+few+=':CudaIsolation.Two*:CudaIsolation.Random*:CudaSingleQuery.*:CudaProperty.ManyShort*:CudaSteps.LengthsOutOfRange*:Modes/CudaGraphs.ReplaysWithChangedLengths/*:CudaProperty.EveryPolicy*'
 # racecheck does not follow copies whose end an mbarrier tells (cp.async.mbarrier.arrive): it takes every tile of the ring
 # for a race. All other accesses to shared memory are checked, but those of Hopper's forward kernels, where one lane
 # arrives at an mbarrier for its warp: it takes what is handed over so for races, too.

@@ -114,7 +114,7 @@ struct CaseRun::Ready {
   }
   void upload() { executor.upload(plan, batch, workspace.data(), workspace.bytes(), stream.get()); }
   void resolve(cudaStream_t on) { executor.resolve(tensors.batch(), workspace.data(), on); }
-  bool lone() const { return executor.runs_single_query(workspace.data()); }
+  bool single_query() const { return executor.runs_single_query(workspace.data()); }
   void run(cudaStream_t on) const { executor.run(tensors.args(), workspace.data(), on); }
   void run_and_wait() const {
     run(stream.get());
@@ -187,7 +187,7 @@ Json CaseRun::checked_row(Ready& ready) {
   const cli::OracleError error = oracle_->compare(cache_.args());
   Json row = plan_row(test_, ready.method, ready.plan);
   row["kernels"] = name_of(machine_.kernels);
-  if (ready.lone()) row["lone"] = true;
+  if (ready.single_query()) row["single_query"] = true;
   row["max_err"] = error.output;
   row["max_lse_err"] = error.lse;
   row["output_hash"] = output_hash(cache_.args(), test_.shape, paged_.view().total_queries());
@@ -207,9 +207,9 @@ void CaseRun::add_time(const Ready& ready, std::vector<double> us, Json& row) {
   row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
 }
 
-// The tasks alone, without launch and merge; a lone query has none.
+// The tasks alone, without launch and merge; a single query has none.
 void CaseRun::add_tasks(Ready& ready, Json& row) {
-  if (ready.lone()) return;
+  if (ready.single_query()) return;
   const bool launch_per_tile = ready.method.launch.forward != experimental::ForwardMode::kPersistent;
   std::vector<double> spans;
   std::vector<double> bubbles;
@@ -271,7 +271,7 @@ std::vector<Json> CaseRun::run_once(const std::vector<Method>& methods) {
     cli::check_cuda(cudaProfilerStop(), "cudaProfilerStop");
     rows.push_back(plan_row(test_, ready->method, ready->plan));
     rows.back()["kernels"] = name_of(machine_.kernels);
-    if (ready->lone()) rows.back()["lone"] = true;
+    if (ready->single_query()) rows.back()["single_query"] = true;
     rows.back()["device"] = machine_.device.name;
   }
   return rows;

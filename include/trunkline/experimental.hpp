@@ -63,6 +63,9 @@ struct CudaStudy {
   /// suite `merge`). On Hopper's kernels, in one run without committed rows, it took 2 to 6 % less for 1 to 8 requests
   /// alone, and at most 1.5x for drafts.
   MergeMode merge = MergeMode::kSeparate;
+  /// Runs on kernels that need no more shared memory for a CTA, as on a device that has no more: 99 KiB on compute
+  /// capability 8.6, 8.9 and 12.0. 0: what the device has.
+  std::size_t shared_bytes = 0;
 };
 
 /// When a run worked on one (item, KV head), and where. Times are nanoseconds of the device's clock (%globaltimer),

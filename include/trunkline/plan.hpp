@@ -26,9 +26,8 @@ enum class Policy : std::uint8_t {
   kProfit = 4,   ///< PAT's algorithm 1: a child whose 4 x queries are at least the parent's tokens carries them along
   kGreedy = 5,   ///< FastTree's algorithm 1: a child carries the parent's tokens where padding costs less than partials
   kFlatten = 6,  ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
-  kBalanced = 7,  ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
-  kTrunk =
-      8,  ///< row tiles of neighbouring requests; each reads the tokens that any of its rows needs once, with masks
+  kBalanced = 7,   ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
+  kTrunk = 8,      ///< row tiles of neighbouring requests; each reads once, with masks, what any of its rows needs
   kInvariant = 9,  ///< chunks between multiples of a fixed number of tokens: a request's results have the same bits
                    ///< whatever else is in the batch (docs/policies.md says on which executors)
 };

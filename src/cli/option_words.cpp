@@ -128,9 +128,10 @@ void understand_launch(const Words& words, Options& options) {
   }
   options.cuda.kernels = cuda_kernels_from_name(words.kernels);
   options.plan_on_device = choose<bool>("--planner", words.run_planner, {{"host", false}, {"device", true}});
-  const bool trunk_alone = options.policies.empty() && options.plan.policy == Policy::kTrunk;
-  if (options.plan_on_device && !trunk_alone) {
-    fail(ErrorCode::kUnsupported, "--planner device plans by policy trunk; say --policy trunk too");
+  const Policy policy = options.plan.policy;
+  const bool planned_there = options.policies.empty() && (policy == Policy::kTrunk || policy == Policy::kInvariant);
+  if (options.plan_on_device && !planned_there) {
+    fail(ErrorCode::kUnsupported, "--planner device needs --policy trunk or --policy invariant");
   }
   if (options.shape.device == Device::kCuda) return;
   const char* given = words.kernels != "auto"                                      ? "--kernels"

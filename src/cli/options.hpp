@@ -43,7 +43,7 @@ struct Options {
   CudaOptions cuda;  ///< of shape.device cuda, without a study
   experimental::ForwardMode forward = experimental::ForwardMode::kPersistent;  ///< run on cuda
   std::optional<MergeMode> merge;                                              ///< run; nothing: the device's default
-  bool plan_on_device = false;  ///< run on cuda: the device plans, by `trunk`
+  bool plan_on_device = false;  ///< run on cuda: the device plans, by `trunk` or `invariant`
   bool one_tile = false;        ///< run on cuda, PAT's ablation: all items get the profile's tallest tile
   std::string trace;            ///< run on cuda: the file to write when each task ran to; plan: such a file to show
   PlanOptions plan;

@@ -14,9 +14,9 @@ std::size_t at(std::int32_t index) {
 
 void PlanBalance::expect(const Forest& forest, std::span<const std::int32_t> lengths) {
   planned_.assign(lengths.begin(), lengths.end());
-  std::int64_t hot = 0;
-  for (const ForestNode& node : forest.nodes) hot += node.tokens() * std::int64_t{node.requests.size() > 1};
-  hot_tokens_ = hot;
+  std::int64_t shared = 0;
+  for (const ForestNode& node : forest.nodes) shared += node.tokens() * std::int64_t{node.requests.size() > 1};
+  shared_tokens_ = shared;
 }
 
 /// An item's load, and its tails.
@@ -48,7 +48,7 @@ inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
 }
 
 void PlanBalance::read(const Plan& plan) {
-  costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), hot_tokens_);
+  costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), shared_tokens_);
   distinct_tokens_ = plan.statistics.kv_tokens_distinct;
   read_tokens_ = plan.statistics.kv_tokens_read;
   loads_.resize(plan.items.size());

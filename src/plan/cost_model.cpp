@@ -14,7 +14,7 @@ std::int64_t CostModel::to_fixed(double nanoseconds) {
 }
 
 void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape, std::int64_t queries,
-                      std::int64_t hot_tokens) {
+                      std::int64_t shared_tokens) {
   tasks_ = {};
   tasks_.workers = profile.workers;
   tasks_.kv_heads = shape.kv_heads;
@@ -38,7 +38,7 @@ void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape
   const double workers = profile.workers;
   const double token_bytes = static_cast<double>(tasks_.token_bytes);
   tasks_.first_read_per_token = to_fixed(token_bytes * 1e3 * workers / profile.read_bytes_per_us);
-  const bool cached = hot_tokens <= profile.llc_bytes / (tasks_.token_bytes * shape.kv_heads);
+  const bool cached = shared_tokens <= profile.llc_bytes / (tasks_.token_bytes * shape.kv_heads);
   const double reread_rate =
       cached ? std::max(profile.cache_bytes_per_us, profile.read_bytes_per_us) : profile.read_bytes_per_us;
   tasks_.reread_per_token = to_fixed(token_bytes * 1e3 * workers / reread_rate);

@@ -14,9 +14,10 @@ class CostModel {
  public:
   void reset(const MachineProfile& profile, const AttentionShape& shape) { reset(profile, shape, 0, 0); }
   /// \param queries of the batch
-  /// \param hot_tokens that several requests read: where the last-level cache holds them, reading them again is
+  /// \param shared_tokens that several requests read: where the last-level cache holds them, reading them again is
   /// cheaper.
-  void reset(const MachineProfile& profile, const AttentionShape& shape, std::int64_t queries, std::int64_t hot_tokens);
+  void reset(const MachineProfile& profile, const AttentionShape& shape, std::int64_t queries,
+             std::int64_t shared_tokens);
   /// Tells how many of the tokens that a plan reads are first reads. Until then all are.
   void set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens) {
     tasks_.set_rereads(distinct_tokens, read_tokens);

@@ -17,9 +17,9 @@ void PolicySelector::reset(const Forest& forest, const AttentionShape& shape, co
   options_ = &options;
   order_.reset(forest);
   tiles_.reset(profile, shape.group_size(), options.tile);
-  std::int64_t hot_tokens = 0;
-  for (const ForestNode& node : forest.nodes) hot_tokens += node.requests.size() > 1 ? node.tokens() : 0;
-  costs_.reset(profile, shape, order_.size(), hot_tokens);
+  std::int64_t shared_tokens = 0;
+  for (const ForestNode& node : forest.nodes) shared_tokens += node.requests.size() > 1 ? node.tokens() : 0;
+  costs_.reset(profile, shape, order_.size(), shared_tokens);
   policy_scratch_.trunk.chosen = false;
   policy_scratch_.has_profit_chains = false;
 }

@@ -1,10 +1,10 @@
 // The slices in which kernels stream a span, on host and device.
 //
 // Kernels whose tiles work as halves stream MachineProfile::slice_tokens at a time. The Hopper kernels stream 16, four
-// times to a stage (exec/cuda/sm90/slice_walk.cuh). A stage with tokens of both halves is computed by both, and a chunk
-// that begins within a slice has one slice more. So the tiles of `trunk` are interleaved and cut in whole slices.
-// Counted in tokens, ragged ends of requests would put all that follows out of step: the halves of eight random ragged
-// forests had 13 to 26 % more stages to compute, which took an H200 3 to 18 % longer.
+// times to a stage (exec/cuda/kernels/sm90/forward/slice_walk.cuh). A stage with tokens of both halves is computed by
+// both, and a chunk that begins within a slice has one slice more. So the tiles of `trunk` are interleaved and cut in
+// whole slices. Counted in tokens, ragged ends of requests would put all that follows out of step: the halves of eight
+// random ragged forests had 13 to 26 % more stages to compute, which took an H200 3 to 18 % longer.
 #pragma once
 
 #include <cstdint>

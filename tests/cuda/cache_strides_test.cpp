@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/device_case.hpp"
-#include "exec/cuda/sm90/cache_maps.hpp"
+#include "exec/cuda/kernels/sm90/forward/cache_maps.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/policies.hpp"
 #include "trunkline/experimental.hpp"

@@ -10,7 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/half.hpp"
-#include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/kernels/kernel_families.hpp"
 #include "support/policies.hpp"
 #include "trunkline/experimental.hpp"
 
@@ -137,7 +137,10 @@ std::vector<CudaKernels> kernels_for(const AttentionShape& shape) {
 std::vector<RunWay> run_ways_of_all_kernels() {
   std::vector<RunWay> ways;
   for (const cuda::KernelFamily& family : cuda::kernel_families()) {
-    for (const RunWay way : kRunWays) ways.push_back(way.with(family.kernels));
+    for (const RunWay way : kRunWays) {
+      if (way.shared_bytes > 0 && family.kernels != CudaKernels::kPortable) continue;  // a ring of one size only
+      ways.push_back(way.with(family.kernels));
+    }
   }
   return ways;
 }
@@ -247,7 +250,8 @@ AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, RunWay way
 std::string text_of(RunWay way) {
   std::string forward = name_of(way.forward);
   forward[0] = static_cast<char>(std::toupper(forward[0]));
-  return name_of(way.kernels) + forward + (way.merge == MergeMode::kFused ? "Fused" : "Separate");
+  return name_of(way.kernels) + forward + (way.merge == MergeMode::kFused ? "Fused" : "Separate") +
+         (way.shared_bytes > 0 ? "SmallShared" : "");
 }
 
 CudaExecutor& executor_of(RunWay way) {

@@ -115,19 +115,26 @@ struct RunWay {
   experimental::ForwardMode forward = experimental::ForwardMode::kPersistent;
   MergeMode merge = MergeMode::kSeparate;
   CudaKernels kernels = CudaKernels::kPortable;
+  std::size_t shared_bytes = 0;  ///< experimental::CudaStudy's, for the portable kernels
 
-  RunWay with(CudaKernels others) const { return {forward, merge, others}; }
+  RunWay with(CudaKernels others) const {
+    return {forward, merge, others, others == CudaKernels::kPortable ? shared_bytes : 0};
+  }
   CudaOptions options() const {
     return {.kernels = kernels,
-            .study = std::make_shared<experimental::CudaStudy>(experimental::CudaStudy{forward, merge})};
+            .study = std::make_shared<experimental::CudaStudy>(experimental::CudaStudy{forward, merge, shared_bytes})};
   }
 };
-inline constexpr RunWay kRunWays[] = {{experimental::ForwardMode::kPersistent, MergeMode::kSeparate},
-                                      {experimental::ForwardMode::kPersistent, MergeMode::kFused},
-                                      {experimental::ForwardMode::kStreams, MergeMode::kSeparate},
-                                      {experimental::ForwardMode::kStreams, MergeMode::kFused},
-                                      {experimental::ForwardMode::kSerial, MergeMode::kSeparate},
-                                      {experimental::ForwardMode::kSerial, MergeMode::kFused}};
+/// Shared memory of a CTA on compute capability 8.6, 8.9 and 12.0.
+inline constexpr std::size_t kSmallSharedBytes = 99 * 1024;
+inline constexpr RunWay kRunWays[] = {
+    {experimental::ForwardMode::kPersistent, MergeMode::kSeparate},
+    {experimental::ForwardMode::kPersistent, MergeMode::kFused},
+    {experimental::ForwardMode::kPersistent, MergeMode::kSeparate, CudaKernels::kPortable, kSmallSharedBytes},
+    {experimental::ForwardMode::kStreams, MergeMode::kSeparate},
+    {experimental::ForwardMode::kStreams, MergeMode::kFused},
+    {experimental::ForwardMode::kSerial, MergeMode::kSeparate},
+    {experimental::ForwardMode::kSerial, MergeMode::kFused}};
 
 /// Uploads, resolves and runs a plan on memory of its own, by default with the portable kernels.
 AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, RunWay way = {}, const OutputForm& form = {});

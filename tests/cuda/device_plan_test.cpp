@@ -12,8 +12,8 @@
 #include "cuda/device_case.hpp"
 #include "cuda/graph.hpp"
 #include "cuda/on_device.hpp"
-#include "exec/cuda/kernel_families.hpp"
-#include "exec/cuda/workspace.hpp"
+#include "exec/cuda/kernels/kernel_families.hpp"
+#include "exec/cuda/step/workspace.hpp"
 #include "exec/executor_cases.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
@@ -88,7 +88,7 @@ HostsPlan compare_with_host(CudaExecutor& executor, CudaPlanner& planner, const 
   executor.resolve(on_device, planned.data(), nullptr);
   const cuda::KernelFamily& family = cuda::family_for(CudaKernels::kAuto, cuda_device_info(0).major, shape);
   const cuda::WorkspaceLayout layout =
-      cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.opening_bytes()});
+      cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.prologue_bytes()});
   const PlanWords expected(uploaded, layout, plan);
   check(cudaDeviceSynchronize());
   return {plan, PlanWords(planned, layout, plan).difference(expected)};
@@ -268,8 +268,8 @@ TEST_F(CudaDevicePlans, AGraphPlansEachBatchThatItFinds) {
   EXPECT_EQ(on_device.report().reused, 5U);
 }
 
-// A step of one row, by a planner with room for more: its run takes the kernel of a lone query where one is said to be
-// the most.
+// A step of one row, by a planner with room for more: its run takes the kernel of a single query where one is said to
+// be the most.
 TEST_F(CudaDevicePlans, AGraphOfALoneRow) {
   constexpr std::int64_t kPages = 512;
   const AttentionShape shape = make_shape(4, 7, 128, 16);

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "cuda/device_case.hpp"
-#include "exec/cuda/kernel_families.hpp"
-#include "exec/cuda/lone_query/config.hpp"
-#include "exec/cuda/upload.hpp"
-#include "exec/cuda/workspace.hpp"
+#include "exec/cuda/kernels/kernel_families.hpp"
+#include "exec/cuda/kernels/sm90/single_query/config.hpp"
+#include "exec/cuda/step/upload.hpp"
+#include "exec/cuda/step/workspace.hpp"
 #include "exec/live_rows.hpp"
 #include "kv/paged_batch.hpp"
 #include "support/expect_error.hpp"
@@ -77,7 +77,7 @@ TEST(CudaHost, OneCapacityIsOneLayout) {
 TEST(CudaHost, CountersLieBesideEachOther) {
   const WorkspaceLayout layout = cuda::lay_out({}, on_cuda(make_shape(8, 4, 128, 16)), MergeMode::kSeparate, {});
   EXPECT_GE(layout.cluster_arrivals, layout.queues + cuda::kMaxQueues * sizeof(cuda::QueueCounters));
-  EXPECT_GE(layout.counts, layout.cluster_arrivals + cuda::lone_query::kCounters * sizeof(std::int32_t));
+  EXPECT_GE(layout.counts, layout.cluster_arrivals + cuda::single_query::kCounters * sizeof(std::int32_t));
 }
 
 TEST(CudaHost, ShortagesAreNamed) {

@@ -73,9 +73,9 @@ TEST_F(CudaLogits, AllVeryNegative) {
 TEST_F(CudaLogits, AScaleOfZero) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
   const std::vector<std::int32_t> chunks = {0, 1, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16};
-  const PagedBatch lone = lay_out_pages(tree_from_levels("1/500"), 16, 3);
+  const PagedBatch single = lay_out_pages(tree_from_levels("1/500"), 16, 3);
   for (const bool alone : {false, true}) {
-    Batch batch = alone ? lone.view() : paged.view();
+    Batch batch = alone ? single.view() : paged.view();
     if (!alone) batch.query_start = chunks;
     const AttentionCase test(make_shape(2, 4, kDim, 16), batch);
     const AttentionOutput expected = test.collect([&](AttentionArgs args) {

@@ -8,7 +8,7 @@
 
 #include "base/half.hpp"
 #include "cuda/device_case.hpp"
-#include "exec/cuda/merge.hpp"
+#include "exec/cuda/kernels/any/merge.hpp"
 #include "exec/merge_case.hpp"
 #include "support/expect_error.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "base/check.hpp"
 #include "base/host_device.hpp"
-#include "exec/cuda/sm90/config.hpp"
+#include "exec/cuda/kernels/sm90/forward/config.hpp"
 #include "plan/plan_oracle.hpp"
 #include "plan/slices.hpp"
 #include "plan/test_cases.hpp"
@@ -32,7 +32,7 @@ TEST(Slices, AreThoseOfTheHopperKernels) {
     SCOPED_TRACE(page_size);
     const Slices slices = Slices::of(profile, page_size);
     EXPECT_EQ(slices.tokens, cuda::sm90::kSliceTokens);
-    EXPECT_EQ(slices.aligned, std::max(cuda::sm90::kOctetRows * cuda::sm90::octets_of_box(page_size), 1));
+    EXPECT_EQ(slices.aligned, std::max(cuda::sm90::kOctetRows * cuda::sm90::octets_of_tma_tile(page_size), 1));
   }
 }
 

@@ -200,7 +200,7 @@ class CudaPlanning(CudaTest):
         attention.plan(table, lengths)
         self.compare(attention.run(q, kv), steps[1].right())
 
-    def test_graphs_of_a_lone_row(self):
+    def test_graphs_of_a_single_row(self):
         """Captured with num_queries=1 by a planner with room for more; rows behind the first stay as they are."""
         steps = [Step([700], 5, seed=1), Step([3], 1, seed=2), Step([699], 4, seed=3), Step([0], 0, seed=4)]
         table = torch.zeros(1, 64, dtype=torch.int32, device="cuda")

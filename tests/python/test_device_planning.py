@@ -12,9 +12,10 @@ from trunkline._device_planner import DevicePlanReport, csr_tables, refuse_for_h
 from trunkline._device_tables import DeviceBatch
 
 SHAPE = SimpleNamespace(q_heads=32, kv_heads=8)
+OPTIONS = trunkline.PlanOptions()
 
 
-def filled(planning, shape=SHAPE, plan_options=trunkline.PlanOptions()):
+def filled(planning, shape=SHAPE, plan_options=OPTIONS):
     options = planning._struct(3, 132, shape, plan_options)
     return {name: getattr(options, name) for name, _ in options._fields_}
 
@@ -73,11 +74,11 @@ def test_what_is_given_is_taken():
 )
 def test_bad_options(wrong, kind, text):
     with pytest.raises(kind, match=re.escape(text)):
-        DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE, trunkline.PlanOptions())
+        DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE, OPTIONS)
 
 
 def test_limits_of_huge_batches_stay_in_32_bits():
-    found = DevicePlanning(2**30)._struct(0, 132, SHAPE, trunkline.PlanOptions())
+    found = DevicePlanning(2**30)._struct(0, 132, SHAPE, OPTIONS)
     assert (found.capacity_items, found.capacity_spans, found.capacity_partials) == (2**31 - 1,) * 3
 
 

@@ -2,7 +2,7 @@
 #include "base/check.hpp"
 #include "cli/with_cuda.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/kernels/kernel_families.hpp"
 
 namespace trunkline::cli {
 namespace {

@@ -7,10 +7,7 @@
 namespace trunkline::cli {
 namespace {
 
-CudaPlannerOptions room_for(const Plan& plan, const HostBatch& host, std::int32_t device) {
-  if (!host.paged.query_start.empty()) {
-    fail(ErrorCode::kUnsupported, "--planner device plans no draft trees; supported with them: host");
-  }
+CudaPlannerOptions options_for(const Plan& plan, const HostBatch& host, std::int32_t device) {
   const auto size = [](const auto& list) { return std::max<std::int32_t>(1, static_cast<std::int32_t>(list.size())); };
   CudaPlannerOptions options;
   options.device = device;
@@ -20,6 +17,10 @@ CudaPlannerOptions room_for(const Plan& plan, const HostBatch& host, std::int32_
                       .spans = size(plan.spans),
                       .partials = std::max(1, plan.partials)};
   options.null_page = host.batch.null_page;
+  if (plan.policy == Policy::kInvariant) {
+    options.policy = plan.policy;
+    options.invariant_chunk = plan.invariant_chunk;
+  }
   return options;
 }
 
@@ -27,7 +28,7 @@ CudaPlannerOptions room_for(const Plan& plan, const HostBatch& host, std::int32_
 
 PlanOnDevice::PlanOnDevice(const Plan& plan, const MachineProfile& profile, const HostBatch& host, std::int32_t device,
                            cudaStream_t stream)
-    : planner_(profile, plan.shape, room_for(plan, host, device)), memory_(planner_.memory_bytes()) {
+    : planner_(profile, plan.shape, options_for(plan, host, device)), memory_(planner_.memory_bytes()) {
   planner_.bind(memory_.data(), planner_.memory_bytes(), stream);
 }
 

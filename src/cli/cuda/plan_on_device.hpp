@@ -10,10 +10,10 @@
 
 namespace trunkline::cli {
 
-/// Makes one batch's plan of policy `trunk`.
+/// Makes one batch's plan of policy `trunk` or `invariant`.
 class PlanOnDevice {
  public:
-  /// \param plan of the host, for which there is room \throws Error(kUnsupported) on draft trees
+  /// \param plan of the host, whose lists are the capacity
   PlanOnDevice(const Plan& plan, const MachineProfile& profile, const HostBatch& host, std::int32_t device,
                cudaStream_t stream);
 

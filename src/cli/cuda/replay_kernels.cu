@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "cli/cuda/replay_kernels.hpp"
-#include "exec/cuda/common/ptx.cuh"
+#include "exec/cuda/kernels/common/ptx.cuh"
 
 namespace trunkline::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "cli/run_memory.hpp"
 #include "cli/with_cuda.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/kernels/kernel_families.hpp"
 #include "trunkline/experimental.hpp"
 #include "trunkline/trunkline.hpp"
 

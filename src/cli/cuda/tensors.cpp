@@ -34,11 +34,17 @@ DeviceTable::DeviceTable(const PagedBatch& paged, std::int32_t copies)
       copy_pages_(static_cast<std::int32_t>(paged.num_pages)),
       first_ids_(paged.page_ids.data(), entries_ * sizeof(std::int32_t)),
       ids_(paged.page_ids.data(), entries_ * sizeof(std::int32_t)),
-      kv_lens_(paged.kv_lens.data(), paged.kv_lens.size() * sizeof(std::int32_t)) {
+      kv_lens_(paged.kv_lens.data(), paged.kv_lens.size() * sizeof(std::int32_t)),
+      query_start_(paged.query_start.data(), paged.query_start.size() * sizeof(std::int32_t)),
+      query_parents_(paged.query_parents.data(), paged.query_parents.size() * sizeof(std::int32_t)) {
   const std::span<const std::int32_t> ids(static_cast<const std::int32_t*>(ids_.data()), entries_);
   batch_.pages = PageTable::dense(ids, static_cast<std::int32_t>(paged.kv_lens.size()), paged.width, paged.page_size);
   batch_.kv_lens = static_cast<const std::int32_t*>(kv_lens_.data());
   batch_.num_pages = paged.num_pages * copies;
+  if (!paged.query_start.empty()) {
+    batch_.query_start = static_cast<const std::int32_t*>(query_start_.data());
+    batch_.query_parents = static_cast<const std::int32_t*>(query_parents_.data());
+  }
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 

@@ -11,7 +11,7 @@
 
 namespace trunkline::cli {
 
-/// A batch's page table and lengths, of a cache of which there may be several copies.
+/// A batch's page table, lengths and draft trees, of a cache of which there may be several copies.
 class DeviceTable {
  public:
   explicit DeviceTable(const PagedBatch& paged, std::int32_t copies = 1);
@@ -25,6 +25,8 @@ class DeviceTable {
   DeviceArray first_ids_;  // of the first copy
   DeviceArray ids_;
   DeviceArray kv_lens_;
+  DeviceArray query_start_;
+  DeviceArray query_parents_;
   CudaBatch batch_;
 };
 

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -10,19 +11,19 @@
 
 #include "base/check.hpp"
 #include "exec/check_args.hpp"
-#include "exec/cuda/check_pages.hpp"
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/device_planner/device_planner.hpp"
-#include "exec/cuda/kernel_families.hpp"
-#include "exec/cuda/layer.hpp"
-#include "exec/cuda/lone_query/launch.hpp"
-#include "exec/cuda/merge.hpp"
-#include "exec/cuda/records.hpp"
-#include "exec/cuda/resolve.hpp"
-#include "exec/cuda/side_streams.hpp"
-#include "exec/cuda/staging.hpp"
-#include "exec/cuda/upload.hpp"
-#include "exec/cuda/workspace.hpp"
+#include "exec/cuda/kernels/any/check_pages.hpp"
+#include "exec/cuda/kernels/any/merge.hpp"
+#include "exec/cuda/kernels/any/resolve.hpp"
+#include "exec/cuda/kernels/kernel_families.hpp"
+#include "exec/cuda/kernels/sm90/single_query/launch.hpp"
+#include "exec/cuda/step/layer.hpp"
+#include "exec/cuda/step/records.hpp"
+#include "exec/cuda/step/side_streams.hpp"
+#include "exec/cuda/step/staging.hpp"
+#include "exec/cuda/step/upload.hpp"
+#include "exec/cuda/step/workspace.hpp"
 #include "exec/live_rows.hpp"
 #include "forest/batch_check.hpp"
 #include "plan/policies/policy_table.hpp"
@@ -87,11 +88,14 @@ struct CudaExecutor::State {
   std::vector<std::int32_t> slot_table;
   cuda::WorkspaceRecords records;
 
+  cuda::LaunchLimits limits() const {
+    return {sms, study.shared_bytes > 0 ? study.shared_bytes : std::numeric_limits<std::size_t>::max()};
+  }
   bool fused() const { return study.merge == MergeMode::kFused; }
-  cuda::lone_query::Division lone_division(const AttentionShape& shape) const;
+  cuda::single_query::Division single_query_division(const AttentionShape& shape) const;
   bool runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const;
-  std::size_t lone_scratch(const AttentionShape& shape) const;
-  void forward_lone(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream) const;
+  std::size_t single_query_scratch(const AttentionShape& shape) const;
+  void forward_single_query(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream) const;
   void forward(const WorkspaceRecord& record, const cuda::LayerArgs& layer, cudaStream_t stream, bool capturing);
   void forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream, bool capturing);
   cuda::LaunchCounters counters_of(const WorkspaceRecord& record) const;
@@ -112,7 +116,7 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
   if (study.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
-  check_cuda(record.family->launch_persistent(args, record.shape.q_dtype, record.shape.head_dim_qk, sms, stream),
+  check_cuda(record.family->launch_persistent(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), stream),
              "launching the forward kernel");
 }
 
@@ -129,49 +133,50 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
     args.done = &queues[i].done;
     args.tile_m = shapes[i].m;
     args.tile_n = shapes[i].n;
-    check_cuda(record.family->launch_tile(args, record.shape.q_dtype, record.shape.head_dim_qk, shapes[i], sms, on),
-               "launching the forward kernel of one tile");
+    check_cuda(
+        record.family->launch_tile(args, record.shape.q_dtype, record.shape.head_dim_qk, shapes[i], limits(), on),
+        "launching the forward kernel of one tile");
   }
   for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
     if (capturing || (record.tiles >> i & 1) != 0) side_streams.join(i, stream);
   }
 }
 
-// Of the kernel of a lone query; without blocks where the others are asked for.
-cuda::lone_query::Division CudaExecutor::State::lone_division(const AttentionShape& shape) const {
+// Of the kernel of a single query; without blocks where the others are asked for.
+cuda::single_query::Division CudaExecutor::State::single_query_division(const AttentionShape& shape) const {
   const bool free = options.kernels == CudaKernels::kAuto && study.forward == ForwardMode::kPersistent && !fused();
-  return free ? cuda::lone_query::divide(shape, sms) : cuda::lone_query::Division{};
+  return free ? cuda::single_query::divide(shape, sms) : cuda::single_query::Division{};
 }
 
 // Invariant results and the times of tasks are the plan's kernels' affair. Without room for a query nothing of one may
 // be read.
 bool CudaExecutor::State::runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const {
-  const bool lone = max_queries <= 1 && record.room.item_queries > 0;
-  return lone && !record.invariant && record.times == nullptr && lone_division(record.shape).blocks > 0;
+  const bool single_query = max_queries <= 1 && record.room.item_queries > 0;
+  return single_query && !record.invariant && record.times == nullptr && single_query_division(record.shape).blocks > 0;
 }
 
-std::size_t CudaExecutor::State::lone_scratch(const AttentionShape& shape) const {
-  return cuda::lone_query::scratch_bytes(shape, lone_division(shape));
+std::size_t CudaExecutor::State::single_query_scratch(const AttentionShape& shape) const {
+  return cuda::single_query::scratch_bytes(shape, single_query_division(shape));
 }
 
-void CudaExecutor::State::forward_lone(const WorkspaceRecord& record, const cuda::LayerArgs& layer,
-                                       cudaStream_t stream) const {
-  const cuda::lone_query::Division division = lone_division(record.shape);
+void CudaExecutor::State::forward_single_query(const WorkspaceRecord& record, const cuda::LayerArgs& layer,
+                                               cudaStream_t stream) const {
+  const cuda::single_query::Division division = single_query_division(record.shape);
   auto* const arrived = reinterpret_cast<std::int32_t*>(record.base + record.layout.cluster_arrivals);
   const cuda::StepArgs step = cuda::step_args(record.base, record.layout, record.pages);
-  const cuda::lone_query::LoneQueryArgs args{
+  const cuda::single_query::SingleQueryArgs args{
       .counts = step.plan.counts,
       .row = step.step.rows,
       .ids_begin = reinterpret_cast<const std::int64_t*>(record.base + record.layout.step_first_ids),
       .pages = record.pages,
-      .pages_on = cuda::lone_query::kTokensOn / record.pages.page_size,
-      .places_on = cuda::lone_query::kTokensOn % record.pages.page_size,
+      .pages_on = cuda::single_query::kTokensOn / record.pages.page_size,
+      .places_on = cuda::single_query::kTokensOn % record.pages.page_size,
       .layer = layer,
-      .scratch =
-          cuda::lone_query::scratch_at(record.base + record.layout.lone_scratch, record.shape, division, arrived),
+      .scratch = cuda::single_query::scratch_at(record.base + record.layout.single_query_scratch, record.shape,
+                                                division, arrived),
       .clusters = division.clusters};
-  check_cuda(cuda::lone_query::launch(args, record.shape.q_dtype, division, stream),
-             "launching the kernel of a lone query");
+  check_cuda(cuda::single_query::launch(args, record.shape.q_dtype, division, stream),
+             "launching the kernel of a single query");
 }
 
 cuda::LaunchCounters CudaExecutor::State::counters_of(const WorkspaceRecord& record) const {
@@ -243,7 +248,7 @@ std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
                                                        plan.shape.head_dim_qk, plan.shape.page_size);
   const cuda::DeviceScope scope(state_->options.device);
   return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->study.merge,
-                       {family == nullptr ? 0 : family->opening_bytes(), state_->lone_scratch(plan.shape)})
+                       {family == nullptr ? 0 : family->prologue_bytes(), state_->single_query_scratch(plan.shape)})
       .bytes;
 }
 
@@ -260,13 +265,14 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
   const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim_qk);
   WorkspaceRecord record = state_->records.next(plan, cuda::room_of_plan(plan), family, state_->study.merge,
-                                                state_->lone_scratch(plan.shape), workspace, bytes);
+                                                state_->single_query_scratch(plan.shape), workspace, bytes);
   record.bytes = bytes;
   record.invariant = plan.invariant_chunk > 0;
-  if (record.invariant && record.captured_lone) {
-    fail(ErrorCode::kWorkspace,
-         "the plan is of policy invariant; a captured graph runs this workspace's lone queries with a kernel of other "
-         "bits; capture with another plan's kernels (CudaOptions::kernels), or release() it when the graph is gone");
+  if (record.invariant && record.captured_single_query) {
+    fail(
+        ErrorCode::kWorkspace,
+        "the plan is of policy invariant; a captured graph runs this workspace's single queries with a kernel of other "
+        "bits; capture with another plan's kernels (CudaOptions::kernels), or release() it when the graph is gone");
   }
   record.tiles = cuda::used_tiles(plan, tiles, family.half_rows);
   record.counts = tensor_counts(batch);
@@ -308,7 +314,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, shape);
   const Plan room = on_device.room();
   WorkspaceRecord record = state_->records.next(room, cuda::room_of_capacity(room), family, state_->study.merge,
-                                                state_->lone_scratch(shape), workspace, bytes);
+                                                state_->single_query_scratch(shape), workspace, bytes);
   record.bytes = bytes;
   record.invariant = is_batch_invariant(on_device.options().policy);
   record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim_qk).size()) - 1;
@@ -321,7 +327,7 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   check_times(record.times, record.times_count, record.tasks);
   state_->records.claim(record);
   on_device.launch(device_batch(batch), cuda::plan_lists(record.base, record.layout, state_->study.merge),
-                   reinterpret_cast<cuda::PlannerReport*>(record.base + record.layout.told),
+                   reinterpret_cast<cuda::PlannerReport*>(record.base + record.layout.report),
                    state_->counters_of(record), on);
   if (std::ranges::find(record.reports, on_device.host_report()) == record.reports.end()) {
     record.reports.push_back(on_device.host_report());
@@ -349,12 +355,12 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
   record.pages = device_pages(batch.pages);
   const cuda::StepArgs step = cuda::step_args(record.base, record.layout, record.pages);
   const cuda::ResolveArgs args{
-      step.plan,     reinterpret_cast<const cuda::PlannerReport*>(record.base + record.layout.told),
+      step.plan,     reinterpret_cast<const cuda::PlannerReport*>(record.base + record.layout.report),
       step.step,     device_rows(batch.pages),
       batch.kv_lens, reinterpret_cast<std::int64_t*>(record.base + record.layout.step_first_ids)};
   check_cuda(cuda::launch_resolve(args, std::max({record.room.item_queries, record.room.items, record.room.spans}), on),
              "launching the resolve kernel");
-  check_cuda(record.family->open_tasks(step, record.shape.group_size(), record.room.items, on),
+  check_cuda(record.family->write_prologues(step, record.shape.group_size(), record.room.items, on),
              "launching the kernel that opens tasks");
   record.resolved = true;
 }
@@ -376,8 +382,8 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   record.captured = record.captured || capturing;
   const std::int64_t room = args.max_queries > 0 ? args.max_queries : static_cast<std::int64_t>(record.room.queries);
   if (state_->runs_single_query(record, capturing ? room : counts.queries)) {
-    record.captured_lone = record.captured_lone || capturing;
-    return state_->forward_lone(record, layer, on);
+    record.captured_single_query = record.captured_single_query || capturing;
+    return state_->forward_single_query(record, layer, on);
   }
   state_->forward(record, layer, on, capturing);
   if (state_->fused() || record.room.partials == 0) return;
@@ -396,7 +402,7 @@ bool CudaExecutor::runs_single_query(const void* workspace) const {
 }
 
 void CudaExecutor::release(void* workspace) {
-  state_->records.forget(workspace);
+  state_->records.optimization_barrier(workspace);
 }
 
 void experimental::record_tasks(CudaExecutor& executor, void* workspace, CudaTaskTime* times, std::size_t count) {

@@ -4,7 +4,7 @@
 #include "base/check.hpp"
 #include "exec/check_merge.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/merge.hpp"
+#include "exec/cuda/kernels/any/merge.hpp"
 #include "trunkline/cuda.hpp"
 
 namespace trunkline {

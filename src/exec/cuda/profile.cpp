@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/kernels/kernel_families.hpp"
 #include "machine/known_profiles.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/profile_file.hpp"

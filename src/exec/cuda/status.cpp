@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/kernel_families.hpp"
+#include "exec/cuda/kernels/kernel_families.hpp"
 #include "exec/cuda/support.hpp"
 #include "trunkline/cuda.hpp"
 

@@ -6,14 +6,15 @@
 
 #include "base/host_device.hpp"
 #include "plan/cost_classes.hpp"
-#include "plan/device/arena.hpp"
 #include "plan/device/cut_search.hpp"
 #include "plan/device/draft_windows.hpp"
 #include "plan/device/forest_layout.hpp"
 #include "plan/device/invariant_groups.hpp"
+#include "plan/device/layout_memory.hpp"
 #include "plan/device/packs.hpp"
 #include "plan/device/plan_growth.hpp"
 #include "plan/device/plan_lists.hpp"
+#include "plan/device/plan_merges.hpp"
 #include "plan/device/planner_machine.hpp"
 #include "plan/device/requests.hpp"
 #include "plan/device/span_walk.hpp"
@@ -23,73 +24,19 @@
 
 namespace trunkline {
 
-/// What is known of a plan as a whole.
-struct PlanSummary {
-  std::int64_t total_tokens = 0;
-  std::int64_t distinct_tokens = 0;
-  std::int64_t read_tokens = 0;
-  std::int32_t packs = 0;
-  std::int32_t items = 0;
-  std::int32_t entries = 0;  ///< of item_queries
-  std::int32_t spans = 0;
-  std::int32_t masks = 0;
-  std::int32_t merges = 0;
-  std::int32_t partials = 0;
-  std::int32_t windows = 0;    ///< of draft trees
-  std::int32_t fallbacks = 0;  ///< 1: a capacity forced it to `flat`
-  std::int32_t unplanned = 0;  ///< 1: not even `flat` fits; it has no items
-  std::int32_t growth = 0;     ///< tokens that rows may grow by
-};
-
-struct LayoutMemory {
-  /// What a pack adds to the plan's lists.
-  struct Counts {
-    std::int64_t items = 0;
-    std::int64_t entries = 0;
-    std::int64_t spans = 0;
-    std::int64_t masks = 0;    ///< but for those of draft trees, until windows have leaders
-    std::int64_t windows = 0;  ///< of draft trees
-
-    TRUNKLINE_HOST_DEVICE friend Counts operator+(const Counts& a, const Counts& b) {
-      return {a.items + b.items, a.entries + b.entries, a.spans + b.spans, a.masks + b.masks, a.windows + b.windows};
-    }
-  };
-
-  PackGroup* groups = nullptr;         // [group_room]
-  PlannedPack* packs = nullptr;        // [pack_room]
-  TaskLoad* loads = nullptr;           // [pack_room]
-  Counts* counts = nullptr;            // [pack_room]
-  std::int32_t* items_of = nullptr;    // [queries] items that hold a query
-  std::int32_t* first_slot = nullptr;  // [queries] partial slot of a query's first item; kDirect: it has one item
-  std::uint32_t* keys = nullptr;       // [items] of the schedule
-  DraftWindow* windows = nullptr;      // [spans + 1]
-  PlanSummary* summary = nullptr;      // [1]
-  CutSearch::Scratch cuts;             // where shared memory has none
-  std::int32_t group_room = 0;
-  std::int32_t pack_room = 0;
-
-  TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows, const PlanCapacity& capacity) {
-    group_room = most(rows, capacity.items);
-    pack_room = most(capacity.queries, capacity.items);
-    arena.take(groups, group_room);
-    arena.take(packs, pack_room);
-    arena.take(loads, pack_room);
-    arena.take(counts, pack_room);
-    arena.take(items_of, capacity.queries);
-    arena.take(first_slot, capacity.queries);
-    arena.take(keys, capacity.items);
-    arena.take(windows, std::int64_t{capacity.spans} + 1);
-    arena.take(summary, 1);
-    cuts.lay_out(arena);
-  }
-};
-
 class PlanLayout {
  public:
   TRUNKLINE_HOST_DEVICE PlanLayout(const PlannerMachine& machine, const DeviceForest& forest,
                                    const DeviceRequests& requests, const FragmentPool& pool, const LayoutMemory& memory,
                                    const CutSearch::Scratch& cuts, const PlanLists& lists)
-      : machine_(machine), forest_(forest), requests_(requests), pool_(pool), m_(memory), cuts_(cuts), lists_(lists) {}
+      : machine_(machine),
+        forest_(forest),
+        requests_(requests),
+        pool_(pool),
+        m_(memory),
+        cuts_(cuts),
+        lists_(lists),
+        merges_(requests, memory, lists) {}
 
   /// \param tiles groups that are listed; where some tile found no room, its fragments are -1
   template <class Group>
@@ -109,7 +56,7 @@ class PlanLayout {
       plan.fallbacks = fallback ? 1 : 0;
     }
     if (planned) {
-      write_merges(group, plan);
+      merges_.write(group, plan);
     } else {
       plan = PlanSummary{};
       plan.unplanned = 1;
@@ -177,8 +124,8 @@ class PlanLayout {
     TaskCosts costs = machine_.batch_costs(requests_.totals->queries, requests_.totals->repeated_tokens);
     costs.set_rereads(requests_.totals->needed_tokens, plan.read_tokens);
     if (machine_.invariant_chunk > 0) {
-      count_items(group, plan.packs);
-      group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i].merged = merged_queries(m_.packs[i]); });
+      merges_.count_items(group, plan.packs);
+      group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i].merged = merges_.merged_queries(m_.packs[i]); });
     }
     CutChoice::Pieces pieces;
     if (cut) {
@@ -262,10 +209,8 @@ class PlanLayout {
   TRUNKLINE_HOST_DEVICE bool place_lists(Group& group, const TaskCosts& costs, PlanSummary& plan) const {
     using Counts = LayoutMemory::Counts;
     const PlanCapacity& room = machine_.capacity;
-    count_items(group, plan.packs);
-    const std::int64_t partials =
-        sum(group, requests_.totals->queries, [&](std::int32_t query) { return std::int64_t{partials_of(query)}; });
-    if (partials > room.partials) return false;
+    merges_.count_items(group, plan.packs);
+    if (merges_.count_partials(group) > room.partials) return false;
     group.for_each_warp(plan.packs, [&](std::int32_t i, auto& warp) {
       const SpanCounts spans = count_spans_of(warp, i);
       const std::int64_t parts = m_.packs[i].parts;
@@ -273,23 +218,13 @@ class PlanLayout {
         m_.counts[i] = {parts, parts * m_.packs[i].queries(), spans.spans, spans.masks, spans.windows};
       });
     });
-    Counts all = sum(group, plan.packs, [&](std::int32_t i) { return m_.counts[i]; });
+    Counts all = place_packs(group, plan.packs);
     if (all.spans > room.spans) return false;
     if (all.windows > 0) {
       find_windows(group, plan.packs, static_cast<std::int32_t>(all.windows));
-      all = sum(group, plan.packs, [&](std::int32_t i) { return m_.counts[i]; });
+      all = place_packs(group, plan.packs);
     }
     if (all.masks > machine_.mask_capacity) return false;
-    group.exclusive_scan(
-        plan.packs, [&](std::int32_t i) { return m_.counts[i]; },
-        [&](std::int32_t i, const Counts& before) {
-          PlannedPack& pack = m_.packs[i];
-          pack.first_item = static_cast<std::int32_t>(before.items);
-          pack.first_entry = static_cast<std::int32_t>(before.entries);
-          pack.first_span = static_cast<std::int32_t>(before.spans);
-          pack.first_mask = static_cast<std::int32_t>(before.masks);
-          pack.first_window = static_cast<std::int32_t>(before.windows);
-        });
     plan.items = static_cast<std::int32_t>(all.items);
     plan.entries = static_cast<std::int32_t>(all.entries);
     plan.spans = static_cast<std::int32_t>(all.spans);
@@ -301,6 +236,21 @@ class PlanLayout {
     plan.growth = PlanGrowth::limit(open_ends, requests_.totals->with_tokens, plan.items, costs);
     write_schedule(group, costs, plan);
     return true;
+  }
+
+  /// Gives each pack its first place in each list. \return the lengths of the lists
+  template <class Group>
+  TRUNKLINE_HOST_DEVICE LayoutMemory::Counts place_packs(Group& group, std::int32_t packs) const {
+    return group.exclusive_scan(
+        packs, [&](std::int32_t i) { return m_.counts[i]; },
+        [&](std::int32_t i, const LayoutMemory::Counts& before) {
+          PlannedPack& pack = m_.packs[i];
+          pack.first_item = static_cast<std::int32_t>(before.items);
+          pack.first_entry = static_cast<std::int32_t>(before.entries);
+          pack.first_span = static_cast<std::int32_t>(before.spans);
+          pack.first_mask = static_cast<std::int32_t>(before.masks);
+          pack.first_window = static_cast<std::int32_t>(before.windows);
+        });
   }
 
   template <class Warp>
@@ -327,9 +277,6 @@ class PlanLayout {
   /// Lists the windows of draft trees, and counts the masks of those that come first.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void find_windows(Group& group, std::int32_t packs, std::int32_t windows) const {
-    group.exclusive_scan(
-        packs, [&](std::int32_t i) { return m_.counts[i].windows; },
-        [&](std::int32_t i, std::int64_t before) { m_.packs[i].first_window = static_cast<std::int32_t>(before); });
     group.for_each_warp(packs, [&](std::int32_t i, auto& warp) {
       if (m_.counts[i].windows == 0) return;
       visit_spans(
@@ -370,52 +317,6 @@ class PlanLayout {
     });
   }
 
-  /// How many items hold each query.
-  template <class Group>
-  TRUNKLINE_HOST_DEVICE void count_items(Group& group, std::int32_t packs) const {
-    group.for_each(requests_.totals->queries, [&](std::int32_t query) { m_.items_of[query] = 0; });
-    group.for_each_warp(packs, [&](std::int32_t i, auto& warp) {
-      const PlannedPack& pack = m_.packs[i];
-      warp.for_each(pack.queries(), [&](std::int32_t k) {
-        Group::fetch_add(m_.items_of[requests_.query_at[pack.positions.begin + k]], pack.parts);
-      });
-    });
-  }
-  TRUNKLINE_HOST_DEVICE std::int32_t partials_of(std::int32_t query) const {
-    return m_.items_of[query] > 1 ? m_.items_of[query] : 0;
-  }
-  TRUNKLINE_HOST_DEVICE std::int32_t merged_queries(const PlannedPack& pack) const {
-    std::int32_t merged = 0;
-    TRUNKLINE_ROLLED
-    for (std::int32_t p = pack.positions.begin; p < pack.positions.end; ++p) {
-      merged += m_.items_of[requests_.query_at[p]] > 1 ? 1 : 0;
-    }
-    return merged;
-  }
-
-  /// Slots are numbered query by query, so that a merge reads one run of partials.
-  template <class Group>
-  TRUNKLINE_HOST_DEVICE void write_merges(Group& group, PlanSummary& plan) const {
-    const std::int32_t queries = requests_.totals->queries;
-    plan.partials = group.exclusive_scan(
-        queries, [&](std::int32_t query) { return partials_of(query); },
-        [&](std::int32_t query, std::int32_t before) {
-          m_.first_slot[query] = m_.items_of[query] > 1 ? before : kDirect;
-        });
-    plan.merges = select_if(
-        group, queries, [&](std::int32_t query) { return m_.items_of[query] > 1; },
-        [&](std::int32_t k, std::int32_t query) {
-          const std::int32_t first = m_.first_slot[query];
-          lists_.merge_queries[k] = query;
-          lists_.merge_begin[k] = first;
-          TRUNKLINE_ROLLED
-          for (std::int32_t slot = first; slot < first + m_.items_of[query]; ++slot) {
-            lists_.merge_slots[slot] = slot;
-            if (lists_.partial_merges != nullptr) lists_.partial_merges[slot] = k;
-          }
-        });
-  }
-
   static constexpr int kItemBits = 18;  // PlannerMachine allows no more items
 
   const PlannerMachine& machine_;
@@ -425,6 +326,7 @@ class PlanLayout {
   const LayoutMemory& m_;
   const CutSearch::Scratch& cuts_;
   const PlanLists& lists_;
+  PlanMerges merges_;
 };
 
 }  // namespace trunkline

@@ -48,10 +48,10 @@ struct PlannerMachine {
     const int bits = least(bit_width(static_cast<std::uint64_t>(tokens)), kLengths - 1);
     return {widths[width].rows, n[width][bits]};
   }
-  TRUNKLINE_HOST_DEVICE TaskCosts batch_costs(std::int64_t queries, std::int64_t hot_tokens) const {
+  TRUNKLINE_HOST_DEVICE TaskCosts batch_costs(std::int64_t queries, std::int64_t shared_tokens) const {
     TaskCosts result = costs;
     result.query_time = query_time(queries, query_bytes, read_bytes_per_us);
-    if (hot_tokens <= cached_tokens) result.reread_per_token = cached_reread;
+    if (shared_tokens <= cached_tokens) result.reread_per_token = cached_reread;
     return result;
   }
 };

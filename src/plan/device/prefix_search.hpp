@@ -28,15 +28,17 @@ struct RowPrefixes {
   std::int32_t* sharable = nullptr;  ///< tokens that others could share
   std::int64_t* next_id = nullptr;   ///< the page of token `shared`, where it has one that could be shared
   // Scratch of the search.
-  std::int32_t* open = nullptr;
-  std::int32_t* members = nullptr;
-  std::int32_t* heads = nullptr;
-  std::int32_t* slots = nullptr;  ///< [slot_count] a hash table of groups
-  std::int32_t slot_count = 0;    ///< a power of two
+  std::int32_t* open = nullptr;  ///< rows of a round
+  std::int32_t* next_open = nullptr;
+  std::int32_t* groups = nullptr;   ///< the slot of each one's group
+  std::int32_t* members = nullptr;  ///< places in `open` of all but the first row of each group
+  std::int32_t* slots = nullptr;    ///< [slot_count] a hash table: the place of each group's first row
+  std::int32_t slot_count = 0;      ///< a power of two
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows) {
     arena.take(next_id, rows);
-    for (std::int32_t** list : {&parent, &shared, &kv_len, &sharable, &open, &members, &heads}) arena.take(*list, rows);
+    for (std::int32_t** list : {&parent, &shared, &kv_len, &sharable, &open, &next_open, &groups, &members})
+      arena.take(*list, rows);
     slot_count = 1;
     while (slot_count < 2 * rows) slot_count *= 2;
     arena.take(slots, slot_count);
@@ -54,30 +56,29 @@ class PrefixSearch {
   /// Fills all of `to`, whose kv_len and sharable are known.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void run(Group& group) const {
+    std::int32_t* open = to_.open;
+    std::int32_t* next_open = to_.next_open;
     group.for_each(batch_.rows, [&](std::int32_t row) {
       to_.parent[row] = -1;
       to_.shared[row] = 0;
       to_.next_id[row] = next_id(row);
+      open[row] = row;
     });
-    std::int32_t count = select_if(
-        group, batch_.rows, [&](std::int32_t row) { return may_be_shared(row); },
-        [&](std::int32_t k, std::int32_t row) { to_.open[k] = row; });
+    std::int32_t count = batch_.rows;
     while (count > 0) {
       group.for_each(to_.slot_count, [&](std::int32_t slot) { to_.slots[slot] = kEmpty; });
-      group.for_each(count, [&](std::int32_t i) { to_.heads[i] = enter<Group>(i); });
-      group.for_each(count, [&](std::int32_t i) { to_.heads[i] = to_.open[to_.slots[to_.heads[i]]]; });
+      group.for_each(count, [&](std::int32_t i) { to_.groups[i] = enter<Group>(open, i); });
       count = select_if(
-          group, count, [&](std::int32_t i) { return to_.heads[i] != to_.open[i]; },
+          group, count, [&](std::int32_t i) { return to_.groups[i] >= 0 && to_.slots[to_.groups[i]] != i; },
           [&](std::int32_t k, std::int32_t i) { to_.members[k] = i; });
       group.for_each_subwarp(count, [&](std::int32_t k, auto& lanes) {
         const std::int32_t i = to_.members[k];
-        compare(lanes, to_.open[i], to_.heads[i]);
+        compare(lanes, open[i], open[to_.slots[to_.groups[i]]]);
+        lanes.once([&] { next_open[k] = open[i]; });
       });
-      // Rows that go on, in rising order, over `heads`, which nobody reads any more.
-      count = select_if(
-          group, count, [&](std::int32_t k) { return may_be_shared(to_.open[to_.members[k]]); },
-          [&](std::int32_t k, std::int32_t i) { to_.heads[k] = to_.open[to_.members[i]]; });
-      group.for_each(count, [&](std::int32_t k) { to_.open[k] = to_.heads[k]; });
+      std::int32_t* const done = open;
+      open = next_open;
+      next_open = done;
     }
   }
 
@@ -105,16 +106,17 @@ class PrefixSearch {
         std::uint64_t{static_cast<std::uint32_t>(to_.parent[row])} << 32 | static_cast<std::uint32_t>(to_.shared[row]);
     return static_cast<std::uint32_t>((mixed ^ mixed >> 29) * kFactor >> 32);
   }
-  /// Enters the i-th open row in the table, whose slots hold the first of each group. Groups are told apart by their
-  /// rows, not by their hash. \return the slot of its group
+  /// Enters the i-th open row in the table. Groups are told apart by their rows, not by their hash.
+  /// \return the slot of its group; -1: no row shares more with it
   template <class Group>
-  TRUNKLINE_HOST_DEVICE std::int32_t enter(std::int32_t i) const {
+  TRUNKLINE_HOST_DEVICE std::int32_t enter(const std::int32_t* open, std::int32_t i) const {
     const std::uint32_t mask = static_cast<std::uint32_t>(to_.slot_count) - 1;
-    const std::int32_t row = to_.open[i];
+    const std::int32_t row = open[i];
+    if (!may_be_shared(row)) return -1;
     for (std::uint32_t slot = hash_of(row) & mask;; slot = (slot + 1) & mask) {
       const std::int32_t found = Group::compare_exchange(to_.slots[slot], kEmpty, i);
       if (found == kEmpty) return static_cast<std::int32_t>(slot);
-      if (!same_group(to_.open[found], row)) continue;
+      if (!same_group(open[found], row)) continue;
       Group::fetch_min(to_.slots[slot], i);
       return static_cast<std::int32_t>(slot);
     }

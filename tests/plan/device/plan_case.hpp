@@ -28,7 +28,7 @@ struct UploadedPlan {
   std::vector<std::int32_t> schedule;
 };
 
-/// As write_upload (exec/cuda/upload.hpp) writes a plan of these requests, whose slots are not repeated.
+/// As write_upload (exec/cuda/step/upload.hpp) writes a plan of these requests, whose slots are not repeated.
 UploadedPlan uploaded(const Plan& plan, const Forest& forest);
 
 /// The plan of a forest that a device makes. \param[out] summary not null \param invariant_chunk 0: policy `trunk`

@@ -4,7 +4,7 @@
 
 #include "base/check.hpp"
 #include "exec/cuda/device.hpp"
-#include "exec/cuda/workspace.hpp"
+#include "exec/cuda/step/workspace.hpp"
 #include "trunkline/cuda.hpp"
 
 namespace trunkline::cuda {
@@ -65,7 +65,8 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   }
   const DeviceScope scope(options_.device);
   if (is_capturing(stream)) {
-    fail(ErrorCode::kUnsupported, "bind() on a stream that is being captured: replays would forget what was planned");
+    fail(ErrorCode::kUnsupported,
+         "bind() on a stream that is being captured: replays would optimization_barrier what was planned");
   }
   stamp_ = owner_.claim(memory, memory_bytes_);
   base_ = static_cast<std::byte*>(memory);

@@ -1,0 +1,37 @@
+// Fits an uploaded plan to live lengths on the device; the host's counterpart is exec/resolve.hpp.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/cuda/device_planner/planner_report.hpp"
+#include "exec/cuda/kernels/common/kernel_args.hpp"
+
+namespace trunkline::cuda {
+
+/// Where the rows of a page table in device memory begin.
+struct DeviceRows {
+  const std::int32_t* indptr;   // CSR only, [rows + 1]
+  const std::int32_t* row_map;  // token-level only, [rows]
+  std::int64_t width;           // dense and token-level
+  std::int64_t entries;         // ids in all
+  std::int32_t page_size;
+};
+
+struct ResolveArgs {
+  DevicePlan plan;
+  const PlannerReport* report;  // [1]
+  DeviceStep step;
+  DeviceRows rows;
+  const std::int32_t* kv_lens;
+  std::int64_t* first_ids;  // written: where the row of DeviceStep::rows[0] begins among the table's ids; nowhere else
+};
+
+/// \param most the most items, their queries or spans that any plan uploaded to this workspace can have: a captured
+/// launch serves all. A length that is negative, or longer than its row of the table, counts as 0, and spans end with
+/// their request.
+cudaError_t launch_resolve(const ResolveArgs& args, std::size_t most, cudaStream_t stream);
+
+}  // namespace trunkline::cuda

@@ -1,0 +1,157 @@
+// What kernels read: the uploaded plan, the resolved step, one layer's tensors. Plain data for host and device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/resolved.hpp"
+#include "plan/uploaded_plan.hpp"
+#include "trunkline/cuda.hpp"
+#include "trunkline/experimental.hpp"
+#include "trunkline/plan.hpp"
+
+namespace trunkline::cuda {
+
+/// The uploaded plan, device pointers.
+struct DevicePlan {
+  const ListCounts* counts;
+  const RowQuery* queries;
+  const WorkItem* items;
+  const std::int32_t* item_queries;
+  const std::int32_t* item_outputs;
+  const RowSpan* spans;
+  const std::uint64_t* masks;  // [masks, 2]
+  const std::int32_t* merge_queries;
+  const std::int32_t* merge_begin;
+  const std::int32_t* merge_slots;
+  const std::int32_t* partial_merges;  // of each partial slot, the place of its query in merge_queries; kFused alone
+  const std::int32_t* schedule;
+};
+
+/// An item as tasks read it, at live lengths. One read tells where its queries are and where its first pages: from cold
+/// memory each read that waits for another takes most of a microsecond.
+struct alignas(64) TaskHeader {
+  ResolvedSpan first;  // spans.begin's
+  Range spans;         // into DeviceStep::spans
+  Range rows;          // into DeviceStep::rows
+  std::int32_t item;   // of the plan
+  std::int32_t tile_m;
+  std::int32_t tile_n;
+  std::int32_t has_partials;  // of some of its queries
+  std::int32_t first_half;    // WorkItem::first_half
+  // Of what the kernels' family laid out for the item beforehand (DeviceStep::prologues); 0 elsewhere.
+  std::int16_t prologue_records;
+  std::int16_t prologue_ends;  // 1: it has all of the item's tokens
+};
+
+/// A query of an item.
+struct alignas(16) ItemRow {
+  std::int32_t token;   // its row in Q and O
+  std::int32_t limit;   // KV positions from here on come after it, and are unseen
+  std::int32_t output;  // its partial slot, or kDirect
+  std::int32_t spare;   // 0: it is read in whole 16-byte words
+};
+
+/// What resolve() leaves, device pointers.
+struct DeviceStep {
+  TaskHeader* tasks;     // [items], in the order of the plan's schedule
+  ItemRow* rows;         // [item_queries]
+  ResolvedSpan* spans;   // [spans]
+  std::byte* prologues;  // [items, KernelFamily::prologue_bytes], beside tasks; of no use where the family has none
+};
+
+/// The page table of CudaBatch, as passed to kernels.
+struct DevicePages {
+  const void* ids;
+  std::int32_t wide_ids;  // 64-bit ids
+  std::int32_t page_size;
+};
+
+struct CacheStrides {  // in elements
+  std::int64_t page;
+  std::int64_t token;
+  std::int64_t head;
+};
+
+/// One layer.
+struct LayerArgs {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* out;
+  float* lse;  // null: not wanted
+  std::int64_t q_token;
+  std::int64_t q_head;
+  CacheStrides k_strides;
+  CacheStrides v_strides;
+  std::int64_t out_token;
+  std::int64_t out_head;
+  std::int64_t lse_token;
+  std::int64_t lse_head;
+  float scale_log2;      // scale * log2(e): logits in base 2
+  float lse_factor;      // turns a base-2 LSE into the base that is wanted: ln 2 or 1
+  std::int32_t out_f32;  // O in fp32; else in Q's type
+  std::int32_t q_heads;
+  std::int32_t kv_heads;
+  std::int32_t group_size;
+};
+
+/// Un-merged outputs: normalised O in fp32 and LSE in base 2.
+struct Partials {
+  float* out;  // [partials, Hq, d]
+  float* lse;  // [partials, Hq]
+};
+
+/// What is the same for all layers of a step.
+struct StepArgs {
+  DevicePlan plan;
+  DeviceStep step;
+  DevicePages pages;
+};
+
+struct ForwardArgs : StepArgs {
+  LayerArgs layer;
+  Partials partials;
+  std::int32_t* next_task;  // the queue's front; 0 before and after a run
+  std::int32_t* done;       // CTAs that have left; 0 before and after a run
+  std::int32_t places;      // in the schedule, of any plan that is uploaded
+  std::int32_t tile_m;      // kStreams, kSerial: only items with this tile; 0: all
+  std::int32_t tile_n;
+  std::int32_t* arrived;  // kFused: [merges, Hkv] partials that have come; 0 before and after a run. Else null
+  experimental::CudaTaskTime* times;  // of each task; null: not wanted
+  // [items, Hkv] of each task with a NaN among its outputs, the one of the same CTA before it, or -1. Written and read
+  // within a launch, by the portable kernels alone.
+  std::int32_t* nan_tasks;
+};
+
+struct MergeArgs {
+  DevicePlan plan;
+  LayerArgs layer;
+  Partials partials;
+};
+
+/// cuda_merge_states: rows of states that are not a plan's. All strides in elements.
+struct MergeStatesArgs {
+  const void* states;
+  const float* lse;
+  std::int64_t state_stride;
+  std::int64_t state_head_stride;
+  std::int64_t lse_stride;
+  std::int64_t lse_head_stride;
+  const std::int32_t* begin;
+  const std::int32_t* slots;  // null: in order
+  void* out;
+  float* out_lse;  // null: not wanted
+  std::int64_t out_row_stride;
+  std::int64_t out_head_stride;
+  std::int64_t out_lse_row_stride;
+  std::int64_t out_lse_head_stride;
+  float to_base_two;    // multiplies LSEs that come in
+  float from_base_two;  // multiplies those that go out
+  std::int32_t rows;
+  std::int32_t q_heads;
+  DType states_dtype;
+  DType out_dtype;
+};
+
+}  // namespace trunkline::cuda

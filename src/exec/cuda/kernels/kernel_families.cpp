@@ -1,0 +1,74 @@
+#include "exec/cuda/kernels/kernel_families.hpp"
+
+#include "base/check.hpp"
+#include "exec/cuda/kernels/sm80/forward/variants.hpp"
+#include "exec/cuda/kernels/sm90/forward/variants.hpp"
+
+namespace trunkline::cuda {
+namespace {
+
+std::size_t no_prologue() {
+  return 0;
+}
+cudaError_t no_prologues_to_write(const StepArgs&, std::int32_t, std::size_t, cudaStream_t) {
+  return cudaSuccess;
+}
+
+// The faster ones first. Pages that are no multiple of 8 tokens come row by row to the Hopper kernels, which the
+// portable ones do as well (docs/kernels.md). sm_90a machine code runs on compute capability 9.0 alone.
+constexpr KernelFamily kFamilies[] = {
+    {.kernels = CudaKernels::kHopper,
+     .least_major = 9,
+     .most_major = 9,
+     .half_rows = 64,
+     .page_quantum = 8,
+     .tile_rows = sm90::kTileRows,
+     .tile_tokens = sm90::stage_tokens,
+     .variants = sm90::variants,
+     .enqueue = sm90::enqueue,
+     .prologue_bytes = sm90::prologue_bytes,
+     .write_prologues = sm90::launch_write_prologues},
+    {.kernels = CudaKernels::kPortable,
+     .least_major = kLeastMajor,
+     .most_major = INT32_MAX,
+     .half_rows = 0,
+     .page_quantum = 1,
+     .tile_rows = sm80::kTileRows,
+     .tile_tokens = sm80::stage_tokens,
+     .variants = sm80::variants,
+     .enqueue = sm80::enqueue,
+     .prologue_bytes = no_prologue,
+     .write_prologues = no_prologues_to_write},
+};
+
+}  // namespace
+
+std::span<const KernelFamily> kernel_families() {
+  return kFamilies;
+}
+
+const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim,
+                                std::int32_t page_size) {
+  for (const KernelFamily& family : kFamilies) {
+    const bool is_wanted =
+        wanted == CudaKernels::kAuto ? page_size % family.page_quantum == 0 : wanted == family.kernels;
+    if (!is_wanted) continue;
+    if (major < family.least_major || major > family.most_major) continue;
+    if (family.supports(dtype, head_dim)) return &family;
+  }
+  return nullptr;
+}
+
+Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
+  if (find_family(wanted, major, shape.q_dtype, shape.head_dim_qk, shape.page_size) != nullptr) return {true, {}};
+  return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.q_dtype),
+                        " and head size ", shape.head_dim_qk, " on compute capability ", major, ".x; supported: auto")};
+}
+
+const KernelFamily& family_for(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
+  const Support support = supports_family(wanted, major, shape);
+  if (!support) fail(ErrorCode::kUnsupported, support.reason);
+  return *find_family(wanted, major, shape.q_dtype, shape.head_dim_qk, shape.page_size);
+}
+
+}  // namespace trunkline::cuda

@@ -1,0 +1,20 @@
+// The compiled portable forward kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <span>
+
+#include "exec/cuda/kernels/kernel_families.hpp"
+#include "exec/cuda/kernels/sm80/forward/config.hpp"
+
+namespace trunkline::cuda::sm80 {
+
+/// Of each combination in config.hpp's list: the persistent kernel, that of each tile, and the persistent one with a
+/// ring for small shared memory.
+std::span<ForwardVariant> variants();
+
+cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
+                    cudaStream_t stream);
+
+}  // namespace trunkline::cuda::sm80

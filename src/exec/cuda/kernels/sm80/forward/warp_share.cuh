@@ -1,0 +1,84 @@
+// Which tokens of a stage each consumer warp computes. Decided by the producers, which have time: where the consumers
+// decided for themselves, an H200 took 34 clocks a token of tiles of 64 rows instead of 28.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/sm80/forward/shared_memory.cuh"
+
+namespace trunkline::cuda::sm80 {
+
+/// Of one task. Lane i of a producer warp decides for consumer warp i; lanes from kConsumerWarps on for none.
+template <int kTokens>
+class WarpShares {
+  static constexpr int kGroups = kTokens / 32;               // of 32 tokens, one a lane
+  static constexpr int kStageShift = kTokens == 64 ? 2 : 1;  // log2 of the stage's parts of 16 tokens
+
+ public:
+  // The warps of a row group share a stage's tokens, 16 at least; what is too little for all goes to some by turns.
+  __device__ __forceinline__ void begin(int lane, int tile_rows, int queries, int group_size) {
+    const int row_shift = __ffs(tile_rows / kWarpRows) - 1;
+    const int row_group = lane & ((1 << row_shift) - 1);
+    const int token_group = lane >> row_shift;
+    const int share_shift = most(0, kStageShift + row_shift - 2);
+    const int group_shift = kStageShift - share_shift;  // log2 of how many share a stage
+    share_ = 1 << share_shift;
+    begin_ = (token_group & ((1 << group_shift) - 1)) << share_shift;
+    turn_ = token_group >> group_shift;
+    turns_ = kConsumerWarps >> row_shift >> group_shift;
+    const int first = row_group * kWarpRows / group_size;
+    const int end = least((row_group * kWarpRows + kWarpRows - 1) / group_size + 1, queries);
+    queries_ = first < end && lane < kConsumerWarps ? (~std::uint64_t{0} >> (64 - (end - first))) << first : 0;
+  }
+
+  /// The tokens between the first and last 16 of the warp's of which its rows see any. Rounded to 16, 32 or 64, which
+  /// never leave its share; what lies there and is not seen was set to zero.
+  /// \param visible of tokens lane, lane + 32, ...: the queries that see them \param all of the task's
+  /// \param number of the stage in its task
+  __device__ __forceinline__ WarpShare of(const std::uint64_t (&visible)[kGroups], std::uint64_t all, int number,
+                                          bool last) const {
+    bool whole = true;
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) whole = whole && __all_sync(kWholeWarp, visible[group] == all) != 0;
+    const bool mine = queries_ != 0 && turn_ == (number & (turns_ - 1));
+    if (whole) return {16 * begin_, mine ? share_ : 0, false, last};
+    int first = begin_ + share_;
+    int end = begin_;
+    std::uint32_t partly = 0;  // by 16 tokens: whether some of the rows do not see some
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      std::uint64_t some = visible[group];
+      std::uint64_t every = visible[group];
+      for (int distance = 8; distance > 0; distance /= 2) {
+        some |= __shfl_xor_sync(kWholeWarp, some, distance);
+        every &= __shfl_xor_sync(kWholeWarp, every, distance);
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int at = 2 * group + half;
+        const bool seen = (__shfl_sync(kWholeWarp, some, 16 * half) & queries_) != 0;
+        if ((__shfl_sync(kWholeWarp, every, 16 * half) & queries_) != queries_) partly |= 1u << at;
+        if (!seen || at < begin_ || at >= begin_ + share_) continue;
+        first = least(first, at);
+        end = at + 1;
+      }
+    }
+    if (end - first > 2) {
+      first = begin_;
+      end = begin_ + share_;
+    }
+    const int count = mine ? most(0, end - first) : 0;
+    return {16 * first, count, ((partly >> first) & ((1u << count) - 1)) != 0, last};
+  }
+
+ private:
+  int begin_ = 0;  // of the warp's share, in 16 tokens
+  int share_ = 0;
+  int turn_ = 0;
+  int turns_ = 1;
+  std::uint64_t queries_ = 0;  // that the warp's rows are of
+};
+
+}  // namespace trunkline::cuda::sm80

@@ -1,0 +1,57 @@
+#include "exec/cuda/kernels/sm90/forward/cache_maps.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include "exec/cuda/kernels/sm90/forward/config.hpp"
+
+namespace trunkline::cuda::sm90 {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+// By the runtime, which loads the driver: nothing is linked against it.
+Encode find_encode() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+  return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
+}
+
+// Octets of all pages are one dimension: a page is so many of them further on, whatever lies between.
+bool encode(Encode function, const void* base, const CacheStrides& strides, std::int32_t kv_heads, DType dtype,
+            int tma_tile_octets, CacheMap& map) {
+  constexpr cuuint64_t kOctets = cuuint64_t{1} << 31;  // ids are the caller's contract; coordinates have 32 bits
+  const std::int64_t octet = kOctetRows * strides.token;
+  if (octet <= 0 || strides.page % octet != 0) return false;
+  map.page_octets = strides.page / octet;
+  const auto bytes = [](std::int64_t elements) { return static_cast<cuuint64_t>(2 * elements); };
+  const cuuint64_t sizes[] = {kPanelElements, kOctetRows, kDim / kPanelElements, static_cast<cuuint64_t>(kv_heads),
+                              kOctets};
+  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements), bytes(kv_heads > 1 ? strides.head : kDim),
+                              bytes(octet)};
+  const cuuint32_t tma_tile[] = {kPanelElements, kOctetRows, kDim / kPanelElements, 1,
+                                 static_cast<cuuint32_t>(tma_tile_octets)};
+  const cuuint32_t every[] = {1, 1, 1, 1, 1};
+  return function(&map.tensor,
+                  dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
+                  const_cast<void*>(base), sizes, steps, tma_tile, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype) {
+  static const Encode function = find_encode();
+  CacheMaps maps{};
+  const int octets = octets_of_tma_tile(args.pages.page_size);
+  if (function == nullptr || octets == 0) return maps;
+  const LayerArgs& layer = args.layer;
+  const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, octets, maps.k) &&
+                    encode(function, layer.v, layer.v_strides, layer.kv_heads, dtype, octets, maps.v);
+  maps.octets = both ? octets : 0;
+  return maps;
+}
+
+}  // namespace trunkline::cuda::sm90

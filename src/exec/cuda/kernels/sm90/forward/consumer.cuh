@@ -1,0 +1,235 @@
+// A consumer warpgroup: takes tiles from the ring, attends, writes.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/cuda/kernels/common/arrivals.cuh"
+#include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/sm90/forward/attend.cuh"
+#include "exec/cuda/kernels/sm90/forward/epilogue.cuh"
+#include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
+#include "exec/cuda/kernels/sm90/forward/stage_walk.cuh"
+#include "exec/cuda/kernels/sm90/forward/tma.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+/// \tparam kMerges whether partials are merged here, once a query has all
+template <class Element, bool kMerges>
+class Consumer {
+  using Found = StageWalk::Found;
+
+  // Stages of the other warpgroup that are passed while a stage is at hand and the V of the one before waits to be
+  // added up. From that V to the K that is begun next, the ring must have room for them. And where a stage's K is full,
+  // all copies before the last kSlotsOnTheirWay slots are done: that slot's round before must be one of those.
+  static constexpr int kPassedAtMost = 2;
+  static_assert(2 * kPassedAtMost + 2 <= kSlots);
+  static_assert(2 * (kPassedAtMost + 1) + kSlotsOnTheirWay <= kSlots);
+
+ public:
+  __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory& shared, int group, int thread)
+      : args_(args),
+        shared_(shared),
+        walk_(shared, static_cast<unsigned>(group)),
+        group_(group),
+        rows_(shared_address(shared.slots), thread, fabsf(args.layer.scale_log2)) {}
+
+  __device__ __forceinline__ void run() {
+    for (;;) {
+      const std::int32_t entry = walk_.next_task();
+      if (entry == kNoTask) return;
+      TaskInfo& task = shared_.tasks[entry];
+      begin(task);
+      attend();
+      write(task);
+    }
+  }
+
+ private:
+  // What rows do not see of a stage.
+  struct Masked {
+    uint4 visible;         // of each slice, the word that has the lane's rows' queries
+    StageFlags flags;      // where some slice differs by token, or is short
+    SliceLengths lengths;  // the same; all whole where nothing is masked
+  };
+
+  __device__ __forceinline__ void begin(const TaskInfo& task) {
+    rows_.block_optimization_of_lane();
+    // From one lane, so that the compiler knows it for the same in all.
+    const int halves = __shfl_sync(kWholeWarp, task.halves, 0);
+    walk_.begin(halves);
+    const int half = walk_.half();
+    for (int i = 0; i < halves; ++i, walk_.pass_queries()) {
+      const SlotPosition place = walk_.place();
+      walk_.wait_for(place);
+      if (i == half) rows_.load_queries(shared_address(shared_.slots[place.slot()]), args_.layer.scale_log2 < 0);
+      fence_ordinary_writes();  // Q came by rows, and a TMA tile may come next
+      walk_.release(place, false);
+    }
+    walk_.begin_stages();
+    const int first = task.first_query[half];
+    const std::uint8_t* row_query = task.row_query + kGroupRows * half + rows_.row();
+    rows_.set_queries({row_query[0] - first, row_query[8] - first});
+    rows_.clear();
+  }
+
+  // A stage's logits are computed while the next stage is looked for, and its V is added up beside the next one's
+  // logits and their greatest.
+  __device__ __forceinline__ void attend() {
+    while (walk_.find(INT32_MAX) == Found::kStage) {
+      walk_.wait_for(walk_.found().keys());
+      if (walk_.found().by_generic_proxy()) fence_ordinary_writes();
+      rows_.begin_logits(rows_.word_of_keys(walk_.found().keys().slot()));
+      products_commit();
+      products_commit();  // of no V yet
+      values_ = SlotPosition::none();
+      for (;;) {
+        const Stage stage = walk_.found();
+        Masked masked;
+        if (stage.masked()) masked = take_record();
+        // Voted, so that the compiler knows it for the same in all lanes: products must not diverge.
+        const bool more = __any_sync(kWholeWarp, walk_.find(kPassedAtMost) == Found::kStage) != 0;
+        const Stage& next = walk_.found();
+        rows_.template wait_for_logits<1>();
+        mask(stage, masked);
+        // Looked up here, beside the largest logits, and not where it is waited for.
+        const std::uint32_t next_keys = rows_.word_of_keys(next.keys().slot());
+        const std::uint32_t values = rows_.word_of_values(stage.values().slot());
+        const std::uint32_t next_keys_full = walk_.full(next.keys());
+        const std::uint32_t values_full = walk_.full(stage.values());
+        if (!stage.kept()) walk_.release(stage.keys(), stage.alone());
+        rows_.row_max();
+        rows_.exp_scores();
+        fence_p();
+        // Both barriers are asked at once, as each answers after 40 clocks; most often both slots are full. V is waited
+        // for first: it lies before that K, and nothing is in flight while its ends are cleared.
+        const bool keys_there = barrier_test(next_keys_full, next.keys().parity()) && !next.by_generic_proxy();
+        const bool values_there = barrier_test(values_full, stage.values().parity()) && !stage.by_generic_proxy();
+        if (!values_there) wait_for_values(stage, masked.lengths);
+        if (!more) {
+          add_last_values(stage, values);
+          break;
+        }
+        if (!keys_there) wait_for_keys(next);
+        rows_.begin_logits(next_keys);
+        products_commit();
+        begin_values(stage, values);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void wait_for_keys(const Stage& stage) const {
+    walk_.wait_for_near(stage.keys());
+    if (stage.by_generic_proxy()) fence_ordinary_writes();
+  }
+  __device__ __forceinline__ void wait_for_values(const Stage& stage, SliceLengths lengths) const {
+    walk_.wait_for_near(stage.values());
+    if (!stage.by_generic_proxy()) return;
+    if (!lengths.all_whole()) clear_ends(stage, lengths);
+    fence_ordinary_writes();
+    if (!lengths.all_whole()) named_barrier(kGroupBarrier + group_, kGroupThreads);
+  }
+  // Once they are there.
+  __device__ __forceinline__ void begin_values(const Stage& stage, std::uint32_t word) {
+    values_ = stage.values();
+    values_alone_ = stage.alone();
+    rows_.begin_values(word);
+    products_commit();
+  }
+  // Of the last stage before many of the other warpgroup's, or before the end.
+  __device__ __forceinline__ void add_last_values(const Stage& stage, std::uint32_t word) {
+    begin_values(stage, word);
+    rows_.wait_for_values();
+    if (!stage.kept()) walk_.release(values_, stage.alone());
+  }
+
+  // The V of the stage before is added up, and weights are made ready for this one's.
+  __device__ __forceinline__ void fence_p() {
+    rows_.wait_for_values();
+    if (!values_.is_none()) walk_.release(values_, values_alone_);
+    rows_.rescale();
+    rows_.convert_p();
+  }
+
+  // Of the stage that was found last, while its record is there; means something where the stage is masked.
+  __device__ __forceinline__ Masked take_record() const {
+    const StageRecord& record = walk_.record();
+    const auto* words = record.visible[walk_.half()][rows_.word_of_queries()];
+    return {*reinterpret_cast<const uint4*>(words), StageFlags(record.flags), SliceLengths(record.lengths)};
+  }
+
+  __device__ __forceinline__ void mask(const Stage& stage, const Masked& masked) {
+    static_assert(kSlices == 4);
+    if (!stage.masked()) return;
+    rows_.mask_slices(masked.visible);
+    if (!masked.flags.some_uneven()) return;
+    if (!masked.lengths.all_whole()) rows_.mask_ends(masked.lengths);
+    const TokenMasks& masks = shared_.tokens[stage.keys().slot()];
+    const std::uint32_t* of_token = masks.visible[walk_.half()][rows_.word_of_queries()];
+    if (masked.flags.by_token(0)) rows_.template mask_tokens<0>(of_token);
+    if (masked.flags.by_token(1)) rows_.template mask_tokens<1>(of_token);
+    if (masked.flags.by_token(2)) rows_.template mask_tokens<2>(of_token);
+    if (masked.flags.by_token(3)) rows_.template mask_tokens<3>(of_token);
+  }
+
+  // Makes V zero behind short slices: what lies there may be NaN, which a weight of zero does not hide. Copies row by
+  // row, of tokens alone, took 2,250 clocks for each stage of such slices.
+  __device__ __forceinline__ void clear_ends(const Stage& stage, SliceLengths lengths) const {
+    constexpr int kChunks = kPanelRowBytes / 16;
+    static_assert(kGroupThreads == kSliceTokens * kChunks);
+    const int row = rows_.thread() / kChunks;
+    const int chunk = rows_.thread() % kChunks;
+    std::byte* const values = shared_.slots[stage.values().slot()];
+#pragma unroll
+    for (int slice = 0; slice < kSlices; ++slice) {
+      if (row < lengths.of(slice)) continue;
+      std::byte* const of_slice = values + slice * kSliceBytes;
+      *reinterpret_cast<uint4*>(of_slice + chunk_offset(row, chunk)) = {0, 0, 0, 0};
+      *reinterpret_cast<uint4*>(of_slice + chunk_offset(row, kChunks + chunk)) = {0, 0, 0, 0};
+    }
+  }
+
+  __device__ __forceinline__ void write(TaskInfo& task) {
+    rows_.block_optimization_of_lane();
+    const Epilogue<Element> epilogue(args_, shared_, task, group_, rows_.thread());
+    epilogue.add_up_sums(rows_);
+    const bool both = task.halves == 1;  // warpgroups have the rows
+    const auto places = epilogue.find_places(rows_, both);
+    if (both) {
+      const SlotPosition v_place = walk_.place().back(1);
+      const SlotPosition k_place = walk_.place().back(2);
+      epilogue.exchange(rows_, k_place.slot(), v_place.slot());
+      fence_ordinary_writes();
+      walk_.release(k_place, false);
+      walk_.release(v_place, false);
+    }
+    if (epilogue.write(rows_, places, both)) {
+      epilogue.isolate_queries(both);
+      rows_.clear_fragments();
+    }
+    if constexpr (kMerges) {
+      if (task.has_partials != 0) {
+        named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
+        merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+        fence_ordinary_writes();  // to the task's outputs, where a copy comes next
+      }
+    }
+    note_end(task);
+  }
+
+  // The later of the warpgroups'.
+  __device__ __forceinline__ void note_end(const TaskInfo& task) const {
+    if (args_.times == nullptr || rows_.thread() != 0) return;
+    auto* const end = reinterpret_cast<unsigned long long*>(&args_.times[task.number].end_ns);
+    atomicMax(end, static_cast<unsigned long long>(global_time()));
+  }
+
+  const ForwardArgs& args_;
+  SharedMemory& shared_;
+  StageWalk walk_;
+  int group_;
+  GroupRows<Element> rows_;
+  SlotPosition values_;  // of the V that is added up, if any
+  bool values_alone_;    // Stage::alone of it
+};
+
+}  // namespace trunkline::cuda::sm90

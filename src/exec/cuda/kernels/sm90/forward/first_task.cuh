@@ -1,0 +1,69 @@
+// A CTA's first task, which its number tells: what it begins with comes while barriers are made, by all threads, as
+// they have nothing else to do. From the kernel's start that takes 1 us, where a bulk copy takes 2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
+#include "exec/cuda/kernels/sm90/forward/task_prologue.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+class FirstTask {
+ public:
+  /// \param tma_tiles whether tokens may come by TMA tiles; else its stages are yet to be written
+  __device__ __forceinline__ FirstTask(const ForwardArgs& args, bool tma_tiles)
+      : args_(args),
+        tma_tiles_(tma_tiles),
+        number_(static_cast<std::int32_t>(blockIdx.x)),
+        place_(number_ / args.layer.kv_heads) {}
+
+  /// Whether it is known: a kernel of one tile passes over the tasks of others.
+  static __device__ __forceinline__ bool known(const ForwardArgs& args) { return args.tile_m == 0; }
+
+  /// By all threads. How many queries and stages it has is not known yet, so all comes that it may have; what lies past
+  /// the last task is not used.
+  __device__ __forceinline__ void begin_copies(SharedMemory& shared) const {
+    static_assert(kInfoWords + kRecordWords <= kThreads);
+    if (!known(args_) || place_ >= args_.places) return;
+    const auto word = static_cast<int>(threadIdx.x);
+    const TaskPrologue& prologue = prologue_at(args_, place_);
+    if (word < kInfoWords) {
+      copy_word(&shared.tasks[0], &prologue.info, word);
+    } else if (word < kInfoWords + kRecordWords) {
+      copy_word(shared.records[0], prologue.records, word - kInfoWords);
+    }
+  }
+
+  /// By one thread, which has made the barriers of batches.
+  __device__ __forceinline__ void announce(SharedMemory& shared) const {
+    if (!known(args_)) return;
+    // Together with the count, for which the header would wait otherwise.
+    if (place_ < args_.places) prefetch_to_cache(args_.step.tasks + place_);
+    const bool some = place_ < args_.places && place_ < load_ahead(&args_.plan.counts->items);
+    TaskInfo& info = shared.tasks[0];
+    info.number = number_;
+    info.head = number_ - place_ * args_.layer.kv_heads;
+    shared.batch_tasks[0] = some ? 0 : kNoTask;
+    if (tma_tiles_ || !some) barrier_arrive(shared_address(&shared.batch_full[0]));
+  }
+
+ private:
+  static constexpr int kInfoWords = static_cast<int>(sizeof(ItemInfo) / 16);
+  static constexpr int kRecordWords = static_cast<int>(sizeof(StageRecord) * kBatchStages / 16);
+
+  static __device__ __forceinline__ void copy_word(void* to, const void* from, int word) {
+    copy_async(shared_address(static_cast<std::byte*>(to) + 16 * word),
+               static_cast<const std::byte*>(from) + 16 * word);
+  }
+
+  const ForwardArgs& args_;
+  bool tma_tiles_;
+  std::int32_t number_;
+  std::int32_t place_;
+};
+
+}  // namespace trunkline::cuda::sm90

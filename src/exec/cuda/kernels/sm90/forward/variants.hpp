@@ -1,0 +1,27 @@
+// The compiled Hopper forward kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "exec/cuda/kernels/kernel_families.hpp"
+#include "exec/cuda/kernels/sm90/forward/config.hpp"
+
+namespace trunkline::cuda::sm90 {
+
+/// Of each element type in config.hpp's list: the kernel of all tiles, and the same that merges partials too.
+std::span<ForwardVariant> variants();
+
+cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
+                    cudaStream_t stream);
+
+/// sizeof(TaskPrologue).
+std::size_t prologue_bytes();
+/// Lays out every item's TaskPrologue, and tells its header so.
+cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t most,
+                                   cudaStream_t stream);
+
+}  // namespace trunkline::cuda::sm90

@@ -1,0 +1,112 @@
+// Matrix products of a warpgroup (compute capability 9.0a): A from registers, B from a slot of the ring.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/sm90/forward/config.hpp"
+
+namespace trunkline::cuda::sm90 {
+
+/// Where 16-byte chunk c of a slot's row r lies: in its octet's panel c / 8, whose rows of 128 bytes lie one after the
+/// other, at c ^ (r % 8). It is the 128-byte swizzle that wgmma reads and TMA writes, of K (rows are columns of S) and
+/// V (rows are what is summed over) alike.
+__device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
+  return static_cast<std::uint32_t>(row / kOctetRows * kOctetBytes + chunk / 8 * kPanelBytes +
+                                    row % kOctetRows * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
+}
+
+/// Descriptors of matrices in shared memory, for wgmma: in units of 16 bytes, the address and the stride from a panel
+/// to the next where panels are of the dimension that is not summed over (the low word), the stride from an octet to
+/// the next, and the swizzle of 128 bytes (the high one). The low word is made once for a slot; its parts add to it.
+inline constexpr std::uint32_t kHighWord = 1u << 30 | kOctetBytes >> 4;
+inline constexpr std::uint32_t kPanelStride = static_cast<std::uint32_t>(kPanelBytes >> 4) << 16;
+
+/// \param slots where the ring begins
+__device__ __forceinline__ std::uint32_t slot_word(std::uint32_t slots, int slot) {
+  return (slots >> 4) + static_cast<std::uint32_t>(slot * (kSlotBytes >> 4));
+}
+/// To 16 elements of all 64 tokens' K: the step-th of a row's eight.
+__device__ __forceinline__ constexpr std::uint32_t step_of_keys(int step) {
+  return static_cast<std::uint32_t>((step / 4 * kPanelBytes + step % 4 * 32) >> 4);
+}
+/// To all elements of 16 tokens' V: the step-th of four.
+__device__ __forceinline__ constexpr std::uint32_t step_of_values(int step) {
+  return static_cast<std::uint32_t>(step * 16 * kRowBytes >> 4);
+}
+
+/// Values that are computed before here are in their registers here: the compiler knows of no product that runs on.
+template <class T, int kBlocks>
+__device__ __forceinline__ void fence_operand(T (&registers)[kBlocks][4]) {
+#pragma unroll
+  for (int i = 0; i < kBlocks; ++i) {
+    auto& block = registers[i];
+    if constexpr (std::is_same_v<T, float>) {
+      asm volatile("" : "+f"(block[0]), "+f"(block[1]), "+f"(block[2]), "+f"(block[3])::"memory");
+    } else {
+      asm volatile("" : "+r"(block[0]), "+r"(block[1]), "+r"(block[2]), "+r"(block[3])::"memory");
+    }
+  }
+}
+
+/// Before the first product after other instructions wrote its registers, which are to be settled.
+__device__ __forceinline__ void products_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/// Ends a group of products, which wait_for_products counts.
+__device__ __forceinline__ void products_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// Until all groups but the last kGroupsLeft are done; `results` are then valid and may be written.
+template <int kGroupsLeft, int kBlocks>
+__device__ __forceinline__ void wait_for_products(float (&results)[kBlocks][4]) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroupsLeft) : "memory");
+  fence_operand(results);
+}
+
+#define TRUNKLINE_F4(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define TRUNKLINE_F32(d, i)                                                                                           \
+  TRUNKLINE_F4(d, i), TRUNKLINE_F4(d, i + 1), TRUNKLINE_F4(d, i + 2), TRUNKLINE_F4(d, i + 3), TRUNKLINE_F4(d, i + 4), \
+      TRUNKLINE_F4(d, i + 5), TRUNKLINE_F4(d, i + 6), TRUNKLINE_F4(d, i + 7)
+
+/// S (64 x 64) = Q (64 x 16) K^T, or more where `add`; O (64 x 128) += P (64 x 16) V. Fragments lie as in mma.sync, 16
+/// rows a warp.
+template <class Element>
+struct Products;
+
+#define TRUNKLINE_PRODUCTS(Element, type)                                                                              \
+  template <>                                                                                                          \
+  struct Products<Element> {                                                                                           \
+    static __device__ __forceinline__ void multiply_keys(float (&s)[8][4], const std::uint32_t (&q)[4],                \
+                                                         std::uint32_t keys, bool add) {                               \
+      asm volatile(                                                                                                    \
+          "{ .reg .pred p; .reg .b64 keys; setp.ne.b32 p, %37, 0; mov.b64 keys, {%36, %38}; "                          \
+          "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                                                  \
+          " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "     \
+          "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, keys, p, 1, 1, 0; }"               \
+          : TRUNKLINE_F32(s, 0)                                                                                        \
+          : "r"(q[0]), "r"(q[1]), "r"(q[2]), "r"(q[3]), "r"(keys), "r"(static_cast<int>(add)), "r"(kHighWord));        \
+    }                                                                                                                  \
+    static __device__ __forceinline__ void multiply_values(float (&o)[16][4], const std::uint32_t (&p)[4],             \
+                                                           std::uint32_t values) {                                     \
+      asm volatile(                                                                                                    \
+          "{ .reg .b64 values; mov.b64 values, {%68, %69}; "                                                           \
+          "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                                                 \
+          " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "     \
+          "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, "  \
+          "%43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " \
+          "{%64, %65, %66, %67}, values, 1, 1, 1, 1; }"                                                                \
+          : TRUNKLINE_F32(o, 0), TRUNKLINE_F32(o, 8)                                                                   \
+          : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "r"(values), "r"(kHighWord));                                  \
+    }                                                                                                                  \
+  };
+TRUNKLINE_PRODUCTS(Half, "f16")
+TRUNKLINE_PRODUCTS(Bfloat, "bf16")
+#undef TRUNKLINE_PRODUCTS
+#undef TRUNKLINE_F32
+#undef TRUNKLINE_F4
+
+}  // namespace trunkline::cuda::sm90

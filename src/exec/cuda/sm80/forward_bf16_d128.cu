@@ -1,9 +1,0 @@
-#include "exec/cuda/sm80/instance.cuh"
-
-namespace trunkline::cuda::sm80 {
-
-KernelSet kernel_set_kBF16_128() {
-  return instantiate<Bfloat, 128>();
-}
-
-}  // namespace trunkline::cuda::sm80

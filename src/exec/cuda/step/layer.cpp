@@ -1,0 +1,83 @@
+#include "exec/cuda/step/layer.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+
+#include "base/check.hpp"
+
+namespace trunkline::cuda {
+namespace {
+
+void check_pointer(const void* data, const char* name) {
+  if (reinterpret_cast<std::uintptr_t>(data) % kTensorAlignment == 0) return;
+  fail(ErrorCode::kInvalidArgument, "args.", name, " is ", data, "; on cuda it must be aligned to ", kTensorAlignment,
+       " bytes");
+}
+
+void check_stride(std::int64_t stride, const char* name) {
+  if (stride % kStrideMultiple == 0) return;
+  fail(ErrorCode::kInvalidArgument, "args.", name, " is ", stride, "; on cuda it must be a multiple of ",
+       kStrideMultiple, " elements");
+}
+
+void check_cache(const CacheView& cache, const char* name) {
+  check_pointer(cache.data, name);
+  for (const std::int64_t stride : {cache.page_stride, cache.token_stride, cache.head_stride}) {
+    if (stride % kStrideMultiple == 0) continue;
+    fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", cache.page_stride, ", ", cache.token_stride,
+         ", ", cache.head_stride, "); on cuda they must be multiples of ", kStrideMultiple, " elements");
+  }
+}
+
+// Kernels give tokens that a query does not see logits of -inf and multiply by the scale, which must not be 0 then. The
+// least float instead rounds the weights of all other tokens to 1, as 0 does: logits of fp16 and bf16 in fp32 times it
+// are below 1e-24 unless they are beyond 1e14.
+float factor_of(float scale) {
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  const float factor = scale * std::numbers::log2e_v<float>;
+  return std::abs(factor) < kLeast ? kLeast : factor;
+}
+
+CacheStrides strides_of(const CacheView& cache) {
+  return {cache.page_stride, cache.token_stride, cache.head_stride};
+}
+
+}  // namespace
+
+LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
+  if (args.out_dtype != DType::kF32 && args.out_dtype != shape.q_dtype) {
+    fail(ErrorCode::kUnsupported, "args.out_dtype is ", name_of(args.out_dtype), "; supported on cuda with ",
+         name_of(shape.q_dtype), " inputs: f32, ", name_of(shape.q_dtype));
+  }
+  check_pointer(args.q, "q");
+  check_pointer(args.out, "out");
+  check_cache(args.k, "k.data");
+  check_cache(args.v, "v.data");
+  check_stride(args.q_token_stride, "q_token_stride");
+  check_stride(args.q_head_stride, "q_head_stride");
+  check_stride(args.out_token_stride, "out_token_stride");
+  check_stride(args.out_head_stride, "out_head_stride");
+  return {.q = args.q,
+          .k = args.k.data,
+          .v = args.v.data,
+          .out = args.out,
+          .lse = args.lse,
+          .q_token = args.q_token_stride,
+          .q_head = args.q_head_stride,
+          .k_strides = strides_of(args.k),
+          .v_strides = strides_of(args.v),
+          .out_token = args.out_token_stride,
+          .out_head = args.out_head_stride,
+          .lse_token = args.lse_token_stride,
+          .lse_head = args.lse_head_stride,
+          .scale_log2 = factor_of(*args.scale),
+          .lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F,
+          .out_f32 = args.out_dtype == DType::kF32 ? 1 : 0,
+          .q_heads = shape.q_heads,
+          .kv_heads = shape.kv_heads,
+          .group_size = shape.group_size()};
+}
+
+}  // namespace trunkline::cuda
