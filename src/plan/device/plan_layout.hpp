@@ -13,7 +13,6 @@
 #include "plan/device/layout_memory.hpp"
 #include "plan/device/packs.hpp"
 #include "plan/device/plan_growth.hpp"
-#include "plan/device/plan_lists.hpp"
 #include "plan/device/plan_merges.hpp"
 #include "plan/device/planner_machine.hpp"
 #include "plan/device/requests.hpp"
@@ -21,6 +20,7 @@
 #include "plan/device/thread_group.hpp"
 #include "plan/device/tile_search.hpp"
 #include "plan/device/tile_segments.hpp"
+#include "plan/plan_lists.hpp"
 
 namespace trunkline {
 

@@ -3,14 +3,13 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
-#include <utility>
 
 #include "base/check.hpp"
 #include "machine/profile_check.hpp"
 #include "plan/cost_model.hpp"
 #include "plan/plan_checks.hpp"
+#include "plan/plan_sizes.hpp"
 #include "plan/tiles.hpp"
-#include "plan/uploaded_plan.hpp"
 
 namespace trunkline {
 namespace {
@@ -19,12 +18,9 @@ void check_limits(const MachineProfile& profile, const PlanCapacity& capacity) {
   if (profile.device != Device::kCuda) {
     fail(ErrorCode::kUnsupported, "profile.device is ", name_of(profile.device), "; plans are made on cuda devices");
   }
-  const std::pair<const char*, std::int32_t> limits[] = {{"queries", capacity.queries},
-                                                         {"items", capacity.items},
-                                                         {"spans", capacity.spans},
-                                                         {"partials", capacity.partials}};
-  for (const auto& [name, limit] : limits) {
-    if (limit < 1) fail(ErrorCode::kInvalidArgument, "capacity.", name, " is ", limit, "; it must be >= 1");
+  for (const CapacityLimit& each : kCapacityLimits) {
+    const std::int32_t limit = capacity.*each.limit;
+    if (limit < 1) fail(ErrorCode::kInvalidArgument, "capacity.", each.name, " is ", limit, "; it must be >= 1");
   }
   // Items are placed in time that grows with their square.
   constexpr std::int32_t kMostItems = 1 << 18;

@@ -28,7 +28,7 @@ struct PlannerMachine {
   Slices slices;                       ///< in which what tiles stream is counted
   std::int32_t common_chunk_bits = 0;  ///< MachineProfile::common_chunk_tokens is 2^common_chunk_bits
   PlanCapacity capacity;               ///< none of them 0
-  std::int64_t mask_capacity = 0;      ///< as the workspace has room for
+  std::int64_t mask_capacity = 0;      ///< of the lists (plan_sizes.hpp)
   std::int32_t invariant_chunk = 0;    ///< of policy `invariant`: tokens of a chunk; 0: of policy `trunk`
   std::int32_t uniform_width = 0;      ///< of the tiles of `invariant`
 

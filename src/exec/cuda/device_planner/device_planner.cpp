@@ -65,8 +65,7 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   }
   const DeviceScope scope(options_.device);
   if (is_capturing(stream)) {
-    fail(ErrorCode::kUnsupported,
-         "bind() on a stream that is being captured: replays would optimization_barrier what was planned");
+    fail(ErrorCode::kUnsupported, "bind() on a stream that is being captured: replays would forget what was planned");
   }
   stamp_ = owner_.claim(memory, memory_bytes_);
   base_ = static_cast<std::byte*>(memory);
@@ -81,7 +80,7 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
 
-Plan DevicePlanner::room() const {
+Plan DevicePlanner::empty_plan() const {
   Plan plan;
   plan.shape = shape_;
   plan.capacity = options_.capacity;

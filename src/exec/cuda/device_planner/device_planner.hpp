@@ -27,11 +27,11 @@ class DevicePlanner {
   /// Where resolve publishes it: as long as a workspace that was planned into may be resolved.
   std::shared_ptr<HostReport> host_report() const { return report_; }
 
-  /// An empty plan of the shape and capacity, for whom its room is all that matters.
-  Plan room() const;
+  /// An empty plan of the planner's shape and capacity, to lay out workspaces by.
+  Plan empty_plan() const;
   /// \throws Error(kInvalidArgument) as CudaExecutor::plan; Error(kWorkspace) where its memory is another's since.
   void check(const DeviceBatch& batch, std::int32_t page_size) const;
-  /// Plans into lists that have the capacity's room, or reuses what it planned there last.
+  /// Plans into lists of the planner's capacity, or reuses what it planned there last.
   /// \param report in the same workspace
   void launch(const DeviceBatch& batch, const PlanLists& lists, PlannerReport* report, const LaunchCounters& counters,
               cudaStream_t stream);

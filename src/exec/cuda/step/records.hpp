@@ -19,7 +19,7 @@ struct WorkspaceRecord {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
   AttentionShape shape;
-  PlanRoom room;
+  PlanSizes capacities;
   WorkspaceLayout layout;
   const KernelFamily* family = nullptr;
   bool captured = false;  ///< a graph holds its addresses
@@ -49,7 +49,7 @@ class WorkspaceRecords {
   /// its addresses stay true. \throws Error(kWorkspace) when it is too small or misaligned, or is part of a graph and
   /// was laid out for another shape or a lesser capacity.
   /// \param needed of this plan, or of all that a planner on the device may write
-  WorkspaceRecord next(const Plan& plan, const PlanRoom& needed, const KernelFamily& family, MergeMode merge,
+  WorkspaceRecord next(const Plan& plan, const PlanSizes& needed, const KernelFamily& family, MergeMode merge,
                        std::size_t single_query_scratch, void* workspace, std::size_t bytes) const;
   /// Before a plan is written: runs of other executors that had one in this memory are refused from now on.
   void claim(WorkspaceRecord& record) const;
@@ -57,7 +57,7 @@ class WorkspaceRecords {
   void keep(const WorkspaceRecord& record);
   /// \throws Error(kWorkspace) when it holds no plan, or another executor's since.
   WorkspaceRecord& uploaded(const void* workspace);
-  void optimization_barrier(const void* workspace);
+  void forget(const void* workspace);
 
  private:
   const WorkspaceRecord* find(const void* workspace) const;
