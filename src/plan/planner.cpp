@@ -27,10 +27,10 @@ void Planner::State::lay_out(const Forest& forest, Policy policy, const PlanOpti
   const Proposal& proposal = selector.propose(policy, options.split);
   plan.policy = policy;
   plan.invariant_chunk = is_batch_invariant(policy) ? options.policies.invariant_chunk : 0;
-  emitter.emit(forest, proposal.packs, proposal.division, selector.tiles(), plan);
-  scheduler.schedule(proposal.division.item_costs(), plan.schedule);
+  emitter.emit(forest, proposal.packs, proposal.splitter, selector.tiles(), plan);
+  scheduler.schedule(proposal.splitter.item_costs(), plan.schedule);
   plan.statistics =
-      make_statistics(forest, plan, proposal.packs, proposal.costs, profile, proposal.division.predicted());
+      make_statistics(forest, plan, proposal.packs, proposal.costs, profile, proposal.splitter.predicted());
 }
 
 namespace {

@@ -30,7 +30,7 @@ const Proposal& PolicySelector::propose(Policy policy, KvSplit split) {
   info.pack(input(), proposal_.packs);
   proposal_.costs = costs_;
   proposal_.costs.set_rereads(order_.needed_tokens(), proposal_.packs.total_tokens());
-  proposal_.division.divide(proposal_.packs, proposal_.costs,
+  proposal_.splitter.divide(proposal_.packs, proposal_.costs,
                             split == KvSplit::kOwn || info.batch_invariant ? info.split : split, info.few_partials);
   return proposal_;
 }

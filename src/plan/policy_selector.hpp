@@ -5,10 +5,10 @@
 
 #include "plan/cost_model.hpp"
 #include "plan/estimates.hpp"
+#include "plan/kv_splitter.hpp"
 #include "plan/packs.hpp"
 #include "plan/policies/policy_table.hpp"
 #include "plan/query_order.hpp"
-#include "plan/split.hpp"
 #include "plan/tiles.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/machine.hpp"
@@ -20,7 +20,7 @@ namespace trunkline {
 struct Proposal {
   Packs packs;
   CostModel costs;  ///< that know how much of what the packs read is read again
-  Division division;
+  KvSplitter splitter;
 };
 
 /// Keeps its memory between forests.

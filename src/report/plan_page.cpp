@@ -103,7 +103,7 @@ class ItemCosts {
 
 Json policy_to_json(const PlanPage& page, const Plan& plan, ItemCosts& item_costs) {
   const Proposal& proposal = item_costs.of(plan);
-  const std::span<const Nanoseconds> costs = proposal.division.item_costs();
+  const std::span<const Nanoseconds> costs = proposal.splitter.item_costs();
   const CostModel& model = proposal.costs;
   const Timeline predicted = predicted_timeline(plan, costs, model.workers(), model.launch());
   Json policy = {{"name", name_of(plan.policy)},

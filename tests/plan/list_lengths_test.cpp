@@ -9,9 +9,9 @@
 
 #include "base/check.hpp"
 #include "plan/emit.hpp"
+#include "plan/kv_splitter.hpp"
 #include "plan/packs.hpp"
 #include "plan/policy_selector.hpp"
-#include "plan/split.hpp"
 #include "plan/test_cases.hpp"
 #include "support/policies.hpp"
 #include "trunkline/experimental.hpp"
@@ -47,9 +47,9 @@ TEST(ListLengths, AreThoseOfThePlan) {
            {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean, experimental::kSplitLong, KvSplit::kNone}) {
         SCOPED_TRACE(concat(&forest - forests, ", ", name_of(policy), ", ", name_of(split)));
         const Proposal& proposal = selector.propose(policy, split);
-        const ListLengths lengths = proposal.division.lengths();
+        const ListLengths lengths = proposal.splitter.lengths();
         Plan plan;
-        PlanEmitter().emit(forest, proposal.packs, proposal.division, selector.tiles(), plan);
+        PlanEmitter().emit(forest, proposal.packs, proposal.splitter, selector.tiles(), plan);
         EXPECT_EQ(lengths.items, static_cast<std::int64_t>(plan.items.size()));
         EXPECT_EQ(lengths.entries, static_cast<std::int64_t>(plan.item_queries.size()));
         EXPECT_EQ(lengths.entries, static_cast<std::int64_t>(plan.item_outputs.size()));

@@ -42,7 +42,8 @@ class Hash {
 
 /// All lists, and the statistics that are integers. The predicted time is one, in nanoseconds.
 void Hash::add(const Plan& plan) {
-  add(&policy_info(plan.policy) - policy_table().data(), plan.partials, plan.queries.size(), plan.items.size(), plan.spans.size(), plan.masks.size());
+  add(&policy_info(plan.policy) - policy_table().data(), plan.partials, plan.queries.size(), plan.items.size(),
+      plan.spans.size(), plan.masks.size());
   for (const Query& query : plan.queries) add(query.slot, query.generation, query.token, query.from_end, query.parent);
   for (const WorkItem& item : plan.items) {
     add(item.queries);

@@ -105,18 +105,18 @@ Plan plan_of_segments(std::int32_t past, std::int32_t drafts, std::int32_t parts
   packs.add_queries({0, order.size()});
   for (const PackSegment& segment : segments) packs.add_segment(segment);
   packs.close();
-  Division division;
-  division.divide(packs, selector.propose(Policy::kFlat, KvSplit::kNone).costs, KvSplit::kOwn);
+  KvSplitter splitter;
+  splitter.divide(packs, selector.propose(Policy::kFlat, KvSplit::kNone).costs, KvSplit::kOwn);
   Plan plan;
   plan.shape = shape;
-  PlanEmitter().emit(forest, packs, division, selector.tiles(), plan);
+  PlanEmitter().emit(forest, packs, splitter, selector.tiles(), plan);
   for (std::size_t item = 0; item < plan.items.size(); ++item) plan.schedule.push_back(static_cast<std::int32_t>(item));
   EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
   for (const std::int32_t growth : {0, 1, 7, 200}) {
     EXPECT_EQ(testing::play_plan(plan, forest, {growth}), std::nullopt) << growth;
   }
-  EXPECT_GE(division.lengths().spans, static_cast<std::int64_t>(plan.spans.size()));
-  EXPECT_GE(division.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
+  EXPECT_GE(splitter.lengths().spans, static_cast<std::int64_t>(plan.spans.size()));
+  EXPECT_GE(splitter.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
   return plan;
 }
 
@@ -183,9 +183,9 @@ TEST(TokenTreePlan, ListLengthsAndCapacitiesHoldForEveryTopology) {
         for (const KvSplit split : {KvSplit::kOwn, experimental::kSplitMean, experimental::kSplitLong}) {
           const Proposal& proposal = selector.propose(policy, split);
           Plan plan;
-          PlanEmitter().emit(forest, proposal.packs, proposal.division, selector.tiles(), plan);
-          EXPECT_GE(proposal.division.lengths().spans, static_cast<std::int64_t>(plan.spans.size()));
-          EXPECT_GE(proposal.division.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
+          PlanEmitter().emit(forest, proposal.packs, proposal.splitter, selector.tiles(), plan);
+          EXPECT_GE(proposal.splitter.lengths().spans, static_cast<std::int64_t>(plan.spans.size()));
+          EXPECT_GE(proposal.splitter.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
         }
       }
       // What PlanCapacity says of `flat`.

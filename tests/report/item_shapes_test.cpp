@@ -29,7 +29,7 @@ Pictured picture(const Forest& forest, const MachineProfile& profile, const Atte
   PolicySelector selector;
   selector.reset(forest, shape, profile, options);
   const Proposal& proposal = selector.propose(policy, options.split);
-  const std::span<const Nanoseconds> costs = proposal.division.item_costs();
+  const std::span<const Nanoseconds> costs = proposal.splitter.item_costs();
   result.costs.assign(costs.begin(), costs.end());
   result.model = proposal.costs.tasks();
   return result;

@@ -1,5 +1,5 @@
 // Last but one phase of planning: packs are cut along KV, and all lists of the plan get their places. By one thread
-// group. Equal to Division, PlanEmitter and Scheduler of the host's planner.
+// group. Equal to KvSplitter, PlanEmitter and Scheduler of the host's planner.
 #pragma once
 
 #include <cstdint>
