@@ -18,9 +18,7 @@ from ._tensors import dtype_name
 from .machine import Profile, shape_text
 
 POLICIES: dict[str, int] = {
-    name.removeprefix("POLICY_").lower(): number
-    for name, number in vars(_abi).items()
-    if name.startswith("POLICY_")
+    name.removeprefix("POLICY_").lower(): number for name, number in vars(_abi).items() if name.startswith("POLICY_")
 }
 _POLICY_NAMES = {number: name for name, number in POLICIES.items()}
 _SPLITS = {"own": _abi.SPLIT_OWN, "balance": _abi.SPLIT_BALANCE, "none": _abi.SPLIT_NONE}

@@ -40,7 +40,8 @@ class Hash {
   std::uint64_t value_ = 0;
 };
 
-/// All lists, and the statistics that are integers. The predicted time is one, in nanoseconds.
+/// All lists, the policy's row in the table, and the statistics that are integers. The predicted time is one, in
+/// nanoseconds.
 void Hash::add(const Plan& plan) {
   add(&policy_info(plan.policy) - policy_table().data(), plan.partials, plan.queries.size(), plan.items.size(),
       plan.spans.size(), plan.masks.size());
