@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Checks that each row of the table of policies is known wherever policies are named; prints what is missing.
 
-The table is in src/plan/policies/policy_table.cpp. Add a policy there, and this script says what else it needs. Python
-and the program take names and numbers from the table and from trunkline.h.
+The table is in src/plan/policies/policy_table.cpp. Add a policy there, and this script says what else it needs.
 """
 
 import pathlib
@@ -32,6 +31,7 @@ def faults():
     numbers = enumerators()
     constants = {name: int(number) for name, number in CONSTANT.findall(text_of("include/trunkline/trunkline.h"))}
     sources = text_of("src/plan/CMakeLists.txt")
+    python = text_of("python/trunkline/plans.py")
     policies = text_of("docs/policies.md")
     concepts = text_of("docs/concepts.md")
     for enumerator, name in [*rows, ("Auto", "auto")]:
@@ -41,6 +41,8 @@ def faults():
         constant = f"TRUNKLINE_POLICY_{name.upper()}"
         if constants.pop(name.upper(), None) != number:
             yield f"include/trunkline/trunkline.h: {constant} = {number} is needed, Policy::k{enumerator}'s number"
+        if f'"{name}": _abi.POLICY_{name.upper()},' not in python:
+            yield f"python/trunkline/plans.py: POLICIES lacks {name}"
         if name != "auto" and f"policies/{name}.cpp" not in sources:
             yield f"src/plan/CMakeLists.txt: policies/{name}.cpp is not listed"
         for path, text in (("docs/policies.md", policies), ("docs/concepts.md", concepts)):

@@ -17,8 +17,17 @@ from ._library import Handle, NotCopied, c, check, new, text_by
 from ._tensors import dtype_name
 from .machine import Profile, shape_text
 
-POLICIES: dict[str, int] = {
-    name.removeprefix("POLICY_").lower(): number for name, number in vars(_abi).items() if name.startswith("POLICY_")
+POLICIES = {
+    "auto": _abi.POLICY_AUTO,
+    "flat": _abi.POLICY_FLAT,
+    "cascade": _abi.POLICY_CASCADE,
+    "node": _abi.POLICY_NODE,
+    "profit": _abi.POLICY_PROFIT,
+    "greedy": _abi.POLICY_GREEDY,
+    "flatten": _abi.POLICY_FLATTEN,
+    "balanced": _abi.POLICY_BALANCED,
+    "trunk": _abi.POLICY_TRUNK,
+    "invariant": _abi.POLICY_INVARIANT,
 }
 _POLICY_NAMES = {number: name for name, number in POLICIES.items()}
 _SPLITS = {"own": _abi.SPLIT_OWN, "balance": _abi.SPLIT_BALANCE, "none": _abi.SPLIT_NONE}
