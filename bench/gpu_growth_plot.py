@@ -3,7 +3,7 @@
 from gpu_plot import Plot, legend_above
 from gpu_rows import ROOT, by, kernels, method
 
-# What a factor's value counts; the order of the panels.
+# The unit of each factor's values, in the order of the panels.
 FACTORS = {
     "batch": "requests, a prefix of 1,024, 64 own tokens",
     "prefix": "tokens of one prefix, 64 requests, 128 own tokens",

@@ -12,17 +12,18 @@ import sys
 import gpu_growth_plot
 import gpu_pat_plot
 import gpu_plot
+import gpu_recorded
 import gpu_suite_tables
 import gpu_tables
 from gpu_rows import COMPARISONS, RESULTS, ROOT, SUITES, by, kernels, load
-from source_trees import changed_parts, present_trees
+from source_trees import changed_parts, commits_since, present_trees
 
 PAGE = ROOT / "docs/results_gpu.md"
 # By the rows that they are drawn of.
 PLOTS = {"pat": gpu_pat_plot.PLOT, "growth": gpu_growth_plot.PLOT}
 # Files whose predicted times are compared with the measured ones.
 PREDICTED = (*SUITES, "ragged", "growth", "policies")
-# Of a line that changes with the checkout, not with the rows.
+# The begin of a line that changes with the checkout, not with the rows.
 SINCE = "Changed since, as of this page's writing: "
 
 
@@ -33,14 +34,25 @@ def since(files: dict[str, list[dict]]) -> str:
     changed = {}
     for name, rows in files.items():
         for kind, run in by(rows, kernels).items():
-            for part in changed_parts(run, present):
-                changed.setdefault(part, []).append(f"`{name}`, {kind}")
-    if not changed:
-        return SINCE + "nothing.\n"
-    return SINCE + "; ".join(f"{part} (**{'; '.join(names)}**)" for part, names in changed.items()) + ".\n"
+            if parts := tuple(changed_parts(run, present)):
+                changed.setdefault(parts, []).append(f"`{name}`, {kind}")
+    listed = "; ".join(f"{', '.join(parts)} (**{'; '.join(names)}**)" for parts, names in changed.items())
+    return f"{SINCE}{listed or 'nothing'}. {ages(files)}\n"
 
 
-# Of scripts/gpu_test.sh, and of the test programs.
+def ages(files: dict[str, list[dict]]) -> str:
+    """How many commits ago rows were measured, the oldest first."""
+    names: dict[int, list[str]] = {}
+    for name, rows in files.items():
+        for kind, run in by(rows, kernels).items():
+            found = [count for row in run if (count := commits_since(row["commit"])) is not None]
+            if found:
+                names.setdefault(max(found), []).append(f"`{name}`, {kind}")
+    oldest_first = sorted(names.items(), reverse=True)
+    return "Commits since then: " + "; ".join(f"{count} ({'; '.join(named)})" for count, named in oldest_first) + "."
+
+
+# Lines in which scripts/gpu_test.sh and the test programs name a failure.
 FAILED_STEP = re.compile(r"gpu_test: .* failed( with exit code \d+)?$|\[  FAILED  \] .*tests?, listed below:$")
 
 
@@ -114,7 +126,9 @@ def comparisons(files: dict[str, list[dict]]) -> str:
         "Ablations, 32/8",
         "On PAT's trees and FastTree's. The default is one persistent launch, `auto`, tiles by the selector. PAT here\n"
         "is `profit`, split above the mean, a stream for each tile; its section 8.5 changes one of these at a time.\n"
-        "Bubbles are the workers' time without a task between the first begin and the last end, in the mean.",
+        "`PAT-fixed` is one tile of 64 x 64 here, and 64 x 128 in the paper: no kernel here has n = 128. Bubbles are\n"
+        "the workers' time without a task between the first begin and the last end, in the mean.\n"
+        f"{gpu_recorded.methods_over_papers(files.get('ablation', []))}".rstrip(),
         lambda rows: gpu_tables.ablation(rows, pat),
     )
     text += section(
@@ -168,6 +182,7 @@ are apart. "forward" is from when the first task began to when the last one ende
 is 5.8 us + max(distinct K, V, Q and O bytes / 4.67 TB/s, FLOPs / 790 TFLOP/s).
 [Recorded](../bench/recorded/h200.json) times are of published kernels on the same kind of GPU on another day: ratios to
 them are good to some 3 %. {COLD_CACHES}
+{gpu_recorded.how_timed(suites)}
 
 This page is written by `bench/gpu_report.py` from [bench/results/h200](../bench/results/h200), whose rows come from
 `scripts/gpu_bench.sh`, or its program by hand, by `bench/gpu_collect.py`; each names its command.

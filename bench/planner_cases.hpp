@@ -1,4 +1,4 @@
-// What planning is timed on.
+// The batches that planning is timed on.
 #pragma once
 
 #include <algorithm>

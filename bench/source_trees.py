@@ -1,5 +1,6 @@
 """Hashes of the sources that a GPU result depends on, each part apart: a change of one does not age rows of others."""
 
+import functools
 import hashlib
 import pathlib
 import subprocess
@@ -42,6 +43,16 @@ def present_trees() -> dict[str, str] | None:
     """The hashes of this checkout's HEAD; None outside git."""
     try:
         return trees_of("HEAD")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+@functools.cache
+def commits_since(commit: str) -> int | None:
+    """How many commits HEAD is ahead of this one; None where git does not know it."""
+    words = ["git", "rev-list", "--count", f"{commit}..HEAD"]
+    try:
+        return int(subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
     except (OSError, subprocess.CalledProcessError):
         return None
 

@@ -298,11 +298,12 @@ def run_section(name: str, rows: list[dict]) -> list[str]:
 def page(runs: dict[str, list[dict]]) -> str:
     text = [
         "# Results in vLLM\n",
-        "The plug-in against vLLM's own attention, on one GPU, engines in turns; this page is written by "
-        "`bench/vllm_report.py` from the rows in [bench/results/vllm](../bench/results/vllm); "
-        "[workloads, terms and commands](../bench/README.md#in-vllm). A ratio is the baseline's time over ours, above "
-        "1 where we are faster, with its 95 % interval over pairs of turns or rounds. "
-        "`a/b` is the baseline's and ours.\n",
+        "The plug-in against vLLM's own attention, on one GPU, engines in turns. A ratio is the baseline's time over\n"
+        "ours, above 1 where we are faster, with its 95 % interval over pairs of turns or rounds. `a/b` is the\n"
+        "baseline's and ours. [Workloads, terms and commands](../bench/README.md#in-vllm).\n\n"
+        "Each section is a run, and names its commit; `git rev-list --count COMMIT..HEAD` says how many commits ago\n"
+        "it was. Runs of different sections are of different commits and machines: compare within a section alone.\n"
+        "`bench/vllm_report.py` writes this page from the rows in [bench/results/vllm](../bench/results/vllm).\n",
     ]
     for name, rows in runs.items():
         text += run_section(name, rows)

@@ -23,7 +23,7 @@ PARTS = {
     "One call": "simple",
     "Serving": "decode",
     "Tables on a GPU": "_device_tables",
-    "Plans made on a GPU": "_device_planner",
+    "Plans made on a GPU": "_device_planning",
     "Batches that live across steps": "live",
     "Plans, and what they share": "plans",
     "Machines": "machine",
@@ -49,10 +49,27 @@ def quoted(value: object) -> str:
     return str(value).replace("'", '"')
 
 
+def parameters_of(function: griffe.Function) -> Iterator[griffe.Parameter]:
+    """The parameters, with the options in place of `**options: Unpack[StepArguments]`: see _step_options.py."""
+    for parameter in function.parameters:
+        if str(parameter.annotation) != "Unpack[StepArguments]":
+            yield parameter
+            continue
+        options = function.modules_collection["trunkline._step_options.StepOptions"]
+        for option in public(options):
+            if option.is_attribute:
+                yield griffe.Parameter(
+                    option.name,
+                    annotation=option.annotation,
+                    kind=griffe.ParameterKind.keyword_only,
+                    default=option.value,
+                )
+
+
 def signature(function: griffe.Function, name: str) -> str:
     """As it would be written, one parameter a line where it is long."""
     words, starred = [], False
-    for parameter in function.parameters:
+    for parameter in parameters_of(function):
         if parameter.name in ("self", "cls"):
             continue
         text = parameter.name
@@ -114,7 +131,7 @@ def words_of(item: griffe.Object, parameters: list[str]) -> str:
 
 
 def names_of(function: griffe.Function) -> list[str]:
-    return [parameter.name for parameter in function.parameters]
+    return [parameter.name for parameter in parameters_of(function)]
 
 
 def fenced(code: str) -> str:
@@ -126,14 +143,6 @@ def public(item: griffe.Object) -> Iterator[griffe.Object]:
     for member in item.members.values():
         if not member.is_alias and not member.name.startswith("_"):
             yield member
-
-
-def methods_of(kind: griffe.Class) -> Iterator[griffe.Object]:
-    """Public members, after those of bases in modules that are not public: users find them in the class alone."""
-    for base in reversed(kind.mro()):
-        if base.module.name.startswith("_"):
-            yield from public(base)
-    yield from public(kind)
 
 
 def fields_of(kind: griffe.Class) -> str:
@@ -165,7 +174,7 @@ def class_text(kind: griffe.Class) -> str:
         parts.append(fenced(signature(init, kind.name)))
         names = names_of(init)
     parts.append(words_of(kind, names))
-    for member in methods_of(kind):
+    for member in public(kind):
         if member.is_function:
             parts.append("\n" + function_text(member, "####", f"{kind.name}."))
         elif "property" in member.labels:

@@ -20,6 +20,8 @@ rm -rf "$work/wheels"
 pip wheel . --no-deps --wheel-dir "$work/wheels" \
   --config-settings=build-dir=build/python/cuda-OFF --config-settings=cmake.define.TRUNKLINE_CUDA=OFF
 pip install --force-reinstall --no-deps "$work"/wheels/trunkline-*.whl
+# What the plug-in builds on in this release; tests/python compares with the committed files.
+"$venv/bin/python" scripts/vllm_signatures.py "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" "$version"
 # From another folder, so that the package is the installed one.
 cd "$work"
 "$venv/bin/python" ../../tests/vllm/test_with_vllm.py

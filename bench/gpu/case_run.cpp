@@ -51,7 +51,7 @@ bool all_recorded(const std::vector<experimental::CudaTaskTime>& tasks) {
                                        [](const experimental::CudaTaskTime& task) { return task.begin_ns != 0; });
 }
 
-// Of O and the LSE, so that two builds can be compared to the bit. It depends on the standard library.
+// A hash of O and the LSE, to compare two builds to the bit. It depends on the standard library.
 std::size_t output_hash(const AttentionArgs& args, const AttentionShape& shape, std::int64_t queries) {
   const auto heads = static_cast<std::size_t>(queries * shape.q_heads);
   const std::string_view out(static_cast<const char*>(args.out),
@@ -170,7 +170,7 @@ std::vector<std::unique_ptr<CaseRun::Ready>> CaseRun::prepare(const std::vector<
   return result;
 }
 
-// What is run next reads another copy of K and V, all of it.
+// Makes the next run read another copy of K and V, so that they are cold.
 void CaseRun::rotate(Ready& ready, cudaStream_t stream) {
   tensors_.rotate(stream);
   ready.resolve(stream);
@@ -224,7 +224,7 @@ void CaseRun::add_tasks(Ready& ready, Json& row) {
   row["bubble_share"] = median(std::move(bubbles));
 }
 
-// What comes before a layer's work on the device.
+// Times the work before the layers of a step: resolve and upload.
 void CaseRun::add_steps(Ready& ready, int repeat, Json& row) {
   const auto resolve = [&](cudaStream_t on) { ready.resolve(on); };
   row["resolve_us"] = median(machine_.timer.replay(ready.stream, repeat, resolve));

@@ -20,7 +20,7 @@
 
 namespace trunkline::gpu_bench {
 
-/// What all cases share: the device, a planner for it, an executor for each way to launch and merge.
+/// The device, a planner for it, and an executor for each way to launch and merge; all cases share them.
 struct Machine {
   ThreadPool workers;
   CudaDeviceInfo device;

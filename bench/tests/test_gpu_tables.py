@@ -10,6 +10,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 import gpu_counters  # noqa: E402
+import gpu_recorded  # noqa: E402
 import gpu_report  # noqa: E402
 import gpu_suite_tables  # noqa: E402
 import gpu_tables  # noqa: E402
@@ -35,6 +36,24 @@ class TableTest(unittest.TestCase):
         rows = [measured(method=None, mode="serial", us=30.0), measured(method=None, mode="serial", case="other")]
         found = cells(gpu_tables.ablation(rows, [measured()]))
         self.assertEqual(found, [["serial, auto, tile auto", "2", "1.500", "1.50 to 1.50", "", "", "", "25 %"]])
+
+    def test_what_is_recorded_of_a_papers_kernel(self):
+        rows = [measured(recorded_us={"pat": 25.0}), measured(case="256/4096", recorded_us={"fa3": 15.0})]
+        found = gpu_recorded.how_timed({"pat": rows}).replace("\n", " ")
+        self.assertTrue(found.endswith("PAT's kernel has times for 1 of 2 trees; without one: `256/4096`."), found)
+        self.assertNotIn("without one", gpu_recorded.how_timed({"pat": rows[:1]}))
+
+    def test_a_method_is_set_beside_its_papers_kernel(self):
+        rows = [
+            measured(method="PAT", us=40.0, recorded_us={"pat": 20.0}),
+            measured(method="PAT", us=160.0, recorded_us={"pat": 20.0}),
+            measured(method="PAT", us=40.0, recorded_us={"fa3": 1.0}),
+            measured(method="PAT-serial", us=40.0, recorded_us={"pat": 1.0}),
+        ]
+        found = gpu_recorded.methods_over_papers(rows).replace("\n", " ")
+        self.assertIn("PAT here, on the portable kernels, takes 4.00 (2.00 to 8.00)", found)
+        self.assertIn("over 2 trees. So these rows neither confirm", found)
+        self.assertEqual(gpu_recorded.methods_over_papers(rows[2:]), "")
 
     def test_losses_name_the_cases(self):
         rows = [measured(recorded_us={"pat": 25.0, "fa3": 15.0}), measured(heads="64/8", recorded_us={"pat": 30.0})]

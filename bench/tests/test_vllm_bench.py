@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -217,6 +218,21 @@ class KernelTimesTest(unittest.TestCase):
             "triton_red_fused_flash_add": "other",
         }.items():
             self.assertEqual(kernel_times.family(kernel), family, kernel)
+
+    def test_every_kernel_of_ours_is_known(self):
+        """By its name and the namespaces around it, as a profiler prints them."""
+        cuda = ROOT / "src/exec/cuda"
+        families = {}
+        for path in (*cuda.rglob("*.cu"), *cuda.rglob("*.cuh")):
+            text = path.read_text()
+            names = re.findall(r"__global__[^;{]*?(\w+_kernel)\(", text)
+            space = re.search(r"namespace (trunkline[\w:]*) \{", text)
+            families |= {name: kernel_times.family(f"{space[1]}::{name}(Args)") for name in names}
+            if path.parent.name == "single_query":
+                self.assertEqual({families[name] for name in names}, {"attention"} if names else set())
+        attention = {name for name, family in families.items() if family == "attention"}
+        self.assertEqual(attention, {"forward_kernel", "merge_kernel", "merge_states_kernel"})
+        self.assertLess({"resolve_kernel", "check_kernel", "lay_out_kernel", "find_forest_kernel"}, set(families))
 
     def test_sums_are_of_one_step(self):
         found = kernel_times.per_step({"flash::a": 800.0, "flash::b": 800.0, "gemm": 1600.0}, 8)

@@ -2,15 +2,13 @@
 
 import re
 
-FAMILIES = (  # the first that matches; plans and pages before attention, for their names say trunkline too
+FAMILIES = (  # the first that matches
     ("kv_write", re.compile(r"reshape_and_cache|concat_and_cache|slot_mapping")),
-    (
-        "plan",
-        re.compile(r"trunkline.*(plan_kernel|planner_kernel|forest_kernel|resolve_kernel|open_kernel|check_kernel)"),
-    ),
+    ("attention", re.compile(r"trunkline.*(forward_kernel|single_query|merge_kernel|merge_states_kernel)")),
+    ("plan", re.compile(r"trunkline")),
     (
         "attention",
-        re.compile(r"^(?!triton_).*(trunkline|flash|fmha|merge_attn_states|unified_attention|prepare_varlen)", re.I),
+        re.compile(r"^(?!triton_).*(flash|fmha|merge_attn_states|unified_attention|prepare_varlen)", re.I),
     ),
 )
 

@@ -9,7 +9,7 @@ trunkline.integrations. docs/python.md is a tour.
 """
 
 from . import _direct, _library, _tensors
-from ._device_planner import DevicePlanning, DevicePlanReport, PreparedStep
+from ._device_planning import DevicePlanning, DevicePlanReport, PreparedStep
 from ._device_tables import DeviceTables
 from .decode import DecodeAttention
 from .errors import (

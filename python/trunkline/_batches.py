@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from . import _abi, errors
 from ._arguments import INT32_MAX, INT64_MAX, int64, integer
 from ._indices import Indices, Ints, host_ints
 from ._library import NotCopied, c, check, new
+
+if TYPE_CHECKING:
+    from ._step_options import StepOptions
 
 
 def _sized(values: Ints, name: str, count: int, form: str) -> int:
@@ -34,8 +38,10 @@ class HostBatch(NotCopied):
     def __init__(self, page_size: int) -> None:
         self.page_size = page_size
         self.pages = new(_abi.PageTable, page_size=page_size)
-        self.batch = new(_abi.Batch, pages=ctypes.addressof(self.pages))
+        self._pages_at = ctypes.addressof(self.pages)
+        self.batch = new(_abi.Batch, pages=self._pages_at)
         self.address = ctypes.addressof(self.batch)
+        self.is_live = False
         self._keep: list[object] = []
 
     @property
@@ -58,18 +64,18 @@ class HostBatch(NotCopied):
         rows = starts.shape[0] - 1
         if rows < 0:
             raise errors.InvalidArgumentError("indptr is empty; expected: [batch + 1], from 0")
-        lengths = np.empty(rows, np.int32)
+        lengths = host_ints(np.empty(rows, np.int32), "kv_lens")
         check(
             c.trunkline_lengths_from_csr(
                 starts.address,
                 _sized(last, "last_page_len", rows, "[batch]"),
                 rows,
                 self.page_size,
-                lengths.ctypes.data,
+                lengths.address,
             )
         )
         self._set(_abi.CSR, ids, rows, indptr=starts)
-        self._lengths(host_ints(lengths, "kv_lens"), rows)
+        self._lengths(lengths, rows)
 
     def token_level(self, req_to_token: Indices, req_pool_indices: Indices, kv_lens: Indices) -> None:
         """req_to_token [pool rows, W] of one id a token, req_pool_indices [B], kv_lens [B], as SGLang has them."""
@@ -82,14 +88,16 @@ class HostBatch(NotCopied):
         self._lengths(host_ints(kv_lens, "kv_lens"), rows)
 
     def live(self, live: int) -> None:
-        """Of a live batch's handle: its own tables, good until its next event."""
-        check(c.trunkline_live_batch_view(live, self.address, ctypes.addressof(self.pages)))
+        """Takes a live batch's own tables, by its handle. They are good until its next event."""
+        self.is_live = True
+        check(c.trunkline_live_batch_view(live, self.address, self._pages_at))
         rows, starts = self.rows, self.batch.query_start
         self.queries = rows if not starts else (ctypes.c_int32 * (rows + 1)).from_address(starts)[rows]
 
     def _set(
         self, form: int, ids: Ints, rows: int, width: int = 0, indptr: Ints | None = None, row_map: Ints | None = None
     ) -> None:
+        self.is_live = False
         pages = self.pages
         pages.form = form
         pages.id_dtype = ids.dtype
@@ -110,16 +118,11 @@ class HostBatch(NotCopied):
         self.kv_lens = lengths
         self._keep = [lengths.owner, self.ids.owner]
 
-    def rest(
-        self,
-        num_pages: int | None,
-        query_start_loc: Indices | None,
-        query_parents: Indices | None,
-        null_page: int | None,
-        slots: Indices | None,
-        generations: Indices | None,
-    ) -> None:
-        """What all forms have; after one of them."""
+    def rest(self, options: StepOptions) -> None:
+        """Reads what all forms of page tables have beside them; comes after dense(), csr() or token_level()."""
+        query_start_loc, query_parents = options.query_start_loc, options.query_parents
+        num_pages, null_page = options.num_pages, options.null_page
+        slots, generations = options.slots, options.generations
         batch, rows = self.batch, self.rows
         starts = None if query_start_loc is None else host_ints(query_start_loc, "query_start_loc")
         batch.query_start = None if starts is None else _sized(starts, "query_start_loc", rows + 1, "[batch + 1]")

@@ -4,210 +4,222 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
+from typing import Any, NoReturn
 
 from . import _abi, errors
-from ._arguments import INT32_MAX, flag, instance, int32, int64
+from ._arguments import int64
+from ._device_planning import DevicePlanning as DevicePlanning  # both for integrations.flashinfer, too
+from ._device_planning import DevicePlanReport as DevicePlanReport
+from ._device_planning import PreparedStep
 from ._device_tables import DeviceBatch, DeviceTables, device_array
-from ._executors import CudaExecutor, Workspace
-from ._host_planner import partials_of_a_round
+from ._executors import CpuExecutor, CudaExecutor, Workspace
+from ._indices import Indices
 from ._library import Handle, NotCopied, c, check, new
+from ._step_options import StepOptions
 from ._tensors import Tensor
+from .live import LiveBatch
 from .machine import Profile
 from .plans import PlanOptions
 
 _ALIGNMENT = 256
 
 
-@dataclass(frozen=True)
-class DevicePlanning:
-    """Has plans made on the GPU, where page tables and lengths are: see DecodeAttention.
-
-    max_rows: the most requests of a step, padding of length 0 included. max_queries: the most query tokens; 0: one a
-    request. capacity_*: upper limits of a plan's lists; 0: room for any batch of the size that is not built to break
-    them. Beyond, a plan is `flat`, which DecodeAttention.plan_report counts. null_page: a page of the cache that stands
-    for "no page" and is never shared. growth: a plan is kept while the same requests share the same pages and none has
-    grown by more than so many tokens since it was made, or 16 or fewer where some item has the ends of more requests
-    than the mean.
-    """
-
-    max_rows: int
-    max_queries: int = 0
-    capacity_items: int = 0
-    capacity_spans: int = 0
-    capacity_partials: int = 0
-    null_page: int | None = None
-    growth: int = 64
-
-    @property
-    def queries(self) -> int:
-        """max_queries, or what stands for it."""
-        return self.max_queries or self.max_rows
-
-    def _struct(
-        self, device_index: int, workers: int, shape: _abi.Shape, options: PlanOptions
-    ) -> _abi.CudaPlannerOptions:
-        for field in fields(self):
-            value, least = getattr(self, field.name), int(field.name == "max_rows")
-            if field.name != "null_page" or value is not None:
-                int32(value, f"device_planning.{field.name}", least)
-        items = self.capacity_items or 2 * self.queries + 8 * workers
-        partials = max(16 * workers, partials_of_a_round(workers, shape))
-        return new(
-            _abi.CudaPlannerOptions,
-            device=device_index,
-            rows=self.max_rows,
-            capacity_queries=self.queries,
-            capacity_items=min(items, INT32_MAX),
-            capacity_spans=self.capacity_spans or min(32 * self.queries + 8 * items, INT32_MAX),
-            capacity_partials=self.capacity_partials or min(4 * self.queries + partials, INT32_MAX),
-            growth=self.growth or -1,  # 0 is the default there
-            has_null_page=int(self.null_page is not None),
-            null_page=self.null_page or 0,
-            policy=_abi.POLICY_INVARIANT if options.policy == "invariant" else _abi.POLICY_TRUNK,
-            invariant_chunk=options.invariant_chunk,
-        )
-
-
-@dataclass(frozen=True)
-class DevicePlanReport:
-    """What planning on the GPU has come to.
-
-    planned, reused: steps that made a plan, and that reused one. Of the last plan that was made: tokens as in
-    Statistics, items, spans, partials; fallbacks: 1 where a capacity forced it to `flat`; unplanned: 1 where not even
-    that fitted, so that nothing is written to outputs; bad_lengths: requests whose length is negative or has no pages
-    in the table, planned as empty, the first of them first_bad_length (-1: none), of length bad_length; bad_queries:
-    requests whose query_start_loc is wrong (if any is, none has a query), the first of them first_bad_queries, with
-    bad_query_start.
-    """
-
-    planned: int
-    reused: int
-    kv_tokens_total: int
-    kv_tokens_distinct: int
-    kv_tokens_read: int
-    items: int
-    spans: int
-    partials: int
-    fallbacks: int
-    unplanned: int
-    bad_lengths: int
-    first_bad_length: int
-    bad_length: int
-    bad_queries: int
-    first_bad_queries: int
-    bad_query_start: int
-
-
-@dataclass(frozen=True)
-class PreparedStep(NotCopied):
-    """What DecodeAttention.prepare has checked; for plan_prepared of the same object."""
-
-    batch: DeviceBatch
-    owner: object
-
-
-def refuse_for_hosts(step: Mapping[str, Any], planning: DevicePlanning) -> None:
-    """Refuses the arguments of plan() that only the host's planner takes."""
+def refuse_host_options(options: StepOptions, planning: DevicePlanning) -> None:
+    """Refuses the options that only the host's planner has."""
     for name in ("forest", "slots", "generations", "device_tables"):
-        if step.get(name) is not None:
+        if getattr(options, name) is not None:
             raise errors.InvalidArgumentError(
                 f"{name} is given; expected with device_planning: none, as the GPU plans from its own tables"
             )
-    if flag(step.get("check_ids", False), "check_ids"):
+    if options.check_ids:
         raise errors.InvalidArgumentError(
             "check_ids is True; expected with device_planning: False, as ids are not read on the host; "
             "check_pages=True checks them on the GPU"
         )
-    if step.get("null_page") not in (None, planning.null_page):
+    if options.null_page not in (None, planning.null_page):
         raise errors.InvalidArgumentError(
-            f"null_page is {step['null_page']}; expected: that of device_planning, {planning.null_page}"
+            f"null_page is {options.null_page}; expected: that of device_planning, {planning.null_page}"
         )
 
 
 def csr_tables(
     indptr: Tensor, indices: Tensor, last_page_len: Tensor, page_size: int, device_index: int
 ) -> DeviceTables:
-    """With lengths computed on the GPU, by the tensors' library on its current stream."""
+    """Has lengths computed on the GPU, by the tensors' library on its current stream."""
     starts = device_array(indptr, "indptr", 1, (_abi.I32,), device_index).shape[0]
     last = device_array(last_page_len, "last_page_len", 1, (_abi.I32,), device_index).shape[0]
     if starts < 1:
         raise errors.InvalidArgumentError("indptr is empty; expected: [batch + 1], from 0")
     if starts != last + 1:
         raise errors.InvalidArgumentError(f"last_page_len has shape [{last}]; expected: [batch] = [{starts - 1}]")
+    return DeviceTables(csr_lengths(indptr, last_page_len, page_size), indptr=indptr, indices=indices)
+
+
+def csr_lengths(indptr: Tensor, last_page_len: Tensor, page_size: int) -> Tensor:
+    """kv_lens of CSR tables, in a new array; 0 for a row without pages, whatever last_page_len says."""
     counts = indptr[1:] - indptr[:-1]
-    lengths = ((counts - 1) * page_size + last_page_len) * (counts > 0)
-    return DeviceTables(lengths, indptr=indptr, indices=indices)
-
-
-def _is_capturing() -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.cuda.is_current_stream_capturing())
+    return ((counts - 1) * page_size + last_page_len) * (counts > 0)
 
 
 class DevicePlanner(NotCopied):
-    """Makes plans in a workspace, behind which its own memory is. same_tables: captured runs read the first step's."""
+    """A StepPlanner that has a GPU read tables there, and make plans of policy `trunk` or `invariant` in a workspace.
+
+    A workspace holds a plan and, behind it, the planner's own memory. Calls only launch; none waits for the GPU.
+    same_tables: runs are captured, so that all steps have the first one's tables.
+    """
 
     def __init__(
         self,
+        planning: DevicePlanning,
         profile: Profile,
         shape: _abi.Shape,
-        planning: DevicePlanning,
-        executor: CudaExecutor,
         plan_options: PlanOptions,
+        executor: CpuExecutor | CudaExecutor,
         *,
         same_tables: bool,
     ) -> None:
+        if not isinstance(executor, CudaExecutor):
+            raise errors.InvalidArgumentError('device_planning is given on the CPU; expected: device="cuda"')
+        invariant = plan_options.invariant_chunk if plan_options.policy == "invariant" else 0
+        supported = PlanOptions(), PlanOptions("trunk"), PlanOptions("invariant", invariant_chunk=invariant)
+        if plan_options not in supported:
+            raise errors.InvalidArgumentError(
+                f"options are {plan_options}; expected with device_planning: none, policy='trunk', or "
+                "policy='invariant' and its invariant_chunk"
+            )
         self._same_tables = same_tables
-        self.planning = planning
+        self._planning = planning
         self._page_size = shape.page_size
         self._executor = executor
         options = planning._struct(executor.device_index, profile.info["workers"], shape, plan_options)
         self._handle = Handle("cuda_planner", profile._handle.value, ctypes.byref(shape), ctypes.byref(options))
-        self.address = self._handle.value
+        self._address = self._handle.value
         size = ctypes.c_size_t()
-        check(c.trunkline_cuda_planner_memory_bytes(self.address, ctypes.byref(size)))
+        check(c.trunkline_cuda_planner_memory_bytes(self._address, ctypes.byref(size)))
         self._memory_bytes = size.value
-        check(c.trunkline_cuda_planner_workspace_bytes(executor.address, self.address, ctypes.byref(size)))
-        self._workspace_bytes = size.value
-        self._bound = 0
+        check(c.trunkline_cuda_planner_workspace_bytes(executor.address, self._address, ctypes.byref(size)))
+        self._plan_bytes = size.value
+        self._planned = False
+        self._bound = 0  # address of the workspace that has the planner's memory
         self._first: tuple[Any, ...] = ()
 
+    def plan_dense(self, page_table: Indices, kv_lens: Indices, options: StepOptions, workspace: Workspace) -> None:
+        batch = self._batch(DeviceTables(kv_lens, page_table=page_table), options)
+        self._plan(batch, workspace, options.stream)
+
+    def plan_csr(
+        self, indptr: Indices, indices: Indices, last_page_len: Indices, options: StepOptions, workspace: Workspace
+    ) -> None:
+        tables = csr_tables(indptr, indices, last_page_len, self._page_size, self._executor.device_index)
+        self._plan(self._batch(tables, options), workspace, options.stream)
+
+    def plan_token_level(
+        self,
+        req_to_token: Indices,
+        req_pool_indices: Indices,
+        kv_lens: Indices,
+        options: StepOptions,
+        workspace: Workspace,
+    ) -> None:
+        tables = DeviceTables(kv_lens, req_to_token=req_to_token, req_pool_indices=req_pool_indices)
+        self._plan(self._batch(tables, options), workspace, options.stream)
+
+    def prepare(self, tables: DeviceTables, options: StepOptions) -> PreparedStep:
+        if options.stream is not None:
+            raise errors.InvalidArgumentError(
+                f"stream is {options.stream}; expected in prepare(): none, as plan_prepared() takes one"
+            )
+        return PreparedStep(self._batch(tables, options), self)
+
+    def plan_prepared(self, step: PreparedStep, workspace: Workspace, stream: int | None) -> None:
+        if step.owner is not self:
+            raise errors.InvalidArgumentError("step was prepared by another DecodeAttention; expected: this one")
+        self._plan(step.batch, workspace, stream)
+
+    def plan_live(self, live: LiveBatch, options: StepOptions, workspace: Workspace) -> NoReturn:
+        raise _no_live_batches("plan_live()")
+
+    def submit(self, live: LiveBatch) -> NoReturn:
+        raise _no_live_batches("submit()")
+
+    def ready(self) -> bool:
+        return True
+
     @property
-    def nbytes(self) -> int:
-        """Of a workspace: the plan's, and the planner's memory from the next multiple of 256 bytes on."""
+    def live_counts(self) -> dict[str, int]:
+        return {}
+
+    @property
+    def planned(self) -> bool:
+        return self._planned
+
+    def forget(self) -> None:
+        self._planned = False
+
+    def workspace_bytes(self) -> int:
+        """The size that any plan and the planner's memory take."""
         return self._memory_at + self._memory_bytes
+
+    def current(self) -> NoReturn:
+        raise _no_host_plan("current")
+
+    def statistics(self) -> NoReturn:
+        raise _no_host_plan("statistics")
+
+    def report(self) -> DevicePlanReport:
+        found = new(_abi.CudaPlanReport)
+        check(c.trunkline_cuda_planner_report(self._handle.value, ctypes.byref(found)))
+        return DevicePlanReport(*(getattr(found, field.name) for field in fields(DevicePlanReport)))
+
+    def explain(self, title: str) -> NoReturn:
+        raise _no_host_plan("explain()")
+
+    def close(self) -> None:
+        self._handle.close()
 
     @property
     def _memory_at(self) -> int:
-        return self._workspace_bytes + -self._workspace_bytes % _ALIGNMENT
+        return self._plan_bytes + -self._plan_bytes % _ALIGNMENT
 
-    def prepare(self, tables: DeviceTables, step: Mapping[str, Any]) -> DeviceBatch:
-        """What plan() reads, checked."""
-        refuse_for_hosts(step, self.planning)
-        num_pages = step.get("num_pages")
+    def _batch(self, tables: DeviceTables, options: StepOptions) -> DeviceBatch:
+        """A step's tables as the library reads them, checked."""
+        refuse_host_options(options, self._planning)
         batch = DeviceBatch(
             tables,
             self._page_size,
             self._executor.device_index,
-            num_pages=0 if num_pages is None else int64(num_pages, "num_pages", 0),
-            query_start_loc=step.get("query_start_loc"),
-            queries=self._queries(step),
-            query_parents=step.get("query_parents"),
-            query_capacity=self.planning.queries,
+            num_pages=0 if options.num_pages is None else int64(options.num_pages, "num_pages", 0),
+            query_start_loc=options.query_start_loc,
+            queries=self._queries(options),
+            query_parents=options.query_parents,
+            query_capacity=self._planning.queries,
             prefix="",
         )
-        if batch.rows > self.planning.max_rows:
+        if batch.rows > self._planning.max_rows:
             raise errors.InvalidArgumentError(
                 f"the step has {batch.rows} requests; expected: at most device_planning.max_rows = "
-                f"{self.planning.max_rows}"
+                f"{self._planning.max_rows}"
             )
         return batch
 
-    def plan(self, batch: DeviceBatch, workspace: Workspace, stream: int | None) -> None:
-        """Plans and fits the plan to the tables; launches only."""
+    def _queries(self, options: StepOptions) -> int:
+        """The most that query_start_loc may count; 0: as many as the planner has room for."""
+        given = options.num_queries
+        if given is None:
+            return 0
+        if options.query_start_loc is None:
+            raise errors.InvalidArgumentError(
+                f"num_queries is {given}; expected without query_start_loc: none, as there is a query token a request"
+            )
+        if not 1 <= int64(given, "num_queries") <= self._planning.queries:
+            raise errors.InvalidArgumentError(
+                f"num_queries is {given}; expected: 1 to device_planning.max_queries = {self._planning.queries}"
+            )
+        return int(given)
+
+    def _plan(self, batch: DeviceBatch, workspace: Workspace, stream: int | None) -> None:
+        """Launches planning, and fits the plan to the tables."""
         if self._same_tables and self._first not in ((), batch.table_addresses):
             raise errors.InvalidArgumentError(
                 "the page table is elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
@@ -217,7 +229,7 @@ class DevicePlanner(NotCopied):
         at = executor.stream(stream)
         self._bind(workspace, at)
         status = self._launch(batch, workspace, at)
-        if status == _abi.WORKSPACE and not _is_capturing():  # another has planned in this memory since
+        if status == _abi.WORKSPACE and not _is_capturing():  # another object has planned in this memory since
             self._bound = 0
             self._bind(workspace, at)
             status = self._launch(batch, workspace, at)
@@ -225,64 +237,36 @@ class DevicePlanner(NotCopied):
         executor.take(batch)
         executor.resolve(workspace, at)
         self._first = self._first or batch.table_addresses
+        self._planned = True
 
     def _launch(self, batch: DeviceBatch, workspace: Workspace, stream: int) -> int:
-        plan, nbytes = c.trunkline_cuda_plan, self._workspace_bytes
-        return int(plan(self._executor.address, self.address, batch.address, workspace.address, nbytes, stream))
-
-    def _queries(self, step: Mapping[str, Any]) -> int:
-        """What query_start_loc may count; 0 for as many as the planner has room for."""
-        given = step.get("num_queries")
-        if given is None:
-            return 0
-        if step.get("query_start_loc") is None:
-            raise errors.InvalidArgumentError(
-                f"num_queries is {given}; expected without query_start_loc: none, as there is a query token a request"
-            )
-        if not 1 <= int64(given, "num_queries") <= self.planning.queries:
-            raise errors.InvalidArgumentError(
-                f"num_queries is {given}; expected: 1 to device_planning.max_queries = {self.planning.queries}"
-            )
-        return int(given)
+        plan, nbytes = c.trunkline_cuda_plan, self._plan_bytes
+        return int(plan(self._executor.address, self._address, batch.address, workspace.address, nbytes, stream))
 
     def _bind(self, workspace: Workspace, stream: int) -> None:
-        """To a workspace, once."""
+        """Gives the planner its memory in a workspace, once for each."""
         if self._bound and self._bound == workspace.address:
             return
         if _is_capturing():
             raise errors.WorkspaceError(
                 "plan() is captured before its workspace was set up; call plan() once before the capture"
             )
-        workspace.reserve(self.nbytes)
+        workspace.reserve(self.workspace_bytes())
         memory = workspace.address + self._memory_at
-        check(c.trunkline_cuda_planner_bind(self.address, memory, self._memory_bytes, stream))
+        check(c.trunkline_cuda_planner_bind(self._address, memory, self._memory_bytes, stream))
         self._bound = workspace.address
 
-    def report(self) -> DevicePlanReport:
-        found = new(_abi.CudaPlanReport)
-        check(c.trunkline_cuda_planner_report(self._handle.value, ctypes.byref(found)))
-        return DevicePlanReport(*(getattr(found, field.name) for field in fields(DevicePlanReport)))
 
-    def close(self) -> None:
-        self._handle.close()
+def _no_live_batches(call: str) -> errors.UnsupportedError:
+    return errors.UnsupportedError(
+        f"{call} with device_planning; supported: plan, plan_csr, plan_token_level, as a live batch is on the host"
+    )
 
 
-def planner_for(
-    planning: DevicePlanning,
-    profile: Profile,
-    shape: _abi.Shape,
-    options: PlanOptions,
-    executor: object,
-    use_graph: bool,
-) -> DevicePlanner:
-    if not isinstance(executor, CudaExecutor):
-        raise errors.InvalidArgumentError('device_planning is given on the CPU; expected: device="cuda"')
-    instance(planning, DevicePlanning, "device_planning")
-    instance(options, PlanOptions, "options")
-    invariant = options.invariant_chunk if options.policy == "invariant" else 0
-    if options not in (PlanOptions(), PlanOptions(policy="trunk"), PlanOptions("invariant", invariant_chunk=invariant)):
-        raise errors.InvalidArgumentError(
-            f"options are {options}; expected with device_planning: none, policy='trunk', or policy='invariant' "
-            "and its invariant_chunk"
-        )
-    return DevicePlanner(profile, shape, planning, executor, options, same_tables=use_graph)
+def _no_host_plan(what: str) -> errors.UnsupportedError:
+    return errors.UnsupportedError(f"{what} with device_planning; supported: plan_report(), as the host has no plan")
+
+
+def _is_capturing() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_current_stream_capturing())

@@ -1,4 +1,4 @@
-"""What runs plans: on the CPU, and on a GPU. Both fit a plan to a batch in a workspace, and then run layers by it."""
+"""Executors run plans, on the CPU or a GPU: they fit a plan to a batch in a workspace, and then run layers by it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import numpy as np
 from . import _abi, errors
 from ._arguments import address, choice
 from ._batches import HostBatch
-from ._device_tables import DeviceBatch, DeviceTables, copied_tables, live_tables
+from ._device_tables import DeviceBatch, copied_tables, live_tables
 from ._library import Handle, NotCopied, c, check, new
+from ._step_options import StepOptions
 from ._tensors import Tensor, view
-from .machine import KERNELS, Workers
+from .machine import KERNELS, Profile, Workers
 
 _ALIGNMENT = {_abi.CPU: 64, _abi.CUDA: 256}
 _shared: dict[int, Workers] = {}
@@ -108,12 +109,17 @@ class CpuExecutor(_HandleOwner):
         """UnsupportedError, with reasons, where it cannot be run."""
         check(c.trunkline_supports(ctypes.byref(shape)))
 
+    def typical_profile(self, shape: _abi.Shape) -> Profile:
+        """Figures for so many threads, where the caller has not measured."""
+        return Profile.generic_cpu(self.workers.size)
+
     def workspace_bytes(self, plan: int, queries: int) -> int:
         check(c.trunkline_cpu_workspace_bytes(self._handle.value, plan, queries, self._bytes_at))
         return self._bytes.value
 
-    def prepare(self, plan: int, batch: HostBatch, workspace: Workspace) -> None:
-        """Fits the plan to the tables. The size is asked for only when it does not fit, which saves 1 us a step."""
+    def place(self, plan: int, batch: HostBatch, workspace: Workspace, options: StepOptions) -> None:
+        """Fits the plan to the tables. No option is about that here. The size is asked for only when it does not fit,
+        which saves 1 us a step."""
         if workspace.nbytes:
             status = self._resolve(plan, batch, workspace)
             if status != _abi.WORKSPACE:
@@ -124,22 +130,29 @@ class CpuExecutor(_HandleOwner):
 
     def _resolve(self, plan: int, batch: HostBatch, workspace: Workspace) -> int:
         resolve = c.trunkline_cpu_resolve
-        return int(resolve(self._handle.value, plan, batch.address, workspace.address, workspace.nbytes))
+        return int(resolve(self.address, plan, batch.address, workspace.address, workspace.nbytes))
 
 
 class CudaExecutor(_HandleOwner):
+    """use_graph: runs are captured, so that workspace and tables stay where they are. A step then has at most
+    max_queries query tokens."""
+
     device = _abi.CUDA
     queue = None  # runs are launched, and wait for none
 
-    def __init__(self, device_index: int, kernels: str, check_pages: bool, use_graph: bool) -> None:
+    def __init__(
+        self, device_index: int, kernels: str, check_pages: bool, *, use_graph: bool, max_queries: int
+    ) -> None:
         self.device_index = device_index
+        self._kernels = choice(KERNELS, kernels, "kernels")
         self._use_graph = use_graph
+        self._max_queries = max_queries
         self._tables: DeviceBatch | None = None  # read by runs, so kept
         options = new(
             _abi.CudaOptions,
             device=device_index,
             check_pages=int(check_pages),
-            kernels=choice(KERNELS, kernels, "kernels"),
+            kernels=self._kernels,
         )
         self._handle = Handle("cuda", ctypes.byref(options))
         self.address = self._handle.value
@@ -149,27 +162,28 @@ class CudaExecutor(_HandleOwner):
         """UnsupportedError, with reasons, where it cannot be run."""
         check(c.trunkline_cuda_supports(self._handle.value, ctypes.byref(shape)))
 
+    def typical_profile(self, shape: _abi.Shape) -> Profile:
+        """Figures of the GPU, with the tiles of the kernels that run the shape."""
+        return Profile._made("cuda", self.device_index, ctypes.byref(shape), self._kernels)
+
     def workspace_bytes(self, plan: int, queries: int) -> int:
         check(c.trunkline_cuda_workspace_bytes(self._handle.value, plan, ctypes.byref(self._bytes)))
         return self._bytes.value
 
-    def prepare(
-        self,
-        plan: int,
-        batch: HostBatch,
-        workspace: Workspace,
-        tables: DeviceTables | None,
-        stream: int | None,
-        *,
-        live: bool,
-    ) -> None:
-        """Copies the plan to the workspace and fits it to the tables, which are copied where none are given."""
+    def place(self, plan: int, batch: HostBatch, workspace: Workspace, options: StepOptions) -> None:
+        """Copies the plan to the workspace and fits it to options.device_tables; without them, to a copy of the batch's
+        tables."""
+        if self._use_graph and batch.queries > self._max_queries:
+            raise errors.InvalidArgumentError(
+                f"the step has {batch.queries} query tokens; expected: at most max_queries = {self._max_queries}"
+            )
+        tables = options.device_tables
         if tables is None:
             if self._use_graph:
                 raise errors.InvalidArgumentError(
                     "device_tables is missing; expected with use_cuda_graph, whose runs read tables where they were"
                 )
-            tables = (live_tables if live else copied_tables)(batch, self.device_index)
+            tables = (live_tables if batch.is_live else copied_tables)(batch, self.device_index)
         found = DeviceBatch(
             tables, batch.page_size, self.device_index, rows=batch.rows, num_pages=batch.batch.num_pages
         )
@@ -178,7 +192,7 @@ class CudaExecutor(_HandleOwner):
                 "device_tables are elsewhere than with the first plan; expected with use_cuda_graph: the same memory, "
                 "written anew"
             )
-        at = self.stream(stream)
+        at = self.stream(options.stream)
         former = workspace.address
         if workspace.reserve(self.workspace_bytes(plan, batch.queries)) and former:
             self.release(former)

@@ -2,51 +2,93 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NoReturn
+
 from . import _abi, errors
-from ._arguments import INT32_MAX
-from ._batches import HostBatch
+from ._batches import HostBatch, on_gpu, on_host
+from ._device_planning import DevicePlanReport, PreparedStep
+from ._device_tables import DeviceTables
+from ._executors import CpuExecutor, CudaExecutor, Workspace
+from ._indices import Indices
 from ._library import NotCopied
+from ._step_options import StepOptions
+from ._step_planner import NO_PLAN
 from .live import LiveBatch, LivePlans
 from .machine import Profile
-from .plans import Explanation, Forest, Planner, PlanOptions
+from .plans import Explanation, Forest, Plan, Planner, PlanOptions, Statistics
 
 
 class HostPlanner(NotCopied):
-    """batch: the step's arrays, which runs on the CPU read. It stays, as does what was planned, until the next step.
+    """A StepPlanner that reads tables in host memory, and makes plans of all policies there.
 
     asynchronous, edit_share: of live batches, as DecodeAttention has them.
     """
 
     def __init__(
-        self, profile: Profile, shape: _abi.Shape, options: PlanOptions, *, asynchronous: bool, edit_share: float
+        self,
+        profile: Profile,
+        shape: _abi.Shape,
+        options: PlanOptions,
+        executor: CpuExecutor | CudaExecutor,
+        *,
+        asynchronous: bool,
+        edit_share: float,
     ) -> None:
         self._shape = shape
         self._planner = Planner(profile, shape, options)
+        self._executor = executor
+        self._for_gpu = executor.device == _abi.CUDA
+        self._asynchronous = asynchronous
+        self._edit_share = edit_share
+        self._batch = HostBatch(shape.page_size)  # the step's arrays, which runs on the CPU read in place
         self._forest = Forest()
-        self.batch = HostBatch(shape.page_size)
+        self._plan = 0  # its handle; 0: there is none
+        # What the plan was made of, kept until the next step.
         self._planned_forest = 0
         self._in_use: Forest | LiveBatch | None = None
         self._live: tuple[LiveBatch, LivePlans] | None = None
-        self._asynchronous = asynchronous
-        self._edit_share = edit_share
 
-    def plan(self, forest: Forest | None, check_ids: bool) -> int:
-        """Of what `batch` has been given; the plan's handle. forest: None for what its page tables share."""
-        if forest is None:
-            self._forest._build(self.batch, check_ids)
-            forest = self._forest
-        planned = forest._handle.value
-        plan = self._planner.plan(planned)
-        self._planned_forest, self._in_use = planned, forest
-        return plan
+    def plan_dense(self, page_table: Indices, kv_lens: Indices, options: StepOptions, workspace: Workspace) -> None:
+        if self._for_gpu:
+            if options.device_tables is None and on_gpu(page_table) and on_gpu(kv_lens):
+                options = replace(options, device_tables=DeviceTables(kv_lens.int(), page_table=page_table))
+            page_table, kv_lens = on_host(page_table), on_host(kv_lens)
+        self._batch.dense(page_table, kv_lens)
+        self._plan_batch(options, workspace)
 
-    def plan_live(self, live: LiveBatch) -> tuple[int, str]:
-        """The plan's handle, and where it is from."""
+    def plan_csr(
+        self, indptr: Indices, indices: Indices, last_page_len: Indices, options: StepOptions, workspace: Workspace
+    ) -> None:
+        self._batch.csr(on_host(indptr), on_host(indices), on_host(last_page_len))
+        self._plan_batch(options, workspace)
+
+    def plan_token_level(
+        self,
+        req_to_token: Indices,
+        req_pool_indices: Indices,
+        kv_lens: Indices,
+        options: StepOptions,
+        workspace: Workspace,
+    ) -> None:
+        self._batch.token_level(on_host(req_to_token), on_host(req_pool_indices), on_host(kv_lens))
+        self._plan_batch(options, workspace)
+
+    def prepare(self, tables: DeviceTables, options: StepOptions) -> NoReturn:
+        raise errors.InvalidArgumentError("prepare() needs device_planning; plans of the host take plan()")
+
+    def plan_prepared(self, step: PreparedStep, workspace: Workspace, stream: int | None) -> NoReturn:
+        raise errors.InvalidArgumentError("step was prepared by another DecodeAttention; expected: this one")
+
+    def plan_live(self, live: LiveBatch, options: StepOptions, workspace: Workspace) -> str:
+        """Keeps the last plan while it is good; says where the plan is from."""
         plans = self._plans_of(live)
         plan = plans.take(live)
-        self.batch.live(live._handle.value)
+        self._batch.live(live._handle.value)
         self._planned_forest, self._in_use = live._forest(), live
-        return plan, plans.source
+        self._executor.place(plan, self._batch, workspace, options)
+        self._plan = plan
+        return plans.source
 
     def submit(self, live: LiveBatch) -> bool:
         if not self._asynchronous:
@@ -60,8 +102,29 @@ class HostPlanner(NotCopied):
     def live_counts(self) -> dict[str, int]:
         return self._live[1].counts if self._live else {}
 
-    def explanation(self, title: str) -> Explanation:
-        """Of the last step, with a planner of its own, so that the plan in use stays."""
+    @property
+    def planned(self) -> bool:
+        return self._plan != 0
+
+    def forget(self) -> None:
+        self._plan = 0
+
+    def workspace_bytes(self) -> int:
+        """The size that the plan takes, and with capacities any other within them."""
+        return self._executor.workspace_bytes(self._needed_plan(), self._batch.queries)
+
+    def current(self) -> Plan:
+        return Plan(self._needed_plan())
+
+    def statistics(self) -> Statistics:
+        return self.current().statistics
+
+    def report(self) -> DevicePlanReport:
+        raise errors.InvalidArgumentError("plan_report() needs device_planning; of plans of the host, statistics tells")
+
+    def explain(self, title: str) -> Explanation:
+        """Explains the last step by a planner of its own, so that the plan in use stays."""
+        self._needed_plan()
         planner = Planner(self._planner.profile, self._shape, self._planner.options)
         return Explanation(planner, self._planned_forest, title)
 
@@ -70,6 +133,29 @@ class HostPlanner(NotCopied):
         self._forest.close()
         if self._live is not None:
             self._live[1].close()
+
+    def _needed_plan(self) -> int:
+        if not self._plan:
+            raise errors.WorkspaceError(NO_PLAN)
+        return self._plan
+
+    def _plan_batch(self, options: StepOptions, workspace: Workspace) -> None:
+        """Plans for options.forest, or for what the batch's page tables share."""
+        if options.num_queries is not None:
+            raise errors.InvalidArgumentError(
+                f"num_queries is {options.num_queries}; expected without device_planning: none, as query_start_loc is "
+                "read"
+            )
+        self._batch.rest(options)
+        forest = options.forest
+        if forest is None:
+            forest = self._forest
+            forest._build(self._batch, options.check_ids)
+        planned = forest._handle.value
+        plan = self._planner.plan(planned)
+        self._planned_forest, self._in_use = planned, forest
+        self._executor.place(plan, self._batch, workspace, options)
+        self._plan = plan
 
     def _plans_of(self, live: LiveBatch) -> LivePlans:
         if self._live is None or self._live[0] is not live:
@@ -83,31 +169,3 @@ class HostPlanner(NotCopied):
             )
             self._live = live, plans
         return self._live[1]
-
-
-def partials_of_a_round(workers: int, shape: _abi.Shape) -> int:
-    """Of a full tile of 128 rows for each worker, which `trunk` may always make."""
-    tile = max(128 * shape.kv_heads // shape.q_heads, 1)
-    return -(-workers // shape.kv_heads) * tile
-
-
-def with_capacities(options: PlanOptions, queries: int, workers: int, shape: _abi.Shape) -> PlanOptions:
-    """Limits for graphs where the caller has set none: room for `trunk` on any batch of the size that is not built to
-    break them; beyond, a plan falls back to `flat`, which always fits."""
-    if queries < 1:
-        raise errors.InvalidArgumentError(f"max_queries is {queries}; expected with use_cuda_graph: at least 1")
-    items = options.capacity_items or 2 * queries + 4 * workers
-    partials = max(4 * workers, partials_of_a_round(workers, shape))
-    given = (options.capacity_items, options.capacity_spans, options.capacity_partials)
-    if options.policy == "invariant" and not all(given):
-        raise errors.InvalidArgumentError(
-            "options.policy is 'invariant', whose plans grow with the requests and fall back to no other; expected "
-            "with use_cuda_graph: options.capacity_items, capacity_spans and capacity_partials"
-        )
-    filled = {
-        "capacity_queries": options.capacity_queries or queries,
-        "capacity_items": min(items, INT32_MAX),
-        "capacity_spans": options.capacity_spans or min(8 * items, INT32_MAX),
-        "capacity_partials": options.capacity_partials or min(4 * queries + partials, INT32_MAX),
-    }
-    return PlanOptions(**{**options.__dict__, **filled})

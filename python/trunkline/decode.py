@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from . import _abi, errors
-from ._arguments import choice, flag, int32, number, optional
-from ._device_planner import DevicePlanning, DevicePlanReport, planner_for
+from . import _abi, _direct, errors
+from ._arguments import choice, flag, instance, int32, number, optional
+from ._capacities import with_capacities
+from ._device_planner import DevicePlanner
+from ._device_planning import DevicePlanning, DevicePlanReport, PreparedStep
+from ._device_tables import DeviceTables
 from ._executors import CpuExecutor, CudaExecutor, Workspace
-from ._host_planner import HostPlanner, with_capacities
-from ._plan_holder import one_at_a_time
-from ._step_planning import Step as Step  # which signatures name
-from ._step_planning import StepPlanning
+from ._host_planner import HostPlanner
+from ._indices import Indices
+from ._library import NotCopied
+from ._step_options import StepArguments, StepOptions, with_step_options
+from ._step_planner import NO_PLAN, StepPlanner
 from ._tensors import Tensor, device_of, empty, finished, records_gradients, refuse_gradients
+from ._turns import one_at_a_time
+from .live import LiveBatch
 from .machine import KERNELS, Profile, Workers, shape_struct, shape_text
 from .plans import Explanation, Plan, PlanOptions, Statistics
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 LAYOUTS = {"NHD": 0, "HND": 1}
 LSE_BASES = {"natural": 0, "two": 1}
 
 
-class DecodeAttention(StepPlanning):
+class DecodeAttention(NotCopied):
     """Attention of decode steps: `plan` once a step, `run` once a layer.
 
     One object serves all layers of one shape. It belongs to one thread at a time: a call that meets another raises
@@ -84,8 +93,8 @@ class DecodeAttention(StepPlanning):
         check_pages: bool = False,
         device_planning: DevicePlanning | None = None,
     ) -> None:
-        layout = choice(LAYOUTS, kv_layout, "kv_layout")
-        base = choice(LSE_BASES, lse_base, "lse_base")
+        self._layout = choice(LAYOUTS, kv_layout, "kv_layout")
+        self._lse_base = choice(LSE_BASES, lse_base, "lse_base")
         self._shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
         kind, index = device_of(device)
         choice(KERNELS, kernels, "kernels")
@@ -100,41 +109,153 @@ class DecodeAttention(StepPlanning):
         options = optional(options, PlanOptions, "options") or PlanOptions()
         if policy is not None:
             options = PlanOptions(**{**options.__dict__, "policy": policy})
-        executor: CpuExecutor | CudaExecutor
+        # The executor fits plans to workspaces, and runs layers.
+        self._executor: CpuExecutor | CudaExecutor
         if kind == _abi.CUDA:
-            executor = CudaExecutor(index, kernels, check_pages, use_cuda_graph)
-            profile = profile or Profile.cuda(
-                num_qo_heads, num_kv_heads, head_dim, page_size, dtype=dtype, device=device, kernels=kernels
+            self._executor = CudaExecutor(
+                index, kernels, check_pages, use_graph=use_cuda_graph, max_queries=max_queries
             )
         else:
-            executor = CpuExecutor(workers)
-            profile = profile or Profile.generic_cpu(executor.workers.size)
-        executor.check_shape(self._shape)
+            self._executor = CpuExecutor(workers)
+        self._executor.check_shape(self._shape)
         if use_cuda_graph and kind != _abi.CUDA:
             raise errors.InvalidArgumentError('use_cuda_graph is True on the CPU; expected: device="cuda"')
-        on_device = None
+        # The planner makes a step's plan, on the host or on the GPU.
+        self._planner: StepPlanner
+        profile = profile or self._executor.typical_profile(self._shape)
         if device_planning is not None:
-            on_device = planner_for(device_planning, profile, self._shape, options, executor, use_cuda_graph)
             max_queries = device_planning.queries
-        elif use_cuda_graph:
-            options = with_capacities(options, max_queries, profile.info["workers"], self._shape)
-        host = HostPlanner(profile, self._shape, options, asynchronous=async_planning, edit_share=edit_share)
-        super().__init__(
-            executor,
-            Workspace(kind, index, workspace),
-            host,
-            on_device,
-            layout=layout,
-            lse_base=base,
-            max_queries=max_queries,
-            use_graph=use_cuda_graph,
-        )
+            self._planner = DevicePlanner(
+                device_planning, profile, self._shape, options, self._executor, same_tables=use_cuda_graph
+            )
+        else:
+            if use_cuda_graph:
+                options = with_capacities(options, max_queries, profile.info["workers"], self._shape)
+            self._planner = HostPlanner(
+                profile, self._shape, options, self._executor, asynchronous=async_planning, edit_share=edit_share
+            )
+        self.max_queries = max_queries
+        # The workspace holds the plan, and partial results of a run.
+        self._workspace = Workspace(kind, index, workspace)
+        # The runner runs a layer by what the executor has placed, and gives calls their turns.
+        self._runner = _direct.Runner(self._executor.queue, errors.WorkspaceError, NO_PLAN)
+        self._run = self._runner.run
+
+    @one_at_a_time
+    @with_step_options
+    def plan(self, page_table: Indices, kv_lens: Indices, **options: Unpack[StepArguments]) -> None:
+        """Finds what the step's requests share, plans who reads what together, and fits the plan to the tables.
+
+        page_table [B, W] of int32 or int64: row r's token t is in page page_table[r, t // P]. Entries past a row's
+        length are never read. kv_lens [B]: tokens in the cache, this step's included; 0 is an empty request.
+
+        query_start_loc [B + 1]: prefix sums of query tokens, for steps with several a request (chunks, drafts), T in
+        all; by default one each. The i-th of a request's n is at position kv_len - n + i and sees no later one.
+        query_parents [T]: token trees; for each query token the index, among its request's, of the one before it, -1
+        for the root, which is token 0.
+
+        num_pages: of the cache. Given, ids are trusted unless check_ids; else the largest id in use is looked up.
+        null_page: a page of the cache that stands for "no page" and is never shared.
+        forest: what is shared, where it is known better than from page ids (Forest.from_tree).
+
+        Tables are read on the host, in place: numpy arrays, torch CPU tensors, lists. They stay in use until the next
+        plan. On a GPU, device_tables has the same there; without it they are copied (by torch). Tables that are only
+        on the GPU are copied to the host, which waits for it. stream: a cudaStream_t; by default torch's current one.
+
+        With device_planning, page_table, kv_lens, query_start_loc and query_parents are on the GPU (all but
+        page_table int32), and read there alone, in place; with query_start_loc, q and outputs have T = num_queries
+        rows, by default max_queries, of which those past the last query token are not written. A graph may capture
+        plan and run together, after one call of plan before: replays plan what tables and lengths hold by then,
+        requests of length 0 being padding. There are no forests and slots then.
+        """
+        self._forget()
+        self._planner.plan_dense(page_table, kv_lens, StepOptions.of(options), self._workspace)
+        self._begin_runs()
+
+    @one_at_a_time
+    @with_step_options
+    def plan_csr(
+        self, indptr: Indices, indices: Indices, last_page_len: Indices, **options: Unpack[StepArguments]
+    ) -> None:
+        """As `plan`, from FlashInfer's form: row r's pages are indices[indptr[r]:indptr[r + 1]],
+        and the last of them holds last_page_len[r] tokens, 1 to P; a row without pages is empty. With device_planning
+        lengths are computed on torch's current stream."""
+        self._forget()
+        self._planner.plan_csr(indptr, indices, last_page_len, StepOptions.of(options), self._workspace)
+        self._begin_runs()
+
+    @one_at_a_time
+    @with_step_options
+    def plan_token_level(
+        self, req_to_token: Indices, req_pool_indices: Indices, kv_lens: Indices, **options: Unpack[StepArguments]
+    ) -> None:
+        """As `plan`, from SGLang's form, page_size 1: row r's token t is in place
+        req_to_token[req_pool_indices[r], t]."""
+        self._forget()
+        step = StepOptions.of(options)
+        self._planner.plan_token_level(req_to_token, req_pool_indices, kv_lens, step, self._workspace)
+        self._begin_runs()
+
+    @one_at_a_time
+    @with_step_options
+    def prepare(self, page_table: Tensor, kv_lens: Tensor, **options: Unpack[StepArguments]) -> PreparedStep:
+        """With device_planning: a step whose arrays stay where they are, checked once. plan_prepared then plans what
+        they hold, as `plan` would, in less of the host's time. Valid as long as the arrays are and the
+        DecodeAttention. stream: none here, as plan_prepared takes one."""
+        return self._planner.prepare(DeviceTables(kv_lens, page_table=page_table), StepOptions.of(options))
+
+    @one_at_a_time
+    @with_step_options
+    def prepare_tables(self, tables: DeviceTables, **options: Unpack[StepArguments]) -> PreparedStep:
+        """As `prepare`, from page tables of any form. Of CSR tables the caller keeps kv_lens up to date."""
+        return self._planner.prepare(instance(tables, DeviceTables, "tables"), StepOptions.of(options))
+
+    @one_at_a_time
+    def plan_prepared(self, step: PreparedStep, *, stream: int | None = None) -> None:
+        """Plans a step of prepare() or prepare_tables(). May be captured in a graph, as `plan`."""
+        self._forget()
+        self._planner.plan_prepared(instance(step, PreparedStep, "step"), self._workspace, stream)
+        self._begin_runs()
+
+    @one_at_a_time
+    def plan_live(
+        self, live: LiveBatch, *, device_tables: DeviceTables | None = None, stream: int | None = None
+    ) -> str:
+        """Plans for a live batch as it is, keeping the last plan while that is good. Says where the plan is
+        from: "reused", "membership", "truncated", "growth", "edited"; with async_planning also "flat": the new
+        one is late.
+
+        The batch must not be edited until the step's runs are done.
+        """
+        self._forget()
+        options = StepOptions.of({"device_tables": device_tables, "stream": stream})
+        instance(live, LiveBatch, "live")
+        live._users.add(self)  # before a run may read its tables, whatever interrupts
+        source = self._planner.plan_live(live, options, self._workspace)
+        self._begin_runs()
+        return source
+
+    @one_at_a_time
+    def submit(self, live: LiveBatch) -> bool:
+        """With async_planning: has the next plan made by a thread, once the next step's events are known. False
+        when the plan that there is will do. Never waits."""
+        return self._planner.submit(instance(live, LiveBatch, "live"))
+
+    def ready(self) -> bool:
+        """With async_planning: whether all that was submitted has been planned."""
+        return self._planner.ready()
+
+    @property
+    def live_counts(self) -> dict[str, int]:
+        """Steps of plan_live by where their plans came from."""
+        return self._planner.live_counts
 
     @one_at_a_time
     def resolve(self, stream: int | None = None) -> None:
         """On a GPU: fits the plan again to what the device tables hold by now, without reading anything on the host:
         after tokens were appended and nothing else has changed. May be captured in a graph."""
-        self._need_plan()
+        if not self._planner.planned:
+            raise errors.WorkspaceError(NO_PLAN)
         if not isinstance(self._executor, CudaExecutor):
             raise errors.InvalidArgumentError("resolve() is for GPUs; the plan is for the CPU, where plan() does it")
         self._executor.resolve(self._workspace, self._executor.stream(stream))
@@ -200,15 +321,13 @@ class DecodeAttention(StepPlanning):
     def workspace_bytes(self) -> int:
         """What the last plan takes, and with capacities any other within them. Aligned to 64 bytes, on a GPU to 256.
         With device_planning, what all plans and the planner take, before the first, too."""
-        if self._on_device is not None:
-            return self._on_device.nbytes
-        return self._executor.workspace_bytes(self._need_plan(), self._host.batch.queries)
+        return self._open_planner().workspace_bytes()
 
     @one_at_a_time
     def set_workspace(self, workspace: Tensor) -> None:
         """Another one, from the next plan on: as many are needed as steps are in flight."""
-        given = Workspace(self._device, self._executor.device_index, workspace)
-        if isinstance(self._executor, CudaExecutor) and self._plan:
+        given = Workspace(self._executor.device, self._executor.device_index, workspace)
+        if isinstance(self._executor, CudaExecutor) and self._planner.planned:
             self._executor.release(self._workspace.address)
         self._forget()  # before the former memory goes, whatever interrupts
         self._workspace = given
@@ -216,31 +335,23 @@ class DecodeAttention(StepPlanning):
     @property
     def current(self) -> Plan:
         """The plan of this step; it ends with the next."""
-        self._need_host("current")
-        return Plan(self._need_plan())
+        return self._open_planner().current()
 
     @property
     def statistics(self) -> Statistics:
         """Of the last plan."""
-        self._need_host("statistics")
-        return self.current.statistics
+        return self._open_planner().statistics()
 
     @one_at_a_time
     def plan_report(self) -> DevicePlanReport:
         """With device_planning: what the GPU has told by now, as each step does when its plan is resolved, without
         waiting for it. Of a step in flight, some may be missing."""
-        if self._on_device is None:
-            raise errors.InvalidArgumentError(
-                "plan_report() needs device_planning; of plans of the host, statistics tells"
-            )
-        return self._on_device.report()
+        return self._planner.report()
 
     @one_at_a_time
     def explain(self, title: str = "Decode step") -> Explanation:
         """What the last step shares, and what the policies make of it."""
-        self._need_host("explain()")
-        self._need_plan()
-        return self._host.explanation(title)
+        return self._planner.explain(title)
 
     def close(self) -> None:
         """Frees workspace and handles; using the object afterwards is a ClosedError. In a forked child, whose parent's
@@ -248,9 +359,8 @@ class DecodeAttention(StepPlanning):
         if self._runner.forked:
             return
         self._runner.close()  # from here on no call begins, so an interrupt leaves nothing half closed but memory
-        for held in (self._on_device, self._executor, self._host):
-            if held is not None:
-                held.close()
+        self._planner.close()
+        self._executor.close()
 
     def __enter__(self) -> DecodeAttention:
         return self
@@ -260,5 +370,31 @@ class DecodeAttention(StepPlanning):
         return False
 
     def __repr__(self) -> str:
-        place = "cpu" if self._device == _abi.CPU else f"cuda:{self._executor.device_index}"
+        place = "cpu" if self._executor.device == _abi.CPU else f"cuda:{self._executor.device_index}"
         return f"<trunkline.DecodeAttention on {place}: {shape_text(self._shape)}>"
+
+    def _begin_runs(self) -> None:
+        """Lets runs go by the plan that the workspace has now."""
+        executor, workspace = self._executor, self._workspace
+        self._runner.bind(
+            executor.device, executor.address, workspace.address, workspace.nbytes, self._layout, self._lse_base
+        )
+
+    def _forget(self) -> None:
+        """Ends the plan, before anything of what runs read changes."""
+        self._runner.unbind()
+        self._planner.forget()
+
+    def _open_planner(self) -> StepPlanner:
+        if self._runner.closed:
+            raise errors.ClosedError("the DecodeAttention is closed")
+        return self._planner
+
+    def _before_event(self) -> None:
+        """A live batch that is planned for calls this before an event moves its tables."""
+        if not (self._runner.forked or self._runner.closed):
+            self._runner.alone(self._tables_move)
+
+    def _tables_move(self) -> None:
+        if self._executor.device == _abi.CPU:  # where runs read the tables in place
+            self._forget()

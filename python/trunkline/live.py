@@ -228,6 +228,12 @@ class LivePlans(NotCopied):
         live_options = new(_abi.LivePlanOptions, plan=ctypes.addressof(plan_options), edit_share=edit_share)
         self._name = "async_planner" if asynchronous else "live_planner"
         self._handle = Handle(self._name, profile, ctypes.byref(shape), ctypes.byref(live_options))
+        self._take = c.trunkline_async_planner_take if asynchronous else c.trunkline_live_planner_plan
+        # Results are written here. Objects made for each call would take 1 us of a step.
+        self._plan = ctypes.c_void_p()
+        self._source = ctypes.c_int32()
+        self._plan_at = ctypes.addressof(self._plan)
+        self._source_at = ctypes.addressof(self._source)
         self.source = ""
 
     def submit(self, live: LiveBatch) -> bool:
@@ -241,12 +247,9 @@ class LivePlans(NotCopied):
         return bool(done.value)
 
     def take(self, live: LiveBatch) -> int:
-        plan = ctypes.c_void_p()
-        source = ctypes.c_int32()
-        function = c.trunkline_async_planner_take if self._name == "async_planner" else c.trunkline_live_planner_plan
-        check(function(self._handle.value, live._handle.value, ctypes.byref(plan), ctypes.byref(source)))
-        self.source = _SOURCES[source.value]
-        return plan.value or 0
+        check(self._take(self._handle.value, live._handle.value, self._plan_at, self._source_at))
+        self.source = _SOURCES[self._source.value]
+        return self._plan.value or 0
 
     @property
     def counts(self) -> dict[str, int]:

@@ -12,6 +12,7 @@ from ._arguments import choice, optional
 from ._batches import HostBatch, on_host
 from ._executors import shared_workers
 from ._indices import Indices
+from ._step_options import StepOptions
 from ._tensors import Tensor, dtype_name, view
 from .decode import LAYOUTS, LSE_BASES, DecodeAttention
 from .machine import Profile, shape_struct
@@ -150,7 +151,7 @@ def explain(
     options = optional(options, PlanOptions, "options") or PlanOptions(policy=policy)
     batch = HostBatch(page_size)
     batch.dense(on_host(page_table), on_host(kv_lens))
-    batch.rest(None, query_start_loc, query_parents, None, None, None)
+    batch.rest(StepOptions(query_start_loc=query_start_loc, query_parents=query_parents))
     forest = Forest()
     forest._build(batch, True)
     return Explanation(Planner(profile, shape, options), forest._handle.value, title)

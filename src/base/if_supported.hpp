@@ -1,4 +1,4 @@
-// What may not be possible here, without an error.
+// Turns Error(kUnsupported) into an empty optional, for features that a machine may lack.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace trunkline {
 
-/// What `make()` returns; none where it throws Error(kUnsupported).
+/// Calls `make()`. \return its result, or nothing when it throws Error(kUnsupported)
 template <class Make>
 auto if_supported(const Make& make) -> std::optional<decltype(make())> {
   try {

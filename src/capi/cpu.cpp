@@ -61,7 +61,7 @@ std::span<std::byte> checked_workspace(void* workspace, std::size_t bytes) {
   return {static_cast<std::byte*>(workspace), bytes};
 }
 
-// Its tensors would be the device's.
+// Refuses a plan for a GPU: its tensors would be in device memory.
 void check_device(const Plan& plan) {
   if (plan.shape.device == Device::kCpu) return;
   fail(ErrorCode::kUnsupported, "plan is for ", name_of(plan.shape.device), "; this executor runs plans for cpu");

@@ -1,4 +1,4 @@
-// What the handles of executors and planners on a GPU stand for.
+// The objects behind the handles of executors and planners on a GPU.
 #pragma once
 
 #include <algorithm>

@@ -33,7 +33,7 @@ struct DlTensor {
 };
 static_assert(sizeof(DlTensor) == 48);
 
-/// Of DLPack 1; another major version may have another layout after `version`.
+/// The layout of DLPack 1. Another major version may have another one after `version`.
 struct DlManagedVersioned {
   struct {
     std::uint32_t major;

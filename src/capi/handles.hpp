@@ -33,7 +33,7 @@ enum class Kind : std::uint8_t {
 /// "planner"
 const char* name_of(Kind kind);
 
-/// What a handle may stand for.
+/// The base of all objects behind handles.
 class Object {
  public:
   Object() = default;

@@ -1,4 +1,4 @@
-// What this machine has, and profiles of machines.
+// Facts of this machine, and machine profiles.
 #include <memory>
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// What the handles stand for.
+// The objects behind the handles.
 #pragma once
 
 #include <cstdint>

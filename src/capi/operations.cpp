@@ -1,4 +1,4 @@
-// What needs no handle: merging attention states, and the right answers of the reference.
+// Functions without a handle: merging attention states, and the reference.
 #include "capi/batches.hpp"
 #include "capi/convert.hpp"
 #include "capi/objects.hpp"

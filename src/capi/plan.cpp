@@ -1,4 +1,4 @@
-// What a plan is, for people and tools.
+// Facts of a plan, its statistics and its JSON.
 #include <cstdint>
 #include <memory>
 #include <string>

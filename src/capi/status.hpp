@@ -23,7 +23,7 @@ class Failure {
 /// Inside a catch block: the status of what was caught, whose text becomes trunkline_last_error().
 trunkline_status caught() noexcept;
 
-/// What every function of the C interface is: a body that may throw.
+/// Runs the body of a function of the C interface. \return the status of what it throws
 template <class Body>
 trunkline_status guard(Body&& body) noexcept {
   try {

@@ -107,7 +107,7 @@ std::int64_t step_of(const Named& named, const Strides& strides, std::size_t dim
   return strides[dimension];
 }
 
-/// Of a [rows, heads, d] tensor of any type that is where it should be.
+/// Checks shape, device and strides of a [rows, heads, d] tensor. \return its strides
 RowStrides checked_rows(const Named& named, std::initializer_list<std::int64_t> shape, const char* form, Device device,
                         std::int32_t device_index) {
   check_shape(named, shape, form);
@@ -117,7 +117,7 @@ RowStrides checked_rows(const Named& named, std::initializer_list<std::int64_t> 
   return {step_of(named, strides, 0, 0), step_of(named, strides, 1, 0)};
 }
 
-/// Of a [rows, heads] tensor of log-sum-exps.
+/// Checks shape, type, device and strides of a [rows, heads] tensor of log-sum-exps. \return its strides
 RowStrides checked_lse(const Named& lse, std::int64_t rows, std::int64_t heads, const char* form, Device device,
                        std::int32_t device_index) {
   check_shape(lse, {rows, heads}, form);

@@ -9,7 +9,7 @@
 
 namespace trunkline::capi {
 
-/// What a layer's tensors must agree with.
+/// The shape, sizes and device that a layer's tensors must have.
 struct LayerPlace {
   AttentionShape shape;
   std::int64_t queries = 0;       ///< T

@@ -11,7 +11,7 @@
 namespace trunkline {
 namespace {
 
-// Of [rows, heads, inner] elements.
+// The extent of a tensor of [rows, heads, inner] elements.
 Extent extent_of(const char* name, const void* data, std::int64_t rows, std::int64_t row_stride,
                  const AttentionShape& shape, std::int64_t head_stride, std::int64_t inner, std::size_t element_bytes) {
   return extent_of_tensor("args", name, data, rows, row_stride, shape.q_heads, head_stride, inner, element_bytes);
@@ -97,7 +97,7 @@ void check_sinks(const float* sinks, const AttentionShape& shape) {
   fail(ErrorCode::kUnsupported, "args.sinks are given; supported: null");
 }
 
-// What no kernel does yet. Values that are never right come first, so that they are told as such.
+// Refuses features that no kernel has. Values that are wrong in any version come first, so their error says so.
 void check_variants(const AttentionArgs& args, const AttentionShape& shape) {
   if (args.window_left < -1) {
     fail(ErrorCode::kInvalidArgument, "args.window_left is ", args.window_left,

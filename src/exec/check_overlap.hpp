@@ -36,7 +36,7 @@ inline std::int64_t add_dimension(const char* owner, const char* name, std::int6
   return sum;
 }
 
-/// Of memory without gaps.
+/// The extent of memory without gaps.
 inline Extent extent_of_bytes(const void* data, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   return {.begin = begin, .end = begin + bytes};
@@ -63,7 +63,8 @@ struct NamedExtent {
   Extent extent;
 };
 
-/// Of extents that meet: \throws Error naming the tensors unless they lie between each other's rows or heads
+/// Checks two extents that overlap. \throws Error naming the tensors unless their rows or heads alternate without
+/// sharing a byte
 void check_interleaved(const NamedExtent& a, const NamedExtent& b);
 
 /// The first `written` of them may overlap none of the others; those may overlap each other.

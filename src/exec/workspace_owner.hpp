@@ -15,7 +15,7 @@ class WorkspaceOwner {
   WorkspaceOwner(const WorkspaceOwner&) = delete;
   WorkspaceOwner& operator=(const WorkspaceOwner&) = delete;
 
-  /// What tells this one from all others of the process, also from those that are gone. Never 0.
+  /// A number that no other owner of the process has or had. Never 0.
   std::uint64_t id() const { return id_; }
   /// Takes the memory from whoever holds any of it; does not allocate where it held memory that began there.
   /// \return a stamp for holds()

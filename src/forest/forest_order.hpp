@@ -35,7 +35,7 @@ class ForestOrder {
     std::int32_t ends = 0;   // rows that end in it; then where in Forest::order the next of them goes
     std::int32_t index = 0;  // in Forest::nodes, once it is laid out
   };
-  /// Of a node, or of all at -1, above the roots: so that roots are no special case.
+  /// The place of a node; -1 is a node above all roots, so that roots are no special case.
   Place& place(std::int32_t node) { return places_[static_cast<std::size_t>(node + 1)]; }
 
   void count(std::span<const LooseNode> nodes, std::span<const std::int32_t> end_node);

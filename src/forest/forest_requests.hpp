@@ -1,4 +1,4 @@
-// What a forest remembers of the rows of its batch.
+// Fills Forest::requests, the facts of a batch's rows that plans need after the batch is gone.
 #pragma once
 
 #include "trunkline/batch.hpp"

@@ -10,7 +10,8 @@
 namespace trunkline {
 namespace {
 
-/// Of a plan that is made while a step waits. `flat` would give other bits than a batch-invariant policy.
+/// Options of a plan that is made while a step waits: `flat` is made fastest. A batch-invariant policy stays, as `flat`
+/// would give other bits.
 PlanOptions late_options(const PlanOptions& options) {
   if (is_batch_invariant(options.policy)) return options;
   PlanOptions flat;

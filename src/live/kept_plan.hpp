@@ -9,7 +9,7 @@
 
 namespace trunkline {
 
-/// What a plan was made for.
+/// The counters of the batch when a plan was made.
 struct PlanOrigin {
   std::uint64_t sharing = 0;
   std::uint64_t truncations = 0;

@@ -13,15 +13,15 @@ class LatestValue {
  public:
   /// The producer's value, to be filled.
   T& draft() { return values_[draft_]; }
-  /// Hands the draft over. What was handed over before and not taken comes back as the next draft.
+  /// Publishes the draft. A published value that was not taken becomes the next draft.
   void publish() { draft_ = between_.exchange(draft_ | kFresh, std::memory_order_acq_rel) & kIndex; }
-  /// What was handed over since the last call, if anything; the consumer's until it takes the next.
+  /// \return the newest value published since the last call, or null. The consumer owns it until its next take().
   T* take() {
     if ((between_.load(std::memory_order_relaxed) & kFresh) == 0) return nullptr;
     taken_ = between_.exchange(taken_, std::memory_order_acq_rel) & kIndex;
     return &values_[taken_];
   }
-  /// Before the threads begin.
+  /// Visits all three values. Call it before the threads begin.
   template <class Visit>
   void visit_all(Visit visit) {
     for (T& value : values_) visit(value);

@@ -1,4 +1,4 @@
-// What a LiveBatch holds.
+// The state of a LiveBatch.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a LiveBatch refuses, before anything is changed.
+// Checks of the events of a LiveBatch, made before an event changes anything.
 #pragma once
 
 #include <cstdint>

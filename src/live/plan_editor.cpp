@@ -163,7 +163,7 @@ void PlanEditor::copy_item(const Plan& plan, const WorkItem& item, Range queries
   longest_ = std::max(longest_, tokens);
 }
 
-/// Of the first queries of an item, how many stay.
+/// Counts the queries that stay among the first ones of an item.
 std::int32_t PlanEditor::live_queries(const Plan& plan, const WorkItem& item, std::int32_t first) const {
   std::int32_t count = 0;
   for (std::int32_t i = item.queries.begin; i < item.queries.begin + first; ++i) {
@@ -175,7 +175,8 @@ std::int32_t PlanEditor::live_queries(const Plan& plan, const WorkItem& item, st
 /// Adds what is left of a span to the item that is copied last.
 void PlanEditor::copy_span(const Plan& plan, const WorkItem& item, KvSpan span, bool all_live, Plan& result) {
   if (!is_live(span.slot, span.generation)) {
-    // What moves with a request is its own. All readers share the rest, so any other's table will do.
+    // A span that moves with its request is private and ends with it. All readers share any other span, so the table of
+    // any of them serves.
     const std::int32_t reader = moves(span) ? kGone : live_reader(plan, item, span);
     if (reader == kGone) return;
     const Query& query = plan.queries[at(reader)];

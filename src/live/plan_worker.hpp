@@ -17,7 +17,7 @@
 
 namespace trunkline {
 
-/// What is to be planned.
+/// A plan to make.
 struct PlanJob {
   std::uint64_t number = 0;
   PlanSource reason = PlanSource::kMembership;

@@ -6,8 +6,8 @@
 namespace trunkline {
 namespace {
 
-// What one core of a common server does, and how the kernels of src/exec/cpu behave on it. The rates are for planning
-// only, until they are measured; the rest is fitted to the runs in bench/results.
+// Figures of one core of a common server with the kernels of src/exec/cpu. Rates serve until they are measured, and are
+// for planning only; the other figures are fitted to the runs in bench/results.
 struct CoreFigures {
   double read_bytes_per_us;
   double flops_per_us;

@@ -57,7 +57,7 @@ std::string kib(std::int64_t bytes) {
   return concat(bytes / 1024, " KiB");
 }
 
-/// What an SM has room for, and what runs out first.
+/// CTAs that fit an SM at once, and the resource that runs out first.
 struct Residency {
   std::int64_t ctas;
   const char* limited_by;

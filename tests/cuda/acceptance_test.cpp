@@ -33,7 +33,7 @@ TEST_F(CudaAcceptance, SeveralRootsAndOddGroups) {
   for (const std::int32_t group : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16}) expect_tree_matches(tree, group);
 }
 
-// Up to the rows of the tallest tile of the portable kernels, and of a half of the Hopper kernels' tallest.
+// Up to the rows of the portable kernels' largest tile, which are those of a half of the Hopper kernels' largest tile.
 TEST_F(CudaAcceptance, LargeGroups) {
   const PrefixTree tree = tree_from_levels("1,3,6/170,65,31");
   for (const std::int32_t group : {17, 24, 32, 48, 64}) {
@@ -99,7 +99,7 @@ TEST_F(CudaAcceptance, ManyQueriesOnANode) {
   }
 }
 
-// A trunk, and a leaf of so many tokens for each request.
+// Returns a trunk with a leaf of so many tokens for each request.
 PrefixTree trunk_and_leaves(const char* name, std::int32_t trunk, const std::vector<std::int32_t>& leaves) {
   PrefixTree tree{name, {-1}, {trunk}, {}, {}};
   for (const std::int32_t tokens : leaves) {
@@ -111,8 +111,8 @@ PrefixTree trunk_and_leaves(const char* name, std::int32_t trunk, const std::vec
 }
 
 // 32 requests over a trunk, a tile of 128 rows at g 4: each of its first half has `first` tokens of its own, each of
-// its second `second`. Where one is small and the other 400, a warpgroup of the Hopper kernels passes over a hundred
-// stages of the other's, and the ring holds six.
+// its second `second`. If one is small and the other 400, a warpgroup of the Hopper kernels passes more than a hundred
+// stages of the other warpgroup, where the ring holds six.
 PrefixTree uneven_halves(std::int32_t first, std::int32_t second) {
   std::vector<std::int32_t> leaves(32, first);
   std::fill(leaves.begin() + 16, leaves.end(), second);
@@ -126,15 +126,15 @@ TEST_F(CudaAcceptance, HalvesOfUnevenLengths) {
   }
 }
 
-// A tree of drafts with so many tokens: each follows one of those before it.
+// Returns a draft tree with so many tokens: the parent of each is an earlier token.
 std::vector<std::int32_t> draft_tree(std::int32_t tokens, std::int32_t branches) {
   std::vector<std::int32_t> parents{-1};
   for (std::int32_t i = 1; i < tokens; ++i) parents.push_back((i - 1) / branches);
   return parents;
 }
 
-// 48 requests over a trunk, of which each has 1 to 33 tokens of its own: most stages of a tile are of ends of pages,
-// behind which lies NaN.
+// 48 requests over a trunk, each with 1 to 33 tokens of its own: most stages of a tile have slices that end inside a
+// page, whose rest is NaN.
 PrefixTree short_leaves() {
   std::vector<std::int32_t> leaves;
   for (std::int32_t request = 0; request < 48; ++request) leaves.push_back(1 + request * 7 % 33);
@@ -146,7 +146,7 @@ TEST_F(CudaAcceptance, ShortLeaves) {
     for (const std::int32_t group : {1, 2}) expect_tree_matches(short_leaves(), group, page_size, 128);
   }
   expect_tree_matches(short_leaves(), 2, 16, 128, DType::kBF16);
-  PrefixTree drafts = short_leaves();  // slices that differ by token beside others of a stage
+  PrefixTree drafts = short_leaves();  // slices with masks by token beside slices without in a stage
   for (std::int32_t request = 0; request < 48; ++request) {
     drafts.drafts.push_back(request % 3 == 0 ? draft_tree(5, 2) : std::vector<std::int32_t>{});
   }

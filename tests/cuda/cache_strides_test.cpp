@@ -1,5 +1,5 @@
-// Caches whose pages do not follow each other: boxes of the copy engine need pages that are whole octets apart, in K
-// and in V; elsewhere rows are copied one by one, from records that were laid out for boxes.
+// Caches whose pages are not contiguous: TMA tiles need pages that are whole octets apart, in K and in V; otherwise
+// rows are copied one by one, by records that were written for TMA tiles.
 #include <gtest/gtest.h>
 
 #include "cuda/device_case.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 class CudaCacheStrides : public CudaTest {};
 
-/// A cache of 16-bit elements whose pages lie so many elements further apart, with NaN between them.
+/// A cache of 16-bit elements with a gap of so many elements between pages, filled with NaN.
 class SpreadCache {
  public:
   SpreadCache(const CacheView& packed, std::int64_t pages, std::int64_t gap)
@@ -33,7 +33,7 @@ class SpreadCache {
   DeviceMemory memory_;
 };
 
-/// Tokens that lie between pages.
+/// The gap between pages in tokens.
 struct Gaps {
   std::int64_t k;
   std::int64_t v;

@@ -81,7 +81,7 @@ MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels = C
 /// The families of kernels that the device has for a shape.
 std::vector<CudaKernels> kernels_for(const AttentionShape& shape);
 
-/// How outputs are asked for; what a test reads is always O in fp32 and the natural LSE, [T, Hq].
+/// The form of the outputs. A test reads them as O in fp32 and the natural LSE, [T, Hq].
 struct OutputForm {
   bool narrow = false;       ///< O in the shape's type instead of fp32
   bool base_two = false;     ///< LSE
@@ -110,7 +110,7 @@ class DeviceTensors {
   AttentionArgs args_;
 };
 
-/// How a plan is run; all ways of one family of kernels give the same bits.
+/// A way to run a plan; all ways of one family of kernels give the same bits.
 struct RunWay {
   experimental::ForwardMode forward = experimental::ForwardMode::kPersistent;
   MergeMode merge = MergeMode::kSeparate;
@@ -138,24 +138,25 @@ inline constexpr RunWay kRunWays[] = {
 
 /// Uploads, resolves and runs a plan on memory of its own, by default with the portable kernels.
 AttentionOutput run_cuda(const AttentionCase& test, const Plan& plan, RunWay way = {}, const OutputForm& form = {});
-/// The same on tensors and a table that are there, for many plans of one case.
+/// Runs a plan on given tensors and a given table, for many plans of one case.
 AttentionOutput run_cuda(const Plan& plan, const Batch& batch, CudaExecutor& executor, const DeviceBatch& on_device,
                          DeviceTensors& tensors);
 
-/// The same of all kernels: those that a device lacks are to be skipped, by runs_here().
+/// Returns the ways of all kernels; a test must skip those that the device lacks, by runs_here().
 std::vector<RunWay> run_ways_of_all_kernels();
 bool runs_here(RunWay way, const AttentionShape& shape);
-/// As in "portableStreamsFused".
+/// Returns a name such as "portableStreamsFused".
 std::string text_of(RunWay way);
-/// One executor of each way, kept for all tests of the binary.
+/// Returns the executor of a way, kept for all tests of the binary.
 CudaExecutor& executor_of(RunWay way);
 
-/// Of O against the oracle, whose inputs are the same: P has 16 bits before it meets V, 11 of them of precision in
-/// fp16 and 8 in bf16; a 16-bit O is rounded once more. Elements are normal, sums of them at most about 4.
+/// Returns the tolerance of O against the oracle, which has the same inputs: P is rounded to 16 bits before the product
+/// with V, 11 of them of precision in fp16 and 8 in bf16; a 16-bit O is rounded once more. Elements are normal, sums of
+/// them at most about 4.
 double tolerance_of(DType dtype, bool narrow = false);
 
-/// All kernels for the case's shape x policies x cuts x ways to run, planned with cutting_gpu_profile(workers); every
-/// fourth run has other output forms.
+/// Expects the oracle's result of all kernels for the case's shape x policies x cuts x ways to run, planned with
+/// cutting_gpu_profile(workers); every fourth run has other output forms.
 void expect_all_policies_match(const AttentionCase& test, std::int32_t workers);
 
 }  // namespace trunkline::testing

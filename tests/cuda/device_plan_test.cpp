@@ -1,4 +1,4 @@
-// Batches planned on the device from start to end: what is attended, in graphs too, and what the planner reports.
+// Batches planned on the device end to end: the attention outputs, in graphs too, and the reports of the planner.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class PlanWords {
   std::vector<std::pair<std::string, std::vector<std::byte>>> lists_;
 };
 
-/// What the host plans, and the first list in which the device's plan differs; empty: none.
+/// The host's plan, and the first list in which the device's plan differs from it; empty: none.
 struct HostsPlan {
   Plan plan;
   std::string difference;
@@ -129,7 +129,7 @@ TEST_F(CudaDevicePlans, AreTheHostsBitForBit) {
   }
 }
 
-/// Other requests in some rows, each of which shares less than was shared there.
+/// Puts other requests into some rows, each of which shares less than the row shared before.
 void replace_requests(std::mt19937_64& random, PagedBatch& batch) {
   const auto width = static_cast<std::size_t>(batch.width);
   std::int32_t id = *std::max_element(batch.page_ids.begin(), batch.page_ids.end());
@@ -141,7 +141,7 @@ void replace_requests(std::mt19937_64& random, PagedBatch& batch) {
   }
 }
 
-// Batches that follow each other, as in an engine, and share alike, or but for some requests.
+// Consecutive batches, as in an engine, with the same sharing, or the same but for some requests.
 TEST_F(CudaDevicePlans, AfterBatchesAlikeAreTheHosts) {
   std::mt19937_64 random(23);
   std::uint64_t seed = 1;
@@ -313,7 +313,7 @@ TEST_F(CudaDevicePlans, SteadyStepsKeepThePlan) {
   EXPECT_EQ(on_device.report().reused, 2U);
 }
 
-// What a workspace holds is known on the device: a plan is kept only where its planner wrote it last.
+// The device knows the content of a workspace: a plan is reused only if its planner wrote it last.
 TEST_F(CudaDevicePlans, ArePlannedAnewInOtherWorkspaces) {
   const PagedBatch paged = laid_out("1,8/512,100", 3);
   const PagedBatch other = laid_out("8/612", 4);
@@ -340,7 +340,7 @@ TEST_F(CudaDevicePlans, ArePlannedAnewInOtherWorkspaces) {
   EXPECT_EQ(on_device.report().planned, 2U);
   expect_right(second.data(), second.size());
   EXPECT_EQ(on_device.report().reused, 1U);
-  // An upload takes the place of the plan.
+  // An upload replaces the plan.
   const Plan plan =
       make_plan(unshared.forest(), on_cuda(shape), cuda_profile(0, shape), options_of(Policy::kFlat, KvSplit::kNone));
   executor.upload(plan, unshared.batch(), second.data(), second.size(), nullptr);
@@ -381,7 +381,7 @@ TEST_F(CudaDevicePlans, AnEmptyBatchIsPlanned) {
   EXPECT_TRUE(test.matches(tensors.download(), tolerance_of(DType::kF16)));
 }
 
-// Phases that a block's shared memory does not hold have theirs in the device's.
+// Phases whose scratch exceeds a block's shared memory use device memory.
 TEST_F(CudaDevicePlans, MoreRowsThanSharedMemoryHolds) {
   const std::int32_t rows = 5000;
   const AttentionShape shape = make_shape(1, 1, 64, 16);

@@ -9,7 +9,7 @@
 
 namespace trunkline::testing {
 
-/// Waits for no other, and no other for it.
+/// A non-blocking stream.
 class OwnStream {
  public:
   OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
@@ -22,7 +22,7 @@ class OwnStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Of what `work` enqueues on the stream.
+/// A graph of the work that `work` enqueues on the stream.
 class Graph {
  public:
   template <class Work>

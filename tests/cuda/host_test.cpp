@@ -1,4 +1,4 @@
-// What can be shown without a GPU: status, support, names, the layout of workspaces and what is uploaded.
+// Tests that need no GPU: status, support, names, the layout of workspaces and the upload.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -144,7 +144,7 @@ TEST_F(CudaInvariant, SameBitsAloneAndInAnyBatch) {
       EXPECT_EQ(differs, "") << "seed " << round + 1;
       differing += differs.empty() ? 0 : 1;
     }
-    ASSERT_LT(differing, 40);  // enough to see what they have in common
+    ASSERT_LT(differing, 40);  // enough to show what they have in common
   }
 }
 

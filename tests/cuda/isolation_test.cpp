@@ -58,7 +58,7 @@ TEST_F(CudaIsolation, TwoRequestsThatShareNothing) {
   }
 }
 
-// Query tokens of one request: a token is hidden from those before it, and from other branches of a draft tree.
+// Query tokens of one request: a token is masked for those before it, and for other branches of a draft tree.
 TEST_F(CudaIsolation, LaterTokensOfAChunkAndOtherBranchesOfATree) {
   const std::vector<std::int32_t> ids{2, 0, 1}, lens{40}, starts{0, 4}, parents{-1, 0, 0, 1};
   for (const bool tree : {false, true}) {

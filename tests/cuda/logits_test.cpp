@@ -69,7 +69,8 @@ TEST_F(CudaLogits, AllVeryNegative) {
   expect_policies_match(test, 3e-2);  // logits of 8,800 are sums near 100,000, known to 0.008 / 11
 }
 
-// A scale of 0 weighs all tokens that a query sees alike, and no other: chunks of query tokens see different ones.
+// A scale of 0 gives all visible tokens equal weights, and masked tokens none: query tokens of a chunk have different
+// masks.
 TEST_F(CudaLogits, AScaleOfZero) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
   const std::vector<std::int32_t> chunks = {0, 1, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -104,13 +105,13 @@ TEST_F(CudaLogits, AScaleOfZero) {
   }
 }
 
-// A NaN that comes in must go out, to the queries that see it and to no other.
+// A NaN in the inputs must reach the outputs of the queries that attend to it, and no others.
 TEST_F(CudaLogits, NanIsNeitherSwallowedNorSpread) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,3,12/90,40,25"), 16, 3);
   const Batch batch = paged.view();
   const std::uint16_t nan = f32_to_f16(std::numeric_limits<float>::quiet_NaN());
   for (const bool in_query : {true, false}) {
-    SCOPED_TRACE(in_query ? "in a query row" : "in a key that one request sees");
+    SCOPED_TRACE(in_query ? "in a query row" : "in a key of one request");
     AttentionCase test(make_shape(1, 4, kDim, 16), batch);
     const std::int32_t last = batch.rows() - 1;
     const std::int32_t position = batch.kv_lens[static_cast<std::size_t>(last)] - 1;

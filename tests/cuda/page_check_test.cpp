@@ -14,7 +14,7 @@ namespace {
 
 class CudaPageCheck : public CudaTest {
  protected:
-  // What resolve() says of a batch whose table or lengths changed after the upload.
+  // Expects resolve() to refuse a batch whose table or lengths changed after the upload.
   static void expect_refused(const Batch& uploaded, const Batch& live, const char* words) {
     CudaExecutor executor({.check_pages = true, .kernels = CudaKernels::kPortable});
     const Plan plan = make_plan(build_forest(uploaded), on_cuda(make_shape(1, 4, 64, uploaded.pages.page_size())),

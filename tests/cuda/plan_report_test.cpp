@@ -1,4 +1,4 @@
-// What planning on the device has come to: resolve tells the host, of the plan in its workspace.
+// Reports of planning on the device: resolve publishes the report of the plan in its workspace to the host.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -72,7 +72,7 @@ TEST_F(CudaPlanReports, AreOfThePlanThatIsThere) {
   EXPECT_EQ(planner_->report().planned, 0U) << "the plan that is there was uploaded";
 }
 
-// A workspace may be resolved as long as it holds a plan, whoever made that.
+// A workspace may be resolved as long as it holds a plan, whichever planner made it.
 TEST_F(CudaPlanReports, MayBeToldOnceThePlannerIsGone) {
   std::unique_ptr<DeviceMemory> other_memory;
   const auto other = make_planner(other_memory);

@@ -93,7 +93,7 @@ class PlannerCase {
   }
   /// Other ids and lengths at the same addresses.
   void overwrite(const RandomBatch& batch) { on_device_.overwrite(batch.view()); }
-  /// What a plan does not write is not that of the one before.
+  /// Fills the lists, so that entries that a plan does not write are not those of the plan before.
   void poison() { lists_.fill(0xA5); }
 
   std::uint64_t planned() const { return downloaded<std::uint64_t>(steps_, 2)[0]; }
@@ -208,7 +208,7 @@ TEST_F(CudaPlan, EqualsTheHosts) {
     trees += options.trees ? 1 : 0;
     const RandomBatch batch = without_slots(make_random_batch(random, options));
     const AttentionShape shape = shape_of(2 * uniform(random, 1, 16), 2);
-    // Some plans exceed what there is room for.
+    // Some plans exceed the capacities.
     const PlanCapacity capacity = any_capacity(random, std::max(batch.view().total_queries(), 1));
     expect_hosts_plan(batch, shape, hopper_like_profile(uniform(random, 1, 200)), trunk_options(capacity),
                       seed % 4 != 0);

@@ -76,9 +76,9 @@ TEST_F(CudaProperty, ManyShortTasksOfEachCta) {
   }
 }
 
-// Tiles of two halves whose requests have stages of their own by turns, over many tasks of a CTA: warps of one half
-// look ahead past stages of the other, whose place in the ring and whose masks must not be taken for later ones.
-// Between them, tiles of few rows, which both halves take by turns.
+// Tiles of two halves whose requests have stages of their own in turns, over many tasks of a CTA: warps of one half
+// look up stages behind those of the other, whose ring slots and masks must not be taken for later ones. Between them
+// are tiles of at most 64 rows, whose stages both warpgroups take in turns.
 TEST_F(CudaProperty, HalvesPassEachOthersStages) {
   std::mt19937_64 random(4);
   std::uniform_int_distribution<std::int32_t> tokens(0, 600);

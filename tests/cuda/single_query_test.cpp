@@ -1,4 +1,4 @@
-// The kernel of a single query against the oracle, in each form that it may be asked for, and where others must run.
+// The single-query kernel against the oracle, in each output form, and cases in which another kernel must run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ TEST_F(CudaSingleQuery, EveryLengthAndForm) {
 TEST_F(CudaSingleQuery, NanBehindTheEndAndNegativeScale) {
   CudaExecutor executor;
   for (const std::int32_t tokens : {1, 30, 1000}) {
-    const PagedBatch paged = one_request(tokens, 64);  // unused places and pages are NaN
+    const PagedBatch paged = one_request(tokens, 64);  // unused page offsets and pages are NaN
     AttentionCase test(make_shape(8, 4, 128, 64), paged.view());
     DeviceTensors tensors(test);
     Ready ready(executor, plan_of(test), test.batch());
@@ -126,7 +126,7 @@ TEST_F(CudaSingleQuery, NanBehindTheEndAndNegativeScale) {
   }
 }
 
-// What is asked for by name, invariant results and times of tasks are the plan's kernels' affair.
+// Kernels chosen by name, invariant results and times of tasks need the forward kernels.
 TEST_F(CudaSingleQuery, OthersRunWhatTheyAloneGive) {
   const PagedBatch paged = one_request(1000, 16);
   const PagedBatch two = lay_out_pages(tree_from_levels("2/500"), 16, 5);
@@ -203,7 +203,7 @@ TEST_F(CudaSingleQuery, AGraphReplaysWithOtherLengthsAndPlans) {
   });
 }
 
-// With room for more queries a captured run takes the kernels that serve more, unless it is said that none come.
+// With room for more queries a captured run takes the forward kernels, unless max_queries excludes more.
 TEST_F(CudaSingleQuery, AGraphIsCapturedForWhatMayCome) {
   const AttentionShape shape = make_shape(8, 4, 128, 16);
   const PagedBatch one = one_request(700, 16);

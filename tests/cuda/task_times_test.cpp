@@ -31,7 +31,7 @@ TEST_F(CudaTaskTimes, EveryTaskOnceInEveryWay) {
     CudaExecutor& executor = executor_of(way);
     const DeviceMemory workspace(executor.workspace_bytes(plan));
     DeviceMemory times(tasks * sizeof(experimental::CudaTaskTime));
-    times.fill(0xFF);  // what lay there is not to show
+    times.fill(0xFF);  // earlier content must not show
     executor.upload(plan, test.batch(), workspace.data(), workspace.size(), nullptr);
     executor.resolve(on_device.view(), workspace.data(), nullptr);
     expect_error(ErrorCode::kWorkspace, "the plan has", [&] {
@@ -59,7 +59,7 @@ TEST_F(CudaTaskTimes, EveryTaskOnceInEveryWay) {
   }
 }
 
-// What is recorded, and whether there is room for it, outlives the plan.
+// The records, and the check of their capacity, outlive the plan.
 TEST_F(CudaTaskTimes, LargerPlansAreRecordedToo) {
   const PagedBatch few = lay_out_pages(tree_from_levels("2/200"), 16, 3);
   const PagedBatch more = lay_out_pages(tree_from_levels("9/200"), 16, 3);
@@ -90,7 +90,7 @@ TEST_F(CudaTaskTimes, LargerPlansAreRecordedToo) {
   executor.release(workspace.data());
 }
 
-// Tasks of one batch of stages: CTAs that took four of them at once left none to three of four others.
+// Tasks of one batch of stages: if a CTA took four of them at once, three of four other CTAs had none.
 TEST_F(CudaTaskTimes, ShortTasksAreSpreadOverAllWorkers) {
   const std::int32_t sms = cuda_device_info(0).sms;
   const PagedBatch paged = lay_out_pages(tree_from_levels("2/400"), 16, 3);

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import trunkline
-from trunkline._host_planner import with_capacities
+from trunkline._capacities import with_capacities
 
 Q = np.ones((2, 8, 64), np.float32)
 CACHE = np.ones((4, 16, 2, 64), np.float32)

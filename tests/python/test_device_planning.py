@@ -8,8 +8,10 @@ import pytest
 import trunkline
 from test_device_tables import OnAGpu
 from trunkline import DevicePlanning, _abi
-from trunkline._device_planner import DevicePlanReport, csr_tables, refuse_for_hosts
+from trunkline._device_planner import csr_tables, refuse_host_options
+from trunkline._device_planning import DevicePlanReport
 from trunkline._device_tables import DeviceBatch
+from trunkline._step_options import StepOptions
 
 SHAPE = SimpleNamespace(q_heads=32, kv_heads=8)
 OPTIONS = trunkline.PlanOptions()
@@ -77,6 +79,12 @@ def test_bad_options(wrong, kind, text):
         DevicePlanning(**(dict(max_rows=2) | wrong))._struct(0, 132, SHAPE, OPTIONS)
 
 
+def test_a_chunk_beyond_32_bits_is_refused_by_name():
+    options = trunkline.PlanOptions("invariant", invariant_chunk=2**31)
+    with pytest.raises(ValueError, match=r"options\.invariant_chunk is 2147483648; expected: at most 2147483647"):
+        DevicePlanning(2)._struct(0, 132, SHAPE, options)
+
+
 def test_limits_of_huge_batches_stay_in_32_bits():
     found = DevicePlanning(2**30)._struct(0, 132, SHAPE, OPTIONS)
     assert (found.capacity_items, found.capacity_spans, found.capacity_partials) == (2**31 - 1,) * 3
@@ -114,13 +122,12 @@ def test_without_a_gpu():
 )
 def test_arguments_for_plans_of_the_host(step, kind, text):
     with pytest.raises(kind, match=re.escape(text)):
-        refuse_for_hosts(step, DevicePlanning(2))
+        refuse_host_options(StepOptions(**step), DevicePlanning(2))
 
 
 def test_arguments_that_say_nothing():
-    nothing = dict.fromkeys(("forest", "slots", "generations", "device_tables", "null_page"))
-    refuse_for_hosts(nothing | dict(check_ids=False, stream=7, num_pages=3), DevicePlanning(2))
-    refuse_for_hosts(dict(null_page=5), DevicePlanning(2, null_page=5))
+    refuse_host_options(StepOptions(check_ids=False, stream=7, num_pages=3), DevicePlanning(2))
+    refuse_host_options(StepOptions(null_page=5), DevicePlanning(2, null_page=5))
 
 
 def batch_of(query_start_loc=None, **tables):

@@ -112,9 +112,38 @@ def test_a_prepared_step(notes):
         made().plan_prepared(step)
     with pytest.raises(TypeError, match="kv_lens is of type list"):
         attention.prepare(TABLE, [20, 30])
+    with pytest.raises(ValueError, match=r"stream is 6; expected in prepare\(\): none, as plan_prepared\(\) takes one"):
+        attention.prepare(TABLE, LENGTHS, stream=6)
     attention.close()
     with pytest.raises(trunkline.ClosedError):
         attention.plan_prepared(step)
+
+
+def test_prepared_steps_of_other_tables(notes):
+    attention = made()
+    csr = attention.prepare_tables(DeviceTables(LENGTHS, indptr=OnAGpu((3,)), indices=OnAGpu((4,))))
+    attention.plan_prepared(csr)
+    assert (notes.pages.form, notes.pages.rows, notes.pages.id_count) == (_abi.CSR, 2, 4)
+    attention = made(page_size=1)
+    tokens = DeviceTables(LENGTHS, req_to_token=OnAGpu((9, 50)), req_pool_indices=OnAGpu((2,)))
+    starts = OnAGpu((3,))
+    attention.plan_prepared(attention.prepare_tables(tokens, query_start_loc=starts, num_queries=4, num_pages=7))
+    assert (notes.pages.form, notes.pages.width, notes.pages.row_map) == (_abi.TOKEN_LEVEL, 50, 4096)
+    assert (notes.batch.num_pages, notes.batch.query_start, notes.batch.queries) == (7, 4096, 4)
+    with pytest.raises(TypeError, match="tables is of type"):
+        attention.prepare_tables(TABLE)
+    on_host = trunkline.DecodeAttention(8, 2, 128, 1)
+    with pytest.raises(ValueError, match=r"prepare\(\) needs device_planning"):
+        on_host.prepare_tables(tokens)
+
+
+def test_a_prepared_step_takes_the_options_of_plan(notes):
+    attention = made()
+    starts, parents = OnAGpu((3,)), OnAGpu((4,))
+    attention.plan_prepared(attention.prepare(TABLE, LENGTHS, query_start_loc=starts, query_parents=parents))
+    assert (notes.batch.query_start, notes.batch.query_parents) == (4096, 4096) and notes.taken()
+    with pytest.raises(ValueError, match="slots is given; expected with device_planning: none"):
+        attention.prepare(TABLE, LENGTHS, slots=[0, 1])
 
 
 def test_another_workspace_is_bound_anew(notes):
@@ -223,9 +252,11 @@ def test_what_is_of_plans_of_the_host(notes):
         lambda: attention.current,
         attention.explain,
         lambda: attention.plan_live(live),
+        lambda: attention.submit(live),
     ):
         with pytest.raises(NotImplementedError, match="with device_planning; supported: plan"):
             use()
+    assert attention.ready() and attention.live_counts == {}
 
 
 @pytest.mark.parametrize("keywords", [dict(policy="flat"), dict(options=trunkline.PlanOptions(capacity_items=9))])
@@ -244,5 +275,6 @@ def test_report_and_end(notes):
     assert (report.planned, report.reused, report.first_bad_length, report.bad_query_start) == (3, 0, -1, 9)
     attention.close()
     assert [name for name, *_ in notes.taken()] == ["planner_destroy", "destroy"]
-    with pytest.raises(trunkline.ClosedError):
-        attention.plan_report()
+    for use in (attention.plan_report, attention.workspace_bytes, lambda: attention.statistics):
+        with pytest.raises(trunkline.ClosedError, match="the DecodeAttention is closed"):
+            use()

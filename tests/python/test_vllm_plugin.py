@@ -1,10 +1,13 @@
-"""The vLLM plug-in without vLLM, torch or a GPU: settings, versions, registration, what is whose, counters.
+"""The vLLM plug-in without vLLM, torch or a GPU: settings, versions, registration, its layers' facts, decode rows.
 
-With vLLM: tests/vllm.
+The layer that it stands on: test_engine_units.py, test_engine_steps.py. Steps in a vLLM that is made up:
+test_vllm_steps.py. With vLLM: tests/vllm.
 """
 
 import dataclasses
 import enum
+import importlib
+import importlib.metadata
 import logging
 import sys
 import types
@@ -13,10 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 import trunkline
+from trunkline.integrations import engine
 from trunkline.integrations import vllm as plugin
-from trunkline.integrations.vllm import counters, metrics, registration, settings, versions
-from trunkline.integrations.vllm.beside_prefill import GPU_US, HOST_US, LOOKED_AT, MUCH, BesidePrefill
-from trunkline.integrations.vllm.capability import GroupFacts, refusal
+from trunkline.integrations.vllm import registration, settings, versions
 from trunkline.integrations.vllm.rows import decode_rows, rows_from
 
 OURS = "trunkline.integrations.vllm.backend.TrunklineBackend"
@@ -25,8 +27,8 @@ OURS_AS_FLASH = "trunkline.integrations.vllm.backend.TrunklineFlashBackend"
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    for name in ("TRUNKLINE_VLLM", "TRUNKLINE_VLLM_SHADOW", "TRUNKLINE_VLLM_LOG_SECONDS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE"):
+        monkeypatch.delenv(f"TRUNKLINE_VLLM{name}", raising=False)
     settings.settings.cache_clear()
     yield
     settings.settings.cache_clear()
@@ -36,11 +38,12 @@ def fresh(monkeypatch):
 
 
 def test_settings(monkeypatch):
-    assert settings.from_environment() == settings.Settings("custom", False, 60.0)
+    assert settings.from_environment() == settings.Settings("custom", False, 60.0, False)
     monkeypatch.setenv("TRUNKLINE_VLLM", "Override")
     monkeypatch.setenv("TRUNKLINE_VLLM_SHADOW", "1")
     monkeypatch.setenv("TRUNKLINE_VLLM_LOG_SECONDS", "0")
-    assert settings.from_environment() == settings.Settings("override", True, 0.0)
+    monkeypatch.setenv("TRUNKLINE_VLLM_GAIN_RULE", "1")
+    assert settings.from_environment() == settings.Settings("override", True, 0.0, True)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,7 @@ def test_settings(monkeypatch):
     [
         ("TRUNKLINE_VLLM", "on", "TRUNKLINE_VLLM is 'on'; expected: custom, override, off"),
         ("TRUNKLINE_VLLM_SHADOW", "yes", "TRUNKLINE_VLLM_SHADOW is 'yes'; expected: 0 or 1"),
+        ("TRUNKLINE_VLLM_GAIN_RULE", "on", "TRUNKLINE_VLLM_GAIN_RULE is 'on'; expected: 0 or 1"),
         ("TRUNKLINE_VLLM_LOG_SECONDS", "-1", "expected: seconds, 0 or more"),
         ("TRUNKLINE_VLLM_LOG_SECONDS", "nan", "expected: seconds, 0 or more"),
         ("TRUNKLINE_VLLM_LOG_SECONDS", "soon", "expected: seconds, 0 or more"),
@@ -62,14 +66,14 @@ def test_bad_settings(monkeypatch, name, value, text):
 # -- Versions
 
 
-@pytest.mark.parametrize("version", ["0.26.0", "0.26.1rc2", "0.27.1", "0.33.0+cu130"])
+@pytest.mark.parametrize("version", ["0.24.0", "0.26.0", "0.26.1rc2", "0.27.1", "0.33.0+cu130"])
 def test_supported_versions(version):
     assert versions.refusal(version) is None
 
 
-@pytest.mark.parametrize("version", ["0.25.9", "0.34.0", "1.0.0", "0.9.2", "dev"])
+@pytest.mark.parametrize("version", ["0.23.1", "0.34.0", "1.0.0", "0.9.2", "dev"])
 def test_other_versions(version):
-    assert versions.refusal(version) == f"vLLM is {version}; supported: 0.26 to 0.33"
+    assert versions.refusal(version) == f"vLLM is {version}; supported: 0.24 to 0.33"
 
 
 def test_no_version():
@@ -135,7 +139,7 @@ def test_another_plugin_was_first(registry, caplog):
 def test_an_unknown_engine_goes_on_alone(registry, monkeypatch, caplog):
     monkeypatch.setattr(versions, "installed", lambda: "0.40.0")
     plugin.register()
-    assert not registry.overrides and "vLLM is 0.40.0; supported: 0.26 to 0.33" in caplog.text
+    assert not registry.overrides and "vLLM is 0.40.0; supported: 0.24 to 0.33" in caplog.text
 
 
 def test_an_engine_that_was_not_run_says_so(registry, monkeypatch, caplog):
@@ -159,53 +163,101 @@ def test_bad_settings_stop_nothing(registry, monkeypatch, caplog):
 
 
 def test_the_entry_point_is_in_the_package():
-    import importlib.metadata
-
     found = [entry.value for entry in importlib.metadata.distribution("trunkline").entry_points]
     assert "trunkline.integrations.vllm:register" in found and registration.register is plugin.register
 
 
-# -- What is whose
-
-FACTS = GroupFacts(32, 8, 128, 16, "bfloat16")
+# -- Facts of layers
 
 
-def test_what_is_taken():
-    for change in (
-        {},
-        dict(dtype="float16"),
-        dict(kv_cache_dtype="bfloat16"),
-        dict(num_qo_heads=16, num_kv_heads=1),
-        dict(speculative="ngram", longest_query=4),
-    ):
-        assert refusal(dataclasses.replace(FACTS, **change)) is None
+@pytest.fixture
+def group_facts(monkeypatch):
+    """The function, in a process whose vLLM has an `envs`."""
+    envs: Any = types.ModuleType("vllm.envs")
+    envs.VLLM_BATCH_INVARIANT = False
+    package: Any = types.ModuleType("vllm")
+    package.envs = envs
+    monkeypatch.setitem(sys.modules, "vllm", package)
+    monkeypatch.setitem(sys.modules, "vllm.envs", envs)
+    monkeypatch.delitem(sys.modules, "trunkline.integrations.vllm.group_facts", raising=False)
+    # Imported anew: a package keeps the modules that a former test imported as attributes.
+    module = importlib.import_module("trunkline.integrations.vllm.group_facts")
+    yield module.group_facts
+    sys.modules.pop("trunkline.integrations.vllm.group_facts", None)
+
+
+def configured(part="", **changes):
+    """vLLM's configuration as far as it is asked: of the cache, two layers, the parallel way, the model and so on."""
+    parts: dict[str, dict[str, Any]] = {
+        "spec": dict(block_size=16, dtype="torch.bfloat16"),
+        "impl": dict(num_heads=32, num_kv_heads=8, head_size=128, kv_cache_dtype="auto", attn_type="decoder")
+        | dict(sliding_window=(-1, -1), logits_soft_cap=0, alibi_slopes=None, sinks=None),
+        "parallel": dict(decode_context_parallel_size=1),
+        "speculative": {},
+        "model": {},
+        "cache": {},
+    }
+    parts[part or "model"] |= changes
+    made = {name: types.SimpleNamespace(**fields) for name, fields in parts.items()}
+    config = types.SimpleNamespace(
+        parallel_config=made["parallel"],
+        speculative_config=made["speculative"] if part == "speculative" else None,
+        model_config=made["model"],
+        cache_config=made["cache"],
+    )
+    return made["spec"], [types.SimpleNamespace(impl=made["impl"])] * 2, config
+
+
+def test_facts_of_plain_layers(group_facts):
+    facts = group_facts(*configured())
+    drafts = "ngram", "ngram_gpu", "suffix"
+    assert facts == engine.LayerFacts(32, 8, 128, 16, "bfloat16", draft_methods=drafts, max_group_size=16)
+    assert engine.refusal(facts) is None
+    drafting = group_facts(*configured("speculative", method="ngram", num_speculative_tokens=3))
+    assert drafting.longest_query == 4 and engine.refusal(drafting) is None
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("part", "change", "text"),
     [
-        (dict(sliding_window=True), "a sliding window is not supported yet"),
-        (dict(soft_cap=True), "a soft cap"),
-        (dict(alibi=True), "ALiBi"),
-        (dict(sinks=True), "attention sinks"),
-        (dict(chunked=True), "chunked local attention"),
-        (dict(context_parallel=True), "context parallelism"),
-        (dict(batch_invariant=True), "VLLM_BATCH_INVARIANT"),
-        (dict(overlapped_batches=True), "dual batch overlap"),
-        (dict(bidirectional_prefix=True), "bidirectional attention"),
-        (dict(reference_window=True), "a reference sliding window"),
-        (dict(fast_prefill=True), "kv_sharing_fast_prefill"),
-        (dict(kv_cache_dtype="fp8_e4m3"), "kv_cache_dtype fp8_e4m3; supported: auto, bfloat16"),
-        (dict(dtype="float32"), "KV cache of float32; supported: float16, bfloat16"),
-        (dict(attention_type="encoder_decoder"), "attention of type encoder_decoder; supported: decoder"),
-        (dict(one_kind=False), "its layers differ"),
-        (dict(num_qo_heads=34, num_kv_heads=2), "34 query heads on 2 KV heads; supported: 1 to 16 each"),
-        (dict(num_qo_heads=9), "9 query heads on 8 KV heads"),
-        (dict(speculative="eagle"), "speculative decoding by eagle; supported: ngram"),
+        ("spec", dict(sliding_window=4096), "a sliding window is not supported yet"),
+        ("impl", dict(sliding_window=(4095, 0)), "a sliding window is not supported yet"),
+        ("spec", dict(attention_chunk_size=8192), "chunked local attention is not supported yet"),
+        ("impl", dict(logits_soft_cap=50.0), "a soft cap of logits is not supported yet"),
+        ("impl", dict(alibi_slopes=[1.0]), "ALiBi is not supported yet"),
+        ("impl", dict(sinks=[1.0]), "attention sinks is not supported yet"),
+        ("parallel", dict(decode_context_parallel_size=2), "context parallelism is not supported yet"),
+        ("parallel", dict(prefill_context_parallel_size=2), "context parallelism is not supported yet"),
+        ("parallel", dict(enable_dbo=True), "dual batch overlap is not supported yet"),
+        ("parallel", dict(use_ubatching=True), "dual batch overlap is not supported yet"),
+        ("model", dict(is_mm_prefix_lm=True), "bidirectional attention to parts of a prompt is not supported yet"),
+        ("model", dict(rswa_window=1024), "a reference sliding window is not supported yet"),
+        ("cache", dict(kv_sharing_fast_prefill=True), "kv_sharing_fast_prefill is not supported yet"),
+        ("impl", dict(kv_cache_dtype="fp8_e4m3"), "kv_cache_dtype fp8_e4m3; supported: auto, bfloat16"),
+        ("spec", dict(dtype="torch.float32"), "KV cache of float32; supported: float16, bfloat16"),
+        ("impl", dict(attn_type="encoder_decoder"), "attention of type encoder_decoder; supported: decoder"),
+        ("impl", dict(num_heads=9), "9 query heads on 8 KV heads"),
+        ("impl", dict(num_heads=34, num_kv_heads=2), "34 query heads on 2 KV heads; supported: 1 to 16 each"),
+        (
+            "speculative",
+            dict(method="eagle", num_speculative_tokens=3),
+            "speculative decoding by eagle; supported: ngram, ngram_gpu, suffix",
+        ),
     ],
 )
-def test_what_is_left_to_the_engine(change, text):
-    assert text in refusal(dataclasses.replace(FACTS, **change))
+def test_layers_that_are_left_to_the_engine(group_facts, part, change, text):
+    assert text in engine.refusal(group_facts(*configured(part, **change)))
+
+
+def test_layers_of_two_kinds(group_facts):
+    spec, layers, config = configured()
+    other = types.SimpleNamespace(impl=types.SimpleNamespace(**vars(layers[0].impl) | dict(num_heads=16)))
+    assert "its layers differ" in engine.refusal(group_facts(spec, [layers[0], other], config))
+
+
+def test_batch_invariance(group_facts):
+    sys.modules["vllm.envs"].VLLM_BATCH_INVARIANT = True  # type: ignore[attr-defined]
+    assert engine.refusal(group_facts(*configured())) == "VLLM_BATCH_INVARIANT is not supported yet"
 
 
 @dataclasses.dataclass
@@ -281,118 +333,3 @@ def test_the_other_rows():
     assert rest.seq_lens.tolist() == [102, 103] and rest.is_prefilling.tolist() == [True, True]
     assert rest.block_table_tensor[:, 0].tolist() == [2, 3] and rest.slot_mapping.tolist() == list(range(33))
     assert batch.query_start_loc.tolist() == [0, 3, 4, 13, 33]
-
-
-def test_what_pays_beside_prefill():
-    def read(tokens):
-        return types.SimpleNamespace(kv_tokens_total=100000, kv_tokens_read=100000 - tokens)
-
-    for prefill_tokens, least_us in ((1, HOST_US), (MUCH - 1, HOST_US), (MUCH, GPU_US), (8192, GPU_US)):
-        beside = BesidePrefill(kv_bytes_per_token=4096, read_bytes_per_us=4e6)
-        least = int(least_us * 4e6 / 4096)
-        assert all(beside.pays(read(least + 1), prefill_tokens) for _ in range(20))
-        found = [beside.pays(read(least - 1), prefill_tokens) for _ in range(2 * LOOKED_AT)]
-        assert found == ([False] * (LOOKED_AT - 1) + [True]) * 2
-        beside.pays(read(0), prefill_tokens)
-        assert beside.pays(read(least + 1), prefill_tokens) and not beside.pays(read(0), prefill_tokens)
-
-
-# -- Counters
-
-
-def report(**changes):
-    fields = dict(planned=3, reused=7, kv_tokens_total=1000, kv_tokens_read=250)
-    fields |= dict(fallbacks=0, unplanned=0, bad_lengths=0, bad_queries=0)
-    return types.SimpleNamespace(**(fields | changes))
-
-
-def test_counters():
-    counted = counters.Counters(layers=2, kv_bytes_per_token=8192, decode_steps=16)
-    counted.take(report(), 16)
-    assert (counted.shared_steps, counted.kv_tokens, counted.kv_tokens_read) == (16, 16000, 4000)
-    assert counted.kv_bytes_saved == 12000 * 8192
-    counted.take(report(planned=4, kv_tokens_read=1000, fallbacks=1, bad_lengths=2), 4)
-    assert (counted.shared_steps, counted.plans_made, counted.overflows, counted.bad_lengths) == (16, 4, 1, 1)
-    assert "16 decode steps" in counted.line() and "plans: 4 made, 7 reused, 1 overflows" in counted.line()
-    assert "saved about 0.0 %" in counters.Counters(1, 1).line()
-    left = counters.Counters(1, 1, decode_steps=5, mixed_steps=2, engine_steps=3).line()
-    assert "5 decode steps (2 beside prefill)" in left and "; 3 steps left to vLLM;" in left
-
-
-@pytest.mark.parametrize("fault", counters.FAULTS)
-def test_what_must_not_be_is_an_error_once(fault, caplog):
-    counted = counters.Counters(1, 1)
-    for _ in range(3):
-        counted.take(report(**{fault: 1}), 16)
-    assert getattr(counted, fault) == 3 and counted.overflows == 0
-    assert len(caplog.records) == 1 and f"planned wrongly ({fault})" in caplog.text
-
-
-def test_the_log_has_a_line_when_something_happened(monkeypatch, caplog):
-    monkeypatch.setenv("TRUNKLINE_VLLM_LOG_SECONDS", "10")
-    now = [100.0]
-    monkeypatch.setattr(counters.time, "monotonic", lambda: now[0])
-    counted = counters.Counters(2, 8192)
-    log = counters.CounterLog(counted, "2 layers")
-    with caplog.at_level(logging.INFO):
-        log.tick()
-        counted.decode_steps = 5
-        now[0] = 109.0
-        log.tick()
-        assert not caplog.records
-        now[0] = 111.0
-        log.tick()
-        log.tick()
-        now[0] = 140.0
-        log.tick()
-    assert len(caplog.records) == 1 and "Trunkline, 2 layers: 5 decode steps" in caplog.text
-
-
-def test_statistics():
-    class Steps:
-        counters = counters.Counters(2, 10, decode_steps=3, kv_tokens=7, kv_tokens_read=5)
-        looked = 0
-
-        def look(self):
-            self.looked += 1
-
-        def shadow_report(self):
-            return {"beyond": 0.0}
-
-    steps = Steps()
-    counters.add_group("model.layers.0", steps)
-    found = plugin.statistics()["model.layers.0"]
-    assert (found["decode_steps"], found["kv_bytes_saved"], found["shadow"]) == (3, 20, {"beyond": 0.0})
-    assert steps.looked == 1
-    del steps
-    assert "model.layers.0" not in plugin.statistics()
-
-
-def test_metrics(monkeypatch):
-    told: list[Any] = []
-
-    class Counter:
-        def __init__(self, name, text, labelnames):
-            self.name = name
-
-        def labels(self, layers):
-            return types.SimpleNamespace(inc=lambda more: told.append((self.name, layers, more)))
-
-    prometheus: Any = types.ModuleType("prometheus_client")
-    prometheus.Counter = Counter
-    monkeypatch.setitem(sys.modules, "prometheus_client", prometheus)
-    monkeypatch.setattr(metrics, "_made", {})
-    counted = counters.Counters(1, 10, decode_steps=5, kv_tokens=9, kv_tokens_read=4)
-    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
-    metrics.Metrics("l0").tell(counted)
-    assert not told
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/tmp")
-    its = metrics.Metrics("l0")
-    its.tell(counted)
-    counted.decode_steps = 7
-    its.tell(counted)
-    assert told == [
-        ("trunkline:decode_steps", "l0", 5),
-        ("trunkline:kv_bytes_saved", "l0", 50),
-        ("trunkline:decode_steps", "l0", 2),
-    ]

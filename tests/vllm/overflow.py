@@ -7,8 +7,8 @@ a split whose sum is NaN weighs nothing in the merge. So such rows say nothing o
 from typing import Any
 
 import torch
+from trunkline.integrations.engine import Shadow
 from trunkline.integrations.vllm.impl import TrunklineImpl
-from trunkline.integrations.vllm.shadow import Shadow
 
 
 def sound_tokens(kv_cache: Any, metadata: Any, tokens: int) -> Any:

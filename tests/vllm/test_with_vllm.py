@@ -16,6 +16,7 @@ from unittest import mock
 import torch
 import vllm
 from trunkline.integrations.vllm import versions
+from vllm.config import CUDAGraphMode
 from vllm.plugins import load_general_plugins
 from vllm.v1.attention.backend import AttentionCGSupport, CommonAttentionMetadata
 from vllm.v1.attention.backends import flash_attn
@@ -123,6 +124,8 @@ class WhatItStandsOn(unittest.TestCase):
         init = inspect.signature(flash_attn.FlashAttentionMetadataBuilder.__init__).parameters
         self.assertEqual(list(init), ["self", "kv_cache_spec", "layer_names", "vllm_config", "device"])
         self.assertEqual(AttentionCGSupport.UNIFORM_BATCH.value, 2)
+        self.assertTrue(CUDAGraphMode.FULL_AND_PIECEWISE.has_full_cudagraphs())
+        self.assertFalse(CUDAGraphMode.PIECEWISE.has_full_cudagraphs())
 
     def test_layers_tell_what_is_asked_of_them(self):
         source = inspect.getsource(flash_attn.FlashAttentionImpl.__init__)
@@ -136,14 +139,13 @@ class WhatItStandsOn(unittest.TestCase):
 class MixedSteps(unittest.TestCase):
     """Three decode rows before one with 20 tokens of a prompt."""
 
-    def build(self, pays, shadow=None):
+    def build(self, ours, shadow=None):
         from trunkline.integrations.vllm.builder import TrunklineMetadataBuilder
 
         self.asked, self.planned, self.built = [], [], []
         steps = types.SimpleNamespace(
-            pay_beside_prefill=lambda tokens: self.asked.append(tokens) or pays,
-            plan=lambda table, lengths, rows, starts, tokens, counted: self.planned.append((rows, tokens, counted)),
-            counters=types.SimpleNamespace(engine_steps=0, mixed_steps=0),
+            takes=lambda *rows, **step: self.asked.append((rows, step)) or ours,
+            plan=lambda tables, rows, starts, tokens, counted: self.planned.append((rows, tokens, counted)),
             several=False,
             shadow=shadow,
         )
@@ -161,33 +163,34 @@ class MixedSteps(unittest.TestCase):
             causal=True,
         )
         builder = TrunklineMetadataBuilder.__new__(TrunklineMetadataBuilder)
-        builder.steps, builder.reorder_batch_threshold, builder._capturing = steps, 1, False
+        builder.steps, builder.reorder_batch_threshold = steps, 1
+        builder._capturing, builder._replays = False, True
 
         def theirs(builder, prefix, common, fast=False):
             self.built.append((common, fast))
             return common
 
         with mock.patch.object(flash_attn.FlashAttentionMetadataBuilder, "build", theirs):
-            return builder.build(0, common), common, steps.counters
+            return builder.build(0, common), common
 
     def test_those_that_do_not_pay_are_the_engines(self):
-        found, common, counters = self.build(pays=False)
+        found, common = self.build(ours=False)
         self.assertIs(found, common)
-        self.assertEqual((self.asked, self.planned), ([20], []))
-        self.assertEqual((counters.engine_steps, counters.mixed_steps), (1, 0))
+        # Steps beside prefill replay no graph of all of the step.
+        self.assertEqual(self.asked, [((3, 4), {"prefill_tokens": 20, "replayed": False})])
+        self.assertEqual(self.planned, [])
 
     def test_others_keep_their_query_tokens_where_they_are(self):
-        found, common, counters = self.build(pays=True)
+        found, common = self.build(ours=True)
         self.assertEqual((self.planned, found.decode_tokens, found.theirs), ([(3, 3, True)], 3, None))
         [(rest, fast)] = self.built
         self.assertIs(found.rest, rest)
         self.assertEqual((rest.num_reqs, rest.num_actual_tokens, fast), (1, 23, False))
         self.assertEqual(rest.query_start_loc.tolist(), [3, 23])
         self.assertEqual((rest.seq_lens.tolist(), rest.block_table_tensor.tolist()), ([400], [[6, 7]]))
-        self.assertEqual((counters.engine_steps, counters.mixed_steps), (0, 1))
 
     def test_shadow_mode_schedules_them_as_they_are_served(self):
-        found, common, _ = self.build(pays=True, shadow=types.SimpleNamespace(whole=lambda tokens: None))
+        found, common = self.build(ours=True, shadow=types.SimpleNamespace(whole=lambda tokens: None))
         self.assertEqual([fast for _, fast in self.built], [True, False])
         self.assertIs(found.theirs, common)
         self.assertEqual(found.rest.num_reqs, 1)

@@ -47,7 +47,7 @@ std::int32_t most_heads(std::int32_t rows, std::int32_t kv_heads, ItemArithmetic
   return std::min(kv_heads, 1 + static_cast<std::int32_t>((kTaskStateFloats - one) / each_more));
 }
 
-// What any task of a plan with items of up to so many rows may need.
+// The maximum scratch, in floats, of a task whose item has up to this many rows.
 std::size_t task_scratch(std::int32_t rows, std::int32_t kv_heads, ItemArithmetic arithmetic,
                          const KernelTable& kernels) {
   return std::min(kernels.scratch_floats(rows, kv_heads, arithmetic),
@@ -157,7 +157,7 @@ void check_alignment(std::span<const std::byte> memory) {
        "; it must be aligned to 64 bytes");
 }
 
-// What resolve() left in a workspace, if it still is this executor's.
+// The header that resolve() wrote to a workspace. \throws Error(kWorkspace) unless it is this executor's still
 const cpu::WorkspaceHeader& resolved_header(std::span<const std::byte> memory, const WorkspaceOwner& owner,
                                             int workers) {
   check_alignment(memory);

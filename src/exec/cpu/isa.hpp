@@ -1,4 +1,4 @@
-// What differs between instruction sets: lanes, register blocking, and 16-bit loads.
+// Traits of the instruction sets: lanes, register blocking, and 16-bit loads.
 #pragma once
 
 #include <cstddef>

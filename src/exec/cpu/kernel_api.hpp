@@ -1,5 +1,5 @@
-// What the executor hands to the kernels: plain pointers and numbers, no library types with code of their own, because
-// the kernels are compiled with other target flags than the rest.
+// Arguments of the kernels: plain pointers and numbers. Library types with code of their own are not among them, as the
+// kernels are compiled with other target flags than the rest.
 #pragma once
 
 #include <cstddef>

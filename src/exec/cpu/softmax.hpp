@@ -1,4 +1,4 @@
-// What the kernels' online softmaxes have in common.
+// The rescaling threshold of the online softmax, in both kernels.
 #pragma once
 
 namespace trunkline::cpu {

@@ -15,7 +15,7 @@ namespace trunkline::cpu {
 /// Marks a workspace that resolve() has filled.
 inline constexpr std::uint64_t kWorkspaceMagic = 0x74726E6B6C696E65;
 
-/// What tells one plan from another where a planner writes the next one over it: sizes and epoch.
+/// Sizes and epoch of a plan, by which resolve() notices that a planner has overwritten it.
 struct PlanMark {
   std::uint64_t epoch = 0;
   std::size_t queries = 0;
@@ -27,7 +27,7 @@ struct PlanMark {
 };
 PlanMark mark_of(const Plan& plan);
 
-/// What decides how large the pieces are.
+/// The numbers that the sizes of a workspace follow from.
 struct WorkspaceSizes {
   std::size_t queries = 0;
   std::size_t items = 0;

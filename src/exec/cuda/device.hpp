@@ -1,4 +1,4 @@
-// CUDA's errors as exceptions, and the calling thread's device kept as it was.
+// CUDA's errors as exceptions, and a scope that restores the calling thread's device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,13 +9,13 @@
 
 namespace trunkline::cuda {
 
-/// \throws Error(kInternal) with CUDA's name of the failure and what failed.
+/// \throws Error(kInternal) with CUDA's name of the failure \param what the call or action that failed
 inline void check_cuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   fail(ErrorCode::kInternal, what, " failed: ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
-/// Makes a device the calling thread's, and gives the thread its own back at the end.
+/// Makes a device the calling thread's current device, and restores the former one at the end of the scope.
 class DeviceScope {
  public:
   explicit DeviceScope(std::int32_t device) {
@@ -38,8 +38,8 @@ class DeviceScope {
 /// Whether a stream is being captured into a graph.
 bool is_capturing(cudaStream_t stream);
 
-/// A device's number, compared with those that are there. \throws Error(kUnsupported) with cuda_status().reason,
-/// Error(kOutOfRange) on a device that is not there.
+/// Checks a device number. \throws Error(kUnsupported) with cuda_status().reason, Error(kOutOfRange) if there is no
+/// such device
 void check_device(std::int32_t device);
 
 }  // namespace trunkline::cuda

@@ -116,11 +116,11 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
   if (study.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
-  check_cuda(record.family->launch_persistent(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), stream),
+  check_cuda(record.family->launch(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), stream),
              "launching the forward kernel");
 }
 
-// A captured graph has a launch for every tile, as the plan it replays with may use any.
+// A captured graph has a launch for every tile, as the plan of a replay may use any tile.
 void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::ForwardArgs args, cudaStream_t stream,
                                           bool capturing) {
   const std::vector<TileShape> shapes = record.family->tiles(record.shape.head_dim_qk);
@@ -133,23 +133,22 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
     args.done = &queues[i].done;
     args.tile_m = shapes[i].m;
     args.tile_n = shapes[i].n;
-    check_cuda(
-        record.family->launch_tile(args, record.shape.q_dtype, record.shape.head_dim_qk, shapes[i], limits(), on),
-        "launching the forward kernel of one tile");
+    check_cuda(record.family->launch(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), on),
+               "launching the forward kernel of one tile");
   }
   for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
     if (capturing || (record.tiles >> i & 1) != 0) side_streams.join(i, stream);
   }
 }
 
-// Of the kernel of a single query; without blocks where the others are asked for.
+// Returns the grid of the single-query kernel; its `blocks` is 0 if another kernel must run.
 cuda::single_query::Division CudaExecutor::State::single_query_division(const AttentionShape& shape) const {
   const bool free = options.kernels == CudaKernels::kAuto && study.forward == ForwardMode::kPersistent && !fused();
   return free ? cuda::single_query::divide(shape, sms) : cuda::single_query::Division{};
 }
 
-// Invariant results and the times of tasks are the plan's kernels' affair. Without capacity for a query nothing of one
-// may be read.
+// Only the forward kernels give invariant results and times of tasks. If the workspace has no capacity for a query, the
+// single-query kernel may not read one.
 bool CudaExecutor::State::runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const {
   const bool single_query = max_queries <= 1 && record.capacities.item_queries > 0;
   return single_query && !record.invariant && record.times == nullptr && single_query_division(record.shape).blocks > 0;
@@ -169,8 +168,8 @@ void CudaExecutor::State::forward_single_query(const WorkspaceRecord& record, co
       .row = step.step.rows,
       .ids_begin = reinterpret_cast<const std::int64_t*>(record.base + record.layout.step_first_ids),
       .pages = record.pages,
-      .pages_on = cuda::single_query::kTokensOn / record.pages.page_size,
-      .places_on = cuda::single_query::kTokensOn % record.pages.page_size,
+      .pages_step = cuda::single_query::kTokensOn / record.pages.page_size,
+      .page_offset_step = cuda::single_query::kTokensOn % record.pages.page_size,
       .layer = layer,
       .scratch = cuda::single_query::scratch_at(record.base + record.layout.single_query_scratch, record.shape,
                                                 division, arrived),
@@ -363,7 +362,7 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
           args, std::max({record.capacities.item_queries, record.capacities.items, record.capacities.spans}), on),
       "launching the resolve kernel");
   check_cuda(record.family->write_prologues(step, record.shape.group_size(), record.capacities.items, on),
-             "launching the kernel that opens tasks");
+             "launching the kernel that writes task prologues");
   record.resolved = true;
 }
 
@@ -405,7 +404,7 @@ bool CudaExecutor::runs_single_query(const void* workspace) const {
 }
 
 void CudaExecutor::release(void* workspace) {
-  state_->records.forget(workspace);
+  state_->records.remove(workspace);
 }
 
 void experimental::record_tasks(CudaExecutor& executor, void* workspace, CudaTaskTime* times, std::size_t count) {

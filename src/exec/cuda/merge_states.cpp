@@ -31,7 +31,7 @@ void cuda_merge_states(const MergeStates& given, std::int32_t device, void* stre
   const MergeStates states = check_merge_states(given);
   cuda::check_device(device);
   if (states.rows == 0) return;
-  // How many slots there are is on the device; of the list, only that it does not begin in an output is known here.
+  // The number of slots is on the device: the host can only check that the list of slots does not begin in an output.
   check_merge_overlaps(states, 1);
   check_alignment(states.states, states.states_dtype, states.state_stride, states.state_head_stride, "states");
   check_alignment(states.out, states.out_dtype, states.out_row_stride, states.out_head_stride, "out");

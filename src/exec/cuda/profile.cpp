@@ -14,27 +14,27 @@
 namespace trunkline {
 namespace {
 
-// What the portable kernels make of a device, fitted to bench/results/h200: at head size 128 an H200's SM takes 21
-// clocks for the arithmetic of a token and 64 rows, and hides about 0.6 of the shorter of that and loading from L2
-// (16).
+// Efficiency of the portable kernels, fitted to bench/results/h200: at head size 128 an H200's SM takes 21 clocks for
+// the arithmetic of a token and 64 rows, and hides about 0.6 of the shorter of that and loading from L2 (16).
 constexpr double kFlopEfficiency = 0.46;
 constexpr double kMemoryOverlap = 0.6;
-// The same of the Hopper kernels: 17 clocks for a token and 64 rows.
+// Efficiency of the Hopper kernels: 17 clocks for a token and 64 rows.
 constexpr double kHopperFlopEfficiency = 0.55;
 constexpr double kHopperItemUs = 2.5;
-// What a KiB of partials takes, of what writing and reading it once takes at an SM's share: 0.17 us on an H200, not
+// The time of a KiB of partials, as a multiple of writing and reading it once at an SM's share: 0.17 us on an H200, not
 // 0.058. Nothing hides an epilogue's stores, and merges wait for their reads. At 0.058 ragged forests took 4 % longer.
 constexpr double kHopperPartials = 3;
-// What a cut costs besides. With 5, and 0.23 us a KiB, one request's draft trees of 1,024 tokens stayed whole and took
-// 27 to 47 % longer; all else took as long.
+// The fixed cost of a cut. With 5, and 0.23 us a KiB, one request's draft trees of 1,024 tokens stayed whole and took
+// 27 to 47 % longer; no other case changed.
 constexpr double kHopperCutUs = 3;
-// 1.2 times its even share, 42 GB/s on an H200: 1 x 32768, of which 104 SMs read 2,521 tokens each in 30 us.
+// An SM alone reads 1.2 times its even share, 42 GB/s on an H200: in 1 x 32768, 104 SMs read 2,521 tokens each in 30
+// us.
 constexpr double kHopperReadAlone = 1.2;
 
 // A CTA alone reads 1.35 times its even share: 24 GB/s on an H200, by what its ring keeps in flight.
 constexpr double kReadAlone = 1.35;
 
-// Share of the memory's nominal rate that attention kernels read with: 92.3 to 94.2 % on an H100 (PAT, figure 8a).
+// Share of the nominal memory bandwidth that attention kernels reach: 92.3 to 94.2 % on an H100 (PAT, figure 8a).
 constexpr double kReadShare = 0.93;
 
 MachineProfile known_profile(std::string_view name) {
@@ -44,7 +44,7 @@ MachineProfile known_profile(std::string_view name) {
   fail(ErrorCode::kInternal, "no profile ", name, " is compiled in");
 }
 
-// The profile of the same processor, or of the most similar one: tensor cores and L2 changed with compute capability 9.
+// Returns the profile of the same or the most similar processor: tensor cores and L2 changed with compute capability 9.
 std::string_view nearest_profile(const CudaDeviceInfo& info) {
   if (info.name.find("H200") != std::string::npos) return "h200-sxm";
   if (info.major >= 9) return "h100-sxm";
@@ -57,7 +57,8 @@ bool is_known(const CudaDeviceInfo& info, const MachineProfile& profile) {
   return same_name && info.sms == profile.gpu.sms;
 }
 
-// Bytes per microsecond by clock and width of the memory bus, two transfers a clock; 0 where the driver does not say.
+// Returns bytes per microsecond by clock and width of the memory bus, two transfers a clock; 0 if the driver does not
+// say.
 double nominal_read_rate(std::int32_t device) {
   int kilohertz = 0;
   int bits = 0;
@@ -66,7 +67,7 @@ double nominal_read_rate(std::int32_t device) {
   return 2.0 * kilohertz / 1e3 * bits / 8;
 }
 
-// Work rates follow the SMs, memory its own rate, times stay.
+// Scales work rates by the SMs and memory by its own rate; fixed times stay.
 void scale(MachineProfile& profile, const CudaDeviceInfo& info, std::int32_t device) {
   const double sms = static_cast<double>(info.sms) / profile.gpu.sms;
   const double nominal = nominal_read_rate(device);
@@ -86,9 +87,9 @@ std::int32_t ctas_per_sm(const cuda::KernelFamily& family, const AttentionShape&
   return facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1);
 }
 
-// The figures of an H200's file are of kernels with the Hopper kernels' tiles, one CTA on an SM. Of these themselves:
-// 2,200 clocks for a stage of 64 tokens and two warpgroups of 64 rows; and a task costs 0.9 us more than the file says,
-// which is what keeps 256 x 1,024 tokens 13 us from the memory's rate, in 15.5 tasks for each SM.
+// An H200's file describes kernels with the tiles of the Hopper kernels, one CTA on an SM. The Hopper kernels take
+// 2,200 clocks for a stage of 64 tokens and two warpgroups of 64 rows, and a task costs 0.9 us more than the file says:
+// this keeps 256 x 1,024 tokens 13 us from the memory's rate, in 15.5 tasks for each SM.
 void use_hopper(MachineProfile& profile) {
   profile.flop_efficiency = kHopperFlopEfficiency;
   profile.item_us = kHopperItemUs;
@@ -101,7 +102,7 @@ void use_portable(std::int32_t ctas, MachineProfile& profile) {
   profile.row_quantum = 16;
   profile.flop_efficiency = kFlopEfficiency;
   profile.memory_overlap = kMemoryOverlap;
-  // Several CTAs share an SM, and what it has.
+  // Several CTAs share an SM's rates.
   profile.workers *= ctas;
   profile.worker_read_bytes_per_us = kReadAlone * profile.read_bytes_per_us / profile.workers;
   profile.partial_us_per_kib *= ctas;
@@ -120,7 +121,7 @@ MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape, Cu
   if (!is_known(info, profile)) scale(profile, info, device);
   profile.gpu = info.limits;
   profile.workers = info.sms;
-  // What this build's kernels are: one KV tile for each m.
+  // The tiles of this build's kernels: one n for each m.
   profile.tiles = family.tiles(shape.head_dim_qk);
   profile.tile_steps.clear();
   profile.half_rows = family.half_rows;

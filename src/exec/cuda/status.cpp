@@ -40,11 +40,11 @@ std::string why_not(cudaError_t error) {
   return concat("CUDA does not start: ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
-CudaStatus look_for_devices() {
+CudaStatus query_devices() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // it is told here, not by whatever the process does next
+    cudaGetLastError();  // clears the error: this function reports it, not a later call
     return {false, why_not(error), 0};
   }
   if (count == 0) return {false, why_not(cudaErrorNoDevice), 0};
@@ -63,7 +63,7 @@ GpuLimits limits_of(int device) {
   limits.shared_bytes_per_sm = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
   limits.shared_bytes_per_cta = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   limits.registers_per_sm = attribute(cudaDevAttrMaxRegistersPerMultiprocessor, device);
-  limits.registers_per_thread = 255;  // of every compute capability from 8.0 to 12.1 (programming guide, table 30)
+  limits.registers_per_thread = 255;  // for every compute capability from 8.0 to 12.1 (programming guide, table 30)
   limits.threads_per_sm = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, device);
   limits.ctas_per_sm = attribute(cudaDevAttrMaxBlocksPerMultiprocessor, device);
   return limits;
@@ -72,7 +72,7 @@ GpuLimits limits_of(int device) {
 }  // namespace
 
 CudaStatus cuda_status() {
-  static const CudaStatus status = look_for_devices();
+  static const CudaStatus status = query_devices();
   return status;
 }
 

@@ -1,11 +1,11 @@
-// Which shapes the CUDA kernels take; in builds without CUDA: none, and why.
+// Whether the CUDA kernels support a shape; in builds without CUDA: none, with the reason.
 #pragma once
 
 #include "trunkline/attention.hpp"
 
 namespace trunkline::cuda {
 
-/// For a shape whose numbers are sound. Includes whether CUDA can be used by this process.
+/// Checks a shape whose numbers are sound, and that this process can use CUDA.
 Support supports_shape(const AttentionShape& shape);
 
 }  // namespace trunkline::cuda

@@ -1,4 +1,4 @@
-// What trunkline/cuda.hpp says in a build without CUDA.
+// The functions of trunkline/cuda.hpp in a build without CUDA: each reports that CUDA is not built in.
 #include <cstddef>
 
 #include "base/check.hpp"

@@ -10,7 +10,7 @@ namespace trunkline {
 
 class Arena {
  public:
-  /// \param base aligned to 16 bytes; null: pointers are of no use, and bytes() says what would be needed
+  /// \param base aligned to 16 bytes; null: the pointers are not usable, and bytes() returns the memory that is needed
   TRUNKLINE_HOST_DEVICE explicit Arena(std::byte* base) : base_(base) {}
 
   template <class T>

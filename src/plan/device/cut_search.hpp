@@ -1,4 +1,4 @@
-// How finely items are cut along KV: the rounds of CutChoice, each by a warp.
+// Searches how finely items are cut along KV: the rounds of CutChoice, a warp for each.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace trunkline {
 
-/// Tasks and costs by CostClasses' size classes; all 0 between uses.
+/// Counts tasks and adds up their costs by the size classes of CostClasses. All entries are 0 between uses.
 struct CostHistogram {
   static constexpr auto kClasses = static_cast<std::int32_t>(CostClasses::kClasses);
 
@@ -30,8 +30,8 @@ struct CostHistogram {
       tasks[begin + i] = 0;
     });
   }
-  /// CutChoice makes no more than four pieces for each worker beside one for each item, and no task costs more than
-  /// 2^46 ns, so sums fit. \return the class
+  /// Sums fit into 64 bits: CutChoice makes at most four parts for each worker beside one for each item, and no task
+  /// costs more than 2^46 ns. \return the class
   template <class Group>
   TRUNKLINE_HOST_DEVICE std::int32_t add(Nanoseconds cost, std::int32_t times) const {
     const auto index = static_cast<std::int32_t>(CostClasses::class_of(cost));
@@ -44,19 +44,19 @@ struct CostHistogram {
   }
 };
 
-/// The time of all items, cut in one way.
+/// The time of all items under one choice of cuts.
 struct CutTime {
-  Nanoseconds time = 0;   ///< without launch; CutChoice::kNever where it makes too many partials
+  Nanoseconds time = 0;   ///< without the launch; CutChoice::kNever if the cuts make too many partials
   Nanoseconds work = 0;   ///< of all tasks of one KV head
-  Nanoseconds ideal = 0;  ///< were all workers busy to the end
+  Nanoseconds ideal = 0;  ///< if all workers were busy to the end
 };
 
-/// The best way to cut.
+/// The best choice of cuts.
 struct ChosenCut {
   CutChoice::Pieces pieces;
   Nanoseconds time = 0;
   Nanoseconds work = 0;
-  Nanoseconds ideal = 0;  ///< of all items uncut, or what memory takes
+  Nanoseconds ideal = 0;  ///< of all items uncut, or the time of the memory's reads if that is longer
 };
 
 class CutSearch {
@@ -85,7 +85,7 @@ class CutSearch {
   TRUNKLINE_HOST_DEVICE CutSearch(const TaskCosts& costs, bool few_partials, const Scratch& scratch)
       : costs_(costs), few_partials_(few_partials), s_(scratch) {}
 
-  /// Prices the loads, and tries ever smaller pieces, as CutChoice::choose does.
+  /// Prices the loads and tries ever smaller parts, as CutChoice::choose does.
   template <class Group>
   TRUNKLINE_HOST_DEVICE ChosenCut choose(Group& group, TaskLoad* loads, std::int32_t count) const {
     group.for_each(count, [&](std::int32_t i) { loads[i].price(costs_); });
@@ -162,7 +162,7 @@ class CutSearch {
     return result;
   }
 
-  /// CostClasses::bound but for the mean: of any k * workers + 1 tasks some worker has k + 1.
+  /// Computes CostClasses::bound without its mean: if there are k * workers + 1 tasks, some worker has k + 1 of them.
   template <class Group>
   TRUNKLINE_HOST_DEVICE Nanoseconds find_bound(Group& group, const CostHistogram& histogram, std::int32_t first,
                                                std::int32_t classes) const {
@@ -175,7 +175,7 @@ class CutSearch {
           if (tasks == 0) return;
           const std::int64_t all = longer + tasks * costs_.kv_heads;
           const Nanoseconds mean = histogram.sum(index) / tasks;
-          // Sums are not needed any more.
+          // The sum of this class is not read again.
           histogram.sums[index] =
               static_cast<std::uint64_t>(CostClasses::product((all - 1) / costs_.workers + 1, mean));
         });

@@ -1,4 +1,4 @@
-// A decode batch in memory that planning reads: page tables, lengths and draft trees that nobody has checked.
+// A decode batch in memory that the planner can read: page tables, lengths and draft trees, none of them checked.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct DeviceTable {
   const std::int32_t* indptr = nullptr;   ///< CSR only, [rows + 1]
   const std::int32_t* row_map = nullptr;  ///< pooled only, [rows]
   std::int64_t width = 0;                 ///< all but CSR: entries of a row
-  std::int64_t entries = 0;               ///< ids in all; none beyond is read
+  std::int64_t entries = 0;               ///< ids in the table; the planner reads none beyond
   std::int32_t page_size = 1;
   bool wide = false;
 };
@@ -27,7 +27,7 @@ struct DeviceBatch {
   const std::int32_t* query_start = nullptr;    ///< [rows + 1] prefix sums of query tokens; null: one a row
   const std::int32_t* query_parents = nullptr;  ///< [queries] draft trees, as Batch::query_parents; null: chains
   std::int32_t rows = 0;                        ///< at most kMaxDeviceRows
-  std::int32_t max_queries = 0;                 ///< the most query tokens that query_start may count
+  std::int32_t max_queries = 0;                 ///< the maximum of query_start
   std::int64_t null_page = -1;                  ///< an id that is never shared; negative for none
 
   TRUNKLINE_HOST_DEVICE std::int32_t query_begin(std::int32_t row) const {
@@ -35,11 +35,11 @@ struct DeviceBatch {
   }
 };
 
-/// A row's entries in the table and its length.
+/// A row: its first entry in the table, and its length.
 struct LiveRow {
   std::int64_t begin = 0;   ///< its first entry
-  std::int32_t kv_len = 0;  ///< 0 where it does not fit
-  bool fits = false;        ///< else its length is negative or has no entries in the table
+  std::int32_t kv_len = 0;  ///< 0 if the row does not fit the table
+  bool fits = false;        ///< false: the length is negative or longer than its entries in the table
 };
 
 TRUNKLINE_HOST_DEVICE inline LiveRow live_row(const DeviceBatch& batch, std::int32_t row) {
@@ -53,7 +53,7 @@ TRUNKLINE_HOST_DEVICE inline LiveRow live_row(const DeviceBatch& batch, std::int
   return {begin, kv_len, true};
 }
 
-/// Whether a row's query tokens are in order, within what is allowed and, where it has tokens, among these.
+/// Whether a row's range of query tokens is ordered, at most max_queries and, if the row has tokens, no longer than it.
 TRUNKLINE_HOST_DEVICE inline bool has_sound_queries(const DeviceBatch& batch, std::int32_t row) {
   if (batch.query_start == nullptr) return true;
   const std::int32_t begin = batch.query_start[row];
@@ -63,9 +63,9 @@ TRUNKLINE_HOST_DEVICE inline bool has_sound_queries(const DeviceBatch& batch, st
   return begin >= 0 && begin <= end && end <= batch.max_queries && (kv_len <= 0 || end - begin <= kv_len);
 }
 
-/// How the query tokens of a row follow each other.
+/// The shape of the query tokens of a row.
 enum class DraftForm : std::uint8_t {
-  kChain,  ///< each after the one before it
+  kChain,  ///< the parent of each token is the one before it
   kTree,
   kUnsound,  ///< a parent is not an earlier token of the row
 };
@@ -87,9 +87,10 @@ TRUNKLINE_HOST_DEVICE DraftForm draft_form(Group& group, const DeviceBatch& batc
   return static_cast<DraftForm>(form);
 }
 
-/// What of a batch could not be true. Such rows are planned as if they were empty, or had no query.
+/// Faults of a batch. The planner treats a row with a faulty length as empty, and rows without sound queries as having
+/// none.
 struct BatchFaults {
-  std::int32_t lengths = 0;        ///< rows whose length or entries do not fit the table; they count as empty
+  std::int32_t lengths = 0;        ///< rows whose length does not fit their entries in the table; they count as empty
   std::int32_t first_length = -1;  ///< the first such row
   std::int32_t length = 0;         ///< its kv_lens
   std::int32_t queries = 0;        ///< rows whose query_start or query_parents are wrong; if any is, no row has a query
@@ -97,7 +98,7 @@ struct BatchFaults {
   std::int32_t query_start = 0;  ///< query_start after the first such row
 };
 
-/// Calls f with the table's ids as they are.
+/// Calls f with the table's ids in their own type.
 template <class F>
 TRUNKLINE_HOST_DEVICE auto with_ids(const DeviceTable& table, F f) {
   return table.wide ? f(static_cast<const std::int64_t*>(table.ids)) : f(static_cast<const std::int32_t*>(table.ids));

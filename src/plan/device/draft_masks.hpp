@@ -1,4 +1,5 @@
-// Which queries see which drafts of a request whose query tokens are a draft tree. Equal to DraftWindows of the host.
+// The attention masks of a draft tree: which of a request's queries attend to which drafts. Equal to the host's
+// DraftWindows.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace trunkline {
 
-/// The queries of a pack that see a draft: bit i of the words is the pack's i-th query.
+/// The queries of a pack that attend to a draft: bit i of the words is the pack's i-th query.
 struct DraftMask {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -20,7 +21,7 @@ struct DraftMask {
 
 class DraftMasks {
  public:
-  /// \param queries positions of those queries of the request that a pack holds \param first position of the pack
+  /// \param queries positions of the request's queries that the pack holds \param first position of the pack
   TRUNKLINE_HOST_DEVICE DraftMasks(const DeviceForest& forest, const DeviceRequests& requests, std::int32_t row,
                                    Range queries, std::int32_t first)
       : parents_(forest.query_parents + forest.query_begin[row]),
@@ -29,8 +30,8 @@ class DraftMasks {
         queries_(queries),
         first_(first) {}
 
-  /// From the first to the last of some drafts that a query sees.
-  TRUNKLINE_HOST_DEVICE Range seen(Range drafts) const {
+  /// Returns the range from the first to the last of `drafts` that is visible to a query of the pack.
+  TRUNKLINE_HOST_DEVICE Range visible_range(Range drafts) const {
     Range found = {drafts.end, drafts.begin};
     TRUNKLINE_ROLLED
     for (std::int32_t p = queries_.begin; p < queries_.end; ++p) {
@@ -44,7 +45,7 @@ class DraftMasks {
     return found.begin < found.end ? found : Range{0, 0};
   }
 
-  /// The queries that see a draft, of those that descend from it, and itself.
+  /// Returns the mask of a draft: a query attends to it if it descends from the draft or is the draft.
   TRUNKLINE_HOST_DEVICE DraftMask mask_of(std::int32_t draft) const {
     DraftMask mask;
     TRUNKLINE_ROLLED
@@ -60,7 +61,8 @@ class DraftMasks {
     return mask;
   }
 
-  TRUNKLINE_HOST_DEVICE bool seen_by_both(Range drafts, std::int32_t first_half) const {
+  /// Whether both halves of a tile, the first with `first_half` queries, attend to some of `drafts`.
+  TRUNKLINE_HOST_DEVICE bool visible_to_both(Range drafts, std::int32_t first_half) const {
     bool first = false;
     bool second = false;
     TRUNKLINE_ROLLED

@@ -1,5 +1,5 @@
-// The masks of draft trees in a plan: requests often have the same tree, and then the same masks, which a plan holds
-// once.
+// The masks of draft trees in a plan. Requests often have the same tree and then the same masks: the plan holds equal
+// masks once.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace trunkline {
 struct DraftWindow {
   WalkedSpan span;
   std::int32_t pack = 0;
-  std::int32_t plain_before = 0;  ///< masks of other spans of its pack before it
+  std::int32_t plain_before = 0;  ///< masks of the plain spans of its pack before it
   std::int32_t leader = 0;        ///< the first window with the same masks, which the plan holds
   std::int32_t masks_before = 0;  ///< masks of leaders before it, of all packs
-  std::uint64_t hash = 0;         ///< of its masks
+  std::uint64_t hash = 0;         ///< hash of the masks
 };
 
 class DraftWindows {
@@ -36,18 +36,18 @@ class DraftWindows {
     return window.span.drafts.end - window.span.drafts.begin;
   }
 
-  /// Index of a window's first mask, once packs have places.
+  /// Returns the index of a window's first mask. \pre the packs have their ranges in the plan's lists
   TRUNKLINE_HOST_DEVICE std::int32_t mask_of(std::int32_t window) const {
     const DraftWindow& leader = windows_[windows_[window].leader];
     const PlannedPack& pack = packs_[leader.pack];
     return pack.first_mask + leader.plain_before + leader.masks_before - windows_[pack.first_window].masks_before;
   }
-  /// Masks of leaders before the window at an index, of those of a pack.
+  /// Returns the number of masks of the pack's leaders before a window.
   TRUNKLINE_HOST_DEVICE std::int32_t masks_before(const PlannedPack& pack, std::int32_t window) const {
     return windows_[window].masks_before - windows_[pack.first_window].masks_before;
   }
 
-  /// Finds leaders of `count` windows, and masks_before, of one more.
+  /// Finds the leader and masks_before of `count` windows, and masks_before of the entry behind the last.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void find_leaders(Group& group, std::int32_t count) const {
     group.for_each_warp(count, [&](std::int32_t i, auto& warp) {

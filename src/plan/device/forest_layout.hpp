@@ -1,9 +1,9 @@
-// The prefix forest from what each row shares with its parent row: nodes in depth-first pre-order, equal to
-// build_forest()'s.
+// Builds the prefix forest from the tokens that each row shares with its parent row: nodes in depth-first pre-order,
+// equal to build_forest()'s.
 //
 // A row owns the tokens behind those that it shares with its parent row. They are cut where other rows diverge or end,
-// and each piece is a node. So nodes are the distinct (owner, end) of all rows, sorted. A node's parent is the one
-// before it of the same owner, or the one that its owner diverges at.
+// and each run between cuts is a node. So the nodes are the distinct pairs (owner, end) of all rows, sorted. A node's
+// parent is the node before it of the same owner, or the node at which its owner diverges from the parent row.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace trunkline {
 
-/// As Forest, for batches whose slots are their rows.
+/// The prefix forest of a batch whose slots are its rows; the device's form of Forest.
 struct DeviceForest {
-  ForestNode* nodes = nullptr;                  ///< [node_count], room for 2 * rows
+  ForestNode* nodes = nullptr;                  ///< [node_count], capacity 2 * rows
   std::int32_t* order = nullptr;                ///< [rows] rows in depth-first order, empty ones last
   std::int32_t* kv_len = nullptr;               ///< [rows]
   std::int32_t* query_begin = nullptr;          ///< [rows + 1] prefix sums of query tokens
-  std::int32_t* node = nullptr;                 ///< [rows] the node that each ends in; -1 for an empty one
-  std::uint8_t* tree = nullptr;                 ///< [rows] 1: its query tokens are a draft tree
-  const std::int32_t* query_parents = nullptr;  ///< of the batch; read for rows with a draft tree
+  std::int32_t* node = nullptr;                 ///< [rows] the node in which the row ends; -1: the row is empty
+  std::uint8_t* tree = nullptr;                 ///< [rows] 1: the row's query tokens are a draft tree
+  const std::int32_t* query_parents = nullptr;  ///< the batch's; read for rows with a draft tree
   bool has_trees = false;                       ///< some rows have draft trees
   std::int32_t rows = 0;
   std::int32_t node_count = 0;
@@ -38,9 +38,9 @@ struct DeviceForest {
     arena.take(tree, rows_room);
   }
   TRUNKLINE_HOST_DEVICE std::int32_t queries(std::int32_t row) const { return query_begin[row + 1] - query_begin[row]; }
-  /// Tokens of a row's draft tree; 0 where it has none.
+  /// Returns the tokens of a row's draft tree; 0 if it has none.
   TRUNKLINE_HOST_DEVICE std::int32_t drafts(std::int32_t row) const { return tree[row] != 0 ? queries(row) : 0; }
-  /// Rows that end exactly at a node's end, as a range of `order`.
+  /// Returns the rows that end exactly at a node's end, as a range of `order`.
   TRUNKLINE_HOST_DEVICE Range ending_at(std::int32_t index) const {
     const ForestNode& at = nodes[index];
     const bool leaf = at.last == index + 1;
@@ -51,11 +51,11 @@ struct DeviceForest {
 class ForestLayout {
  public:
   struct Scratch {
-    std::uint64_t* ends = nullptr;   // [2 rows] (owner, end) of each node, rising
+    std::uint64_t* ends = nullptr;   // [2 rows] (owner, end) of each node, ascending
     std::uint64_t* keys = nullptr;   // [2 rows] to be sorted
-    std::int32_t* parent = nullptr;  // [2 rows] by place in `ends`, as what follows
-    std::int32_t* below = nullptr;   // nodes of its subtree
-    std::int32_t* offset = nullptr;  // nodes between its parent and it in pre-order
+    std::int32_t* parent = nullptr;  // [2 rows] indexed like `ends`, as the lists below
+    std::int32_t* below = nullptr;   // nodes of the subtree
+    std::int32_t* offset = nullptr;  // nodes between the parent and the node in pre-order
     std::int32_t* index = nullptr;   // in pre-order
 
     TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows) {
@@ -69,7 +69,7 @@ class ForestLayout {
   TRUNKLINE_HOST_DEVICE ForestLayout(const RowPrefixes& rows, const Scratch& scratch, DeviceForest& forest)
       : from_(rows), s_(scratch), forest_(forest) {}
 
-  /// Fills nodes, order, node and the counts. forest.rows is known, and kv_len those of `rows`.
+  /// Fills nodes, order, node and the counts. \pre forest.rows and forest.kv_len are set
   template <class Group>
   TRUNKLINE_HOST_DEVICE void run(Group& group) {
     find_ends(group);
@@ -85,7 +85,7 @@ class ForestLayout {
   }
 
  private:
-  static constexpr int kRowBits = 17;  // of row numbers and of places among nodes, one more than any
+  static constexpr int kRowBits = 17;  // row numbers and indices of nodes, with one spare value
 
   TRUNKLINE_HOST_DEVICE static std::uint64_t end_key(std::int32_t owner, std::int32_t end) {
     return std::uint64_t{static_cast<std::uint32_t>(owner)} << 32 | static_cast<std::uint32_t>(end);
@@ -101,7 +101,7 @@ class ForestLayout {
     return partition_point(0, nodes_, [&](std::int32_t i) { return s_.ends[i] < key; });
   }
   TRUNKLINE_HOST_DEVICE bool owns_tokens(std::int32_t row) const { return from_.kv_len[row] > from_.shared[row]; }
-  /// The place of the node that a row ends in. \param row has tokens
+  /// Returns the index in `ends` of the node in which a row ends. \param row has tokens
   TRUNKLINE_HOST_DEVICE std::int32_t end_place(std::int32_t row) const {
     return owns_tokens(row) ? place_of(row, from_.kv_len[row]) : place_of(from_.parent[row], from_.shared[row]);
   }
@@ -109,7 +109,8 @@ class ForestLayout {
     return place == 0 || owner_of(place - 1) != owner_of(place);
   }
 
-  /// Two ends may come of a row: its own, and the one of its parent row at which it diverges or ends.
+  /// Lists the ends of nodes. A row has up to two: its own, and the position in its parent row where it diverges or
+  /// ends.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void find_ends(Group& group) {
     const auto is_end = [this](std::int32_t i) {
@@ -143,7 +144,7 @@ class ForestLayout {
     });
   }
 
-  /// Siblings come by their first row, which is their owner.
+  /// Numbers the nodes in pre-order. Siblings are sorted by their first row, which is their owner.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void find_indices(Group& group) const {
     const auto parent_key = [this](std::int32_t place) {
@@ -157,7 +158,8 @@ class ForestLayout {
     const auto place_at = [this](std::int32_t i) {
       return static_cast<std::int32_t>(s_.keys[i] & ((std::uint64_t{1} << kRowBits) - 1));
     };
-    // Nodes of siblings before it, and of all siblings of earlier parents, which are taken off again.
+    // Nodes in the subtrees of earlier siblings, and of all children of earlier parents; the latter are subtracted
+    // again.
     group.exclusive_scan(
         nodes_, [&](std::int32_t i) { return static_cast<std::uint32_t>(s_.below[place_at(i)]); },
         [&](std::int32_t i, std::uint32_t before) { s_.index[i] = static_cast<std::int32_t>(before); });
@@ -165,7 +167,7 @@ class ForestLayout {
       const std::int32_t place = place_at(i);
       const std::uint64_t first_key = parent_key(place);
       const std::int32_t first = partition_point(0, i, [&](std::int32_t k) { return s_.keys[k] < first_key; });
-      // Unsigned: what all parents have together may be more than there are numbers.
+      // Unsigned: the sum over all parents may exceed 32 bits.
       s_.offset[place] = static_cast<std::int32_t>(static_cast<std::uint32_t>(s_.index[i]) -
                                                    static_cast<std::uint32_t>(s_.index[first]));
     });
@@ -194,7 +196,7 @@ class ForestLayout {
     });
   }
 
-  /// Rows by the node that they end in: members of a subtree are one range of them.
+  /// Sorts rows by the node in which they end, so that the members of a subtree are one range.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void order_rows(Group& group) const {
     group.for_each(forest_.rows, [&](std::int32_t row) {

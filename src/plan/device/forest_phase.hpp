@@ -1,5 +1,5 @@
-// First phase of planning: the prefix forest of a batch, the requests that tiles hold, and what a later step is
-// compared with to reuse the plan.
+// First phase of planning: builds the prefix forest of a batch, lists the requests that tiles hold, and keeps the rows
+// that a later step is compared with to reuse the plan.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ForestScratch {
   }
 };
 
-/// Whether the last plan reads the batch, too. \param diffs of all rows
+/// Whether the last plan is right for this batch as well. \param diffs of all rows
 template <class Group>
 TRUNKLINE_HOST_DEVICE bool may_reuse(Group& group, const DeviceBatch& batch, const RowDiff* diffs,
                                      const PlannedRows& planned) {
@@ -66,13 +66,13 @@ TRUNKLINE_HOST_DEVICE BatchFaults find_faults(Group& group, const DeviceBatch& b
   return faults;
 }
 
-/// \param forest rows is known; to be filled \return what is wrong with the batch
+/// Builds the forest. \param[in,out] forest its `rows` is set \return the faults of the batch
 template <class Group>
 TRUNKLINE_HOST_DEVICE BatchFaults find_forest(Group& group, const DeviceBatch& batch, const RowDiff* diffs,
                                               const ForestScratch& scratch, DeviceForest& forest) {
   const BatchFaults faults = find_faults(group, batch, diffs);
   const RowPrefixes& prefixes = scratch.prefixes;
-  // Query starts are sums: where one is wrong, none is known.
+  // query_start is a prefix sum: if one entry is wrong, none can be trusted.
   const bool queries = faults.queries == 0;
   group.for_each(batch.rows + 1, [&](std::int32_t i) {
     forest.query_begin[i] = queries ? batch.query_begin(i) : 0;
@@ -89,7 +89,7 @@ TRUNKLINE_HOST_DEVICE BatchFaults find_forest(Group& group, const DeviceBatch& b
   return faults;
 }
 
-/// Tokens that a row may grow by at most, so that `invariant` has the same chunks of it.
+/// Returns the maximal growth of a row in tokens under which `invariant` cuts it into the same chunks.
 TRUNKLINE_HOST_DEVICE inline std::int32_t growth_within_chunk(std::int32_t chunk, std::int32_t kv_len,
                                                               std::int32_t drafts) {
   // The last chunk is open-ended: it holds up to `chunk` tokens, or drafts behind fewer.
@@ -97,7 +97,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t growth_within_chunk(std::int32_t chunk
   return past < 0 ? 0 : chunk - 1 - past % chunk;
 }
 
-/// Keeps what later steps are compared with. \param growth tokens that a row may grow by at most
+/// Keeps the planned rows, with which later steps are compared. \param growth maximal growth of a row in tokens
 /// \param invariant_chunk PlannerMachine's
 template <class Group>
 TRUNKLINE_HOST_DEVICE void keep_planned_rows(Group& group, const DeviceForest& forest, const RowPrefixes& prefixes,

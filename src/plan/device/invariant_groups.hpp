@@ -17,7 +17,7 @@ namespace trunkline {
 class InvariantGroups {
  public:
   TRUNKLINE_HOST_DEVICE InvariantGroups(const PlannerMachine& machine, const DeviceForest& forest,
-                                        const DeviceRequests& requests, const FragmentPool& pool, PackGroup* groups,
+                                        const DeviceRequests& requests, const SegmentPool& pool, PackGroup* groups,
                                         std::int32_t group_room)
       : machine_(machine),
         chunk_(machine.invariant_chunk),
@@ -27,15 +27,15 @@ class InvariantGroups {
         groups_(groups),
         group_room_(group_room) {}
 
-  /// Whole chunks of nodes in pre-order, then what is left of each request: a query's packs come by rising position.
-  /// \return how many groups there are; -1: more than there is room for
+  /// Lists the whole chunks of all nodes in pre-order, then the remainder of each request. So a query's packs are
+  /// sorted by position. \return the number of groups; -1: they exceed the capacity
   template <class Group>
   TRUNKLINE_HOST_DEVICE std::int32_t list(Group& group) const {
     struct Counts {
       std::int64_t groups = 0;
-      std::int64_t fragments = 0;
+      std::int64_t kv_segments = 0;
       TRUNKLINE_HOST_DEVICE Counts operator+(const Counts& b) const {
-        return {groups + b.groups, fragments + b.fragments};
+        return {groups + b.groups, kv_segments + b.kv_segments};
       }
     };
     const auto counts_of = [this](std::int32_t i) {
@@ -44,12 +44,12 @@ class InvariantGroups {
       return Counts{chunks, chunks + ends.end - ends.begin};
     };
     const Counts whole = sum(group, forest_.node_count, counts_of);
-    if (whole.fragments > pool_.capacity) return -1;
+    if (whole.kv_segments > pool_.capacity) return -1;
     const std::int64_t left =
         sum(group, forest_.rows, [this](std::int32_t i) { return std::int64_t{has_remainder(i) ? 1 : 0}; });
     if (whole.groups + left > group_room_) return -1;
     group.exclusive_scan(forest_.node_count, counts_of, [&](std::int32_t i, const Counts& before) {
-      write_chunks(i, static_cast<std::int32_t>(before.groups), static_cast<std::int32_t>(before.fragments));
+      write_chunks(i, static_cast<std::int32_t>(before.groups), static_cast<std::int32_t>(before.kv_segments));
     });
     const auto first = static_cast<std::int32_t>(whole.groups);
     return first + select_if(
@@ -58,7 +58,7 @@ class InvariantGroups {
   }
 
  private:
-  /// Tokens of a row that closed chunks may hold: drafts belong to the open end.
+  /// Returns the tokens of a row that closed chunks may hold: drafts belong to the open end.
   TRUNKLINE_HOST_DEVICE std::int32_t past_of(std::int32_t row) const {
     return most(forest_.kv_len[row] - forest_.drafts(row), 0);
   }
@@ -66,51 +66,51 @@ class InvariantGroups {
     const bool alone = node.requests.end - node.requests.begin == 1;
     return alone ? least(node.end, past_of(node.row)) : node.end;
   }
-  /// Whole chunks whose last token is one of a node's: those are whole for all of its members.
+  /// Returns the number of whole chunks whose last token is in a node: these chunks are whole for all of its members.
   TRUNKLINE_HOST_DEVICE std::int32_t whole_chunks(std::int32_t index) const {
     const ForestNode& node = forest_.nodes[index];
     return most(last_token(node) / chunk_ - node.begin / chunk_, 0);
   }
-  /// Requests that end where the last whole chunk of a node does, as a range of DeviceForest::order.
+  /// Returns the requests that end with the last whole chunk of a node, as a range of DeviceForest::order.
   TRUNKLINE_HOST_DEVICE Range ends_with_chunk(std::int32_t index) const {
     const ForestNode& node = forest_.nodes[index];
     const bool together = whole_chunks(index) > 0 && last_token(node) == node.end && node.end % chunk_ == 0;
     return together ? forest_.ending_at(index) : Range{0, 0};
   }
-  /// \param place in DeviceForest::order
+  /// Whether a request has tokens behind its whole chunks. \param place index in DeviceForest::order
   TRUNKLINE_HOST_DEVICE bool has_remainder(std::int32_t place) const {
     const std::int32_t row = forest_.order[place];
     const std::int32_t past = past_of(row);
     return past == 0 || past % chunk_ != 0 || forest_.drafts(row) > 0;
   }
 
-  TRUNKLINE_HOST_DEVICE PackGroup group_of(Range positions, std::int32_t fragment, std::int32_t tokens,
+  TRUNKLINE_HOST_DEVICE PackGroup group_of(Range positions, std::int32_t kv_segment, std::int32_t tokens,
                                            std::int32_t chunks_before) const {
     PackGroup to;
     to.positions = positions;
     to.width = machine_.uniform_width;
     to.max_queries = machine_.widths[to.width].max_queries;
-    to.first_fragment = fragment;
-    to.fragments = 1;
+    to.first_kv_segment = kv_segment;
+    to.kv_segments = 1;
     to.first_output = chunks_before;
     to.tokens = to.cut_tokens = tokens;
     to.members = 1;
     return to;
   }
-  TRUNKLINE_HOST_DEVICE void write_chunks(std::int32_t index, std::int32_t first, std::int32_t fragment) const {
+  TRUNKLINE_HOST_DEVICE void write_chunks(std::int32_t index, std::int32_t first, std::int32_t kv_segment) const {
     const ForestNode& node = forest_.nodes[index];
     const Range positions = requests_.positions(node.requests);
     const std::int32_t count = whole_chunks(index);
     TRUNKLINE_ROLLED
     for (std::int32_t k = 0; k < count; ++k) {
       const std::int32_t begin = (node.begin / chunk_ + k) * chunk_;
-      groups_[first + k] = group_of(positions, fragment + k, chunk_, begin / chunk_);
-      pool_.fragments[fragment + k] = {0, chunk_, node.row, begin, begin + chunk_, positions, false};
+      groups_[first + k] = group_of(positions, kv_segment + k, chunk_, begin / chunk_);
+      pool_.kv_segments[kv_segment + k] = {0, chunk_, node.row, begin, begin + chunk_, positions, false};
     }
     const Range ends = ends_with_chunk(index);
     if (ends.begin == ends.end) return;
     PackGroup& last = groups_[first + count - 1];
-    last.fragments += ends.end - ends.begin;
+    last.kv_segments += ends.end - ends.begin;
     last.uniform = ends.end - ends.begin == node.requests.end - node.requests.begin && ends.end - ends.begin == 1;
     last.masked = last.uniform ? 0 : ends.end - ends.begin;
     last.matrix_tokens = chunk_;
@@ -118,7 +118,7 @@ class InvariantGroups {
     for (std::int32_t i = ends.begin; i < ends.end; ++i) {
       const std::int32_t row = forest_.order[i];
       const std::int32_t kv_len = forest_.kv_len[row];
-      pool_.fragments[fragment + count + i - ends.begin] = {
+      pool_.kv_segments[kv_segment + count + i - ends.begin] = {
           chunk_, 0, row, kv_len, kv_len, requests_.positions({i, i + 1}), true};
     }
   }
@@ -130,14 +130,14 @@ class InvariantGroups {
     const Range positions = requests_.positions({place, place + 1});
     groups_[number] = group_of(positions, pool_.single(place), kv_len - begin, chunks);
     groups_[number].open_tokens = kv_len - begin;
-    pool_.fragments[pool_.single(place)] = {0, kv_len - begin, row, begin, kv_len, positions, true};
+    pool_.kv_segments[pool_.single(place)] = {0, kv_len - begin, row, begin, kv_len, positions, true};
   }
 
   const PlannerMachine& machine_;
   const std::int32_t chunk_;
   const DeviceForest& forest_;
   const DeviceRequests& requests_;
-  const FragmentPool& pool_;
+  const SegmentPool& pool_;
   PackGroup* groups_;
   std::int32_t group_room_;
 };

@@ -1,4 +1,4 @@
-// What laying out a plan keeps in memory, for itself and for the phase that writes the lists.
+// Memory of the layout phase, which the phase that writes the lists reads as well.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace trunkline {
 
-/// What is known of a plan as a whole.
+/// Totals of a plan.
 struct PlanSummary {
   std::int64_t total_tokens = 0;
   std::int64_t distinct_tokens = 0;
@@ -26,18 +26,18 @@ struct PlanSummary {
   std::int32_t merges = 0;
   std::int32_t partials = 0;
   std::int32_t windows = 0;    ///< of draft trees
-  std::int32_t fallbacks = 0;  ///< 1: a capacity forced it to `flat`
-  std::int32_t unplanned = 0;  ///< 1: not even `flat` fits; it has no items
+  std::int32_t fallbacks = 0;  ///< 1: a capacity was exceeded and the plan is `flat`
+  std::int32_t unplanned = 0;  ///< 1: `flat` exceeds a capacity too; the plan has no items
   std::int32_t growth = 0;     ///< tokens that rows may grow by
 };
 
 struct LayoutMemory {
-  /// What a pack adds to the plan's lists.
+  /// Entries that a pack adds to the plan's lists.
   struct Counts {
     std::int64_t items = 0;
     std::int64_t entries = 0;
     std::int64_t spans = 0;
-    std::int64_t masks = 0;    ///< but for those of draft trees, until windows have leaders
+    std::int64_t masks = 0;    ///< without the masks of draft trees until windows have leaders
     std::int64_t windows = 0;  ///< of draft trees
 
     TRUNKLINE_HOST_DEVICE friend Counts operator+(const Counts& a, const Counts& b) {
@@ -51,10 +51,10 @@ struct LayoutMemory {
   Counts* counts = nullptr;            // [pack_room]
   std::int32_t* items_of = nullptr;    // [queries] items that hold a query
   std::int32_t* first_slot = nullptr;  // [queries] partial slot of a query's first item; kDirect: it has one item
-  std::uint32_t* keys = nullptr;       // [items] of the schedule
+  std::uint32_t* keys = nullptr;       // [items] sort keys of the schedule
   DraftWindow* windows = nullptr;      // [spans + 1]
   PlanSummary* summary = nullptr;      // [1]
-  CutSearch::Scratch cuts;             // where shared memory has none
+  CutSearch::Scratch cuts;             // used if shared memory is too small
   std::int32_t group_room = 0;
   std::int32_t pack_room = 0;
 

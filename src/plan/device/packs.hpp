@@ -1,4 +1,4 @@
-// What items are made of: queries that read segments together, before they are cut along KV.
+// Packs: sets of queries that read KV segments together, before they are cut along KV into items.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@
 
 namespace trunkline {
 
-/// Consecutive tokens of a segment, in the order in which a pack streams them.
-struct Fragment {
-  std::int64_t first_token = 0;  ///< of the pack's tokens, as cuts count them
-  std::int64_t length = 0;       ///< of these
+/// Consecutive tokens of one row; a pack streams its KV segments in order.
+struct KvSegment {
+  std::int64_t first_token = 0;  ///< position among the tokens of the pack, as cuts count them
+  std::int64_t length = 0;       ///< in these tokens
   std::int32_t row = 0;
   std::int32_t begin = 0;  ///< token positions in the row
   std::int32_t end = 0;
-  Range readers = {};       ///< positions of queries
-  bool open_ended = false;  ///< it ends where the row does
+  Range readers = {};       ///< range of query positions
+  bool open_ended = false;  ///< it ends at the end of the row
 };
 
-/// A set of packs that read the same fragments: one, or several where their queries are more than a tile holds.
+/// Packs that read the same KV segments: several packs if there are more queries than a tile holds, else one.
 struct PackGroup {
-  Range positions;               ///< of all queries
-  std::int32_t width = -1;       ///< of tiles, in PlannerMachine::widths; -1: the narrowest that holds a pack's queries
-  std::int32_t max_queries = 0;  ///< of a pack
-  std::int32_t first_fragment = 0;
-  std::int32_t fragments = 0;
-  std::int32_t masked = 0;        ///< fragments that not all queries see, unless `uniform`
-  std::int32_t first_output = 0;  ///< partials of its queries in packs before
-  bool sliced = false;            ///< cuts count what slices have room for
+  Range positions;          ///< range of all query positions
+  std::int32_t width = -1;  ///< index in PlannerMachine::widths; -1: the narrowest tile that holds a pack's queries
+  std::int32_t max_queries = 0;  ///< maximum of a pack
+  std::int32_t first_kv_segment = 0;
+  std::int32_t kv_segments = 0;
+  std::int32_t masked = 0;        ///< KV segments that are not visible to all queries, unless `uniform`
+  std::int32_t first_output = 0;  ///< partials of its queries in earlier packs
+  bool sliced = false;            ///< cuts count the tokens that slices have room for
   std::int64_t tokens = 0;
   std::int64_t cut_tokens = 0;     ///< as cuts count them
-  std::int64_t matrix_tokens = 0;  ///< those that both halves of a tile see count twice; unless `uniform`
-  bool uniform = true;             ///< all queries see all fragments
-  // Of the growth of rows (plan_growth.hpp).
+  std::int64_t matrix_tokens = 0;  ///< tokens that both halves of a tile read count twice; unless `uniform`
+  bool uniform = true;             ///< all KV segments are visible to all queries
+  // Inputs of PlanGrowth (plan_growth.hpp).
   std::int32_t members = 0;      ///< requests
-  std::int32_t own_chunk = -1;   ///< tokens of a request that lie together where they are interleaved; -1: all
+  std::int32_t own_chunk = -1;   ///< consecutive tokens of one request in the interleaved order; -1: not interleaved
   std::int64_t open_tokens = 0;  ///< of open-ended segments
 };
 
@@ -47,7 +47,7 @@ struct PlannedPack {
   Range positions;
   std::int32_t group = 0;
   std::int32_t width = 0;       ///< in PlannerMachine::widths
-  std::int32_t first_half = 0;  ///< queries of the tile's first half; 0 where it works as one
+  std::int32_t first_half = 0;  ///< queries of the tile's first half; 0: the tile works as one
   std::int32_t parts = 1;
   std::int32_t first_item = 0;
   std::int32_t first_entry = 0;  ///< in item_queries

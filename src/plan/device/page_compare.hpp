@@ -1,4 +1,4 @@
-// How many tokens two rows of a page table have in common.
+// Compares two rows of a page table: the number of leading tokens that they share.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ TRUNKLINE_HOST_DEVICE bool is_null_page(const DeviceBatch& batch, Id id) {
   return batch.null_page >= 0 && std::int64_t{id} == batch.null_page;
 }
 
-/// The first page in [begin, end) that differs in two rows or is null; end if none. Rows whose ids are aligned to 16
-/// bytes are read by as many at once.
+/// Returns the first page in [begin, end) that differs in two rows or is null; end if there is none. Rows whose ids are
+/// aligned to 16 bytes are read in words of 16 bytes.
 template <class Group, class Id>
 TRUNKLINE_HOST_DEVICE std::int32_t first_mismatch(Group& group, const DeviceBatch& batch, const Id* a, const Id* b,
                                                   std::int32_t begin, std::int32_t end) {
@@ -44,7 +44,7 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_mismatch(Group& group, const DeviceBatc
   return least(found, end);
 }
 
-/// Leading tokens that two rows have in common, of which they have `a_tokens` and `b_tokens` to share.
+/// Returns the number of leading tokens that two rows share, at most `a_tokens` and `b_tokens`.
 /// \param known tokens that they are known to share, whole pages
 template <class Group, class Id>
 TRUNKLINE_HOST_DEVICE std::int32_t shared_tokens(Group& group, const DeviceBatch& batch, const Id* a,

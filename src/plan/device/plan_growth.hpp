@@ -1,9 +1,9 @@
-// How far rows may grow before workers are so uneven that planning anew pays.
+// The growth of rows after which workers are so uneven that a new plan pays.
 //
-// A token that a request grows by is another one for the item that its open end is in. Where an item has more open ends
-// than the mean worker, it falls behind by that excess at every step, in every layer: after n steps the step takes
+// When a request grows by a token, the item that holds its open end grows by a token. An item with more open ends than
+// the mean worker falls behind by this excess at each step, in each layer: after n steps the step takes
 // n x excess x 17 ns x layers longer (one SM of an H200 streams a token of a tile in 17 ns). Against some 60 us for a
-// plan, with 32 layers, planning every 15 / sqrt(excess) steps costs least.
+// plan, with 32 layers, the cost is minimal with a plan every 15 / sqrt(excess) steps.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ namespace trunkline {
 struct PlanGrowth {
   static constexpr std::int32_t kUnlimited = std::numeric_limits<std::int32_t>::max();
 
-  /// The most open ends of one of a pack's items, about: as if all requests had as many tokens of their own.
+  /// Estimates the maximum of open ends in one item of a pack, as if all requests had equally many tokens of their own.
   TRUNKLINE_HOST_DEVICE static std::int32_t open_ends(const PackGroup& group, std::int32_t parts) {
     const std::int32_t members = group.members;
     if (parts <= 1) return members;
-    // What is interleaved lies between what all have in common; else it follows on that, end by end.
+    // Interleaved requests alternate with the common tokens; else each request's tokens are consecutive, behind them.
     const std::int64_t together = group.own_chunk >= 0 ? group.own_chunk : group.tokens / parts;
     const std::int64_t ends = together * members / most<std::int64_t>(group.open_tokens, 1) + 1;
     return static_cast<std::int32_t>(least<std::int64_t>(members, most<std::int64_t>(ends, ceil_div(members, parts))));
   }
 
-  /// Tokens that rows may grow by, a power of two. \param open_ends the most of an item \param rows that may grow
+  /// Returns the growth limit in tokens, a power of two. \param open_ends maximum of an item \param rows that may grow
   /// \param items of one KV head
   TRUNKLINE_HOST_DEVICE static std::int32_t limit(std::int32_t open_ends, std::int32_t rows, std::int32_t items,
                                                   const TaskCosts& costs) {
@@ -42,8 +42,8 @@ struct PlanGrowth {
   }
 
  private:
-  static constexpr std::int32_t kAlone = 16;     // tokens, of an excess of 1
-  static constexpr std::int64_t kFraction = 16;  // in which ends are counted
+  static constexpr std::int32_t kAlone = 16;     // growth limit in tokens for an excess of 1
+  static constexpr std::int64_t kFraction = 16;  // open ends are counted in 1 / kFraction
 };
 
 }  // namespace trunkline

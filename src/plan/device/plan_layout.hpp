@@ -1,5 +1,5 @@
-// Last but one phase of planning: packs are cut along KV, and all lists of the plan get their places. By one thread
-// group. Equal to KvSplitter, PlanEmitter and Scheduler of the host's planner.
+// Layout phase of planning, the last but one: cuts packs along KV and gives each pack its range in all lists of the
+// plan. Runs in one thread group. Equal to the host's KvSplitter, PlanEmitter and Scheduler.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace trunkline {
 class PlanLayout {
  public:
   TRUNKLINE_HOST_DEVICE PlanLayout(const PlannerMachine& machine, const DeviceForest& forest,
-                                   const DeviceRequests& requests, const FragmentPool& pool, const LayoutMemory& memory,
+                                   const DeviceRequests& requests, const SegmentPool& pool, const LayoutMemory& memory,
                                    const CutSearch::Scratch& cuts, const PlanLists& lists)
       : machine_(machine),
         forest_(forest),
@@ -38,7 +38,7 @@ class PlanLayout {
         lists_(lists),
         merges_(requests, memory, lists) {}
 
-  /// \param tiles groups that are listed; where some tile found no room, its fragments are -1
+  /// \param tiles number of listed groups; a group whose tile exceeded the pool has kv_segments = -1
   template <class Group>
   TRUNKLINE_HOST_DEVICE void run(Group& group, std::int32_t tiles) const {
     cuts_.clear(group);
@@ -46,7 +46,7 @@ class PlanLayout {
     bool planned = false;
     const bool invariant = machine_.invariant_chunk > 0;
     if (forest_.query_begin[forest_.rows] > machine_.capacity.queries) {
-      // Not even the requests could be listed.
+      // The requests themselves exceed the capacity.
     } else if (invariant) {
       planned = lay_out_chunks(group, plan);
     } else {
@@ -72,7 +72,7 @@ class PlanLayout {
  private:
   template <class Group>
   TRUNKLINE_HOST_DEVICE bool lay_out_tiles(Group& group, std::int32_t tiles, PlanSummary& plan) const {
-    if (any(group, tiles, [&](std::int32_t i) { return m_.groups[i].fragments < 0; })) return false;
+    if (any(group, tiles, [&](std::int32_t i) { return m_.groups[i].kv_segments < 0; })) return false;
     const std::int32_t with_tokens = requests_.totals->with_tokens;
     add_single_groups(group, {with_tokens, forest_.rows}, tiles);
     return lay_out(group, tiles + forest_.rows - with_tokens, true, plan);
@@ -83,14 +83,15 @@ class PlanLayout {
         InvariantGroups(machine_, forest_, requests_, pool_, m_.groups, m_.group_room).list(group);
     return groups >= 0 && lay_out(group, groups, false, plan);
   }
-  /// One request an item, uncut.
+  /// Lays out one uncut item for each request.
   template <class Group>
   TRUNKLINE_HOST_DEVICE bool lay_out_flat(Group& group, PlanSummary& plan) const {
     add_single_groups(group, {0, forest_.rows}, 0);
     return lay_out(group, forest_.rows, false, plan);
   }
 
-  /// Groups of requests that share nothing with others. \param requests in DeviceForest::order \param first group
+  /// Adds one group for each request. \param requests range of DeviceForest::order \param first index of the first
+  /// group
   template <class Group>
   TRUNKLINE_HOST_DEVICE void add_single_groups(Group& group, Range requests, std::int32_t first) const {
     group.for_each(requests.end - requests.begin, [&](std::int32_t i) {
@@ -101,16 +102,16 @@ class PlanLayout {
       to = PackGroup{};
       to.positions = requests_.positions({place, place + 1});
       to.max_queries = machine_.max_queries();
-      to.first_fragment = pool_.single(place);
-      to.fragments = 1;
+      to.first_kv_segment = pool_.single(place);
+      to.kv_segments = 1;
       to.tokens = to.cut_tokens = kv_len;
       to.members = 1;
       to.open_tokens = kv_len;
-      pool_.fragments[to.first_fragment] = {0, kv_len, row, 0, kv_len, to.positions, true};
+      pool_.kv_segments[to.first_kv_segment] = {0, kv_len, row, 0, kv_len, to.positions, true};
     });
   }
 
-  /// \param cut items may be cut along KV \return whether lists have room
+  /// \param cut whether items may be cut along KV \return whether the plan fits the capacities
   template <class Group>
   TRUNKLINE_HOST_DEVICE bool lay_out(Group& group, std::int32_t groups, bool cut, PlanSummary& plan) const {
     plan = PlanSummary{};
@@ -142,13 +143,13 @@ class PlanLayout {
 
   TRUNKLINE_HOST_DEVICE const PackGroup& group_of(std::int32_t pack) const { return m_.groups[m_.packs[pack].group]; }
 
-  /// Where the pack that begins at a position of a group ends. Packs are as even as requests allow: a full one and a
-  /// nearly empty one would cost as much as two full ones where rows are padded.
+  /// Returns the end of the pack that begins at a position of a group. Packs are as even as requests allow: if rows are
+  /// padded, a full and a nearly empty pack would cost as much as two full ones.
   TRUNKLINE_HOST_DEVICE std::int32_t pack_end(const PackGroup& from, std::int32_t begin) const {
     const std::int32_t end = from.positions.end;
     if (end - begin <= from.max_queries) return end;
     const std::int32_t wanted = ceil_div(end - begin, ceil_div(end - begin, from.max_queries));
-    // Requests begin at or before a position up to here.
+    // The number of requests that begin at or before a position.
     const auto requests_until = [&](std::int32_t position) {
       return partition_point(0, forest_.rows, [&](std::int32_t i) { return requests_.position[i] <= position; });
     };
@@ -157,7 +158,7 @@ class PlanLayout {
     return least(least(requests_.position[requests_until(begin)], end), begin + from.max_queries);
   }
 
-  /// Packs of groups, each of as many queries as a tile holds.
+  /// Splits groups into packs, each with at most as many queries as a tile holds.
   template <class Group>
   TRUNKLINE_HOST_DEVICE bool make_packs(Group& group, std::int32_t groups, std::int32_t& packs) const {
     const auto packs_of = [&](std::int32_t i) {
@@ -201,8 +202,8 @@ class PlanLayout {
   TRUNKLINE_HOST_DEVICE SpanWalk walk_of(std::int32_t pack) const {
     return {forest_, requests_, machine_.slices, m_.packs[pack], group_of(pack)};
   }
-  TRUNKLINE_HOST_DEVICE const Fragment* fragments_of(std::int32_t pack) const {
-    return pool_.fragments + group_of(pack).first_fragment;
+  TRUNKLINE_HOST_DEVICE const KvSegment* kv_segments_of(std::int32_t pack) const {
+    return pool_.kv_segments + group_of(pack).first_kv_segment;
   }
 
   template <class Group>
@@ -238,7 +239,7 @@ class PlanLayout {
     return true;
   }
 
-  /// Gives each pack its first place in each list. \return the lengths of the lists
+  /// Gives each pack its first index in each list. \return the lengths of the lists
   template <class Group>
   TRUNKLINE_HOST_DEVICE LayoutMemory::Counts place_packs(Group& group, std::int32_t packs) const {
     return group.exclusive_scan(
@@ -256,31 +257,30 @@ class PlanLayout {
   template <class Warp>
   TRUNKLINE_HOST_DEVICE SpanCounts count_spans_of(Warp& warp, std::int32_t pack) const {
     const PackGroup& from = group_of(pack);
-    const Fragment* const fragments = fragments_of(pack);
+    const KvSegment* const kv_segments = kv_segments_of(pack);
     const SpanWalk walk = walk_of(pack);
     if (forest_.has_trees || walk.shares_group()) {
-      return sum(warp, from.fragments, [&](std::int32_t k) { return count_spans(walk, fragments[k]); });
+      return sum(warp, from.kv_segments, [&](std::int32_t k) { return count_spans(walk, kv_segments[k]); });
     }
-    // One a fragment, and one more where a cut is inside of it.
+    // One span for each KV segment, and one more for each cut inside a KV segment.
     const PackCuts& cuts = walk.cuts();
     const SpanCounts more = sum(warp, cuts.parts - 1, [&](std::int32_t part) {
       const std::int64_t cut = cuts.begin(part + 1);
-      const Fragment& before =
-          fragments[partition_point(0, from.fragments, [&](std::int32_t k) { return fragments[k].first_token < cut; }) -
-                    1];
+      const KvSegment& before = kv_segments
+          [partition_point(0, from.kv_segments, [&](std::int32_t k) { return kv_segments[k].first_token < cut; }) - 1];
       const bool inside = before.first_token + before.length > cut;
       return SpanCounts{inside ? 1 : 0, inside && walk.is_masked(before.readers) ? 1 : 0, 0};
     });
-    return more + SpanCounts{from.fragments, from.uniform ? 0 : from.masked, 0};
+    return more + SpanCounts{from.kv_segments, from.uniform ? 0 : from.masked, 0};
   }
 
-  /// Lists the windows of draft trees, and counts the masks of those that come first.
+  /// Lists the windows of draft trees and counts the masks of their leaders.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void find_windows(Group& group, std::int32_t packs, std::int32_t windows) const {
     group.for_each_warp(packs, [&](std::int32_t i, auto& warp) {
       if (m_.counts[i].windows == 0) return;
       visit_spans(
-          warp, walk_of(i), fragments_of(i), group_of(i).fragments,
+          warp, walk_of(i), kv_segments_of(i), group_of(i).kv_segments,
           [&](const WalkedSpan& span, const SpanCounts& before) {
             if (span.drafts.begin >= span.drafts.end) return;
             DraftWindow& window = m_.windows[m_.packs[i].first_window + before.windows];
@@ -298,7 +298,7 @@ class PlanLayout {
     });
   }
 
-  /// Items by falling cost class, and by index within one.
+  /// Sorts items by descending cost class, then by index.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void write_schedule(Group& group, const TaskCosts& costs, const PlanSummary& plan) const {
     group.for_each_warp(plan.packs, [&](std::int32_t i, auto& warp) {
@@ -317,12 +317,12 @@ class PlanLayout {
     });
   }
 
-  static constexpr int kItemBits = 18;  // PlannerMachine allows no more items
+  static constexpr int kItemBits = 18;  // PlannerMachine refuses more items
 
   const PlannerMachine& machine_;
   const DeviceForest& forest_;
   const DeviceRequests& requests_;
-  const FragmentPool& pool_;
+  const SegmentPool& pool_;
   const LayoutMemory& m_;
   const CutSearch::Scratch& cuts_;
   const PlanLists& lists_;

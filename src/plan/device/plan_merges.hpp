@@ -1,4 +1,4 @@
-// Merges: which queries more than one item holds, and which partial results are merged for each.
+// Merge lists: the queries that more than one item holds, and the partials that are merged for each.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class PlanMerges {
   TRUNKLINE_HOST_DEVICE PlanMerges(const DeviceRequests& requests, const LayoutMemory& memory, const PlanLists& lists)
       : requests_(requests), m_(memory), lists_(lists) {}
 
-  /// Counts the items that hold each query. Before all else.
+  /// Counts the items that hold each query. Must be called first.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void count_items(Group& group, std::int32_t packs) const {
     group.for_each(requests_.totals->queries, [&](std::int32_t query) { m_.items_of[query] = 0; });
@@ -35,7 +35,7 @@ class PlanMerges {
     return sum(group, requests_.totals->queries, [&](std::int32_t query) { return std::int64_t{partials_of(query)}; });
   }
 
-  /// \return queries of a pack that other items hold, too
+  /// \return the number of queries of a pack that more than one item holds
   TRUNKLINE_HOST_DEVICE std::int32_t merged_queries(const PlannedPack& pack) const {
     std::int32_t merged = 0;
     TRUNKLINE_ROLLED

@@ -1,5 +1,5 @@
-// Last phase of planning: items, their queries and outputs, and spans with their masks. By a thread group for each
-// pack. Equal to PlanEmitter of the host's planner.
+// Last phase of planning: writes items, their queries and outputs, and spans with their masks. One thread group for
+// each pack. Equal to the host's PlanEmitter.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace trunkline {
 
-/// The queries of some rows.
+/// Writes the queries of a range of rows.
 template <class Group>
 TRUNKLINE_HOST_DEVICE void write_queries(Group& group, const DeviceForest& forest, Range rows, const PlanLists& lists) {
   group.for_each_warp(rows.end - rows.begin, [&](std::int32_t i, auto& warp) {
@@ -33,7 +33,7 @@ TRUNKLINE_HOST_DEVICE void write_queries(Group& group, const DeviceForest& fores
 class PlanWriter {
  public:
   TRUNKLINE_HOST_DEVICE PlanWriter(const PlannerMachine& machine, const DeviceForest& forest,
-                                   const DeviceRequests& requests, const FragmentPool& pool, const LayoutMemory& memory,
+                                   const DeviceRequests& requests, const SegmentPool& pool, const LayoutMemory& memory,
                                    const PlanLists& lists)
       : machine_(machine), forest_(forest), requests_(requests), pool_(pool), m_(memory), lists_(lists) {}
 
@@ -57,10 +57,10 @@ class PlanWriter {
       lists_.item_outputs[pack.first_entry + i] = slot == kDirect ? kDirect : slot + from.first_output + part;
     });
     const SpanWalk walk(forest_, requests_, machine_.slices, pack, from);
-    // Items are runs of spans: each ends where the next begins.
+    // The items of a pack have consecutive runs of spans: each run ends where the next begins.
     WorkItem* const items = lists_.items + pack.first_item;
     const SpanCounts all = visit_spans(
-        group, walk, pool_.fragments + from.first_fragment, from.fragments,
+        group, walk, pool_.kv_segments + from.first_kv_segment, from.kv_segments,
         [&](const WalkedSpan& span, const SpanCounts& before) { write_span(pack, span, before); },
         [&](std::int32_t part, std::int32_t before) {
           if (part == 0) return;
@@ -89,7 +89,7 @@ class PlanWriter {
     }
     lists_.spans[place] = {span.row, span.begin, span.end, mask, span.flags};
   }
-  /// \return index of the first mask
+  /// Writes the masks of a window if it is their leader. \return index of the first mask
   TRUNKLINE_HOST_DEVICE std::int32_t write_window(std::int32_t number) const {
     const DraftWindow& window = m_.windows[number];
     const std::int32_t mask = windows().mask_of(number);
@@ -106,7 +106,7 @@ class PlanWriter {
     return mask;
   }
   TRUNKLINE_HOST_DEVICE DraftWindows windows() const { return {forest_, requests_, m_.packs, m_.windows}; }
-  /// A word whose bits from `begin` to `end` are set, as far as it has them.
+  /// Returns a word with the bits [begin, end) set, clipped to [0, 64).
   TRUNKLINE_HOST_DEVICE static std::uint64_t bits(std::int32_t begin, std::int32_t end) {
     const std::int32_t first = most(begin, 0);
     const std::int32_t last = least(end, 64);
@@ -116,7 +116,7 @@ class PlanWriter {
   const PlannerMachine& machine_;
   const DeviceForest& forest_;
   const DeviceRequests& requests_;
-  const FragmentPool& pool_;
+  const SegmentPool& pool_;
   const LayoutMemory& m_;
   const PlanLists& lists_;
 };

@@ -22,7 +22,7 @@ void check_limits(const MachineProfile& profile, const PlanCapacity& capacity) {
     const std::int32_t limit = capacity.*each.limit;
     if (limit < 1) fail(ErrorCode::kInvalidArgument, "capacity.", each.name, " is ", limit, "; it must be >= 1");
   }
-  // Items are placed in time that grows with their square.
+  // The time of the layout grows with the square of the number of items.
   constexpr std::int32_t kMostItems = 1 << 18;
   if (capacity.items > kMostItems) {
     fail(ErrorCode::kUnsupported, "capacity.items is ", capacity.items, "; supported on a device: up to ", kMostItems);
@@ -46,7 +46,8 @@ void list_widths(const TileTable& tiles, PlannerMachine& machine) {
   }
 }
 
-/// An item of few queries in a tile that works as two halves is added up in another order than one of many.
+/// Policy `invariant` needs a tile that works as one: in a tile of two halves, the order of summation depends on the
+/// number of queries.
 std::int32_t uniform_width(const PlannerMachine& machine, std::int32_t rows) {
   std::int32_t width = 0;
   while (machine.widths[width].rows != rows) ++width;

@@ -1,14 +1,16 @@
-// Planning on a device, phase by phase. Each phase is a kernel: what it writes is read by the next.
+// Planning on a device, phase by phase. Each phase is a kernel, which reads the results of the phases before it.
 //
-//   compare_rows    each row against the last plan                      a thread group for each row     row_diff.hpp
-//   find_forest     reuse the plan, or: forest and requests             one forest_phase.hpp try_full        full tiles
-//   of each width, and how they are cut      one for each width              tile_search.hpp try_early       tiles that
-//   are closed early                         one for each try                tile_search.hpp list_tiles      what the
-//   tiles of the best try stream               one for each tile               tile_segments.hpp lay_out         cuts,
-//   and the place of everything in the lists      one                             plan_layout.hpp write queries, items,
-//   spans, masks                        one for each pack               plan_writer.hpp
+//   phase           result                                              thread groups          file
+//   compare_rows    each row compared with the last plan                one a row              row_diff.hpp
+//   find_forest     the decision to reuse the plan, or else the forest  one                    forest_phase.hpp
+//   try_full        full tiles of each width, and their cuts            one a width            tile_search.hpp
+//   try_early       cost-capped tiles                                   one a try              tile_search.hpp
+//   list_tiles      the KV segments that each tile of the best try      one a tile             tile_segments.hpp
+//                   streams
+//   lay_out         cuts, and the ranges of packs in all lists          one                    plan_layout.hpp
+//   write           queries, items, spans, masks                        one a pack             plan_writer.hpp
 //
-// The plan is that of Planner with policy `trunk` or `invariant`, bit for bit. `invariant` has no tiles to try.
+// The plan equals that of Planner with policy `trunk` or `invariant`, bit for bit. `invariant` tries no tiles.
 #pragma once
 
 #include <cstddef>
@@ -28,24 +30,24 @@
 
 namespace trunkline {
 
-/// What a step has come to.
+/// The state of a planning step.
 struct StepState {
   DeviceForest forest;  ///< with its counts
   BatchFaults faults;
   BatchTiles tiles;
-  std::int32_t reused = 0;  ///< 1: the last plan reads the batch, too; the other phases do nothing
+  std::int32_t reused = 0;  ///< 1: the last plan is reused, and the later phases return at once
 };
 
-/// All that phases keep in memory, but for what is a thread group's own.
+/// Memory that the phases share.
 struct PlannerMemory {
   RowDiff* diffs = nullptr;  // [rows]
-  PlannedRows planned;       // kept from step to step
+  PlannedRows planned;       // persists between steps
   StepState* step = nullptr;
   ForestScratch search;
   DeviceForest forest;
   DeviceRequests requests;
   TileTries tries;
-  FragmentPool pool;
+  SegmentPool pool;
   LayoutMemory layout;
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows, const PlanCapacity& capacity) {
@@ -64,7 +66,7 @@ struct PlannerMemory {
   }
 };
 
-/// What all phases are given.
+/// The arguments of all phases.
 struct PlannerTask {
   DeviceBatch batch;
   const PlannerMachine* machine = nullptr;
@@ -96,7 +98,7 @@ class PlannerPhases {
     keep_planned_rows(group, forest, scratch.prefixes, growth_, machine_.invariant_chunk, m_.planned);
     prepare(group, forest, faults);
   }
-  /// The rest of finding a forest, once it is known.
+  /// Completes find_forest once the forest is built: lists requests and resets the later phases.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void prepare(Group& group, const DeviceForest& forest, const BatchFaults& faults) const {
     const bool fits = forest.query_begin[forest.rows] <= machine_.capacity.queries;
@@ -108,8 +110,8 @@ class PlannerPhases {
       step.forest = forest;
       step.faults = faults;
       step.tiles = BatchTiles::of(machine_, *m_.requests.totals);
-      *m_.pool.used_segments = *m_.pool.used_fragments = 0;
-      // Nothing may be reused until a plan is written.
+      *m_.pool.used_segments = *m_.pool.used_kv_segments = 0;
+      // No plan may be reused until this one is written.
       m_.planned.step->rows = -1;
     });
   }
@@ -125,7 +127,7 @@ class PlannerPhases {
     TileSearch(m_.requests.trunk(), m_.step->tiles, m_.tries, scratch).try_early(group, number);
   }
 
-  /// Tiles of the best try.
+  /// Returns the number of tiles of the best try.
   TRUNKLINE_HOST_DEVICE std::int32_t tile_count() const {
     const std::int32_t best = m_.tries.best(TileTry::kMax);
     return best < 0 ? 0 : m_.tries.tries[best].choice.tiles;
@@ -143,7 +145,7 @@ class PlannerPhases {
     group.once([&] {
       const PlanSummary& plan = *m_.layout.summary;
       const BatchFaults& faults = m_.step->faults;
-      // Where rows are not what they seem, each step is planned anew.
+      // A batch with faults is planned anew at each step.
       m_.planned.step->rows = faults.lengths + faults.queries == 0 ? batch_.rows : -1;
       m_.planned.step->growth = plan.growth;
     });

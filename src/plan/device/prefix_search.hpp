@@ -1,12 +1,13 @@
-// Which tokens each row of a batch shares with earlier rows: the parent row of each, found by all rows at once.
+// Finds the parent row of each row of a batch: the earlier row with which it shares most tokens. All rows are searched
+// in parallel.
 //
-// In each round rows that share a run of tokens and go on with the same page are a group. The first row of a group is
-// done; the others are compared with it, and those that go on behind what they share with it form the groups of the
-// next round. So each row is compared with one row at a time, and ends with the first row that has all tokens that it
-// shares with any.
+// In each round, rows that share a run of tokens and continue with the same page form a group. The first row of a group
+// is done; each other row is compared with it, and rows that continue behind their shared tokens form the groups of the
+// next round. So each row is compared with one row in a round, and its last comparison is with the first row that has
+// all tokens that it shares with any.
 //
 // Rounds: one for each branching at which a row is not on the side of the first row of its group. Comparisons that
-// row_diff.hpp has made are not made again: where rows come and go, few rows are compared here.
+// row_diff.hpp has made are not repeated: if rows join and leave, only a small number is compared here.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +21,19 @@
 
 namespace trunkline {
 
-/// By row.
+/// Results of the search, indexed by row.
 struct RowPrefixes {
-  std::int32_t* parent = nullptr;  ///< the first row that has the leading `shared` tokens, an earlier one; -1: none
+  std::int32_t* parent = nullptr;  ///< the first row, an earlier one, that has the leading `shared` tokens; -1: none
   std::int32_t* shared = nullptr;
   std::int32_t* kv_len = nullptr;
-  std::int32_t* sharable = nullptr;  ///< tokens that others could share
-  std::int64_t* next_id = nullptr;   ///< the page of token `shared`, where it has one that could be shared
+  std::int32_t* sharable = nullptr;  ///< tokens that other rows could share
+  std::int64_t* next_id = nullptr;   ///< the page of token `shared`; -1: no token behind `shared` could be shared
   // Scratch of the search.
   std::int32_t* open = nullptr;  ///< rows of a round
   std::int32_t* next_open = nullptr;
-  std::int32_t* groups = nullptr;   ///< the slot of each one's group
-  std::int32_t* members = nullptr;  ///< places in `open` of all but the first row of each group
-  std::int32_t* slots = nullptr;    ///< [slot_count] a hash table: the place of each group's first row
+  std::int32_t* groups = nullptr;   ///< the slot of each row's group
+  std::int32_t* members = nullptr;  ///< indices in `open` of all rows but the first of each group
+  std::int32_t* slots = nullptr;    ///< [slot_count] a hash table: the index in `open` of each group's first row
   std::int32_t slot_count = 0;      ///< a power of two
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows) {
@@ -48,12 +49,12 @@ struct RowPrefixes {
 template <class Id>
 class PrefixSearch {
  public:
-  /// \param compared whether the diffs' comparisons hold
+  /// \param compared whether the comparisons of `diffs` are valid
   TRUNKLINE_HOST_DEVICE PrefixSearch(const DeviceBatch& batch, const Id* ids, const RowDiff* diffs, bool compared,
                                      const RowPrefixes& to)
       : batch_(batch), ids_(ids), diffs_(diffs), compared_(compared), to_(to) {}
 
-  /// Fills all of `to`, whose kv_len and sharable are known.
+  /// Fills all of `to`. \pre its kv_len and sharable are set
   template <class Group>
   TRUNKLINE_HOST_DEVICE void run(Group& group) const {
     std::int32_t* open = to_.open;
@@ -88,7 +89,7 @@ class PrefixSearch {
     if (to_.sharable[row] <= shared) return -1;
     return ids_[diffs_[row].begin + shared / batch_.table.page_size];
   }
-  /// Whether the row has tokens behind those that it shares which another could share, too.
+  /// Whether another row could share tokens of this row behind its shared ones.
   TRUNKLINE_HOST_DEVICE bool may_be_shared(std::int32_t row) const {
     return to_.sharable[row] > to_.shared[row] && !is_null_page(batch_, to_.next_id[row]);
   }
@@ -98,7 +99,7 @@ class PrefixSearch {
   TRUNKLINE_HOST_DEVICE bool same_group(std::int32_t a, std::int32_t b) const {
     return to_.next_id[a] == to_.next_id[b] && to_.parent[a] == to_.parent[b] && to_.shared[a] == to_.shared[b];
   }
-  /// Multiplicative hashing (Knuth, 6.4).
+  /// Computes a multiplicative hash (Knuth, 6.4).
   TRUNKLINE_HOST_DEVICE std::uint32_t hash_of(std::int32_t row) const {
     constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15u;
     std::uint64_t mixed = static_cast<std::uint64_t>(to_.next_id[row]) * kFactor;
@@ -106,8 +107,8 @@ class PrefixSearch {
         std::uint64_t{static_cast<std::uint32_t>(to_.parent[row])} << 32 | static_cast<std::uint32_t>(to_.shared[row]);
     return static_cast<std::uint32_t>((mixed ^ mixed >> 29) * kFactor >> 32);
   }
-  /// Enters the i-th open row in the table. Groups are told apart by their rows, not by their hash.
-  /// \return the slot of its group; -1: no row shares more with it
+  /// Enters the i-th open row in the table. Groups are compared by their rows, not by their hash.
+  /// \return the slot of its group; -1: no row can share more tokens with it
   template <class Group>
   TRUNKLINE_HOST_DEVICE std::int32_t enter(const std::int32_t* open, std::int32_t i) const {
     const std::uint32_t mask = static_cast<std::uint32_t>(to_.slot_count) - 1;
@@ -122,8 +123,9 @@ class PrefixSearch {
     }
   }
 
-  /// What a row shares with its group's first, from comparisons with parent rows of the last plan. Where a row shares
-  /// more with its parent than that does with its own, and so on up to the group's first, the last of these is it.
+  /// Returns the tokens that a row shares with the first row of its group, from the comparisons with parent rows of the
+  /// last plan; kNotFound if they do not tell. They do if a row shares more with its parent row than that shares with
+  /// its own, and so on up to the first row of the group: the answer is then the last of these numbers.
   TRUNKLINE_HOST_DEVICE std::int32_t known_from_diffs(std::int32_t row, std::int32_t head) const {
     std::int32_t shared = kNotFound;
     TRUNKLINE_ROLLED
@@ -158,7 +160,7 @@ class PrefixSearch {
   const RowPrefixes& to_;
 };
 
-/// Fills `to`, whose kv_len and sharable are known.
+/// Fills `to`. \pre its kv_len and sharable are set
 template <class Group>
 TRUNKLINE_HOST_DEVICE void find_prefixes(Group& group, const DeviceBatch& batch, const RowDiff* diffs, bool compared,
                                          const RowPrefixes& to) {

@@ -1,5 +1,5 @@
-// The requests that tiles hold, in depth-first order, and where their query tokens are: QueryOrder and TrunkRequests of
-// the host's planner.
+// The requests that tiles hold, in depth-first order, and the positions of their query tokens. Equal to the host's
+// QueryOrder and TrunkRequests.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace trunkline {
 
-/// What planning knows of a batch as a whole.
+/// Totals of a batch.
 struct BatchTotals {
   std::int32_t queries = 0;
-  std::int32_t listed = 0;           ///< requests with tokens and queries
-  std::int32_t with_tokens = 0;      ///< requests
-  std::int32_t widest = 1;           ///< queries of one request, at most as many as the widest tile holds
-  std::int64_t needed_tokens = 0;    ///< of nodes that some query reads
-  std::int64_t repeated_tokens = 0;  ///< of nodes that several requests are in
+  std::int32_t listed = 0;         ///< requests with tokens and queries
+  std::int32_t with_tokens = 0;    ///< requests
+  std::int32_t widest = 1;         ///< maximum of the queries of one request, at most as many as the widest tile holds
+  std::int64_t needed_tokens = 0;  ///< tokens of nodes that some query reads
+  std::int64_t repeated_tokens = 0;  ///< tokens of nodes with several requests
 };
 
 struct DeviceRequests {
-  // By place in DeviceForest::order. Queries are numbered by position in this order.
-  std::int32_t* position = nullptr;  ///< [rows + 1] of a request's first query
-  std::int32_t* query_at = nullptr;  ///< [queries] query by position
-  // Of the requests with tokens and queries, in that order.
-  std::int32_t* place = nullptr;         ///< [listed] in DeviceForest::order
+  // Indexed like DeviceForest::order. A query position is its number in this order.
+  std::int32_t* position = nullptr;  ///< [rows + 1] position of a request's first query
+  std::int32_t* query_at = nullptr;  ///< [queries] the query at a position
+  // Lists of the requests that have tokens and queries, in the same order.
+  std::int32_t* place = nullptr;         ///< [listed] index in DeviceForest::order
   std::int32_t* tokens = nullptr;        ///< [listed], as in TrunkRequests
   std::int32_t* shared = nullptr;        ///< [listed]
   std::int64_t* fresh_before = nullptr;  ///< [listed + 1]
@@ -47,13 +47,14 @@ struct DeviceRequests {
     const std::int32_t count = totals->listed;
     return {tokens, shared, fresh_before, query_begin, count, fresh_before[count], false};
   }
-  /// Positions of a range of DeviceForest::order.
+  /// Returns the query positions of a range of DeviceForest::order.
   TRUNKLINE_HOST_DEVICE Range positions(Range requests) const {
     return {position[requests.begin], position[requests.end]};
   }
 };
 
-/// Tokens that the requests at two places of the order have in common. \param node that the later one ends in
+/// Returns the number of tokens that two requests share. \param node in which the later one ends \param earlier index
+/// in DeviceForest::order
 TRUNKLINE_HOST_DEVICE inline std::int32_t tokens_in_common(const DeviceForest& forest, std::int32_t node,
                                                            std::int32_t earlier) {
   TRUNKLINE_ROLLED
@@ -61,7 +62,7 @@ TRUNKLINE_HOST_DEVICE inline std::int32_t tokens_in_common(const DeviceForest& f
   return node < 0 ? 0 : forest.nodes[node].end;
 }
 
-/// \param max_queries of the widest tile
+/// Lists the requests of a forest. \param max_queries of the widest tile
 template <class Group>
 TRUNKLINE_HOST_DEVICE void list_requests(Group& group, const DeviceForest& forest, std::int32_t max_queries,
                                          const DeviceRequests& to) {
@@ -119,7 +120,7 @@ TRUNKLINE_HOST_DEVICE void list_requests(Group& group, const DeviceForest& fores
   totals.repeated_tokens = tokens.repeated;
   group.once([&] {
     to.fresh_before[totals.listed] = fresh;
-    // Requests without tokens come last, with queries of their own.
+    // Requests without tokens come last, and have queries too.
     const std::int32_t end = totals.listed == 0 ? 0 : to.place[totals.listed - 1];
     to.query_begin[totals.listed] = totals.listed == 0 ? 0 : to.position[end + 1];
     *to.totals = totals;

@@ -1,17 +1,16 @@
-// Plan reuse: what has changed in each row of a batch since the last plan was made.
+// Plan reuse: compares each row of a batch with the last plan.
 //
-// A plan is reused while the prefix forest is the planned one but for the ends of nodes that a single row is in, whose
-// spans are open-ended. Each row is compared by itself, by a thread block, all rows at once:
-// - Its leading pages are those of its parent row, as many tokens as planned: then rows that shared tokens still do.
-// - The page that follows is the planned one: two rows that diverged from one parent there had different pages.
-// - It has grown, by no more than the plan allows, only if no other row ends where it does.
-// Pages behind that may change: plans hold no page ids.
+// A plan is reused while the prefix forest is the planned one. Only a node of a single row may end elsewhere: its span
+// is open-ended. A thread block compares each row, all rows in parallel. A row is unchanged if
+// - it shares as many leading tokens with its parent row as planned: then rows that shared tokens still do;
+// - the page that follows is the planned one: two rows that diverged from one parent row there had different pages;
+// - it has grown by no more than the plan allows, and not at all if another row ends where it does.
+// Later pages may change: plans hold no page ids.
 //
-// Where the plan is made anew, what each row has in common with its parent row need not be compared again
-// (prefix_search.hpp).
+// A new plan takes the tokens that each row shares with its parent row from this comparison (prefix_search.hpp).
 //
-// Cost: two reads of the shared pages, a row's and its parent's, the second mostly from L2: 2 R P bytes for R rows that
-// share P bytes of page ids.
+// Cost: two reads of the shared pages, a row's and its parent row's, the second mostly from L2: 2 R P bytes for R rows
+// that share P bytes of page ids.
 #pragma once
 
 #include <cstdint>
@@ -26,36 +25,36 @@ namespace trunkline {
 
 /// A row as it was planned.
 struct PlannedRow {
-  std::int64_t next_id = 0;     ///< the page of token `shared`, where `goes_on`
-  std::int32_t kv_len = 0;      ///< a plan reads tokens by position, so it may not shrink
-  std::int32_t max_kv_len = 0;  ///< kv_len, where other rows end there too
-  std::int32_t parent = -1;     ///< the earlier row that it shares most tokens with, the first such; -1: none
-  std::int32_t shared = 0;      ///< those tokens
+  std::int64_t next_id = 0;     ///< the page of token `shared`, if `goes_on`
+  std::int32_t kv_len = 0;      ///< a plan reads tokens by position, so that a row may not shrink
+  std::int32_t max_kv_len = 0;  ///< kv_len if another row ends there too
+  std::int32_t parent = -1;     ///< the first of the earlier rows that share most tokens with it; -1: none
+  std::int32_t shared = 0;      ///< tokens that it shares with its parent row
   std::int32_t queries = 0;
-  bool goes_on = false;  ///< it has tokens behind `shared` that another row could share
+  bool goes_on = false;  ///< another row could share tokens of it behind `shared`
   bool tree = false;     ///< its query tokens are a draft tree
 };
 
 /// The batch as it was planned.
 struct PlannedStep {
-  std::int32_t rows = -1;   ///< -1: nothing was planned, or nothing that may be reused
-  std::int32_t growth = 0;  ///< tokens that rows may have grown by
+  std::int32_t rows = -1;   ///< -1: there is no plan that may be reused
+  std::int32_t growth = 0;  ///< tokens by which rows may grow
 };
 
-/// A row as it is.
+/// A row of the present batch, compared with the plan.
 struct RowDiff {
   std::int64_t begin = 0;     ///< its first entry in the table
-  std::int32_t kv_len = 0;    ///< 0 where it does not fit the table
-  std::int32_t sharable = 0;  ///< tokens that other rows could share: all but a draft tree's
-  std::int32_t parent = -1;   ///< the row that it was compared with; -1: none
-  std::int32_t shared = 0;    ///< tokens that it has in common with that row
+  std::int32_t kv_len = 0;    ///< 0 if it does not fit the table
+  std::int32_t sharable = 0;  ///< tokens that other rows could share: all but those of a draft tree
+  std::int32_t parent = -1;   ///< the row with which it was compared; -1: none
+  std::int32_t shared = 0;    ///< tokens that it shares with that row
   bool fits = false;
   bool sound_queries = false;
   bool tree = false;
-  bool changed = true;  ///< it cannot be read by the last plan
+  bool changed = true;  ///< the last plan cannot be reused for it
 };
 
-/// What is planned, kept from step to step.
+/// The planned rows, which persist between steps.
 struct PlannedRows {
   PlannedStep* step = nullptr;            ///< [1]
   PlannedRow* rows = nullptr;             ///< [rows]
@@ -74,7 +73,7 @@ class RowComparison {
     const bool known = row < planned_.step->rows;
     const PlannedRow planned = known ? planned_.rows[row] : PlannedRow{};
     RowDiff diff = live(group, row);
-    // In most batches that share anything all rows share one prefix: a new row is compared with the first.
+    // In most batches with shared tokens all rows share one prefix: a new row is compared with the first row.
     diff.parent = known ? planned.parent : row > 0 ? 0 : -1;
     if (diff.parent >= 0) {
       const RowDiff parent = live(group, diff.parent);
@@ -127,7 +126,7 @@ class RowComparison {
   const PlannedRows& planned_;
 };
 
-/// A row of a batch against the last plan. By a thread group for each row.
+/// Compares a row of a batch with the last plan. One thread group for each row.
 template <class Group>
 TRUNKLINE_HOST_DEVICE RowDiff compare_row(Group& group, const DeviceBatch& batch, const PlannedRows& planned,
                                           std::int32_t row) {

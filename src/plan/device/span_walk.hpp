@@ -1,4 +1,5 @@
-// The spans of a plan: what each part of a pack reads of each of its fragments. Equal to what PlanEmitter makes.
+// The spans of a plan: the tokens that each part of a pack reads of each of its KV segments. Equal to the spans of the
+// host's PlanEmitter.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace trunkline {
 
-/// Where a pack is cut. Tokens are counted as cuts count them.
+/// The cuts of a pack. Tokens are counted as cuts count them.
 struct PackCuts {
   std::int64_t tokens = 0;
   std::int32_t parts = 1;
@@ -22,7 +23,7 @@ struct PackCuts {
   TRUNKLINE_HOST_DEVICE std::int64_t begin(std::int32_t part) const {
     return part_begin(tokens, CutChoice::kGranule, parts, part);
   }
-  /// The part that reads a token.
+  /// Returns the part that reads a token.
   TRUNKLINE_HOST_DEVICE std::int32_t part_of(std::int64_t token) const {
     if (parts == 1) return 0;
     // The last part whose begin, granules * part / parts rounded down, is at most the token's granule.
@@ -33,19 +34,20 @@ struct PackCuts {
   }
 };
 
-/// A span before it has a place in the plan.
+/// A span before it has an index in the plan.
 struct WalkedSpan {
   std::int32_t part = 0;
   std::int32_t row = 0;
   std::int32_t begin = 0;
   std::int32_t end = 0;
   std::uint32_t flags = 0;
-  Range readers = {};     ///< positions
-  Range drafts = {0, 0};  ///< of its row, each of whose masks is a mask of the plan; empty: `readers` see it all
-  bool masked = false;    ///< not all queries of the pack see all of it
+  Range readers = {};  ///< range of query positions
+  Range drafts = {0,
+                  0};   ///< drafts of the row, each with a mask in the plan; empty: `readers` attend to the whole span
+  bool masked = false;  ///< some of it is not visible to some query of the pack
 };
 
-/// Visits the spans of a pack's fragments.
+/// Visits the spans of a pack's KV segments.
 class SpanWalk {
  public:
   TRUNKLINE_HOST_DEVICE SpanWalk(const DeviceForest& forest, const DeviceRequests& requests, const Slices& slices,
@@ -58,111 +60,111 @@ class SpanWalk {
         shares_group_(group.positions.end - group.positions.begin > pack.queries()) {}
 
   TRUNKLINE_HOST_DEVICE const PackCuts& cuts() const { return cuts_; }
-  /// Whether other packs have the same group: then each reads only what some of its queries see.
+  /// Whether other packs have the same group: then each reads only KV that is visible to one of its queries.
   TRUNKLINE_HOST_DEVICE bool shares_group() const { return shares_group_; }
-  /// Whether not all queries of the pack are readers.
+  /// Whether some query of the pack is not a reader.
   TRUNKLINE_HOST_DEVICE bool is_masked(Range readers) const {
     return readers.begin > pack_.positions.begin || readers.end < pack_.positions.end;
   }
 
-  /// visit(span) for each span of a fragment, by rising part; and begin_part(part) before those of a part whose first
-  /// token the fragment has.
+  /// Calls visit(span) for each span of a KV segment, by ascending part, and begin_part(part) before the spans of a
+  /// part whose first token is in the KV segment.
   template <class Visit, class BeginPart>
-  TRUNKLINE_HOST_DEVICE void walk(const Fragment& fragment, Visit visit, BeginPart begin_part) const {
-    const std::int64_t begin = fragment.first_token;
-    const std::int64_t end = begin + fragment.length;
-    if (fragment.length == 0 && !fragment.open_ended) return;
-    if (shares_group_ && !touches(fragment.readers)) return;
-    // An empty end belongs to the part that holds the token before it.
+  TRUNKLINE_HOST_DEVICE void walk(const KvSegment& kv_segment, Visit visit, BeginPart begin_part) const {
+    const std::int64_t begin = kv_segment.first_token;
+    const std::int64_t end = begin + kv_segment.length;
+    if (kv_segment.length == 0 && !kv_segment.open_ended) return;
+    if (shares_group_ && !touches(kv_segment.readers)) return;
+    // An empty open end belongs to the part that holds the token before it.
     const std::int32_t last = end == 0 ? 0 : cuts_.part_of(end - 1);
-    std::int32_t part = fragment.length == 0 ? last : cuts_.part_of(begin);
+    std::int32_t part = kv_segment.length == 0 ? last : cuts_.part_of(begin);
     TRUNKLINE_ROLLED
     for (; part <= last; ++part) {
       const std::int64_t from = most(begin, cuts_.begin(part));
       const std::int64_t to = least(end, cuts_.begin(part + 1));
-      if (fragment.length > 0 && from == cuts_.begin(part)) begin_part(part);
-      Piece piece;
-      piece.holds_begin = fragment.length == 0 || from == begin;
-      piece.begin = piece.holds_begin ? fragment.begin : slices_.place(fragment.begin, from - begin);
-      const bool ends = fragment.length == 0 || to == end;
-      piece.end = ends ? fragment.end : slices_.place(fragment.begin, to - begin);
-      piece.open = fragment.open_ended && ends;
-      if (forest_.drafts(fragment.row) > 0) {
-        walk_drafts(fragment, part, piece, visit);
+      if (kv_segment.length > 0 && from == cuts_.begin(part)) begin_part(part);
+      PartTokens tokens;
+      tokens.holds_begin = kv_segment.length == 0 || from == begin;
+      tokens.begin = tokens.holds_begin ? kv_segment.begin : slices_.place(kv_segment.begin, from - begin);
+      const bool ends = kv_segment.length == 0 || to == end;
+      tokens.end = ends ? kv_segment.end : slices_.place(kv_segment.begin, to - begin);
+      tokens.open = kv_segment.open_ended && ends;
+      if (forest_.drafts(kv_segment.row) > 0) {
+        walk_drafts(kv_segment, part, tokens, visit);
       } else {
-        visit(span_of(fragment, part, piece.begin, piece.open ? 0 : piece.end, piece.open));
+        visit(span_of(kv_segment, part, tokens.begin, tokens.open ? 0 : tokens.end, tokens.open));
       }
     }
   }
 
  private:
-  /// What a part reads of a fragment, in token positions at planning time.
-  struct Piece {
+  /// The tokens that a part reads of a KV segment, as positions in the row at planning time.
+  struct PartTokens {
     std::int32_t begin = 0;
     std::int32_t end = 0;
     bool open = false;
-    bool holds_begin = false;  // of the fragment
+    bool holds_begin = false;  // the KV segment begins in this part
   };
 
-  /// Also of a request without queries, between those of the pack.
+  /// Whether readers overlap with the pack. True for a request without queries between those of the pack.
   TRUNKLINE_HOST_DEVICE bool touches(Range readers) const {
     return readers.begin < pack_.positions.end && pack_.positions.begin < readers.end;
   }
-  /// Queries of the pack's two halves that are among some positions.
+  /// Whether both halves of the pack have queries among the readers.
   TRUNKLINE_HOST_DEVICE bool in_both_halves(Range readers) const {
     const std::int32_t middle = pack_.positions.begin + pack_.first_half;
     return pack_.first_half > 0 && most(readers.begin, pack_.positions.begin) < least(readers.end, middle) &&
            most(readers.begin, middle) < least(readers.end, pack_.positions.end);
   }
 
-  TRUNKLINE_HOST_DEVICE WalkedSpan span_of(const Fragment& fragment, std::int32_t part, std::int32_t begin,
+  TRUNKLINE_HOST_DEVICE WalkedSpan span_of(const KvSegment& kv_segment, std::int32_t part, std::int32_t begin,
                                            std::int32_t end, bool open) const {
     WalkedSpan span;
     span.part = part;
-    span.row = fragment.row;
+    span.row = kv_segment.row;
     span.begin = begin;
     span.end = end;
     span.flags = open ? kSpanEndFromEnd : kSpanAbsolute;
-    if (in_both_halves(fragment.readers)) span.flags |= kSpanBothHalves;
-    span.readers = fragment.readers;
-    span.masked = is_masked(fragment.readers);
+    if (in_both_halves(kv_segment.readers)) span.flags |= kSpanBothHalves;
+    span.readers = kv_segment.readers;
+    span.masked = is_masked(kv_segment.readers);
     return span;
   }
 
-  // Of a row with a draft tree the past ends where the drafts begin, wherever a policy has cut: read by position, a
-  // draft would stay in a plan as the past of a later step, and be seen by all.
+  // Visits the spans of a row with a draft tree. The past ends where the drafts begin, wherever a policy has cut: if
+  // drafts were read by position, a reused plan would treat them as the past of a later step, visible to all queries.
   template <class Visit>
-  TRUNKLINE_HOST_DEVICE void walk_drafts(const Fragment& fragment, std::int32_t part, const Piece& piece,
+  TRUNKLINE_HOST_DEVICE void walk_drafts(const KvSegment& kv_segment, std::int32_t part, const PartTokens& tokens,
                                          Visit visit) const {
-    const std::int32_t queries = forest_.queries(fragment.row);
-    const std::int32_t past = forest_.kv_len[fragment.row] - queries;  // negative in an empty request
-    const std::int32_t fragment_begin = fragment.open_ended ? least(fragment.begin, past) : fragment.begin;
-    const std::int32_t begin = piece.holds_begin ? least(piece.begin, fragment_begin) : piece.begin;
-    // The piece that reads the last token before the drafts stretches with the past.
-    const std::int32_t last_of_past = most(past - 1, fragment_begin);
-    if (fragment.open_ended && begin <= last_of_past && last_of_past < piece.end) {
-      visit(span_of(fragment, part, most(begin, 0), -queries, true));
-    } else if (begin < least(piece.end, past)) {
-      visit(span_of(fragment, part, begin, least(piece.end, past), false));
+    const std::int32_t queries = forest_.queries(kv_segment.row);
+    const std::int32_t past = forest_.kv_len[kv_segment.row] - queries;  // negative in an empty request
+    const std::int32_t kv_segment_begin = kv_segment.open_ended ? least(kv_segment.begin, past) : kv_segment.begin;
+    const std::int32_t begin = tokens.holds_begin ? least(tokens.begin, kv_segment_begin) : tokens.begin;
+    // The part that reads the last token before the drafts grows with the past.
+    const std::int32_t last_of_past = most(past - 1, kv_segment_begin);
+    if (kv_segment.open_ended && begin <= last_of_past && last_of_past < tokens.end) {
+      visit(span_of(kv_segment, part, most(begin, 0), -queries, true));
+    } else if (begin < least(tokens.end, past)) {
+      visit(span_of(kv_segment, part, begin, least(tokens.end, past), false));
     }
-    if (!fragment.open_ended || piece.end <= past) return;
-    const DraftMasks masks(forest_, requests_, fragment.row, meet(fragment.readers, pack_.positions),
+    if (!kv_segment.open_ended || tokens.end <= past) return;
+    const DraftMasks masks(forest_, requests_, kv_segment.row, intersect(kv_segment.readers, pack_.positions),
                            pack_.positions.begin);
-    const Range seen = masks.seen({most(begin, past) - past, piece.end - past});
-    if (seen.begin >= seen.end) return;
+    const Range visible = masks.visible_range({most(begin, past) - past, tokens.end - past});
+    if (visible.begin >= visible.end) return;
     WalkedSpan span;
     span.part = part;
-    span.row = fragment.row;
-    span.begin = seen.begin - queries;
-    span.end = seen.end - queries;
+    span.row = kv_segment.row;
+    span.begin = visible.begin - queries;
+    span.end = visible.end - queries;
     span.flags = kSpanBeginFromEnd | kSpanEndFromEnd | kSpanTokenMask;
-    span.readers = meet(fragment.readers, pack_.positions);
-    span.drafts = seen;
+    span.readers = intersect(kv_segment.readers, pack_.positions);
+    span.drafts = visible;
     span.masked = true;
-    if (pack_.first_half > 0 && masks.seen_by_both(seen, pack_.first_half)) span.flags |= kSpanBothHalves;
+    if (pack_.first_half > 0 && masks.visible_to_both(visible, pack_.first_half)) span.flags |= kSpanBothHalves;
     visit(span);
   }
-  TRUNKLINE_HOST_DEVICE static Range meet(Range a, Range b) {
+  TRUNKLINE_HOST_DEVICE static Range intersect(Range a, Range b) {
     const std::int32_t begin = most(a.begin, b.begin);
     return {begin, most(begin, least(a.end, b.end))};
   }
@@ -175,10 +177,10 @@ class SpanWalk {
   const bool shares_group_;
 };
 
-/// What spans add to the lists of a plan.
+/// Entries that spans add to the lists of a plan.
 struct SpanCounts {
   std::int32_t spans = 0;
-  std::int32_t masks = 0;    ///< but for those of drafts
+  std::int32_t masks = 0;    ///< without the masks of drafts
   std::int32_t windows = 0;  ///< spans of drafts
 
   TRUNKLINE_HOST_DEVICE static SpanCounts of(const WalkedSpan& span) {
@@ -190,24 +192,24 @@ struct SpanCounts {
   }
 };
 
-/// Of one fragment.
-TRUNKLINE_HOST_DEVICE inline SpanCounts count_spans(const SpanWalk& walk, const Fragment& fragment) {
+/// Counts the spans of one KV segment.
+TRUNKLINE_HOST_DEVICE inline SpanCounts count_spans(const SpanWalk& walk, const KvSegment& kv_segment) {
   SpanCounts counts;
   walk.walk(
-      fragment, [&](const WalkedSpan& span) { counts = counts + SpanCounts::of(span); }, [](std::int32_t) {});
+      kv_segment, [&](const WalkedSpan& span) { counts = counts + SpanCounts::of(span); }, [](std::int32_t) {});
   return counts;
 }
 
-/// visit(span, counts of those before it in the pack) for each span of a pack; begin_part(part, spans before it) for
-/// each part that has tokens.
+/// Calls visit(span, counts of the spans before it in the pack) for each span of a pack, and begin_part(part, spans
+/// before it) for each part that has tokens.
 template <class Group, class Visit, class BeginPart>
-TRUNKLINE_HOST_DEVICE SpanCounts visit_spans(Group& group, const SpanWalk& walk, const Fragment* fragments,
+TRUNKLINE_HOST_DEVICE SpanCounts visit_spans(Group& group, const SpanWalk& walk, const KvSegment* kv_segments,
                                              std::int32_t count, Visit visit, BeginPart begin_part) {
   return group.exclusive_scan(
-      count, [&](std::int32_t i) { return count_spans(walk, fragments[i]); },
+      count, [&](std::int32_t i) { return count_spans(walk, kv_segments[i]); },
       [&](std::int32_t i, SpanCounts before) {
         walk.walk(
-            fragments[i],
+            kv_segments[i],
             [&](const WalkedSpan& span) {
               visit(span, before);
               before = before + SpanCounts::of(span);

@@ -1,23 +1,23 @@
 // The parallel operations that planning is written in. One source runs on a thread block of a GPU
-// (exec/cuda/planner/block_group.cuh) and, for tests, on threads of the host (tests/plan/device/host_group.hpp).
+// (exec/cuda/device_planner/block_group.cuh) and, for tests, on threads of the host (tests/plan/device/host_group.hpp).
 //
-// A thread group is a number of threads that call the same functions with the same arguments, in the same order:
+// A thread group is a set of threads that call the same functions with the same arguments, in the same order:
 //
 //   for_each(count, f)                    f(i) for i in [0, count), by any thread, in any order
 //   for_each_warp(count, f)               f(i, warp): i is one warp's; a warp is a smaller thread group
-//   for_each_subwarp(count, f)            f(i, subwarp), of a quarter of a warp: where i are many and wait for memory
+//   for_each_subwarp(count, f)            f(i, subwarp), of a quarter of a warp: for many i that wait for memory
 //   exclusive_scan(count, value, put)     put(i, sum of value(k) for k < i); the sum of all is returned
 //   reduce(count, none, value, op)        op over all value(i), and `none`; returned to all threads
-//   sort(keys, count)                     rising, in place
+//   sort(keys, count)                     ascending order, in place
 //   once(f)                               f() by one thread
-//   sync()                                what threads wrote before is seen by all after
+//   sync()                                makes earlier writes of all threads visible to all
 //   fetch_add, fetch_min, compare_exchange    atomic; return the old value
 //
 // Each but the atomics ends with a sync().
 //
 // Rules for code that uses them:
-// - Code between the calls is run by all threads. It reads what a sync() has published, and writes local variables
-// only.
+// - All threads run the code between the calls. It reads data that a sync() has published, and writes only local
+//   variables.
 // - No result may depend on the order of i. The host's group shuffles it.
 // - `value` of a scan may be called twice for the same i, the last time before put(i), which writes nothing that value
 //   reads for another i. `value` of a reduction is called once, and may write; `none` may be combined several times.
@@ -32,7 +32,7 @@ namespace trunkline {
 
 inline constexpr std::int32_t kNotFound = std::numeric_limits<std::int32_t>::max();
 
-/// put(k, i) for the k-th i in [0, count), in rising order, for which chosen(i). \return how many there are
+/// Calls put(k, i) for the k-th i in [0, count), in ascending order, for which chosen(i). \return the number of calls
 template <class Group, class Chosen, class Put>
 TRUNKLINE_HOST_DEVICE std::int32_t select_if(Group& group, std::int32_t count, Chosen chosen, Put put) {
   return group.exclusive_scan(
@@ -54,11 +54,11 @@ TRUNKLINE_HOST_DEVICE bool any(Group& group, std::int32_t count, Chosen chosen) 
       count, false, [&](std::int32_t i) -> bool { return chosen(i); }, [](bool a, bool b) { return a || b; });
 }
 
-/// The least result of f(i) over [begin, end), where results rise with i and kNotFound is none. Stops early: f is
-/// called for some i behind the first that has a result.
+/// Returns the minimum of f(i) over [begin, end). Results ascend with i; kNotFound stands for none. The search stops
+/// early: f is called for some i behind the first that has a result.
 template <class Group, class F>
 TRUNKLINE_HOST_DEVICE std::int32_t find_first(Group& group, std::int32_t begin, std::int32_t end, F f) {
-  constexpr std::int32_t kEach = 4;  // reads of a thread that are under way together
+  constexpr std::int32_t kEach = 4;  // reads of a thread in flight
   const std::int32_t step = kEach * group.size();
   for (; begin < end; begin += least(step, end - begin)) {
     const std::int32_t found = group.reduce(
@@ -69,7 +69,8 @@ TRUNKLINE_HOST_DEVICE std::int32_t find_first(Group& group, std::int32_t begin, 
   return kNotFound;
 }
 
-/// The first i in [begin, end) for which !before(i); end if none. before(i) never holds again once it does not.
+/// Returns the first i in [begin, end) for which !before(i); end if there is none. Once before(i) is false, it is false
+/// for all later i.
 template <class Before>
 TRUNKLINE_HOST_DEVICE std::int32_t partition_point(std::int32_t begin, std::int32_t end, Before before) {
   TRUNKLINE_ROLLED

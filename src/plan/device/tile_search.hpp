@@ -1,4 +1,4 @@
-// Which neighbouring requests share a tile: the tries of TrunkCore, each by a thread group of its own.
+// Searches which neighbouring requests share a tile: the tries of TrunkCore, one thread group for each.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace trunkline {
 
 /// The tiles that a batch's requests may have, and what tasks cost.
 struct BatchTiles {
-  TrunkWidth widths[PlannerMachine::kMaxHeights];  ///< those that hold every request's queries
+  TrunkWidth widths[PlannerMachine::kMaxHeights];  ///< tiles that hold the queries of any one request
   std::int32_t count = 0;
-  std::int32_t first = 0;   ///< of these in PlannerMachine::widths
+  std::int32_t first = 0;   ///< index of the first in PlannerMachine::widths
   std::int32_t widest = 1;  ///< BatchTotals::widest
-  TaskCosts costs;          ///< as if all tokens came from memory
+  TaskCosts costs;          ///< computed as if all tokens came from memory
 
   TRUNKLINE_HOST_DEVICE static BatchTiles of(const PlannerMachine& machine, const BatchTotals& totals) {
     BatchTiles tiles;
     tiles.widest = totals.widest;
     while (machine.widths[tiles.first].max_queries < totals.widest) ++tiles.first;
-    if (machine.invariant_chunk > 0) return tiles;  // there are no tiles to choose from
+    if (machine.invariant_chunk > 0) return tiles;  // `invariant` chooses no tiles
     for (std::int32_t i = tiles.first; i < machine.width_count; ++i) {
       tiles.widths[tiles.count++] = narrowed_for(totals.widest, machine.widths[i]);
     }
@@ -34,7 +34,7 @@ struct BatchTiles {
   }
 };
 
-/// Tiles that were tried.
+/// A try: one way to fill tiles.
 struct TileTry {
   static constexpr std::int32_t kMax = PlannerMachine::kMaxHeights + TrunkCore::kEarlyTries;
 
@@ -42,11 +42,11 @@ struct TileTry {
   bool made = false;
 };
 
-/// Tries of all kinds: first a width each, then those whose tiles are closed early.
+/// All tries: first full tiles, one try a width, then cost-capped tiles.
 struct TileTries {
   TileTry* tries = nullptr;        // [TileTry::kMax]
   std::int32_t* begins = nullptr;  // [TileTry::kMax, rows + 1] first request of each tile, and the end
-  std::int32_t rows = 0;           // room
+  std::int32_t rows = 0;           // capacity
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows_room) {
     rows = rows_room;
@@ -56,7 +56,7 @@ struct TileTries {
   TRUNKLINE_HOST_DEVICE std::int32_t* begins_of(std::int32_t number) const {
     return begins + std::int64_t{number} * (rows + 1);
   }
-  /// The best try of the first `count`; the earlier of two that are equal. -1: none was made
+  /// Returns the best try of the first `count`, the first of equal ones; -1: none was made.
   TRUNKLINE_HOST_DEVICE std::int32_t best(std::int32_t count) const {
     std::int32_t found = -1;
     for (std::int32_t i = 0; i < count; ++i) {
@@ -69,7 +69,7 @@ struct TileTries {
 class TileSearch {
  public:
   struct Scratch {
-    std::int32_t* next = nullptr;  // [rows] the end of the tile that begins at a request
+    std::int32_t* next = nullptr;  // [rows] end of the tile that begins at a request
     TaskLoad* loads = nullptr;     // [rows]
     CutSearch::Scratch cuts;
 
@@ -84,7 +84,7 @@ class TileSearch {
                                    const Scratch& scratch)
       : requests_(requests), tiles_(tiles), to_(tries), s_(scratch) {}
 
-  /// The number-th full try: full tiles of a width. None where there is no such width.
+  /// Makes the number-th full try: full tiles of the number-th width. Makes none if there is no such width.
   template <class Group>
   TRUNKLINE_HOST_DEVICE void try_full(Group& group, std::int32_t number) const {
     const bool made = number < tiles_.count && requests_.count > 0;
@@ -92,7 +92,7 @@ class TileSearch {
     group.once([&] { to_.tries[number].made = made; });
   }
 
-  /// The number-th of tries of tiles that are closed early, once all full ones are made.
+  /// Makes the number-th try of cost-capped tiles. \pre all full tries are made
   template <class Group>
   TRUNKLINE_HOST_DEVICE void try_early(Group& group, std::int32_t number) const {
     TrunkFill fill;
@@ -124,12 +124,12 @@ class TileSearch {
   template <class Group>
   TRUNKLINE_HOST_DEVICE void make(Group& group, std::int32_t place, const TrunkFill& fill) const {
     TaskCosts costs = tiles_.costs;
-    costs.count_reads_alike();  // until the tiles are known
+    costs.count_reads_alike();  // until the tiles are known, all reads cost equally
     const TrunkTiling tiling(costs, requests_);
     const TrunkWidth width = fill.limited(tiles_.widths);
     group.for_each(requests_.count, [&](std::int32_t k) { s_.next[k] = tiling.tile_end(width, k, fill.cap); });
     std::int32_t* const begins = to_.begins_of(place);
-    // Each tile follows on the one before it: one thread walks from tile to tile.
+    // Each tile begins at the end of the one before it: one thread follows the chain.
     group.once([&] {
       std::int32_t count = 0;
       TRUNKLINE_ROLLED

@@ -1,5 +1,5 @@
-// What one tile of `trunk` streams: the segments that any of its requests needs, interleaved. Equal to what
-// policies/trunk_segments.cpp lists. By a thread group for each tile.
+// Lists the KV segments of one tile of `trunk`: the segments that any of its requests needs, interleaved. Equal to
+// policies/trunk_segments.cpp. One thread group for each tile.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@
 
 namespace trunkline {
 
-/// Memory that tiles take what they list from, in any order.
-struct FragmentPool {
-  std::int32_t* used_segments = nullptr;   // [1]
-  std::int32_t* used_fragments = nullptr;  // [1]
-  TileSegment* segments = nullptr;         // [capacity]
-  std::int32_t* by_place = nullptr;        // [kSegmentLists, capacity]
-  Fragment* fragments = nullptr;           // [capacity + rows] of tiles, and of requests that are packs by themselves
-  std::int32_t* first_segment = nullptr;   // [rows] of each tile
+/// Memory from which tiles allocate their segments, in any order.
+struct SegmentPool {
+  std::int32_t* used_segments = nullptr;     // [1]
+  std::int32_t* used_kv_segments = nullptr;  // [1]
+  TileSegment* segments = nullptr;           // [capacity]
+  std::int32_t* by_place = nullptr;          // [kSegmentLists, capacity]
+  KvSegment* kv_segments = nullptr;       // [capacity + rows] of tiles, then of requests that are packs by themselves
+  std::int32_t* first_segment = nullptr;  // [rows] first segment of each tile
   std::int32_t capacity = 0;
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows, std::int32_t spans) {
     capacity = spans;
     arena.take(segments, spans);
-    arena.take(fragments, std::int64_t{spans} + rows);
+    arena.take(kv_segments, std::int64_t{spans} + rows);
     arena.take(by_place, std::int64_t{kSegmentLists} * spans);
     arena.take(first_segment, rows);
     arena.take(used_segments, 1);
-    arena.take(used_fragments, 1);
+    arena.take(used_kv_segments, 1);
   }
-  /// The fragment of a request that is a pack by itself. \param place in DeviceForest::order
+  /// Returns the index of the KV segment of a request that is a pack by itself. \param place in DeviceForest::order
   TRUNKLINE_HOST_DEVICE std::int32_t single(std::int32_t place) const { return capacity + place; }
 };
 
-/// Memory of a thread group's own for a tile of few segments.
+/// Memory of one thread group for a tile of at most kCapacity segments.
 struct TileScratch {
   static constexpr std::int32_t kCapacity = 256;
 
@@ -54,12 +54,12 @@ struct TileScratch {
 class TileLister {
  public:
   TRUNKLINE_HOST_DEVICE TileLister(const PlannerMachine& machine, const DeviceForest& forest,
-                                   const DeviceRequests& requests, const BatchTiles& tiles, const FragmentPool& pool,
+                                   const DeviceRequests& requests, const BatchTiles& tiles, const SegmentPool& pool,
                                    const TileScratch& scratch)
       : machine_(machine), forest_(forest), requests_(requests), tiles_(tiles), pool_(pool), scratch_(scratch) {}
 
-  /// \param chosen the best try \param begins of its tiles
-  /// \param[out] to where the pool has no room, fragments is -1
+  /// \param chosen the best try \param begins first request of each of its tiles
+  /// \param[out] to its kv_segments is -1 if the pool is too small
   template <class Group>
   TRUNKLINE_HOST_DEVICE void list(Group& group, const TrunkFill& chosen, const std::int32_t* begins, std::int32_t tile,
                                   PackGroup& to) const {
@@ -68,36 +68,37 @@ class TileLister {
     const std::int32_t count = sum(group, visits, [&](std::int32_t i) { return segments_at(at, i); });
     group.once([&] { pool_.first_segment[tile] = Group::fetch_add(*pool_.used_segments, count); });
     const std::int32_t first = pool_.first_segment[tile];
-    if (first > pool_.capacity - count) return group.once([&] { to.fragments = -1; });
-    const bool few = count <= TileScratch::kCapacity;
-    TileSegment* const segments = few ? scratch_.segments : pool_.segments + first;
+    if (first > pool_.capacity - count) return group.once([&] { to.kv_segments = -1; });
+    const bool fits_scratch = count <= TileScratch::kCapacity;
+    TileSegment* const segments = fits_scratch ? scratch_.segments : pool_.segments + first;
     group.exclusive_scan(
         visits, [&](std::int32_t i) { return segments_at(at, i); },
         [&](std::int32_t i, std::int32_t before) { write_segments(at, node_at(at, i), segments + before); });
-    std::int32_t* const by_place = few ? scratch_.by_place : pool_.by_place + first;
-    const std::int32_t stride = few ? TileScratch::kCapacity : pool_.capacity;
+    std::int32_t* const by_place = fits_scratch ? scratch_.by_place : pool_.by_place + first;
+    const std::int32_t stride = fits_scratch ? TileScratch::kCapacity : pool_.capacity;
     const Interleaving order = list_segments(group, at, segments, count, by_place, stride);
-    const std::int32_t fragments = order.lists[0].fragments + order.lists[1].fragments + order.lists[2].fragments;
+    const std::int32_t kv_segments =
+        order.lists[0].kv_segments + order.lists[1].kv_segments + order.lists[2].kv_segments;
     sum_up(group, at, order, segments, count, to);
-    group.once([&] { to.first_fragment = Group::fetch_add(*pool_.used_fragments, fragments); });
-    const std::int32_t first_fragment = to.first_fragment;
-    if (first_fragment > pool_.capacity - fragments) return group.once([&] { to.fragments = -1; });
-    group.for_each(fragments, [&](std::int32_t i) {
+    group.once([&] { to.first_kv_segment = Group::fetch_add(*pool_.used_kv_segments, kv_segments); });
+    const std::int32_t first_kv_segment = to.first_kv_segment;
+    if (first_kv_segment > pool_.capacity - kv_segments) return group.once([&] { to.kv_segments = -1; });
+    group.for_each(kv_segments, [&](std::int32_t i) {
       std::int32_t list = 0;
-      for (; i >= order.lists[list].fragments; ++list) i -= order.lists[list].fragments;
+      for (; i >= order.lists[list].kv_segments; ++list) i -= order.lists[list].kv_segments;
       const TileSegment& segment = order.lists[list].segment_of(i);
-      write_fragment(order, segment, i - segment.fragments_before, pool_.fragments + first_fragment);
+      write_kv_segment(order, segment, i - segment.kv_segments_before, pool_.kv_segments + first_kv_segment);
     });
-    group.once([&] { to.fragments = fragments; });
+    group.once([&] { to.kv_segments = kv_segments; });
   }
 
  private:
   struct Tile {
-    Range members;            ///< of DeviceForest::order
-    Range positions;          ///< of their queries
-    std::int32_t width = 0;   ///< in BatchTiles::widths
+    Range members;            ///< range of DeviceForest::order
+    Range positions;          ///< range of the positions of their queries
+    std::int32_t width = 0;   ///< index in BatchTiles::widths
     std::int32_t middle = 0;  ///< position of the second half's first query; 0: the tile works as one
-    // Nodes: the path of the first member, and those that other members begin.
+    // The nodes of the tile: the path of the first member, and the nodes that later members add.
     std::int32_t end_node = 0;
     std::int32_t path = 0;
     std::int32_t first_node = 0;
@@ -109,7 +110,7 @@ class TileLister {
     TRUNKLINE_HOST_DEVICE bool in_second(Range readers) const {
       return most(readers.begin, middle) < least(readers.end, positions.end);
     }
-    /// Halves that see a segment, of which a tile that works as one has one.
+    /// Returns the number of halves to which a segment is visible; 1 if the tile works as one.
     TRUNKLINE_HOST_DEVICE std::int32_t halves(Range readers) const {
       if (middle == 0) return 1;
       return (in_first(readers) ? 1 : 0) + (in_second(readers) ? 1 : 0);
@@ -135,7 +136,7 @@ class TileLister {
     tile.last_node = most(nodes_until(tile.members.end), tile.first_node);
     return tile;
   }
-  /// The i-th node that a tile streams: of the path from the root, then in pre-order.
+  /// Returns the i-th node that a tile streams: first the path from the root, then the others in pre-order.
   TRUNKLINE_HOST_DEVICE std::int32_t node_at(const Tile& tile, std::int32_t i) const {
     if (i >= tile.path) return tile.first_node + i - tile.path;
     std::int32_t node = tile.end_node;
@@ -143,7 +144,7 @@ class TileLister {
     for (std::int32_t up = tile.path - 1 - i; up > 0; --up) node = forest_.nodes[node].parent;
     return node;
   }
-  /// Members that end where others go on, or with others: each has an empty open-ended segment there.
+  /// Returns the members that end in a shared node: each has an empty open-ended segment there.
   TRUNKLINE_HOST_DEVICE Range ends_at(const Tile& tile, std::int32_t index) const {
     const Range requests = forest_.nodes[index].requests;
     if (requests.end - requests.begin == 1) return {0, 0};
@@ -185,7 +186,7 @@ class TileLister {
   TRUNKLINE_HOST_DEVICE static SegmentList own_list(const Tile& tile, Range readers) {
     return tile.middle > 0 && readers.begin >= tile.middle ? kSecondSegments : kOwnSegments;
   }
-  /// Whether both halves stream a node, or other tiles as well, so that its tokens come from the cache.
+  /// Whether both halves or other tiles stream a node as well, so that its tokens come from the cache.
   TRUNKLINE_HOST_DEVICE static bool is_common(const Tile& tile, Range requests, Range readers) {
     if (tile.middle > 0) return readers.begin < tile.middle && tile.middle < readers.end;
     return requests.begin < tile.members.begin || tile.members.end < requests.end;
@@ -231,21 +232,25 @@ class TileLister {
       list.by_place = by_place(i);
       list.tokens = all.tokens[i];
       list.count = all.count[i];
-      // Where the tile works as one, nothing is to be gained by cutting what is its own.
+      // If the tile works as one, cutting its own segments gains nothing.
       list.chunk_bits = i == kCommonSegments ? machine_.common_chunk_bits
                         : tile.middle > 0    ? machine_.costs.half_chunk_bits
                                              : -1;
     }
-    const auto fragments_of = [&](std::int32_t i) { return order.lists[segments[i].list].fragments_in(segments[i]); };
-    const ListSums fragments = group.exclusive_scan(
+    const auto kv_segments_of = [&](std::int32_t i) {
+      return order.lists[segments[i].list].kv_segments_in(segments[i]);
+    };
+    const ListSums kv_segments = group.exclusive_scan(
         count,
         [&](std::int32_t i) {
           ListSums one;
-          one.count[segments[i].list] = fragments_of(i);
+          one.count[segments[i].list] = kv_segments_of(i);
           return one;
         },
-        [&](std::int32_t i, const ListSums& before) { segments[i].fragments_before = before.count[segments[i].list]; });
-    for (std::int32_t i = 0; i < kSegmentLists; ++i) order.lists[i].fragments = fragments.count[i];
+        [&](std::int32_t i, const ListSums& before) {
+          segments[i].kv_segments_before = before.count[segments[i].list];
+        });
+    for (std::int32_t i = 0; i < kSegmentLists; ++i) order.lists[i].kv_segments = kv_segments.count[i];
     return order;
   }
 
@@ -269,7 +274,7 @@ class TileLister {
       const std::int64_t tokens = std::int64_t{segment.end} - segment.begin;
       const bool masked = segment.readers.begin > tile.positions.begin || segment.readers.end < tile.positions.end;
       return Sums{tokens, tokens * tile.halves(segment.readers), segment.open_ended ? tokens : 0,
-                  masked ? order.lists[segment.list].fragments_in(segment) : 0};
+                  masked ? order.lists[segment.list].kv_segments_in(segment) : 0};
     });
     group.once([&] {
       to = PackGroup{};
@@ -289,8 +294,8 @@ class TileLister {
     });
   }
 
-  TRUNKLINE_HOST_DEVICE void write_fragment(const Interleaving& order, const TileSegment& segment, std::int32_t number,
-                                            Fragment* to) const {
+  TRUNKLINE_HOST_DEVICE void write_kv_segment(const Interleaving& order, const TileSegment& segment,
+                                              std::int32_t number, KvSegment* to) const {
     const InterleavedList& list = order.lists[segment.list];
     const std::int64_t segment_end = segment.first_token + segment.room;
     std::int64_t begin = segment.first_token;
@@ -301,23 +306,23 @@ class TileLister {
       end = least(end, list.first_of(chunk + 1));
     }
     const Interleaving::Place place = order.place_of(segment, number, begin);
-    Fragment fragment;
-    fragment.first_token = place.first_token;
-    fragment.length = end - begin;
-    fragment.row = segment.row;
-    fragment.begin = machine_.slices.place(segment.begin, begin - segment.first_token);
+    KvSegment kv_segment;
+    kv_segment.first_token = place.first_token;
+    kv_segment.length = end - begin;
+    kv_segment.row = segment.row;
+    kv_segment.begin = machine_.slices.place(segment.begin, begin - segment.first_token);
     const bool last = end == segment_end;
-    fragment.end = last ? segment.end : machine_.slices.place(segment.begin, end - segment.first_token);
-    fragment.readers = segment.readers;
-    fragment.open_ended = segment.open_ended && last;
-    to[place.rank] = fragment;
+    kv_segment.end = last ? segment.end : machine_.slices.place(segment.begin, end - segment.first_token);
+    kv_segment.readers = segment.readers;
+    kv_segment.open_ended = segment.open_ended && last;
+    to[place.rank] = kv_segment;
   }
 
   const PlannerMachine& machine_;
   const DeviceForest& forest_;
   const DeviceRequests& requests_;
   const BatchTiles& tiles_;
-  const FragmentPool& pool_;
+  const SegmentPool& pool_;
   const TileScratch& scratch_;
 };
 

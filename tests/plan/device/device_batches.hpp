@@ -1,4 +1,4 @@
-// Batches as planning on a device takes them.
+// Batches in the form of the device planner.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ inline trunkline::DeviceBatch device_batch_of(const Batch& batch) {
   return device;
 }
 
-/// What planning on a device knows of a forest, as text: all but slots and generations.
+/// Returns the parts of a forest that the device planner knows, as text: all but slots and generations.
 inline std::string text_without_slots(Forest forest) {
   for (ForestRequest& request : forest.requests) {
     request.slot = 0;

@@ -11,10 +11,10 @@
 
 namespace trunkline::testing {
 
-/// How the host runs what is for a device.
+/// The threads with which the host runs device code.
 struct HostThreads {
-  std::uint64_t seed = 0;    ///< of the order of what a device does at once; 0: rising
-  std::int32_t threads = 0;  ///< real ones; 0: one does it all
+  std::uint64_t seed = 0;    ///< seed of the order of parallel iterations; 0: ascending
+  std::int32_t threads = 0;  ///< number of real threads; 0: one thread runs all
 
   template <class F>
   void run(F f) const {
@@ -24,7 +24,7 @@ struct HostThreads {
   }
 };
 
-/// Memory for so many rows and queries, full of what must not be read.
+/// Memory for so many rows and queries, filled with values that must not be read.
 class ForestSteps {
  public:
   ForestSteps(std::int32_t rows, std::int32_t queries) {
@@ -33,7 +33,7 @@ class ForestSteps {
     *planned_.step = {};
   }
 
-  /// Compares the batch's rows with what was kept. \return whether the last plan reads the batch, too
+  /// Compares the batch's rows with the kept rows. \return whether the last plan is right for the batch as well
   bool compare(const trunkline::DeviceBatch& batch, const HostThreads& threads = {}) {
     bool reuse = false;
     for (std::int32_t row = 0; row < batch.rows; ++row) {

@@ -1,4 +1,4 @@
-// Thread groups of the host: one thread, rising or shuffled, or several real ones.
+// Thread groups of the host: one thread, in ascending or shuffled order, or several real threads.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace trunkline::testing {
 
 class HostGroup {
  public:
-  /// One thread. \param seed of the order in which it takes i; 0: rising
+  /// A group of one thread. \param seed of the order of i; 0: ascending
   explicit HostGroup(std::uint64_t seed = 0) : seed_(seed) {}
 
   std::int32_t rank() const { return rank_; }
@@ -91,7 +91,7 @@ class HostGroup {
     }
     return was;
   }
-  /// f(group) by so many threads at once.
+  /// Calls f(group) in so many threads at once.
   template <class F>
   static void run_threads(std::int32_t threads, F f) {
     Shared shared(threads);
@@ -114,7 +114,7 @@ class HostGroup {
     std::barrier<> barrier;
     alignas(16) std::byte result[128];
   };
-  /// A permutation of [0, count).
+  /// Returns a permutation of [0, count).
   struct Order {
     std::int64_t count, step, first;
     std::int32_t operator()(std::int32_t i) const { return static_cast<std::int32_t>((first + step * i) % count); }

@@ -36,7 +36,7 @@ std::optional<std::string> compare(const char* name, const std::vector<T>& expec
   return std::nullopt;
 }
 
-/// Memory full of what must not be read.
+/// Memory filled with values that must not be read.
 class Memory {
  public:
   template <class LayOut>
@@ -52,7 +52,7 @@ class Memory {
   std::vector<std::byte> bytes_;
 };
 
-/// Puts a forest where planning has it.
+/// Copies a forest to the arrays of the device planner.
 void copy_forest(const Forest& from, const DeviceForest& to) {
   std::copy(from.nodes.begin(), from.nodes.end(), to.nodes);
   std::copy(from.order.begin(), from.order.end(), to.order);
@@ -66,7 +66,7 @@ void copy_forest(const Forest& from, const DeviceForest& to) {
     to.tree[row] = request.tree ? 1 : 0;
   }
 }
-/// What is known of it besides.
+/// Sets the totals of a forest.
 DeviceForest described(const Forest& from, DeviceForest to) {
   to.has_trees = std::any_of(from.requests.begin(), from.requests.end(), [](const auto& each) { return each.tree; });
   to.query_parents = from.query_parents.data();
@@ -77,7 +77,7 @@ DeviceForest described(const Forest& from, DeviceForest to) {
   return to;
 }
 
-/// Lists of a capacity, full of what must not be read.
+/// Lists with a capacity, filled with values that must not be read.
 struct ListMemory {
   ListMemory(const PlanCapacity& capacity, std::int32_t group_size) {
     for_each_list(

@@ -1,4 +1,4 @@
-// Plans made as on a device, by threads of the host, and those of the host's planner in the same form.
+// Plans of the device planner, run by threads of the host, and plans of the host's planner in the same form.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,21 @@ using ListVector = std::vector<T>;
 /// The lists that kernels read, at their lengths.
 using UploadedPlan = PlanListsOf<ListVector>;
 
-/// As write_upload (exec/cuda/step/upload.hpp) writes a plan of these requests, whose slots are not repeated.
+/// Returns the lists that write_upload (exec/cuda/step/upload.hpp) writes of a plan of these requests, with distinct
+/// slots.
 UploadedPlan uploaded(const Plan& plan, const Forest& forest);
 
-/// The plan of a forest that a device makes. \param[out] summary not null \param invariant_chunk 0: policy `trunk`
+/// Returns the device planner's plan of a forest. \param[out] summary not null \param invariant_chunk 0: policy `trunk`
 UploadedPlan device_plan(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
                          const PlanCapacity& capacity, const HostThreads& threads, PlanSummary* summary,
                          std::int32_t invariant_chunk = 0);
 
-/// The same of a batch, whose forest is found first.
+/// Returns the device planner's plan of a batch, including its forest.
 UploadedPlan device_plan(const trunkline::DeviceBatch& batch, const AttentionShape& shape,
                          const MachineProfile& profile, const PlanCapacity& capacity, const HostThreads& threads,
                          PlanSummary* summary);
 
-/// Names the first list that differs, and where; nothing where all are equal.
+/// Names the first list that differs, and the position; empty if all are equal.
 std::optional<std::string> find_difference(const UploadedPlan& expected, const UploadedPlan& actual);
 
 }  // namespace trunkline::testing

@@ -1,4 +1,4 @@
-// Plans made as on a device are the host planner's, bit for bit.
+// Plans of the device planner equal the host planner's, bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ PlanOptions trunk_options(const PlanCapacity& capacity) {
   return options;
 }
 
-/// What a plan needs, and a little more.
+/// Returns capacities a little above those that a plan needs.
 PlanCapacity room_for(const Plan& plan) {
   return {static_cast<std::int32_t>(plan.queries.size()) + 1, static_cast<std::int32_t>(plan.items.size()) + 1,
           static_cast<std::int32_t>(plan.spans.size()) + 1, plan.partials + 1};
@@ -47,7 +47,7 @@ MachineProfile h200_profile() {
   return load_profile(std::string(TRUNKLINE_DATA) + "/machines/h200-sxm.json");
 }
 
-/// So many requests, neighbours of which share one of several prefixes.
+/// Returns so many requests, neighbours of which share one of several prefixes.
 Forest grouped_forest(std::int32_t requests, std::int32_t prefixes, std::int32_t shared, std::int32_t own) {
   std::vector<std::int32_t> parent(static_cast<std::size_t>(prefixes), -1);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(prefixes), shared);
@@ -109,7 +109,7 @@ HostThreads any_order(std::mt19937_64& random) {
   return {uniform(random, 0, 1) == 0 ? 0 : random()};
 }
 
-struct Seen {
+struct Coverage {
   int cut = 0;
   int masked = 0;
   int fallbacks = 0;
@@ -130,7 +130,7 @@ testing::RandomBatchOptions any_batch(std::mt19937_64& random, std::int32_t rows
 }
 
 TEST(DevicePlan, RandomForests) {
-  Seen seen;
+  Coverage coverage;
   for (int seed = 0; seed < testing::scaled(4000) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 9'000'000);
@@ -138,13 +138,13 @@ TEST(DevicePlan, RandomForests) {
     const std::int32_t group = uniform(random, 1, 16);
     const std::int32_t kv_heads = uniform(random, 1, 8);
     const HostThreads order = any_order(random);
-    seen.count(expect_same(forest, testing::shape_of(kv_heads * group, kv_heads), any_profile(random), order));
+    coverage.count(expect_same(forest, testing::shape_of(kv_heads * group, kv_heads), any_profile(random), order));
   }
-  EXPECT_GT(seen.cut, 0);
-  EXPECT_GT(seen.masked, 0);
+  EXPECT_GT(coverage.cut, 0);
+  EXPECT_GT(coverage.masked, 0);
 }
 
-// From page tables on.
+// Plans that start from page tables.
 TEST(DevicePlan, RandomBatches) {
   for (int seed = 0; seed < testing::scaled(2000) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
@@ -186,7 +186,7 @@ Forest random_tree(std::mt19937_64& random, std::int32_t requests, std::int32_t 
 }
 
 TEST(DevicePlan, LargeAndDeepForests) {
-  Seen seen;
+  Coverage coverage;
   const MachineProfile h200 = h200_profile();
   for (int seed = 0; seed < testing::scaled(60) && !HasFailure(); ++seed) {
     for (const auto& [q_heads, kv_heads] : kHeads) {
@@ -194,11 +194,11 @@ TEST(DevicePlan, LargeAndDeepForests) {
       std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 1'000'000);
       const Forest forest =
           random_tree(random, uniform(random, 1, 1024), uniform(random, 1, 16), seed % 3 == 0 ? 64 : 3000);
-      seen.count(expect_same(forest, testing::shape_of(q_heads, kv_heads),
-                             seed % 2 == 0 ? h200 : testing::hopper_like_profile(132), any_order(random)));
+      coverage.count(expect_same(forest, testing::shape_of(q_heads, kv_heads),
+                                 seed % 2 == 0 ? h200 : testing::hopper_like_profile(132), any_order(random)));
     }
   }
-  EXPECT_GT(seen.cut, 0);
+  EXPECT_GT(coverage.cut, 0);
 }
 
 TEST(DevicePlan, DecodeBatches) {
@@ -223,8 +223,8 @@ TEST(DevicePlan, NoRows) {
   EXPECT_EQ(summary.items, 0);
 }
 
-// So many pieces that a thread goes on from one to the next; without cuts and with some.
-TEST(DevicePlan, ThousandsOfPieces) {
+// So many KV segments that a thread handles several; without cuts and with cuts.
+TEST(DevicePlan, ThousandsOfKvSegments) {
   const MachineProfile profile = testing::hopper_like_profile(132);
   const PlanSummary whole = expect_same(testing::star_forest(20'000, 1024, 2000), testing::shape_of(32, 8), profile);
   EXPECT_GT(whole.spans, 1 << 13);
@@ -234,7 +234,7 @@ TEST(DevicePlan, ThousandsOfPieces) {
   EXPECT_GT(cut.partials, 0);
 }
 
-// Requests without queries or tokens, between others and as all there is.
+// Requests without queries or tokens, between ordinary ones and as the whole batch.
 TEST(DevicePlan, PaddedAndIdleRows) {
   for (int seed = 0; seed < testing::scaled(1500) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
@@ -254,9 +254,9 @@ TEST(DevicePlan, PaddedAndIdleRows) {
   }
 }
 
-// A batch that exceeds a capacity gets `flat`, as the host's planner has it, and nothing is written past a list.
+// A batch that exceeds a capacity gets the host planner's `flat`, and nothing is written past a list.
 TEST(DevicePlan, CapacitiesThatOverflow) {
-  Seen seen;
+  Coverage coverage;
   for (int seed = 0; seed < testing::scaled(3000) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 3'000'000);
@@ -275,21 +275,21 @@ TEST(DevicePlan, CapacitiesThatOverflow) {
     const PlanCapacity capacity = {least.queries - 1, between(least.items, most.items),
                                    between(least.spans, most.spans), std::max(1, between(0, most.partials))};
     const Plan plan = make_plan(forest, shape, profile, trunk_options(capacity));
-    seen.count(expect_same(forest, plan, profile, capacity, any_order(random)));
+    coverage.count(expect_same(forest, plan, profile, capacity, any_order(random)));
   }
-  EXPECT_GT(seen.fallbacks, 0);
-  EXPECT_GT(seen.cut, 0);
+  EXPECT_GT(coverage.fallbacks, 0);
+  EXPECT_GT(coverage.cut, 0);
 }
 
-// As on a device: threads that go through the plan together.
+// Several real threads run the planner together, as on a device.
 TEST(DevicePlan, RealThreadsMakeIt) {
-  Seen seen;
+  Coverage coverage;
   for (int seed = 0; seed < testing::scaled(12) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 5'000'000);
     const Forest forest = build_forest(testing::make_random_batch(random, any_batch(random, 40)).view());
     const AttentionShape shape = testing::shape_of(2 * uniform(random, 1, 16), 2);
-    seen.count(expect_same(forest, shape, any_profile(random), {0, 3}));
+    coverage.count(expect_same(forest, shape, any_profile(random), {0, 3}));
   }
 }
 
@@ -313,7 +313,7 @@ TEST(DevicePlan, GroupsOfRequests) {
 
 // The masks of draft trees, of which requests often have the same.
 TEST(DevicePlan, DraftTrees) {
-  Seen seen;
+  Coverage coverage;
   for (int seed = 0; seed < testing::scaled(3000) && !HasFailure(); ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 7'000'000);
@@ -322,9 +322,9 @@ TEST(DevicePlan, DraftTrees) {
     options.trees = true;
     const Forest forest = build_forest(testing::make_random_batch(random, options).view());
     const AttentionShape shape = testing::shape_of(2 * uniform(random, 1, 8), 2);
-    seen.count(expect_same(forest, shape, any_profile(random), any_order(random)));
+    coverage.count(expect_same(forest, shape, any_profile(random), any_order(random)));
   }
-  EXPECT_GT(seen.cut, 0);
+  EXPECT_GT(coverage.cut, 0);
 }
 
 TEST(DevicePlan, Invariant) {
@@ -407,7 +407,7 @@ TEST(DevicePlan, WhatNotEvenFlatFitsHasNoItems) {
   for (const PlanCapacity capacity : {PlanCapacity{19, 100, 100, 100}, {20, 19, 100, 100}, {20, 20, 19, 100}}) {
     PlanSummary status{};
     const UploadedPlan plan = testing::device_plan(forest, testing::shape_of(32, 8), profile, capacity, {}, &status);
-    // Few wide tiles fit where many items of one request do not.
+    // A small number of wide tiles fits where many items of one request do not.
     EXPECT_EQ(status.unplanned, capacity.items < 20 ? 0 : 1);
     EXPECT_EQ(plan.items.empty(), status.unplanned == 1);
   }

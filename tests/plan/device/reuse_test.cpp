@@ -1,5 +1,5 @@
-// When a device reuses its plan: exactly when the forest of the step's tables and lengths is the planned one but for
-// the ends of nodes that one row has to itself.
+// Plan reuse on a device: the plan is reused exactly if the forest of the step's tables and lengths is the planned one,
+// apart from the ends of nodes with a single row.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ void change(std::mt19937_64& random, const Forest& forest, RandomBatch& batch) {
       std::copy_n(batch.row_pages[other].begin(), std::min(pages.size(), batch.row_pages[other].size()), pages.begin());
       break;
     }
-    case 5: {  // two rows change places
+    case 5: {  // two rows are swapped
       const auto other = static_cast<std::size_t>(uniform(random, 0, rows - 1));
       std::swap(pages, batch.row_pages[other]);
       std::swap(batch.kv_lens[row], batch.kv_lens[other]);

@@ -8,11 +8,12 @@ how to switch it on, verify it, measure it and switch it off. The environment de
   a flag), "off".
 - TRUNKLINE_VLLM_SHADOW=1: every layer runs both kernels and compares them; vLLM's result is served.
 - TRUNKLINE_VLLM_LOG_SECONDS: seconds between log lines of counters, 60 by default; 0: none.
+- TRUNKLINE_VLLM_GAIN_RULE=1: steps go to vLLM while sharing saves too little, where no graphs of whole steps are.
 """
 
 from __future__ import annotations
 
-from .counters import statistics
 from .registration import register
+from .settings import statistics
 
 __all__ = ["register", "statistics"]

@@ -1,4 +1,4 @@
-"""Once a step and group of layers: which rows are Trunkline's, their plan, and the parent's metadata for the others."""
+"""Builds a step's metadata for a group of layers: our rows, their plan, and the parent's metadata for the others."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from vllm.v1.attention.backend import AttentionCGSupport
 from vllm.v1.attention.backends.flash_attn import FlashAttentionMetadata, FlashAttentionMetadataBuilder
 
 from ... import errors
-from .capability import GroupFacts, refusal
-from .decode_steps import DecodeSteps
+from ..engine import DecodeSteps, DenseTables, LayerFacts, TorchArrays, refusal
 from .group_facts import group_facts
 from .rows import decode_rows, rows_from
-from .settings import logger
+from .settings import engine, logger
 
 # Fields of vLLM's own shared prefixes, which later releases do not have.
 _NO_CASCADE = {
@@ -54,6 +53,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
         self.steps: DecodeSteps | None = None
         self._capturing = False
+        self._replays = replays_decode_steps(vllm_config)
         self._facts = self._ours(kv_cache_spec, layer_names, vllm_config)
         if self._facts is not None:
             # Decode rows, and those with drafts, come first then, in the model runner that asks for it (V1).
@@ -66,7 +66,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         theirs = super().get_cudagraph_support(vllm_config, kv_cache_spec)
         return min(theirs, AttentionCGSupport.UNIFORM_BATCH, key=lambda support: support.value)
 
-    def _ours(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any) -> GroupFacts | None:
+    def _ours(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any) -> LayerFacts | None:
         """None where vLLM's kernel runs these layers."""
         layers = get_layers_from_vllm_config(vllm_config, Attention, layer_names)
         if len(layers) != len(layer_names):
@@ -89,8 +89,14 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         facts, self._facts = self._facts, None
         if facts is not None:
             try:
-                rows, tokens = most_rows(self.vllm_config), most_tokens(self.vllm_config)
-                self.steps = DecodeSteps(facts, self.layer_names, rows, tokens, self.device)
+                self.steps = DecodeSteps(
+                    engine(),
+                    facts,
+                    self.layer_names,
+                    TorchArrays(self.device),
+                    max_rows=max_rows(self.vllm_config),
+                    max_tokens=max_tokens(self.vllm_config),
+                )
             except (errors.Error, torch.OutOfMemoryError) as wrong:
                 self._leave(str(wrong))
         return self.steps
@@ -101,20 +107,22 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         if steps is None:
             return super().build(common_prefix_len, common, fast_build)
         rows, tokens = decode_rows(common, self.reorder_batch_threshold)
+        mixed = rows < common.num_reqs
+        replayed = self._capturing or (self._replays and not mixed)
         prefill = common.num_actual_tokens - tokens
-        if rows == 0 or (rows < common.num_reqs and not steps.pay_beside_prefill(prefill)):
-            steps.counters.engine_steps += 1
+        if not steps.takes(rows, common.num_reqs, prefill_tokens=prefill, replayed=replayed):
             return super().build(common_prefix_len, common, fast_build)
         starts = common.query_start_loc if common.max_query_len > 1 and steps.several else None
-        steps.plan(common.block_table_tensor, common.seq_lens, rows, starts, tokens, counted=not self._capturing)
+        tables = DenseTables(common.block_table_tensor, common.seq_lens)
+        # Rows without a cached token are made up: with piecewise graphs, 0.33 builds those of captures here.
+        cached = common.max_seq_len > common.max_query_len
+        steps.plan(tables, rows, starts, tokens, counted=cached and not self._capturing)
         rest = theirs = None
-        mixed = rows < common.num_reqs
         if steps.shadow is not None:
             steps.shadow.whole(common.num_actual_tokens)
             # Ahead of time both would be scheduled in the same memory, so that what is compared with gives way.
             theirs = super().build(0, common, fast_build or mixed)
         if mixed:
-            steps.counters.mixed_steps += 1
             rest = super().build(0, rows_from(common, rows), fast_build)
         return TrunklineMetadata(
             num_actual_tokens=common.num_actual_tokens,
@@ -144,18 +152,26 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         return super().build(0, common_attn_metadata, True)
 
     def use_cascade_attention(self, *args: Any, **kwargs: Any) -> bool:
-        """Ours finds shared prefixes itself, at every depth."""
+        """Up to 0.31. Ours finds shared prefixes itself, at every depth."""
         ours = self.steps is not None or self._facts is not None
         return False if ours else bool(super().use_cascade_attention(*args, **kwargs))
 
 
-def most_rows(vllm_config: Any) -> int:
+def replays_decode_steps(vllm_config: Any) -> bool:
+    """Whether a decode step may be the replay of a graph of all of it, attention included. vLLM has one such graph a
+    size, with our kernels, and does not tell the builder which steps replay one."""
+    mode = getattr(vllm_config.compilation_config, "cudagraph_mode", None)
+    has_full_graphs = getattr(mode, "has_full_cudagraphs", None)
+    return has_full_graphs is None or bool(has_full_graphs())
+
+
+def max_rows(vllm_config: Any) -> int:
     """Requests of a step, padding to the largest captured graph included."""
     scheduler, compilation = vllm_config.scheduler_config, vllm_config.compilation_config
     return int(max(scheduler.max_num_seqs, compilation.max_cudagraph_capture_size or 0))
 
 
-def most_tokens(vllm_config: Any) -> int:
+def max_tokens(vllm_config: Any) -> int:
     """Query tokens of a step, prefill and padding included."""
     scheduler, compilation = vllm_config.scheduler_config, vllm_config.compilation_config
     return int(max(scheduler.max_num_batched_tokens, compilation.max_cudagraph_capture_size or 0))

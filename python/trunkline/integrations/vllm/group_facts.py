@@ -1,4 +1,4 @@
-"""What vLLM knows of a group of layers, in the words of capability.py."""
+"""vLLM's configuration of a group of layers, in the words of the engine layer."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from typing import Any
 
 import vllm.envs as envs
 
-from .capability import GroupFacts
+from ..engine import LayerFacts, capability
+
+MAX_GROUP_SIZE = 16  # docs/vllm.md promises as many; larger groups have not been run in vLLM
+DRAFT_METHODS = ("ngram", "ngram_gpu", "suffix")  # ways to speculate that run no attention of their own
 
 
-def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> GroupFacts:
+def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> LayerFacts:
     """kv_cache_spec: with the kernel's block size. layers: vLLM's Attention modules, at least one."""
     impls = [layer.impl for layer in layers]
     first = impls[0]
-    parallel, speculative = vllm_config.parallel_config, vllm_config.speculative_config
-    model = vllm_config.model_config
-    kinds = {(impl.num_heads, impl.num_kv_heads, impl.head_size) for impl in impls}
-    spec_window = getattr(kv_cache_spec, "sliding_window", None)
-    return GroupFacts(
+    speculative = vllm_config.speculative_config
+    kinds = {(impl.num_heads, impl.num_kv_heads, impl.head_size, impl.kv_cache_dtype) for impl in impls}
+    found = {**_of_layers(kv_cache_spec, impls), **_of_model(vllm_config)}
+    return LayerFacts(
         num_qo_heads=first.num_heads,
         num_kv_heads=first.num_kv_heads,
         head_dim=first.head_size,
@@ -25,19 +27,37 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Grou
         dtype=str(kv_cache_spec.dtype).removeprefix("torch."),
         kv_cache_dtype=first.kv_cache_dtype,
         attention_type=str(getattr(first.attn_type, "value", first.attn_type)),
-        sliding_window=spec_window is not None or any(tuple(impl.sliding_window) != (-1, -1) for impl in impls),
-        soft_cap=any(impl.logits_soft_cap for impl in impls),
-        alibi=any(impl.alibi_slopes is not None for impl in impls),
-        sinks=any(impl.sinks is not None for impl in impls),
-        chunked=getattr(kv_cache_spec, "attention_chunk_size", None) is not None,
-        one_kind=len(kinds) == 1 and len({impl.kv_cache_dtype for impl in impls}) == 1,
-        context_parallel=parallel.decode_context_parallel_size > 1
-        or getattr(parallel, "prefill_context_parallel_size", 1) > 1,
-        batch_invariant=bool(envs.VLLM_BATCH_INVARIANT),
+        uniform=len(kinds) == 1,
+        features=tuple(name for name, asked in found.items() if asked),
         longest_query=1 + (0 if speculative is None else speculative.num_speculative_tokens or 0),
         speculative=None if speculative is None else speculative.method,
-        bidirectional_prefix=bool(getattr(model, "is_mm_prefix_lm", False)),
-        reference_window=getattr(model, "rswa_window", None) is not None,
-        fast_prefill=bool(getattr(vllm_config.cache_config, "kv_sharing_fast_prefill", False)),
-        overlapped_batches=bool(getattr(parallel, "enable_dbo", False) or getattr(parallel, "use_ubatching", False)),
+        draft_methods=DRAFT_METHODS,
+        max_group_size=MAX_GROUP_SIZE,
     )
+
+
+def _of_layers(kv_cache_spec: Any, impls: list[Any]) -> dict[str, bool]:
+    """Features by name, and whether the layers ask for them."""
+    window = getattr(kv_cache_spec, "sliding_window", None) is not None
+    return {
+        capability.SLIDING_WINDOW: window or any(tuple(impl.sliding_window) != (-1, -1) for impl in impls),
+        capability.CHUNKED_ATTENTION: getattr(kv_cache_spec, "attention_chunk_size", None) is not None,
+        capability.SOFT_CAP: any(impl.logits_soft_cap for impl in impls),
+        capability.ALIBI: any(impl.alibi_slopes is not None for impl in impls),
+        capability.SINKS: any(impl.sinks is not None for impl in impls),
+    }
+
+
+def _of_model(vllm_config: Any) -> dict[str, bool]:
+    """Features by name, and whether model or engine ask for them."""
+    parallel, model = vllm_config.parallel_config, vllm_config.model_config
+    contexts = ("decode_context_parallel_size", "prefill_context_parallel_size")
+    return {
+        capability.CONTEXT_PARALLELISM: any(getattr(parallel, name, 1) > 1 for name in contexts),
+        "VLLM_BATCH_INVARIANT": bool(envs.VLLM_BATCH_INVARIANT),
+        "dual batch overlap": any(getattr(parallel, name, False) for name in ("enable_dbo", "use_ubatching")),
+        # Captured decode steps of these three look like any other, and the real ones do not.
+        "bidirectional attention to parts of a prompt": bool(getattr(model, "is_mm_prefix_lm", False)),
+        "a reference sliding window": getattr(model, "rswa_window", None) is not None,
+        "kv_sharing_fast_prefill": bool(getattr(vllm_config.cache_config, "kv_sharing_fast_prefill", False)),
+    }

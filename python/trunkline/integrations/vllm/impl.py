@@ -26,7 +26,7 @@ class TrunklineImpl(FlashAttentionImpl):
         **kwargs: Any,
     ) -> Any:
         """query [T, Hq, d], T padded; kv_cache [pages, Hkv, P, 2 d] with any strides, K and V packed in the last
-        dimension. Writes into output [T, Hq, d] and returns it."""
+        dimension; before vLLM 0.26 [pages, 2, P, Hkv, d]. Writes into output [T, Hq, d] and returns it."""
         run_theirs = super().forward
         if not isinstance(attn_metadata, TrunklineMetadata) or args or any(x is not None for x in kwargs.values()):
             # Profiling, steps that are not ours, and outputs that are to be quantised, which the parent refuses.
@@ -42,7 +42,8 @@ class TrunklineImpl(FlashAttentionImpl):
         return output
 
     def _serve(self, layer: Any, new: Any, kv_cache: Any, attn_metadata: TrunklineMetadata, output: Any) -> None:
-        """new: query, key and value. No views of tensors are made: outside graphs each takes the host some us."""
-        attn_metadata.steps.run(new[0], kv_cache, output, self.scale, attn_metadata.decode_tokens)
+        """new: query, key and value. No views of a packed cache: outside graphs each takes the host some us."""
+        cache = kv_cache.unbind(1) if kv_cache.dim() == 5 else kv_cache
+        attn_metadata.steps.run(new[0], cache, output, self.scale, attn_metadata.decode_tokens)
         if attn_metadata.rest is not None:
             super().forward(layer, *new, kv_cache, attn_metadata.rest, output)

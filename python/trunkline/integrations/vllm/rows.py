@@ -1,8 +1,19 @@
-"""Which rows of a batch are Trunkline's, and the batch without them."""
+"""The decode rows of vLLM's batches, and the batch without them."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from ..engine import leading_decode_rows
+
+# Fields of CommonAttentionMetadata with an entry a request, of which releases have some; the decode context parallel
+# ones are left out, as its layers are refused. Tests compare with the recorded signatures.
+_PER_REQUEST = (
+    *("is_prefilling", "seq_lens_cpu_upper_bound", "_seq_lens_cpu", "_num_computed_tokens_cpu"),
+    *("req_idx", "rswa_prefix_lens"),
+)
+# Results that it keeps of its own rows.
+_CACHES = ("_num_computed_tokens_cache", "_token_to_req_indices_cache")
 
 
 def decode_rows(common: Any, longest: int) -> tuple[int, int]:
@@ -14,17 +25,13 @@ def decode_rows(common: Any, longest: int) -> tuple[int, int]:
         return int(common.num_reqs), int(common.num_reqs)
     if common.max_query_len <= longest:
         return int(common.num_reqs), int(common.num_actual_tokens)
-    starts = common.query_start_loc_cpu.numpy()
-    counts = starts[1 : common.num_reqs + 1] - starts[: common.num_reqs]
-    others = (counts > longest) | (counts < 1)
-    rows = int(others.argmax()) if others.any() else int(common.num_reqs)
-    return rows, int(starts[rows])
+    return leading_decode_rows(common.query_start_loc_cpu.numpy(), int(common.num_reqs), longest)
 
 
 def rows_from(common: Any, rows: int) -> Any:
     """The batch without its first rows. Query tokens stay where they are: query_start_loc does not begin at 0."""
-    host_fields = ("is_prefilling", "seq_lens_cpu_upper_bound", "_seq_lens_cpu", "_num_computed_tokens_cpu")
-    sliced = {name: value[rows:] for name in host_fields if (value := getattr(common, name, None)) is not None}
+    sliced = {name: value[rows:] for name in _PER_REQUEST if (value := getattr(common, name, None)) is not None}
+    sliced |= {name: None for name in _CACHES if hasattr(common, name)}
     return common.replace(
         query_start_loc=common.query_start_loc[rows:],
         query_start_loc_cpu=common.query_start_loc_cpu[rows:],

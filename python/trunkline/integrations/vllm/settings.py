@@ -1,55 +1,39 @@
-"""What the environment says, read once a process."""
+"""The environment's switches, read once a process, and the adapter's side of the engine layer."""
 
 from __future__ import annotations
 
 import functools
 import logging
-import os
-from dataclasses import dataclass
+from typing import Any
 
-from ... import errors
+from ..engine import Engine, Groups, Settings
+from ..engine import settings as parsing
+from . import versions
 
 logger = logging.getLogger("vllm.trunkline")  # under vLLM's own, so that its handlers and levels hold
 
 MODES = ("custom", "override", "off")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """mode: one of MODES. shadow: run both kernels and compare. log_seconds: between lines of counters; 0: none."""
-
-    mode: str = "custom"
-    shadow: bool = False
-    log_seconds: float = 60.0
-
-
-def _flag(name: str) -> bool:
-    text = os.environ.get(name, "0")
-    if text not in ("0", "1"):
-        raise errors.InvalidArgumentError(f"{name} is {text!r}; expected: 0 or 1")
-    return text == "1"
-
-
-def _seconds(name: str, default: float) -> float:
-    text = os.environ.get(name)
-    if text is None:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise errors.InvalidArgumentError(f"{name} is {text!r}; expected: seconds, 0 or more")
-    return value
+NULL_PAGE = 0  # vLLM's block 0: padding has it, and no request
+_GROUPS = Groups()
 
 
 def from_environment() -> Settings:
-    mode = os.environ.get("TRUNKLINE_VLLM", "custom").lower()
-    if mode not in MODES:
-        raise errors.InvalidArgumentError(f"TRUNKLINE_VLLM is {mode!r}; expected: {', '.join(MODES)}")
-    return Settings(mode, _flag("TRUNKLINE_VLLM_SHADOW"), _seconds("TRUNKLINE_VLLM_LOG_SECONDS", Settings.log_seconds))
+    """TRUNKLINE_VLLM and the others that begin with it. The gain rule is off by default: steps of which nothing is
+    shared are no slower here than vLLM's own (docs/vllm.md)."""
+    return parsing.from_environment("TRUNKLINE_VLLM", MODES, gain_rule=False)
 
 
 @functools.cache
 def settings() -> Settings:
     return from_environment()
+
+
+def engine() -> Engine:
+    """vLLM, as the engine layer is told of it."""
+    return Engine("vLLM", logger, settings(), kv_layout=versions.kv_layout(), null_page=NULL_PAGE, groups=_GROUPS)
+
+
+def statistics() -> dict[str, dict[str, Any]]:
+    """Counters of each group of layers in this process, by the name of its first layer; in shadow mode with the
+    comparison, which waits for the GPU. Call it on the thread that runs the model, as collective_rpc does."""
+    return _GROUPS.statistics()

@@ -1,4 +1,4 @@
-// A thread block, and a warp, as the thread groups that planning is written for (plan/device/thread_group.hpp).
+// The thread groups of the planner (plan/device/thread_group.hpp) on a device: a thread block, a warp, part of a warp.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct Plus {
   }
 };
 
-/// Neighbouring threads of a warp, all of which call alike.
+/// The thread group of kLanes neighbouring threads of a warp.
 template <std::int32_t kLanes>
 class WarpGroup : public GroupAtomics {
  public:
@@ -89,7 +89,7 @@ class WarpGroup : public GroupAtomics {
   }
 };
 
-/// All threads of a block.
+/// The thread group of all kThreads threads of a block.
 template <std::int32_t kThreads>
 class BlockGroup : public GroupAtomics {
  public:
@@ -117,7 +117,7 @@ class BlockGroup : public GroupAtomics {
   template <class Value, class Put>
   __device__ auto exclusive_scan(std::int32_t count, Value value, Put put) const {
     using T = decltype(value(0));
-    // Each thread has neighbours, so that one scan of the block serves any count.
+    // Each thread sums a run of neighbours, so that one scan of the block serves any count.
     const std::int32_t each = ceil_div(count, kThreads);
     const std::int32_t begin = least(rank() * each, count);
     const std::int32_t end = least(begin + each, count);
@@ -143,7 +143,7 @@ class BlockGroup : public GroupAtomics {
     const T all = Reduce(storage<typename Reduce::TempStorage>()).Reduce(mine, op);
     return broadcast(all);
   }
-  /// Bitonic: Batcher's network for any number of keys, as if those behind the last were greater than all.
+  /// Sorts by Batcher's bitonic network, for any number of keys: keys behind the last count as greater than all.
   template <class Key>
   __device__ void sort(Key* keys, std::int32_t count) const {
     for (std::int32_t run = 2; run / 2 < count; run *= 2) {
@@ -191,7 +191,7 @@ class BlockGroup : public GroupAtomics {
         keys[pair.high] = low;
       }
     }
-    // A warp has the pairs of 64 keys. A longer span follows on one of two, and on a run's last.
+    // A warp has the pairs of 64 keys. A longer span follows on a span of two, and on the last span of a run.
     if (span > 32 || span == 2) {
       sync();
     } else {
@@ -203,7 +203,7 @@ class BlockGroup : public GroupAtomics {
     static_assert(sizeof(Storage) <= kScratchBytes / 2);
     return *reinterpret_cast<Storage*>(scratch_);
   }
-  /// \param value of the first thread
+  /// Returns the value of the first thread to all threads.
   template <class T>
   __device__ T broadcast(const T& value) const {
     static_assert(sizeof(T) <= kScratchBytes / 2);

@@ -11,7 +11,7 @@ namespace trunkline::cuda {
 
 namespace {
 
-/// 0 of policy `trunk`.
+/// Returns the tokens of a chunk of policy `invariant`; 0 for `trunk`.
 std::int32_t invariant_chunk_of(const CudaPlannerOptions& options) {
   if (options.policy == Policy::kTrunk) return 0;
   if (options.policy != Policy::kInvariant) {
@@ -65,7 +65,8 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   }
   const DeviceScope scope(options_.device);
   if (is_capturing(stream)) {
-    fail(ErrorCode::kUnsupported, "bind() on a stream that is being captured: replays would forget what was planned");
+    fail(ErrorCode::kUnsupported,
+         "bind() on a stream that is being captured: replays would discard the plan that is kept for reuse");
   }
   stamp_ = owner_.claim(memory, memory_bytes_);
   base_ = static_cast<std::byte*>(memory);

@@ -1,4 +1,4 @@
-// What a CudaPlanner is: memory for the kernels that plan, and their launches.
+// The implementation of CudaPlanner: the memory of the planning kernels, and their launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,23 +24,25 @@ class DevicePlanner {
   std::size_t memory_bytes() const { return memory_bytes_; }
   void bind(void* memory, std::size_t bytes, cudaStream_t stream);
   CudaPlanReport report() const { return report_->read(); }
-  /// Where resolve publishes it: as long as a workspace that was planned into may be resolved.
+  /// The report that resolve publishes. It must live as long as a workspace with a plan of this planner may be
+  /// resolved.
   std::shared_ptr<HostReport> host_report() const { return report_; }
 
-  /// An empty plan of the planner's shape and capacity, to lay out workspaces by.
+  /// Returns an empty plan of the shape and capacities, from which workspaces are laid out.
   Plan empty_plan() const;
-  /// \throws Error(kInvalidArgument) as CudaExecutor::plan; Error(kWorkspace) where its memory is another's since.
+  /// Checks a batch. \throws Error(kInvalidArgument) as CudaExecutor::plan; Error(kWorkspace) if another planner or
+  /// executor has claimed the memory since
   void check(const DeviceBatch& batch, std::int32_t page_size) const;
-  /// Plans into lists of the planner's capacity, or reuses what it planned there last.
+  /// Plans into lists of the capacities, or reuses the plan that it wrote there last.
   /// \param report in the same workspace
   void launch(const DeviceBatch& batch, const PlanLists& lists, PlannerReport* report, const LaunchCounters& counters,
               cudaStream_t stream);
 
  private:
-  /// Addresses of all that it keeps, from the base of its memory on.
+  /// Addresses in the planner's memory.
   struct Memory {
     PlannerMachine* machine = nullptr;
-    std::uint64_t* steps = nullptr;    // [2] how many were planned, and reused
+    std::uint64_t* steps = nullptr;    // [2] numbers of plans made and of plans reused
     std::uint64_t* written = nullptr;  // PlannerArgs::written
     PlannerMemory phases;
     std::byte* searches = nullptr;
@@ -52,9 +54,9 @@ class DevicePlanner {
   CudaPlannerOptions options_;
   PlannerMachine machine_;
   std::size_t memory_bytes_ = 0;
-  std::size_t shared_bytes_ = 0;  // that kernels may have
+  std::size_t shared_bytes_ = 0;  // dynamic shared memory that the kernels may have
   WorkspaceOwner owner_;
-  std::uint64_t stamp_ = 0;  // of its memory
+  std::uint64_t stamp_ = 0;  // WorkspaceOwner's, of the memory
   std::byte* base_ = nullptr;
   Memory memory_;
   std::shared_ptr<HostReport> report_;

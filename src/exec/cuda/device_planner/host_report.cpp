@@ -25,7 +25,7 @@ HostReport::~HostReport() {
 }
 
 CudaPlanReport HostReport::read() const {
-  std::atomic_thread_fence(std::memory_order_acquire);  // what the device has written by now
+  std::atomic_thread_fence(std::memory_order_acquire);  // orders the read after the device's writes so far
   return *host_;
 }
 

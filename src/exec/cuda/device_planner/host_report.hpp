@@ -1,4 +1,4 @@
-// A report in memory of the host that the device writes.
+// The plan report in host memory, which the device writes.
 #pragma once
 
 #include "trunkline/cuda_planner.hpp"

@@ -1,9 +1,14 @@
-// Planning on a device. Each phase is a plain launch: its end publishes what it wrote to the next. Phases of one thread
-// group are a block of 512 threads; they are latency-bound, by some hundred steps of 0.3 to 1 us. A reused plan ends
-// after the second kernel: the others see that and return.
+// The kernels of planning on a device, one for each phase of plan/device/planner_phases.hpp.
 //
-// Bytes: the first kernel reads each row's page ids and those of its parent row; all others some 200 bytes a row, and
-// 40 bytes a fragment, from L2 or shared memory.
+// Problem. Make the plan of policy `trunk` or `invariant` for page tables and lengths on the device, equal to the
+// host's plan bit for bit, or find that the last plan can be reused.
+//
+// Bound: latency. A phase of one thread group takes some hundred steps of 0.3 to 1 us. Bytes: the first kernel reads
+// the page ids of each row and of its parent row; all others read some 200 bytes a row and 40 bytes a KV segment, from
+// L2 or shared memory.
+//
+// Schedule. Each phase is a plain launch: the end of a kernel publishes its results to the next. A phase of one thread
+// group is a block of 512 threads. If the plan is reused, the kernels after the second return at once.
 #include "exec/cuda/device_planner/planner_kernels.hpp"
 
 #include "exec/cuda/device.hpp"
@@ -13,18 +18,18 @@
 namespace trunkline::cuda {
 namespace {
 
-constexpr std::int32_t kRowThreads = 128;    // that compare a row: 16 bytes each are a row of 512 pages
-constexpr std::int32_t kPhaseThreads = 512;  // of a phase of one block; more would have too few registers
-constexpr std::int32_t kListThreads = 256;   // of a tile that is listed: more would have too few registers
-constexpr std::int32_t kWriteThreads = 512;  // of a pack that is written
-constexpr std::int32_t kMaxBlocks = 528;     // of kernels whose blocks take one tile or pack after another
+constexpr std::int32_t kRowThreads = 128;    // compare a row: 16 bytes each are a row of 512 pages
+constexpr std::int32_t kPhaseThreads = 512;  // run a phase of one block; more would have too few registers
+constexpr std::int32_t kListThreads = 256;   // list a tile; more would have too few registers
+constexpr std::int32_t kWriteThreads = 512;  // write a pack
+constexpr std::int32_t kMaxBlocks = 528;     // maximum for kernels whose blocks loop over tiles or packs
 
 template <std::int32_t kThreads>
 struct GroupMemory {
   alignas(16) std::byte bytes[BlockGroup<kThreads>::kScratchBytes];
 };
 
-/// Dynamic shared memory, where a launch has some; else memory of the device.
+/// Returns dynamic shared memory if the launch has some, else `elsewhere`, in device memory.
 __device__ std::byte* phase_memory(std::byte* elsewhere) {
   extern __shared__ __align__(16) std::byte shared[];
   std::uint32_t bytes;
@@ -86,7 +91,7 @@ __global__ void __launch_bounds__(kListThreads, 2) list_tiles_kernel(const __gri
   }
 }
 
-/// By one thread.
+/// Fills the report. Called by one thread.
 __device__ void write_report(const PlannerArgs& args) {
   const PlanSummary& plan = *args.task.memory.layout.summary;
   const BatchFaults& faults = args.task.memory.step->faults;
@@ -212,7 +217,7 @@ void launch_planner(const PlannerArgs& given, cudaStream_t stream) {
   const std::size_t forest_bytes = bytes_of([&](Arena& arena) { forest.lay_out(arena, most(rows, 1)); });
   CutSearch::Scratch cuts;
   const std::size_t cut_bytes = bytes_of([&](Arena& arena) { cuts.lay_out(arena); });
-  // What shared memory does not hold is in the device's.
+  // A kernel whose scratch exceeds shared memory uses device memory instead.
   const auto shared = [&](std::size_t bytes) { return bytes <= args.shared_bytes ? bytes : 0; };
   const std::int32_t blocks = least(most(rows, 1), kMaxBlocks);
   const std::int32_t early = args.widths > 0 ? TrunkCore::kEarlyTries : 0;

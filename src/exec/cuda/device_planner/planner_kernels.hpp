@@ -12,7 +12,8 @@
 
 namespace trunkline::cuda {
 
-/// What forward kernels count, and leave at 0. As nobody knows what a workspace held before, each plan makes it so.
+/// Counters of the forward kernels, which leave them at 0. Each plan clears them first, as the earlier content of a
+/// workspace is unknown.
 struct LaunchCounters {
   std::int32_t* queues = nullptr;  ///< null: none
   std::int32_t queue_words = 0;
@@ -20,29 +21,30 @@ struct LaunchCounters {
   std::int32_t arrived_words = 0;
 };
 
-/// All in device memory, but for what is not behind a pointer.
+/// The arguments of all planning kernels. Pointers are to device memory.
 struct PlannerArgs {
   PlannerTask task;
-  std::byte* searches = nullptr;  ///< [widths or early tries, kSearchBytes] for those that shared memory does not hold
-  std::size_t search_bytes = 0;   ///< of each
+  std::byte* searches = nullptr;  ///< [widths or early tries, search_bytes] scratch of tries that exceeds shared memory
+  std::size_t search_bytes = 0;   ///< scratch of one try
   LaunchCounters counters;
-  std::uint64_t* steps = nullptr;    ///< [2] how many were planned, and reused
+  std::uint64_t* steps = nullptr;    ///< [2] numbers of plans made and of plans reused
   PlannerReport* report = nullptr;   ///< [1]
-  CudaPlanReport* host = nullptr;    ///< for the report
-  std::uint64_t* written = nullptr;  ///< [1] address of the counts of the lists that were written last; 0: of none
-  std::uint64_t planner = 0;         ///< ListCounts::planner of its own
-  std::int32_t widths = 0;           ///< of tiles to be tried
+  CudaPlanReport* host = nullptr;    ///< destination of the report in host memory
+  std::uint64_t* written = nullptr;  ///< [1] address of the counts of the last written lists; 0: none were written
+  std::uint64_t planner = 0;         ///< the ListCounts::planner that this planner writes
+  std::int32_t widths = 0;           ///< number of tile widths to try
   std::size_t shared_bytes = 0;      ///< planner_shared_bytes() of the device
 };
 
-/// Dynamic shared memory that planning kernels may have on the current device. To be asked before they are launched.
+/// Returns the dynamic shared memory that planning kernels may have on the current device, and allows them to use it.
+/// Must be called before a launch.
 std::size_t planner_shared_bytes();
 
-/// Device memory that trying tiles needs, in all.
+/// Returns the device memory that all tries of tiles need.
 std::size_t search_memory_bytes(std::int32_t rows);
 
-/// Plans the batch, or reuses the last plan. Kernels depend on the batch's rows and on addresses alone, so that they
-/// can be captured. \throws Error(kInternal) when a launch fails
+/// Plans the batch, or reuses the last plan. The launches depend on the number of rows and on addresses alone, so that
+/// they can be captured. \throws Error(kInternal) when a launch fails
 void launch_planner(const PlannerArgs& args, cudaStream_t stream);
 
 }  // namespace trunkline::cuda

@@ -2,7 +2,7 @@
 
 namespace trunkline::cuda {
 
-// From then on the kernel may use the shared memory that it needs.
+// Allows the kernel to use its dynamic shared memory, and counts the CTAs of an SM.
 cudaError_t CompiledKernel::prepare(OnDevice& on) const {
   const cudaError_t error =
       cudaFuncSetAttribute(function_, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes_));
@@ -25,20 +25,16 @@ cudaError_t CompiledKernel::present_device(OnDevice** on) {
 bool CompiledKernel::runs_here() {
   OnDevice* on = nullptr;
   if (present_device(&on) == cudaSuccess) return true;
-  cudaGetLastError();  // what a device lacks is no error of the caller's
+  cudaGetLastError();  // clears the error: an unsupported device is no error of the caller's
   return false;
 }
 
-cudaError_t CompiledKernel::facts(TileShape tile, KernelFacts& facts) {
+cudaError_t CompiledKernel::facts(KernelFacts& facts) {
   OnDevice* on = nullptr;
   if (const cudaError_t error = present_device(&on); error != cudaSuccess) return error;
   cudaFuncAttributes attributes{};
   if (const cudaError_t error = cudaFuncGetAttributes(&attributes, function_); error != cudaSuccess) return error;
-  facts = {tile,
-           threads_,
-           attributes.numRegs,
-           attributes.sharedSizeBytes + shared_bytes_,
-           attributes.localSizeBytes,
+  facts = {threads_, attributes.numRegs, attributes.sharedSizeBytes + shared_bytes_, attributes.localSizeBytes,
            on->ctas_per_sm};
   return cudaSuccess;
 }

@@ -1,4 +1,4 @@
-// A forward kernel as the host sees it: what it takes on each device, and its launch.
+// A compiled forward kernel: its resources on each device, and its launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,9 +13,8 @@
 
 namespace trunkline::cuda {
 
-/// What one kernel takes on the present device.
+/// Resources of a kernel on the present device.
 struct KernelFacts {
-  TileShape tile;  ///< 0 x 0: a kernel of all tiles in one
   int threads;
   int registers;
   std::size_t shared_bytes;  ///< static and dynamic
@@ -23,28 +22,28 @@ struct KernelFacts {
   int ctas_per_sm;
 };
 
-/// Thread-safe, as all processes' executors use the same.
+/// A kernel, shared by all executors of the process. Thread-safe.
 class CompiledKernel {
  public:
   /// \param shared_bytes dynamic
   CompiledKernel(const void* function, int threads, std::size_t shared_bytes)
       : function_(function), threads_(threads), shared_bytes_(shared_bytes) {}
 
-  /// Dynamic.
+  /// Returns the dynamic shared memory of a CTA.
   std::size_t shared_bytes() const { return shared_bytes_; }
-  /// Whether the present device has machine code for it, and shared memory and registers for one CTA.
+  /// Whether the present device can run it: it has machine code for it, and shared memory and registers for one CTA.
   bool runs_here();
-  /// On the present device. \return what CUDA said where it cannot run there.
-  cudaError_t facts(TileShape tile, KernelFacts& facts);
-  /// As many CTAs as the present device, of `sms` multiprocessors, holds at once.
-  /// \param parameters pointers to the kernel's, in order
-  /// \param early while the kernel before still ends: the kernel must wait for it before it reads memory
+  /// Returns the resources on the present device. \return CUDA's error if the device cannot run it
+  cudaError_t facts(KernelFacts& facts);
+  /// Launches as many CTAs as the present device, with `sms` multiprocessors, holds at once.
+  /// \param parameters pointers to the kernel's parameters, in order
+  /// \param early programmatic dependent launch: the kernel must wait for its predecessor before it reads memory
   cudaError_t launch(void** parameters, std::int32_t sms, bool early, cudaStream_t stream);
 
  private:
   static constexpr int kMaxDevices = 64;
 
-  /// Found out once, as asking takes longer than launching.
+  /// Facts of a device, queried once, as a query takes longer than a launch.
   struct OnDevice {
     std::once_flag once;
     cudaError_t error = cudaSuccess;

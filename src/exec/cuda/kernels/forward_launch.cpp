@@ -1,4 +1,4 @@
-// Launches of forward kernels, the same for all families.
+// Launches of forward kernels, for all families.
 #include <algorithm>
 
 #include "exec/cuda/kernels/kernel_families.hpp"
@@ -10,30 +10,16 @@ bool serves(const ForwardVariant& variant, DType dtype, std::int32_t head_dim) {
   return variant.dtype == dtype && variant.head_dim == head_dim;
 }
 
-// One that is compiled for the tile, and for merging or not, before one that serves all.
-ForwardVariant* find_variant(const KernelFamily& family, DType dtype, std::int32_t head_dim, TileShape tile,
-                             bool merging, std::size_t shared_bytes) {
-  const auto fit = [&](const ForwardVariant& variant) {
-    return (variant.tile == tile ? 2 : 0) + (variant.merging == merging ? 1 : 0);
-  };
+// Prefers a kernel that merges exactly if merging is asked for to any other that serves.
+ForwardVariant* find_variant(const KernelFamily& family, DType dtype, std::int32_t head_dim, bool merging,
+                             std::size_t shared_bytes) {
   ForwardVariant* best = nullptr;
   for (ForwardVariant& variant : family.variants()) {
-    if (!serves(variant, dtype, head_dim) || (variant.tile != tile && variant.tile != TileShape{})) continue;
-    if (best != nullptr && fit(variant) <= fit(*best)) continue;
+    if (!serves(variant, dtype, head_dim)) continue;
+    if (best != nullptr && (best->merging == merging || variant.merging != merging)) continue;
     if (variant.kernel.shared_bytes() <= shared_bytes && variant.kernel.runs_here()) best = &variant;
   }
   return best;
-}
-
-cudaError_t launch(const KernelFamily& family, const ForwardArgs& args, DType dtype, std::int32_t head_dim,
-                   TileShape tile, const LaunchLimits& limits, cudaStream_t stream) {
-  const bool merging = args.arrived != nullptr;
-  ForwardVariant* const variant = find_variant(family, dtype, head_dim, tile, merging, limits.shared_bytes);
-  if (variant == nullptr) return cudaErrorNotSupported;
-  ForwardArgs of_tile = args;
-  of_tile.tile_m = tile.m;
-  of_tile.tile_n = tile.n;
-  return family.enqueue(variant->kernel, of_tile, dtype, limits.sms, stream);
 }
 
 }  // namespace
@@ -56,22 +42,18 @@ std::vector<KernelFacts> KernelFamily::facts(DType dtype, std::int32_t head_dim)
   for (ForwardVariant& variant : variants()) {
     if (!serves(variant, dtype, head_dim) || !variant.kernel.runs_here()) continue;
     KernelFacts facts{};
-    if (variant.kernel.facts(variant.tile, facts) != cudaSuccess) return {};
+    if (variant.kernel.facts(facts) != cudaSuccess) return {};
     result.push_back(facts);
   }
   return result;
 }
 
-cudaError_t KernelFamily::launch_persistent(const ForwardArgs& args, DType dtype, std::int32_t head_dim,
-                                            const LaunchLimits& limits, cudaStream_t stream) const {
-  return launch(*this, args, dtype, head_dim, {}, limits, stream);
-}
-
-cudaError_t KernelFamily::launch_tile(const ForwardArgs& args, DType dtype, std::int32_t head_dim, TileShape tile,
-                                      const LaunchLimits& limits, cudaStream_t stream) const {
-  const std::vector<TileShape> compiled = tiles(head_dim);
-  if (std::find(compiled.begin(), compiled.end(), tile) == compiled.end()) return cudaErrorInvalidValue;
-  return launch(*this, args, dtype, head_dim, tile, limits, stream);
+cudaError_t KernelFamily::launch(const ForwardArgs& args, DType dtype, std::int32_t head_dim,
+                                 const LaunchLimits& limits, cudaStream_t stream) const {
+  const bool merging = args.arrived != nullptr;
+  ForwardVariant* const variant = find_variant(*this, dtype, head_dim, merging, limits.shared_bytes);
+  if (variant == nullptr) return cudaErrorNotSupported;
+  return enqueue(variant->kernel, args, dtype, limits.sms, stream);
 }
 
 }  // namespace trunkline::cuda

@@ -14,8 +14,9 @@ cudaError_t no_prologues_to_write(const StepArgs&, std::int32_t, std::size_t, cu
   return cudaSuccess;
 }
 
-// The faster ones first. Pages that are no multiple of 8 tokens come row by row to the Hopper kernels, which the
-// portable ones do as well (docs/kernels.md). sm_90a machine code runs on compute capability 9.0 alone.
+// Faster families come first. `auto` leaves page sizes that are no multiple of 8 tokens to the portable kernels: the
+// Hopper kernels copy such pages row by row, as the portable ones do (docs/kernels.md). sm_90a machine code runs on
+// compute capability 9.0 alone.
 constexpr KernelFamily kFamilies[] = {
     {.kernels = CudaKernels::kHopper,
      .least_major = 9,

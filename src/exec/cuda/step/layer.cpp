@@ -31,9 +31,9 @@ void check_cache(const CacheView& cache, const char* name) {
   }
 }
 
-// Kernels give tokens that a query does not see logits of -inf and multiply by the scale, which must not be 0 then. The
-// least float instead rounds the weights of all other tokens to 1, as 0 does: logits of fp16 and bf16 in fp32 times it
-// are below 1e-24 unless they are beyond 1e14.
+// Returns the factor of the logits, which must not be 0: kernels mask tokens by logits of -inf and multiply by it. The
+// smallest normal float instead of 0 rounds the weights of all visible tokens to 1, as 0 does: logits of fp16 and bf16
+// in fp32 times it are below 1e-24 unless they are beyond 1e14.
 float factor_of(float scale) {
   constexpr float kLeast = std::numeric_limits<float>::min();
   const float factor = scale * std::numbers::log2e_v<float>;

@@ -1,4 +1,4 @@
-// One layer's tensors, checked and in the form that kernels take.
+// Checks one layer's tensors and converts them to kernel arguments.
 #pragma once
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
@@ -6,14 +6,13 @@
 
 namespace trunkline::cuda {
 
-/// Pointers are multiples of so many bytes, strides of so many elements: tensors are read and written 16 bytes at a
-/// time.
+/// Alignment of pointers in bytes, and of strides in elements: kernels read and write tensors 16 bytes at a time.
 inline constexpr std::size_t kTensorAlignment = 16;
 inline constexpr std::int64_t kStrideMultiple = 8;
 
 /// \param args as check_args returned them
-/// \throws Error(kInvalidArgument) naming the member that is misaligned, Error(kUnsupported) on another type of O than
-/// f32 and the shape's.
+/// \throws Error(kInvalidArgument) naming the member that is misaligned, Error(kUnsupported) if O is neither f32 nor of
+/// the shape's type
 LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape);
 
 }  // namespace trunkline::cuda

@@ -68,7 +68,7 @@ WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanSizes& needed
   return record;
 }
 
-// What is written is the layout, which may be less than the memory that was given.
+// Claims the layout's bytes, which may be less than the caller's memory.
 void WorkspaceRecords::claim(WorkspaceRecord& record) const {
   record.stamp = owner_.claim(record.base, record.layout.bytes);
 }
@@ -80,7 +80,7 @@ void WorkspaceRecords::keep(const WorkspaceRecord& record) {
   records_.push_back(record);
 }
 
-void WorkspaceRecords::forget(const void* workspace) {
+void WorkspaceRecords::remove(const void* workspace) {
   owner_.release(workspace);
   std::erase_if(records_, [&](const WorkspaceRecord& record) { return record.base == workspace; });
 }

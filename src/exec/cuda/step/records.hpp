@@ -1,4 +1,4 @@
-// What the host knows of workspaces, whose content is on the device, where run() must not look.
+// The host's record of each workspace: the content is on the device, where run() must not read it.
 #pragma once
 
 #include <cstddef>
@@ -23,41 +23,43 @@ struct WorkspaceRecord {
   WorkspaceLayout layout;
   const KernelFamily* family = nullptr;
   bool captured = false;  ///< a graph holds its addresses
-  bool captured_single_query =
-      false;  ///< and a run of the kernel of single queries, whose bits are not the other kernels'
-  // Of the last upload.
+  /// A graph holds a run of the single-query kernel, whose bits differ from the other kernels'.
+  bool captured_single_query = false;
+  // State of the last upload.
   std::uint64_t stamp = 0;  ///< WorkspaceOwner's
   TensorCounts counts;
   std::int32_t rows = 0;
   std::uint32_t tiles = 0;
   std::size_t tasks = 0;  ///< (item, KV head) pairs
   bool invariant = false;
-  /// Of all planners on the device that planned here: a resolve, which may be in a graph, writes that of the last.
+  /// Reports of all device planners that planned here: a resolve, which may be in a graph, writes the report of the
+  /// last.
   std::vector<std::shared_ptr<HostReport>> reports;
-  // Of the last resolve; no ids before one.
+  // State of the last resolve; `pages` has no ids before it.
   DevicePages pages{};
   bool resolved = false;
-  // Of record_tasks().
+  // Arguments of record_tasks().
   experimental::CudaTaskTime* times = nullptr;
   std::size_t times_count = 0;
 };
 
-/// One for each workspace that holds a plan.
+/// Records of all workspaces that hold a plan.
 class WorkspaceRecords {
  public:
-  /// The record that a plan's upload makes. A workspace keeps its layout while plans fit it, so that graphs which hold
-  /// its addresses stay true. \throws Error(kWorkspace) when it is too small or misaligned, or is part of a graph and
-  /// was laid out for another shape or a lesser capacity.
-  /// \param needed of this plan, or of all that a planner on the device may write
+  /// Returns the record for a plan's upload. A workspace keeps its layout while plans fit it, so that graphs which hold
+  /// its addresses stay valid. \throws Error(kWorkspace) if the workspace is too small or misaligned, or is part of a
+  /// graph and was laid out for another shape or a smaller capacity \param needed capacity of this plan, or of any plan
+  /// that a device planner may write
   WorkspaceRecord next(const Plan& plan, const PlanSizes& needed, const KernelFamily& family, MergeMode merge,
                        std::size_t single_query_scratch, void* workspace, std::size_t bytes) const;
-  /// Before a plan is written: runs of other executors that had one in this memory are refused from now on.
+  /// Claims the memory before a plan is written: runs of other executors with a plan in it are refused from now on.
   void claim(WorkspaceRecord& record) const;
-  /// Takes the place of all workspaces that lay in the same memory.
+  /// Stores a record, and removes records of workspaces in overlapping memory.
   void keep(const WorkspaceRecord& record);
-  /// \throws Error(kWorkspace) when it holds no plan, or another executor's since.
+  /// Returns the record of a workspace. \throws Error(kWorkspace) if it holds no plan, or by now another executor's
   WorkspaceRecord& uploaded(const void* workspace);
-  void forget(const void* workspace);
+  /// Removes the record of a workspace, and gives up the claim on its memory.
+  void remove(const void* workspace);
 
  private:
   const WorkspaceRecord* find(const void* workspace) const;

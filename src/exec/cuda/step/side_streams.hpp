@@ -1,5 +1,5 @@
-// Streams that fork from a caller's stream and join it again, made once. They may be forked inside a capture: they then
-// become branches of its graph.
+// Streams that fork from a caller's stream and join it again; they are created once. Inside a capture they become
+// branches of its graph.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,13 +16,13 @@ class SideStreams {
   SideStreams(const SideStreams&) = delete;
   SideStreams& operator=(const SideStreams&) = delete;
 
-  /// Makes so many; allocates, so before any capture.
+  /// Creates up to `count` streams. Allocates, so it must be called before any capture.
   void create(std::size_t count);
   std::size_t size() const { return streams_.size(); }
 
-  /// Work enqueued to the i-th stream after this follows what the caller's stream has now.
+  /// Orders later work of the i-th stream after the present work of the caller's stream. \return the i-th stream
   cudaStream_t fork(std::size_t i, cudaStream_t from);
-  /// What the caller's stream gets after this follows the work of the i-th.
+  /// Orders later work of the caller's stream after the present work of the i-th stream.
   void join(std::size_t i, cudaStream_t into);
 
  private:

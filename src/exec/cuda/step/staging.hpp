@@ -1,5 +1,5 @@
-// Pinned memory through which plans go to the device: two buffers in turns, so that one is written while the other is
-// still being copied.
+// Pinned staging memory for uploads: two buffers take turns, so that one is written while the other is still being
+// copied.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,8 +15,8 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// The buffer whose turn it is, of at least so many bytes, once the copy before last has left it. Allocates only when
-  /// it has never been so large.
+  /// Returns the next buffer, of at least `bytes`, after its last copy is done. Allocates only if the buffer is too
+  /// small.
   std::byte* acquire(std::size_t bytes);
   /// Enqueues the copy of the acquired buffer's first bytes to the device.
   void copy_to(void* device, std::size_t bytes, cudaStream_t stream);

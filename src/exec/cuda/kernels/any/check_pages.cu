@@ -1,3 +1,10 @@
+// Checks that all page ids that a batch's lengths reach are in [0, num_pages), and that lengths fit their rows.
+//
+// Bound: memory, by one read of each page id that a length reaches. The host then waits for the stream, so that this is
+// a mode for checking and is not captured.
+//
+// Schedule. A warp takes one row after another, a lane an id. A fault is one 64-bit word, (row, entry + 1), with 0 for
+// the row itself: atomicMin over all faults finds the first.
 #include <algorithm>
 
 #include "base/check.hpp"
@@ -14,12 +21,13 @@ constexpr unsigned kWarps = kThreads / 32;
 constexpr unsigned kMaxBlocks = 4096;
 constexpr std::uint64_t kNoFault = ~std::uint64_t{0};
 
-// Faults by row, and in a row by entry: the least is the first. 0 in place of the entry + 1: the row itself.
+// Encodes a fault so that the first one is the minimum: by row, then by entry. An entry + 1 of 0 stands for the row
+// itself.
 __host__ __device__ std::uint64_t fault_at(std::int32_t row, std::int64_t entry_plus_one) {
   return static_cast<std::uint64_t>(row) << 32 | static_cast<std::uint64_t>(entry_plus_one);
 }
 
-// A warp a row.
+// One warp checks one row.
 __global__ void __launch_bounds__(kThreads) check_kernel(const __grid_constant__ PageCheckArgs args) {
   const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
   const auto warp = static_cast<std::int32_t>(blockIdx.x * kWarps + threadIdx.x / 32);

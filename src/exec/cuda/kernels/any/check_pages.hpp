@@ -1,4 +1,4 @@
-// The checking mode: whether all page ids that a batch's lengths reach are of the cache.
+// The checking mode: refuses a batch if a page id that its lengths reach is not in the cache.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,9 +18,9 @@ struct PageCheckArgs {
   std::uint64_t* first_fault;  // in the workspace
 };
 
-/// Looks at every row and waits for the stream. Not capturable.
+/// Checks every row and waits for the stream. Not capturable.
 /// \throws Error(kOutOfRange) naming the first row at fault: a length or a range of its entries that does not fit the
-/// table, or an entry that is no page; Error(kInvalidArgument) when num_pages is not given.
+/// table, or an entry that is no page of the cache; Error(kInvalidArgument) if num_pages is not given.
 void check_pages(const PageCheckArgs& args, cudaStream_t stream);
 
 }  // namespace trunkline::cuda

@@ -1,4 +1,4 @@
-// A row of a page table in device memory, with its length.
+// A row of a page table in device memory, and its length.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace trunkline::cuda {
 struct LiveRow {
   std::int64_t ids_begin;
   std::int32_t kv_len;
-  bool fits;  ///< else it counts as empty: its length is negative, or longer than its entries, or these lie outside
+  bool fits;  ///< false: it counts as empty, as its length is negative or exceeds its entries, or these lie outside
 };
 
 __device__ __forceinline__ LiveRow live_row(const DeviceRows& rows, const std::int32_t* kv_lens, std::int32_t row) {

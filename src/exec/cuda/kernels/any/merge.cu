@@ -1,3 +1,14 @@
+// Merges attention states by online softmax: for each (query, head) with partials i,
+//
+//   O = sum of 2^(lse_i - lse) O_i,   lse = log2 of the sum of 2^lse_i.
+//
+// Bound: reads, and in a small batch their latency. A partial is an fp32 row of d columns and an LSE, read once, past
+// L1, with one multiply-add an element.
+//
+// Schedule. Warps take (query, head) tasks in turns; the grid has up to 12 blocks of four warps an SM, of which 5 run
+// at once. In a small batch, of up to 1,280 pairs (query, head), a task is 64 columns of a pair: more warps bring more
+// states at once. The plan is read before the forward kernel ends (programmatic dependent launch). The order of the
+// sums is the plan's, so that all schedules give the same bits.
 #include "exec/cuda/kernels/any/merge.hpp"
 
 #include <algorithm>
@@ -9,10 +20,10 @@ namespace trunkline::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kBlocksAtOnce = 5;  // on an SM, by registers
+constexpr int kBlocksAtOnce = 5;  // blocks on an SM, by registers
 constexpr std::size_t kBlocksPerSm = 12;
 
-// One warp merges one (row, head) of a caller's: as many states on their way as 80 registers hold.
+// A warp merges one (row, head) of a caller's states: as many states in flight as 80 registers hold.
 template <int kDim, class States>
 using WarpMerge = RowMerge<kDim, 32, (kDim > 128 ? 4 : 8), States>;
 
@@ -24,28 +35,29 @@ struct WarpTasks {
 };
 
 __device__ __forceinline__ WarpTasks warp_tasks() {
-  // From one lane, so that the compiler knows it for the same in all: else each shuffle in the tasks' loop is a call.
+  // Broadcast from one lane, so that the compiler knows that it is uniform: else each shuffle in the loop over tasks is
+  // a call.
   const unsigned warp = __shfl_sync(kWholeWarp, threadIdx.x / 32, 0);
   return {blockIdx.x * kWarps + warp, gridDim.x * kWarps, static_cast<int>(threadIdx.x % 32)};
 }
 
-// A plan has few rows up to so many: as run side by side in two parts each of heads of 128 on an H200. A warp then
-// merges so many columns of one.
-constexpr std::uint32_t kFewRows = 1280;
-constexpr int kFewRowsColumns = 64;
+// A small batch has at most so many (row, head) pairs: as many as an H200 runs at once in two parts each, with heads of
+// 128. A warp then merges kSmallBatchColumns columns of a pair.
+constexpr std::uint32_t kSmallBatchRows = 1280;
+constexpr int kSmallBatchColumns = 64;
 
-// Some columns of a merged (query, head), a warp's at a time.
+// A run of kColumns columns of a merged (query, head), the task of a warp.
 template <int kDim, int kColumns>
 class PartOfRow {
-  // As many as 64 registers hold.
+  // States in flight: as many as 64 registers hold.
   static constexpr int kAhead = 1024 / kColumns;
   using States = PartialStates<kDim>;
 
  public:
   static constexpr std::uint32_t kParts = kDim / kColumns;
 
-  /// Reads what the plan says of it. \param task in 32 bits, as divisions of 64 are long: a row has two partials of 256
-  /// bytes or more, so that 2^31 would take 1 TB.
+  /// Reads the task's entries of the plan. \param task has 32 bits, as divisions of 64 bits are slow: a row has two
+  /// partials or more, of 256 bytes or more, so that 2^31 rows would take 1 TB
   __device__ __forceinline__ PartOfRow(const MergeArgs& args, std::uint32_t task, int lane)
       : PartOfRow(args, task, task / (static_cast<std::uint32_t>(args.layer.q_heads) * kParts), lane) {}
 
@@ -80,7 +92,7 @@ __device__ __forceinline__ void merge_all(const MergeArgs& args, std::uint32_t r
   const std::uint32_t tasks = rows * Part::kParts;
   std::uint32_t task = warp.first;
   if (task >= tasks) return wait_for_kernel_before();
-  // The forward kernel did not write the plan, so that what it says need not be waited for.
+  // The forward kernel does not write the plan: it can be read before that kernel is done.
   Part part(args, task, warp.lane);
   wait_for_kernel_before();
   for (;;) {
@@ -91,20 +103,20 @@ __device__ __forceinline__ void merge_all(const MergeArgs& args, std::uint32_t r
   }
 }
 
-// Of few rows more warps bring more states at once, where of many each brings whole ones: 160 rows of 32 states take 2
-// us less by halves, 4,096 of 2 take 5 us more. The bits are the same.
+// Splits rows between warps in a small batch, so that more warps bring more states at once; in a large batch each warp
+// merges whole rows. 160 rows of 32 states take 2 us less by halves, 4,096 of 2 take 5 us more. The bits are the same.
 template <int kDim, class Element>
 __global__ void __launch_bounds__(kWarps * 32, kBlocksAtOnce) merge_kernel(const __grid_constant__ MergeArgs args) {
   const WarpTasks warp = warp_tasks();
   const auto rows = static_cast<std::uint32_t>(args.plan.counts->merges * args.layer.q_heads);
-  if (rows > kFewRows) {
+  if (rows > kSmallBatchRows) {
     merge_all<kDim, kDim, Element>(args, rows, warp);
   } else {
-    merge_all<kDim, kFewRowsColumns, Element>(args, rows, warp);
+    merge_all<kDim, kSmallBatchColumns, Element>(args, rows, warp);
   }
 }
 
-// A caller's states of one head, in its type.
+// A caller's states of one head, in the caller's type.
 template <int kDim>
 struct GivenStates {
   const MergeStatesArgs& args;
@@ -113,13 +125,13 @@ struct GivenStates {
   __device__ __forceinline__ float lse_of(std::int32_t slot) const {
     return args.lse[slot * args.lse_stride + head * args.lse_head_stride] * args.to_base_two;
   }
-  /// In elements, of whichever type.
-  __device__ __forceinline__ std::int64_t place_of(std::int32_t slot) const {
+  /// Returns the offset of a state in elements of its type.
+  __device__ __forceinline__ std::int64_t state_offset(std::int32_t slot) const {
     return slot * args.state_stride + head * args.state_head_stride;
   }
   template <int kCount>
-  __device__ __forceinline__ void load(std::int64_t place, int column, float* to) const {
-    const std::int64_t at = place + column;
+  __device__ __forceinline__ void load(std::int64_t offset, int column, float* to) const {
+    const std::int64_t at = offset + column;
     if (args.states_dtype == DType::kF32) {
       const auto from = *reinterpret_cast<const Chunk<float, kCount>*>(static_cast<const float*>(args.states) + at);
 #pragma unroll
@@ -184,11 +196,11 @@ unsigned blocks_for(std::size_t rows, std::int32_t q_heads, std::int32_t sms) {
       std::clamp<std::size_t>(needed, 1, static_cast<std::size_t>(std::max(sms, 1)) * kBlocksPerSm));
 }
 
-// Code that was compiled for less than 9.0 does not wait for the kernel before, also on devices that could.
+// Whether the kernel waits for its predecessor: code compiled for less than 9.0 does not, on any device.
 bool waits_for_kernel_before(const void* kernel) {
   constexpr int kDevices = 64;
   constexpr int kFirstVersion = 90;
-  static std::atomic<int> known[kDevices];  // 0: not asked yet; 1: no; 2: yes. The same of all kernels here
+  static std::atomic<int> known[kDevices];  // 0: unknown; 1: no; 2: yes. Equal for all kernels of this file
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess || device >= kDevices) return false;
   if (known[device].load() == 0) {
@@ -212,7 +224,7 @@ cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_d
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   const std::int64_t rows = static_cast<std::int64_t>(most_merges) * args.layer.q_heads;
-  const std::int32_t parts = rows > kFewRows ? 1 : head_dim / kFewRowsColumns;
+  const std::int32_t parts = rows > kSmallBatchRows ? 1 : head_dim / kSmallBatchColumns;
   config.gridDim = dim3(blocks_for(most_merges, args.layer.q_heads * parts, sms));
   config.blockDim = dim3(kWarps * 32);
   config.stream = stream;

@@ -1,3 +1,11 @@
+// Resolves an uploaded plan on the device: turns its spans, queries and items into positions and page-table entries at
+// the live lengths, once a step for all layers.
+//
+// Bound: latency. Each entry is a chain of reads: plan, then length and row of the page table.
+//
+// Schedule. A thread takes one span, one query of an item, and one item, each in a grid-stride loop; blocks of 128
+// threads, at most 1,024. The grid covers the workspace's capacity, so that a captured launch serves any plan. The last
+// block publishes the report of a device planner to the host.
 #include <algorithm>
 
 #include "exec/cuda/kernels/any/live_row.cuh"
@@ -20,7 +28,7 @@ __device__ std::int64_t ids_of_first(const ResolveArgs& args) {
   return live_row(args.rows, args.kv_lens, args.plan.queries[args.plan.item_queries[0]].row).ids_begin;
 }
 
-// KvSpan::at, and within the request.
+// Equal to KvSpan::at, clipped to the request.
 __device__ ResolvedSpan resolve_span(const ResolveArgs& args, const RowSpan& span) {
   const LiveRow live = live_row(args.rows, args.kv_lens, span.row);
   const std::int32_t first = (span.flags & kSpanBeginFromEnd) != 0 ? live.kv_len + span.begin : span.begin;
@@ -47,7 +55,7 @@ __device__ TaskHeader resolve_task(const ResolveArgs& args, std::int32_t place) 
   return task;
 }
 
-// By the first threads of a block, one for each word: what a planner on the device has come to.
+// Writes the report of a device planner to the host: by the first threads of a block, one for each word.
 __device__ void publish(const PlannerReport& report) {
   static_assert(sizeof(CudaPlanReport) % sizeof(std::uint64_t) == 0);
   constexpr unsigned kWords = sizeof(CudaPlanReport) / sizeof(std::uint64_t);

@@ -1,4 +1,4 @@
-// Fits an uploaded plan to live lengths on the device; the host's counterpart is exec/resolve.hpp.
+// Resolves an uploaded plan at live lengths on the device; the host's counterpart is exec/resolve.hpp.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,12 +11,12 @@
 
 namespace trunkline::cuda {
 
-/// Where the rows of a page table in device memory begin.
+/// The rows of a page table in device memory.
 struct DeviceRows {
   const std::int32_t* indptr;   // CSR only, [rows + 1]
   const std::int32_t* row_map;  // token-level only, [rows]
   std::int64_t width;           // dense and token-level
-  std::int64_t entries;         // ids in all
+  std::int64_t entries;         // ids in the table
   std::int32_t page_size;
 };
 
@@ -26,12 +26,12 @@ struct ResolveArgs {
   DeviceStep step;
   DeviceRows rows;
   const std::int32_t* kv_lens;
-  std::int64_t* first_ids;  // written: where the row of DeviceStep::rows[0] begins among the table's ids; nowhere else
+  std::int64_t* first_ids;  // output: the first entry in the table of the row of DeviceStep::rows[0]
 };
 
-/// \param most the most items, their queries or spans that any plan uploaded to this workspace can have: a captured
-/// launch serves all. A length that is negative, or longer than its row of the table, counts as 0, and spans end with
-/// their request.
+/// Launches the resolve kernel. A length that is negative, or longer than its row of the table, counts as 0; spans are
+/// clipped to their request. \param most maximum of items, queries of items, and spans of any plan uploaded to this
+/// workspace: a captured launch serves all of them
 cudaError_t launch_resolve(const ResolveArgs& args, std::size_t most, cudaStream_t stream);
 
 }  // namespace trunkline::cuda

@@ -1,5 +1,5 @@
-// Merging in the forward kernel: whoever brings a query's last partial merges them all. The lists' order is the plan's,
-// so who comes last changes no bit.
+// Merging in the forward kernel: the CTA that writes a query's last partial merges all of them. The order of the merge
+// is the plan's, so that the order of arrival changes no bit.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace trunkline::cuda {
 
 /// Counts one more partial of a query as arrived, for one KV head, after all of the task's are written.
-/// \return the query's place in the merge lists where it was the last, with its counter back at 0; else -1
+/// \return the query's index in the merge lists if it was the last partial, with the counter back at 0; else -1
 __device__ __forceinline__ std::int32_t count_arrival(const ForwardArgs& args, std::int32_t slot, std::int32_t head) {
   const std::int32_t merge = args.plan.partial_merges[slot];
   const std::int32_t count = args.plan.merge_begin[merge + 1] - args.plan.merge_begin[merge];
@@ -20,20 +20,19 @@ __device__ __forceinline__ std::int32_t count_arrival(const ForwardArgs& args, s
   return merge;
 }
 
-/// By the consumer warps, threads 0 to 32 kWarps - 1, together, once a task's partials are written and they have met.
-/// Each thread counts a query's arrival; then all merge, each 16 lanes a row, what is complete.
-/// \param task with `head`, `queries`, and token_of() and output_of() of each query; of the outputs only these warps
-/// make use
-/// \param barrier of these warps
+/// Called by all consumer warps, threads 0 to 32 kWarps - 1, after a barrier that follows the writes of a task's
+/// partials. Each thread counts a query's arrival; then all warps merge the complete queries, 16 lanes a row. \param
+/// task has `head`, `queries`, and token_of() and output_of() of each query; its outputs are overwritten, as only these
+/// warps use them \param barrier named barrier of these warps
 template <class Element, int kDim, int kWarps, class TaskInfo>
 __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo& task, int barrier) {
   constexpr int kLanes = 16;
   constexpr int kRowsAtOnce = 32 * kWarps / kLanes;
-  // Of heads of 128, 16 loads of a lane are on their way: 64 KB from L2, which brings an SM 64 bytes a clock. Of those
-  // of 256 half as many: more spills.
+  // With heads of 128, a lane has 16 loads in flight: 64 KB from L2, which brings an SM 64 bytes a clock. With heads of
+  // 256 it has half as many: more would spill.
   constexpr int kAhead = kDim > 128 ? 2 : 8;
   static_assert(TaskInfo::kMostQueries <= 32 * kWarps);
-  // Nothing here may be computed before the main loop, whose registers would spill.
+  // The barriers keep the compiler from computing this before the main loop, whose registers would spill.
   const auto thread = static_cast<int>(optimization_barrier(threadIdx.x));
   const auto group_size = static_cast<int>(optimization_barrier(static_cast<unsigned>(args.layer.group_size)));
   const auto q_heads = static_cast<std::int32_t>(optimization_barrier(static_cast<unsigned>(args.layer.q_heads)));
@@ -44,7 +43,7 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo
   named_barrier(barrier, 32 * kWarps);
   const int rows = task.queries * group_size;
   const int lane = thread % kLanes;
-  // The same in all lanes, in a register that says so: else each shuffle in the loop is a call.
+  // Broadcast, so that the compiler knows that it is uniform: else each shuffle in the loop is a call.
   const int first_of_warp = __shfl_sync(kWholeWarp, thread / 32, 0) * (32 / kLanes);
   for (int first = first_of_warp; first < rows; first += kRowsAtOnce) {
     const int row = first + thread % 32 / kLanes;

@@ -1,4 +1,4 @@
-// CTAs of a cluster: barriers, and stores to each other's shared memory.
+// Thread block clusters: barriers, and stores to the shared memory of other CTAs.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ __device__ __forceinline__ std::uint32_t cluster_blocks() {
   return blocks;
 }
 
-/// By all threads of a cluster, each of which then waits once: all of its CTAs have begun, and have made their
-/// barriers. Not for what was written before: that would first wait for memory.
+/// Cluster barrier, called by all threads; each must then call cluster_wait() once. It orders the start of all CTAs and
+/// the initialisation of their mbarriers. It is relaxed, and does not order earlier writes: that would first wait for
+/// memory.
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
@@ -27,17 +28,17 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-/// Makes a barrier for bytes that CTAs of the cluster store here, which arrive when they have met.
+/// Initialises an mbarrier for bytes that CTAs of the cluster store here. They may store after the cluster barrier.
 __device__ __forceinline__ void init_for_bytes(std::uint32_t barrier) {
   barrier_init(barrier, 1);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-/// Says how many there are, once for each time that all are waited for. Some may be here already.
+/// Sets the number of bytes expected in a phase, once a phase. Some of them may have arrived already.
 __device__ __forceinline__ void expect_bytes(std::uint32_t barrier, std::uint32_t bytes) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1; }" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-/// Until it has all of these: by who reads what others of the cluster have stored. \param parity of the times before
+/// Waits until all expected bytes have arrived, so that stores of other CTAs can be read. \param parity of the phase
 __device__ __forceinline__ void wait_for_bytes(std::uint32_t barrier, std::uint32_t parity = 0) {
   std::uint32_t done = 0;
   while (done == 0) {
@@ -49,13 +50,13 @@ __device__ __forceinline__ void wait_for_bytes(std::uint32_t barrier, std::uint3
   }
 }
 
-/// Where another CTA of the cluster has what lies at an address of shared memory here.
+/// Maps an address of shared memory to the same variable of another CTA of the cluster.
 __device__ __forceinline__ std::uint32_t address_at(std::uint32_t address, std::uint32_t rank) {
   std::uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
-/// Stores there, and counts the bytes at a barrier of the CTA that has the address.
+/// Stores to another CTA asynchronously; the bytes arrive at an mbarrier of that CTA.
 __device__ __forceinline__ void store_there(std::uint32_t address, std::uint32_t barrier, const float4& value) {
   asm volatile(
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, [%1];" ::"r"(address),

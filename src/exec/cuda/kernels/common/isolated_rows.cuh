@@ -1,17 +1,18 @@
-// Attention of one query's rows over the tokens that it sees and no other, for tasks whose output came out as NaN.
+// Attention of one query's rows over exactly the tokens that are visible to it, for tasks whose output has a NaN.
 //
-//   O[r, :] = sum over tokens t that the query sees of 2^(s[r, t] - L[r]) V[t, :],   s = scale log2(e) Q K^T
+//   O[r, :] = sum over tokens t visible to the query of 2^(s[r, t] - L[r]) V[t, :],   s = scale log2(e) Q K^T
 //
-// The tiled kernels give a token that a row does not see a weight of zero, and add zero times its V. Where that V is
-// NaN or infinite, say because another request's activations overflowed, the sum becomes NaN. Here tokens that the
-// query does not see are never read, so what is written depends on no other request. A tile with a NaN is done again
-// this way, query by query; a tile without pays for a test of its outputs alone.
+// The tiled kernels give a masked token a weight of zero and add zero times its V. If that V is NaN or infinite, say
+// because another request's activations overflowed, the sum becomes NaN. This code never reads masked tokens, so that
+// its result depends on no other request. A tile with a NaN is recomputed by it, query by query; any other tile pays
+// only for a test of its outputs.
 //
-// One warp has up to 16 rows (query heads of one KV head) in the fragments of mma.sync and reads K and V straight from
-// global memory: the ring of tiles in shared memory holds the next tasks by then. Lanes find the addresses of 32
-// tokens, one each, of which 16 come at a time, for 64 columns of O; logits are computed anew for each 64. So the
-// registers do at every head size. The sum over head dimensions and the columns of O may be taken in any order, so each
-// lane's elements are neighbours and come as 16 bytes, without a transpose through shared memory.
+// One warp has up to 16 rows (query heads of one KV head) in the fragments of mma.sync and reads K and V directly from
+// global memory, because the ring in shared memory holds the next tasks by then. Each lane finds the address of one of
+// 32 tokens; 16 of them are read at a time, for 64 columns of O. The logits are computed anew for each 64 columns, so
+// that the registers suffice at every head size. The sum over head dimensions and the columns of O may be taken in any
+// order, so that a lane's elements are neighbours and are read in words of 16 bytes, without a transpose through shared
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,11 @@
 
 namespace trunkline::cuda {
 
-/// \tparam kChunks of 32 head dimensions that are on their way together: as many as the kernel's registers allow
+/// \tparam kChunks number of chunks of 32 head dimensions in flight: as many as the kernel's registers allow
 template <class Element, int kDim, int kChunks>
 class IsolatedRows {
-  static constexpr int kTokens = 16;   // at a time; with 32 the Hopper kernel's registers spill
-  static constexpr int kColumns = 64;  // of O at a time
+  static constexpr int kTokens = 16;   // tokens at a time; with 32 the Hopper kernel's registers spill
+  static constexpr int kColumns = 64;  // columns of O at a time
   static_assert(kDim % kColumns == 0);
 
  public:
@@ -45,7 +46,7 @@ class IsolatedRows {
     row_ = args.step.rows[header.rows.begin + query];
   }
 
-  /// Writes the rows' columns from one on, multiples of 64, and with column 0 their LSE.
+  /// Writes columns [first_column, end_column) of the rows, multiples of 64, and their LSE with column 0.
   __device__ __forceinline__ void run(int first_column, int end_column) {
 #pragma unroll 1
     for (int column = first_column; column < end_column; column += kColumns) {
@@ -55,12 +56,13 @@ class IsolatedRows {
   }
 
  private:
-  // Of parameters, which a kernel's start could prepare for divisions: the main loop has no registers for that.
+  // Keeps the compiler from preparing divisions by a parameter at the kernel's start: the main loop has no registers
+  // for it.
   static __device__ __forceinline__ std::int32_t optimization_barrier_int(std::int32_t value) {
     return static_cast<std::int32_t>(optimization_barrier(static_cast<unsigned>(value)));
   }
 
-  // A value that is the same in all lanes, in a register that says so: else each shuffle in a loop that it bounds
+  // Broadcasts a value, so that the compiler knows that it is uniform: else each shuffle in a loop that it bounds
   // becomes a call.
   static __device__ __forceinline__ std::int32_t uniform(std::int32_t value) {
     return __shfl_sync(kWholeWarp, value, 0);
@@ -73,7 +75,7 @@ class IsolatedRows {
   __device__ __forceinline__ void attend(int column) {
     clear();
     const std::int32_t limit = uniform(row_.limit);
-    const PageOffsets places(optimization_barrier_int(args_.pages.page_size));
+    const PageOffsets page_offsets(optimization_barrier_int(args_.pages.page_size));
 #pragma unroll 1
     for (std::int32_t index = spans_.begin; index < spans_.end; ++index) {
       ResolvedSpan span = args_.step.spans[index];
@@ -93,8 +95,8 @@ class IsolatedRows {
         std::int64_t value = 0;
         if (visible) {
           const LayerArgs& layer = args_.layer;
-          const std::int64_t page = page_id(args_.pages, span.ids_begin + places.page_of(position));
-          const std::int32_t offset = places.place_of(position);
+          const std::int64_t page = page_id(args_.pages, span.ids_begin + page_offsets.page_of(position));
+          const std::int32_t offset = page_offsets.offset_of(position);
           key = page * layer.k_strides.page + offset * layer.k_strides.token + head_ * layer.k_strides.head;
           value = page * layer.v_strides.page + offset * layer.v_strides.token + head_ * layer.v_strides.head;
         }
@@ -118,7 +120,8 @@ class IsolatedRows {
     return *reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(base) + element);
   }
 
-  /// Tokens of the lanes from one on. \param key where the lane's token begins in K, in elements; \param value in V
+  /// Attends to kTokens tokens from lane `first` on. \param key offset of the lane's token in K, in elements
+  /// \param value the same in V
   __device__ __forceinline__ void attend_tokens(unsigned visible, std::int64_t key, std::int64_t value, int first,
                                                 int column) {
     float logits[kTokens / 8][4];
@@ -128,7 +131,7 @@ class IsolatedRows {
     multiply_values(visible, value, first, column, weights);
   }
 
-  // Of each 32 head dimensions a lane has eight neighbours, of its rows and of its token alike.
+  // A lane has eight neighbouring dimensions of each 32, for its rows and for its token.
   __device__ __forceinline__ void multiply_keys(unsigned visible, std::int64_t key, int first,
                                                 float (&logits)[kTokens / 8][4]) const {
     const LayerArgs& layer = args_.layer;
@@ -193,7 +196,7 @@ class IsolatedRows {
     }
   }
 
-  // Column n of block i is dimension 8 n + i: of each of its tokens a lane has eight neighbours.
+  // Column n of block i is dimension 8 n + i: a lane has eight neighbouring dimensions of each of its tokens.
   __device__ __forceinline__ void multiply_values(unsigned visible, std::int64_t value, int first, int column,
                                                   const std::uint32_t (&weights)[4]) {
     std::uint32_t values[4][4];
@@ -224,7 +227,7 @@ class IsolatedRows {
       sum += __shfl_xor_sync(kWholeWarp, sum, 2);
       const int row = lane_ / 4 + 8 * half;
       if (row >= rows_) continue;
-      const float factor = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
+      const float factor = sum == 0 ? 0 : 1 / sum;  // no token is visible: O = 0. A NaN stays NaN
       const float lse = sum == 0 ? -INFINITY : max_[half] + __log2f(sum);
       const std::int32_t q_head = q_head_ + row;
       const bool partial = row_.output >= 0;
@@ -264,7 +267,7 @@ class IsolatedRows {
   int lane_;
   float o_[kColumns / 8][4];
   float max_[2];
-  float sum_[2];  // this lane's share
+  float sum_[2];  // partial sum of this lane
 };
 
 }  // namespace trunkline::cuda

@@ -1,4 +1,4 @@
-// What kernels read: the uploaded plan, the resolved step, one layer's tensors. Plain data for host and device.
+// Kernel arguments: the uploaded plan, the resolved step, one layer's tensors. Plain data for host and device.
 #pragma once
 
 #include <cstddef>
@@ -19,36 +19,36 @@ struct DevicePlan : PlanListsOf<DeviceList> {
   const ListCounts* counts = nullptr;
 };
 
-/// An item as tasks read it, at live lengths. One read tells where its queries are and where its first pages: from cold
-/// memory each read that waits for another takes most of a microsecond.
+/// An item as tasks read it, at live lengths. One read gives its queries and its first span: from cold memory, each
+/// read that depends on another takes most of a microsecond.
 struct alignas(64) TaskHeader {
-  ResolvedSpan first;  // spans.begin's
+  ResolvedSpan first;  // the span at spans.begin
   Range spans;         // into DeviceStep::spans
   Range rows;          // into DeviceStep::rows
-  std::int32_t item;   // of the plan
+  std::int32_t item;   // index in the plan
   std::int32_t tile_m;
   std::int32_t tile_n;
-  std::int32_t has_partials;  // of some of its queries
+  std::int32_t has_partials;  // 1: some of its queries write partials
   std::int32_t first_half;    // WorkItem::first_half
-  // Of what the kernels' family laid out for the item beforehand (DeviceStep::prologues); 0 elsewhere.
+  // The item's prologue (DeviceStep::prologues); 0 if the kernel family has none.
   std::int16_t prologue_records;
-  std::int16_t prologue_ends;  // 1: it has all of the item's tokens
+  std::int16_t prologue_ends;  // 1: the prologue has all of the item's tokens
 };
 
 /// A query of an item.
 struct alignas(16) ItemRow {
   std::int32_t token;   // its row in Q and O
-  std::int32_t limit;   // KV positions from here on come after it, and are unseen
+  std::int32_t limit;   // KV positions from here on come after the query, and are masked
   std::int32_t output;  // its partial slot, or kDirect
-  std::int32_t spare;   // 0: it is read in whole 16-byte words
+  std::int32_t spare;   // 0: padding to whole 16-byte words
 };
 
-/// What resolve() leaves, device pointers.
+/// The results of resolve(), device pointers.
 struct DeviceStep {
   TaskHeader* tasks;     // [items], in the order of the plan's schedule
   ItemRow* rows;         // [item_queries]
   ResolvedSpan* spans;   // [spans]
-  std::byte* prologues;  // [items, KernelFamily::prologue_bytes], beside tasks; of no use where the family has none
+  std::byte* prologues;  // [items, KernelFamily::prologue_bytes], indexed like tasks; unused if the family has none
 };
 
 /// The page table of CudaBatch, as passed to kernels.
@@ -64,13 +64,13 @@ struct CacheStrides {  // in elements
   std::int64_t head;
 };
 
-/// One layer.
+/// One layer's tensors.
 struct LayerArgs {
   const void* q;
   const void* k;
   const void* v;
   void* out;
-  float* lse;  // null: not wanted
+  float* lse;  // null: not written
   std::int64_t q_token;
   std::int64_t q_head;
   CacheStrides k_strides;
@@ -80,8 +80,8 @@ struct LayerArgs {
   std::int64_t lse_token;
   std::int64_t lse_head;
   float scale_log2;      // scale * log2(e): logits in base 2
-  float lse_factor;      // turns a base-2 LSE into the base that is wanted: ln 2 or 1
-  std::int32_t out_f32;  // O in fp32; else in Q's type
+  float lse_factor;      // converts a base-2 LSE to the caller's base: ln 2 or 1
+  std::int32_t out_f32;  // 1: O is fp32; 0: O has Q's type
   std::int32_t q_heads;
   std::int32_t kv_heads;
   std::int32_t group_size;
@@ -93,7 +93,7 @@ struct Partials {
   float* lse;  // [partials, Hq]
 };
 
-/// What is the same for all layers of a step.
+/// Arguments that are the same for all layers of a step.
 struct StepArgs {
   DevicePlan plan;
   DeviceStep step;
@@ -105,13 +105,13 @@ struct ForwardArgs : StepArgs {
   Partials partials;
   std::int32_t* next_task;  // the queue's front; 0 before and after a run
   std::int32_t* done;       // CTAs that have left; 0 before and after a run
-  std::int32_t places;      // in the schedule, of any plan that is uploaded
-  std::int32_t tile_m;      // kStreams, kSerial: only items with this tile; 0: all
+  std::int32_t places;      // maximum length of the schedule of any uploaded plan
+  std::int32_t tile_m;      // kStreams, kSerial: run items with this tile only; 0: all items
   std::int32_t tile_n;
-  std::int32_t* arrived;  // kFused: [merges, Hkv] partials that have come; 0 before and after a run. Else null
-  experimental::CudaTaskTime* times;  // of each task; null: not wanted
-  // [items, Hkv] of each task with a NaN among its outputs, the one of the same CTA before it, or -1. Written and read
-  // within a launch, by the portable kernels alone.
+  std::int32_t* arrived;  // kFused: [merges, Hkv] partials that have arrived; 0 before and after a run. Else null
+  experimental::CudaTaskTime* times;  // [tasks]; null: not recorded
+  // [items, Hkv] a linked list for each CTA of its tasks with a NaN among their outputs: an entry is the task before it
+  // in the list, or -1. Written and read within a launch, by the portable kernels only.
   std::int32_t* nan_tasks;
 };
 
@@ -121,7 +121,7 @@ struct MergeArgs {
   Partials partials;
 };
 
-/// cuda_merge_states: rows of states that are not a plan's. All strides in elements.
+/// Arguments of cuda_merge_states: rows of a caller's states. All strides are in elements.
 struct MergeStatesArgs {
   const void* states;
   const float* lse;
@@ -130,15 +130,15 @@ struct MergeStatesArgs {
   std::int64_t lse_stride;
   std::int64_t lse_head_stride;
   const std::int32_t* begin;
-  const std::int32_t* slots;  // null: in order
+  const std::int32_t* slots;  // null: slots in order
   void* out;
-  float* out_lse;  // null: not wanted
+  float* out_lse;  // null: not written
   std::int64_t out_row_stride;
   std::int64_t out_head_stride;
   std::int64_t out_lse_row_stride;
   std::int64_t out_lse_head_stride;
-  float to_base_two;    // multiplies LSEs that come in
-  float from_base_two;  // multiplies those that go out
+  float to_base_two;    // factor of input LSEs
+  float from_base_two;  // factor of output LSEs
   std::int32_t rows;
   std::int32_t q_heads;
   DType states_dtype;

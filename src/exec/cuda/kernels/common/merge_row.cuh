@@ -1,4 +1,4 @@
-// Merging a row's attention states by online softmax, by some lanes of a warp: the same bits whichever kernel does it.
+// Merges a row's attention states by online softmax, in kLanes lanes of a warp: the same bits in every kernel.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace trunkline::cuda {
 
-/// `kCount` neighbours, aligned to their size up to 16 bytes.
+/// `kCount` neighbouring elements, aligned to their size up to 16 bytes.
 template <class T, int kCount>
 struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Chunk {
   T element[kCount];
 };
 
-/// Which states a row merges, in this order.
+/// The states that a row merges, in this order.
 struct StateList {
   const std::int32_t* slots;  // null: first, first + 1, ...
   std::int32_t first;
@@ -24,8 +24,8 @@ struct StateList {
   __device__ __forceinline__ std::int32_t slot(std::int32_t i) const { return slots != nullptr ? slots[i] : first + i; }
 };
 
-/// A row's columns among the kLanes lanes that merge it: each has chunks of neighbours, kLanes chunks apart, so that
-/// the lanes together read a state in whole lines.
+/// Distribution of a row's columns over the kLanes lanes that merge it: a lane has chunks of neighbours, kLanes chunks
+/// apart, so that the lanes together read a state in whole lines.
 template <int kDim, int kLanes>
 struct RowShare {
   static constexpr int kElements = kDim / kLanes;
@@ -35,15 +35,15 @@ struct RowShare {
   static __device__ __forceinline__ int column(int lane, int chunk) { return (lane + kLanes * chunk) * kChunk; }
 };
 
-/// A lane's part.
+/// A lane's columns of a merged row.
 template <int kDim, int kLanes>
 struct MergedRow {
   float o[RowShare<kDim, kLanes>::kElements];
-  float lse;  // base 2, the same in all lanes
+  float lse;  // base 2, equal in all lanes
 };
 
-/// Un-merged outputs in fp32, [slots, Hq, d], and base-2 LSEs, [slots, Hq], for one head. Read past L1, as other SMs
-/// may have written them a moment ago.
+/// Partials of one head: outputs in fp32, [slots, Hq, d], and base-2 LSEs, [slots, Hq]. They are read past L1, as other
+/// SMs may have written them a moment ago.
 template <int kDim>
 struct PartialStates {
   const float* out;  // of the head
@@ -53,13 +53,13 @@ struct PartialStates {
   __device__ __forceinline__ float lse_of(std::int32_t slot) const {
     return __ldcg(lse + std::int64_t{slot} * q_heads);
   }
-  /// Where a state begins, in bytes.
-  __device__ __forceinline__ std::int64_t place_of(std::int32_t slot) const {
+  /// Returns the offset of a state in bytes.
+  __device__ __forceinline__ std::int64_t state_offset(std::int32_t slot) const {
     return std::int64_t{slot} * (q_heads * kDim * static_cast<std::int32_t>(sizeof(float)));
   }
   template <int kCount>
-  __device__ __forceinline__ void load(std::int64_t place, int column, float* to) const {
-    const std::byte* from = reinterpret_cast<const std::byte*>(out + column) + place;
+  __device__ __forceinline__ void load(std::int64_t offset, int column, float* to) const {
+    const std::byte* from = reinterpret_cast<const std::byte*>(out + column) + offset;
     if constexpr (kCount == 2) {
       const float2 pair = __ldcg(reinterpret_cast<const float2*>(from));
       to[0] = pair.x;
@@ -75,10 +75,10 @@ struct PartialStates {
   }
 };
 
-/// O = sum over the list of 2^(lse_i - lse) O_i. The maximum first, as it depends on no order; then the sums, in order.
-/// What states over no token (LSE of -inf) hold changes nothing, NaN neither. By a whole warp, of which each kLanes
-/// lanes have a row or kDim columns of one, with `lane` from 0 to kLanes - 1; up to kAhead states are on their way at a
-/// time. Where one row has states there is a state 0, which those without read.
+/// Computes O = sum over the list of 2^(lse_i - lse) O_i: first the maximum, which depends on no order, then the sums
+/// in the list's order. A state over no token (LSE of -inf) changes nothing, even if its O is NaN. A whole warp calls
+/// this; each kLanes lanes have a row or kDim columns of a row, with `lane` from 0 to kLanes - 1. Up to kAhead states
+/// are in flight. Lanes whose row has no states read state 0, which exists if any row has states.
 template <int kDim, int kLanes, int kAhead, class States>
 class RowMerge {
   using Share = RowShare<kDim, kLanes>;
@@ -86,15 +86,15 @@ class RowMerge {
   static_assert(kLanes % kAhead == 0);
 
  public:
-  /// Reads of the list, but of no state.
+  /// Reads the list, but no state.
   __device__ __forceinline__ RowMerge(const States& states, const StateList& list, int lane)
       : states_(states), list_(list), lane_(lane), slot_(slot_of(0)) {
-    place_ = states_.place_of(slot_);  // once for all lanes: 34 instructions a state became 13
+    offset_ = states_.state_offset(slot_);  // once for all lanes: 13 instructions a state instead of 34
   }
 
   __device__ __forceinline__ Merged run() {
-    // Of the longest list, and the same in all lanes, in a register that says so: else each shuffle in a loop is a
-    // call.
+    // The length of the longest list; a reduction, so that the compiler knows that it is uniform: else each shuffle in
+    // a loop is a call.
     count_ = __reduce_max_sync(kWholeWarp, list_.count);
 #pragma unroll 1
     for (std::int32_t i = 0; i < count_;) {
@@ -104,11 +104,11 @@ class RowMerge {
         } else {
           lse_ = lse_of(slot_, 0);
         }
-        if (i + kLanes < count_) look_ahead(i + kLanes);
+        if (i + kLanes < count_) prefetch_next(i + kLanes);
       }
       i += take_some<kAhead>(i);
     }
-    const float inverse = sum_ == 0 ? 0 : 1 / sum_;  // nothing seen: O = 0. A NaN stays one
+    const float inverse = sum_ == 0 ? 0 : 1 / sum_;  // no token is visible: O = 0. A NaN stays NaN
 #pragma unroll
     for (float& element : merged_.o) element *= inverse;
     merged_.lse = sum_ == 0 ? -INFINITY : maximum_ + log2f(sum_);
@@ -116,7 +116,8 @@ class RowMerge {
   }
 
  private:
-  // From the i-th state on, as many at once as are left, but for less than twice as many reads. \return how many
+  // Merges up to kCount states from the i-th on; kCount is halved until fewer than half of the reads are in vain.
+  // \return kCount
   template <int kCount>
   __device__ __forceinline__ std::int32_t take_some(std::int32_t i) {
     if constexpr (kCount > 2) {
@@ -129,8 +130,8 @@ class RowMerge {
     return kCount;
   }
 
-  // Each lane has one of kLanes states of the list, from the first on; the last where there is none, with no weight:
-  // all loads are of all lanes, as one whose destination depends on a condition waits for those before.
+  // Returns the slot of the lane's state, `first` + lane. Lanes behind the list read its last state with weight 0: a
+  // load whose destination depends on a condition would wait for the loads before it.
   __device__ __forceinline__ std::int32_t slot_of(std::int32_t first) const {
     const std::int32_t last = list_.count - 1;
     return last < 0 ? 0 : list_.slot(min(first + lane_, last));
@@ -139,27 +140,27 @@ class RowMerge {
     const float lse = states_.lse_of(slot);
     return first + lane_ >= list_.count ? -INFINITY : lse;
   }
-  // At the next kLanes, while the present ones' states come: else the 33rd of a list waits for its slot, its LSE and
-  // itself in turn. Only where there are such, as it costs shorter lists 0.2 us.
-  __device__ __forceinline__ void look_ahead(std::int32_t first) {
+  // Reads slots and LSEs of the next kLanes states while the present states arrive: else the 33rd state of a list waits
+  // for its slot, its LSE and itself in turn. Called only for such lists, as it costs shorter lists 0.2 us.
+  __device__ __forceinline__ void prefetch_next(std::int32_t first) {
     const std::int32_t slot = slot_of(first);
-    next_place_ = states_.place_of(slot);
+    next_offset_ = states_.state_offset(slot);
     next_lse_ = lse_of(slot, first);
   }
   __device__ __forceinline__ void take_next() {
-    place_ = next_place_;
+    offset_ = next_offset_;
     lse_ = next_lse_;
   }
 
-  // Of those, from the i-th on.
+  // Loads kCount of the present kLanes states, from the i-th on.
   template <int kCount>
   __device__ __forceinline__ void load_states(std::int32_t i, float (&parts)[kCount][Share::kElements]) const {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
-      const std::int64_t place = __shfl_sync(kWholeWarp, static_cast<long long>(place_), i + j, kLanes);
+      const std::int64_t offset = __shfl_sync(kWholeWarp, static_cast<long long>(offset_), i + j, kLanes);
 #pragma unroll
       for (int chunk = 0; chunk < Share::kChunks; ++chunk)
-        states_.template load<Share::kChunk>(place, Share::column(lane_, chunk), parts[j] + chunk * Share::kChunk);
+        states_.template load<Share::kChunk>(offset, Share::column(lane_, chunk), parts[j] + chunk * Share::kChunk);
     }
   }
 
@@ -190,9 +191,9 @@ class RowMerge {
   StateList list_;
   int lane_;
   std::int32_t count_ = 0;
-  std::int32_t slot_;       // of the lane's first state
-  std::int64_t place_ = 0;  // of its present one
-  std::int64_t next_place_ = 0;
+  std::int32_t slot_;        // slot of the lane's first state
+  std::int64_t offset_ = 0;  // offset of its present state
+  std::int64_t next_offset_ = 0;
   float lse_ = -INFINITY;
   float next_lse_ = -INFINITY;
   float maximum_ = -INFINITY;
@@ -200,7 +201,7 @@ class RowMerge {
   Merged merged_{};
 };
 
-/// Writes neighbours of a row in another type; `to` is aligned to their size up to 16 bytes.
+/// Writes neighbouring elements in another type; `to` is aligned to their size up to 16 bytes.
 template <class Element, int kCount>
 __device__ __forceinline__ void store_rounded(std::uint16_t* to, const float* from) {
   static_assert(kCount % 2 == 0);
@@ -218,7 +219,7 @@ __device__ __forceinline__ void store_floats(float* to, const float* from) {
   *reinterpret_cast<Chunk<float, kCount>*>(to) = chunk;
 }
 
-/// Writes a lane's part of a merged row that begins `at` elements into an output, in fp32 or rounded.
+/// Writes a lane's columns of a merged row that begins at element `at` of an output, in fp32 or rounded.
 template <class Element, int kDim, int kLanes>
 __device__ __forceinline__ void store_row(void* out, bool in_f32, std::int64_t at,
                                           const MergedRow<kDim, kLanes>& merged, int lane) {
@@ -235,7 +236,7 @@ __device__ __forceinline__ void store_row(void* out, bool in_f32, std::int64_t a
   }
 }
 
-/// Writes one merged (query, head), or its columns from one on, where a layer's O and LSE are.
+/// Writes a merged (query, head), or its columns from `column` on, to a layer's O and LSE.
 template <class Element, int kDim, int kLanes>
 __device__ __forceinline__ void write_merged(const LayerArgs& layer, std::int64_t token, std::int32_t head,
                                              const MergedRow<kDim, kLanes>& merged, int lane, int column = 0) {

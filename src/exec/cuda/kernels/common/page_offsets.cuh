@@ -1,4 +1,4 @@
-// Where tokens lie in pages.
+// Pages and page offsets of token positions.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ class PageOffsets {
     shift_ = (page_size & (page_size - 1)) == 0 ? __ffs(page_size) - 1 : -1;
   }
 
-  /// The page of a position, counted from its request's first.
+  /// Returns the page of a position, counted from the request's first page.
   __device__ __forceinline__ std::int32_t page_of(std::int32_t position) const {
     return shift_ >= 0 ? position >> shift_ : position / size_;
   }
-  /// Its place there.
-  __device__ __forceinline__ std::int32_t place_of(std::int32_t position) const {
+  /// Returns the page offset of a position.
+  __device__ __forceinline__ std::int32_t offset_of(std::int32_t position) const {
     return position - page_of(position) * size_;
   }
 
@@ -28,13 +28,13 @@ class PageOffsets {
   int shift_;  // log2 of the page size; -1 where it is no power of two. A division takes 100 clocks
 };
 
-/// The id of a page table's entry.
+/// Returns the page id at an entry of the page table.
 __device__ __forceinline__ std::int64_t page_id(const DevicePages& pages, std::int64_t entry) {
   return pages.wide_ids != 0 ? static_cast<const std::int64_t*>(pages.ids)[entry]
                              : static_cast<const std::int32_t*>(pages.ids)[entry];
 }
 
-/// Brings it to L2, without waiting for it.
+/// Prefetches the page id to L2.
 __device__ __forceinline__ void prefetch_page_id(const DevicePages& pages, std::int64_t entry) {
   if (pages.wide_ids != 0) {
     prefetch_to_cache(static_cast<const std::int64_t*>(pages.ids) + entry);

@@ -1,5 +1,5 @@
-// The instructions that CUDA C++ has no words for: asynchronous copies, transaction barriers, matrix fragments. All are
-// of compute capability 8.0.
+// Wrappers of PTX instructions without a CUDA C++ counterpart: asynchronous copies, mbarriers, matrix fragments. All
+// are of compute capability 8.0, but for those marked 9.0.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,39 +17,39 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// The same value, of which the compiler no longer knows: what is computed from it further on is computed there, and
-/// does not take registers before.
+/// Returns the value unchanged, opaque to the compiler: later results that depend on it are computed after this point,
+/// and take no registers before.
 __device__ __forceinline__ unsigned optimization_barrier(unsigned value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-/// 16 bytes from global to shared memory, past L1: each is read once.
+/// Copies 16 bytes from global to shared memory asynchronously, past L1, as each is read once.
 __device__ __forceinline__ void copy_async(std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-/// The same; zeros, without a read, where not `present`.
+/// Copies as copy_async if `present`, else writes zeros without a read.
 __device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, const void* from, bool present) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
 }
 
-/// Until all copies that this thread has begun are done.
+/// Waits until all copies that this thread has begun are done.
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/// Makes a group of the copies that this thread has begun since the last one; it may be empty.
+/// Makes a group of the copies that this thread has begun since the last group; it may be empty.
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/// Until the copies of all groups but the last kGroups are done.
+/// Waits until the copies of all groups but the last kGroups are done.
 template <int kGroups>
 __device__ __forceinline__ void wait_for_all_but() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
-/// A load that the compiler leaves where it is written: its latency is hidden behind what follows.
+/// Loads early: the compiler does not move the load, so that later instructions hide its latency.
 __device__ __forceinline__ std::int32_t load_ahead(const std::int32_t* from) {
   std::int32_t value;
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(value) : "l"(from));
@@ -62,7 +62,7 @@ __device__ __forceinline__ std::int64_t load_ahead(const std::int64_t* from) {
   return value;
 }
 
-/// The same of a struct that is a multiple of 16 bytes and aligned to them.
+/// Loads a struct early whose size and alignment are multiples of 16 bytes.
 template <class T>
 __device__ __forceinline__ void load_ahead(T& to, const T* from) {
   static_assert(sizeof(T) % 16 == 0 && alignof(T) % 16 == 0);
@@ -76,7 +76,7 @@ __device__ __forceinline__ void load_ahead(T& to, const T* from) {
   memcpy(&to, words, sizeof(T));
 }
 
-/// Brings a line to L2, without waiting for it.
+/// Prefetches a line to L2.
 __device__ __forceinline__ void prefetch_to_cache(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
@@ -94,7 +94,8 @@ __device__ __forceinline__ void barrier_arrive_after_copies(std::uint32_t barrie
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
-/// \return whether the barrier's phase of this parity is complete. A fresh barrier's odd phase counts as complete.
+/// Tests an mbarrier. \return whether its phase of this parity is complete; the odd phase of a fresh barrier counts as
+/// complete
 __device__ __forceinline__ bool barrier_test(std::uint32_t barrier, std::uint32_t parity) {
   std::uint32_t done = 0;
   asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
@@ -103,7 +104,7 @@ __device__ __forceinline__ bool barrier_test(std::uint32_t barrier, std::uint32_
                : "memory");
   return done != 0;
 }
-/// The same; from 9.0 on it may be waited for a while.
+/// Tests an mbarrier; from 9.0 on the instruction may wait a while.
 __device__ __forceinline__ bool barrier_try(std::uint32_t barrier, std::uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
   std::uint32_t done = 0;
@@ -116,13 +117,13 @@ __device__ __forceinline__ bool barrier_try(std::uint32_t barrier, std::uint32_t
   return barrier_test(barrier, parity);
 #endif
 }
-/// Waits until it is.
+/// Waits until the phase of this parity is complete.
 __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
   while (!barrier_try(barrier, parity)) {
   }
 }
 
-/// Words of shared memory that warps read while others write them.
+/// Relaxed accesses to words of shared memory that warps read while other warps write them.
 __device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
   std::uint32_t value;
   asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
@@ -132,11 +133,11 @@ __device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_
   asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
-/// A barrier of some of the CTA's warps; 0 is __syncthreads().
+/// Named barrier of some of the CTA's warps; barrier 0 is __syncthreads().
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-/// The same. \return whether the condition holds in some thread
+/// Named barrier with a vote. \return whether the condition holds in some thread
 __device__ __forceinline__ bool named_barrier_any(int id, int threads, bool condition) {
   std::uint32_t any;
   asm volatile(
@@ -146,12 +147,12 @@ __device__ __forceinline__ bool named_barrier_any(int id, int threads, bool cond
       : "memory");
   return any != 0;
 }
-/// By those of them that need not wait.
+/// Arrives at a named barrier without waiting for it.
 __device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/// Four 8 x 8 matrices of 16-bit elements; lane 8 i + j gives the address of row j of matrix i.
+/// Loads four 8 x 8 matrices of 16-bit elements; lane 8 i + j gives the address of row j of matrix i.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], std::uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -178,29 +179,30 @@ __device__ __forceinline__ float reciprocal_approx(float x) {
   return y;
 }
 
-/// Adds 1 to a counter, after all writes of this thread and of those it has met at a barrier, and before what they read
-/// from then on. \return what it was
+/// Adds 1 to a counter, ordered after earlier writes, and before later reads, of this thread and of threads that it
+/// synchronised with at a barrier. \return the former value
 __device__ __forceinline__ std::int32_t count_one(std::int32_t* counter) {
   std::int32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
   return before;
 }
 
-/// Lets the next kernel's blocks come to SMs as they fall free, where it was launched so.
+/// Lets blocks of the next kernel start on free SMs, if it was launched as a programmatic dependent (9.0).
 __device__ __forceinline__ void let_next_kernel_come() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-/// Until the kernel before is done and what it wrote can be read, where this one was launched early; at once elsewhere.
+/// Waits until the kernel before is done and its writes are visible, if this one was launched as a programmatic
+/// dependent (9.0); else returns at once.
 __device__ __forceinline__ void wait_for_kernel_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/// Nanoseconds of the device's clock.
+/// Returns the device's clock in nanoseconds.
 __device__ __forceinline__ std::uint64_t global_time() {
   std::uint64_t time;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time)::"memory");
@@ -213,8 +215,8 @@ __device__ __forceinline__ std::int32_t sm_number() {
   return number;
 }
 
-/// What the kernels do with elements of a type: C += A B for fragments of 16 x 16, 16 x 8 and 16 x 8; and with pairs of
-/// them in a word.
+/// Operations on an element type: C += A B for fragments A of 16 x 16, B of 16 x 8 and C of 16 x 8, and operations on
+/// pairs of elements in a word.
 struct Half {
   static __device__ __forceinline__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                                       std::uint32_t b1) {

@@ -1,11 +1,11 @@
-// What rings of tiles in shared memory have in common.
+// Positions in rings of slots in shared memory.
 #pragma once
 
 #include <cstdint>
 
 namespace trunkline::cuda {
 
-/// A position in the ring, and the parity of the round there. One word, as registers are few.
+/// A slot of the ring, and the parity of its round. One word, to save registers.
 template <int kSlots>
 class RingPosition {
  public:
@@ -13,12 +13,12 @@ class RingPosition {
   __device__ __forceinline__ std::uint32_t parity() const { return bits_ >> 31; }
   __device__ __forceinline__ int slot_before() const { return slot() == 0 ? kSlots - 1 : slot() - 1; }
   __device__ __forceinline__ void advance() { bits_ = slot() == kSlots - 1 ? (bits_ & kParity) ^ kParity : bits_ + 1; }
-  /// So many positions before, fewer than there are; before the first all count as left.
+  /// Returns the position `positions` before, fewer than kSlots. Slots before the first position count as released.
   __device__ __forceinline__ RingPosition back(int positions) const {
-    RingPosition place = *this;
-    place.bits_ -= static_cast<std::uint32_t>(positions);
-    if (slot() < positions) place.bits_ = (bits_ ^ kParity) + static_cast<std::uint32_t>(kSlots - positions);
-    return place;
+    RingPosition position = *this;
+    position.bits_ -= static_cast<std::uint32_t>(positions);
+    if (slot() < positions) position.bits_ = (bits_ ^ kParity) + static_cast<std::uint32_t>(kSlots - positions);
+    return position;
   }
 
  private:

@@ -1,9 +1,9 @@
-// How far a row's online softmax has come: plain data for host and device.
+// The state of a row's online softmax: plain data for host and device.
 #pragma once
 
 namespace trunkline::cuda {
 
-/// Largest logit in base 2, and the sum of 2^(logit - max).
+/// The maximal logit in base 2, and the sum of 2^(logit - max).
 struct RowState {
   float max;
   float sum;

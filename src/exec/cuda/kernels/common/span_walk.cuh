@@ -1,4 +1,4 @@
-// Walks the spans of an item, by one warp: every lane knows the present one.
+// Iterates over the spans of an item, by one warp: the present span is known to every lane.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace trunkline::cuda {
 class SpanWalk {
  public:
   __device__ __forceinline__ SpanWalk(const ForwardArgs& args, int lane)
-      : args_(args), lane_(lane), places_(args.pages.page_size) {}
+      : args_(args), lane_(lane), page_offsets_(args.pages.page_size) {}
 
   __device__ __forceinline__ void begin(const TaskHeader& task) {
     span_ = task.spans.begin;
@@ -25,13 +25,13 @@ class SpanWalk {
   }
 
   __device__ __forceinline__ bool done() const { return span_ >= end_; }
-  /// The same in all lanes; meaningless when done.
+  /// Returns the present span, equal in all lanes. \pre !done()
   __device__ __forceinline__ const ResolvedSpan& present() const { return present_; }
-  /// Tokens of the present span that were passed.
+  /// Returns the number of passed tokens of the present span.
   __device__ __forceinline__ std::int32_t used() const { return used_; }
   __device__ __forceinline__ std::int32_t left() const { return present_.end - present_.begin - used_; }
 
-  /// Passes up to so many tokens of the present span. \return how many
+  /// Passes up to `most` tokens of the present span. \return the number of passed tokens
   __device__ __forceinline__ int take(int most) {
     const std::int32_t rest = left();
     if (rest > most) {
@@ -44,11 +44,13 @@ class SpanWalk {
     return rest;
   }
 
-  /// The page of a position, counted from its request's first.
-  __device__ __forceinline__ std::int32_t page_of(std::int32_t position) const { return places_.page_of(position); }
+  /// Returns the page of a position, counted from the request's first page.
+  __device__ __forceinline__ std::int32_t page_of(std::int32_t position) const {
+    return page_offsets_.page_of(position);
+  }
 
  private:
-  // Ids of the first two stages; the queries' limits, which come first, take as long.
+  // Prefetches the page ids of the first two stages, which takes as long as the read of the queries' limits.
   __device__ __forceinline__ void prefetch_ids() const {
     const std::int32_t position = present_.begin + 4 * lane_;
     if (position >= present_.end) return;
@@ -61,7 +63,7 @@ class SpanWalk {
     if (span_ + lane_ < end_) window_ = args_.step.spans[span_ + lane_];
   }
 
-  // The next span with tokens, from span_ on.
+  // Finds the next span with tokens, from span_ on.
   __device__ __forceinline__ void take_span() {
     for (; span_ < end_; ++span_) {
       if (span_ - window_begin_ == 32) load_window();
@@ -78,7 +80,7 @@ class SpanWalk {
 
   const ForwardArgs& args_;
   int lane_;
-  PageOffsets places_;
+  PageOffsets page_offsets_;
   ResolvedSpan window_{};
   ResolvedSpan present_{};
   std::int32_t window_begin_ = 0;

@@ -9,19 +9,19 @@
 
 namespace trunkline::cuda {
 
-/// What a warp keeps of its rows while tokens pass: fragments of Q and of the sums of weighted V. A lane's rows are
-/// lane / 4 and lane / 4 + 8 of the warp's 16; its columns 2 (lane % 4) + {0, 1} of each 8.
+/// A warp's rows: fragments of Q and O, and the state of the online softmax. A lane has rows lane / 4 and lane / 4 + 8
+/// of the warp's 16, and columns 2 (lane % 4) + {0, 1} of each 8.
 template <class Element, int kDim>
 class WarpRows {
   static constexpr int kRowBytes = 2 * kDim;
-  // Sums are scaled again only once the largest logit has grown by 8, in base 2: weights are then at most 256, far
-  // below fp16's 65504, and the scaling is rare.
+  // O is rescaled only when the maximal logit has grown by 8, in base 2: weights are then at most 256, far below fp16's
+  // 65504, and rescaling is rare.
   static constexpr float kLag = 8;
 
  public:
   float o[kDim / 8][4];
-  float max[2];     // reference of the sums: at most kLag below the largest logit so far
-  float sum[2];     // this lane's share
+  float max[2];     // reference of the sums: at most kLag below the maximal logit so far
+  float sum[2];     // partial sum of this lane
   unsigned thread;  // of the CTA
 
   /// \param scale of the logits, at least 0
@@ -37,7 +37,7 @@ class WarpRows {
     sum[0] = sum[1] = 0;
   }
 
-  /// Rows first_row .. + 15 of a slot, as fragments; `flip` negates them.
+  /// Loads rows first_row .. + 15 of a slot as fragments of Q; `flip` negates them.
   __device__ __forceinline__ void load_queries(std::uint32_t slot, int first_row, bool flip) {
     const int row = first_row + lane() % 16;
     const std::uint32_t at = slot + row * kRowBytes + (((lane() / 16) ^ (lane() % 8)) << 4);
@@ -50,7 +50,7 @@ class WarpRows {
     }
   }
 
-  /// Logits against kTokens tokens of a slot from `first` on, in base 2 as they are not yet scaled.
+  /// Computes unscaled logits against kTokens tokens of a slot from `first` on.
   template <int kTokens>
   __device__ __forceinline__ void multiply_keys(std::uint32_t slot, int first, float (&s)[kTokens / 8][4]) const {
     const int token = first + lane() % 8 + lane() / 16 * 8;
@@ -69,8 +69,8 @@ class WarpRows {
     }
   }
 
-  /// Sets the logits of tokens that a row does not see to -inf.
-  /// \param visible of the first token \param query of the lane's rows
+  /// Sets the logits of masked tokens to -inf.
+  /// \param visible mask of the first token, a bit for each query \param query queries of the lane's rows
   template <int kTokens>
   __device__ __forceinline__ void mask(const std::uint64_t* visible, const int (&query)[2],
                                        float (&s)[kTokens / 8][4]) const {
@@ -85,7 +85,7 @@ class WarpRows {
     }
   }
 
-  /// Logits become weights 2^(scale * logit - max), and `weights` those rounded, as fragments.
+  /// Turns logits into weights 2^(scale * logit - max), and rounds them to fragments in `weights`.
   template <int kTokens>
   __device__ __forceinline__ void exp_scores(float (&s)[kTokens / 8][4], std::uint32_t (&weights)[kTokens / 16][4]) {
     float largest[2] = {-INFINITY, -INFINITY};
@@ -101,7 +101,7 @@ class WarpRows {
     }
     const bool grown = largest[0] > max[0] + kLag || largest[1] > max[1] + kLag;
     if (__any_sync(kWholeWarp, grown) != 0) rescale(largest);
-    // Rows that have seen nothing yet have only logits of -inf: any finite reference makes their weights 0.
+    // A row without a visible token so far has only logits of -inf: any finite reference makes their weights 0.
     const float base[2] = {max[0] == -INFINITY ? 0 : max[0], max[1] == -INFINITY ? 0 : max[1]};
 #pragma unroll
     for (int i = 0; i < kTokens / 8; ++i) {
@@ -136,7 +136,7 @@ class WarpRows {
     float factor[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      // By the row alone, so that its bits do not depend on the warp's other rows.
+      // Decided by the row alone, so that its bits do not depend on the warp's other rows.
       const float reference = largest[row] > max[row] + kLag ? largest[row] : max[row];
       factor[row] = reference == max[row] ? 1 : exp2_approx(max[row] - reference);
       max[row] = reference;

@@ -1,4 +1,4 @@
-// The consumer warps: take tiles from the ring, attend, write.
+// The consumer warps: take stages from the ring, attend, write outputs.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,13 @@
 
 namespace trunkline::cuda::sm80 {
 
-/// \tparam kTileRows rows of all items, or 0 where they differ.
-template <class Element, class Size, int kTileRows>
+template <class Element, class Size>
 class Consumer {
   static constexpr int kDim = Size::kDim;
   using Isolated = IsolatedRows<Element, kDim, 1>;
   static constexpr int kConsumers = 32 * kConsumerWarps;
-  // The most tokens of a stage that one warp takes: those of a tile whose rows need all warps.
-  static constexpr int kMostRows = kTileRows == 0 ? kMaxTileRows : kTileRows;
-  static constexpr int kMostTokens = most(16, stage_tokens(kDim) * kMostRows / kMaxTileRows);
+  // Maximum of a stage's tokens that one warp computes: reached by the tile whose rows need all warps.
+  static constexpr int kMostTokens = stage_tokens(kDim);
 
  public:
   __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory<Size>& shared, unsigned thread)
@@ -30,26 +28,26 @@ class Consumer {
   __device__ __forceinline__ void run() {
     for (;;) {
       wait_for_slot();
-      const TaskInfo& task = shared_.tasks[shared_.stages[place_.slot()].task];
+      const TaskInfo& task = shared_.tasks[shared_.stages[position_.slot()].task];
       if (task.rows == 0) return isolate_tasks();
       begin(task);
       while (!take_stage()) {
       }
-      write(place_.slot_before());
+      write(position_.slot_before());
     }
   }
 
  private:
   __device__ __forceinline__ void wait_for_slot() const {
-    barrier_wait(shared_address(&shared_.full[place_.slot()]), place_.parity());
+    barrier_wait(shared_address(&shared_.full[position_.slot()]), position_.parity());
   }
 
-  // All lanes arrive, each after its own reads. One lane for all, after __syncwarp(), is slower (4 % of a launch of
+  // All lanes arrive, each after its own reads. An arrival of one lane after __syncwarp() is slower (4 % of a launch of
   // tiles of 64 rows on an H200), and compute-sanitizer's racecheck does not follow it.
   __device__ __forceinline__ void release(int slot) const { barrier_arrive(shared_address(&shared_.empty[slot])); }
 
   __device__ __forceinline__ std::uint32_t slot_address(int slot) const { return shared_address(shared_.slots[slot]); }
-  // Of kWarpRows: which of the tile's the warp holds, together with the warps of the same rest.
+  // Returns which group of kWarpRows rows of the tile the warp holds. Several warps may hold the same group.
   __device__ __forceinline__ int row_group(const TaskInfo& task) const {
     return rows_.warp() & ((1 << task.row_shift) - 1);
   }
@@ -65,37 +63,37 @@ class Consumer {
     for (int loaded = 0; loaded < tile_rows; loaded += Size::kTokens) {
       if (loaded > 0) wait_for_slot();
       if (first >= loaded && first < loaded + Size::kTokens)
-        rows_.load_queries(slot_address(place_.slot()), first - loaded, args_.layer.scale_log2 < 0);
-      release(place_.slot());
-      place_.advance();
+        rows_.load_queries(slot_address(position_.slot()), first - loaded, args_.layer.scale_log2 < 0);
+      release(position_.slot());
+      position_.advance();
     }
     rows_.clear();
   }
 
-  // \return whether it was the task's last; its slots are then not yet released.
+  // Attends to a stage. \return whether it is the task's last, whose slots are not released yet
   __device__ __forceinline__ bool take_stage() {
     wait_for_slot();
     rows_.thread = optimization_barrier(rows_.thread);
-    const WarpShare share = shared_.stages[place_.slot()].shares[rows_.warp()];
+    const WarpShare share = shared_.stages[position_.slot()].shares[rows_.warp()];
     switch (share.count()) {
       case 0:
-        if (!share.last()) release(place_.slot());
-        place_.advance();
+        if (!share.last()) release(position_.slot());
+        position_.advance();
         wait_for_slot();
         break;
       case 1: attend<16>(share); break;
       case 2: attend<least(32, kMostTokens)>(share); break;
       default: attend<kMostTokens>(share); break;
     }
-    if (!share.last()) release(place_.slot());
-    place_.advance();
+    if (!share.last()) release(position_.slot());
+    position_.advance();
     return share.last();
   }
 
-  // The ring's place moves from the stage's K to its V.
+  // Attends to kTokens tokens; the ring's position moves from the stage's K to its V.
   template <int kTokens>
   __device__ __forceinline__ void attend(const WarpShare& share) {
-    const int k_slot = place_.slot();
+    const int k_slot = position_.slot();
     std::uint32_t weights[kTokens / 16][4];
     {
       float logits[kTokens / 8][4];
@@ -105,9 +103,9 @@ class Consumer {
       rows_.template exp_scores<kTokens>(logits, weights);
     }
     rows_.thread = optimization_barrier(rows_.thread);
-    place_.advance();
+    position_.advance();
     wait_for_slot();
-    rows_.template multiply_values<kTokens>(slot_address(place_.slot()), share.first(), weights);
+    rows_.template multiply_values<kTokens>(slot_address(position_.slot()), share.first(), weights);
   }
 
   template <int kTokens>
@@ -119,8 +117,8 @@ class Consumer {
     rows_.template mask<kTokens>(info.visible + first, query, logits);
   }
 
-  // The task's O and LSE; then its last two slots are free. What is known of it stays for as long as no slot of the
-  // task after the next two is: until this warp has taken some.
+  // Writes the task's O and LSE, then releases its last two slots. The task's entry stays valid until this warp
+  // releases slots of later tasks (Sizes::kTasks).
   __device__ __forceinline__ void write(int v_slot) {
     const int k_slot = v_slot == 0 ? Size::kSlots - 1 : v_slot - 1;
     TaskInfo& task = shared_.tasks[shared_.stages[k_slot].task];
@@ -135,11 +133,11 @@ class Consumer {
     note_end(task);
   }
 
-  // Does tasks with a NaN among their outputs again, query by query, and counts their partials as arrived. Once there
-  // are no others: anywhere in the loop over tasks this code would take registers from the loop over tiles.
+  // Recomputes tasks with a NaN among their outputs, query by query, and counts their partials as arrived. Runs after
+  // all other tasks: inside the loop over tasks this code would take registers from the loop over stages.
   __device__ __forceinline__ void isolate_tasks() {
-    named_barrier(kConsumerBarrier, kConsumers);  // the last of them is known
-    // The same in all lanes, in registers that say so: else each shuffle in the loops is a call.
+    named_barrier(kConsumerBarrier, kConsumers);  // last_nan_task is final
+    // Broadcast, so that the compiler knows that they are uniform: else each shuffle in the loops is a call.
     const auto thread = static_cast<int>(threadIdx.x);
     const int warp = __shfl_sync(kWholeWarp, thread / 32, 0);
     const int group_size = args_.layer.group_size;
@@ -162,7 +160,7 @@ class Consumer {
     }
   }
 
-  // By then no task is at hand, and any entry is free to tell of this one.
+  // Merges an isolated task. No other task is active by then, so that entry 0 can describe this one.
   __device__ __forceinline__ void merge_isolated(std::int32_t head, const Range& rows) {
     TaskInfo& task = shared_.tasks[0];
     named_barrier(kConsumerBarrier, kConsumers);
@@ -176,14 +174,14 @@ class Consumer {
       task.token[thread] = row.token;
       task.output[thread] = row.output;
     }
-    named_barrier(kConsumerBarrier, kConsumers);  // and all partials of the task are written
+    named_barrier(kConsumerBarrier, kConsumers);  // the entry and all partials of the task are written
     merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
   }
 
   const ForwardArgs& args_;
   SharedMemory<Size>& shared_;
   WarpRows<Element, kDim> rows_;
-  RingPosition<Size::kSlots> place_;
+  RingPosition<Size::kSlots> position_;
 };
 
 }  // namespace trunkline::cuda::sm80

@@ -1,5 +1,5 @@
-// The end of a task: warps that shared rows add up their sums through the ring's last two slots, and all write O and
-// LSE in whole rows.
+// The epilogue of a task: warps with the same rows add up their sums through the ring's last two slots; all warps write
+// O and LSE in whole rows.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ template <class Element, class Size>
 class Epilogue {
   static constexpr int kDim = Size::kDim;
   static constexpr int kConsumers = 32 * kConsumerWarps;
-  // Columns that the four warps' fp32 sums leave room for in two slots.
+  // Columns of the four warps' fp32 sums that fit two slots.
   static constexpr int kColumns = least(kDim, 2 * Size::kSlotBytes / (kConsumerWarps * kWarpRows * 4));
-  static constexpr int kRowChunks = kColumns / 4;  // of 16 bytes
+  static constexpr int kRowChunks = kColumns / 4;  // chunks of 16 bytes
 
  public:
-  /// \param slots of the task's last K and V, which all consumers are done with once they meet here
+  /// \param k_slot, v_slot the task's last K and V; all consumers have read them once they synchronise here
   __device__ __forceinline__ Epilogue(const ForwardArgs& args, SharedMemory<Size>& shared, const TaskInfo& task,
                                       int k_slot, int v_slot, unsigned thread)
       : args_(args),
@@ -38,8 +38,8 @@ class Epilogue {
     bool nan = false;
 #pragma unroll
     for (int first = 0; first < kDim; first += kColumns) {
-      // Only here are all warps done with what they shared before: of a short task, a warp may come here while another
-      // still reads the states of the task before.
+      // Waits until all warps have read the former content: in a short task, a warp may arrive here while another still
+      // reads the states of the task before.
       named_barrier(kConsumerBarrier, kConsumers);
       if (first == 0) store_states(rows);
       store_sums(rows, first);
@@ -62,7 +62,8 @@ class Epilogue {
     }
   }
 
-  // A row's 16-byte chunk c lies at c ^ 2 (row % 4): the rows that a half warp writes together use different banks.
+  // Swizzle: a row's 16-byte chunk c lies at c ^ 2 (row % 4), so that the rows that a half warp writes together use
+  // different banks.
   __device__ __forceinline__ float* sums(int warp, int row, int chunk) const {
     std::byte* slot = shared_.slots[warp < 2 ? k_slot_ : v_slot_] + warp % 2 * (Size::kSlotBytes / 2);
     return reinterpret_cast<float*>(slot) + row * kColumns + 4 * (chunk ^ (row % 4 * 2));
@@ -88,8 +89,8 @@ class Epilogue {
     return nan;
   }
 
-  // The share of a row's chunk that each warp has is at its own reference: O = sum of 2^(max_i - max) O_i / sum of
-  // 2^(max_i - max) sum_i. \return whether a NaN is in it
+  // Adds up a row's chunk of all warps that hold the row, each at its own reference: O = sum of 2^(max_i - max) O_i /
+  // sum of 2^(max_i - max) sum_i. \return whether the chunk has a NaN
   __device__ __forceinline__ bool write_chunk(int row, int first, int chunk) const {
     const int row_in_warp = row % kWarpRows;
     float max = -INFINITY;
@@ -108,7 +109,7 @@ class Epilogue {
       o.z += weight * share.z;
       o.w += weight * share.w;
     }
-    const float inverse = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
+    const float inverse = sum == 0 ? 0 : 1 / sum;  // no token is visible: O = 0. A NaN stays NaN
     o = make_float4(o.x * inverse, o.y * inverse, o.z * inverse, o.w * inverse);
     const float lse = sum == 0 ? -INFINITY : max + __log2f(sum);
     store_row(row, first + 4 * chunk, o, lse);

@@ -6,9 +6,9 @@
 
 namespace trunkline::cuda::sm80 {
 
-template <class Element, class Size, int kTileRows>
+template <class Element, class Size>
 const void* kernel_address() {
-  return reinterpret_cast<const void*>(&forward_kernel<Element, Size, kTileRows>);
+  return reinterpret_cast<const void*>(&forward_kernel<Element, Size>);
 }
 
 template <class Element, int kDim>
@@ -16,12 +16,8 @@ KernelSet instantiate() {
   using Size = Sizes<kDim, ring_slots(kDim)>;
   using Compact = Sizes<kDim, compact_ring_slots(kDim)>;
   static_assert(sizeof(SharedMemory<Compact>) <= kCompactBytes);
-  return {
-      kernel_address<Element, Size, 0>(),
-      {kernel_address<Element, Size, 16>(), kernel_address<Element, Size, 32>(), kernel_address<Element, Size, 64>()},
-      sizeof(SharedMemory<Size>),
-      kernel_address<Element, Compact, 0>(),
-      sizeof(SharedMemory<Compact>)};
+  return {kernel_address<Element, Size>(), sizeof(SharedMemory<Size>), kernel_address<Element, Compact>(),
+          sizeof(SharedMemory<Compact>)};
 }
 
 }  // namespace trunkline::cuda::sm80

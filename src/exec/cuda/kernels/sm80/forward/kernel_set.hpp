@@ -1,8 +1,7 @@
-// The kernels of one element type and head dimension, as the host sees them.
+// The kernels of one element type and head dimension, for the host.
 #pragma once
 
 #include <cstddef>
-#include <iterator>
 
 #include "exec/cuda/kernels/sm80/forward/config.hpp"
 
@@ -10,9 +9,8 @@ namespace trunkline::cuda::sm80 {
 
 struct KernelSet {
   const void* persistent;
-  const void* tiles[std::size(kTileRows)];  // in the order of kTileRows
-  std::size_t shared_bytes;                 // dynamic, of each
-  const void* compact;                      // persistent, with the shorter ring
+  std::size_t shared_bytes;  // dynamic
+  const void* compact;       // persistent, with the shorter ring
   std::size_t compact_bytes;
 };
 

@@ -1,5 +1,5 @@
-// The producer warps: walk tasks and their tokens, and fill the ring with Q, K, V, K, V, ... as slots come free. All
-// walk everything; Q and the stages of K and V are filled by turns.
+// The producer warps: iterate over tasks and their tokens, and fill the ring with Q, K, V, K, V, ... as slots become
+// free. All of them iterate over all tokens; they take turns at filling Q and the stages of K and V.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ template <class Size>
 class Producer {
   static constexpr int kDim = Size::kDim;
   using Queue = TaskQueue<kProducerWarps>;
-  static constexpr int kGroups = Size::kTokens / 32;  // of 32 tokens, one a lane
+  static constexpr int kGroups = Size::kTokens / 32;  // groups of 32 tokens, one token a lane
 
  public:
   __device__ __forceinline__ Producer(const ForwardArgs& args, SharedMemory<Size>& shared, int warp, int lane)
@@ -40,7 +40,7 @@ class Producer {
     if (warp_ != 0) return;
     wait_for_slot();
     if (lane_ == 0) {
-      shared_.stages[place_.slot()].task = entry;
+      shared_.stages[position_.slot()].task = entry;
       shared_.tasks[entry].rows = 0;
     }
     hand_over();
@@ -53,24 +53,24 @@ class Producer {
     int count;
     bool last;
 
-    // What consumers may multiply: 16 or 32 tokens, or the whole stage.
+    // Returns the rows that consumers may multiply: 16 or 32 tokens, or the whole stage.
     __device__ __forceinline__ int rows() const { return count > 32 ? Size::kTokens : (count + 15) / 16 * 16; }
   };
 
   __device__ __forceinline__ void wait_for_slot() const {
-    barrier_wait(shared_address(&shared_.empty[place_.slot()]), place_.parity() ^ 1);
+    barrier_wait(shared_address(&shared_.empty[position_.slot()]), position_.parity() ^ 1);
   }
 
-  // The slot's copies and all that was written to shared memory before.
+  // Hands the slot to the consumers: its copies, and earlier writes to shared memory.
   __device__ __forceinline__ void hand_over() {
-    const std::uint32_t full = shared_address(&shared_.full[place_.slot()]);
+    const std::uint32_t full = shared_address(&shared_.full[position_.slot()]);
     barrier_arrive_after_copies(full);
     __syncwarp();
     if (lane_ == 0) barrier_arrive(full);
-    place_.advance();
+    position_.advance();
   }
 
-  // Lane i has the queries i and i + 32 of the item.
+  // Reads the item's queries: lane i has queries i and i + 32.
   __device__ __forceinline__ void read_rows(const Range& rows) {
     limits_.count = rows.end - rows.begin;
 #pragma unroll
@@ -87,7 +87,7 @@ class Producer {
     limits_.least = __reduce_min_sync(kWholeWarp, least(limits_.limit[0], limits_.limit[1]));
   }
 
-  // Tells the consumers of a task, with its first Q.
+  // Publishes a task to the consumers, with its first Q.
   __device__ __forceinline__ void announce(const typename Queue::Task& task, int entry) {
     wait_for_slot();
     TaskInfo& info = shared_.tasks[entry];
@@ -100,7 +100,7 @@ class Producer {
     }
     if (lane_ == 0) {
       note_begin(task);
-      shared_.stages[place_.slot()].task = entry;
+      shared_.stages[position_.slot()].task = entry;
       info.head = task.head;
       info.number = task.number;
       info.has_partials = task.header.has_partials;
@@ -112,7 +112,7 @@ class Producer {
     __syncwarp();
   }
 
-  // Here and not by the consumers, who have no register to spare: at the task's first copy.
+  // Records the begin of a task, at its first copy. Producers do this, as consumers have no spare register.
   __device__ __forceinline__ void note_begin(const typename Queue::Task& task) const {
     if (args_.times == nullptr) return;
     experimental::CudaTaskTime& times = args_.times[task.number];
@@ -130,9 +130,9 @@ class Producer {
       info.row_query[first + lane_] = static_cast<std::uint8_t>(least((first + lane_) / group_size, queries - 1));
   }
 
-  // The rows of Q that fit one slot; rows after the task's last are zero. The first warp's turn.
+  // Fills a slot with rows of Q; rows behind the task's last are zero. Done by the first producer warp.
   __device__ __forceinline__ void fill_queries(const typename Queue::Task& task, int entry, int first) {
-    if (warp_ != 0) return place_.advance();
+    if (warp_ != 0) return position_.advance();
     if (first > 0) wait_for_slot();
     const TaskInfo& info = shared_.tasks[entry];
     const int group_size = args_.layer.group_size;
@@ -155,7 +155,7 @@ class Producer {
     hand_over();
   }
 
-  // At least one stage, also of an item without tokens: consumers need not know of such items.
+  // Fills the stages of a task, at least one: an item without tokens then needs no special case in the consumers.
   __device__ __forceinline__ void fill_stages(int head, int entry, Queue& queue) {
     Stage stage;
     int passed = 0;
@@ -167,7 +167,7 @@ class Producer {
       std::uint32_t present[kGroups];
       publish(stage, head, entry, present);
       const int rows = stage.rows();
-      more = locate(stage, passed);  // its page ids arrive while this stage's copies are begun
+      more = locate(stage, passed);  // its page ids arrive while this stage's copies are issued
       const bool claims = !claimed && (!more || stage.last);
       if (claims) queue.claim();
       fetch(shared_.k_rows[warp_], present, rows);
@@ -182,7 +182,7 @@ class Producer {
     pass(passed);
   }
 
-  // Walks on to the warp's next stage. \param passed stages of other warps on the way
+  // Advances to the warp's next stage. \param[out] passed number of other warps' stages in between
   // \return false at the task's end
   __device__ __forceinline__ bool locate(Stage& stage, int& passed) {
     for (passed = 0;; ++passed) {
@@ -199,13 +199,13 @@ class Producer {
   }
 
   __device__ __forceinline__ void pass(int stages) {
-    for (int slot = 0; slot < 2 * stages; ++slot) place_.advance();
+    for (int slot = 0; slot < 2 * stages; ++slot) position_.advance();
   }
 
-  // Writes where the stage's rows are and who sees them. Tokens that no query sees are not read: what lies there may be
-  // NaN, which a weight of zero does not hide.
+  // Writes the addresses and masks of the stage's rows. Tokens that are masked for all queries are not read: they may
+  // be NaN, and 0 x NaN is NaN.
   __device__ __forceinline__ void publish(const Stage& stage, int head, int entry, std::uint32_t (&present)[kGroups]) {
-    StageInfo<Size::kTokens>& info = shared_.stages[place_.slot()];
+    StageInfo<Size::kTokens>& info = shared_.stages[position_.slot()];
     std::uint64_t visible[kGroups];
     const std::byte* k = static_cast<const std::byte*>(args_.layer.k) + 2 * head * args_.layer.k_strides.head;
     const std::byte* v = static_cast<const std::byte*>(args_.layer.v) + 2 * head * args_.layer.v_strides.head;
@@ -214,11 +214,11 @@ class Producer {
       const LocatedToken& token = stage.tokens[group];
       const int at = 32 * group + lane_;
       visible[group] = token.mask & token.reached;
-      const bool seen = visible[group] != 0;
-      shared_.k_rows[warp_][at] = seen ? row_address(k, args_.layer.k_strides, token) : k;
-      shared_.v_rows[warp_][at] = seen ? row_address(v, args_.layer.v_strides, token) : v;
+      const bool is_visible = visible[group] != 0;
+      shared_.k_rows[warp_][at] = is_visible ? row_address(k, args_.layer.k_strides, token) : k;
+      shared_.v_rows[warp_][at] = is_visible ? row_address(v, args_.layer.v_strides, token) : v;
       info.visible[at] = visible[group];
-      present[group] = __ballot_sync(kWholeWarp, seen);
+      present[group] = __ballot_sync(kWholeWarp, is_visible);
     }
     const WarpShare share = shares_.of(visible, limits_.all(), stage.number, stage.last);
     if (lane_ < kConsumerWarps) info.shares[lane_] = share;
@@ -228,10 +228,10 @@ class Producer {
 
   static __device__ __forceinline__ const std::byte* row_address(const std::byte* head, const CacheStrides& strides,
                                                                  const LocatedToken& token) {
-    return head + 2 * (token.page * strides.page + token.place * strides.token);
+    return head + 2 * (token.page * strides.page + token.page_offset * strides.token);
   }
 
-  // Copies the first `count` rows, a multiple of 16, into the present slot; zeros where a row is not present.
+  // Copies the first `count` rows, a multiple of 16, into the present slot; rows that are not present become zero.
   __device__ __forceinline__ void fetch(const std::byte* const* rows, const std::uint32_t (&present)[kGroups],
                                         int count) const {
     bool whole = true;
@@ -247,12 +247,12 @@ class Producer {
   template <bool kWhole>
   __device__ __forceinline__ void fetch_rows(const std::byte* const* rows, const std::uint32_t (&present)[kGroups],
                                              int count) const {
-    constexpr int kRowsAtOnce = 32 / Size::kChunks;  // by one instruction of the warp
+    constexpr int kRowsAtOnce = 32 / Size::kChunks;  // rows of one instruction of the warp
     const int chunk = lane_ % Size::kChunks;
-    const std::uint32_t slot = shared_address(shared_.slots[place_.slot()]);
+    const std::uint32_t slot = shared_address(shared_.slots[position_.slot()]);
     for (int first = 0; first < count; first += 16) {
-      const std::uint32_t seen = kGroups == 1 || first < 32 ? present[0] : present[kGroups - 1];
-      // Addresses first: copies are begun in order, and each would wait for its own.
+      const std::uint32_t present_rows = kGroups == 1 || first < 32 ? present[0] : present[kGroups - 1];
+      // Addresses are read first: copies are issued in order, and each would wait for its own address.
       const std::byte* from[16 / kRowsAtOnce];
 #pragma unroll
       for (int i = 0; i < 16 / kRowsAtOnce; ++i)
@@ -264,7 +264,7 @@ class Producer {
         if constexpr (kWhole) {
           copy_async(to, from[i]);
         } else {
-          copy_async_or_zero(to, from[i], ((seen >> ((first + offset) % 32)) & 1) != 0);
+          copy_async_or_zero(to, from[i], ((present_rows >> ((first + offset) % 32)) & 1) != 0);
         }
       }
     }
@@ -278,7 +278,7 @@ class Producer {
   ItemRow item_rows_[2];
   QueryLimits limits_;
   WarpShares<Size::kTokens> shares_;
-  RingPosition<Size::kSlots> place_;
+  RingPosition<Size::kSlots> position_;
 };
 
 }  // namespace trunkline::cuda::sm80

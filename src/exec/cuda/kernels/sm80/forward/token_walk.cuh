@@ -1,4 +1,4 @@
-// Walks the spans of an item: which page, which place, and who sees it, 32 tokens at a time, by one warp.
+// Iterates over the tokens of an item, 32 at a time, by one warp: page, page offset and mask of each token.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace trunkline::cuda::sm80 {
 
-/// A lane's token. The id and the mask are loads that may still be under way: a stage's are begun while the one before
-/// it is handed over.
+/// A lane's token. The loads of page id and mask may still be in flight: they are issued while the stage before is
+/// handed over.
 struct LocatedToken {
   std::int64_t page = 0;
-  std::int32_t place = 0;
-  std::uint64_t mask = 0;     // queries that the span's mask lets see it
-  std::uint64_t reached = 0;  // queries whose limit lies after it
+  std::int32_t page_offset = 0;
+  std::uint64_t mask = 0;     // queries to which the span's mask makes it visible
+  std::uint64_t reached = 0;  // queries whose limit is behind it
 };
 
 /// The queries of an item: lane i holds the limits of queries i and i + 32.
@@ -27,7 +27,7 @@ struct QueryLimits {
   __device__ __forceinline__ std::uint64_t all() const {
     return count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
   }
-  /// Queries that come after a position, which differs by lane.
+  /// Returns the queries that come after a position, which may differ by lane.
   __device__ __forceinline__ std::uint64_t after(std::int32_t position) const {
     std::uint64_t reached = all();
     if (__any_sync(kWholeWarp, position >= least) == 0) return reached;
@@ -51,7 +51,7 @@ class TokenWalk {
     while (tokens > 0 && !done()) tokens -= spans_.take(tokens);
   }
 
-  /// The next up to 32 tokens, one a lane. \return how many there are.
+  /// Takes the next tokens, up to 32, one a lane. \return the number of tokens
   __device__ __forceinline__ int next(const QueryLimits& limits, LocatedToken& token) {
     int filled = 0;
     std::int32_t position = -1;
@@ -80,9 +80,10 @@ class TokenWalk {
     const std::uint64_t reached = limits.after(position);
     if (position < 0) return;
     const std::int32_t page = spans_.page_of(position);
-    token.place = position - page * args_.pages.page_size;
+    token.page_offset = position - page * args_.pages.page_size;
     token.page = page_id(args_.pages, entry + page);
-    token.mask = mask < 0 ? ~std::uint64_t{0} : args_.plan.masks[2 * mask];  // of two words: 64 queries at most
+    token.mask = mask < 0 ? ~std::uint64_t{0}
+                          : args_.plan.masks[2 * mask];  // the first of two words: an item has at most 64 queries
     token.reached = reached;
   }
 

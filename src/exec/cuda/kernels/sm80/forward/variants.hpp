@@ -10,8 +10,8 @@
 
 namespace trunkline::cuda::sm80 {
 
-/// Of each combination in config.hpp's list: the persistent kernel, that of each tile, and the persistent one with a
-/// ring for small shared memory.
+/// Returns two kernels for each combination in config.hpp's list: one with the usual ring, and one with the compact
+/// ring.
 std::span<ForwardVariant> variants();
 
 cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,

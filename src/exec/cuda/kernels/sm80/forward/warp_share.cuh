@@ -1,5 +1,5 @@
-// Which tokens of a stage each consumer warp computes. Decided by the producers, which have time: where the consumers
-// decided for themselves, an H200 took 34 clocks a token of tiles of 64 rows instead of 28.
+// Distributes the tokens of a stage over the consumer warps. The producers decide, as they have spare time: when the
+// consumers decided, an H200 took 34 clocks a token of tiles of 64 rows instead of 28.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,22 @@
 
 namespace trunkline::cuda::sm80 {
 
-/// Of one task. Lane i of a producer warp decides for consumer warp i; lanes from kConsumerWarps on for none.
+/// The shares of one task. Lane i of a producer warp decides for consumer warp i; lanes from kConsumerWarps on are
+/// idle.
 template <int kTokens>
 class WarpShares {
-  static constexpr int kGroups = kTokens / 32;               // of 32 tokens, one a lane
-  static constexpr int kStageShift = kTokens == 64 ? 2 : 1;  // log2 of the stage's parts of 16 tokens
+  static constexpr int kGroups = kTokens / 32;               // groups of 32 tokens, one token a lane
+  static constexpr int kStageShift = kTokens == 64 ? 2 : 1;  // log2 of the stage's units of 16 tokens
 
  public:
-  // The warps of a row group share a stage's tokens, 16 at least; what is too little for all goes to some by turns.
+  // Warps of a row group share a stage's tokens, at least 16 each. If a stage is too short for all of them, they take
+  // turns.
   __device__ __forceinline__ void begin(int lane, int tile_rows, int queries, int group_size) {
     const int row_shift = __ffs(tile_rows / kWarpRows) - 1;
     const int row_group = lane & ((1 << row_shift) - 1);
     const int token_group = lane >> row_shift;
     const int share_shift = most(0, kStageShift + row_shift - 2);
-    const int group_shift = kStageShift - share_shift;  // log2 of how many share a stage
+    const int group_shift = kStageShift - share_shift;  // log2 of the number of warps that share a stage
     share_ = 1 << share_shift;
     begin_ = (token_group & ((1 << group_shift) - 1)) << share_shift;
     turn_ = token_group >> group_shift;
@@ -33,10 +35,10 @@ class WarpShares {
     queries_ = first < end && lane < kConsumerWarps ? (~std::uint64_t{0} >> (64 - (end - first))) << first : 0;
   }
 
-  /// The tokens between the first and last 16 of the warp's of which its rows see any. Rounded to 16, 32 or 64, which
-  /// never leave its share; what lies there and is not seen was set to zero.
-  /// \param visible of tokens lane, lane + 32, ...: the queries that see them \param all of the task's
-  /// \param number of the stage in its task
+  /// Returns the warp's share: from the first to the last unit of 16 tokens with a token visible to its rows. It is
+  /// rounded to 16, 32 or 64 tokens within the warp's part of the stage; masked tokens in it are zero in shared memory.
+  /// \param visible masks of tokens lane, lane + 32, ... \param all mask with all queries of the task
+  /// \param number index of the stage in its task
   __device__ __forceinline__ WarpShare of(const std::uint64_t (&visible)[kGroups], std::uint64_t all, int number,
                                           bool last) const {
     bool whole = true;
@@ -46,7 +48,7 @@ class WarpShares {
     if (whole) return {16 * begin_, mine ? share_ : 0, false, last};
     int first = begin_ + share_;
     int end = begin_;
-    std::uint32_t partly = 0;  // by 16 tokens: whether some of the rows do not see some
+    std::uint32_t partly = 0;  // a bit for each unit: some of its tokens are masked for some of the rows
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       std::uint64_t some = visible[group];
@@ -58,9 +60,9 @@ class WarpShares {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int at = 2 * group + half;
-        const bool seen = (__shfl_sync(kWholeWarp, some, 16 * half) & queries_) != 0;
+        const bool any_visible = (__shfl_sync(kWholeWarp, some, 16 * half) & queries_) != 0;
         if ((__shfl_sync(kWholeWarp, every, 16 * half) & queries_) != queries_) partly |= 1u << at;
-        if (!seen || at < begin_ || at >= begin_ + share_) continue;
+        if (!any_visible || at < begin_ || at >= begin_ + share_) continue;
         first = least(first, at);
         end = at + 1;
       }
@@ -74,11 +76,11 @@ class WarpShares {
   }
 
  private:
-  int begin_ = 0;  // of the warp's share, in 16 tokens
+  int begin_ = 0;  // of the warp's part of a stage, in units of 16 tokens
   int share_ = 0;
   int turn_ = 0;
   int turns_ = 1;
-  std::uint64_t queries_ = 0;  // that the warp's rows are of
+  std::uint64_t queries_ = 0;  // the queries of the warp's rows
 };
 
 }  // namespace trunkline::cuda::sm80

@@ -8,32 +8,33 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// What a warpgroup keeps of its rows while tokens pass: fragments of Q, of weights and of the sums of weighted V. A
-/// lane's rows are lane / 4 and lane / 4 + 8 of its warp's 16; its columns 2 (lane % 4) + {0, 1} of each 8. Loops count
-/// by index: arrays that a range-based loop walks stay in memory (nvcc 13.0).
+/// A warpgroup's rows: fragments of Q, of weights and of O, and the state of the online softmax. A lane has rows lane /
+/// 4 and lane / 4 + 8 of its warp's 16, and columns 2 (lane % 4) + {0, 1} of each 8. Loops use indices: arrays in a
+/// range-based loop stay in memory (nvcc 13.0).
 template <class Element>
 class GroupRows {
-  // Sums are scaled again only once the largest logit has grown by 8, in base 2: weights are then at most 256, far
-  // below fp16's 65504, and the scaling is rare.
+  // O is rescaled only when the maximal logit has grown by 8, in base 2: weights are then at most 256, far below fp16's
+  // 65504, and rescaling is rare.
   static constexpr float kLag = 8;
 
  public:
   float o[kDim / 8][4];
-  float max[2];  // reference of the sums: at most kLag below the largest logit so far
-  float sum[2];  // this lane's share
+  float max[2];  // reference of the sums: at most kLag below the maximal logit so far
+  float sum[2];  // partial sum of this lane
 
-  /// \param slots where the ring begins in shared memory \param thread of the warpgroup \param scale of the logits, at
-  /// least 0
+  /// \param slots address of the ring in shared memory \param thread index in the warpgroup \param scale of the logits,
+  /// at least 0
   __device__ __forceinline__ GroupRows(std::uint32_t slots, int thread, float scale)
       : slots_(slots), thread_(thread), scale_(scale) {}
 
   __device__ __forceinline__ int lane() const { return thread_ % 32; }
-  /// What follows from the lane is computed anew from here on, and takes no registers before.
+  /// Makes the lane opaque to the compiler: values that depend on it are computed anew after this, and take no
+  /// registers before.
   __device__ __forceinline__ void block_optimization_of_lane() {
     thread_ = static_cast<int>(optimization_barrier(static_cast<unsigned>(thread_)));
   }
   __device__ __forceinline__ int thread() const { return thread_; }
-  /// Of the lane's two: the first of the warpgroup's rows; the second is eight further on.
+  /// Returns the lane's first row in the warpgroup; the second is row() + 8.
   __device__ __forceinline__ int row() const { return thread_ / 32 * 16 + lane() / 4; }
 
   __device__ __forceinline__ void clear() {
@@ -43,8 +44,8 @@ class GroupRows {
     sum[0] = sum[1] = 0;
   }
 
-  /// Sets fragments of Q, logits and weights to zero. For the compiler, which else keeps them in registers until here:
-  /// the next task's first products name the present logits as operands.
+  /// Sets fragments of Q, logits and weights to zero, only to end their live ranges: else the compiler keeps them in
+  /// registers until here, as the next task's first products name the present logits as operands.
   __device__ __forceinline__ void clear_fragments() {
 #pragma unroll
     for (int i = 0; i < kDim / 16; ++i) q_[i][0] = q_[i][1] = q_[i][2] = q_[i][3] = 0;
@@ -54,16 +55,16 @@ class GroupRows {
     for (int i = 0; i < kStageTokens / 8; ++i) s_[i][0] = s_[i][1] = s_[i][2] = s_[i][3] = 0;
   }
 
-  /// \param queries of the lane's rows, in their half: fewer than 64
+  /// Sets the queries of the lane's two rows. \param queries indices in their half, less than 64
   __device__ __forceinline__ void set_queries(int2 queries) {
     queries_ = static_cast<std::uint32_t>(queries.x | queries.y << 8);
   }
-  /// Which word of StageRecord::visible has them: the same for both, whatever the group size.
+  /// Returns the word of StageRecord::visible with the bits of both queries: they share a word at every group size.
   __device__ __forceinline__ int word_of_queries() const {
     return static_cast<int>(queries_ >> 5 & 1);
   }
 
-  /// The rows of a slot, as fragments; `flip` negates them.
+  /// Loads the rows of a slot as fragments of Q; `flip` negates them.
   __device__ __forceinline__ void load_queries(std::uint32_t slot, bool flip) {
     const std::uint32_t sign = flip ? 0x80008000u : 0;
 #pragma unroll
@@ -74,9 +75,9 @@ class GroupRows {
     }
   }
 
-  /// What tells products of a slot with a stage's K, and of one with V. From one lane, so that the compiler knows it
-  /// for the same in all: descriptors are then made in uniform registers. Made in others, each product waited for two
-  /// moves, and tiles bound by arithmetic took 5 % longer.
+  /// Returns the low word of the wgmma descriptor of a slot with K; word_of_values() does for V. The word is broadcast
+  /// from one lane, so that the compiler makes descriptors in uniform registers: in other registers each product waited
+  /// for two moves, and tiles bound by arithmetic took 5 % longer.
   __device__ __forceinline__ std::uint32_t word_of_keys(int slot) const {
     return __shfl_sync(kWholeWarp, slot_word(slots_, slot), 0);
   }
@@ -84,7 +85,7 @@ class GroupRows {
     return __shfl_sync(kWholeWarp, slot_word(slots_, slot) | kPanelStride, 0);
   }
 
-  /// Begins logits against a stage's K, in base 2 as they are not yet scaled.
+  /// Issues the products for unscaled logits against a stage's K.
   __device__ __forceinline__ void begin_logits(std::uint32_t keys) {
     fence_operand(q_);
     fence_operand(s_);
@@ -94,7 +95,7 @@ class GroupRows {
       Products<Element>::multiply_keys(s_, q_[step], keys + step_of_keys(step), step > 0);
   }
 
-  /// Begins to add up a stage's V by the weights.
+  /// Issues the products that add a stage's V, multiplied by the weights, to O.
   __device__ __forceinline__ void begin_values(std::uint32_t values) {
     fence_operand(weights_);
     fence_operand(o);
@@ -104,18 +105,18 @@ class GroupRows {
       Products<Element>::multiply_values(o, weights_[step], values + step_of_values(step));
   }
 
-  /// Until the logits are there; kProducts groups that were begun after them may still run.
+  /// Waits for the logits; kProducts later groups may still be in flight.
   template <int kProducts>
   __device__ __forceinline__ void wait_for_logits() {
     wait_for_products<kProducts>(s_);
   }
-  /// Until all products are done.
+  /// Waits for all products.
   __device__ __forceinline__ void wait_for_values() {
     wait_for_products<0>(o);
   }
 
-  /// Sets the logits of slices that a row does not see to -inf: by selecting, as NaN must not spread.
-  /// \param visible of each slice, the word that has the rows' queries
+  /// Masks slices: sets their logits to -inf, by a select, so that NaN does not spread.
+  /// \param visible for each slice, the mask word with the rows' queries
   __device__ __forceinline__ void mask_slices(uint4 visible) {
     const std::uint32_t words[kSlices] = {visible.x, visible.y, visible.z, visible.w};
     const uint2 bits = bits_of_queries();
@@ -133,8 +134,8 @@ class GroupRows {
     }
   }
 
-  /// Sets the logits of what a row does not see of a slice to -inf, where its tokens have a word each.
-  /// \param visible of each of the stage's tokens, the word that has the rows' queries
+  /// Masks the tokens of a slice that has a mask word for each token.
+  /// \param visible for each token of the stage, the mask word with the rows' queries
   template <int kSlice>
   __device__ __forceinline__ void mask_tokens(const std::uint32_t* visible) {
     const uint2 bits = bits_of_queries();
@@ -148,7 +149,7 @@ class GroupRows {
     }
   }
 
-  /// Sets the logits of what lies behind short slices to -inf.
+  /// Masks the logits behind the ends of short slices.
   __device__ __forceinline__ void mask_ends(SliceLengths lengths) {
     const int column = lane() % 4 * 2;
 #pragma unroll
@@ -161,9 +162,9 @@ class GroupRows {
     }
   }
 
-  /// Takes the largest logits into account: where they have grown, sums of V are due to be scaled by `rescale`.
+  /// Updates the row maxima from the logits. If one has grown by more than kLag, `rescale` must scale O.
   __device__ __forceinline__ void row_max() {
-    // As trees: a chain would wait for each of its links.
+    // Reduces as a tree: a chain would wait at each link.
     constexpr int kBlocks = kStageTokens / 8;
     float of_block[kBlocks][2];
 #pragma unroll
@@ -179,12 +180,12 @@ class GroupRows {
         of_block[i][1] = fmaxf(of_block[i][1], of_block[i + half][1]);
       }
     }
-    const float largest[2] = {of_block[0][0], of_block[0][1]};  // of this lane's share
+    const float largest[2] = {of_block[0][0], of_block[0][1]};  // over the columns of this lane
     grown_ = __any_sync(kWholeWarp, largest[0] * scale_ > max[0] + kLag || largest[1] * scale_ > max[1] + kLag) != 0;
     if (grown_) raise(largest);
   }
 
-  /// Brings the sums of V to the reference of the last `row_max`.
+  /// Scales O to the reference of the last `row_max`.
   __device__ __forceinline__ void rescale() {
     if (!grown_) return;
 #pragma unroll
@@ -194,9 +195,10 @@ class GroupRows {
     }
   }
 
-  /// Logits become weights 2^(scale * logit - max), which are added up. Products with those before may still run.
+  /// Turns logits into weights 2^(scale * logit - max) and adds them up. Products of earlier weights may still be in
+  /// flight.
   __device__ __forceinline__ void exp_scores() {
-    // Rows that have seen nothing yet have only logits of -inf: any finite reference makes their weights 0.
+    // A row without a visible token so far has only logits of -inf: any finite reference makes their weights 0.
     const float base[2] = {max[0] == -INFINITY ? 0 : max[0], max[1] == -INFINITY ? 0 : max[1]};
 #pragma unroll
     for (int i = 0; i < kStageTokens / 8; ++i) {
@@ -205,10 +207,10 @@ class GroupRows {
       sum[0] += s_[i][0] + s_[i][1];
       sum[1] += s_[i][2] + s_[i][3];
     }
-    fence_operand(s_);  // here, while products run
+    fence_operand(s_);  // computes the weights here, while products run
   }
 
-  /// Weights become factors of the next products. Products that read those before must be done.
+  /// Rounds the weights to fragments for the next products. Products of earlier weights must be done.
   __device__ __forceinline__ void convert_p() {
 #pragma unroll
     for (int i = 0; i < kStageTokens / 8; ++i) {
@@ -218,18 +220,18 @@ class GroupRows {
   }
 
  private:
-  // Each in the word that word_of_queries() tells.
+  // Returns the bits of the two queries in the word of word_of_queries().
   __device__ __forceinline__ uint2 bits_of_queries() const {
     return {1u << (queries_ & 31), 1u << (queries_ >> 8 & 31)};
   }
 
-  // A row's logits are spread over four lanes.
+  // Raises the references. A row's logits are distributed over four lanes.
   __device__ __forceinline__ void raise(const float (&largest)[2]) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       float reference = fmaxf(largest[row], __shfl_xor_sync(kWholeWarp, largest[row], 1));
       reference = fmaxf(reference, __shfl_xor_sync(kWholeWarp, reference, 2)) * scale_;
-      // By the row alone, so that its bits do not depend on the warp's other rows.
+      // Decided by the row alone, so that its bits do not depend on the warp's other rows.
       reference = reference > max[row] + kLag ? reference : max[row];
       factor_[row] = reference == max[row] ? 1 : exp2_approx(max[row] - reference);
       max[row] = reference;
@@ -242,7 +244,7 @@ class GroupRows {
   float s_[kStageTokens / 8][4];
   float factor_[2];
   bool grown_;
-  std::uint32_t queries_ = 0;  // of the lane's two rows, a byte each
+  std::uint32_t queries_ = 0;  // queries of the lane's two rows, a byte each
   std::uint32_t slots_;
   int thread_;
   float scale_;

@@ -9,7 +9,7 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-// By the runtime, which loads the driver: nothing is linked against it.
+// Looks the function up by the runtime, which loads the driver: nothing links against the driver.
 Encode find_encode() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
@@ -18,10 +18,11 @@ Encode find_encode() {
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
 }
 
-// Octets of all pages are one dimension: a page is so many of them further on, whatever lies between.
+// Encodes a map whose outermost dimension counts octets of the whole cache: pages are a fixed number of octets apart.
 bool encode(Encode function, const void* base, const CacheStrides& strides, std::int32_t kv_heads, DType dtype,
             int tma_tile_octets, CacheMap& map) {
-  constexpr cuuint64_t kOctets = cuuint64_t{1} << 31;  // ids are the caller's contract; coordinates have 32 bits
+  constexpr cuuint64_t kOctets = cuuint64_t{1}
+                                 << 31;  // the bound of 32-bit coordinates: page ids are the caller's contract
   const std::int64_t octet = kOctetRows * strides.token;
   if (octet <= 0 || strides.page % octet != 0) return false;
   map.page_octets = strides.page / octet;

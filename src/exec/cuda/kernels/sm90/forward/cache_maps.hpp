@@ -1,4 +1,4 @@
-// Tensor maps of a layer's K and V, by which the copy engine (TMA) finds tokens.
+// Tensor maps of a layer's K and V for the copy engine (TMA).
 #pragma once
 
 #include <cuda.h>
@@ -10,22 +10,22 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Coordinates: element of a panel, place in the octet, panel, KV head, octet of 8 tokens in the cache. A TMA tile is
-/// one or two octets, as slots hold them, with the swizzle that wgmma reads.
+/// The map's coordinates: element of a panel, row of the octet, panel, KV head, octet of 8 tokens in the cache. A TMA
+/// tile is one or two octets in the layout of slots, with the swizzle that wgmma reads.
 struct CacheMap {
   CUtensorMap tensor;
-  std::int64_t page_octets;  ///< from a page to the next
+  std::int64_t page_octets;  ///< octets from a page to the next
 };
 
-/// As the kernel takes them.
+/// The tensor maps, as a kernel parameter.
 struct CacheMaps {
   CacheMap k;
   CacheMap v;
-  std::int32_t octets;  ///< of a TMA tile; 0: pages are no multiple of 8 tokens or no multiple of 8 tokens apart, or
-                        ///< the driver refused; rows are copied one by one
+  std::int32_t octets;  ///< octets of a TMA tile; 0: rows are copied one by one, as pages are no multiple of 8 tokens,
+                        ///< or not a multiple of 8 tokens apart, or the driver refused
 };
 
-/// On the host, at each launch.
+/// Makes the maps, on the host at each launch.
 CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype);
 
 }  // namespace trunkline::cuda::sm90

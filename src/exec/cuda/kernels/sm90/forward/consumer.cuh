@@ -1,4 +1,4 @@
-// A consumer warpgroup: takes tiles from the ring, attends, writes.
+// A consumer warpgroup: takes stages from the ring, attends, writes outputs.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// \tparam kMerges whether partials are merged here, once a query has all
+/// \tparam kMerges whether this kernel merges a query's partials once it has all of them
 template <class Element, bool kMerges>
 class Consumer {
   using Found = StageWalk::Found;
 
-  // Stages of the other warpgroup that are passed while a stage is at hand and the V of the one before waits to be
-  // added up. From that V to the K that is begun next, the ring must have room for them. And where a stage's K is full,
-  // all copies before the last kSlotsOnTheirWay slots are done: that slot's round before must be one of those.
+  // Maximum of the other warpgroup's stages that are passed while a stage is computed and the V of the stage before is
+  // not added yet. The ring must have room for them from that V to the next K. Further, once a stage's K is full, all
+  // copies before the last kSlotsOnTheirWay slots are done: the former round of the next K's slot must be one of these.
   static constexpr int kPassedAtMost = 2;
   static_assert(2 * kPassedAtMost + 2 <= kSlots);
   static_assert(2 * (kPassedAtMost + 1) + kSlotsOnTheirWay <= kSlots);
@@ -45,25 +45,25 @@ class Consumer {
   }
 
  private:
-  // What rows do not see of a stage.
+  // The masks of a stage for the lane's rows.
   struct Masked {
-    uint4 visible;         // of each slice, the word that has the lane's rows' queries
-    StageFlags flags;      // where some slice differs by token, or is short
-    SliceLengths lengths;  // the same; all whole where nothing is masked
+    uint4 visible;         // for each slice, the mask word with the queries of the lane's rows
+    StageFlags flags;      // used if some slice is masked by token or is short
+    SliceLengths lengths;  // used likewise; all whole if nothing is masked
   };
 
   __device__ __forceinline__ void begin(const TaskInfo& task) {
     rows_.block_optimization_of_lane();
-    // From one lane, so that the compiler knows it for the same in all.
+    // Broadcast, so that the compiler knows that it is uniform.
     const int halves = __shfl_sync(kWholeWarp, task.halves, 0);
     walk_.begin(halves);
     const int half = walk_.half();
     for (int i = 0; i < halves; ++i, walk_.pass_queries()) {
-      const SlotPosition place = walk_.place();
-      walk_.wait_for(place);
-      if (i == half) rows_.load_queries(shared_address(shared_.slots[place.slot()]), args_.layer.scale_log2 < 0);
-      fence_ordinary_writes();  // Q came by rows, and a TMA tile may come next
-      walk_.release(place, false);
+      const SlotPosition position = walk_.position();
+      walk_.wait_for(position);
+      if (i == half) rows_.load_queries(shared_address(shared_.slots[position.slot()]), args_.layer.scale_log2 < 0);
+      fence_ordinary_writes();  // Q was written by row copies; a TMA tile may come next
+      walk_.release(position, false);
     }
     walk_.begin_stages();
     const int first = task.first_query[half];
@@ -72,26 +72,26 @@ class Consumer {
     rows_.clear();
   }
 
-  // A stage's logits are computed while the next stage is looked for, and its V is added up beside the next one's
-  // logits and their greatest.
+  // Attends to the task's stages, pipelined: a stage's logits are computed while the next stage is looked up, and its V
+  // is added while the next stage's logits and row maxima are computed.
   __device__ __forceinline__ void attend() {
     while (walk_.find(INT32_MAX) == Found::kStage) {
       walk_.wait_for(walk_.found().keys());
       if (walk_.found().by_generic_proxy()) fence_ordinary_writes();
       rows_.begin_logits(rows_.word_of_keys(walk_.found().keys().slot()));
       products_commit();
-      products_commit();  // of no V yet
+      products_commit();  // an empty group in place of V
       values_ = SlotPosition::none();
       for (;;) {
         const Stage stage = walk_.found();
         Masked masked;
         if (stage.masked()) masked = take_record();
-        // Voted, so that the compiler knows it for the same in all lanes: products must not diverge.
+        // A vote, so that the compiler knows that it is uniform: products must not diverge.
         const bool more = __any_sync(kWholeWarp, walk_.find(kPassedAtMost) == Found::kStage) != 0;
         const Stage& next = walk_.found();
         rows_.template wait_for_logits<1>();
         mask(stage, masked);
-        // Looked up here, beside the largest logits, and not where it is waited for.
+        // Computed here, beside the row maxima, and not where the products wait for them.
         const std::uint32_t next_keys = rows_.word_of_keys(next.keys().slot());
         const std::uint32_t values = rows_.word_of_values(stage.values().slot());
         const std::uint32_t next_keys_full = walk_.full(next.keys());
@@ -100,8 +100,8 @@ class Consumer {
         rows_.row_max();
         rows_.exp_scores();
         fence_p();
-        // Both barriers are asked at once, as each answers after 40 clocks; most often both slots are full. V is waited
-        // for first: it lies before that K, and nothing is in flight while its ends are cleared.
+        // Both mbarriers are tested at once, as each test takes 40 clocks; most often both slots are full. V is waited
+        // for first: it is before that K in the ring, and no product is in flight while its ends are cleared.
         const bool keys_there = barrier_test(next_keys_full, next.keys().parity()) && !next.by_generic_proxy();
         const bool values_there = barrier_test(values_full, stage.values().parity()) && !stage.by_generic_proxy();
         if (!values_there) wait_for_values(stage, masked.lengths);
@@ -128,21 +128,22 @@ class Consumer {
     fence_ordinary_writes();
     if (!lengths.all_whole()) named_barrier(kGroupBarrier + group_, kGroupThreads);
   }
-  // Once they are there.
+  // Issues the products with V, whose slot is full.
   __device__ __forceinline__ void begin_values(const Stage& stage, std::uint32_t word) {
     values_ = stage.values();
     values_alone_ = stage.alone();
     rows_.begin_values(word);
     products_commit();
   }
-  // Of the last stage before many of the other warpgroup's, or before the end.
+  // Adds the V of a stage that is followed by the task's end, or by more than kPassedAtMost stages of the other
+  // warpgroup.
   __device__ __forceinline__ void add_last_values(const Stage& stage, std::uint32_t word) {
     begin_values(stage, word);
     rows_.wait_for_values();
     if (!stage.kept()) walk_.release(values_, stage.alone());
   }
 
-  // The V of the stage before is added up, and weights are made ready for this one's.
+  // Completes the products with the V of the stage before, and rounds this stage's weights.
   __device__ __forceinline__ void fence_p() {
     rows_.wait_for_values();
     if (!values_.is_none()) walk_.release(values_, values_alone_);
@@ -150,7 +151,7 @@ class Consumer {
     rows_.convert_p();
   }
 
-  // Of the stage that was found last, while its record is there; means something where the stage is masked.
+  // Reads the masks of the stage that was found last, while its record is valid. Needed only if the stage is masked.
   __device__ __forceinline__ Masked take_record() const {
     const StageRecord& record = walk_.record();
     const auto* words = record.visible[walk_.half()][rows_.word_of_queries()];
@@ -171,8 +172,8 @@ class Consumer {
     if (masked.flags.by_token(3)) rows_.template mask_tokens<3>(of_token);
   }
 
-  // Makes V zero behind short slices: what lies there may be NaN, which a weight of zero does not hide. Copies row by
-  // row, of tokens alone, took 2,250 clocks for each stage of such slices.
+  // Makes V zero behind short slices: it may be NaN there, and 0 x NaN is NaN. Copying such slices row by row instead
+  // took 2,250 clocks for each stage.
   __device__ __forceinline__ void clear_ends(const Stage& stage, SliceLengths lengths) const {
     constexpr int kChunks = kPanelRowBytes / 16;
     static_assert(kGroupThreads == kSliceTokens * kChunks);
@@ -192,15 +193,15 @@ class Consumer {
     rows_.block_optimization_of_lane();
     const Epilogue<Element> epilogue(args_, shared_, task, group_, rows_.thread());
     epilogue.add_up_sums(rows_);
-    const bool both = task.halves == 1;  // warpgroups have the rows
+    const bool both = task.halves == 1;  // both warpgroups hold the same rows
     const auto places = epilogue.find_places(rows_, both);
     if (both) {
-      const SlotPosition v_place = walk_.place().back(1);
-      const SlotPosition k_place = walk_.place().back(2);
-      epilogue.exchange(rows_, k_place.slot(), v_place.slot());
+      const SlotPosition v_position = walk_.position().back(1);
+      const SlotPosition k_position = walk_.position().back(2);
+      epilogue.exchange(rows_, k_position.slot(), v_position.slot());
       fence_ordinary_writes();
-      walk_.release(k_place, false);
-      walk_.release(v_place, false);
+      walk_.release(k_position, false);
+      walk_.release(v_position, false);
     }
     if (epilogue.write(rows_, places, both)) {
       epilogue.isolate_queries(both);
@@ -210,13 +211,13 @@ class Consumer {
       if (task.has_partials != 0) {
         named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
         merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
-        fence_ordinary_writes();  // to the task's outputs, where a copy comes next
+        fence_ordinary_writes();  // to the task's entry, which a copy overwrites next
       }
     }
     note_end(task);
   }
 
-  // The later of the warpgroups'.
+  // Records the end of the task: the later of both warpgroups.
   __device__ __forceinline__ void note_end(const TaskInfo& task) const {
     if (args_.times == nullptr || rows_.thread() != 0) return;
     auto* const end = reinterpret_cast<unsigned long long*>(&args_.times[task.number].end_ns);
@@ -228,8 +229,8 @@ class Consumer {
   StageWalk walk_;
   int group_;
   GroupRows<Element> rows_;
-  SlotPosition values_;  // of the V that is added up, if any
-  bool values_alone_;    // Stage::alone of it
+  SlotPosition values_;  // position of the V that is being added, if any
+  bool values_alone_;    // Stage::alone of that stage
 };
 
 }  // namespace trunkline::cuda::sm90

@@ -1,13 +1,13 @@
-// The end of a task: warpgroups that took turns at the same rows add up their sums through the ring's last two slots;
-// O and LSE are written from registers.
+// The epilogue of a task: warpgroups with the same rows add up their sums through the ring's last two slots; O and LSE
+// are written from registers.
 //
-// A CTA comes here once or twice a launch, and its instructions come from L2 or memory: with both empty, a jump to
-// where no instruction is waited 800 clocks, and ten of them, most between five kinds of stores, 8,000. So partials and
-// all types of O take the same instructions, one after the other; where a lane's two rows go, and by which factor, is
-// found side by side.
+// A CTA runs this once or twice a launch, with cold instructions, from L2 or memory: with both cold, a jump to code
+// that is not cached took 800 clocks, and ten jumps, most of them between five kinds of stores, 8,000. So partials and
+// all types of O run the same straight-line instructions, and the destinations and factors of a lane's two rows are
+// computed side by side.
 //
-// A warp with a NaN among its outputs does its rows again, query by query (isolated_rows.cuh). Outputs are tested as
-// pairs rounded to 16 bits, which are there for the stores: one addition a pair.
+// A warp with a NaN among its outputs recomputes its rows query by query (isolated_rows.cuh). The test uses the pairs
+// rounded to 16 bits that the stores need anyway: one addition a pair.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,16 @@ inline constexpr int kConsumerBarrier = 1;
 
 template <class Element>
 class Epilogue {
-  static constexpr int kBlocks = kDim / 8;  // of a row's columns
+  static constexpr int kBlocks = kDim / 8;  // blocks of 8 columns of a row
   static constexpr int kHalf = kBlocks / 2;
 
  public:
-  /// \param thread of the warpgroup
+  /// \param thread index in the warpgroup
   __device__ __forceinline__ Epilogue(const ForwardArgs& args, SharedMemory& shared, const TaskInfo& task, int group,
                                       int thread)
       : args_(args), shared_(shared), task_(task), group_(group), thread_(thread) {}
 
-  /// Of all rows of the lane: what its four lanes have summed.
+  /// Adds up the sums of weights of the four lanes of each row.
   __device__ __forceinline__ void add_up_sums(GroupRows<Element>& rows) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -42,17 +42,17 @@ class Epilogue {
     }
   }
 
-  /// Of rows that both warpgroups have: adds up the sums of both, of half of the columns each, which are then those of
-  /// the first blocks. \param slots of the task's last K and V
+  /// Adds up O and states of rows that both warpgroups hold: each warpgroup gets half of the columns, in its first
+  /// blocks. \param k_slot, v_slot the task's last K and V
   __device__ __forceinline__ void exchange(GroupRows<Element>& rows, int k_slot, int v_slot) const {
-    // All are done with the slots, and with the states of the task before.
+    // Waits until all warps have read the slots, and the states of the task before.
     named_barrier(kConsumerBarrier, kConsumerThreads);
     if (thread_ % 4 == 0) {
       shared_.states[group_][rows.row()] = {rows.max[0], rows.sum[0]};
       shared_.states[group_][rows.row() + 8] = {rows.max[1], rows.sum[1]};
     }
-    // The first warpgroup keeps the first half of the columns and leaves the second, the other the other way around.
-    // Each by its own branch: in one, 64 selects would take the place of 32 moves of one warpgroup.
+    // The first warpgroup keeps the first half of the columns and gives the second half away; the second does the
+    // reverse. Each has its own branch: common code would need 64 selects instead of 32 moves of one warpgroup.
     const bool first = group_ == 0;
     if (first) {
       leave<kHalf>(rows, v_slot);
@@ -68,12 +68,12 @@ class Epilogue {
     add_other(rows, fragments(first ? k_slot : v_slot));
   }
 
-  /// Where a row's columns and its LSE go.
+  /// The destination of a row's columns and LSE.
   struct Place {
     enum Kind : std::int32_t { kNowhere, kFloats, kElements };
 
     std::byte* out;
-    float* lse;  // null: nowhere
+    float* lse;  // null: not written
     float lse_factor;
     Kind kind;
   };
@@ -81,21 +81,21 @@ class Epilogue {
     Place rows[2];
   };
 
-  /// Of the lane's two rows, side by side, as each is a chain of reads; before the exchange, where warps wait.
-  /// \param exchanged whether each warpgroup has half of the columns
+  /// Finds the destinations of the lane's two rows side by side, as each is a chain of reads. Called before the
+  /// exchange, so that its barriers hide the latency. \param exchanged whether each warpgroup has half of the columns
   __device__ __forceinline__ Places find_places(const GroupRows<Element>& rows, bool exchanged) const {
     const int column = (exchanged ? kDim / 2 * group_ : 0) + thread_ % 4 * 2;
     return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)}};
   }
 
-  /// After the exchange, if any. \return whether a NaN was written by some lane of the warp
+  /// Writes O and LSE, after the exchange if there is one. \return whether some lane of the warp wrote a NaN
   __device__ __forceinline__ bool write(const GroupRows<Element>& rows, const Places& places, bool exchanged) const {
     float factors[2];
     std::uint32_t sums[2] = {0, 0};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float sum = rows.sum[i];
-      factors[i] = sum == 0 ? 0 : reciprocal_approx(sum);  // nothing seen: O = 0. A NaN stays one
+      factors[i] = sum == 0 ? 0 : reciprocal_approx(sum);  // no token is visible: O = 0. A NaN stays NaN
       const float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
       if (places.rows[i].lse != nullptr) *places.rows[i].lse = lse * places.rows[i].lse_factor;
     }
@@ -106,15 +106,15 @@ class Epilogue {
     return __any_sync(kWholeWarp, nan) != 0;
   }
 
-  /// By a warp: writes its rows again, each from the tokens that its query sees alone.
+  /// Recomputes the rows of a warp, each from only the tokens visible to its query. Called by a whole warp.
   /// \param exchanged whether the warpgroup has half of the columns
   __device__ __forceinline__ void isolate_queries(bool exchanged) const {
-    __syncwarp();  // what other lanes wrote comes before
+    __syncwarp();  // orders these writes after those of other lanes
     const int half = task_.halves == 2 ? group_ : 0;
     const int group_size = args_.layer.group_size;
     const int first_column = exchanged ? kDim / 2 * group_ : 0;
     const int end_column = exchanged ? first_column + kDim / 2 : kDim;
-    // The same in all lanes, in registers that say so: else each shuffle in the loop is a call.
+    // Broadcast, so that the compiler knows that they are uniform: else each shuffle in the loop is a call.
     const int begin = __shfl_sync(kWholeWarp, thread_ / 32 * 16, 0);
     const int end = __shfl_sync(kWholeWarp, min(begin + 16, task_.half_rows[half]), 0);
 #pragma unroll 1
@@ -130,12 +130,12 @@ class Epilogue {
   }
 
  private:
-  // Of the lane in the first of a slot's blocks: the lanes of one lie side by side.
+  // Returns the lane's address in a slot's first block; the lanes of a block are neighbours.
   __device__ __forceinline__ float4* fragments(int slot) const {
     return reinterpret_cast<float4*>(shared_.slots[slot]) + thread_;
   }
 
-  // For the other warpgroup, whose columns are the half of the blocks from kFirst on.
+  // Stores the half of the blocks from kFirst on for the other warpgroup.
   template <int kFirst>
   __device__ __forceinline__ void leave(const GroupRows<Element>& rows, int slot) const {
     float4* const to = fragments(slot);
@@ -146,7 +146,7 @@ class Epilogue {
     }
   }
 
-  // Each lane finds its counterpart's, which has the same rows and columns.
+  // Adds the sums of the lane's counterpart in the other warpgroup, which has the same rows and columns.
   __device__ __forceinline__ void add_other(GroupRows<Element>& rows, const float4* from) const {
     float own[2];
     float other[2];
@@ -157,7 +157,7 @@ class Epilogue {
       const float base = max == -INFINITY ? 0 : max;
       own[i] = exp2_approx(rows.max[i] - base);
       other[i] = exp2_approx(theirs.max - base);
-      // Not as one operation, so that both come to the same.
+      // Not fused, so that both warpgroups get the same bits.
       rows.sum[i] = __fadd_rn(__fmul_rn(own[i], rows.sum[i]), __fmul_rn(other[i], theirs.sum));
       rows.max[i] = max;
     }
@@ -195,7 +195,7 @@ class Epilogue {
     return place;
   }
 
-  // Columns of half of the blocks.
+  // Stores the columns of half of the blocks.
   template <int kFirst>
   static __device__ __forceinline__ void store(const GroupRows<Element>& rows, const Places& places,
                                                const float (&factors)[2], std::uint32_t (&sums)[2]) {
@@ -211,12 +211,12 @@ class Epilogue {
   template <int kBlock>
   static __device__ __forceinline__ void store_block(const float* o, const Place& place, float factor,
                                                      std::uint32_t& sum) {
-    // A row that sees nothing is 0, whatever others saw: a NaN in V may have come to its sums.
+    // A row without visible tokens is 0: its sums may have a NaN of a V that is visible to other rows.
     const float low = factor == 0 ? 0 : o[0] * factor;
     const float high = factor == 0 ? 0 : o[1] * factor;
     const std::uint32_t rounded = Element::round(low, high);
     sum = Element::add(sum, rounded);
-    // Either by its predicate: a branch would be a jump.
+    // Both stores are predicated: a branch would be a jump.
     asm volatile(
         "{ .reg .pred floats, elements; setp.eq.s32 floats, %1, %7; setp.eq.s32 elements, %1, %8; "
         "@floats st.global.v2.f32 [%0 + %5], {%2, %3}; @elements st.global.b32 [%0 + %6], %4; }" ::"l"(place.out),

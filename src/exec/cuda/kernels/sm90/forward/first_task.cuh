@@ -1,5 +1,5 @@
-// A CTA's first task, which its number tells: what it begins with comes while barriers are made, by all threads, as
-// they have nothing else to do. From the kernel's start that takes 1 us, where a bulk copy takes 2.
+// The first task of a CTA, which follows from the CTA's number: all threads copy its prologue while the barriers are
+// initialised, as they are idle then. From the kernel's start this takes 1 us, where a bulk copy takes 2.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@ namespace trunkline::cuda::sm90 {
 
 class FirstTask {
  public:
-  /// \param tma_tiles whether tokens may come by TMA tiles; else its stages are yet to be written
+  /// \param tma_tiles whether TMA is used; else the scheduler writes the stages
   __device__ __forceinline__ FirstTask(const ForwardArgs& args, bool tma_tiles)
       : args_(args),
         tma_tiles_(tma_tiles),
         number_(static_cast<std::int32_t>(blockIdx.x)),
         place_(number_ / args.layer.kv_heads) {}
 
-  /// Whether it is known: a kernel of one tile passes over the tasks of others.
+  /// Whether the first task is known: a kernel of one tile skips tasks of other tiles.
   static __device__ __forceinline__ bool known(const ForwardArgs& args) { return args.tile_m == 0; }
 
-  /// By all threads. How many queries and stages it has is not known yet, so all comes that it may have; what lies past
-  /// the last task is not used.
+  /// Issues the copies, by all threads. The numbers of queries and stages are not known yet, so the maximum is copied;
+  /// data behind the last task is not used.
   __device__ __forceinline__ void begin_copies(SharedMemory& shared) const {
     static_assert(kInfoWords + kRecordWords <= kThreads);
     if (!known(args_) || place_ >= args_.places) return;
@@ -38,10 +38,10 @@ class FirstTask {
     }
   }
 
-  /// By one thread, which has made the barriers of batches.
+  /// Publishes the task, by one thread, which has initialised the mbarriers of batches.
   __device__ __forceinline__ void announce(SharedMemory& shared) const {
     if (!known(args_)) return;
-    // Together with the count, for which the header would wait otherwise.
+    // Prefetched together with the count: else the header would wait for it.
     if (place_ < args_.places) prefetch_to_cache(args_.step.tasks + place_);
     const bool some = place_ < args_.places && place_ < load_ahead(&args_.plan.counts->items);
     TaskInfo& info = shared.tasks[0];

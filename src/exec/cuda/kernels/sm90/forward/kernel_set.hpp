@@ -1,4 +1,4 @@
-// The kernels of one element type, as the host sees it.
+// The kernels of one element type, for the host.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 namespace trunkline::cuda::sm90 {
 
 struct KernelSet {
-  const void* kernel;        // of all tiles
-  const void* merging;       // the same, and merges partials
+  const void* kernel;        // for items of all tiles
+  const void* merging;       // also merges partials
   std::size_t shared_bytes;  // dynamic
 };
 

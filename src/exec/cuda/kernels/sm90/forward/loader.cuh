@@ -1,6 +1,6 @@
-// The three warps that fill the ring. One begins K's TMA tiles, one V's, as neither would keep up with both; the latter
-// and the third copy by rows what no TMA tile brings. All run the same code: where it is cold, who comes second finds
-// it.
+// The three loader warps, which fill the ring. One issues the TMA copies of K and one those of V, as one warp would not
+// keep up with both; the latter and the third copy row by row where TMA cannot. All run the same code, so that only the
+// first to arrive waits for cold instructions.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 namespace trunkline::cuda::sm90 {
 
 class Loader {
-  // Roles; who has another copies rows alone.
+  // Roles; the third loader only copies rows.
   static constexpr int kKeyTmaTiles = 0;
   static constexpr int kValueTmaTilesAndRows = 1;
 
  public:
-  /// \param role of the three; the compiler knows it for the same in all lanes
+  /// \param role 0 to 2, uniform and known as such to the compiler
   __device__ __forceinline__ Loader(const ForwardArgs& args, const CacheMaps& maps, SharedMemory& shared, int role,
                                     int lane)
       : page_size_(args.pages.page_size),
@@ -42,7 +42,7 @@ class Loader {
       const bool opens = batch->kind == StageRecord::kQueries;
       if (opens) copy_queries(task, first);
       view_tma_tiles(batch);
-      // Without Q no work begins, so that the first TMA tile of K follows its copies.
+      // The first TMA copy of K waits until the copies of Q are issued: no computation can start without Q.
       if (first && role_ == kKeyTmaTiles) named_barrier(kQueriesBarrier, kLoaderThreads);
 #pragma unroll 1
       for (int number = opens ? 1 : 0; number < batch->batch_records; ++number) {
@@ -73,14 +73,14 @@ class Loader {
     tma_tiles_.view(slice, role_ == kKeyTmaTiles ? slice.key_tma_tile() : of_values, page_size_);
   }
 
-  // K, then V.
+  // Fills two slots: K, then V.
   __device__ __forceinline__ void copy_stage(const StageRecord& record, int number, const TaskInfo& task, int head) {
     if (copies_rows() && rows_.has_some(StageFlags(record.flags))) return copy_with_rows(record, number, task);
     copy_by_tma(number, head, role_ == kKeyTmaTiles);
     copy_by_tma(number, head, role_ == kValueTmaTilesAndRows);
   }
 
-  // \param tma_tiles whether they are the warp's
+  // \param tma_tiles whether this warp copies the slot's tensor by TMA
   __device__ __forceinline__ void copy_by_tma(int number, int head, bool tma_tiles) {
     begin_slot();
     if (tma_tiles) begin_tma_tiles(number, head);
@@ -89,18 +89,18 @@ class Loader {
 
   __device__ __forceinline__ void copy_with_rows(const StageRecord& record, int number, const TaskInfo& task) {
     const StageFlags flags(record.flags);
-    std::uint32_t seen = 0;
+    std::uint32_t visible_tokens = 0;
 #pragma unroll 1
     for (int tensor = 0; tensor < 2; ++tensor) {
       const bool values = tensor != 0;
       begin_slot();
       if (values && role_ == kValueTmaTilesAndRows) begin_tma_tiles(number, task.head);
-      if (!values) seen = rows_.see_tokens(record, flags, task, records_.slot());
-      end_slot(rows_.copy_tokens(record, flags, task.head, values, seen, records_.slot()));
+      if (!values) visible_tokens = rows_.find_visible_tokens(record, flags, task, records_.slot());
+      end_slot(rows_.copy_tokens(record, flags, task.head, values, visible_tokens, records_.slot()));
     }
   }
 
-  // Those of the warp's tensor.
+  // Issues the TMA copies of the warp's tensor.
   __device__ __forceinline__ void begin_tma_tiles(int number, int head) const {
     const std::uint32_t bytes = tma_tiles_.bytes(number);
     if (bytes == 0) return;
@@ -109,13 +109,14 @@ class Loader {
     tma_tiles_.copy(number, head, shared_address(shared_.slots[records_.slot()]), records_.full());
   }
 
-  // Consumers are told, as they pass stages of each other without waiting (StageWalk::wait_for).
+  // Waits for the slot, and publishes its position: consumers pass stages of each other without waiting
+  // (StageWalk::wait_for).
   __device__ __forceinline__ void begin_slot() const {
     records_.wait_for_slot();
-    if (role_ == kKeyTmaTiles && lane_ == 0) store_shared(shared_address(&shared_.begun), records_.place().word());
+    if (role_ == kKeyTmaTiles && lane_ == 0) store_shared(shared_address(&shared_.begun), records_.position().word());
   }
 
-  // \param rows whether the warp's lanes have begun copies of rows to the slot
+  // Arrives for the slot. \param rows whether the lanes have issued row copies to it
   __device__ __forceinline__ void end_slot(bool rows) {
     if (rows) barrier_arrive_after_copies(records_.full());
     records_.pass_slot(copies_rows() && !rows ? kRowLoaderArrivals : 1);

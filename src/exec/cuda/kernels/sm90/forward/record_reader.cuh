@@ -1,4 +1,4 @@
-// How warps that copy go through all records and, in the same order, all slots of the ring.
+// Iteration of a loader warp over all stage records and, in the same order, over all slots of the ring.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@ class RecordReader {
  public:
   __device__ __forceinline__ RecordReader(SharedMemory& shared, int lane) : shared_(shared), lane_(lane) {}
 
-  __device__ __forceinline__ SlotPosition place() const { return place_; }
-  __device__ __forceinline__ int slot() const { return place_.slot(); }
-  __device__ __forceinline__ std::uint32_t full() const { return shared_address(&shared_.full[place_.slot()]); }
-  /// Until consumers have released the slot, and few enough are on their way. All that copy arrive at each slot, so
-  /// that none is lapped where it waits for one to be full.
+  __device__ __forceinline__ SlotPosition position() const { return position_; }
+  __device__ __forceinline__ int slot() const { return position_.slot(); }
+  __device__ __forceinline__ std::uint32_t full() const { return shared_address(&shared_.full[position_.slot()]); }
+  /// Waits until consumers have released the slot, and fewer than kSlotsOnTheirWay slots are in flight. All loaders
+  /// arrive at each slot, so that a loader that waits for a full slot is never a round behind.
   __device__ __forceinline__ void wait_for_slot() const {
-    const SlotPosition oldest = place_.back(kSlotsOnTheirWay);
+    const SlotPosition oldest = position_.back(kSlotsOnTheirWay);
     const std::uint32_t oldest_full = shared_address(&shared_.full[oldest.slot()]);
-    const std::uint32_t empty = shared_address(&shared_.empty[place_.slot()]);
-    // Both are asked at once, as each answers after 40 clocks.
+    const std::uint32_t empty = shared_address(&shared_.empty[position_.slot()]);
+    // Both are tested at once, as each test takes 40 clocks.
     const bool arrived = barrier_try(oldest_full, oldest.parity());
-    const bool emptied = barrier_try(empty, place_.parity() ^ 1);
+    const bool emptied = barrier_try(empty, position_.parity() ^ 1);
     if (arrived && emptied) return;
     barrier_wait(oldest_full, oldest.parity());
-    barrier_wait(empty, place_.parity() ^ 1);
+    barrier_wait(empty, position_.parity() ^ 1);
   }
-  /// \param arrivals for the slot at hand; of lane 0, after what all wrote
+  /// Passes the present slot. \param arrivals made by lane 0, after the writes of all lanes
   __device__ __forceinline__ void pass_slot(int arrivals) {
     __syncwarp();
     if (lane_ == 0) barrier_arrive_times(full(), static_cast<std::uint32_t>(arrivals));
-    place_.advance();
+    position_.advance();
   }
 
   /// Waits for the next batch of records. \return whether there is one
@@ -45,9 +45,9 @@ class RecordReader {
   }
   __device__ __forceinline__ const TaskInfo& task() const { return shared_.tasks[shared_.batch_tasks[batch_.slot()]]; }
   __device__ __forceinline__ const StageRecord* batch() const { return shared_.records[batch_.slot()]; }
-  /// After it was read.
+  /// Passes the present batch, after it was read.
   __device__ __forceinline__ void pass() {
-    __syncwarp();  // after the reads of all
+    __syncwarp();  // orders the arrival after the reads of all lanes
     if (lane_ == 0) barrier_arrive(shared_address(&shared_.batch_empty[batch_.slot()]));
     batch_.advance();
   }
@@ -56,7 +56,7 @@ class RecordReader {
   SharedMemory& shared_;
   int lane_;
   RingPosition<kBatches> batch_;
-  SlotPosition place_;
+  SlotPosition position_;
 };
 
 }  // namespace trunkline::cuda::sm90

@@ -1,6 +1,6 @@
-// What TMA tiles cannot bring is copied row by row: Q, pages that are no multiple of 8 tokens, V of slices of which
-// queries see different tokens, and of a task's last stage if they are short, slices that begin inside a TMA tile. Of
-// Q, each of two warps brings 32 rows of a slot; of stages, two slices, and says who sees which of their tokens.
+// Row-by-row copies, for data that TMA cannot copy: Q, pages that are no multiple of 8 tokens, V of slices whose masks
+// differ by token, V of short slices in a task's last stage, and slices that begin inside a TMA tile. Each of two warps
+// copies 32 rows of a slot of Q, or two slices of a stage, and writes the masks of their tokens.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 namespace trunkline::cuda::sm90 {
 
 class RowLoader {
-  static constexpr int kRowsAtOnce = 2;   // 16 lanes each
-  static constexpr int kRowsOfCopy = 32;  // a lane knows the address of one
+  static constexpr int kRowsAtOnce = 2;   // by 16 lanes each
+  static constexpr int kRowsOfCopy = 32;  // a lane holds the address of one row
   static constexpr int kLanesOfRow = 32 / kRowsAtOnce;
   static constexpr int kSlicesOfLoader = kSlices / kRowLoaders;
   static_assert(kSlicesOfLoader * kSliceTokens == kRowsOfCopy);  // a lane for each token
@@ -26,9 +26,9 @@ class RowLoader {
  public:
   /// \param loader 0 or 1
   __device__ __forceinline__ RowLoader(const ForwardArgs& args, SharedMemory& shared, int loader, int lane)
-      : args_(args), shared_(shared), loader_(loader), lane_(lane), places_(args.pages.page_size) {}
+      : args_(args), shared_(shared), loader_(loader), lane_(lane), page_offsets_(args.pages.page_size) {}
 
-  /// Begins to copy the loader's part of a half's rows of Q to a slot; those after its last are zero.
+  /// Issues the copies of the loader's part of a half's rows of Q to a slot; rows behind the last are zero.
   __device__ __forceinline__ void copy_queries(const TaskInfo& task, int half, int slot) const {
     static_assert(kRowsOfCopy * kRowLoaders == kGroupRows);
     if (half == 0) note_begin(task);
@@ -43,23 +43,23 @@ class RowLoader {
     copy(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
   }
 
-  /// Whether some of the loader's slices come by rows.
+  /// Whether some of the loader's slices are copied by rows.
   __device__ __forceinline__ bool has_some(StageFlags flags) const {
     static_assert(kSlicesOfLoader == 2);
     return flags.by_row(2 * loader_) || flags.by_row(2 * loader_ + 1);
   }
 
-  /// Of the loader's slices that come by rows. Where they differ by token, who sees which is written.
-  /// \return bit i: some query sees token i
-  __device__ __forceinline__ std::uint32_t see_tokens(const StageRecord& record, StageFlags flags, const TaskInfo& task,
-                                                      int slot) const {
+  /// Finds the visible tokens of the loader's slices that are copied by rows. If masks differ by token, writes them.
+  /// \return bit i: token i is visible to some query
+  __device__ __forceinline__ std::uint32_t find_visible_tokens(const StageRecord& record, StageFlags flags,
+                                                               const TaskInfo& task, int slot) const {
     const int number = slice_of_lane();
     const SliceRecord& slice = record.slices[number];
     const int token = lane_ % kSliceTokens;
-    bool seen = flags.by_row(number) && flags.seen(number) && token < slice.count;
+    bool is_visible = flags.by_row(number) && flags.visible(number) && token < slice.count;
     if (flags.by_token(number)) {
-      QuerySet visible{{0, 0}};  // by half
-      if (seen) visible = visible_to(record, number, token, task);
+      QuerySet visible{{0, 0}};  // a word for each half
+      if (is_visible) visible = visible_to(record, number, token, task);
       TokenMasks& masks = shared_.tokens[slot];
 #pragma unroll
       for (int half = 0; half < kGroups; ++half) {
@@ -67,36 +67,35 @@ class RowLoader {
         words[0][kSliceTokens * number + token] = static_cast<std::uint32_t>(visible.words[half]);
         words[1][kSliceTokens * number + token] = static_cast<std::uint32_t>(visible.words[half] >> 32);
       }
-      seen = !visible.empty();
+      is_visible = !visible.empty();
     }
-    return __ballot_sync(kWholeWarp, seen);
+    return __ballot_sync(kWholeWarp, is_visible);
   }
 
-  /// Begins to copy what no TMA tile brings to a slot. Of K, nothing of slices that no query sees, as their logits are
-  /// hidden. Of V, tokens of these slices that no query sees are zero and not read: what lies there may be NaN, which a
-  /// weight of zero does not hide. What some see and others do not is read: a NaN in V then reaches all rows of the
-  /// warpgroup.
-  /// \param values of V \param seen by see_tokens \return whether there is something
+  /// Issues the row copies of a stage's K or V to a slot. K of slices that are masked for all queries is not copied, as
+  /// their logits are masked. V of tokens that are masked for all queries is made zero, not read: it may be NaN, and 0
+  /// x NaN is NaN. V that is visible to only some queries is read: a NaN in it then reaches all rows of the warpgroup.
+  /// \param values copy V, else K \param visible_tokens from find_visible_tokens \return whether copies were issued
   __device__ __forceinline__ bool copy_tokens(const StageRecord& record, StageFlags flags, int head, bool values,
-                                              std::uint32_t seen, int slot) const {
+                                              std::uint32_t visible_tokens, int slot) const {
     std::uint32_t wanted = 0;
 #pragma unroll
     for (int i = 0; i < kSlicesOfLoader; ++i) {
       const int number = kSlicesOfLoader * loader_ + i;
-      const bool keys = flags.seen(number) && !record.slices[number].key_tma_tile();
+      const bool keys = flags.visible(number) && !record.slices[number].key_tma_tile();
       if (flags.by_row(number) && (values || keys)) wanted |= 1u << i;
     }
     if (wanted == 0) return false;
     const auto* row = static_cast<const std::byte*>(values ? args_.layer.v : args_.layer.k);
-    if ((seen >> lane_ & 1) != 0) row += 2 * place_of_token(record.slices[slice_of_lane()], values, head);
+    if ((visible_tokens >> lane_ & 1) != 0) row += 2 * offset_of_token(record.slices[slice_of_lane()], values, head);
     const int first = (wanted & 1) != 0 ? 0 : kSliceTokens;
     const int end = (wanted & 2) != 0 ? kRowsOfCopy : kSliceTokens;
-    copy(row, seen, first, end, part_of(slot));
+    copy(row, visible_tokens, first, end, part_of(slot));
     return true;
   }
 
  private:
-  // At the task's first copy.
+  // Records the begin of the task, at its first copy.
   __device__ __forceinline__ void note_begin(const TaskInfo& task) const {
     if (args_.times == nullptr || lane_ != 0 || loader_ != 0) return;
     experimental::CudaTaskTime& times = args_.times[task.number];
@@ -125,7 +124,7 @@ class RowLoader {
     return slice.limited() ? after(visible, slice.position + token, halves, task.rows) : visible;
   }
 
-  // Of a slot.
+  // Returns the address of the loader's part of a slot.
   __device__ __forceinline__ std::uint32_t part_of(int slot) const {
     return shared_address(shared_.slots[slot]) + kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(loader_);
   }
@@ -134,33 +133,34 @@ class RowLoader {
     return kSlicesOfLoader * loader_ + lane_ / kSliceTokens;
   }
 
-  // In elements: of the lane's token of its slice.
-  __device__ __forceinline__ std::int64_t place_of_token(const SliceRecord& slice, bool values, int head) const {
+  // Returns the offset of the lane's token of its slice, in elements.
+  __device__ __forceinline__ std::int64_t offset_of_token(const SliceRecord& slice, bool values, int head) const {
     const int token = lane_ % kSliceTokens;
     const std::int32_t page_size = args_.pages.page_size;
     std::int64_t page = 0;
-    std::int32_t place = 0;
+    std::int32_t page_offset = 0;
     if (octets_of_tma_tile(page_size) > 0) {
-      const SliceRecord::TokenPlace in_pages = slice.place_of(token, page_size);
-      page = in_pages.page;
-      place = in_pages.place;
+      const SliceRecord::TokenLocation location = slice.location_of(token, page_size);
+      page = location.page;
+      page_offset = location.page_offset;
     } else {
       const std::int32_t position = slice.position + token;
-      page = page_id(args_.pages, slice.ids_begin + places_.page_of(position));
-      place = places_.place_of(position);
+      page = page_id(args_.pages, slice.ids_begin + page_offsets_.page_of(position));
+      page_offset = page_offsets_.offset_of(position);
     }
     const CacheStrides& k = args_.layer.k_strides;
     const CacheStrides& v = args_.layer.v_strides;
-    return head * (values ? v.head : k.head) + page * (values ? v.page : k.page) + place * (values ? v.token : k.token);
+    return head * (values ? v.head : k.head) + page * (values ? v.page : k.page) +
+           page_offset * (values ? v.token : k.token);
   }
 
-  // Rows of 256 bytes, of lanes from `first` on. \param row of lane i: an address \param seen bit i: it is to be read;
-  // else the row is zero \param to where the row of lane 0 goes
-  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t seen, int first, int end,
+  // Issues copies of rows of 256 bytes, for lanes [first, end). \param row address of the lane's row \param present bit
+  // i: row i is read, else it becomes zero \param to destination of the row of lane 0
+  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t present, int first, int end,
                                        std::uint32_t to) const {
     const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
     const int chunk = lane_ % kLanesOfRow;
-    constexpr int kTogether = 4;  // shuffles, then their copies
+    constexpr int kTogether = 4;  // rows whose shuffles precede their copies
     static_assert(kSliceTokens % (kTogether * kRowsAtOnce) == 0);
 #pragma unroll 1
     for (int i = first; i < end; i += kTogether * kRowsAtOnce) {
@@ -173,7 +173,7 @@ class RowLoader {
 #pragma unroll
       for (int j = 0; j < kTogether; ++j) {
         const int from = i + j * kRowsAtOnce + lane_ / kLanesOfRow;
-        copy_async_or_zero(to + chunk_offset(from, chunk), at[j], (seen >> from & 1) != 0);
+        copy_async_or_zero(to + chunk_offset(from, chunk), at[j], (present >> from & 1) != 0);
       }
     }
   }
@@ -182,7 +182,7 @@ class RowLoader {
   SharedMemory& shared_;
   int loader_;
   int lane_;
-  PageOffsets places_;
+  PageOffsets page_offsets_;
 };
 
 }  // namespace trunkline::cuda::sm90

@@ -1,5 +1,5 @@
-// Walks the spans of an item in slices of up to 16 tokens of one span, a lane for each: some 300 instructions for eight
-// stages, where a walk span by span takes a warp 600 clocks a stage.
+// Iterates over the spans of an item in slices of up to 16 tokens of one span, a lane for each slice: some 300
+// instructions for eight stages, where iteration span by span takes a warp 600 clocks a stage.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ namespace trunkline::cuda::sm90 {
 struct Slice {
   std::int64_t ids_begin = 0;
   std::int32_t position = 0;
-  std::int32_t count = 0;  // tokens; 0: there is none
-  std::int32_t mask = -1;  // of the first token
+  std::int32_t count = 0;  // tokens; 0: no slice
+  std::int32_t mask = -1;  // mask of the first token; -1: none
   std::int32_t mask_stride = 0;
-  std::int32_t bound = 0;    // tokens before here are seen by all that `visible` has
-  QuerySet visible{{0, 0}};  // by half; of masks by token, who may see some
+  std::int32_t bound = 0;  // tokens before this position are visible to all queries of `visible`
+  // The queries to which it is visible, a word for each half; with masks by token, those to which some token may be.
+  QuerySet visible{{0, 0}};
 };
 
 class SliceWalk {
@@ -30,18 +31,19 @@ class SliceWalk {
   __device__ __forceinline__ SliceWalk(const StepArgs& args, int lane)
       : args_(args),
         lane_(lane),
-        places_(args.pages.page_size),
+        page_offsets_(args.pages.page_size),
         aligned_to_(most(kOctetRows * octets_of_tma_tile(args.pages.page_size), 1)) {}
 
-  /// What a task needs after its first slices comes from memory side by side. \param passed slices
+  /// Prefetches the spans and page ids of a task behind its first slices, side by side. \param passed number of first
+  /// slices
   __device__ __forceinline__ void prefetch(const TaskHeader& task, int passed) const {
     if (task.spans.begin + lane_ < task.spans.end) prefetch_to_cache(args_.step.spans + task.spans.begin + lane_);
     const std::int32_t position = task.first.begin + kSliceTokens * (passed + lane_);
     if (position >= task.first.end) return;
-    prefetch_page_id(args_.pages, task.first.ids_begin + places_.page_of(position));
+    prefetch_page_id(args_.pages, task.first.ids_begin + page_offsets_.page_of(position));
   }
 
-  /// \param rows of the item's queries \param least_of_all of their limits
+  /// Begins a task. \param rows the item's queries \param least_of_all minimum of their limits
   __device__ __forceinline__ void begin(const TaskHeader& task, const QueryHalves& halves, const ItemRow* rows,
                                         std::int32_t least_of_all) {
     halves_ = halves;
@@ -55,10 +57,10 @@ class SliceWalk {
     used_ = 0;
   }
 
-  /// After a `take`: whether there are no more.
+  /// Whether there are no more slices. Valid after a `take`.
   __device__ __forceinline__ bool done() const { return used_ == slices_; }
 
-  /// Leaves out the next slices, of which there are so many.
+  /// Skips the next `slices` slices, which must exist.
   __device__ __forceinline__ void pass(int slices) {
     while (slices > 0) {
       if (used_ == slices_) accept_window();
@@ -68,7 +70,7 @@ class SliceWalk {
     }
   }
 
-  /// Gives lanes from `first` on the next slices, as far as they go. \return the lane after the last
+  /// Gives the next slices to lanes from `first` on. \return the lane behind the last slice
   __device__ __forceinline__ int take(int first, Slice& slice) {
     int filled = first;
     for (;;) {
@@ -87,7 +89,7 @@ class SliceWalk {
   }
 
  private:
-  // The first batch need not wait for spans that it does not come to: the header has the first one.
+  // Reads the next window of spans. If the first batch needs the first span only, it takes the span from the header.
   __device__ __forceinline__ void accept_window() {
     const bool fills_batch = first_.end - first_.begin >= kBatchStages * kStageTokens;
     ResolvedSpan span{};
@@ -101,7 +103,7 @@ class SliceWalk {
     accept(span, spans);
   }
 
-  // A window of spans, of which each lane knows its own; an empty one past the last.
+  // Takes a window of spans, one a lane; lanes behind the last have an empty span.
   __device__ __forceinline__ void accept(const ResolvedSpan& span, int spans) {
     window_ = span;
     const std::int32_t first = span.begin - offset_of(span.begin);
@@ -118,10 +120,10 @@ class SliceWalk {
     used_ = 0;
     span_ += spans;
     one_span_ = spans == 1;
-    see(span, slices);
+    apply_mask(span, slices);
   }
 
-  __device__ __forceinline__ void see(const ResolvedSpan& span, int slices) {
+  __device__ __forceinline__ void apply_mask(const ResolvedSpan& span, int slices) {
     QuerySet mask = kAllQueries;
     if (slices > 0 && span.mask_stride == 0) mask = mask_at(args_.plan, span.mask);
     visible_ = halves_.by_half(mask);
@@ -131,9 +133,9 @@ class SliceWalk {
     }
   }
 
-  // The j-th slice of the window. By all lanes; `mine`: it is wanted.
+  // Returns the j-th slice of the window, to lanes with `mine`. Called by all lanes.
   __device__ __forceinline__ void locate(int j, bool mine, Slice& slice) const {
-    int from = 0;  // the last span that begins at or before it
+    int from = 0;  // the last span whose first slice is at or before it
     if (!one_span_) {
 #pragma unroll
       for (int step = kWindow / 2; step > 0; step /= 2) {
@@ -160,27 +162,27 @@ class SliceWalk {
     slice.visible = visible;
   }
 
-  // Of a position in its slice, where that would begin as TMA tiles do.
+  // Returns the offset of a position in a slice that is aligned to TMA tiles.
   __device__ __forceinline__ std::int32_t offset_of(std::int32_t position) const {
     return position & (aligned_to_ - 1);
   }
 
   const StepArgs& args_;
   int lane_;
-  PageOffsets places_;
+  PageOffsets page_offsets_;
   std::int32_t aligned_to_;
   QueryHalves halves_;
   const ItemRow* rows_ = nullptr;
   std::int32_t least_ = 0;
   ResolvedSpan first_{};
-  std::int32_t begin_ = 0;  // of the task's spans
-  std::int32_t span_ = 0;   // after the window
+  std::int32_t begin_ = 0;  // first of the task's spans
+  std::int32_t span_ = 0;   // first span behind the window
   std::int32_t end_ = 0;
   ResolvedSpan window_{};
   QuerySet visible_{};
   std::int32_t bound_ = 0;
   int before_ = 0;  // slices of the window's spans before the lane's
-  int slices_ = 0;  // of the window
+  int slices_ = 0;  // slices of the window
   int used_ = 0;
   bool one_span_ = false;
 };

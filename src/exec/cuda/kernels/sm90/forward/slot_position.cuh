@@ -1,4 +1,4 @@
-// A place in the ring of slots.
+// Positions in the ring of slots.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,32 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// A slot, and in which of its rounds. One word: consumers have few registers to spare.
+/// A slot and its round. One word, as consumers have few spare registers.
 class SlotPosition {
  public:
-  /// No place.
+  /// Returns a value that is no position.
   static __device__ __forceinline__ SlotPosition none() { return SlotPosition(kNone); }
   SlotPosition() = default;
 
   __device__ __forceinline__ bool is_none() const { return word_ == kNone; }
   __device__ __forceinline__ int slot() const { return static_cast<int>(word_ % kRound); }
   __device__ __forceinline__ std::uint32_t parity() const { return word_ / kRound & 1; }
-  /// A later place's is greater, by the sign of the difference.
+  /// Returns the position as a word. Of two positions, the later has the greater word, by the sign of the difference.
   __device__ __forceinline__ std::uint32_t word() const { return word_; }
-  /// Of what comes before the first place.
+  /// The word before the first position.
   static constexpr std::uint32_t kWordBeforeFirst = ~0u;
 
   __device__ __forceinline__ void advance() { word_ += slot() == kSlots - 1 ? kRound - (kSlots - 1) : 1; }
-  /// So many places on, no more than there are slots.
-  __device__ __forceinline__ SlotPosition ahead(int places) const {
-    const std::uint32_t word = word_ + static_cast<std::uint32_t>(places);
-    return SlotPosition(slot() + places >= kSlots ? word + (kRound - kSlots) : word);
+  /// Returns the position `positions` later, at most kSlots.
+  __device__ __forceinline__ SlotPosition ahead(int positions) const {
+    const std::uint32_t word = word_ + static_cast<std::uint32_t>(positions);
+    return SlotPosition(slot() + positions >= kSlots ? word + (kRound - kSlots) : word);
   }
-  /// So many places before, at most as many as there are slots. Before the first lies an odd round, which a fresh
-  /// barrier counts as complete.
-  __device__ __forceinline__ SlotPosition back(int places) const {
-    const std::uint32_t word = word_ - static_cast<std::uint32_t>(places);
-    return SlotPosition(slot() < places ? word - (kRound - kSlots) : word);
+  /// Returns the position `positions` earlier, at most kSlots. The round before the first is odd, which a fresh
+  /// mbarrier counts as complete.
+  __device__ __forceinline__ SlotPosition back(int positions) const {
+    const std::uint32_t word = word_ - static_cast<std::uint32_t>(positions);
+    return SlotPosition(slot() < positions ? word - (kRound - kSlots) : word);
   }
 
  private:

@@ -1,4 +1,5 @@
-// What is known of a stage before it is copied: by it, the other warps copy, hide and pass without a look at the plan.
+// Stage records: the scheduler writes one for each stage, by which the other warps copy, mask and pass stages without
+// reading the plan.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +9,24 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Tokens of one span, up to 16. Where pages hold whole octets it lies in two of them at most, and so in two pages.
+/// A slice: up to 16 tokens of one span. If pages are a multiple of an octet, it lies in at most two pages.
 struct SliceRecord {
   union {
-    // Ids of its page and, if it goes on there, of the next. A cache whose ids took more bits would have 8 TB.
+    // Ids of its page and, if it continues there, of the next. A cache whose ids took more bits would have 8 TB.
     std::int32_t pages[kSliceOctets];
-    std::int64_t ids_begin;  // where pages hold no whole octets: entry in the table's ids of its request's first page
+    std::int64_t
+        ids_begin;  // if pages are no multiple of an octet: entry of the request's first page in the page table
   };
-  std::int32_t position;  // of the first token, in its request
-  std::int32_t place;     // the same in its page, where pages hold whole octets
-  std::int32_t mask;      // index of the first token's; -1: none
+  std::int32_t position;     // position of the first token in its request
+  std::int32_t page_offset;  // page offset of the first token, if pages are a multiple of an octet
+  std::int32_t mask;         // index of the first token's mask; -1: none
   std::int16_t mask_stride;
-  std::int8_t count;   // of tokens
+  std::int8_t count;   // number of tokens
   std::int8_t traits;  // kLimited, kKeyTmaTile, kValueTmaTile
 
-  // Some of it may come after a query that the mask shows it to.
+  // Some of its tokens may come after a query to which the mask makes them visible.
   static constexpr std::int8_t kLimited = 1;
-  // Its K, or V, comes by TMA tiles, also where it ends inside of one, as the page has as many (SliceLengths).
+  // Its K, or V, is copied by TMA, also if it ends inside a TMA tile, as the page has the whole tile (SliceLengths).
   static constexpr std::int8_t kKeyTmaTile = 2;
   static constexpr std::int8_t kValueTmaTile = 4;
 
@@ -32,26 +34,27 @@ struct SliceRecord {
   __device__ __forceinline__ bool key_tma_tile() const { return (traits & kKeyTmaTile) != 0; }
   __device__ __forceinline__ bool value_tma_tile() const { return (traits & kValueTmaTile) != 0; }
 
-  struct TokenPlace {
+  struct TokenLocation {
     std::int32_t page;
-    std::int32_t place;
+    std::int32_t page_offset;
   };
-  /// Of one of its tokens, where pages hold whole octets.
-  __device__ __forceinline__ TokenPlace place_of(int token, std::int32_t page_size) const {
-    const std::int32_t in_first = place + token;
+  /// Returns the location of one of its tokens. \pre pages are a multiple of an octet
+  __device__ __forceinline__ TokenLocation location_of(int token, std::int32_t page_size) const {
+    const std::int32_t in_first = page_offset + token;
     const bool next = in_first >= page_size;
     return {pages[next ? 1 : 0], next ? in_first - page_size : in_first};
   }
 };
 
-/// What who computes a stage needs to know of it, before its record.
+/// Traits of a stage, which consumers need before they read its record.
 struct StageTraits {
-  static constexpr std::uint32_t kMasked = 1;  // some row does not see some slice
-  static constexpr std::uint32_t kByHand = 2;  // some slice is copied by ordinary instructions, or has an end to clear
-  static constexpr std::uint32_t kAlone = 4;   // one warpgroup computes it, and releases its slots for both
-  static constexpr std::uint32_t kVisible =
-      8;  // some row sees some of it, or it is for half 0 as none of any half does
-  // Those of a batch are one word.
+  static constexpr std::uint32_t kMasked = 1;  // some slice is masked for some row
+  // Some slice is copied by ordinary instructions, or has an end to clear.
+  static constexpr std::uint32_t kGenericProxy = 2;
+  static constexpr std::uint32_t kAlone = 4;  // one warpgroup computes it, and releases its slots for both
+  // Some of it is visible to some row; or it is masked for all rows and assigned to half 0.
+  static constexpr std::uint32_t kVisible = 8;
+  // The traits of a batch are one word.
   static constexpr int kBits = 4;
   static constexpr std::uint32_t kEach = 0x11111111;
   static_assert(kBits * kBatchStages == 32);
@@ -60,49 +63,48 @@ struct StageTraits {
 struct StageRecord {
   enum Kind : std::uint16_t { kQueries, kStage };
 
-  // Both are read as one word of 8 bytes.
+  // flags and lengths are read as one word of 8 bytes.
   alignas(8) std::uint8_t flags[kSlices];    // StageFlags
   alignas(4) std::uint8_t lengths[kSlices];  // SliceLengths
   Kind kind;
-  // Of the batch, in its first record.
+  // Members of the batch, valid in its first record.
   std::uint8_t batch_records;
   std::uint8_t batch_ends_task;
-  std::uint32_t batch_traits[kGroups];  // of the batch, in its first record: StageTraits of each for a half
-  // Bit i of a half's two words for a slice: its i-th query, or (32 + i)-th, sees it. By words: a warp's rows are of
-  // queries that one word has, and it reads that of all slices at once.
+  std::uint32_t batch_traits[kGroups];  // member of the batch: StageTraits of each stage, for each half
+  // Masks of slices: bit i of a half's two words is the half's i-th query, and its (32 + i)-th. Indexed by word, then
+  // slice: one word has the queries of all of a warp's rows, and the warp reads this word of all slices at once.
   alignas(16) std::uint32_t visible[kGroups][2][kSlices];
   SliceRecord slices[kSlices];
 };
 
-/// What the four slices of a stage are, a byte each, as a word.
+/// Flags of the four slices of a stage, a byte each, as a word.
 class StageFlags {
  public:
-  // Of a slice.
-  static constexpr std::uint32_t kVisible = 1;   // << half: some of the half's queries may see some of it
-  static constexpr std::uint32_t kMasked = 4;    // << half: some may not
-  static constexpr std::uint32_t kByToken = 16;  // who sees it differs by token
+  // Flags of a slice.
+  static constexpr std::uint32_t kVisible = 1;   // << half: some of it may be visible to some of the half's queries
+  static constexpr std::uint32_t kMasked = 4;    // << half: some of it may be masked for some of them
+  static constexpr std::uint32_t kByToken = 16;  // the mask differs by token
   static constexpr std::uint32_t kByRow = 32;    // some of it is copied by ordinary instructions
-  static constexpr std::uint32_t kHasEnd = 64;   // it is short, and comes by TMA tiles nevertheless: SliceLengths
+  static constexpr std::uint32_t kHasEnd = 64;   // it is short but copied by TMA: SliceLengths applies
 
   StageFlags() = default;
   __device__ __forceinline__ explicit StageFlags(const std::uint8_t (&flags)[kSlices])
       : word_(*reinterpret_cast<const std::uint32_t*>(flags)) {}
 
-  __device__ __forceinline__ bool seen(int slice) const {
+  __device__ __forceinline__ bool visible(int slice) const {
     return (word_ >> (8 * slice) & (kVisible | kVisible << 1)) != 0;
   }
   __device__ __forceinline__ bool by_token(int slice) const { return (word_ >> (8 * slice) & kByToken) != 0; }
   __device__ __forceinline__ bool by_row(int slice) const { return (word_ >> (8 * slice) & kByRow) != 0; }
-  /// Some slice: not all of it is the same to a row.
+  /// Whether some slice has tokens that differ for a row: masks by token, or an end.
   __device__ __forceinline__ bool some_uneven() const { return (word_ & (kByToken | kHasEnd) * 0x01010101u) != 0; }
 
  private:
   std::uint32_t word_;
 };
 
-/// Of the four slices of a stage, a byte each: the tokens behind which who computes the stage is to hide K and to make
-/// V zero, as TMA tiles brought what lies behind them in the page, or nothing and left what an earlier round had there.
-/// 16 where there is nothing to do.
+/// Lengths of the four slices of a stage, a byte each: consumers mask K and make V zero behind them, where TMA copied
+/// later tokens of the page, or nothing, which leaves data of an earlier round. 16: there is nothing to do.
 class SliceLengths {
  public:
   SliceLengths() = default;

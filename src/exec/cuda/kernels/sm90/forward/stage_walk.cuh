@@ -1,5 +1,5 @@
-// Finds the stages of a task that a consumer warpgroup has to do with. What a batch's records say of them is read once,
-// as a word: a stage then takes a few instructions, and no look at memory.
+// Finds the stages of a task that a consumer warpgroup computes. The traits of a batch are read once, as a word: a
+// stage then takes a few instructions and no memory access.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// One that the warpgroup computes.
+/// A stage that the warpgroup computes.
 class Stage {
  public:
   static constexpr std::uint32_t kKept = 1u << StageTraits::kBits;  // beside StageTraits
@@ -23,17 +23,18 @@ class Stage {
 
   __device__ __forceinline__ SlotPosition keys() const { return keys_; }
   __device__ __forceinline__ SlotPosition values() const {
-    SlotPosition place = keys_;
-    place.advance();
-    return place;
+    SlotPosition position = keys_;
+    position.advance();
+    return position;
   }
-  /// Some row does not see some slice.
+  /// Whether some slice is masked for some row.
   __device__ __forceinline__ bool masked() const { return (traits_ & StageTraits::kMasked) != 0; }
-  /// Some slice is copied by ordinary instructions, or has an end to clear.
-  __device__ __forceinline__ bool by_generic_proxy() const { return (traits_ & StageTraits::kByHand) != 0; }
-  /// The other warpgroup passes it.
+  /// Whether some slice is copied by ordinary instructions, or has an end to clear.
+  __device__ __forceinline__ bool by_generic_proxy() const { return (traits_ & StageTraits::kGenericProxy) != 0; }
+  /// Whether the other warpgroup passes it.
   __device__ __forceinline__ bool alone() const { return (traits_ & StageTraits::kAlone) != 0; }
-  /// Its slots are not released: the last of rows that both warpgroups have serve them to add up their sums.
+  /// Whether its slots are not released yet: the last stage of rows that both warpgroups hold keeps them for the
+  /// epilogue's exchange.
   __device__ __forceinline__ bool kept() const { return (traits_ & kKept) != 0; }
 
  private:
@@ -47,60 +48,64 @@ class StageWalk {
  public:
   enum class Found : std::uint8_t { kStage, kFarOff, kEnd };
 
-  /// \param group the warpgroup
+  /// \param group index of the warpgroup
   __device__ __forceinline__ StageWalk(SharedMemory& shared, unsigned group) : shared_(shared), group_(group) {}
 
-  /// Once the batch at hand is written, which is a task's first. \return its task's entry, or kNoTask
+  /// Waits for the first batch of the next task. \return index of the task's entry, or kNoTask
   __device__ __forceinline__ std::int32_t next_task() const {
     wait_for_batch();
     return shared_.batch_tasks[batch_.slot()];
   }
-  /// The ring's slot at hand.
-  __device__ __forceinline__ SlotPosition place() const { return place_; }
-  /// Whose rows the warpgroup has.
+  /// Returns the present position in the ring.
+  __device__ __forceinline__ SlotPosition position() const { return position_; }
+  /// Returns the half whose rows the warpgroup holds.
   __device__ __forceinline__ int half() const { return by_turns() ? 0 : static_cast<int>(group_); }
 
-  /// The barrier that tells when the slot is full.
-  __device__ __forceinline__ std::uint32_t full(SlotPosition place) const {
-    return shared_address(&shared_.full[place.slot()]);
+  /// Returns the mbarrier that completes when the slot is full.
+  __device__ __forceinline__ std::uint32_t full(SlotPosition position) const {
+    return shared_address(&shared_.full[position.slot()]);
   }
-  /// Until the slot is full in its place's round: of Q, or of a stage before which any number may have been passed. Who
-  /// passes the other warpgroup's stages without waiting may be ahead of the slot's rounds, where its barrier's parity
-  /// means another one, so that the round's begin is waited for first; shared memory answers in the order it is asked.
-  /// Nobody is behind: a round ends with the arrivals of those who wait for its slot.
-  __device__ __forceinline__ void wait_for(SlotPosition place) const {
+  /// Waits until the slot is full in the round of its position: for Q, or for a stage before which any number of stages
+  /// may have been passed. A warpgroup that passes stages without waiting may be ahead of the slot's rounds, where the
+  /// parity of the mbarrier means an earlier round; so the begin of the round is waited for first. Shared memory serves
+  /// accesses in order. A warpgroup cannot be behind: a round ends with the arrivals of those who wait for its slot.
+  __device__ __forceinline__ void wait_for(SlotPosition position) const {
     const std::uint32_t begun = shared_address(&shared_.begun);
-    while (static_cast<std::int32_t>(load_shared(begun) - place.word()) < 0) {
+    while (static_cast<std::int32_t>(load_shared(begun) - position.word()) < 0) {
     }
-    wait_for_near(place);
+    wait_for_near(position);
   }
-  /// The same, of a stage that follows one that is full, or its V: copies to what was in the slot before are done.
-  __device__ __forceinline__ void wait_for_near(SlotPosition place) const { barrier_wait(full(place), place.parity()); }
-  /// One lane arrives for its warp, after the reads of all. \param alone for the other warpgroup's, too
-  __device__ __forceinline__ void release(SlotPosition place, bool alone) const {
+  /// Waits for a stage that follows a full one, or for its V: the copies of the slot's former round are done.
+  __device__ __forceinline__ void wait_for_near(SlotPosition position) const {
+    barrier_wait(full(position), position.parity());
+  }
+  /// Releases a slot: one lane arrives for its warp, after the reads of all lanes. \param alone arrive for the other
+  /// warpgroup as well
+  __device__ __forceinline__ void release(SlotPosition position, bool alone) const {
     __syncwarp();
-    barrier_arrive_elected(shared_address(&shared_.empty[place.slot()]), alone ? kGroups : 1);
+    barrier_arrive_elected(shared_address(&shared_.empty[position.slot()]), alone ? kGroups : 1);
   }
 
-  /// \param halves of the task: 1: both warpgroups have the same rows, and take stages by turns
+  /// Begins a task. \param halves 1: both warpgroups hold the same rows and take stages in turns
   __device__ __forceinline__ void begin(int halves) { stride_ = halves == 1 ? kGroups : 1; }
-  /// Past a slot of Q.
-  __device__ __forceinline__ void pass_queries() { place_.advance(); }
-  /// Once all of Q is passed.
+  /// Passes a slot of Q.
+  __device__ __forceinline__ void pass_queries() { position_.advance(); }
+  /// Begins the stages, after all slots of Q are passed.
   __device__ __forceinline__ void begin_stages() {
     done_ = false;
     const int passed = by_turns() ? static_cast<int>(group_) : 0;
-    place_ = place_.ahead(2 * passed);
+    position_ = position_.ahead(2 * passed);
     view_batch(1 + passed);
   }
 
-  /// Walks on to a stage that the warpgroup computes, and past it. \return kFarOff: more stages are to be passed
+  /// Finds the next stage that the warpgroup computes, and passes it. \return kFarOff: more than `most_passed` stages
+  /// must be passed first
   __device__ __forceinline__ Found find(int most_passed) {
     if ((traits_ & StageTraits::kVisible) != 0) return take_stage();
     while (!done_) {
-      const std::uint32_t seen = traits_ & StageTraits::kEach * StageTraits::kVisible;
-      // By turns it is -1 where one more is passed than the batch has.
-      const int skipped = seen == 0 ? end_ - number_ : (__ffs(static_cast<int>(seen)) - 1) / StageTraits::kBits;
+      const std::uint32_t visible = traits_ & StageTraits::kEach * StageTraits::kVisible;
+      // With stages in turns it is -1 if one stage more is passed than the batch has.
+      const int skipped = visible == 0 ? end_ - number_ : (__ffs(static_cast<int>(visible)) - 1) / StageTraits::kBits;
       if (skipped > most_passed) {
         pass(most_passed);
         return Found::kFarOff;
@@ -110,9 +115,9 @@ class StageWalk {
       if (number_ < end_) return take_stage();
       leave_batch();
       done_ = ends_task_;
-      const int passed = number_ - end_;  // of the next batch
+      const int passed = number_ - end_;  // stages of the next batch
       if (done_) {
-        if (passed != 0) place_ = place_.back(2);
+        if (passed != 0) position_ = position_.back(2);
         break;
       }
       wait_for_batch();
@@ -120,9 +125,9 @@ class StageWalk {
     }
     return Found::kEnd;
   }
-  /// What the last `find` came to.
+  /// Returns the stage that the last `find` found.
   __device__ __forceinline__ const Stage& found() const { return found_; }
-  /// Its record, until the next `find`.
+  /// Returns the record of that stage, valid until the next `find`.
   __device__ __forceinline__ const StageRecord& record() const {
     return shared_.records[batch_.slot()][number_ - stride_];
   }
@@ -133,18 +138,18 @@ class StageWalk {
   }
   __device__ __forceinline__ bool by_turns() const { return stride_ != 1; }
 
-  // The stage at hand is one that the warpgroup computes. Where stages are taken by turns, the next one is not.
+  // Takes the present stage, which the warpgroup computes. With stages in turns, the next one is passed as well.
   __device__ __forceinline__ Found take_stage() {
     std::uint32_t traits = traits_ & (Stage::kKept - 1);
     if (number_ + 1 == end_ && keeps_last_) traits |= Stage::kKept;
-    found_ = Stage(place_, traits);
-    place_ = place_.ahead(2 * stride_);
+    found_ = Stage(position_, traits);
+    position_ = position_.ahead(2 * stride_);
     number_ += stride_;
     traits_ >>= StageTraits::kBits * stride_;
     return Found::kStage;
   }
 
-  // \param number of the record that is at hand
+  // Reads the traits of a batch. \param number index of the present record
   __device__ __forceinline__ void view_batch(int number) {
     const StageRecord& batch = shared_.records[batch_.slot()][0];
     number_ = number;
@@ -160,12 +165,12 @@ class StageWalk {
     batch_.advance();
   }
 
-  // Others compute them, and alone release their slots.
+  // Passes stages that the other warpgroup computes; it alone releases their slots.
   __device__ __forceinline__ void pass(int stages) {
 #pragma unroll 1
     while (stages > 0) {
       const int together = least(stages, kPassedTogether);
-      place_ = place_.ahead(2 * together);
+      position_ = position_.ahead(2 * together);
       number_ += together;
       traits_ >>= StageTraits::kBits * together;
       stages -= together;
@@ -174,15 +179,15 @@ class StageWalk {
 
   SharedMemory& shared_;
   unsigned group_;
-  SlotPosition place_;
+  SlotPosition position_;
   RingPosition<kBatches> batch_;
   Stage found_;
-  int stride_ = 1;            // 2: every second stage is the warpgroup's
-  int number_ = 0;            // the record at hand, in its batch
-  int end_ = 0;               // of the batch's records
-  std::uint32_t traits_ = 0;  // StageTraits from the one at hand on
-  bool ends_task_ = false;    // the batch does
-  bool keeps_last_ = false;   // the batch's last stage is to be kept
+  int stride_ = 1;            // 2: the warpgroup computes every second stage
+  int number_ = 0;            // index of the present record in its batch
+  int end_ = 0;               // number of the batch's records
+  std::uint32_t traits_ = 0;  // StageTraits, from the present stage on
+  bool ends_task_ = false;    // the batch ends the task
+  bool keeps_last_ = false;   // the batch's last stage is kept
   bool done_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Writes stages to records, a lane for each slice, as the walk gives them.
+// Writes stage records from the slices of a SliceWalk, a lane for each slice.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace trunkline::cuda::sm90 {
 
 class StageWriter {
  public:
-  /// \param tma_tiles whether tokens may come by TMA tiles
+  /// \param tma_tiles whether TMA is used
   __device__ __forceinline__ StageWriter(const StepArgs& args, bool tma_tiles, int lane)
       : args_(args),
-        places_(args.pages.page_size),
+        page_offsets_(args.pages.page_size),
         tma_tile_tokens_(tma_tiles ? kOctetRows * octets_of_tma_tile(args.pages.page_size) : 0),
         lane_(lane) {}
 
-  /// The next stages of a task, from the walk's next slices on. At least one, also of an item without tokens: consumers
-  /// need not know of such items. \param batch its records \param first lane, and place among the slices of a batch,
-  /// that is free \return records of the batch
+  /// Writes the next stages of a task, at least one: an item without tokens then needs no special case in the
+  /// consumers. \param batch records of the batch \param first the first free slice of the batch, and its lane \return
+  /// number of records in the batch
   __device__ __forceinline__ int write(SliceWalk& slices, const QueryHalves& halves, int first,
                                        StageRecord* batch) const {
     Slice slice;
@@ -41,29 +41,31 @@ class StageWriter {
   }
 
  private:
-  // What warps that compute look up once for all of the batch. \param flags of the lane's slice
+  // Writes the members that consumers read once a batch. \param flags flags of the lane's slice
   __device__ __forceinline__ void write_batch(std::uint32_t flags, int records, bool ends_task,
                                               StageRecord& batch) const {
     static_assert(kGroups == 2);
     const std::uint32_t by_generic_proxy =
-        of_stages(flags, StageFlags::kByRow | StageFlags::kHasEnd) * StageTraits::kByHand;
-    std::uint32_t seen[kGroups] = {of_stages(flags, StageFlags::kVisible), of_stages(flags, StageFlags::kVisible << 1)};
-    // Somebody must wait for each stage and release its slots. One that nobody sees is masked and by row: its K is
-    // hidden, and its V zero.
+        of_stages(flags, StageFlags::kByRow | StageFlags::kHasEnd) * StageTraits::kGenericProxy;
+    std::uint32_t visible[kGroups] = {of_stages(flags, StageFlags::kVisible),
+                                      of_stages(flags, StageFlags::kVisible << 1)};
+    // Some warpgroup must wait for each stage and release its slots: half 0 gets those that are masked for all rows.
+    // Their slices are masked and copied by rows, so that V is zero.
     const std::uint32_t all = StageTraits::kEach >> (32 - StageTraits::kBits * records);
-    seen[0] |= all & ~seen[1];
+    visible[0] |= all & ~visible[1];
 #pragma unroll
     for (int half = 0; half < kGroups; ++half) {
       const std::uint32_t masked = of_stages(flags, StageFlags::kMasked << half) * StageTraits::kMasked;
-      const std::uint32_t alone = (seen[half] & ~seen[1 - half]) * StageTraits::kAlone;
-      if (lane_ == 0) batch.batch_traits[half] = by_generic_proxy | masked | alone | seen[half] * StageTraits::kVisible;
+      const std::uint32_t alone = (visible[half] & ~visible[1 - half]) * StageTraits::kAlone;
+      if (lane_ == 0)
+        batch.batch_traits[half] = by_generic_proxy | masked | alone | visible[half] * StageTraits::kVisible;
     }
     if (lane_ != 0) return;
     batch.batch_records = static_cast<std::uint8_t>(records);
     batch.batch_ends_task = ends_task ? 1 : 0;
   }
 
-  // Bit 4 i: some slice of the i-th stage has one of the flags that are asked for.
+  // Returns a word whose bit 4 i is set if some slice of the i-th stage has one of the flags `asked`.
   static __device__ __forceinline__ std::uint32_t of_stages(std::uint32_t flags, std::uint32_t asked) {
     static_assert(kSlices == StageTraits::kBits);
     const std::uint32_t slices = __ballot_sync(kWholeWarp, (flags & asked) != 0);
@@ -71,24 +73,24 @@ class StageWriter {
     return (pairs | pairs >> 2) & StageTraits::kEach;
   }
 
-  // By its lane alone. \param last whether it is of the task's last stage \return its flags
+  // Writes a slice, by its lane. \param last whether the stage is the task's last \return flags of the slice
   __device__ __forceinline__ std::uint32_t write_slice(const Slice& slice, const QueryHalves& halves, bool last,
                                                        StageRecord& record, int number) const {
     const bool limited = slice.mask_stride != 0 || slice.position + slice.count > slice.bound;
     const bool tma_tiles = tma_tile_tokens_ > 0;
-    const bool seen = !slice.visible.empty();
-    const bool key_tma_tile = tma_tiles && seen && (slice.position & (tma_tile_tokens_ - 1)) == 0;
-    // Not in a task's last stage, which by rows holds nobody up: there nothing hides the time that clearing takes, and
-    // with it ten batches of short tasks took 2 % longer.
+    const bool is_visible = !slice.visible.empty();
+    const bool key_tma_tile = tma_tiles && is_visible && (slice.position & (tma_tile_tokens_ - 1)) == 0;
+    // A task's last stage is not cleared but copied by rows, which delays no later stage: nothing hides the time of
+    // clearing there, and with it ten batches of short tasks took 2 % longer.
     const bool whole = slice.count == kSliceTokens;
     const bool cleared = key_tma_tile && !whole && !limited && !last;
-    const bool by_token = seen && !cleared && (limited || !whole);
+    const bool by_token = is_visible && !cleared && (limited || !whole);
     const bool value_tma_tile = key_tma_tile && !by_token;
     SliceRecord& written = record.slices[number];
     if (octets_of_tma_tile(args_.pages.page_size) == 0) {
       written.ids_begin = slice.ids_begin;
     } else if (slice.count > 0) {
-      write_place(slice, written);
+      write_location(slice, written);
     }
     written.position = slice.position;
     written.mask = slice.mask;
@@ -113,12 +115,12 @@ class StageWriter {
     return flags;
   }
 
-  __device__ __forceinline__ void write_place(const Slice& slice, SliceRecord& written) const {
+  __device__ __forceinline__ void write_location(const Slice& slice, SliceRecord& written) const {
     const std::int32_t page_size = args_.pages.page_size;
-    const std::int32_t page = places_.page_of(slice.position);
-    written.place = slice.position - page * page_size;
-    // Side by side; the second is the first again where the slice ends in that page.
-    const std::int32_t last = written.place + slice.count > page_size ? page + 1 : page;
+    const std::int32_t page = page_offsets_.page_of(slice.position);
+    written.page_offset = slice.position - page * page_size;
+    // Both ids are read side by side; the second is the first again if the slice ends in that page.
+    const std::int32_t last = written.page_offset + slice.count > page_size ? page + 1 : page;
     const std::int64_t first_id = page_id(args_.pages, slice.ids_begin + page);
     const std::int64_t last_id = page_id(args_.pages, slice.ids_begin + last);
     written.pages[0] = static_cast<std::int32_t>(first_id);
@@ -126,8 +128,8 @@ class StageWriter {
   }
 
   const StepArgs& args_;
-  PageOffsets places_;
-  int tma_tile_tokens_;  // 0: there are no TMA tiles
+  PageOffsets page_offsets_;
+  int tma_tile_tokens_;  // 0: TMA is not used
   int lane_;
 };
 

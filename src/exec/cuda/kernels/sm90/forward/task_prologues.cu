@@ -1,5 +1,10 @@
-// Lays out what tasks begin with: a warp an item, once a step. Reads its header, queries, spans, masks and page ids,
-// and writes sizeof(TaskPrologue): 3.8 KB, next to nothing beside the 230 KB of K and V that a first batch names.
+// Writes the prologue of each item, once a step for all layers: the item's queries, and the records of its first 7
+// stages.
+//
+// Bound: latency, by chains of reads of header, queries, spans, masks and page ids. Bytes: sizeof(TaskPrologue), 3.8 KB
+// an item, is next to nothing beside the 230 KB of K and V that a first batch describes.
+//
+// Schedule. A warp takes one item after another, a lane for each slice; blocks of four warps, at most 1,024.
 #include <algorithm>
 
 #include "exec/cuda/kernels/sm90/forward/slice_walk.cuh"
@@ -14,7 +19,7 @@ namespace {
 constexpr unsigned kWarps = 4;
 constexpr std::size_t kMaxBlocks = 1024;
 
-// \return the least limit of the item's queries
+// Writes the item's queries. \return the minimum of their limits
 __device__ std::int32_t write_info(const TaskHeader& header, const ItemRow* rows, const QueryHalves& halves,
                                    std::int32_t group_size, int lane, ItemInfo& info) {
   if (lane == 0) {
@@ -28,7 +33,7 @@ __device__ std::int32_t write_info(const TaskHeader& header, const ItemRow* rows
       info.half_rows[half] = halves.count_of(half) * group_size;
     }
   }
-  // Rows after a half's last have its last query, or the first where it has none.
+  // Rows behind a half's last have its last query, or its first if it has none.
   for (int row = lane; row < kGroupRows; row += 32) {
     const int query = row / group_size;
 #pragma unroll
@@ -62,7 +67,7 @@ __device__ void write_prologue(const StepArgs& args, std::int32_t place, std::in
 }
 
 __global__ void __launch_bounds__(32 * kWarps)
-    open_kernel(const __grid_constant__ StepArgs args, std::int32_t group_size) {
+    write_prologues_kernel(const __grid_constant__ StepArgs args, std::int32_t group_size) {
   const auto warp = static_cast<std::int32_t>(blockIdx.x * kWarps + threadIdx.x / 32);
   const auto warps = static_cast<std::int32_t>(gridDim.x * kWarps);
   const std::int32_t items = args.plan.counts->items;
@@ -79,7 +84,7 @@ std::size_t prologue_bytes() {
 cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t most,
                                    cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>((most + kWarps - 1) / kWarps, 1, kMaxBlocks));
-  open_kernel<<<blocks, 32 * kWarps, 0, stream>>>(args, group_size);
+  write_prologues_kernel<<<blocks, 32 * kWarps, 0, stream>>>(args, group_size);
   return cudaGetLastError();
 }
 

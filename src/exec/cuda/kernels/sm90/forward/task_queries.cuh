@@ -1,4 +1,4 @@
-// The queries of a task: how the two halves of its rows share them, and which of them a token comes before.
+// The queries of a task: their distribution over the two halves of its rows, and the queries that a token precedes.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Some of an item's queries: bit i of both words together is the i-th; or a word for each half.
+/// A set of an item's queries: bit i of the 128 bits is the i-th query; or, if so stated, a word for each half.
 struct QuerySet {
   std::uint64_t words[2];
 
@@ -21,18 +21,18 @@ struct QuerySet {
 
 inline constexpr QuerySet kAllQueries{{~std::uint64_t{0}, ~std::uint64_t{0}}};
 
-/// The set that a mask of the plan is; all where there is none.
+/// Returns a mask of the plan as a set; all queries if there is no mask.
 __device__ __forceinline__ QuerySet mask_at(const DevicePlan& plan, std::int64_t mask) {
   if (mask < 0) return kAllQueries;
   const auto words = *reinterpret_cast<const ulonglong2*>(plan.masks + 2 * mask);
   return {{words.x, words.y}};
 }
 
-/// Halves of an item's queries, in their order.
+/// The halves of an item's queries, in order.
 class QueryHalves {
  public:
   QueryHalves() = default;
-  /// \param first queries of the first half; 0 where both warpgroups have all of them
+  /// \param first number of queries of the first half; 0: both warpgroups hold all queries
   __device__ __forceinline__ QueryHalves(int queries, int first)
       : count_(queries), first_(first == 0 ? queries : first), halves_(first == 0 ? 1 : 2) {}
 
@@ -41,20 +41,20 @@ class QueryHalves {
   __device__ __forceinline__ int first_of(int half) const { return half == 0 ? 0 : first_; }
   __device__ __forceinline__ int count_of(int half) const { return half == 0 ? first_ : count_ - first_; }
 
-  /// Those that the item has.
+  /// Returns the queries of a set that the item has.
   __device__ __forceinline__ QuerySet within(const QuerySet& set) const {
     QuerySet some{{set.words[0] & first_of_word(count_), 0}};
     if (count_ > 64) some.words[1] = set.words[1] & first_of_word(count_ - 64);
     return some;
   }
-  /// A word for each half, of which bit i is the half's i-th query.
+  /// Returns a set as a word for each half, whose bit i is the half's i-th query.
   __device__ __forceinline__ QuerySet by_half(const QuerySet& set) const {
     if (halves_ == 1) return {{set.words[0] & every(0), 0}};
     const std::uint64_t second =
         first_ == kGroupRows ? set.words[1] : set.words[0] >> first_ | set.words[1] << (kGroupRows - first_);
     return {{set.words[0] & every(0), second & every(1)}};
   }
-  /// All queries of a half.
+  /// Returns the word with all queries of a half.
   __device__ __forceinline__ std::uint64_t every(int half) const { return first_of_word(count_of(half)); }
 
  private:
@@ -71,8 +71,8 @@ __device__ __forceinline__ QueryHalves halves_of(const TaskHeader& task) {
   return QueryHalves(task.rows.end - task.rows.begin, task.tile_m > kGroupRows ? task.first_half : 0);
 }
 
-/// KV positions from a query's limit on come after it. \param rows of the item \return the least limit of a set's
-/// queries
+/// Returns the minimal limit of a set's queries; KV positions from a query's limit on come after it. \param rows
+/// queries of the item
 __device__ __forceinline__ std::int32_t least_limit(const QuerySet& set, const ItemRow* rows) {
   std::int32_t least_of_set = INT32_MAX;
 #pragma unroll
@@ -83,7 +83,7 @@ __device__ __forceinline__ std::int32_t least_limit(const QuerySet& set, const I
   return least_of_set;
 }
 
-/// Those of a set, by half, that come after a position.
+/// Returns the queries of a set, by half, that come after a position.
 __device__ __forceinline__ QuerySet after(const QuerySet& set, std::int32_t position, const QueryHalves& halves,
                                           const ItemRow* rows) {
   QuerySet reached = set;

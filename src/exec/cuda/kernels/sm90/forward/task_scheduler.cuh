@@ -1,5 +1,5 @@
-// The walking warp: takes tasks from the queue, cuts their tokens into stages, and tells the other warps of both, ahead
-// of them by up to four batches. A task's first batch is laid out already.
+// The scheduler warp: takes tasks from the queue, cuts their tokens into stages, and publishes both to the other warps,
+// up to four batches ahead. The prologue of a task has its first batch.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class TaskScheduler {
   using Queue = TaskQueue<1>;
 
  public:
-  /// \param tma_tiles whether tokens may come by TMA tiles
+  /// \param tma_tiles whether TMA is used
   __device__ __forceinline__ TaskScheduler(const ForwardArgs& args, SharedMemory& shared, bool tma_tiles, int lane)
       : args_(args),
         shared_(shared),
@@ -48,11 +48,11 @@ class TaskScheduler {
     wait_for_batch();
     if (lane_ == 0) shared_.batch_tasks[batch_.slot()] = kNoTask;
     hand_over();
-    queue.leave();  // consumers need not wait for that
+    queue.leave();  // after the last batch, so that consumers do not wait for it
   }
 
  private:
-  // By one lane: the queries, and where TMA tiles may bring it the first batch.
+  // Copies the queries and, if TMA is used, the first batch of a task, by one lane.
   __device__ __forceinline__ void copy_prologue(const Queue::Task& task) const {
     const TaskPrologue& prologue = prologue_at(args_, task.number / args_.layer.kv_heads);
     const std::int32_t queries = task.header.rows.end - task.header.rows.begin;
@@ -76,18 +76,18 @@ class TaskScheduler {
   }
   __device__ __forceinline__ void pass_batch() { batch_.advance(); }
 
-  // Until consumers are at a task's last batch, or at the one before where the last is too short for the next task's
-  // begin to hide behind it. Tasks that are claimed sooner are kept from CTAs that have nothing to do: 256 tasks of one
-  // or two batches took 56 us, not 27, where 31 CTAs had taken four of them each. For the same reason a task of one
-  // batch is not short.
+  // Waits until consumers are at the task's last batch, or at the batch before if the last is too short to hide the
+  // begin of the next task. A task that is claimed sooner is kept from idle CTAs: 256 tasks of one or two batches took
+  // 56 us, not 27, when 31 CTAs had taken four of them each. For the same reason a task of one batch does not count as
+  // short.
   __device__ __forceinline__ void wait_to_claim(bool ends_short) const {
     const RingPosition<kBatches> left = batch_.back(ends_short ? 3 : 2);
     barrier_wait(shared_address(&shared_.batch_empty[left.slot()]), left.parity());
   }
 
-  // With its first batch, where that is written.
+  // Publishes a task, with its first batch if the prologue has it.
   __device__ __forceinline__ void announce(const Queue::Task& task) {
-    wait_for_batch();  // its task's entry is free, too
+    wait_for_batch();  // the task's entry is free then, too
     fence_ordinary_writes();
     __syncwarp();
     if (lane_ != 0) return;
@@ -99,7 +99,7 @@ class TaskScheduler {
     if (tma_tiles_) barrier_arrive(shared_address(&shared_.batch_full[batch_.slot()]));
   }
 
-  // Those that its prologue has not. \return records of the last batch
+  // Writes the stages that the prologue does not have. \return number of records of the last batch
   __device__ __forceinline__ int write_stages(const Queue::Task& task) {
     const std::int32_t passed = tma_tiles_ ? kPrologueSlices : 0;
     const std::int32_t place = task.number / args_.layer.kv_heads;

@@ -1,4 +1,4 @@
-// Copies by the copy engine (TMA), and barriers that count their bytes.
+// Copies by the copy engine (TMA), and mbarriers that count their bytes.
 #pragma once
 
 #include <cuda.h>
@@ -9,25 +9,25 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// By one lane. Its phase then also waits for so many bytes of TMA tile copies.
+/// Adds bytes to those that the present phase of an mbarrier expects. Called by one lane.
 __device__ __forceinline__ void barrier_expect(std::uint32_t barrier, std::uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-/// True in one lane of a whole warp, of which the compiler knows that it is alone.
+/// Returns true in one lane of a whole warp; the compiler knows that it is one lane.
 __device__ __forceinline__ bool elect_one() {
   std::uint32_t elected;
   asm volatile("{ .reg .pred p; elect.sync _|p, 0xFFFFFFFF; selp.b32 %0, 1, 0, p; }" : "=r"(elected));
   return elected != 0;
 }
 
-/// By one lane, for so many arrivals.
+/// Arrives `arrivals` times. Called by one lane.
 __device__ __forceinline__ void barrier_arrive_times(std::uint32_t barrier, std::uint32_t arrivals) {
   asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0], %1; }" ::"r"(barrier), "r"(arrivals)
                : "memory");
 }
 
-/// By a whole warp: one lane makes so many arrivals for it.
+/// Arrives `arrivals` times, in one lane of the warp. Called by a whole warp.
 __device__ __forceinline__ void barrier_arrive_elected(std::uint32_t barrier, std::uint32_t arrivals) {
   asm volatile(
       "{ .reg .pred p; .reg .b64 state; elect.sync _|p, 0xFFFFFFFF; @p mbarrier.arrive.shared.b64 state, [%0], %1; }" ::
@@ -36,12 +36,13 @@ __device__ __forceinline__ void barrier_arrive_elected(std::uint32_t barrier, st
       : "memory");
 }
 
-/// A map's first use then need not wait for it.
+/// Prefetches a tensor map.
 __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-/// By one lane: a TMA tile, whose bytes the barrier was told of. \param octet of the map, the TMA tile's first
+/// Copies a TMA tile, whose bytes the mbarrier expects. Called by one lane. \param octet the tile's first octet in the
+/// map
 __device__ __forceinline__ void copy_tma_tile(std::uint32_t to, const CUtensorMap& map, int head, int octet,
                                               std::uint32_t barrier) {
   asm volatile(
@@ -51,7 +52,7 @@ __device__ __forceinline__ void copy_tma_tile(std::uint32_t to, const CUtensorMa
       : "memory");
 }
 
-/// By one lane: bytes that lie side by side, of which the barrier was told: multiples of 16, at addresses that are.
+/// Copies contiguous bytes, which the mbarrier expects. Size and addresses are multiples of 16. Called by one lane.
 __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
                                            std::uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
@@ -59,12 +60,12 @@ __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, s
                : "memory");
 }
 
-/// By one thread: barriers that it has initialised, before copies arrive at them.
+/// Makes mbarriers that this thread has initialised visible to copies.
 __device__ __forceinline__ void show_barriers_to_copies() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// What was written to shared memory by ordinary instructions, before what products and TMA tile copies do there.
+/// Orders ordinary writes to shared memory before later accesses of wgmma and TMA (fence to the async proxy).
 __device__ __forceinline__ void fence_ordinary_writes() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

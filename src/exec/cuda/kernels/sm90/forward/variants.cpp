@@ -6,9 +6,9 @@
 namespace trunkline::cuda::sm90 {
 
 std::span<ForwardVariant> variants() {
-#define TRUNKLINE_SM90_VARIANTS(type)                                                                       \
-  {DType::type, kDim, {}, false, {kernel_set_##type().kernel, kThreads, kernel_set_##type().shared_bytes}}, \
-      {DType::type, kDim, {}, true, {kernel_set_##type().merging, kThreads, kernel_set_##type().shared_bytes}},
+#define TRUNKLINE_SM90_VARIANTS(type)                                                                   \
+  {DType::type, kDim, false, {kernel_set_##type().kernel, kThreads, kernel_set_##type().shared_bytes}}, \
+      {DType::type, kDim, true, {kernel_set_##type().merging, kThreads, kernel_set_##type().shared_bytes}},
   static ForwardVariant variants[] = {TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_VARIANTS)};
 #undef TRUNKLINE_SM90_VARIANTS
   return variants;

@@ -12,15 +12,15 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Of each element type in config.hpp's list: the kernel of all tiles, and the same that merges partials too.
+/// Returns, for each element type in config.hpp's list, the kernel without and the kernel with merging of partials.
 std::span<ForwardVariant> variants();
 
 cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
                     cudaStream_t stream);
 
-/// sizeof(TaskPrologue).
+/// Returns sizeof(TaskPrologue).
 std::size_t prologue_bytes();
-/// Lays out every item's TaskPrologue, and tells its header so.
+/// Writes the TaskPrologue of every item, and its members of the task header.
 cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t most,
                                    cudaStream_t stream);
 

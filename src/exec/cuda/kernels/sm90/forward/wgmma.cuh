@@ -9,34 +9,36 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Where 16-byte chunk c of a slot's row r lies: in its octet's panel c / 8, whose rows of 128 bytes lie one after the
-/// other, at c ^ (r % 8). It is the 128-byte swizzle that wgmma reads and TMA writes, of K (rows are columns of S) and
-/// V (rows are what is summed over) alike.
+/// Returns the offset of 16-byte chunk c of a slot's row r: in panel c / 8 of the row's octet, whose rows of 128 bytes
+/// are consecutive, at chunk c ^ (r % 8). This is the 128-byte swizzle that wgmma reads and TMA writes, for both K (a
+/// row is a column of S) and V (a row is an index of the sum).
 __device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
   return static_cast<std::uint32_t>(row / kOctetRows * kOctetBytes + chunk / 8 * kPanelBytes +
                                     row % kOctetRows * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
 }
 
-/// Descriptors of matrices in shared memory, for wgmma: in units of 16 bytes, the address and the stride from a panel
-/// to the next where panels are of the dimension that is not summed over (the low word), the stride from an octet to
-/// the next, and the swizzle of 128 bytes (the high one). The low word is made once for a slot; its parts add to it.
+/// wgmma descriptors of matrices in shared memory. In units of 16 bytes, the low word has the address and the stride
+/// from a panel to the next, if panels are along the dimension that is not summed over; the high word has the stride
+/// from an octet to the next, and the swizzle of 128 bytes. The low word is made once for a slot; steps are added to
+/// it.
 inline constexpr std::uint32_t kHighWord = 1u << 30 | kOctetBytes >> 4;
 inline constexpr std::uint32_t kPanelStride = static_cast<std::uint32_t>(kPanelBytes >> 4) << 16;
 
-/// \param slots where the ring begins
+/// Returns the low word of a slot's descriptor. \param slots address of the ring
 __device__ __forceinline__ std::uint32_t slot_word(std::uint32_t slots, int slot) {
   return (slots >> 4) + static_cast<std::uint32_t>(slot * (kSlotBytes >> 4));
 }
-/// To 16 elements of all 64 tokens' K: the step-th of a row's eight.
+/// Returns the offset to the step-th of the eight groups of 16 elements of all 64 tokens' K.
 __device__ __forceinline__ constexpr std::uint32_t step_of_keys(int step) {
   return static_cast<std::uint32_t>((step / 4 * kPanelBytes + step % 4 * 32) >> 4);
 }
-/// To all elements of 16 tokens' V: the step-th of four.
+/// Returns the offset to the step-th of the four groups of 16 tokens' V.
 __device__ __forceinline__ constexpr std::uint32_t step_of_values(int step) {
   return static_cast<std::uint32_t>(step * 16 * kRowBytes >> 4);
 }
 
-/// Values that are computed before here are in their registers here: the compiler knows of no product that runs on.
+/// Optimization barrier for operands: earlier results must be in their registers here. The compiler does not know that
+/// products run on.
 template <class T, int kBlocks>
 __device__ __forceinline__ void fence_operand(T (&registers)[kBlocks][4]) {
 #pragma unroll
@@ -50,17 +52,17 @@ __device__ __forceinline__ void fence_operand(T (&registers)[kBlocks][4]) {
   }
 }
 
-/// Before the first product after other instructions wrote its registers, which are to be settled.
+/// Fences operand registers that other instructions wrote, before the first product that reads them.
 __device__ __forceinline__ void products_begin() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/// Ends a group of products, which wait_for_products counts.
+/// Ends a group of products; wait_for_products counts groups.
 __device__ __forceinline__ void products_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/// Until all groups but the last kGroupsLeft are done; `results` are then valid and may be written.
+/// Waits until all groups but the last kGroupsLeft are done; `results` are then valid and may be written.
 template <int kGroupsLeft, int kBlocks>
 __device__ __forceinline__ void wait_for_products(float (&results)[kBlocks][4]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroupsLeft) : "memory");
@@ -72,8 +74,8 @@ __device__ __forceinline__ void wait_for_products(float (&results)[kBlocks][4]) 
   TRUNKLINE_F4(d, i), TRUNKLINE_F4(d, i + 1), TRUNKLINE_F4(d, i + 2), TRUNKLINE_F4(d, i + 3), TRUNKLINE_F4(d, i + 4), \
       TRUNKLINE_F4(d, i + 5), TRUNKLINE_F4(d, i + 6), TRUNKLINE_F4(d, i + 7)
 
-/// S (64 x 64) = Q (64 x 16) K^T, or more where `add`; O (64 x 128) += P (64 x 16) V. Fragments lie as in mma.sync, 16
-/// rows a warp.
+/// Products of a warpgroup: S (64 x 64) = Q (64 x 16) K^T, or S += Q K^T with `add`; O (64 x 128) += P (64 x 16) V. The
+/// layout of fragments is that of mma.sync, 16 rows a warp.
 template <class Element>
 struct Products;
 

@@ -1,4 +1,4 @@
-// What the kernel reads: plain data for host and device.
+// Arguments of the single-query kernel: plain data for host and device.
 #pragma once
 
 #include <vector_types.h>
@@ -10,26 +10,26 @@
 
 namespace trunkline::cuda::single_query {
 
-/// Where the clusters of a head merge, if it has several: un-normalised sums of weighted V in fp32, with their rows'
-/// largest logit and sum of weights.
+/// Device memory in which the clusters of a head merge, if it has several: un-normalised O in fp32, and the maximal
+/// logit and the sum of weights of each row.
 struct Scratch {
   float4* sums;           // [Hkv, clusters, g * kRowUnits]
   RowState* states;       // [Hkv, clusters, g]
-  std::int32_t* arrived;  // [Hkv, CTAs of a cluster] clusters whose sums have come; 0 before and after a run
+  std::int32_t* arrived;  // [Hkv, CTAs of a cluster] clusters whose sums have arrived; 0 before and after a run
 };
 
 struct SingleQueryArgs {
-  // Of the plan: all of its items are of the one query, where there is one. How it cuts tokens is of no account.
+  // From the plan: all items are of the one query, if there is one. The plan's cuts are ignored.
   const ListCounts* counts;
   const ItemRow* row;
   const std::int64_t* ids_begin;  // ResolveArgs::first_ids
   DevicePages pages;
-  // From one slice of a warp to its next, whole pages and places.
-  std::int32_t pages_on;
-  std::int32_t places_on;
+  // The distance from a slice of a warp to its next: whole pages, and the rest as a page offset.
+  std::int32_t pages_step;
+  std::int32_t page_offset_step;
   LayerArgs layer;
   Scratch scratch;
-  std::int32_t clusters;  // of a head
+  std::int32_t clusters;  // clusters of a head
 };
 
 }  // namespace trunkline::cuda::single_query

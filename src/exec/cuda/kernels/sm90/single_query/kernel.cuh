@@ -1,25 +1,27 @@
-// Decode attention of one query (one request, one token), head dimension 128, without a plan's cuts: for each KV head,
-// with g rows,
+// Single-query decode attention: one request, one query token, head dimension 128, without the plan's cuts.
+//
+// Problem. For each KV head, with g rows,
 //
 //   O[r, :] = sum over tokens t of 2^(s[r, t] - L[r]) V[t, :],   s = scale log2(e) Q K^T,
 //   L[r] = log2 of the sum of 2^s[r, t],
 //
 // with online softmax in fp32.
 //
-// Against the roofline: a token costs 512 bytes and, by rows padded to 16, 8,192 FLOPs, 16 a byte, where an H200 turns
-// at 169: bound by memory, and by latency where there are few tokens. A read that waits for another takes 0.7 us, what
-// comes from cold memory, code and parameters among it, about as long, and a launch that waits for another 1 us and
-// more. So there is one launch, three reads in turn (plan, page ids, K and V), and little code.
+// Bound. A token costs 512 bytes and, with rows padded to 16, 8,192 FLOPs: 16 FLOPs a byte, where the ridge of an H200
+// is at 169. The kernel is memory-bound, and for short requests latency-bound: a read that depends on another takes 0.7
+// us, a first access to cold memory, code and parameters included, about as long, and a launch that waits for another 1
+// us and more. So there is one launch, with three dependent reads (plan, page ids, K and V) and little code.
 //
-// A cluster of up to 8 CTAs has a KV head; where there are few heads, several clusters have one between them if it is
-// long. Each CTA has an equal share of the tokens, to 16. Eight KV heads so take 64 SMs, which read all that the memory
-// brings: three clusters of four CTAs a head, 96 SMs, took 1.10 of the time of 32,768 tokens. Twelve warps a CTA,
-// without roles: each copies 16 tokens at a time to stages of its own (cp.async), one slice ahead, and multiplies them
-// by mma.sync; no barrier but at the end. Then warps add up in shared memory, and CTAs store to each other an equal
-// part of the sums (st.async, whose bytes a barrier counts), each merging some columns. Of several clusters of a head
-// the last to come merges theirs, from memory.
+// Schedule. A cluster of up to 8 CTAs computes a KV head; if there are few heads and the request is long, several
+// clusters share a head. Each CTA has an equal share of the tokens, to 16. Eight KV heads thus take 64 SMs, which reach
+// the memory's bandwidth: three clusters of four CTAs a head, 96 SMs, took 1.10 of the time of 32,768 tokens. The
+// twelve warps of a CTA have no roles: each copies slices of 16 tokens to its own stages (cp.async), one slice ahead,
+// and multiplies them by mma.sync, without a barrier before the end. Then the warps add up in shared memory; each CTA
+// sends every other CTA of the cluster an equal part of its sums (st.async, whose bytes an mbarrier counts), and merges
+// some columns. Of several clusters of a head, the last to arrive merges the sums of all, from memory.
 //
-// Registers: 168, of which Q 32, O 64, logits 8. Shared memory: sizeof(SharedMemory), 207 KiB, one CTA on an SM.
+// Budget. Registers: 168, of which Q takes 32, O 64 and logits 8. Shared memory: sizeof(SharedMemory), 207 KiB, one CTA
+// on an SM.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +37,9 @@
 
 namespace trunkline::cuda::single_query {
 
-/// What is asked of the query, read side by side.
+/// The members of the plan and the step that describe the query, read side by side.
 struct QueryFacts {
-  std::int32_t present;  // 0: there is none
+  std::int32_t present;  // 0: there is no query
   std::int64_t ids_begin;
   ItemRow row;
 
@@ -47,7 +49,7 @@ struct QueryFacts {
   }
 };
 
-/// A warp's share of the sequence's slices: CTAs have equal parts, their warps take turns.
+/// Returns a warp's share of the sequence's slices: CTAs have equal parts, whose slices their warps take in turns.
 __device__ __forceinline__ WarpShare share_of(std::int32_t limit, std::int32_t part, std::int32_t parts, int warp) {
   const std::int32_t slices = (limit + kSliceTokens - 1) / kSliceTokens;
   const std::int32_t each = slices / parts;
@@ -56,7 +58,7 @@ __device__ __forceinline__ WarpShare share_of(std::int32_t limit, std::int32_t p
   return {begin + warp, begin + each + (part < more ? 1 : 0), limit};
 }
 
-/// By all threads, a chunk each: the query's rows of a KV head, zero behind the last.
+/// Issues the copies of the query's rows of a KV head, by all threads, a chunk each; rows behind the last are zero.
 __device__ __forceinline__ void begin_queries(const LayerArgs& layer, SharedMemory& shared, std::int32_t token,
                                               std::int32_t head) {
   constexpr int kChunks = kRowBytes / 16;
@@ -70,7 +72,7 @@ __device__ __forceinline__ void begin_queries(const LayerArgs& layer, SharedMemo
   commit_copies();
 }
 
-/// Logits of tokens behind the sequence's end.
+/// Masks the logits of tokens behind the end of the sequence.
 __device__ __forceinline__ void mask_end(float (&logits)[kSliceTokens / 8][4], std::int32_t tokens, int lane) {
 #pragma unroll
   for (int i = 0; i < kSliceTokens / 8; ++i) {
@@ -81,7 +83,7 @@ __device__ __forceinline__ void mask_end(float (&logits)[kSliceTokens / 8][4], s
   }
 }
 
-/// Leaves a warp's sums and states where its CTA adds up.
+/// Stores a warp's sums and states in shared memory, where the CTA adds them up.
 template <class Rows>
 __device__ __forceinline__ void leave_sums(const Rows& rows, SharedMemory& shared, std::int32_t live) {
   const int lane = rows.lane();
@@ -105,16 +107,16 @@ __device__ __forceinline__ void leave_sums(const Rows& rows, SharedMemory& share
   }
 }
 
-/// Parameters come from cold memory 64 bytes at a time: one of each line is read here, side by side, where who needs
-/// some of several lines would wait for one after the other.
+/// Reads one parameter of each line of 64 bytes side by side: parameters come from cold memory line by line, and code
+/// that uses several lines in turn would wait for each.
 __device__ __forceinline__ void touch_parameters(const SingleQueryArgs& args) {
   const LayerArgs& layer = args.layer;
-  asm volatile("" ::"l"(args.counts), "r"(args.places_on), "l"(layer.lse), "l"(layer.k_strides.head),
+  asm volatile("" ::"l"(args.counts), "r"(args.page_offset_step), "l"(layer.lse), "l"(layer.k_strides.head),
                "l"(layer.v_strides.page), "l"(layer.lse_token), "r"(layer.group_size), "r"(args.clusters));
 }
 
-/// \tparam kWhole whether pages are a multiple of kSliceTokens
-/// Grid: clusters of the first KV head, of the second, ... Dynamic shared memory: sizeof(SharedMemory).
+/// The grid has the clusters of the first KV head, of the second, ... Needs sizeof(SharedMemory) of dynamic shared
+/// memory. \tparam kWhole whether pages are a multiple of kSliceTokens
 template <class Element, bool kWhole>
 __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_constant__ SingleQueryArgs args) {
   extern __shared__ __align__(1024) std::byte memory[];
@@ -132,7 +134,8 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_const
   const QueryFacts query(args);
   WarpRows<Element, kDim> rows(threadIdx.x, fabsf(args.layer.scale_log2));
   const std::int32_t limit = query.row.limit;
-  // Clusters of one head merge through memory, which takes longer than some tokens more.
+  // Clusters of one head merge through memory, which takes longer than the tokens that one cluster can compute
+  // meanwhile.
   const std::int32_t clusters = limit <= kTokensAlone * blocks ? 1 : args.clusters;
   if (query.present == 0 || cluster >= clusters) return cluster_wait();
 
@@ -143,7 +146,7 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_const
   begin_queries(args.layer, shared, query.row.token, head);
   rows.clear();
   int stage = 0;
-  // kAhead times before the first slice: its copies are begun by the same code as later ones.
+  // The loop starts kAhead slices early, so that the same code issues the first copies and the later ones.
 #pragma unroll 1
   for (std::int32_t slice = share.first - kAhead * kWarps; slice < share.end || slice < share.first; slice += kWarps) {
     copies.begin_next();

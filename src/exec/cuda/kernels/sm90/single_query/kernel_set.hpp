@@ -1,4 +1,4 @@
-// The kernels of each element type, as the host sees them.
+// The kernels of one element type, for the host.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 namespace trunkline::cuda::single_query {
 
 struct KernelSet {
-  const void* whole;         // where a slice lies in one page
-  const void* any;           // elsewhere
+  const void* whole;         // for page sizes at which each slice lies in one page
+  const void* any;           // for all page sizes
   std::size_t shared_bytes;  // dynamic
 };
 

@@ -13,11 +13,11 @@ namespace trunkline::cuda::single_query {
 namespace {
 
 constexpr std::int32_t kClusterSizes[] = {kMostBlocks, 4, 2};
-// Of the SMs: 64 of an H200's 132 read as fast as its memory is.
+// Minimal share of the SMs: 64 of an H200's 132 reach the memory's bandwidth.
 constexpr std::int32_t kLeastTwentieths = 9;
 constexpr int kFirstMajor = 9;
 
-/// A launch of `count` clusters.
+/// The configuration of a launch of `count` clusters.
 class ClusterLaunch {
  public:
   ClusterLaunch(std::int32_t blocks, std::int32_t count, std::size_t shared_bytes, cudaStream_t stream) {
@@ -41,14 +41,14 @@ class ClusterLaunch {
   cudaLaunchConfig_t config_{};
 };
 
-/// Thread-safe, as all of the process's executors use the same.
+/// A kernel, shared by all executors of the process. Thread-safe.
 class Kernel {
  public:
   Kernel(DType dtype, const KernelSet& set) : dtype_(dtype), set_(set) {}
   DType dtype() const { return dtype_; }
   const KernelSet& set() const { return set_; }
 
-  /// How many clusters of kClusterSizes[size] the present device holds at once; 0 where it has none.
+  /// Returns the maximum of clusters of kClusterSizes[size] that the present device holds at once; 0 if it has none.
   std::int32_t most_clusters(std::size_t size) {
     int device = 0;
     if (cudaGetDevice(&device) != cudaSuccess || device >= kMaxDevices) return 0;
@@ -80,7 +80,7 @@ class Kernel {
       usable = cudaOccupancyMaxActiveClusters(&count, set_.whole, &launch.config()) == cudaSuccess;
       if (usable) on.most_clusters[size] = count;
     }
-    if (!usable) cudaGetLastError();  // what a device lacks is no error of the caller's
+    if (!usable) cudaGetLastError();  // clears the error: an unsupported device is no error of the caller's
   }
 
   DType dtype_;

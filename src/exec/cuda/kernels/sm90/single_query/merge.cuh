@@ -1,5 +1,5 @@
-// From the sums of a CTA's warps to O and LSE: CTAs of a cluster send each other what each merges, and clusters of one
-// head merge through memory. All in a fixed order, so that the same inputs give the same bits.
+// Merges the sums of warps to O and LSE: CTAs of a cluster exchange the units that each merges, and clusters of one
+// head merge through memory. All sums have a fixed order, so that the same inputs give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace trunkline::cuda::single_query {
 
-/// Un-normalised sums of one unit, with their row's state.
+/// The un-normalised sums of one unit, and the state of its row.
 struct Sums {
   float4 o;
   RowState state;
 
   __device__ __forceinline__ static Sums none() { return {{0, 0, 0, 0}, {-INFINITY, 0}}; }
-  /// What any logit is compared with: rows that see nothing have no largest one.
+  /// Returns the reference of the weights: the maximal logit, or 0 for a row without visible tokens.
   __device__ __forceinline__ float base() const { return state.max == -INFINITY ? 0 : state.max; }
-  /// Compares with a logit that is not below the largest one so far.
+  /// Raises the reference to a logit that is not below the maximum so far.
   __device__ __forceinline__ void raise(float largest) {
     const float factor = exp2_approx(state.max - (largest == -INFINITY ? 0 : largest));
     state = {largest, state.sum * factor};
@@ -29,7 +29,8 @@ struct Sums {
     o.z *= factor;
     o.w *= factor;
   }
-  /// Adds sums whose largest logit is not above this one's. What saw nothing changes nothing, NaN neither.
+  /// Adds sums whose maximal logit is not above this one's. Sums without visible tokens change nothing, even if they
+  /// are NaN.
   __device__ __forceinline__ void add(const float4& other, const RowState& of_other) {
     const float factor = exp2_approx(of_other.max - base());
     state.sum = fmaf(factor, of_other.sum, state.sum);
@@ -52,7 +53,7 @@ class ClusterMerge {
         units_(args.layer.group_size * kRowUnits),
         share_((units_ + blocks_ - 1) / blocks_) {}
 
-  /// By one thread, before the cluster meets.
+  /// Initialises the mbarrier for received bytes, by one thread before the cluster barrier.
   __device__ __forceinline__ void prepare() const {
     const int own = (units_ - rank_ + blocks_ - 1) / blocks_;
     const std::size_t from_each = own * sizeof(float4) + args_.layer.group_size * sizeof(RowState);
@@ -60,8 +61,8 @@ class ClusterMerge {
     expect_bytes(shared_address(&shared_.all_received), static_cast<std::uint32_t>(blocks_ * from_each));
   }
 
-  /// By all threads, once the warps' sums and states are there, and the cluster has met: each unit goes to the CTA that
-  /// merges it, with all rows' states.
+  /// Sends each unit to the CTA that merges it, and the states of all rows to all CTAs. Called by all threads, after
+  /// the cluster barrier, when the sums and states of all warps are in shared memory.
   __device__ __forceinline__ void send() const {
     const auto thread = static_cast<int>(threadIdx.x);
     const std::uint32_t barrier = shared_address(&shared_.all_received);
@@ -81,8 +82,9 @@ class ClusterMerge {
     store_there(address_at(place, to), address_at(barrier, to), make_float2(state.max, state.sum));
   }
 
-  /// By all threads: waits for what all CTAs send, without which none may leave.
-  /// \param token the query's row in O \param cluster of the head's `clusters` that have tokens
+  /// Waits for the units of all CTAs, without which no CTA may exit, merges them, and writes O and LSE. Called by all
+  /// threads. \param token the query's row in O \param cluster index of this cluster among the head's `clusters` with
+  /// tokens
   template <class Element>
   __device__ __forceinline__ void finish(std::int32_t token, std::int32_t cluster, std::int32_t clusters) const {
     wait_for_bytes(shared_address(&shared_.all_received));
@@ -123,7 +125,7 @@ class ClusterMerge {
     return sums;
   }
 
-  // \param place of the unit among this CTA's
+  // Merges a unit of all CTAs of the cluster. \param place index of the unit among this CTA's
   __device__ __forceinline__ Sums of_blocks(int place, int row) const {
     Sums sums = Sums::none();
 #pragma unroll 4
@@ -145,7 +147,8 @@ class ClusterMerge {
     return args_.scratch.states + in_scratch(cluster) * args_.layer.group_size;
   }
 
-  // Writes this cluster's sums of the CTA's units, and counts them. \return whether all of the head's are there
+  // Writes the cluster's sums of the CTA's units to memory, and counts the arrival. \return whether those of all
+  // clusters of the head are there
   __device__ __forceinline__ bool bring_sums(std::int32_t cluster, std::int32_t clusters) const {
 #pragma unroll 1
     for (int place = static_cast<int>(threadIdx.x); place < share_; place += kThreads) {
@@ -154,7 +157,7 @@ class ClusterMerge {
       const int row = unit / kRowUnits;
       const Sums sums = of_blocks(place, row);
       sums_of(cluster)[unit] = sums.o;
-      states_of(cluster)[row] = sums.state;  // the same by all that have units of the row
+      states_of(cluster)[row] = sums.state;  // all CTAs with units of the row write the same
     }
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -166,7 +169,8 @@ class ClusterMerge {
     return shared_.last != 0;
   }
 
-  // Some at a time, side by side, as each is a read of L2: past L1, as other SMs wrote them a moment ago.
+  // Merges a unit of all clusters. Reads kAtOnce of them side by side to hide the latency of L2; past L1, as other SMs
+  // wrote them a moment ago.
   __device__ __forceinline__ Sums of_clusters(int unit, std::int32_t clusters) const {
     constexpr int kAtOnce = 8;
     const int row = unit / kRowUnits;
@@ -198,7 +202,7 @@ class ClusterMerge {
     const LayerArgs& layer = args_.layer;
     const std::int32_t q_head = head_ * layer.group_size + unit / kRowUnits;
     const int column = unit % kRowUnits * kUnitColumns;
-    const float inverse = sums.state.sum == 0 ? 0 : 1 / sums.state.sum;  // nothing seen: O = 0. A NaN stays one
+    const float inverse = sums.state.sum == 0 ? 0 : 1 / sums.state.sum;  // no token is visible: O = 0. A NaN stays NaN
     const float o[kUnitColumns] = {sums.o.x * inverse, sums.o.y * inverse, sums.o.z * inverse, sums.o.w * inverse};
     const std::int64_t at = token * layer.out_token + q_head * layer.out_head + column;
     if (layer.out_f32 != 0) {
@@ -216,8 +220,8 @@ class ClusterMerge {
   std::int32_t head_;
   int rank_;
   int blocks_;
-  int units_;  // of the head's rows
-  int share_;  // of them each CTA merges so many at most
+  int units_;  // units of the head's rows
+  int share_;  // maximum of units that a CTA merges
 };
 
 }  // namespace trunkline::cuda::single_query

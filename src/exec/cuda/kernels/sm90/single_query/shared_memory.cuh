@@ -1,4 +1,4 @@
-// What a CTA has in shared memory.
+// Shared memory of a CTA of the single-query kernel.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct Stage {
   std::byte values[kSliceBytes];
 };
 
-/// Sums of weighted V of a warp's rows, which take the place of its stages once these are computed. Rows are eight
-/// banks apart, so that the lanes of a fragment store to different ones.
+/// The O of a warp's rows, un-normalised, which overwrites the warp's stages once these are computed. Rows are eight
+/// banks apart, so that the lanes of a fragment store to different banks.
 struct WarpSums {
   static constexpr int kStride = kDim + 8;
   float rows[kRows][kStride];
@@ -27,7 +27,7 @@ struct SharedMemory {
   alignas(1024) Stage stages[kWarps][kStages];
   alignas(16) std::byte queries[kRows][kRowBytes];
   RowState states[kWarps][kRows];
-  // From all CTAs of the cluster, by the units that this one merges.
+  // Data from all CTAs of the cluster, for the units that this CTA merges.
   float4 received[kMostUnits + kMostBlocks];
   RowState received_states[kMostBlocks][kRows];
   std::uint64_t all_received;

@@ -1,4 +1,4 @@
-// A warp's copies of its slices of K and V, begun in order, ahead of what it computes.
+// A warp's copies of its slices of K and V, issued in order, ahead of its computation.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace trunkline::cuda::single_query {
 
-/// Slices first, first + kWarps, ... before end, of a sequence of `limit` tokens.
+/// The slices first, first + kWarps, ... before `end`, of a sequence of `limit` tokens.
 struct WarpShare {
   std::int32_t first;
   std::int32_t end;
   std::int32_t limit;
 };
 
-/// \tparam kWhole whether each slice lies in one page: pages are a multiple of 16 tokens. Half of the instructions
+/// \tparam kWhole whether each slice lies in one page, as pages are a multiple of 16 tokens; it halves the instructions
 template <bool kWhole>
 class SliceCopies {
   static constexpr int kChunks = kRowBytes / 16;
@@ -26,7 +26,7 @@ class SliceCopies {
   static_assert(kRowsAtOnce == 2);
 
  public:
-  /// \param ids_begin of the sequence's row in the page table
+  /// \param ids_begin first entry of the sequence's row in the page table
   __device__ __forceinline__ SliceCopies(const SingleQueryArgs& args, Stage* stages, std::int64_t ids_begin,
                                          std::int32_t head, const WarpShare& share, int lane)
       : args_(args),
@@ -38,63 +38,65 @@ class SliceCopies {
         lane_(lane),
         stages_(shared_address(stages) + row() * kRowBytes + ((lane % kChunks ^ row()) << 4)) {
     page_ = PageOffsets(args.pages.page_size).page_of(token_of(next_));
-    place_ = token_of(next_) - page_ * args.pages.page_size;
+    page_offset_ = token_of(next_) - page_ * args.pages.page_size;
 #pragma unroll
-    for (int i = 0; i < kStages; ++i) spots_[i] = look_at(next_ + i * kWarps);
+    for (int i = 0; i < kStages; ++i) locations_[i] = locate(next_ + i * kWarps);
   }
 
-  /// Begins to copy the next slice, if there is one, to the stage after the last one's. Tokens behind the sequence's
-  /// end are zero: a weight of zero would not hide what lies there.
+  /// Issues the copies of the next slice, if there is one, to the next stage. Tokens behind the end of the sequence are
+  /// zero: the memory there may be NaN, and 0 x NaN is NaN.
   __device__ __forceinline__ void begin_next() {
     if (next_ < share_.end) copy(next_);
     commit_copies();
     next_ += kWarps;
     stage_ = stage_ == kStages - 1 ? 0 : stage_ + 1;
 #pragma unroll
-    for (int i = 0; i + 1 < kStages; ++i) spots_[i] = spots_[i + 1];
-    spots_[kStages - 1] = look_at(next_ + (kStages - 1) * kWarps);
+    for (int i = 0; i + 1 < kStages; ++i) locations_[i] = locations_[i + 1];
+    locations_[kStages - 1] = locate(next_ + (kStages - 1) * kWarps);
   }
 
  private:
-  // Where a token lies.
-  struct Spot {
+  // The page and page offset of a token.
+  struct TokenLocation {
     std::int64_t page;
-    std::int32_t place;
+    std::int32_t page_offset;
   };
 
-  // Of each two rows that a warp copies at once, the lane's.
+  // Returns the lane's row of the two rows that a warp copies at once.
   __device__ __forceinline__ int row() const {
     return lane_ / kChunks;
   }
 
-  // The token whose place the lane knows: the first of a slice that lies in one page, else one of its own.
+  // Returns the token whose location the lane looks up: the first token of the slice if it lies in one page, else one
+  // token a lane.
   __device__ __forceinline__ std::int32_t token_of(std::int32_t slice) const {
     return slice * kSliceTokens + (kWhole ? 0 : lane_ % kSliceTokens);
   }
 
-  // Of slices in turn: where that token is comes by additions, as divisions by a page's size are long.
-  __device__ __forceinline__ Spot look_at(std::int32_t slice) {
-    Spot spot{0, place_};
-    if (slice < share_.end && token_of(slice) < share_.limit) spot.page = page_id(args_.pages, ids_begin_ + page_);
-    page_ += args_.pages_on;
-    place_ += args_.places_on;
-    if (place_ >= args_.pages.page_size) {
-      place_ -= args_.pages.page_size;
+  // Looks up the location of that token. Called for consecutive slices of the warp: the location advances by additions,
+  // as divisions by the page size are slow.
+  __device__ __forceinline__ TokenLocation locate(std::int32_t slice) {
+    TokenLocation location{0, page_offset_};
+    if (slice < share_.end && token_of(slice) < share_.limit) location.page = page_id(args_.pages, ids_begin_ + page_);
+    page_ += args_.pages_step;
+    page_offset_ += args_.page_offset_step;
+    if (page_offset_ >= args_.pages.page_size) {
+      page_offset_ -= args_.pages.page_size;
       ++page_;
     }
-    return spot;
+    return location;
   }
 
-  // In bytes.
-  __device__ __forceinline__ static long long offset_of(const Spot& spot, const CacheStrides& strides) {
-    return 2 * (spot.page * strides.page + spot.place * strides.token);
+  // Returns the offset of a token in bytes.
+  __device__ __forceinline__ static long long offset_of(const TokenLocation& location, const CacheStrides& strides) {
+    return 2 * (location.page * strides.page + location.page_offset * strides.token);
   }
 
   __device__ __forceinline__ void copy(std::int32_t slice) const {
     const std::int32_t tokens = share_.limit - slice * kSliceTokens;
     const std::uint32_t stage = stages_ + stage_ * static_cast<std::uint32_t>(sizeof(Stage));
-    copy_rows(k_, offset_of(spots_[0], args_.layer.k_strides), args_.layer.k_strides.token, tokens, stage);
-    copy_rows(v_, offset_of(spots_[0], args_.layer.v_strides), args_.layer.v_strides.token, tokens,
+    copy_rows(k_, offset_of(locations_[0], args_.layer.k_strides), args_.layer.k_strides.token, tokens, stage);
+    copy_rows(v_, offset_of(locations_[0], args_.layer.v_strides), args_.layer.v_strides.token, tokens,
               stage + kSliceBytes);
   }
 
@@ -105,7 +107,7 @@ class SliceCopies {
     for (int i = 0; i < kCopies; ++i) {
       const int token = kRowsAtOnce * i + row();
       if constexpr (!kWhole) from = cache + __shfl_sync(kWholeWarp, offset, token);
-      // Chunks of a row are swapped by its number modulo 8, of which the lane's row is the lowest bit.
+      // Swizzle: chunk c of row r lies at c ^ (r % 8), where the lane's row is the lowest bit of r.
       const std::uint32_t at =
           (to ^ static_cast<std::uint32_t>(kRowsAtOnce * i % 8 << 4)) + kRowsAtOnce * i * kRowBytes;
       copy_async_or_zero(at, from, token < tokens);
@@ -121,10 +123,10 @@ class SliceCopies {
   std::int32_t next_;
   int lane_;
   int stage_ = 0;
-  std::uint32_t stages_;  // the lane's chunk of their first rows
-  Spot spots_[kStages];   // of the next slices
-  std::int32_t page_;     // of the slice after these: counted from the sequence's first
-  std::int32_t place_;
+  std::uint32_t stages_;              // address of the lane's chunk in the first rows of the stages
+  TokenLocation locations_[kStages];  // locations of the next slices
+  std::int32_t page_;                 // page of the slice after these, counted from the sequence's first
+  std::int32_t page_offset_;
 };
 
 }  // namespace trunkline::cuda::single_query

@@ -1,7 +1,7 @@
-"""Counters among the engine's metrics.
+"""Counters among the metrics of an engine that serves Prometheus.
 
-Workers are processes of their own, which vLLM's /metrics sees where PROMETHEUS_MULTIPROC_DIR names a folder for all of
-them; ranks of a model are summed up then. Without it there is nobody to read them.
+Workers are processes of their own, which the engine's /metrics sees where PROMETHEUS_MULTIPROC_DIR names a folder for
+all of them; ranks of a model are summed up then. Without the variable nobody reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .counters import Counters
 _NAMES = {
     "decode_steps": "Steps whose decode rows were Trunkline's",
     "mixed_steps": "Of these, steps with prefill rows beside",
-    "engine_steps": "Steps that were all vLLM's",
+    "engine_steps": "Steps that were all the engine's",
     "shared_steps": "Steps whose requests shared prefixes, about",
     "kv_bytes_saved": "KV cache bytes that need not be read, about",
     "plans_made": "Plans made by the GPU",
@@ -25,7 +25,7 @@ _made: dict[str, Any] = {}
 
 
 def _counter(name: str) -> Any:
-    from prometheus_client import Counter  # vLLM depends on it
+    from prometheus_client import Counter  # engines with such metrics depend on it
 
     if name not in _made:
         _made[name] = Counter(f"trunkline:{name}", _NAMES[name], labelnames=["layers"])
@@ -33,18 +33,19 @@ def _counter(name: str) -> Any:
 
 
 class Metrics:
-    """Of one group of layers."""
+    """Metrics of one group of layers."""
 
     def __init__(self, layers: str) -> None:
         self._on = "PROMETHEUS_MULTIPROC_DIR" in os.environ
         self._layers = layers
-        self._told: dict[str, int] = dict.fromkeys(_NAMES, 0)
+        self._published: dict[str, int] = dict.fromkeys(_NAMES, 0)
 
-    def tell(self, counters: Counters) -> None:
+    def publish(self, counters: Counters) -> None:
+        """Adds the counts since the last call."""
         if not self._on:
             return
-        for name, told in self._told.items():
+        for name, published in self._published.items():
             now = getattr(counters, name)
-            if now > told:
-                _counter(name).labels(self._layers).inc(now - told)
-                self._told[name] = now
+            if now > published:
+                _counter(name).labels(self._layers).inc(now - published)
+                self._published[name] = now

@@ -1,0 +1,41 @@
+"""What the recorded times of published kernels can be compared with."""
+
+import textwrap
+
+from gpu_rows import by, kernels, method, recorded
+from report import geometric_mean
+
+PAPERS = {"pat": "PAT", "fasttree": "FastTree"}  # a paper's kernel by its suite's name
+
+
+def how_timed(suites: dict[str, list[dict]]) -> str:
+    """How theirs were timed, and which cases of a paper's suite its kernel has no time for."""
+    text = (
+        "Ours are timed by graph replay, and so are the recorded ones but PAT's and FastTree's. Those two were "
+        "launched one by one, behind a kernel that spins while the host enqueues them. The two ways were not compared."
+    )
+    for suite, name in PAPERS.items():
+        rows = suites.get(suite, [])
+        missing = list(dict.fromkeys(row["case"] for row in rows if recorded(row, suite) is None))
+        if missing:
+            trees = len({row["case"] for row in rows})
+            cases = ", ".join(f"`{case}`" for case in missing)
+            text += f" {name}'s kernel has times for {trees - len(missing)} of {trees} trees; without one: {cases}."
+    return textwrap.fill(text, 118)
+
+
+def methods_over_papers(rows: list[dict]) -> str:
+    """What an ablation's form of a paper's method takes of that paper's kernel, by each kind of kernels."""
+    found = []
+    for suite, name in PAPERS.items():
+        for kind, run in by([row for row in rows if method(row) == name], kernels).items():
+            ratios = [row["us"] / time for row in run if (time := recorded(row, suite)) is not None]
+            if ratios:
+                found.append(
+                    f"{name} here, on the {kind} kernels, takes {geometric_mean(ratios):.2f} ({min(ratios):.2f} to "
+                    f"{max(ratios):.2f}) of the recorded {name} kernel's time, over {len(ratios)} trees."
+                )
+    if not found:
+        return ""
+    found.append("So these rows neither confirm nor refute what the papers found by their own kernels.")
+    return textwrap.fill(" ".join(found), 118)

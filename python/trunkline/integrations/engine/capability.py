@@ -1,0 +1,92 @@
+"""Whether Trunkline runs a group of layers, decided before the first step: None, or the reason by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ... import Support
+from ... import supports as supports_shape
+
+MAX_GROUP_SIZE = 64  # query heads a KV head, in all kernels
+DTYPES = {"cuda": ("float16", "bfloat16"), "cpu": ("float16", "bfloat16", "float32")}
+
+# Features that engines have under one meaning. A feature of a single engine is named by its adapter.
+SLIDING_WINDOW = "a sliding window"
+CHUNKED_ATTENTION = "chunked local attention"
+SOFT_CAP = "a soft cap of logits"
+ALIBI = "ALiBi"
+SINKS = "attention sinks"
+CONTEXT_PARALLELISM = "context parallelism"
+
+SUPPORTED_FEATURES: frozenset[str] = frozenset()  # no kernel has one of them yet
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """Layers that share a page table: the query for `refusal`.
+
+    Heads are those of one rank. page_size is in tokens, as the page table that the kernel reads has it. dtype is that
+    of Q, K and V; kv_cache_dtype is the engine's word for the cache, "auto" for the same. uniform: the layers agree in
+    heads, head size and cache. features: names of all that the layers or the engine ask of attention beside causal
+    softmax. longest_query: the most query tokens of a decode row, drafts included. speculative: the engine's name of
+    its drafting method; draft_methods: the methods that run no attention of their own. device: "cuda" or "cpu".
+    max_group_size: the most query heads a KV head that the adapter takes.
+    """
+
+    num_qo_heads: int
+    num_kv_heads: int
+    head_dim: int
+    page_size: int
+    dtype: str
+    kv_cache_dtype: str = "auto"
+    attention_type: str = "decoder"
+    uniform: bool = True
+    features: tuple[str, ...] = ()
+    longest_query: int = 1
+    speculative: str | None = None
+    draft_methods: tuple[str, ...] = ()
+    device: str = "cuda"
+    max_group_size: int = MAX_GROUP_SIZE
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The arguments that DecodeAttention begins with."""
+        return self.num_qo_heads, self.num_kv_heads, self.head_dim, self.page_size
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """K and V of one token in one layer."""
+        return 2 * self.num_kv_heads * self.head_dim * (4 if self.dtype == "float32" else 2)
+
+
+def refusal(facts: LayerFacts) -> str | None:
+    """The reason why the engine keeps these layers, or None. It reads facts alone and touches no device; whether a
+    kernel has the head and page size, `supports` says, or DecodeAttention when it is made."""
+    if not facts.uniform:
+        return "its layers differ in heads or head size"
+    if facts.attention_type != "decoder":
+        return f"attention of type {facts.attention_type}; supported: decoder"
+    dtypes = DTYPES[facts.device]
+    if facts.dtype not in dtypes:
+        return f"KV cache of {facts.dtype}; supported: {', '.join(dtypes)}"
+    if facts.kv_cache_dtype not in ("auto", facts.dtype):
+        return f"kv_cache_dtype {facts.kv_cache_dtype}; supported: auto, {facts.dtype}"
+    for feature in facts.features:
+        if feature not in SUPPORTED_FEATURES:
+            return f"{feature} is not supported yet"
+    if facts.speculative is not None and facts.speculative not in facts.draft_methods:
+        # A draft model changes lengths between its own steps, at times with the target's metadata: plans would be old.
+        methods = ", ".join(facts.draft_methods) or "none"
+        return f"speculative decoding by {facts.speculative}; supported: {methods}"
+    largest = facts.max_group_size
+    if facts.num_qo_heads % facts.num_kv_heads or facts.num_qo_heads > largest * facts.num_kv_heads:
+        return f"{facts.num_qo_heads} query heads on {facts.num_kv_heads} KV heads; supported: 1 to {largest} each"
+    return None
+
+
+def supports(facts: LayerFacts) -> Support:
+    """`refusal`, then whether a kernel of this build runs the shape. On a GPU it uses the device."""
+    reason = refusal(facts)
+    if reason is not None:
+        return Support(False, reason)
+    return supports_shape(*facts.shape, dtype=facts.dtype, device=facts.device)

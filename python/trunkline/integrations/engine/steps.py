@@ -1,0 +1,182 @@
+"""Decode steps of one group of layers: which are ours, planned once a step, run once a layer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import DecodeAttention, DevicePlanning, Profile
+from ..._executors import shared_workers
+from .arrays import Arrays
+from .beside_prefill import BesidePrefill, PrefillRule
+from .capability import LayerFacts
+from .counters import SAMPLED, CounterLog, Counters, Groups
+from .gain_switch import GainRule, GainSwitch
+from .metrics import Metrics
+from .planning import GroupPlanner
+from .settings import Settings
+from .shadow import Shadow
+from .tables import Tables
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An adapter's description of its engine.
+
+    name: in log lines. kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d]. null_page: a page
+    that stands for "no page", as padding has it; None where there is none. groups: of this adapter, for statistics.
+    gain_rule: when steps go back to the engine, if settings.gain_rule has it on. prefill_rule: when decode rows beside
+    prefill rows are ours.
+    """
+
+    name: str
+    logger: logging.Logger
+    settings: Settings
+    kv_layout: str = "NHD"
+    null_page: int | None = None
+    groups: Groups = field(default_factory=Groups)
+    gain_rule: GainRule = GainRule()
+    prefill_rule: PrefillRule = PrefillRule()
+
+
+class DecodeSteps:
+    """Made once a group, before graphs are captured: its memory stays where it is. On a GPU it launches only; nothing
+    waits for the device.
+
+    layers: their names. max_rows: requests of a step, padding to the largest graph included; max_tokens: query tokens
+    of a step, prefill and padding included. num_pages: of the KV cache, whose ids are then trusted.
+    Raises trunkline.Error for a shape that no kernel has, and the array library's error where memory is out.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        facts: LayerFacts,
+        layers: Sequence[str],
+        arrays: Arrays,
+        *,
+        max_rows: int,
+        max_tokens: int,
+        num_pages: int | None = None,
+    ) -> None:
+        on_gpu = facts.device == "cuda"
+        profile = _profile(facts, arrays.device)
+        planning = DevicePlanning(max_rows, max_rows * facts.longest_query, null_page=engine.null_page)
+        self.attention = DecodeAttention(
+            *facts.shape,
+            dtype=facts.dtype,
+            device=arrays.device,
+            kv_layout=engine.kv_layout,
+            profile=profile,
+            use_cuda_graph=on_gpu,
+            device_planning=planning if on_gpu else None,
+        )
+        if on_gpu:
+            self.attention.set_workspace(arrays.empty(self.attention.workspace_bytes() + 256, "uint8"))
+        bytes_per_token = facts.kv_bytes_per_token
+        settings = engine.settings
+        self.counters = Counters(len(layers), bytes_per_token * len(layers))
+        self.several = facts.longest_query > 1
+        self.shadow = Shadow(arrays, facts.dtype, max_tokens) if settings.shadow else None
+        self._planner = GroupPlanner(
+            self.attention,
+            arrays,
+            page_size=facts.page_size,
+            max_rows=max_rows,
+            on_gpu=on_gpu,
+            null_page=engine.null_page,
+            num_pages=num_pages,
+        )
+        self._beside_prefill = BesidePrefill(engine.prefill_rule, bytes_per_token, profile.info["read_bytes_per_us"])
+        self._switch = GainSwitch(engine.gain_rule if settings.gain_rule else None)
+        group = f"{len(layers)} layers from {layers[0]}"
+        self._log = CounterLog(self.counters, group, engine.name, engine.logger, settings.log_seconds)
+        self._metrics = Metrics(layers[0])
+        self._looked_at = 0
+        engine.groups.add(layers[0], self)
+
+    @property
+    def on(self) -> bool:
+        """Whether the gain switch is on; off, steps are the engine's but for probes and replays."""
+        return self._switch.on
+
+    def takes(self, decode_rows: int, rows: int, *, prefill_tokens: int = 0, replayed: bool = False) -> bool:
+        """Once a step, before `plan`: whether its first decode_rows of all rows are ours. Where not, all of the step
+        is the engine's.
+
+        prefill_tokens: query tokens behind the decode rows. replayed: the step runs a graph that was captured with our
+        kernels, or is the capture: such a step must be planned, as the graph reads the plan.
+        """
+        if self._is_ours(decode_rows, rows, prefill_tokens, replayed):
+            self.counters.mixed_steps += int(decode_rows < rows)
+            return True
+        self.counters.engine_steps += 1
+        return False
+
+    def plan(
+        self, tables: Tables, rows: int, query_start_loc: Any = None, tokens: int | None = None, *, counted: bool = True
+    ) -> None:
+        """Plans the first rows of the tables, which are on the device, for runs of [tokens, Hq, d].
+
+        query_start_loc: None for a query token a row, else prefix sums on the device; tokens: their last, padding of
+        the graph included, by default rows. counted: False for batches that are nobody's, as those of captures.
+        """
+        tokens = rows if tokens is None else tokens
+        self._planner.plan(tables, rows, query_start_loc, tokens)
+        if self.shadow is not None:
+            self.shadow.live(tables, query_start_loc, rows, tokens)
+        if counted:
+            self._count(rows)
+
+    def run(self, query: Any, kv_cache: Any, output: Any, scale: float | None, tokens: int) -> None:
+        """One layer. query, output [tokens and more, Hq, d], of which the first are of the planned rows. kv_cache: a
+        pair (k, v) in the engine's layout, or one tensor with both, as DecodeAttention.run takes it."""
+        self.attention.run(query, kv_cache, out=output, scale=scale, num_queries=tokens)
+
+    def look(self) -> None:
+        """Counts by the device's report of its plans, without waiting for it."""
+        steps = self.counters.decode_steps - self._looked_at
+        if not steps:
+            return
+        self._looked_at += steps
+        report = self._planner.report()
+        self._log.look(report, steps)
+        saved = self._switch.take(report, steps)
+        if saved is not None:
+            self._log.turned(self._switch.on, saved)
+
+    def shadow_report(self) -> dict[str, float] | None:
+        """Counts of the comparison; None without shadow mode. Waits for the device."""
+        return None if self.shadow is None else self.shadow.report()
+
+    def _is_ours(self, decode_rows: int, rows: int, prefill_tokens: int, replayed: bool) -> bool:
+        if decode_rows == 0:
+            return False
+        if replayed or self.shadow is not None:
+            return True
+        report = self._planner.report
+        if decode_rows < rows and not self._beside_prefill.pays(report(), prefill_tokens):
+            return False
+        if self._switch.probe_reported(report):
+            self.look()
+        if self._switch.admits(report):
+            return True
+        self.counters.switched_steps += 1
+        return False
+
+    def _count(self, rows: int) -> None:
+        counters = self.counters
+        counters.decode_steps += 1
+        counters.decode_rows += rows
+        if counters.decode_steps - self._looked_at >= SAMPLED:
+            self.look()
+            self._log.tick()
+            self._metrics.publish(counters)
+
+
+def _profile(facts: LayerFacts, device: Any) -> Profile:
+    if facts.device == "cuda":
+        return Profile.cuda(*facts.shape, dtype=facts.dtype, device=device)
+    return Profile.generic_cpu(shared_workers().size)
