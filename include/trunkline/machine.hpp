@@ -73,7 +73,13 @@ struct MachineProfile {
   std::int64_t llc_bytes = 0;     ///< last-level cache
   std::vector<TileShape> tiles;   ///< the tiles that kernels are compiled for, by ascending m
   std::vector<TileStep> tile_steps;  ///< the n of an item, by ascending tokens; empty: the largest that it fills
-  std::int32_t half_rows = 0;  ///< tiles of twice this many rows work as two halves, each on its own tokens; 0: none
+  std::int32_t half_rows = 0;    ///< tiles of twice this many rows work as two halves, each on its own tokens; 0: none
+  double half_change_us = 0.15;  ///< such a tile's turn from one half's tokens to the other half's
+  std::int32_t half_chunk_tokens = 128;   ///< such a tile interleaves the tokens of its halves in chunks of this size
+  std::int32_t common_chunk_tokens = 64;  ///< tiles interleave shared tokens with their own in chunks of this size
+  std::int32_t slice_tokens = 16;         ///< tokens that kernels with such tiles stream at a time
+  std::int32_t slice_alignment =
+      8;  ///< slices begin at its multiples if pages are multiples of it, not of slice_tokens
   PaddingCosts padding;
   CostTable cost_table;
   GpuLimits gpu;

@@ -16,19 +16,20 @@
 
 namespace trunkline {
 
-/// How a forest becomes work items (docs/policies.md).
+/// How a forest becomes work items (docs/policies.md). The numbers are trunkline_policy's (trunkline.h) and never
+/// change.
 enum class Policy : std::uint8_t {
-  kFlat,      ///< one request per item: FlashDecoding, FlashInfer; the cost that an unshared batch must have
-  kCascade,   ///< one prefix common to the whole batch, then suffixes: RelayAttention, Hydragen
-  kNode,      ///< one item per forest node: PAT-naive, DeFT-Node
-  kProfit,    ///< PAT's algorithm 1: a child whose 4 x queries are at least the parent's tokens carries them along
-  kGreedy,    ///< FastTree's algorithm 1: a child carries the parent's tokens where padding costs less than partials
-  kFlatten,   ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
-  kBalanced,  ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
-  kTrunk,  ///< row tiles of neighbouring requests; a tile reads each token that any of its rows needs once, with masks
-  kInvariant,  ///< chunks between multiples of a fixed number of tokens: a request's results have the same bits
-               ///< whatever else is in the batch (docs/policies.md says on which executors)
-  kAuto,       ///< the one of flat, node, profit and, on GPUs, trunk with the lowest predicted time
+  kAuto = 0,     ///< the policy of flat, node, profit and, on GPUs, trunk with the lowest predicted time
+  kFlat = 1,     ///< one request per item: FlashDecoding, FlashInfer; the cost that an unshared batch must have
+  kCascade = 2,  ///< one prefix common to the whole batch, then suffixes: RelayAttention, Hydragen
+  kNode = 3,     ///< one item per forest node: PAT-naive, DeFT-Node
+  kProfit = 4,   ///< PAT's algorithm 1: a child whose 4 x queries are at least the parent's tokens carries them along
+  kGreedy = 5,   ///< FastTree's algorithm 1: a child carries the parent's tokens where padding costs less than partials
+  kFlatten = 6,  ///< DeFT's algorithm 3: the tree's tokens depth first, cut into even blocks, with masks
+  kBalanced = 7,   ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
+  kTrunk = 8,      ///< row tiles of neighbouring requests; each reads once, with masks, what any of its rows needs
+  kInvariant = 9,  ///< chunks between multiples of a fixed number of tokens: a request's results have the same bits
+                   ///< whatever else is in the batch (docs/policies.md says on which executors)
 };
 const char* name_of(Policy policy);
 /// \throws Error(kInvalidArgument) with the known names.

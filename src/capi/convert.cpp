@@ -6,17 +6,15 @@
 
 #include "base/check.hpp"
 #include "capi/structs.hpp"
+#include "plan/policies/policy_table.hpp"
 #include "trunkline/experimental.h"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline::capi {
 namespace {
 
-// The numbers of the C interface are fixed. These say what they have in common with the enumerators of today.
-constexpr std::int32_t kFirstPolicy = TRUNKLINE_POLICY_FLAT;
-static_assert(static_cast<int>(Policy::kFlat) == 0);
-static_assert(static_cast<int>(Policy::kInvariant) == TRUNKLINE_POLICY_INVARIANT - kFirstPolicy);
-static_assert(static_cast<int>(Policy::kAuto) == TRUNKLINE_POLICY_INVARIANT);
+// The numbers of the C interface are fixed. These say what they have in common with the enumerators of today. Policies
+// have the same numbers in both, which scripts/check_policies.py compares name by name.
 static_assert(static_cast<int>(KvSplit::kOwn) == TRUNKLINE_SPLIT_OWN);
 static_assert(static_cast<int>(KvSplit::kBalance) == TRUNKLINE_SPLIT_BALANCE);
 static_assert(static_cast<int>(experimental::kSplitMean) == TRUNKLINE_SPLIT_MEAN);
@@ -82,13 +80,16 @@ trunkline_device number_of(Device device) {
   return device == Device::kCuda ? TRUNKLINE_CUDA : TRUNKLINE_CPU;
 }
 
+trunkline_policy last_policy() {
+  return static_cast<trunkline_policy>(policy_table().size());
+}
+
 Policy policy_of(trunkline_policy policy, const char* name) {
-  check_choice(policy, TRUNKLINE_POLICY_AUTO, TRUNKLINE_POLICY_INVARIANT, name);
-  return policy == TRUNKLINE_POLICY_AUTO ? Policy::kAuto : static_cast<Policy>(policy - kFirstPolicy);
+  return choice<Policy>(policy, last_policy(), name);
 }
 
 trunkline_policy number_of(Policy policy) {
-  return policy == Policy::kAuto ? TRUNKLINE_POLICY_AUTO : static_cast<trunkline_policy>(policy) + kFirstPolicy;
+  return static_cast<trunkline_policy>(policy);
 }
 
 trunkline_plan_source number_of(PlanSource source) {

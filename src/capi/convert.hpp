@@ -20,6 +20,8 @@ trunkline_dtype number_of(DType dtype);
 /// 0 is the CPU.
 Device device_kind(trunkline_device device, const char* name);
 trunkline_device number_of(Device device);
+/// The policy with the highest number.
+trunkline_policy last_policy();
 Policy policy_of(trunkline_policy policy, const char* name);
 trunkline_policy number_of(Policy policy);
 trunkline_plan_source number_of(PlanSource source);

@@ -25,11 +25,10 @@ trunkline_status trunkline_plan_page(const trunkline_profile* profile, const tru
     Planner planner(machine->profile);
     const Policy chosen = planner.plan(of->forest(), for_shape, with).policy;
     std::vector<Plan> plans;
-    for (const PolicyRow& row : policy_table()) {
-      if (row.function == nullptr) continue;
+    for (const PolicyInfo& info : policy_table()) {
       PlanOptions one = with;
-      one.policy = row.policy;
-      if (row.policy == Policy::kInvariant) one.capacity = {};  // it would fail where others fall back to `flat`
+      one.policy = info.policy;
+      if (info.batch_invariant) one.capacity = {};  // it would fail where others fall back to `flat`
       if (auto plan = if_supported([&] { return Plan(planner.plan(of->forest(), for_shape, one)); })) {
         plans.push_back(*std::move(plan));
       }

@@ -11,7 +11,7 @@ using namespace trunkline;
 using namespace trunkline::capi;
 
 const char* trunkline_policy_name(trunkline_policy policy) {
-  if (policy < TRUNKLINE_POLICY_AUTO || policy > TRUNKLINE_POLICY_INVARIANT) return nullptr;
+  if (policy < TRUNKLINE_POLICY_AUTO || policy > last_policy()) return nullptr;
   return name_of(policy_of(policy, "policy"));
 }
 

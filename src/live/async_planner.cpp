@@ -4,15 +4,16 @@
 #include "live/plan_editor.hpp"
 #include "live/plan_worker.hpp"
 #include "plan/plan_checks.hpp"
+#include "plan/policies/policy_table.hpp"
 #include "trunkline/live.hpp"
 
 namespace trunkline {
 namespace {
 
-/// Options of a plan that is made while a step waits: `flat` is made fastest. `invariant` stays, as `flat` would give
-/// other bits.
+/// Options of a plan that is made while a step waits: `flat` is made fastest. A batch-invariant policy stays, as `flat`
+/// would give other bits.
 PlanOptions late_options(const PlanOptions& options) {
-  if (options.policy == Policy::kInvariant) return options;
+  if (is_batch_invariant(options.policy)) return options;
   PlanOptions flat;
   flat.policy = Policy::kFlat;
   flat.capacity = options.capacity;
@@ -104,7 +105,7 @@ PlanSource AsyncPlanner::State::make_late(LiveBatch& batch) {
   current->origin = origin_of(state_of(batch));
   has_plan = true;
   provisional = true;  // of `invariant`, too: how evenly a late plan loads workers is not known
-  return options.plan.policy == Policy::kInvariant ? PlanSource::kMembership : PlanSource::kFlat;
+  return is_batch_invariant(options.plan.policy) ? PlanSource::kMembership : PlanSource::kFlat;
 }
 
 AsyncPlanner::AsyncPlanner(MachineProfile profile, const AttentionShape& shape, const LivePlanOptions& options) {

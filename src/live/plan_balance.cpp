@@ -14,9 +14,9 @@ std::size_t at(std::int32_t index) {
 
 void PlanBalance::expect(const Forest& forest, std::span<const std::int32_t> lengths) {
   planned_.assign(lengths.begin(), lengths.end());
-  std::int64_t hot = 0;
-  for (const ForestNode& node : forest.nodes) hot += node.tokens() * std::int64_t{node.requests.size() > 1};
-  hot_tokens_ = hot;
+  std::int64_t shared = 0;
+  for (const ForestNode& node : forest.nodes) shared += node.tokens() * std::int64_t{node.requests.size() > 1};
+  shared_tokens_ = shared;
 }
 
 /// An item's load, and its tails.
@@ -38,7 +38,7 @@ inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
   load.queries = item.queries.size();
   load.rows = costs_.tasks().rows(load.queries, item.tile.m, item.first_half > 0);
   if (item.first_half > 0 && item.first_half < load.queries)
-    load.changes = HalfChanges::of(load.tokens, load.matrix_tokens, load.queries);
+    load.changes = costs_.tasks().half_changes(load.tokens, load.matrix_tokens, load.queries);
   for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
     load.merged += plan.item_outputs[at(i)] != kDirect ? 1 : 0;
   }
@@ -48,7 +48,7 @@ inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
 }
 
 void PlanBalance::read(const Plan& plan) {
-  costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), hot_tokens_);
+  costs_.reset(*profile_, plan.shape, static_cast<std::int64_t>(plan.queries.size()), shared_tokens_);
   distinct_tokens_ = plan.statistics.kv_tokens_distinct;
   read_tokens_ = plan.statistics.kv_tokens_read;
   loads_.resize(plan.items.size());

@@ -47,7 +47,7 @@ class PlanBalance {
 
   const MachineProfile* profile_;
   CostModel costs_;
-  std::int64_t hot_tokens_ = 0;
+  std::int64_t shared_tokens_ = 0;
   std::int64_t distinct_tokens_ = 0;
   std::int64_t read_tokens_ = 0;
   std::vector<TaskLoad> loads_;  // [items] when the plan was made

@@ -27,6 +27,7 @@ Fault numbers_fault(const Figure<Owner> (&figures)[count], const Owner& owner, c
 // Far above any kernel's and machine's; they keep products of costs in 64 bits.
 constexpr std::int32_t kMaxRows = 4096;
 constexpr std::int32_t kMaxWorkers = 1 << 20;
+constexpr double kMaxHalfChangeUs = 16;
 
 Fault limits_fault(const MachineProfile& profile) {
   struct Limit {
@@ -38,6 +39,29 @@ Fault limits_fault(const MachineProfile& profile) {
        {Limit{"workers", profile.workers, kMaxWorkers}, Limit{"narrow_rows", profile.narrow_rows, kMaxRows},
         Limit{"row_quantum", profile.row_quantum, kMaxRows}, Limit{"half_rows", profile.half_rows, kMaxRows}}) {
     if (limit.value > limit.most) return concat(limit.name, " is ", limit.value, "; supported are up to ", limit.most);
+  }
+  return std::nullopt;
+}
+
+/// Chunks are counted in slices and cut by shifts, so both are powers of two.
+Fault chunks_fault(const MachineProfile& profile) {
+  struct Count {
+    const char* name;
+    std::int32_t value;
+    std::int32_t min;
+    std::int32_t max;
+  };
+  for (const Count& count :
+       {Count{"slice_tokens", profile.slice_tokens, 1, kMaxSliceTokens},
+        Count{"slice_alignment", profile.slice_alignment, 1, profile.slice_tokens},
+        Count{"half_chunk_tokens", profile.half_chunk_tokens, profile.slice_tokens, kMaxRows},
+        Count{"common_chunk_tokens", profile.common_chunk_tokens, profile.slice_tokens, kMaxRows}}) {
+    const bool in_range = count.value >= count.min && count.value <= count.max;
+    if (in_range && std::has_single_bit(static_cast<std::uint32_t>(count.value))) continue;
+    return concat(count.name, " is ", count.value, "; supported are powers of two from ", count.min, " to ", count.max);
+  }
+  if (profile.half_change_us > kMaxHalfChangeUs) {
+    return concat("half_change_us is ", profile.half_change_us, "; supported are up to ", kMaxHalfChangeUs);
   }
   return std::nullopt;
 }
@@ -100,6 +124,7 @@ Fault profile_fault(const MachineProfile& profile) {
   if (Fault fault = numbers_fault(kPaddingFigures, profile.padding, "padding.")) return fault;
   if (Fault fault = numbers_fault(kGpuFigures, profile.gpu, "gpu.")) return fault;
   if (Fault fault = limits_fault(profile)) return fault;
+  if (Fault fault = chunks_fault(profile)) return fault;
   if (Fault fault = tiles_fault(profile)) return fault;
   if (Fault fault = steps_fault(profile.tile_steps)) return fault;
   return table_fault(profile.cost_table);

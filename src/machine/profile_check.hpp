@@ -1,12 +1,16 @@
 // What makes a profile impossible to plan with.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "trunkline/machine.hpp"
 
 namespace trunkline {
+
+/// The limit of MachineProfile::slice_tokens: plans cut at multiples of it, so slices must divide it.
+inline constexpr std::int32_t kMaxSliceTokens = 64;
 
 /// The first figure at fault, its value and what is accepted, as in "workers is 0; it must be > 0"; nothing when all
 /// are right.

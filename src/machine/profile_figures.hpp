@@ -34,6 +34,7 @@ struct Figure {
   const char* name;
   std::variant<double Owner::*, std::int32_t Owner::*, std::int64_t Owner::*> member;
   Accepts accepted;
+  bool optional = false;  ///< a file may lack it; the struct's default holds then
 };
 
 inline constexpr Figure<MachineProfile> kProfileFigures[] = {
@@ -53,6 +54,23 @@ inline constexpr Figure<MachineProfile> kProfileFigures[] = {
     {"narrow_rows", &MachineProfile::narrow_rows, Accepts::kNotNegative},
     {"row_quantum", &MachineProfile::row_quantum, Accepts::kPositive},
     {"half_rows", &MachineProfile::half_rows, Accepts::kNotNegative},
+    {.name = "half_change_us",
+     .member = &MachineProfile::half_change_us,
+     .accepted = Accepts::kNotNegative,
+     .optional = true},
+    {.name = "half_chunk_tokens",
+     .member = &MachineProfile::half_chunk_tokens,
+     .accepted = Accepts::kPositive,
+     .optional = true},
+    {.name = "common_chunk_tokens",
+     .member = &MachineProfile::common_chunk_tokens,
+     .accepted = Accepts::kPositive,
+     .optional = true},
+    {.name = "slice_tokens", .member = &MachineProfile::slice_tokens, .accepted = Accepts::kPositive, .optional = true},
+    {.name = "slice_alignment",
+     .member = &MachineProfile::slice_alignment,
+     .accepted = Accepts::kPositive,
+     .optional = true},
     {"llc_bytes", &MachineProfile::llc_bytes, Accepts::kNotNegative},
 };
 

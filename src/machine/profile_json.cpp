@@ -135,6 +135,7 @@ template <class Owner, std::size_t count>
 void Reader::read_figures(const Json& object, const std::string& group, const Figure<Owner> (&figures)[count],
                           Owner& owner) {
   for (const Figure<Owner>& figure : figures) {
+    if (figure.optional && !object.contains(figure.name)) continue;
     const Json& value = figure_value(object, group, figure.name);
     std::visit([&](auto member) { read_number(value, group + figure.name, owner.*member); }, figure.member);
   }
@@ -235,7 +236,16 @@ class Writer {
   }
   template <class Owner, std::size_t count>
   void figures(const std::string& group, const Figure<Owner> (&table)[count], const Owner& owner) {
-    for_each_figure(table, owner, [&](const Figure<Owner>& each, auto value) { figure(group, each.name, value); });
+    static const Owner kDefaults{};
+    for (const Figure<Owner>& each : table) {
+      std::visit(
+          [&](auto member) {
+            // An optional figure that no file gave is the default, for which there is no source to name.
+            const bool given = sources_.contains(group + each.name) || owner.*member != kDefaults.*member;
+            if (!each.optional || given) figure(group, each.name, owner.*member);
+          },
+          each.member);
+    }
   }
   template <class Owner, std::size_t count>
   void group(const char* name, const Figure<Owner> (&table)[count], const Owner& owner) {

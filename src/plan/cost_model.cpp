@@ -1,6 +1,7 @@
 #include "plan/cost_model.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "plan/query_time.hpp"
@@ -21,6 +22,8 @@ void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape
   tasks_.narrow_rows = profile.narrow_rows;
   tasks_.row_quantum = profile.row_quantum;
   tasks_.half_rows = profile.half_rows;
+  tasks_.half_change = nanoseconds_of(profile.half_change_us);
+  tasks_.half_chunk_bits = std::countr_zero(static_cast<std::uint32_t>(profile.half_chunk_tokens));
   tasks_.whole_tiles = profile.device == Device::kCuda;
   tasks_.launch = nanoseconds_of(profile.launch_us + profile.fill_us);
   tasks_.item = nanoseconds_of(profile.item_us);

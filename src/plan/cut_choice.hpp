@@ -10,20 +10,6 @@
 
 namespace trunkline {
 
-/// How often a tile that works as two halves turns from what is the one's to what is the other's.
-struct HalfChanges {
-  /// What one half has for itself comes in pieces of so many tokens, so that both have work: two KV tiles of most
-  /// kernels, as the other half passes over them.
-  static constexpr std::int64_t kPieceTokens = 128;
-
-  /// Beyond those from request to request, which other tiles have too. \param matrix_tokens those that both halves need
-  /// count twice
-  TRUNKLINE_HOST_DEVICE static std::int32_t of(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t queries) {
-    const std::int64_t pieces = (2 * tokens - matrix_tokens) / kPieceTokens;
-    return static_cast<std::int32_t>(least<std::int64_t>(most<std::int64_t>(pieces - queries, 0), INT32_MAX));
-  }
-};
-
 /// What decides an item's cost, and that cost.
 struct TaskLoad {
   std::int64_t tokens = 0;
@@ -31,7 +17,7 @@ struct TaskLoad {
   std::int32_t rows = 0;  ///< computed for each matrix token
   std::int32_t queries = 0;
   std::int32_t merged = 0;   ///< queries that have partials in other items too
-  std::int32_t changes = 0;  ///< HalfChanges
+  std::int32_t changes = 0;  ///< TaskCosts::half_changes
   Nanoseconds whole = 0;     ///< cost uncut, once priced
 
   TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs) const {
@@ -39,7 +25,7 @@ struct TaskLoad {
   }
   /// \param read_per_token TaskCosts::memory_per_token, as what follows
   TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs, std::int64_t read_per_token) const {
-    return costs.task(tokens, matrix_tokens, rows, merged, read_per_token) + changes * TaskCosts::kHalfChange;
+    return costs.task(tokens, matrix_tokens, rows, merged, read_per_token) + changes * costs.half_change;
   }
   /// Whether that is what decides another one's cost.
   TRUNKLINE_HOST_DEVICE bool costs_as(const TaskLoad& other) const {
@@ -56,7 +42,7 @@ struct TaskLoad {
     const std::int64_t share = quotient_up(tokens, parts);
     const std::int64_t matrix = matrix_tokens == tokens ? share : quotient_up(matrix_tokens, parts);
     const std::int32_t turns = changes == 0 ? 0 : changes / parts;  // most have none, and divisions are slow
-    return costs.task(share, matrix, rows, queries, read_per_token) + turns * TaskCosts::kHalfChange;
+    return costs.task(share, matrix, rows, queries, read_per_token) + turns * costs.half_change;
   }
 };
 
@@ -78,7 +64,7 @@ TRUNKLINE_HOST_DEVICE inline std::int64_t matrix_share(const TaskLoad& whole, st
 TRUNKLINE_HOST_DEVICE inline Nanoseconds cut_cost(const TaskLoad& whole, const TaskCosts& costs, std::int32_t parts,
                                                   std::int64_t tokens) {
   const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
-  return costs.task(tokens, matrix_tokens, whole.rows, whole.queries) + whole.changes / parts * TaskCosts::kHalfChange;
+  return costs.task(tokens, matrix_tokens, whole.rows, whole.queries) + whole.changes / parts * costs.half_change;
 }
 
 /// Cuts items so that all workers end together, as far as that gains more than the partials cost.

@@ -99,19 +99,19 @@ inline void PlanEmitter::emit_item_queries(const Packs& packs, const Pack& pack,
   }
 }
 
-void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division& division, const TileTable& tiles,
+void PlanEmitter::emit(const Forest& forest, const Packs& packs, const KvSplitter& splitter, const TileTable& tiles,
                        Plan& plan) {
   emit_queries(forest, packs.order().size(), plan);
-  make_room(packs, division, plan);
+  make_room(packs, splitter, plan);
   emit_merge_lists(packs.order(), plan);
   const bool trees = packs.order().has_trees();
-  if (trees) windows_.reset(division.lengths().spans);
+  if (trees) windows_.reset(splitter.lengths().spans);
   std::int32_t entries = 0;
   WorkItem* item = plan.items.data();
   const std::span<const Pack> all = packs.packs();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Pack& pack = all[i];
-    const std::int32_t parts = division.parts(i);
+    const std::int32_t parts = splitter.parts(i);
     for (std::int32_t part = 0; part < parts; ++part, ++item) {
       emit_item_queries(packs, pack, entries, plan);
       item->queries = {entries, entries + pack.queries};
@@ -120,11 +120,11 @@ void PlanEmitter::emit(const Forest& forest, const Packs& packs, const Division&
       item->spans.begin = spans_;
       if (parts == 1 && !trees) {
         emit_whole(forest, packs, pack, plan);
-        item->tile = tiles.tile_of_rows(pack.tile_rows, division.part_begin(pack, 1, 1));
+        item->tile = tiles.tile_of_rows(pack.tile_rows, splitter.part_begin(pack, 1, 1));
       } else {
-        const std::int64_t first = division.part_begin(pack, parts, part);
-        const std::int64_t last = division.part_begin(pack, parts, part + 1);
-        emit_part(forest, packs, pack, {first, last, part == 0, division.slices(pack)}, plan);
+        const std::int64_t first = splitter.part_begin(pack, parts, part);
+        const std::int64_t last = splitter.part_begin(pack, parts, part + 1);
+        emit_part(forest, packs, pack, {first, last, part == 0, splitter.slices(pack)}, plan);
         item->tile = tiles.tile_of_rows(pack.tile_rows, last - first);
       }
       item->spans.end = spans_;
@@ -179,14 +179,14 @@ void PlanEmitter::emit_drafts(const Forest& forest, const Packs& packs, const Pa
 
 // Lists whose lengths are known are sized at once, since growing them element by element costs more than filling them.
 // The items of each query are counted in time linear in runs and positions, by where runs begin and end.
-void PlanEmitter::make_room(const Packs& packs, const Division& division, Plan& plan) {
-  const ListLengths& lengths = division.lengths();
+void PlanEmitter::make_room(const Packs& packs, const KvSplitter& splitter, Plan& plan) {
+  const ListLengths& lengths = splitter.lengths();
   check_list_lengths(lengths);
   items_at_.assign(static_cast<std::size_t>(packs.order().size()) + 1, 0);
   std::int32_t* const counts = items_at_.data();
   const std::span<const Pack> all = packs.packs();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::int32_t parts = division.parts(i);
+    const std::int32_t parts = splitter.parts(i);
     for (const Range run : packs.runs(all[i])) {
       counts[run.begin] += parts;
       counts[run.end] -= parts;

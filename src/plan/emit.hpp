@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "plan/draft_windows.hpp"
+#include "plan/kv_splitter.hpp"
 #include "plan/packs.hpp"
 #include "plan/query_order.hpp"
 #include "plan/slices.hpp"
-#include "plan/split.hpp"
 #include "plan/tiles.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/plan.hpp"
@@ -22,7 +22,7 @@ void check_list_lengths(const ListLengths& lengths);
 class PlanEmitter {
  public:
   /// \throws Error(kUnsupported) when the plan's lists would be too long, before they are made.
-  void emit(const Forest& forest, const Packs& packs, const Division& division, const TileTable& tiles, Plan& plan);
+  void emit(const Forest& forest, const Packs& packs, const KvSplitter& splitter, const TileTable& tiles, Plan& plan);
 
  private:
   /// The tokens [first, last) of a pack's segments, laid end to end.
@@ -39,7 +39,7 @@ class PlanEmitter {
     bool holds_begin = false;  // of the segment; one part does, also where it has no token
   };
 
-  void make_room(const Packs& packs, const Division& division, Plan& plan);
+  void make_room(const Packs& packs, const KvSplitter& splitter, Plan& plan);
   void emit_merge_lists(const QueryOrder& order, Plan& plan);
   void add_span(const KvSpan& span, Plan& plan);
   void emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan& plan);

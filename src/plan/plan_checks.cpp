@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "plan/plan_sizes.hpp"
 #include "plan/policies/policy_table.hpp"
 #include "trunkline/experimental.hpp"
 
@@ -26,22 +27,14 @@ void check_option_number(const char* name, int value, int last) {
   }
 }
 
-struct Limit {
-  const char* name = nullptr;
-  std::size_t needed = 0;
-  std::int32_t given = 0;
-};
-
-/// Without a name where none is exceeded.
-Limit first_exceeded(const Plan& plan) {
-  const Limit limits[] = {{"queries", plan.queries.size(), plan.capacity.queries},
-                          {"items", plan.items.size(), plan.capacity.items},
-                          {"spans", plan.spans.size(), plan.capacity.spans},
-                          {"partials", static_cast<std::size_t>(plan.partials), plan.capacity.partials}};
-  for (const Limit& limit : limits) {
-    if (limit.given > 0 && limit.needed > static_cast<std::size_t>(limit.given)) return limit;
+/// nullptr if none is exceeded.
+const CapacityLimit* first_exceeded(const Plan& plan) {
+  const PlanSizes sizes = sizes_of(plan);
+  for (const CapacityLimit& each : kCapacityLimits) {
+    const std::int32_t limit = plan.capacity.*each.limit;
+    if (limit > 0 && sizes.*each.size > static_cast<std::size_t>(limit)) return &each;
   }
-  return {};
+  return nullptr;
 }
 
 }  // namespace
@@ -90,7 +83,7 @@ void check_shape(const AttentionShape& shape) {
 }
 
 void check_options(const PlanOptions& options) {
-  policy_row(options.policy);
+  check_policy(options.policy);
   check_option_number("split", static_cast<int>(options.split), static_cast<int>(experimental::kSplitLong));
   const PolicyOptions& policies = options.policies;
   if (policies.study != nullptr) {
@@ -115,25 +108,24 @@ void check_options(const PlanOptions& options) {
     fail(ErrorCode::kInvalidArgument, "options.policies.invariant_chunk is ", policies.invariant_chunk,
          "; chunks have at least 1 token");
   }
-  const std::pair<const char*, std::int32_t> limits[] = {{"queries", options.capacity.queries},
-                                                         {"items", options.capacity.items},
-                                                         {"spans", options.capacity.spans},
-                                                         {"partials", options.capacity.partials}};
-  for (const auto& [name, limit] : limits) {
+  for (const CapacityLimit& each : kCapacityLimits) {
+    const std::int32_t limit = options.capacity.*each.limit;
     if (limit < 0) {
-      fail(ErrorCode::kInvalidArgument, "options.capacity.", name, " is ", limit,
+      fail(ErrorCode::kInvalidArgument, "options.capacity.", each.name, " is ", limit,
            "; limits are >= 0, and 0 is no limit");
     }
   }
 }
 
 bool exceeds_capacity(const Plan& plan) {
-  return first_exceeded(plan).name != nullptr;
+  return first_exceeded(plan) != nullptr;
 }
 
 std::string excess_of(const Plan& plan) {
-  const Limit limit = first_exceeded(plan);
-  return concat(limit.needed, " ", limit.name, ", but capacity.", limit.name, " is ", limit.given);
+  const CapacityLimit* const exceeded = first_exceeded(plan);
+  if (exceeded == nullptr) return {};
+  return concat(sizes_of(plan).*exceeded->size, " ", exceeded->name, ", but capacity.", exceeded->name, " is ",
+                plan.capacity.*exceeded->limit);
 }
 
 }  // namespace trunkline

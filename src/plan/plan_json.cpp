@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "plan/plan_sizes.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
@@ -40,10 +41,9 @@ Json to_json(const KvSpan& span) {
 }
 
 Json to_json(const PlanCapacity& capacity) {
-  return {{"queries", capacity.queries},
-          {"items", capacity.items},
-          {"spans", capacity.spans},
-          {"partials", capacity.partials}};
+  Json json;
+  for (const CapacityLimit& each : kCapacityLimits) json[each.name] = capacity.*each.limit;
+  return json;
 }
 
 Json to_json(const PlanStatistics& statistics) {

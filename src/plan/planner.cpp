@@ -5,7 +5,7 @@
 #include "machine/profile_check.hpp"
 #include "plan/emit.hpp"
 #include "plan/plan_checks.hpp"
-#include "plan/proposer.hpp"
+#include "plan/policy_selector.hpp"
 #include "plan/schedule.hpp"
 #include "plan/statistics.hpp"
 #include "trunkline/plan.hpp"
@@ -14,7 +14,7 @@ namespace trunkline {
 
 struct Planner::State {
   MachineProfile profile;
-  Proposer proposer;
+  PolicySelector selector;
   PlanOptions fallback;
   PlanEmitter emitter;
   Scheduler scheduler;
@@ -24,23 +24,23 @@ struct Planner::State {
 };
 
 void Planner::State::lay_out(const Forest& forest, Policy policy, const PlanOptions& options) {
-  const Proposal& proposal = proposer.propose(policy, options.split);
+  const Proposal& proposal = selector.propose(policy, options.split);
   plan.policy = policy;
-  plan.invariant_chunk = policy == Policy::kInvariant ? options.policies.invariant_chunk : 0;
-  emitter.emit(forest, proposal.packs, proposal.division, proposer.tiles(), plan);
-  scheduler.schedule(proposal.division.item_costs(), plan.schedule);
+  plan.invariant_chunk = is_batch_invariant(policy) ? options.policies.invariant_chunk : 0;
+  emitter.emit(forest, proposal.packs, proposal.splitter, selector.tiles(), plan);
+  scheduler.schedule(proposal.splitter.item_costs(), plan.schedule);
   plan.statistics =
-      make_statistics(forest, plan, proposal.packs, proposal.costs, profile, proposal.division.predicted());
+      make_statistics(forest, plan, proposal.packs, proposal.costs, profile, proposal.splitter.predicted());
 }
 
 namespace {
 
 /// An item of few queries in a tile that works as two halves is added up in another order than one of many.
-void check_uniform(const TileTable& tiles) {
+void check_uniform(Policy policy, const TileTable& tiles) {
   const std::int32_t rows = tiles.uniform_rows();
   if (tiles.first_half(rows, tiles.max_queries(rows)) > 0) {
     fail(ErrorCode::kUnsupported, "all tiles have ", rows, " rows and work as two halves of ", tiles.half_rows(),
-         "; policy invariant needs one that works as one");
+         "; policy ", name_of(policy), " needs one that works as one");
   }
 }
 
@@ -63,25 +63,25 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
   check_shape(shape);
   check_options(options);
   State& state = *state_;
-  state.proposer.reset(forest, shape, state.profile, options);
+  state.selector.reset(forest, shape, state.profile, options);
   Plan& plan = state.plan;
   plan.shape = shape;
   plan.capacity = options.capacity;
   ++plan.epoch;
 
-  const Policy policy = options.policy == Policy::kAuto ? state.proposer.choose() : options.policy;
-  if (policy == Policy::kInvariant) check_uniform(state.proposer.tiles());
+  const Policy policy = options.policy == Policy::kAuto ? state.selector.choose() : options.policy;
+  if (is_batch_invariant(policy)) check_uniform(policy, state.selector.tiles());
   state.lay_out(forest, policy, options);
 
   // What `flat` needs without cuts is known from the requests alone, so capacities can be made for it.
   if (exceeds_capacity(plan)) {
-    if (policy == Policy::kInvariant) {
-      fail(ErrorCode::kWorkspace, "the batch needs ", excess_of(plan),
-           "; policy invariant falls back to no other, which would give other bits");
+    if (is_batch_invariant(policy)) {
+      fail(ErrorCode::kWorkspace, "the batch needs ", excess_of(plan), "; policy ", name_of(policy),
+           " falls back to no other, which would give other bits");
     }
     state.fallback.policies = options.policies;  // any tile will do
     state.fallback.split = KvSplit::kNone;
-    state.proposer.reset(forest, shape, state.profile, state.fallback);
+    state.selector.reset(forest, shape, state.profile, state.fallback);
     state.lay_out(forest, Policy::kFlat, state.fallback);
     plan.statistics.fallbacks = 1;
     if (exceeds_capacity(plan)) {
@@ -97,10 +97,10 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
 std::vector<PolicyEstimate> Planner::estimate(const Forest& forest, const AttentionShape& shape) {
   check_shape(shape);
   const PlanOptions options;
-  state_->proposer.reset(forest, shape, state_->profile, options);
+  state_->selector.reset(forest, shape, state_->profile, options);
   std::vector<PolicyEstimate> estimates;
   for (const Policy policy : auto_candidates(state_->profile.device)) {
-    const Estimate estimate = state_->proposer.estimate(policy);
+    const Estimate estimate = state_->selector.estimate(policy);
     estimates.push_back({policy, static_cast<double>(estimate.time) / 1e3, estimate.tokens_read});
   }
   return estimates;

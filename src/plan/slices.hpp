@@ -1,13 +1,14 @@
 // The slices in which kernels stream a span, on host and device.
 //
-// The Hopper kernels take 16 tokens at a time, four times to a stage (exec/cuda/kernels/sm90/forward/slice_walk.cuh). A
-// stage in which tokens of one half of a tile meet the other's is computed by both, and a piece that begins within a
-// slice has one slice more. So what the tiles of `trunk` stream is dealt out and cut in whole slices. Counted in
-// tokens, ragged ends of requests would put all that follows out of step: the halves of eight random ragged forests had
-// 13 to 26 % more stages to compute, which took an H200 3 to 18 % longer.
+// Kernels whose tiles work as halves stream MachineProfile::slice_tokens at a time. The Hopper kernels stream 16, four
+// times to a stage (exec/cuda/kernels/sm90/forward/slice_walk.cuh). A stage with tokens of both halves is computed by
+// both, and a chunk that begins within a slice has one slice more. So the tiles of `trunk` are interleaved and cut in
+// whole slices. Counted in tokens, ragged ends of requests would put all that follows out of step: the halves of eight
+// random ragged forests had 13 to 26 % more stages to compute, which took an H200 3 to 18 % longer.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "base/host_device.hpp"
 #include "trunkline/machine.hpp"
@@ -20,10 +21,11 @@ struct Slices {
 
   /// Kernels whose tiles work as halves have slices, which begin where boxes do: no box holds tokens of two pages.
   static Slices of(const MachineProfile& profile, std::int32_t page_size) {
-    constexpr std::int32_t kTokens = 16;
-    constexpr std::int32_t kOctet = 8;
     if (profile.half_rows == 0) return {};
-    return {kTokens, page_size % kTokens == 0 ? kTokens : page_size % kOctet == 0 ? kOctet : 1};
+    for (const std::int32_t aligned : {profile.slice_tokens, profile.slice_alignment}) {
+      if (page_size % aligned == 0) return {profile.slice_tokens, aligned};
+    }
+    return {profile.slice_tokens, 1};
   }
 
   /// Tokens that the slices of a run have room for.

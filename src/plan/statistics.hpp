@@ -9,7 +9,7 @@
 
 namespace trunkline {
 
-/// \param predicted by the division that made the plan.
+/// \param predicted by the splitter that made the plan.
 /// \throws Error(kUnsupported) when the bytes that the plan reads do not fit 64 bits.
 PlanStatistics make_statistics(const Forest& forest, const Plan& plan, const Packs& packs, const CostModel& costs,
                                const MachineProfile& profile, Nanoseconds predicted);

@@ -23,11 +23,6 @@ struct TaskCosts {
   static constexpr std::int64_t kMaxTokens = std::int64_t{1} << 42;
   static constexpr std::int64_t kMaxPerToken = std::int64_t{1} << (20 + kFractionBits);
   static constexpr Nanoseconds kMaxTask = Nanoseconds{1} << 46;
-  // Each turn from half to half of a tile, by the plans that it leads to on an H200. At 300 agentic_weka's batches and
-  // three of PAT's trees at 32/32 get tiles of 64 rows and take 1 to 5 % longer; at 100 `1,8,512/32,2048,256` at 16/8
-  // gets 1,024 partials and takes 7 % longer. With plan and page table in cold memory and scattered pages, tiles of 128
-  // rows take 0.97 of the time of those of 64 for agentic_weka#0, too.
-  static constexpr Nanoseconds kHalfChange = 150;
   // Below, products are rounded to nanoseconds, and reach no limit; above, to what 2^16 tokens cost.
   static constexpr std::int64_t kExactTokens = std::int64_t{1} << 26;
   static_assert(kMaxTask == kExactTokens * kMaxPerToken >> kFractionBits);
@@ -49,10 +44,12 @@ struct TaskCosts {
   std::int32_t workers = 1;
   std::int32_t kv_heads = 1;
   std::int32_t group_size = 1;
-  std::int32_t narrow_rows = 0;  ///< up to so many rows cost by the row
-  std::int32_t row_quantum = 1;  ///< above, they are padded to multiples of this
-  std::int32_t half_rows = 0;    ///< of a tile that works as two halves
-  bool whole_tiles = false;      ///< kernels compute all rows of a tile
+  std::int32_t narrow_rows = 0;      ///< up to so many rows cost by the row
+  std::int32_t row_quantum = 1;      ///< above, they are padded to multiples of this
+  std::int32_t half_rows = 0;        ///< of a tile that works as two halves
+  Nanoseconds half_change = 0;       ///< such a tile's turn from one half's tokens to the other half's
+  std::int32_t half_chunk_bits = 0;  ///< such a tile interleaves its halves in chunks of 2^half_chunk_bits tokens
+  bool whole_tiles = false;          ///< kernels compute all rows of a tile
 
   /// What depends on how many of the tokens that a plan reads are first reads.
   struct OfReads {
@@ -102,6 +99,15 @@ struct TaskCosts {
     if (whole_tiles) return halves ? half_rows : tile_rows;
     const std::int32_t real = queries * group_size;
     return real <= narrow_rows ? real : ceil_div(real, row_quantum) * row_quantum;
+  }
+
+  /// How often a tile that works as two halves turns from one half's tokens to the other half's, beyond the turns from
+  /// request to request, which other tiles have too.
+  /// \param matrix_tokens tokens that both halves need count twice
+  TRUNKLINE_HOST_DEVICE std::int32_t half_changes(std::int64_t tokens, std::int64_t matrix_tokens,
+                                                  std::int32_t queries) const {
+    const std::int64_t chunks = (2 * tokens - matrix_tokens) >> half_chunk_bits;
+    return static_cast<std::int32_t>(least<std::int64_t>(most<std::int64_t>(chunks - queries, 0), INT32_MAX));
   }
 
   /// \param tokens that the item reads

@@ -1,22 +1,9 @@
 // A plan as kernels read it: with rows of the batch instead of slots.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
-#include "trunkline/plan.hpp"
-
 namespace trunkline {
-
-/// Masks that plans of a capacity have at most: one a span, and one for each draft of a token tree in each item that
-/// reads it, of trees of up to 256 tokens in tiles of 64 rows.
-inline std::int64_t mask_capacity(const PlanCapacity& capacity, std::int32_t group_size) {
-  constexpr std::int32_t kLargestTree = 256;
-  constexpr std::int32_t kTileRows = 64;
-  const std::int64_t item_queries = std::max(1, kTileRows / std::max(1, group_size));
-  const std::int64_t items = (std::min(capacity.queries, kLargestTree) + item_queries - 1) / item_queries;
-  return capacity.spans + capacity.queries * items;
-}
 
 /// How long the lists are. At the front of the workspace; changes with each upload, so that a captured graph follows.
 struct ListCounts {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "plan/plan_sizes.hpp"
 
 namespace trunkline {
 namespace {
@@ -45,15 +46,12 @@ Violation find_schedule_violation(const Plan& plan) {
 }
 
 Violation find_capacity_violation(const Plan& plan) {
-  const auto over = [](std::size_t used, std::int32_t limit) {
-    return limit != 0 && (limit < 0 || used > static_cast<std::size_t>(limit));
-  };
-  if (over(plan.queries.size(), plan.capacity.queries))
-    return concat(plan.queries.size(), " queries exceed the capacity");
-  if (over(plan.items.size(), plan.capacity.items)) return concat(plan.items.size(), " items exceed the capacity");
-  if (over(plan.spans.size(), plan.capacity.spans)) return concat(plan.spans.size(), " spans exceed the capacity");
-  if (over(static_cast<std::size_t>(plan.partials), plan.capacity.partials)) {
-    return concat(plan.partials, " partials exceed the capacity");
+  const PlanSizes sizes = sizes_of(plan);
+  for (const CapacityLimit& each : kCapacityLimits) {
+    const std::int32_t limit = plan.capacity.*each.limit;
+    if (limit < 0 || (limit > 0 && sizes.*each.size > static_cast<std::size_t>(limit))) {
+      return concat(sizes.*each.size, " ", each.name, " exceed the capacity");
+    }
   }
   return std::nullopt;
 }

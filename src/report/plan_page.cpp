@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "assets.hpp"
-#include "plan/proposer.hpp"
+#include "plan/policy_selector.hpp"
 #include "report/item_shapes.hpp"
 #include "report/page.hpp"
 
@@ -91,19 +91,19 @@ Json shapes_to_json(const ItemShapes& shapes) {
 class ItemCosts {
  public:
   ItemCosts(const PlanPage& page, const AttentionShape& shape) : split_(page.options.split), options_(page.options) {
-    proposer_.reset(page.forest, shape, page.profile, options_);
+    selector_.reset(page.forest, shape, page.profile, options_);
   }
-  const Proposal& of(const Plan& plan) { return proposer_.propose(plan.policy, split_); }
+  const Proposal& of(const Plan& plan) { return selector_.propose(plan.policy, split_); }
 
  private:
   KvSplit split_;
   PlanOptions options_;
-  Proposer proposer_;
+  PolicySelector selector_;
 };
 
 Json policy_to_json(const PlanPage& page, const Plan& plan, ItemCosts& item_costs) {
   const Proposal& proposal = item_costs.of(plan);
-  const std::span<const Nanoseconds> costs = proposal.division.item_costs();
+  const std::span<const Nanoseconds> costs = proposal.splitter.item_costs();
   const CostModel& model = proposal.costs;
   const Timeline predicted = predicted_timeline(plan, costs, model.workers(), model.launch());
   Json policy = {{"name", name_of(plan.policy)},

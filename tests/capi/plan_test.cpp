@@ -7,6 +7,7 @@
 
 #include "c_case.hpp"
 #include "exec/attention_case.hpp"
+#include "support/policies.hpp"
 #include "synthetic/paged_batch.hpp"
 #include "trunkline/live.hpp"
 
@@ -174,16 +175,20 @@ TEST_F(CPlans, PageLeavesOutWhatTheTileDoesNotAllow) {
 }
 
 TEST_F(CPlans, Names) {
-  for (trunkline_policy policy = TRUNKLINE_POLICY_AUTO; policy <= TRUNKLINE_POLICY_INVARIANT; ++policy) {
+  for (const Policy policy : all_policies()) {
+    const char* const name = trunkline_policy_name(static_cast<trunkline_policy>(policy));
+    ASSERT_NE(name, nullptr) << name_of(policy);
+    EXPECT_STREQ(name, name_of(policy));
     trunkline_policy back = -1;
-    ASSERT_OK(trunkline_policy_from_name(trunkline_policy_name(policy), &back));
-    EXPECT_EQ(back, policy);
+    ASSERT_OK(trunkline_policy_from_name(name, &back));
+    EXPECT_EQ(back, static_cast<trunkline_policy>(policy));
   }
   EXPECT_STREQ(trunkline_policy_name(TRUNKLINE_POLICY_AUTO), "auto");
   EXPECT_STREQ(trunkline_policy_name(TRUNKLINE_POLICY_FLAT), "flat");
   EXPECT_STREQ(trunkline_policy_name(TRUNKLINE_POLICY_TRUNK), "trunk");
   EXPECT_STREQ(trunkline_policy_name(TRUNKLINE_POLICY_INVARIANT), "invariant");
-  EXPECT_EQ(trunkline_policy_name(10), nullptr);
+  EXPECT_EQ(trunkline_policy_name(static_cast<trunkline_policy>(all_policies().size())), nullptr);
+  EXPECT_EQ(trunkline_policy_name(-1), nullptr);
   trunkline_policy policy = -1;
   expect_failure(trunkline_policy_from_name("fast", &policy), TRUNKLINE_INVALID_ARGUMENT, "fast");
   EXPECT_EQ(policy, -1);

@@ -37,16 +37,14 @@ class PlanWords {
     bytes_.resize(workspace.size());
     workspace.download(bytes_.data());
     add(layout.counts, offsetof(ListCounts, planner), 1, "counts");
-    add(layout.queries, sizeof(RowQuery), plan.queries.size(), "queries");
-    add(layout.items, sizeof(WorkItem), plan.items.size(), "items");
-    add(layout.item_queries, 4, plan.item_queries.size(), "item_queries");
-    add(layout.item_outputs, 4, plan.item_outputs.size(), "item_outputs");
-    add(layout.spans, sizeof(RowSpan), plan.spans.size(), "spans");
-    add(layout.masks, sizeof(QueryMask), plan.masks.size(), "masks");
-    add(layout.merge_queries, 4, plan.merge_queries.size(), "merge_queries");
-    add(layout.merge_begin, 4, plan.merge_begin.size(), "merge_begin");
-    add(layout.merge_slots, 4, plan.merge_slots.size(), "merge_slots");
-    add(layout.schedule, 4, plan.schedule.size(), "schedule");
+    PlanSizes sizes = sizes_of(plan);
+    sizes.partials = 0;  // of partial_merges, which only fused merges read
+    for_each_list(
+        sizes,
+        [this](const PlanListInfo& list, std::size_t offset) {
+          add(offset, list.entry_bytes, list.entries, list.name);
+        },
+        layout);
   }
   /// \return the first list that differs, or nothing.
   std::string difference(const PlanWords& other) const {
@@ -88,7 +86,7 @@ HostsPlan compare_with_host(CudaExecutor& executor, CudaPlanner& planner, const 
   executor.resolve(on_device, planned.data(), nullptr);
   const cuda::KernelFamily& family = cuda::family_for(CudaKernels::kAuto, cuda_device_info(0).major, shape);
   const cuda::WorkspaceLayout layout =
-      cuda::lay_out(cuda::room_of_capacity(plan), shape, MergeMode::kSeparate, {family.prologue_bytes()});
+      cuda::lay_out(capacities_for(plan), shape, MergeMode::kSeparate, {family.prologue_bytes()});
   const PlanWords expected(uploaded, layout, plan);
   check(cudaDeviceSynchronize());
   return {plan, PlanWords(planned, layout, plan).difference(expected)};

@@ -63,9 +63,9 @@ TEST(CudaHost, OneCapacityIsOneLayout) {
       options.policy = policy;
       options.split = experimental::kSplitMean;
       const Plan plan = make_plan(forest, shape, cutting_gpu_profile(32), options);
-      const cuda::PlanRoom room = cuda::room_of_capacity(plan);
-      EXPECT_EQ(cuda::find_shortage(cuda::room_of_plan(plan), room).list, nullptr);
-      const WorkspaceLayout layout = cuda::lay_out(room, shape, MergeMode::kSeparate, {});
+      const PlanSizes capacities = capacities_for(plan);
+      EXPECT_EQ(find_shortage(sizes_of(plan), capacities).name, nullptr);
+      const WorkspaceLayout layout = cuda::lay_out(capacities, shape, MergeMode::kSeparate, {});
       EXPECT_TRUE(bytes == 0 || (layout.bytes == bytes && layout.masks == masks_at)) << levels << name_of(policy);
       bytes = layout.bytes;
       masks_at = layout.masks;
@@ -81,14 +81,14 @@ TEST(CudaHost, CountersLieBesideEachOther) {
 }
 
 TEST(CudaHost, ShortagesAreNamed) {
-  const cuda::PlanRoom room{.queries = 4, .items = 4, .item_queries = 8, .spans = 9};
-  cuda::PlanRoom needed = room;
-  EXPECT_EQ(cuda::find_shortage(needed, room).list, nullptr);
+  const PlanSizes capacities{.queries = 4, .items = 4, .item_queries = 8, .spans = 9};
+  PlanSizes needed = capacities;
+  EXPECT_EQ(find_shortage(needed, capacities).name, nullptr);
   needed.spans = 10;
-  const cuda::Shortage shortage = cuda::find_shortage(needed, room);
-  EXPECT_STREQ(shortage.list, "spans");
+  const Shortage shortage = find_shortage(needed, capacities);
+  EXPECT_STREQ(shortage.name, "spans");
   EXPECT_EQ(shortage.needed, 10U);
-  EXPECT_EQ(shortage.room, 9U);
+  EXPECT_EQ(shortage.capacity, 9U);
 }
 
 TEST(CudaHost, UploadsRowsInPlaceOfSlots) {
@@ -100,7 +100,7 @@ TEST(CudaHost, UploadsRowsInPlaceOfSlots) {
   batch.generations = generations;
   const Plan plan = make_plan(build_forest(batch), on_cuda(make_shape(2, 4, 64, 16)), cutting_gpu_profile(2),
                               options_of(Policy::kNode, KvSplit::kNone));
-  const WorkspaceLayout layout = cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, MergeMode::kFused, {});
+  const WorkspaceLayout layout = cuda::lay_out(capacities_for(plan), plan.shape, MergeMode::kFused, {});
   std::vector<std::int32_t> table(slot_table_size(3));
   AlignedWorkspace memory(cuda::upload_bytes(plan, layout));
   std::byte* const at = memory.bytes().data();

@@ -51,7 +51,7 @@ class PlannerCase {
   /// \param shared whether phases may use dynamic shared memory
   PlannerCase(const RandomBatch& batch, const AttentionShape& shape, const MachineProfile& profile,
               const PlanCapacity& capacity, bool shared = true, std::int32_t invariant_chunk = 0)
-      : capacity_(capacity),
+      : capacities_(sizes_of(capacity, shape.group_size())),
         machine_(make_planner_machine(profile, shape, capacity, invariant_chunk)),
         rows_(batch.view().rows()),
         on_device_(batch.view()),
@@ -63,7 +63,7 @@ class PlannerCase {
         counts_(std::vector<ListCounts>(1)),
         steps_(std::vector<std::uint64_t>(4)),
         report_(sizeof(cuda::PlannerReport)),
-        room_(room_bytes(machine_)) {
+        lists_(list_bytes(capacities_)) {
     Arena arena(memory_.as<std::byte>());
     args_.task.memory.lay_out(arena, std::max(rows_, 1), capacity);
     const PlannedStep none;
@@ -76,7 +76,8 @@ class PlannerCase {
     args_.task.batch.query_parents = batch.query_parents.empty() ? nullptr : query_parents_.as<std::int32_t>();
     args_.task.machine = machine_memory_.as<PlannerMachine>();
     args_.task.max_growth = kGrowth;
-    args_.task.lists = lay_out_lists(room_.as<std::byte>());
+    lay_out_lists(lists_.as<std::byte>(), capacities_, args_.task.lists);
+    args_.task.lists.counts = counts_.as<ListCounts>();
     args_.searches = searches_.as<std::byte>();
     args_.steps = steps_.as<std::uint64_t>();
     args_.written = steps_.as<std::uint64_t>() + 2;
@@ -93,7 +94,7 @@ class PlannerCase {
   /// Other ids and lengths at the same addresses.
   void overwrite(const RandomBatch& batch) { on_device_.overwrite(batch.view()); }
   /// Fills the lists, so that entries that a plan does not write are not those of the plan before.
-  void poison() { room_.fill(0xA5); }
+  void poison() { lists_.fill(0xA5); }
 
   std::uint64_t planned() const { return downloaded<std::uint64_t>(steps_, 2)[0]; }
   std::uint64_t reused() const { return downloaded<std::uint64_t>(steps_, 2)[1]; }
@@ -105,62 +106,46 @@ class PlannerCase {
   }
   UploadedPlan plan(std::int32_t queries) const {
     const PlanSummary of = summary();
-    const PlanLists& lists = args_.task.lists;
+    const PlanSizes sizes{.queries = size(queries),
+                          .items = size(of.items),
+                          .item_queries = size(of.entries),
+                          .spans = size(of.spans),
+                          .masks = size(of.masks),
+                          .merge_queries = size(of.merges),
+                          .merge_slots = size(of.partials),
+                          .partials = size(of.partials)};
     UploadedPlan plan;
-    read(lists.queries, queries, plan.queries);
-    read(lists.items, of.items, plan.items);
-    read(lists.item_queries, of.entries, plan.item_queries);
-    read(lists.item_outputs, of.entries, plan.item_outputs);
-    read(lists.spans, of.spans, plan.spans);
-    read(reinterpret_cast<QueryMask*>(lists.masks), of.masks, plan.masks);
-    read(lists.merge_queries, of.merges, plan.merge_queries);
-    read(lists.merge_begin, of.merges + 1, plan.merge_begin);
-    read(lists.merge_slots, of.partials, plan.merge_slots);
-    read(lists.partial_merges, of.partials, plan.partial_merges);
-    read(lists.schedule, of.items, plan.schedule);
+    for_each_list(
+        sizes,
+        [](const PlanListInfo& info, auto& to, const auto* from) {
+          to.resize(info.entries);
+          check(cudaMemcpy(to.data(), from, info.entries * info.entry_bytes, cudaMemcpyDeviceToHost));
+        },
+        plan, args_.task.lists);
     return plan;
   }
 
  private:
-  template <class T>
-  static void read(const T* from, std::int32_t count, std::vector<T>& to) {
-    to.resize(static_cast<std::size_t>(count));
-    check(cudaMemcpy(to.data(), from, to.size() * sizeof(T), cudaMemcpyDeviceToHost));
-  }
-  PlanLists lay_out_lists(std::byte* base) {
-    PlanLists lists;
+  static std::size_t size(std::int32_t count) { return static_cast<std::size_t>(count); }
+  /// \return bytes that the lists take
+  static std::size_t lay_out_lists(std::byte* base, const PlanSizes& capacities, PlanLists& lists) {
     Arena arena(base);
-    lists.counts = counts_.as<ListCounts>();
-    lists.queries = arena.take<RowQuery>(capacity_.queries);
-    lists.items = arena.take<WorkItem>(capacity_.items);
-    lists.item_queries = arena.take<std::int32_t>(capacity_.queries + capacity_.partials);
-    lists.item_outputs = arena.take<std::int32_t>(capacity_.queries + capacity_.partials);
-    lists.spans = arena.take<RowSpan>(capacity_.spans);
-    lists.masks = arena.take<std::uint64_t>(2 * machine_.mask_capacity);
-    lists.merge_queries = arena.take<std::int32_t>(capacity_.queries);
-    lists.merge_begin = arena.take<std::int32_t>(capacity_.queries + 1);
-    lists.merge_slots = arena.take<std::int32_t>(capacity_.partials);
-    lists.partial_merges = arena.take<std::int32_t>(capacity_.partials);
-    lists.schedule = arena.take<std::int32_t>(capacity_.items);
-    list_bytes_ = arena.bytes();
-    return lists;
+    for_each_list(
+        capacities,
+        [&](const PlanListInfo& info, auto*& list) { arena.take(list, static_cast<std::int64_t>(info.entries)); },
+        lists);
+    return arena.bytes();
   }
-  static std::size_t room_bytes(const PlannerMachine& machine) {
-    const PlanCapacity& room = machine.capacity;
-    constexpr std::size_t kPadding = 256;
-    const auto entries = static_cast<std::size_t>(room.queries + room.partials);
-    return static_cast<std::size_t>(room.queries) * (sizeof(RowQuery) + 8) +
-           static_cast<std::size_t>(room.items) * (sizeof(WorkItem) + 4) + entries * 16 +
-           static_cast<std::size_t>(room.spans) * sizeof(RowSpan) +
-           static_cast<std::size_t>(machine.mask_capacity) * sizeof(QueryMask) + kPadding;
+  static std::size_t list_bytes(const PlanSizes& capacities) {
+    PlanLists lists;
+    return lay_out_lists(nullptr, capacities, lists);
   }
 
-  PlanCapacity capacity_;
+  PlanSizes capacities_;
   PlannerMachine machine_;
   std::int32_t rows_;
   DeviceBatch on_device_;
-  DeviceMemory query_start_, query_parents_, machine_memory_, memory_, searches_, counts_, steps_, report_, room_;
-  std::size_t list_bytes_ = 0;
+  DeviceMemory query_start_, query_parents_, machine_memory_, memory_, searches_, counts_, steps_, report_, lists_;
   PlannerArgs args_;
 };
 

@@ -34,6 +34,20 @@ TEST(ProfileCheck, NamesNumbers) {
   EXPECT_EQ(fault_of([](auto& p) { p.gpu.sms = -1; }), "gpu.sms is -1; it must be >= 0");
 }
 
+TEST(ProfileCheck, NamesChunks) {
+  EXPECT_EQ(fault_of([](auto& p) { p.slice_tokens = p.slice_alignment = p.common_chunk_tokens = 32; }), "");
+  EXPECT_EQ(fault_of([](auto& p) { p.slice_tokens = 24; }),
+            "slice_tokens is 24; supported are powers of two from 1 to 64");
+  EXPECT_EQ(fault_of([](auto& p) { p.slice_tokens = 128; }),
+            "slice_tokens is 128; supported are powers of two from 1 to 64");
+  EXPECT_EQ(fault_of([](auto& p) { p.slice_alignment = 32; }),
+            "slice_alignment is 32; supported are powers of two from 1 to 16");
+  EXPECT_EQ(fault_of([](auto& p) { p.half_chunk_tokens = 8; }),
+            "half_chunk_tokens is 8; supported are powers of two from 16 to 4096");
+  EXPECT_EQ(fault_of([](auto& p) { p.common_chunk_tokens = 0; }), "common_chunk_tokens is 0; it must be > 0");
+  EXPECT_EQ(fault_of([](auto& p) { p.half_change_us = 20; }), "half_change_us is 20; supported are up to 16");
+}
+
 TEST(ProfileCheck, NamesTiles) {
   EXPECT_EQ(fault_of([](auto& p) { p.tiles.clear(); }), "tiles is empty; planning needs at least one tile");
   EXPECT_EQ(fault_of([](auto& p) { p.tiles[1].n = 0; }), "tiles[1] is 32 x 0; both must be from 1 to 4096");

@@ -104,6 +104,32 @@ TEST(ProfileFile, StepsTableAndLimitsOfACpuMayBeAbsent) {
   EXPECT_EQ(profile.gpu.sms, 0);
 }
 
+TEST(ProfileFile, OptionalFiguresHaveDefaults) {
+  ASSERT_EQ(sample_text().find("slice_tokens"), std::string::npos);
+  const MachineProfile profile = parse_profile(sample_text(), "f.json");
+  EXPECT_EQ(profile.half_change_us, 0.15);
+  EXPECT_EQ(profile.half_chunk_tokens, 128);
+  EXPECT_EQ(profile.common_chunk_tokens, 64);
+  EXPECT_EQ(profile.slice_tokens, 16);
+  EXPECT_EQ(profile.slice_alignment, 8);
+}
+
+TEST(ProfileFile, OptionalFiguresAreReadAndWritten) {
+  MachineProfile given = sample();
+  given.slice_tokens = 32;
+  FigureSources sources = sample_sources();
+  expect_error(ErrorCode::kInvalidArgument, "sources has none for slice_tokens",
+               [&] { profile_to_json(given, sources); });
+  sources["slice_tokens"] = "source of slice_tokens";
+  FigureSources found;
+  const std::string text = profile_to_json(given, sources);
+  EXPECT_EQ(parse_profile(text, "f.json", &found).slice_tokens, 32);
+  EXPECT_EQ(found, sources);
+  expect_error(ErrorCode::kParse, "f.json: slice_tokens is 48; supported are powers of two from 1 to 64", [&] {
+    parse_profile(replaced(text, "\"slice_tokens\": {\"value\":32", "\"slice_tokens\": {\"value\":48"), "f.json");
+  });
+}
+
 TEST(ProfileFile, IsNotWrittenWithoutSourcesOrWithBadFigures) {
   FigureSources sources = sample_sources();
   sources.erase("gpu.sms");

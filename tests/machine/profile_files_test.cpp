@@ -88,6 +88,8 @@ TEST(ShippedProfiles, NewerGpusAreFaster) {
   EXPECT_EQ(h100.flops_per_us, h200.flops_per_us);  // the same processor
   EXPECT_EQ(a100.half_rows, 0);
   EXPECT_EQ(h200.half_rows, 64);
+  EXPECT_EQ(h200.half_change_us, 0.15);
+  EXPECT_EQ(h200.slice_tokens, 16);
 }
 
 TEST(ShippedProfiles, TheGenericCpuHasTheFittedFigures) {

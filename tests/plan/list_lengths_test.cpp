@@ -9,9 +9,9 @@
 
 #include "base/check.hpp"
 #include "plan/emit.hpp"
+#include "plan/kv_splitter.hpp"
 #include "plan/packs.hpp"
-#include "plan/proposer.hpp"
-#include "plan/split.hpp"
+#include "plan/policy_selector.hpp"
 #include "plan/test_cases.hpp"
 #include "support/policies.hpp"
 #include "trunkline/experimental.hpp"
@@ -39,17 +39,17 @@ TEST(ListLengths, AreThoseOfThePlan) {
   const MachineProfile profile = testing::cpu_like_profile(48);
   bool cuts = false;
   for (const Forest& forest : forests) {
-    Proposer proposer;
+    PolicySelector selector;
     const PlanOptions options;
-    proposer.reset(forest, shape, profile, options);
+    selector.reset(forest, shape, profile, options);
     for (const Policy policy : testing::packing_policies()) {
       for (const KvSplit split :
            {KvSplit::kOwn, KvSplit::kBalance, experimental::kSplitMean, experimental::kSplitLong, KvSplit::kNone}) {
         SCOPED_TRACE(concat(&forest - forests, ", ", name_of(policy), ", ", name_of(split)));
-        const Proposal& proposal = proposer.propose(policy, split);
-        const ListLengths lengths = proposal.division.lengths();
+        const Proposal& proposal = selector.propose(policy, split);
+        const ListLengths lengths = proposal.splitter.lengths();
         Plan plan;
-        PlanEmitter().emit(forest, proposal.packs, proposal.division, proposer.tiles(), plan);
+        PlanEmitter().emit(forest, proposal.packs, proposal.splitter, selector.tiles(), plan);
         EXPECT_EQ(lengths.items, static_cast<std::int64_t>(plan.items.size()));
         EXPECT_EQ(lengths.entries, static_cast<std::int64_t>(plan.item_queries.size()));
         EXPECT_EQ(lengths.entries, static_cast<std::int64_t>(plan.item_outputs.size()));
@@ -84,19 +84,19 @@ TEST(ListLengths, PacksCheckTheirIndices) {
 
 TEST(ListLengths, AutoPassesOverCandidatesThatAreTooLong) {
   const Forest forest = testing::star_forest(20'000, 30, 200);
-  Proposer proposer;
+  PolicySelector selector;
   const AttentionShape shape = testing::shape_of(32, 8);
   const MachineProfile profile = testing::cpu_like_profile(4);
   const PlanOptions options;
-  proposer.reset(forest, shape, profile, options);
-  ASSERT_NE(proposer.choose(), Policy::kFlat);
+  selector.reset(forest, shape, profile, options);
+  ASSERT_NE(selector.choose(), Policy::kFlat);
   std::int64_t shortest = kMaxListLength;
   for (const Policy policy : auto_candidates(profile.device)) {
-    if (policy != Policy::kFlat) shortest = std::min(shortest, proposer.estimate(policy).entries);
+    if (policy != Policy::kFlat) shortest = std::min(shortest, selector.estimate(policy).entries);
   }
-  EXPECT_NE(proposer.choose(shortest), Policy::kFlat);
-  EXPECT_EQ(proposer.choose(shortest - 1), Policy::kFlat);
-  EXPECT_EQ(proposer.choose(1), Policy::kFlat);  // too long itself, and all that is left
+  EXPECT_NE(selector.choose(shortest), Policy::kFlat);
+  EXPECT_EQ(selector.choose(shortest - 1), Policy::kFlat);
+  EXPECT_EQ(selector.choose(1), Policy::kFlat);  // too long itself, and all that is left
 }
 
 // The formulas of PlanCapacity: 300 queries of one request and 5 of another, at most 128 or 32 an item.

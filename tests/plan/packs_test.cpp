@@ -8,8 +8,8 @@
 
 #include "plan/cost_model.hpp"
 #include "plan/emit.hpp"
+#include "plan/kv_splitter.hpp"
 #include "plan/schedule.hpp"
-#include "plan/split.hpp"
 #include "plan/test_cases.hpp"
 #include "plan/tiles.hpp"
 
@@ -44,12 +44,12 @@ class MaskedPackTest : public ::testing::Test {
 
     CostModel costs;
     costs.reset(profile, shape);
-    Division division;
-    division.divide(packs_, costs, KvSplit::kBalance);
+    KvSplitter splitter;
+    splitter.divide(packs_, costs, KvSplit::kBalance);
     Plan plan;
     plan.shape = shape;
-    PlanEmitter().emit(forest_, packs_, division, tiles, plan);
-    Scheduler().schedule(division.item_costs(), plan.schedule);
+    PlanEmitter().emit(forest_, packs_, splitter, tiles, plan);
+    Scheduler().schedule(splitter.item_costs(), plan.schedule);
     EXPECT_EQ(find_plan_violation(plan, forest_), std::nullopt);
     return plan;
   }

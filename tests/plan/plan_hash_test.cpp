@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "plan/policies/policy_table.hpp"
 #include "plan/test_cases.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
@@ -39,9 +40,11 @@ class Hash {
   std::uint64_t value_ = 0;
 };
 
-/// All lists, and the statistics that are integers. The predicted time is one, in nanoseconds.
+/// All lists, the policy's row in the table, and the statistics that are integers. The predicted time is one, in
+/// nanoseconds.
 void Hash::add(const Plan& plan) {
-  add(plan.policy, plan.partials, plan.queries.size(), plan.items.size(), plan.spans.size(), plan.masks.size());
+  add(&policy_info(plan.policy) - policy_table().data(), plan.partials, plan.queries.size(), plan.items.size(),
+      plan.spans.size(), plan.masks.size());
   for (const Query& query : plan.queries) add(query.slot, query.generation, query.token, query.from_end, query.parent);
   for (const WorkItem& item : plan.items) {
     add(item.queries);

@@ -32,7 +32,7 @@ class PolicyPacks {
     costs_.reset(profile_, shape);
     packs_.reset(order_, tiles_);
     PolicyScratch scratch;
-    policy_row(policy).function({forest_, shape, profile_, order_, tiles_, costs_, options, scratch}, packs_);
+    policy_info(policy).pack({forest_, shape, profile_, order_, tiles_, costs_, options, scratch}, packs_);
   }
   PolicyPacks(const PolicyPacks&) = delete;
   PolicyPacks& operator=(const PolicyPacks&) = delete;

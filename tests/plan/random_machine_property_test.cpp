@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "plan/proposer.hpp"
+#include "plan/policy_selector.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
 #include "support/test_scale.hpp"
@@ -76,6 +76,11 @@ MachineProfile random_machine(std::mt19937_64& random) {
   }
   if (uniform(random, 0, 1) == 0) {
     profile.half_rows = uniform(random, 0, 1) == 0 ? any_of(random, profile.tiles).m / 2 : uniform(random, 1, 64);
+    profile.half_change_us = figure(random, 16);
+    profile.slice_tokens = 1 << uniform(random, 0, 6);
+    profile.slice_alignment = std::max(profile.slice_tokens / 2, 1);
+    profile.half_chunk_tokens = profile.slice_tokens << uniform(random, 0, 4);
+    profile.common_chunk_tokens = profile.slice_tokens << uniform(random, 0, 4);
   }
   return profile;
 }
@@ -162,15 +167,15 @@ TEST(RandomMachine, CountsBoundEstimates) {
         AttentionShape::uniform(uniform(random, 1, 16) * kv_heads, kv_heads, 128, 16, DType::kF16, profile.device);
     const PlanOptions options = random_options(random, profile);
     SCOPED_TRACE(concat("seed ", seed));
-    Proposer proposer;
+    PolicySelector selector;
     try {
-      proposer.reset(forest, shape, profile, options);
+      selector.reset(forest, shape, profile, options);
     } catch (const Error& error) {  // no tile holds one query, or not the one that is asked for
       continue;
     }
     for (const Policy policy : auto_candidates(profile.device)) {
-      const Nanoseconds least = proposer.least_estimate(policy);
-      EXPECT_LE(least, proposer.estimate(policy).time) << name_of(policy);
+      const Nanoseconds least = selector.min_time(policy);
+      EXPECT_LE(least, selector.estimate(policy).time) << name_of(policy);
       const auto launch = static_cast<Nanoseconds>(1000 * (profile.launch_us + profile.fill_us)) + 1;
       bounds += policy != Policy::kFlat && least > launch ? 1 : 0;
     }

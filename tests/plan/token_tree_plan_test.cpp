@@ -10,7 +10,7 @@
 #include "base/check.hpp"
 #include "plan/emit.hpp"
 #include "plan/plan_oracle.hpp"
-#include "plan/proposer.hpp"
+#include "plan/policy_selector.hpp"
 #include "plan/test_cases.hpp"
 #include "support/draft_trees.hpp"
 #include "support/policies.hpp"
@@ -95,28 +95,28 @@ Plan plan_of_segments(std::int32_t past, std::int32_t drafts, std::int32_t parts
   const AttentionShape shape = testing::shape_of(1, 1);
   const MachineProfile profile = testing::cpu_like_profile(4);
   const PlanOptions options;
-  Proposer proposer;
-  proposer.reset(forest, shape, profile, options);
+  PolicySelector selector;
+  selector.reset(forest, shape, profile, options);
   QueryOrder order;
   order.reset(forest);
   Packs packs;
-  packs.reset(order, proposer.tiles());
+  packs.reset(order, selector.tiles());
   packs.cut(parts);
   packs.add_queries({0, order.size()});
   for (const PackSegment& segment : segments) packs.add_segment(segment);
   packs.close();
-  Division division;
-  division.divide(packs, proposer.propose(Policy::kFlat, KvSplit::kNone).costs, KvSplit::kOwn);
+  KvSplitter splitter;
+  splitter.divide(packs, selector.propose(Policy::kFlat, KvSplit::kNone).costs, KvSplit::kOwn);
   Plan plan;
   plan.shape = shape;
-  PlanEmitter().emit(forest, packs, division, proposer.tiles(), plan);
+  PlanEmitter().emit(forest, packs, splitter, selector.tiles(), plan);
   for (std::size_t item = 0; item < plan.items.size(); ++item) plan.schedule.push_back(static_cast<std::int32_t>(item));
   EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
   for (const std::int32_t growth : {0, 1, 7, 200}) {
     EXPECT_EQ(testing::play_plan(plan, forest, {growth}), std::nullopt) << growth;
   }
-  EXPECT_GE(division.lengths().spans, static_cast<std::int64_t>(plan.spans.size()));
-  EXPECT_GE(division.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
+  EXPECT_GE(splitter.lengths().spans, static_cast<std::int64_t>(plan.spans.size()));
+  EXPECT_GE(splitter.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
   return plan;
 }
 
@@ -174,18 +174,18 @@ TEST(TokenTreePlan, ListLengthsAndCapacitiesHoldForEveryTopology) {
     const Forest forest = forest_of(150, {draft.parents, {-1}, draft.parents});
     for (const std::int32_t group : {1, 3, 4, 8}) {
       SCOPED_TRACE(concat(draft.name, ", g ", group));
-      Proposer proposer;
+      PolicySelector selector;
       const AttentionShape shape = testing::shape_of(group, 1);
       const MachineProfile profile = testing::cpu_like_profile(20);
       const PlanOptions options;
-      proposer.reset(forest, shape, profile, options);
+      selector.reset(forest, shape, profile, options);
       for (const Policy policy : testing::packing_policies()) {
         for (const KvSplit split : {KvSplit::kOwn, experimental::kSplitMean, experimental::kSplitLong}) {
-          const Proposal& proposal = proposer.propose(policy, split);
+          const Proposal& proposal = selector.propose(policy, split);
           Plan plan;
-          PlanEmitter().emit(forest, proposal.packs, proposal.division, proposer.tiles(), plan);
-          EXPECT_GE(proposal.division.lengths().spans, static_cast<std::int64_t>(plan.spans.size()));
-          EXPECT_GE(proposal.division.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
+          PlanEmitter().emit(forest, proposal.packs, proposal.splitter, selector.tiles(), plan);
+          EXPECT_GE(proposal.splitter.lengths().spans, static_cast<std::int64_t>(plan.spans.size()));
+          EXPECT_GE(proposal.splitter.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
         }
       }
       // What PlanCapacity says of `flat`.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "plan/proposer.hpp"
+#include "plan/policy_selector.hpp"
 #include "plan/test_cases.hpp"
 #include "support/policies.hpp"
 #include "support/random_batch.hpp"
@@ -26,10 +26,10 @@ struct Pictured {
 Pictured picture(const Forest& forest, const MachineProfile& profile, const AttentionShape& shape, Policy policy) {
   const PlanOptions options = testing::options_of(policy, KvSplit::kOwn);
   Pictured result{make_plan(forest, shape, profile, options), {}, {}};
-  Proposer proposer;
-  proposer.reset(forest, shape, profile, options);
-  const Proposal& proposal = proposer.propose(policy, options.split);
-  const std::span<const Nanoseconds> costs = proposal.division.item_costs();
+  PolicySelector selector;
+  selector.reset(forest, shape, profile, options);
+  const Proposal& proposal = selector.propose(policy, options.split);
+  const std::span<const Nanoseconds> costs = proposal.splitter.item_costs();
   result.costs.assign(costs.begin(), costs.end());
   result.model = proposal.costs.tasks();
   return result;

@@ -10,9 +10,7 @@ namespace trunkline::testing {
 /// All that make packs: all but `auto`.
 inline std::vector<Policy> packing_policies() {
   std::vector<Policy> policies;
-  for (const PolicyRow& row : policy_table()) {
-    if (row.function != nullptr) policies.push_back(row.policy);
-  }
+  for (const PolicyInfo& info : policy_table()) policies.push_back(info.policy);
   return policies;
 }
 

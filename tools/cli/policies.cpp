@@ -6,16 +6,14 @@ namespace trunkline::cli {
 
 std::vector<Policy> packing_policies() {
   std::vector<Policy> policies;
-  for (const PolicyRow& row : policy_table()) {
-    if (row.function != nullptr) policies.push_back(row.policy);
-  }
+  for (const PolicyInfo& info : policy_table()) policies.push_back(info.policy);
   return policies;
 }
 
 std::string policy_names() {
   std::string names;
-  for (const PolicyRow& row : policy_table()) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return names;
+  for (const PolicyInfo& info : policy_table()) names += std::string(info.name) + ", ";
+  return names + name_of(Policy::kAuto);
 }
 
 }  // namespace trunkline::cli

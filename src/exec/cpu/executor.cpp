@@ -10,6 +10,7 @@
 #include "exec/cpu/workspace.hpp"
 #include "exec/resolve.hpp"
 #include "exec/workspace_owner.hpp"
+#include "plan/policies/policy_table.hpp"
 #include "trunkline/attention.hpp"
 
 namespace trunkline {
@@ -34,7 +35,7 @@ std::int32_t largest_item_rows(const Plan& plan) {
 }
 
 ItemArithmetic arithmetic_of(const Plan& plan) {
-  return plan.policy == Policy::kInvariant ? ItemArithmetic::kUniform : ItemArithmetic::kFastest;
+  return is_batch_invariant(plan.policy) ? ItemArithmetic::kUniform : ItemArithmetic::kFastest;
 }
 
 // KV heads of an item of so many rows whose state fits the cache; one in any case.

@@ -26,6 +26,7 @@
 #include "exec/cuda/step/workspace.hpp"
 #include "exec/live_rows.hpp"
 #include "forest/batch_check.hpp"
+#include "plan/policies/policy_table.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/cuda_planner.hpp"
 #include "trunkline/experimental.hpp"
@@ -110,7 +111,7 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.partials = cuda::device_partials(record.base, record.layout);
   args.next_task = &queue->next_task;
   args.done = &queue->done;
-  args.places = static_cast<std::int32_t>(record.room.items);
+  args.places = static_cast<std::int32_t>(record.capacities.items);
   args.nan_tasks = reinterpret_cast<std::int32_t*>(record.base + record.layout.nan_tasks);
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
@@ -146,10 +147,10 @@ cuda::single_query::Division CudaExecutor::State::single_query_division(const At
   return free ? cuda::single_query::divide(shape, sms) : cuda::single_query::Division{};
 }
 
-// Only the forward kernels give invariant results and times of tasks. If the workspace has no room for a query, the
+// Only the forward kernels give invariant results and times of tasks. If the workspace has no capacity for a query, the
 // single-query kernel may not read one.
 bool CudaExecutor::State::runs_single_query(const WorkspaceRecord& record, std::int64_t max_queries) const {
-  const bool single_query = max_queries <= 1 && record.room.item_queries > 0;
+  const bool single_query = max_queries <= 1 && record.capacities.item_queries > 0;
   return single_query && !record.invariant && record.times == nullptr && single_query_division(record.shape).blocks > 0;
 }
 
@@ -183,7 +184,7 @@ cuda::LaunchCounters CudaExecutor::State::counters_of(const WorkspaceRecord& rec
                                 .queue_words = static_cast<std::int32_t>(bytes / sizeof(std::int32_t))};
   if (fused()) {
     counters.arrived = reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived);
-    counters.arrived_words = static_cast<std::int32_t>(record.room.merges) * record.shape.kv_heads;
+    counters.arrived_words = static_cast<std::int32_t>(record.capacities.merge_queries) * record.shape.kv_heads;
   }
   return counters;
 }
@@ -238,14 +239,14 @@ Support CudaExecutor::supports(const AttentionShape& shape) const {
 }
 
 std::size_t CudaExecutor::workspace_bytes(const CudaPlanner& planner) const {
-  return workspace_bytes(planner.planner_->room());
+  return workspace_bytes(planner.planner_->empty_plan());
 }
 
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
   const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.q_dtype,
                                                        plan.shape.head_dim_qk, plan.shape.page_size);
   const cuda::DeviceScope scope(state_->options.device);
-  return cuda::lay_out(cuda::room_of_capacity(plan), plan.shape, state_->study.merge,
+  return cuda::lay_out(capacities_for(plan), plan.shape, state_->study.merge,
                        {family == nullptr ? 0 : family->prologue_bytes(), state_->single_query_scratch(plan.shape)})
       .bytes;
 }
@@ -262,7 +263,7 @@ void CudaExecutor::upload(const Plan& plan, const Batch& batch, void* workspace,
   }
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, plan.shape);
   const std::vector<TileShape> tiles = family.tiles(plan.shape.head_dim_qk);
-  WorkspaceRecord record = state_->records.next(plan, cuda::room_of_plan(plan), family, state_->study.merge,
+  WorkspaceRecord record = state_->records.next(plan, sizes_of(plan), family, state_->study.merge,
                                                 state_->single_query_scratch(plan.shape), workspace, bytes);
   record.bytes = bytes;
   record.invariant = plan.invariant_chunk > 0;
@@ -310,17 +311,17 @@ void CudaExecutor::plan(CudaPlanner& planner, const CudaBatch& batch, void* work
   const auto on = static_cast<cudaStream_t>(stream);
   const cuda::DeviceScope scope(state_->options.device);
   const cuda::KernelFamily& family = cuda::family_for(state_->options.kernels, state_->major, shape);
-  const Plan room = on_device.room();
-  WorkspaceRecord record = state_->records.next(room, cuda::room_of_capacity(room), family, state_->study.merge,
+  const Plan empty = on_device.empty_plan();
+  WorkspaceRecord record = state_->records.next(empty, capacities_for(empty), family, state_->study.merge,
                                                 state_->single_query_scratch(shape), workspace, bytes);
   record.bytes = bytes;
-  record.invariant = on_device.options().policy == Policy::kInvariant;
+  record.invariant = is_batch_invariant(on_device.options().policy);
   record.tiles = (std::uint32_t{1} << family.tiles(shape.head_dim_qk).size()) - 1;
-  const std::int32_t most = batch.queries > 0 ? batch.queries : room.capacity.queries;
-  const std::int64_t queries = batch.query_start != nullptr ? most : batch.pages.rows();
+  const std::int32_t max_queries = batch.queries > 0 ? batch.queries : empty.capacity.queries;
+  const std::int64_t queries = batch.query_start != nullptr ? max_queries : batch.pages.rows();
   record.counts = {queries, batch.num_pages};
   record.rows = batch.pages.rows();
-  record.tasks = static_cast<std::size_t>(room.capacity.items) * static_cast<std::size_t>(shape.kv_heads);
+  record.tasks = static_cast<std::size_t>(empty.capacity.items) * static_cast<std::size_t>(shape.kv_heads);
   record.resolved = false;
   check_times(record.times, record.times_count, record.tasks);
   state_->records.claim(record);
@@ -356,9 +357,11 @@ void CudaExecutor::resolve(const CudaBatch& batch, void* workspace, void* stream
       step.plan,     reinterpret_cast<const cuda::PlannerReport*>(record.base + record.layout.report),
       step.step,     device_rows(batch.pages),
       batch.kv_lens, reinterpret_cast<std::int64_t*>(record.base + record.layout.step_first_ids)};
-  check_cuda(cuda::launch_resolve(args, std::max({record.room.item_queries, record.room.items, record.room.spans}), on),
-             "launching the resolve kernel");
-  check_cuda(record.family->write_prologues(step, record.shape.group_size(), record.room.items, on),
+  check_cuda(
+      cuda::launch_resolve(
+          args, std::max({record.capacities.item_queries, record.capacities.items, record.capacities.spans}), on),
+      "launching the resolve kernel");
+  check_cuda(record.family->write_prologues(step, record.shape.group_size(), record.capacities.items, on),
              "launching the kernel that writes task prologues");
   record.resolved = true;
 }
@@ -378,18 +381,19 @@ void CudaExecutor::run(const AttentionArgs& given, void* workspace, void* stream
   if (counts.queries == 0) return;
   const cuda::LayerArgs layer = cuda::layer_args(args, record.shape);
   record.captured = record.captured || capturing;
-  const std::int64_t room = args.max_queries > 0 ? args.max_queries : static_cast<std::int64_t>(record.room.queries);
-  if (state_->runs_single_query(record, capturing ? room : counts.queries)) {
+  const std::int64_t max_queries =
+      args.max_queries > 0 ? args.max_queries : static_cast<std::int64_t>(record.capacities.queries);
+  if (state_->runs_single_query(record, capturing ? max_queries : counts.queries)) {
     record.captured_single_query = record.captured_single_query || capturing;
     return state_->forward_single_query(record, layer, on);
   }
   state_->forward(record, layer, on, capturing);
-  if (state_->fused() || record.room.partials == 0) return;
+  if (state_->fused() || record.capacities.partials == 0) return;
   const bool early_merge = state_->study.forward == ForwardMode::kPersistent;
   const cuda::MergeArgs merge{cuda::step_args(record.base, record.layout, record.pages).plan, layer,
                               cuda::device_partials(record.base, record.layout)};
-  check_cuda(cuda::launch_merge(merge, record.shape.q_dtype, record.shape.head_dim_v, record.room.merges, state_->sms,
-                                early_merge, on),
+  check_cuda(cuda::launch_merge(merge, record.shape.q_dtype, record.shape.head_dim_v, record.capacities.merge_queries,
+                                state_->sms, early_merge, on),
              "launching the merge kernel");
 }
 

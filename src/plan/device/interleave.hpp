@@ -10,7 +10,6 @@
 #include <cstdint>
 
 #include "base/host_device.hpp"
-#include "plan/cut_choice.hpp"
 #include "plan/device/thread_group.hpp"
 
 namespace trunkline {
@@ -101,11 +100,6 @@ struct InterleavedList {
 };
 
 struct Interleaving {
-  // A common chunk is a KV tile of most kernels; a chunk of one half's own KV is larger.
-  static constexpr std::int32_t kCommonBits = 6;
-  static constexpr std::int32_t kOwnBits = 7;
-  static_assert(1 << kOwnBits == HalfChanges::kPieceTokens);
-
   InterleavedList lists[kSegmentLists];
 
   /// The position of a KV segment in the order of the tile.

@@ -1,5 +1,5 @@
 // Layout phase of planning, the last but one: cuts packs along KV and gives each pack its range in all lists of the
-// plan. Runs in one thread group. Equal to the host's Division, PlanEmitter and Scheduler.
+// plan. Runs in one thread group. Equal to the host's KvSplitter, PlanEmitter and Scheduler.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,6 @@
 #include "plan/device/layout_memory.hpp"
 #include "plan/device/packs.hpp"
 #include "plan/device/plan_growth.hpp"
-#include "plan/device/plan_lists.hpp"
 #include "plan/device/plan_merges.hpp"
 #include "plan/device/planner_machine.hpp"
 #include "plan/device/requests.hpp"
@@ -21,6 +20,7 @@
 #include "plan/device/thread_group.hpp"
 #include "plan/device/tile_search.hpp"
 #include "plan/device/tile_segments.hpp"
+#include "plan/plan_lists.hpp"
 
 namespace trunkline {
 
@@ -195,7 +195,7 @@ class PlanLayout {
     load.matrix_tokens = from.uniform ? from.tokens * (halves ? 2 : 1) : from.matrix_tokens;
     load.rows = machine_.costs.rows(pack.queries(), machine_.widths[pack.width].rows, pack.first_half > 0);
     load.queries = pack.queries();
-    load.changes = halves ? HalfChanges::of(load.tokens, load.matrix_tokens, load.queries) : 0;
+    load.changes = halves ? machine_.costs.half_changes(load.tokens, load.matrix_tokens, load.queries) : 0;
     return load;
   }
 

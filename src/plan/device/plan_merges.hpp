@@ -6,9 +6,9 @@
 #include "base/host_device.hpp"
 #include "plan/device/layout_memory.hpp"
 #include "plan/device/packs.hpp"
-#include "plan/device/plan_lists.hpp"
 #include "plan/device/requests.hpp"
 #include "plan/device/thread_group.hpp"
+#include "plan/plan_lists.hpp"
 
 namespace trunkline {
 

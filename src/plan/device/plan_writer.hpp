@@ -8,12 +8,12 @@
 #include "plan/device/draft_windows.hpp"
 #include "plan/device/forest_layout.hpp"
 #include "plan/device/plan_layout.hpp"
-#include "plan/device/plan_lists.hpp"
 #include "plan/device/planner_machine.hpp"
 #include "plan/device/requests.hpp"
 #include "plan/device/span_walk.hpp"
 #include "plan/device/thread_group.hpp"
 #include "plan/device/tile_segments.hpp"
+#include "plan/plan_lists.hpp"
 
 namespace trunkline {
 

@@ -1,14 +1,15 @@
 #include "plan/device/planner_machine.hpp"
 
+#include <bit>
+#include <cstdint>
 #include <limits>
-#include <utility>
 
 #include "base/check.hpp"
 #include "machine/profile_check.hpp"
 #include "plan/cost_model.hpp"
 #include "plan/plan_checks.hpp"
+#include "plan/plan_sizes.hpp"
 #include "plan/tiles.hpp"
-#include "plan/uploaded_plan.hpp"
 
 namespace trunkline {
 namespace {
@@ -17,12 +18,9 @@ void check_limits(const MachineProfile& profile, const PlanCapacity& capacity) {
   if (profile.device != Device::kCuda) {
     fail(ErrorCode::kUnsupported, "profile.device is ", name_of(profile.device), "; plans are made on cuda devices");
   }
-  const std::pair<const char*, std::int32_t> limits[] = {{"queries", capacity.queries},
-                                                         {"items", capacity.items},
-                                                         {"spans", capacity.spans},
-                                                         {"partials", capacity.partials}};
-  for (const auto& [name, limit] : limits) {
-    if (limit < 1) fail(ErrorCode::kInvalidArgument, "capacity.", name, " is ", limit, "; it must be >= 1");
+  for (const CapacityLimit& each : kCapacityLimits) {
+    const std::int32_t limit = capacity.*each.limit;
+    if (limit < 1) fail(ErrorCode::kInvalidArgument, "capacity.", each.name, " is ", limit, "; it must be >= 1");
   }
   // The time of the layout grows with the square of the number of items.
   constexpr std::int32_t kMostItems = 1 << 18;
@@ -80,6 +78,7 @@ PlannerMachine make_planner_machine(const MachineProfile& profile, const Attenti
   tiles.reset(profile, shape.group_size());
   list_widths(tiles, machine);
   machine.slices = Slices::of(profile, shape.page_size);
+  machine.common_chunk_bits = std::countr_zero(static_cast<std::uint32_t>(profile.common_chunk_tokens));
   machine.capacity = capacity;
   machine.mask_capacity = mask_capacity(capacity, shape.group_size());
   machine.invariant_chunk = invariant_chunk;

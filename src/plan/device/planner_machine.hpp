@@ -25,11 +25,12 @@ struct PlannerMachine {
   TrunkWidth widths[kMaxHeights] = {};         ///< ascending in rows
   std::int32_t n[kMaxHeights][kLengths] = {};  ///< KV tokens of a width's tile, by the bit width of the item's tokens
   std::int32_t width_count = 0;
-  Slices slices;                     ///< the unit in which tokens of tiles are counted
-  PlanCapacity capacity;             ///< all members are positive
-  std::int64_t mask_capacity = 0;    ///< masks that the workspace has room for
-  std::int32_t invariant_chunk = 0;  ///< tokens of a chunk of policy `invariant`; 0: the policy is `trunk`
-  std::int32_t uniform_width = 0;    ///< width of the tiles of `invariant`
+  Slices slices;                       ///< the unit in which tokens of tiles are counted
+  std::int32_t common_chunk_bits = 0;  ///< MachineProfile::common_chunk_tokens is 2^common_chunk_bits
+  PlanCapacity capacity;               ///< all members are positive
+  std::int64_t mask_capacity = 0;      ///< of the lists (plan_sizes.hpp)
+  std::int32_t invariant_chunk = 0;    ///< tokens of a chunk of policy `invariant`; 0: the policy is `trunk`
+  std::int32_t uniform_width = 0;      ///< width of the tiles of `invariant`
 
   TRUNKLINE_HOST_DEVICE std::int32_t max_queries() const { return widths[width_count - 1].max_queries; }
   /// Returns the narrowest width that holds so many queries; the widest if none does.

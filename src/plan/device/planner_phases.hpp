@@ -20,13 +20,13 @@
 #include "plan/device/arena.hpp"
 #include "plan/device/forest_phase.hpp"
 #include "plan/device/plan_layout.hpp"
-#include "plan/device/plan_lists.hpp"
 #include "plan/device/plan_writer.hpp"
 #include "plan/device/planner_machine.hpp"
 #include "plan/device/requests.hpp"
 #include "plan/device/row_diff.hpp"
 #include "plan/device/tile_search.hpp"
 #include "plan/device/tile_segments.hpp"
+#include "plan/plan_lists.hpp"
 
 namespace trunkline {
 

@@ -233,8 +233,8 @@ class TileLister {
       list.tokens = all.tokens[i];
       list.count = all.count[i];
       // If the tile works as one, cutting its own segments gains nothing.
-      list.chunk_bits = i == kCommonSegments ? Interleaving::kCommonBits
-                        : tile.middle > 0    ? Interleaving::kOwnBits
+      list.chunk_bits = i == kCommonSegments ? machine_.common_chunk_bits
+                        : tile.middle > 0    ? machine_.costs.half_chunk_bits
                                              : -1;
     }
     const auto kv_segments_of = [&](std::int32_t i) {
@@ -288,7 +288,8 @@ class TileLister {
       to.matrix_tokens = sums.matrix_tokens;
       for (const InterleavedList& list : order.lists) to.cut_tokens += list.tokens;
       to.members = tile.members.end - tile.members.begin;
-      to.own_chunk = order.lists[kCommonSegments].tokens == 0 ? -1 : tile.middle > 0 ? 1 << Interleaving::kOwnBits : 0;
+      const std::int32_t half_chunk = tile.middle > 0 ? 1 << machine_.costs.half_chunk_bits : 0;
+      to.own_chunk = order.lists[kCommonSegments].tokens == 0 ? -1 : half_chunk;
       to.open_tokens = sums.open_tokens;
     });
   }

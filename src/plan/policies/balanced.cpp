@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/load.hpp"
+#include "plan/policies/node_packs.hpp"
 #include "plan/policies/policy_table.hpp"
 
 namespace trunkline {

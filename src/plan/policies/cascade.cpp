@@ -2,6 +2,7 @@
 // engines call cascade attention. Without such a prefix it is `flat`.
 #include <cstddef>
 
+#include "plan/policies/node_packs.hpp"
 #include "plan/policies/policy_table.hpp"
 
 namespace trunkline {

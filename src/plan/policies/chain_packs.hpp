@@ -7,7 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "plan/policies/policy_table.hpp"
+#include "plan/policies/node_packs.hpp"
+#include "plan/policies/policy_input.hpp"
 
 namespace trunkline {
 
@@ -68,10 +69,5 @@ void pack_chains(const PolicyInput& input, std::span<const ChainPack> chains, Le
   }
   add_empty_requests(input, packs);
 }
-
-/// The chains of `profit`, by node. Kept in input.scratch, which says whether it has them for this forest.
-std::span<const ChainPack> assign_profit(const PolicyInput& input);
-/// Whether no chain of `profit` carries tokens along, so that its packs are those of `node`.
-bool profit_is_node(const PolicyInput& input);
 
 }  // namespace trunkline

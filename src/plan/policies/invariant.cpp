@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "plan/policies/node_packs.hpp"
 #include "plan/policies/policy_table.hpp"
 
 namespace trunkline {

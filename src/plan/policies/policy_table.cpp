@@ -11,84 +11,125 @@
 namespace trunkline {
 namespace {
 
+// `trunk` is chosen on GPUs alone: on CPUs, whose kernels compute masked rows too, it was at best 5 % faster than
+// `node` or `profit`, and up to 1.7 times as slow (bench/results/cpu/policies.jsonl). Policies without an estimate are
+// left out to keep planning short: they group much as those that have one, with other weights or more partials.
 constexpr std::array kPolicies = {
-    PolicyRow{Policy::kFlat, "flat", pack_flat, KvSplit::kBalance},
-    PolicyRow{Policy::kCascade, "cascade", pack_cascade, KvSplit::kBalance},
-    PolicyRow{Policy::kNode, "node", pack_node, KvSplit::kBalance},
-    PolicyRow{Policy::kProfit, "profit", pack_profit, KvSplit::kBalance},
-    PolicyRow{Policy::kGreedy, "greedy", pack_greedy, experimental::kSplitLong},
-    PolicyRow{Policy::kFlatten, "flatten", pack_flatten, KvSplit::kNone},
-    PolicyRow{Policy::kBalanced, "balanced", pack_balanced, KvSplit::kOwn},
-    PolicyRow{Policy::kTrunk, "trunk", pack_trunk, KvSplit::kBalance, true},
-    PolicyRow{Policy::kInvariant, "invariant", pack_invariant, KvSplit::kNone, false, true},
-    PolicyRow{Policy::kAuto, "auto", nullptr, KvSplit::kOwn},
+    PolicyInfo{.policy = Policy::kFlat,
+               .name = "flat",
+               .pack = pack_flat,
+               .auto_choice = AutoChoice::kAlways,
+               .estimate = estimate_flat,
+               .min_time = min_time_of_flat},
+    PolicyInfo{.policy = Policy::kCascade, .name = "cascade", .pack = pack_cascade},
+    PolicyInfo{.policy = Policy::kNode,
+               .name = "node",
+               .pack = pack_node,
+               .auto_choice = AutoChoice::kAlways,
+               .estimate = estimate_node,
+               .min_time = min_time_of_node},
+    PolicyInfo{.policy = Policy::kProfit,
+               .name = "profit",
+               .pack = pack_profit,
+               .auto_choice = AutoChoice::kAlways,
+               .estimate = estimate_profit,
+               .min_time = min_time_of_profit,
+               .is_redundant = profit_is_node},
+    PolicyInfo{.policy = Policy::kGreedy, .name = "greedy", .pack = pack_greedy, .split = experimental::kSplitLong},
+    PolicyInfo{.policy = Policy::kFlatten, .name = "flatten", .pack = pack_flatten, .split = KvSplit::kNone},
+    PolicyInfo{.policy = Policy::kBalanced, .name = "balanced", .pack = pack_balanced, .split = KvSplit::kOwn},
+    PolicyInfo{.policy = Policy::kTrunk,
+               .name = "trunk",
+               .pack = pack_trunk,
+               .few_partials = true,
+               .groups_unshared = true,
+               .auto_choice = AutoChoice::kOnGpus,
+               .estimate = estimate_trunk},
+    PolicyInfo{.policy = Policy::kInvariant,
+               .name = "invariant",
+               .pack = pack_invariant,
+               .split = KvSplit::kNone,
+               .batch_invariant = true},
 };
+constexpr const char* kAutoName = "auto";
 
-constexpr bool rows_are_in_enumeration_order() {
+constexpr std::size_t number_of(Policy policy) {
+  return static_cast<std::size_t>(policy);
+}
+
+constexpr bool is_candidate(const PolicyInfo& info, Device device) {
+  return info.auto_choice == AutoChoice::kAlways ||
+         (info.auto_choice == AutoChoice::kOnGpus && device == Device::kCuda);
+}
+
+template <Device kDevice>
+constexpr auto list_candidates() {
+  constexpr auto kIsOne = [](const PolicyInfo& info) { return is_candidate(info, kDevice); };
+  std::array<Policy, static_cast<std::size_t>(std::count_if(kPolicies.begin(), kPolicies.end(), kIsOne))> result{};
+  std::size_t count = 0;
+  for (const PolicyInfo& info : kPolicies) {
+    if (kIsOne(info)) result[count++] = info.policy;
+  }
+  return result;
+}
+constexpr auto kCpuCandidates = list_candidates<Device::kCpu>();
+constexpr auto kGpuCandidates = list_candidates<Device::kCuda>();
+
+constexpr bool rows_are_by_number() {
   for (std::size_t i = 0; i < kPolicies.size(); ++i) {
-    if (kPolicies[i].policy != static_cast<Policy>(i)) return false;
+    if (number_of(kPolicies[i].policy) != i + 1) return false;
   }
   return true;
 }
-static_assert(rows_are_in_enumeration_order(), "policy_row() finds a policy's row by its number");
-static_assert(kPolicies.back().policy == Policy::kAuto, "all before it make packs");
+static_assert(number_of(Policy::kAuto) == 0 && rows_are_by_number(), "policy_info() finds a row by its number");
+static_assert(std::all_of(kPolicies.begin(), kPolicies.end(),
+                          [](const PolicyInfo& info) { return info.name != nullptr && info.pack != nullptr; }),
+              "every policy has a name and makes packs");
+static_assert(std::all_of(kPolicies.begin(), kPolicies.end(),
+                          [](const PolicyInfo& info) {
+                            return (info.auto_choice == AutoChoice::kNever) == (info.estimate == nullptr);
+                          }),
+              "auto compares estimates, and nothing else does");
+static_assert(kCpuCandidates.front() == Policy::kFlat && kGpuCandidates.front() == Policy::kFlat, "ties go to flat");
 
 }  // namespace
 
-std::span<const PolicyRow> policy_table() {
+std::span<const PolicyInfo> policy_table() {
   return kPolicies;
 }
 
-const PolicyRow& policy_row(Policy policy) {
-  const auto index = static_cast<std::size_t>(policy);
-  if (index >= kPolicies.size())
-    fail(ErrorCode::kInvalidArgument, "policy is ", index, "; known are 0 to ", kPolicies.size() - 1);
-  return kPolicies[index];
+void check_policy(Policy policy) {
+  if (number_of(policy) <= kPolicies.size()) return;
+  fail(ErrorCode::kInvalidArgument, "policy is ", number_of(policy), "; known are 0 to ", kPolicies.size());
+}
+
+const PolicyInfo& policy_info(Policy policy) {
+  check_policy(policy);
+  if (policy == Policy::kAuto) fail(ErrorCode::kInternal, "policy auto has no row; the policy that it chose has");
+  return kPolicies[number_of(policy) - 1];
+}
+
+bool is_batch_invariant(Policy policy) {
+  return policy != Policy::kAuto && policy_info(policy).batch_invariant;
+}
+
+std::span<const Policy> auto_candidates(Device device) {
+  if (device == Device::kCuda) return kGpuCandidates;
+  return kCpuCandidates;
 }
 
 const char* name_of(Policy policy) {
-  return policy_row(policy).name;
+  return policy == Policy::kAuto ? kAutoName : policy_info(policy).name;
 }
 
 Policy policy_from_name(std::string_view name) {
+  if (name == kAutoName) return Policy::kAuto;
   std::string known;
-  for (const PolicyRow& row : kPolicies) {
-    if (name == row.name) return row.policy;
-    known += known.empty() ? row.name : std::string(", ") + row.name;
+  for (const PolicyInfo& info : kPolicies) {
+    if (name == info.name) return info.policy;
+    known += std::string(info.name) + ", ";
   }
-  fail(ErrorCode::kInvalidArgument, "policy is '", name, "'; known are ", known);
-}
-
-Range add_tails(const PolicyInput& input, std::int32_t node, Packs& packs) {
-  const Range ending = input.forest.ending_at(node);
-  for (std::int32_t i = ending.begin; i < ending.end; ++i) {
-    const std::int32_t row = input.forest.order[static_cast<std::size_t>(i)];
-    packs.add_tail(row, input.forest.requests[static_cast<std::size_t>(row)].kv_len, input.order.positions_of(i));
-  }
-  return ending;
-}
-
-void add_node_pack(const PolicyInput& input, std::int32_t index, std::int32_t begin, Packs& packs) {
-  const ForestNode& node = input.forest.nodes[static_cast<std::size_t>(index)];
-  if (node.requests.size() == 1) {
-    add_private_pack(input, node.requests.begin, begin, packs);
-    return;
-  }
-  packs.add_segment({node.row, begin, node.end});
-  add_tails(input, index, packs);
-  packs.add_queries(input.order.positions(node.requests));
-  packs.close();
-}
-
-void add_empty_requests(const PolicyInput& input, Packs& packs) {
-  auto index = static_cast<std::int32_t>(input.forest.order.size());
-  while (index > 0) {
-    const std::int32_t row = input.forest.order[static_cast<std::size_t>(index - 1)];
-    if (input.forest.requests[static_cast<std::size_t>(row)].kv_len > 0) break;
-    --index;
-  }
-  for (; index < static_cast<std::int32_t>(input.forest.order.size()); ++index)
-    add_private_pack(input, index, 0, packs);
+  fail(ErrorCode::kInvalidArgument, "policy is '", name, "'; known are ", known, kAutoName);
 }
 
 }  // namespace trunkline

@@ -1,92 +1,63 @@
-// The table of policies: the one place where a new one is entered.
+// The table of policies. A policy is a file of this folder with its functions, and a row of the table.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "plan/cost_model.hpp"
-#include "plan/cost_table.hpp"
+#include "plan/estimates.hpp"
 #include "plan/packs.hpp"
-#include "plan/policies/trunk_scratch.hpp"
-#include "trunkline/experimental.hpp"
-#include "trunkline/forest.hpp"
+#include "plan/policies/policy_input.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline {
 
-/// The pack of a node that may carry tokens of its ancestors along (chain_packs.hpp).
-struct ChainPack {
-  std::int32_t begin = 0;    ///< its first token
-  std::int32_t queries = 0;  ///< those that no child took along
-};
-
-/// Memory that outlives a policy's call; its contents do not.
-struct PolicyScratch {
-  std::vector<ChainPack> chains;  // by node
-  std::vector<ChainPack> profit_chains;
-  bool has_profit_chains = false;  // of the present forest
-  std::vector<Nanoseconds> costs;  // by node
-  MeasuredCosts measured;
-  TrunkScratch trunk;
-};
-
-/// What a policy works on.
-struct PolicyInput {
-  const Forest& forest;
-  const AttentionShape& shape;
-  const MachineProfile& profile;
-  const QueryOrder& order;
-  const TileTable& tiles;
-  const CostModel& costs;  ///< as if all tokens came from memory
-  const PolicyOptions& options;
-  PolicyScratch& scratch;
-
-  const experimental::PolicyStudy& study() const {
-    static const experimental::PolicyStudy kDefaults;
-    return options.study == nullptr ? kDefaults : *options.study;
-  }
-};
-
 /// Fills empty packs, by the rules that Packs states, in time linear in what it makes and in the nodes and requests of
 /// the forest.
-using PolicyFunction = void (*)(const PolicyInput& input, Packs& packs);
+using PackFunction = void(const PolicyInput& input, Packs& packs);
+/// Predicts the time of the policy's plan without making its packs, in time linear in nodes and requests.
+using EstimateFunction = Estimate(const PolicyInput& input, EstimateScratch& scratch);
+/// A lower bound of that estimate, from counts alone. It takes a fraction of an estimate.
+using MinTimeFunction = Nanoseconds(const PolicyInput& input);
+/// Whether the policy's packs are those of an earlier row, so that `auto` need not estimate both.
+using RedundancyFunction = bool(const PolicyInput& input);
 
-struct PolicyRow {
+/// The devices on which `auto` may choose a policy.
+enum class AutoChoice : std::uint8_t { kNever, kOnGpus, kAlways };
+
+struct PolicyInfo {
   Policy policy;
   const char* name;
-  PolicyFunction function;     ///< null for `auto`, which is a choice among the others
-  KvSplit split;               ///< the policy's own way of cutting; kOwn where the policy cuts its packs itself
-  bool few_partials = false;   ///< balance cuts may make as many partials as CutChoice::too_many() allows
-  bool own_cuts_only = false;  ///< whatever way of cutting is asked for
+  PackFunction* pack;
+  KvSplit split = KvSplit::kBalance;  ///< how kOwn cuts the packs along KV; kOwn: the policy cuts them itself
+  bool few_partials = false;          ///< balance cuts avoid CutChoice::too_many() partials
+  bool groups_unshared = false;       ///< requests that share nothing share packs all the same
+  /// A request's results have the same bits whatever else is in the batch. So plans have the policy's own cuts,
+  /// whatever PlanOptions::split says, tiles of one height, and executors use one arithmetic for all items; and no plan
+  /// falls back to `flat`, which gives other bits.
+  bool batch_invariant = false;
+  AutoChoice auto_choice = AutoChoice::kNever;
+  EstimateFunction* estimate = nullptr;        ///< not null if `auto` may choose the policy
+  MinTimeFunction* min_time = nullptr;         ///< null: no bound but the launch
+  RedundancyFunction* is_redundant = nullptr;  ///< null: never
 };
 
-/// In the order of the enumeration.
-std::span<const PolicyRow> policy_table();
-const PolicyRow& policy_row(Policy policy);
+/// All but `auto`, which chooses among them; by rising number.
+std::span<const PolicyInfo> policy_table();
+/// \throws Error(kInvalidArgument) if there is no such policy.
+void check_policy(Policy policy);
+/// \param policy other than kAuto \throws Error(kInvalidArgument) if there is no such policy.
+const PolicyInfo& policy_info(Policy policy);
+/// PolicyInfo::batch_invariant; false for kAuto, which never chooses such a policy.
+bool is_batch_invariant(Policy policy);
 
-void pack_flat(const PolicyInput& input, Packs& packs);
-void pack_cascade(const PolicyInput& input, Packs& packs);
-void pack_node(const PolicyInput& input, Packs& packs);
-void pack_profit(const PolicyInput& input, Packs& packs);
-void pack_greedy(const PolicyInput& input, Packs& packs);
-void pack_flatten(const PolicyInput& input, Packs& packs);
-void pack_balanced(const PolicyInput& input, Packs& packs);
-void pack_trunk(const PolicyInput& input, Packs& packs);
-void pack_invariant(const PolicyInput& input, Packs& packs);
+/// The policies among which `auto` chooses on a device, in the table's order; ties go to the earlier, so to `flat`.
+std::span<const Policy> auto_candidates(Device device);
 
-/// One pack for one request: its tokens from `begin` on, open-ended. Inline, because most packs are made here.
-inline void add_private_pack(const PolicyInput& input, std::int32_t order_index, std::int32_t begin, Packs& packs) {
-  const std::int32_t row = input.forest.order[static_cast<std::size_t>(order_index)];
-  const std::int32_t kv_len = input.forest.requests[static_cast<std::size_t>(row)].kv_len;
-  packs.add_pack(input.order.positions_of(order_index), {row, begin, kv_len, kAllReaders, true});
-}
-/// One pack for a node's tokens from `begin` on: the queries of all its members, and the tails of those that end there.
-void add_node_pack(const PolicyInput& input, std::int32_t node, std::int32_t begin, Packs& packs);
-/// To the open pack: the tails of the requests that end at a node. Their queries are not added.
-/// \return those requests, as a range of Forest::order
-Range add_tails(const PolicyInput& input, std::int32_t node, Packs& packs);
-/// A pack for each empty request, whose output is zero: policies that walk nodes meet none of them.
-void add_empty_requests(const PolicyInput& input, Packs& packs);
+// The functions of the rows, each in its policy's file.
+PackFunction pack_flat, pack_cascade, pack_node, pack_profit, pack_greedy, pack_flatten, pack_balanced, pack_trunk,
+    pack_invariant;
+EstimateFunction estimate_flat, estimate_node, estimate_profit, estimate_trunk;
+MinTimeFunction min_time_of_flat, min_time_of_node, min_time_of_profit;
+RedundancyFunction profit_is_node;
 
 }  // namespace trunkline

@@ -26,8 +26,7 @@ void assign(const PolicyInput& input, std::vector<ChainPack>& chains) {
       input, [&costs](const ChainEdge& edge) { return costs.merges(edge); }, chains);
 }
 
-}  // namespace
-
+/// The chains, by node. input.scratch keeps them, and says whether it has them for this forest.
 std::span<const ChainPack> assign_profit(const PolicyInput& input) {
   PolicyScratch& scratch = input.scratch;
   if (!scratch.has_profit_chains) assign(input, scratch.profit_chains);
@@ -35,6 +34,9 @@ std::span<const ChainPack> assign_profit(const PolicyInput& input) {
   return scratch.profit_chains;
 }
 
+}  // namespace
+
+// If no chain carries tokens along, the packs are those of `node`.
 bool profit_is_node(const PolicyInput& input) {
   const std::span<const ChainPack> chains = assign_profit(input);
   const std::span<const ForestNode> nodes = input.forest.nodes;
@@ -47,6 +49,34 @@ bool profit_is_node(const PolicyInput& input) {
 void pack_profit(const PolicyInput& input, Packs& packs) {
   const auto any_tile = [](std::int64_t) { return 0; };
   pack_chains(input, assign_profit(input), any_tile, packs);
+}
+
+Estimate estimate_profit(const PolicyInput& input, EstimateScratch& scratch) {
+  EstimateLoads loads(input, scratch);
+  const std::span<const ChainPack> chains = assign_profit(input);
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    const auto queries = static_cast<std::int32_t>(chains[i].queries);
+    if (queries == 0) continue;
+    const bool whole_path = chains[i].begin == 0;
+    const std::int32_t ending = whole_path ? ending_queries(input, static_cast<std::int32_t>(i)) : 0;
+    loads.add(input.forest.nodes[i].end - chains[i].begin, queries, queries - ending);
+  }
+  return loads.finish();
+}
+
+// Each chain that has kept queries is an item, with partials if it does not read a whole path.
+Nanoseconds min_time_of_profit(const PolicyInput& input) {
+  const std::span<const ChainPack> chains = assign_profit(input);
+  std::int64_t tokens = 0;
+  std::int64_t items = 0;
+  std::int64_t merged_items = 0;
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    if (chains[i].queries == 0) continue;
+    tokens += input.forest.nodes[i].end - chains[i].begin;
+    ++items;
+    merged_items += chains[i].begin > 0 ? 1 : 0;
+  }
+  return input.costs.least_time(tokens, items, merged_items);
 }
 
 }  // namespace trunkline

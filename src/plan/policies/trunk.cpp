@@ -1,7 +1,5 @@
 // `trunk`: row tiles of neighbouring requests. Each tile streams every span that any of its rows needs, once, with
 // masks of who sees it; so a query has one partial in each item that cuts leave of its tile, most often none.
-#include "plan/policies/trunk.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "plan/policies/node_packs.hpp"
+#include "plan/policies/policy_table.hpp"
 #include "plan/policies/trunk_hoist.hpp"
 #include "plan/policies/trunk_segments.hpp"
 
@@ -109,8 +109,12 @@ void list_widths(const PolicyInput& input, std::int32_t widest, std::vector<Trun
   }
 }
 
-}  // namespace
+struct TrunkTiles {
+  std::span<const TrunkTile> tiles;  ///< of TrunkScratch::order_index
+  TrunkWidth width;
+};
 
+/// Chooses hoisted nodes, tile width and tiles, unless input.scratch.trunk says that it has them for this forest.
 TrunkTiles choose_trunk(const PolicyInput& input) {
   TrunkScratch& scratch = input.scratch.trunk;
   if (!scratch.chosen) {
@@ -128,6 +132,8 @@ TrunkTiles choose_trunk(const PolicyInput& input) {
           scratch.widths[at(scratch.choice.fill.width)]};
 }
 
+}  // namespace
+
 void pack_trunk(const PolicyInput& input, Packs& packs) {
   const TrunkTiles chosen = choose_trunk(input);
   pack_hoisted(input, packs);
@@ -144,6 +150,19 @@ void pack_trunk(const PolicyInput& input, Packs& packs) {
   packs.count_slices({});
   packs.use_tile(0);
   add_empty_requests(input, packs);
+}
+
+Estimate estimate_trunk(const PolicyInput& input, EstimateScratch& scratch) {
+  const TrunkTiles chosen = choose_trunk(input);
+  EstimateLoads loads(input, scratch);
+  for (std::size_t i = 0; i < input.forest.nodes.size(); ++i) {
+    if (input.scratch.trunk.hoisted[i] == 0) continue;
+    const ForestNode& node = input.forest.nodes[i];
+    const std::int32_t queries = input.order.positions(node.requests).size();
+    loads.add(node.tokens(), queries, queries);
+  }
+  for (const TrunkTile& tile : chosen.tiles) loads.add(tile.load);
+  return loads.finish(policy_info(Policy::kTrunk).few_partials);
 }
 
 }  // namespace trunkline

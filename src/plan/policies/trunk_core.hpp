@@ -208,7 +208,7 @@ class TrunkTiling {
       const std::int32_t middle = last_fitting(begin, end, queries - queries / 2);
       if (middle == end) return load;
       load.matrix_tokens += requests_.shared[middle];
-      load.changes = HalfChanges::of(load.tokens, load.matrix_tokens, queries);
+      load.changes = costs_.half_changes(load.tokens, load.matrix_tokens, queries);
     }
     return load;
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "plan/load.hpp"
+#include "plan/policies/node_packs.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline {

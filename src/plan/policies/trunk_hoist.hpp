@@ -3,7 +3,7 @@
 // others, as on CPUs.
 #pragma once
 
-#include "plan/policies/policy_table.hpp"
+#include "plan/policies/policy_input.hpp"
 
 namespace trunkline {
 

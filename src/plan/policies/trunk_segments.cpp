@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
-#include "plan/cut_choice.hpp"
 #include "plan/slices.hpp"
 
 namespace trunkline {
 namespace {
-
-// Pieces of what is dealt out: a KV tile of most kernels, or more of what one half has for itself.
-constexpr std::int64_t kCommonPiece = 64;
-constexpr std::int64_t kOwnPiece = HalfChanges::kPieceTokens;
 
 std::size_t at(std::int32_t index) {
   return static_cast<std::size_t>(index);
@@ -107,11 +102,11 @@ void TileSegments::add(const TrunkTile& tile, const TrunkWidth& width, Packs& pa
 
 void TileSegments::add_dealt(Packs& packs) const {
   // Where the tile works as one, nothing is to be gained by cutting them.
-  const std::int64_t own_piece = middle_ > 0 ? kOwnPiece : 0;
+  const std::int64_t own_piece = middle_ > 0 ? input_.profile.half_chunk_tokens : 0;
   const Slices& slices = packs.slices();
   Pieces lists[] = {{scratch_.own, slices, own_piece},
                     {scratch_.own_of_second, slices, own_piece},
-                    {scratch_.common, slices, kCommonPiece}};
+                    {scratch_.common, slices, input_.profile.common_chunk_tokens}};
   deal(lists, packs);
 }
 

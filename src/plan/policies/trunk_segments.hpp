@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/policies/policy_table.hpp"
+#include "plan/policies/policy_input.hpp"
 
 namespace trunkline {
 

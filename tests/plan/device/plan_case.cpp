@@ -78,53 +78,36 @@ DeviceForest described(const Forest& from, DeviceForest to) {
 }
 
 /// Lists with a capacity, filled with values that must not be read.
-struct ListRoom {
-  explicit ListRoom(const PlannerMachine& machine) {
-    const PlanCapacity& capacity = machine.capacity;
-    const auto room = [](auto& list, std::int64_t count) {
-      list.resize(at(count));
-      std::memset(static_cast<void*>(list.data()), 0xAB, list.size() * sizeof(list[0]));
-    };
-    room(plan.queries, capacity.queries);
-    room(plan.items, capacity.items);
-    room(plan.item_queries, std::int64_t{capacity.queries} + capacity.partials);
-    room(plan.item_outputs, std::int64_t{capacity.queries} + capacity.partials);
-    room(plan.spans, capacity.spans);
-    room(plan.masks, machine.mask_capacity);
-    room(plan.merge_queries, capacity.queries);
-    room(plan.merge_begin, std::int64_t{capacity.queries} + 1);
-    room(plan.merge_slots, capacity.partials);
-    room(plan.partial_merges, capacity.partials);
-    room(plan.schedule, capacity.items);
+struct ListMemory {
+  ListMemory(const PlanCapacity& capacity, std::int32_t group_size) {
+    for_each_list(
+        sizes_of(capacity, group_size),
+        [](const PlanListInfo& info, auto& list) {
+          list.resize(info.entries);
+          std::memset(static_cast<void*>(list.data()), 0xAB, list.size() * sizeof(list[0]));
+        },
+        plan);
   }
 
   PlanLists lists() {
-    return {&counts,
-            plan.queries.data(),
-            plan.items.data(),
-            plan.item_queries.data(),
-            plan.item_outputs.data(),
-            plan.spans.data(),
-            reinterpret_cast<std::uint64_t*>(plan.masks.data()),
-            plan.merge_queries.data(),
-            plan.merge_begin.data(),
-            plan.merge_slots.data(),
-            plan.partial_merges.data(),
-            plan.schedule.data()};
+    PlanLists lists;
+    for_each_list(
+        {}, [](const PlanListInfo&, auto& to, auto& list) { to = list.data(); }, lists, plan);
+    lists.counts = &counts;
+    return lists;
   }
 
   UploadedPlan written(std::int32_t queries, const PlanSummary& summary) {
-    plan.queries.resize(at(queries));
-    plan.items.resize(at(counts.items));
-    plan.item_queries.resize(at(counts.item_queries));
-    plan.item_outputs.resize(at(counts.item_queries));
-    plan.spans.resize(at(counts.spans));
-    plan.masks.resize(at(summary.masks));
-    plan.merge_queries.resize(at(counts.merges));
-    plan.merge_begin.resize(at(counts.merges) + 1);
-    plan.merge_slots.resize(at(summary.partials));
-    plan.partial_merges.resize(at(summary.partials));
-    plan.schedule.resize(at(counts.items));
+    const PlanSizes sizes{.queries = at(queries),
+                          .items = at(counts.items),
+                          .item_queries = at(counts.item_queries),
+                          .spans = at(counts.spans),
+                          .masks = at(summary.masks),
+                          .merge_queries = at(counts.merges),
+                          .merge_slots = at(summary.partials),
+                          .partials = at(summary.partials)};
+    for_each_list(
+        sizes, [](const PlanListInfo& info, auto& list) { list.resize(info.entries); }, plan);
     return std::move(plan);
   }
 
@@ -150,7 +133,8 @@ UploadedPlan uploaded(const Plan& plan, const Forest& forest) {
   result.items = plan.items;
   result.item_queries = plan.item_queries;
   result.item_outputs = plan.item_outputs;
-  result.masks = plan.masks;
+  for (const QueryMask& mask : plan.masks)
+    result.masks.insert(result.masks.end(), mask.words.begin(), mask.words.end());
   result.merge_queries = plan.merge_queries;
   result.merge_begin = plan.merge_begin;
   result.merge_slots = plan.merge_slots;
@@ -166,20 +150,21 @@ UploadedPlan uploaded(const Plan& plan, const Forest& forest) {
 
 namespace {
 
-/// A planner's memory, and lists with room for its capacity.
+/// A planner's memory, and lists of its capacity.
 class PlannerOnHost {
  public:
-  PlannerOnHost(const trunkline::DeviceBatch& batch, const PlannerMachine& machine, const HostThreads& threads)
+  PlannerOnHost(const trunkline::DeviceBatch& batch, const PlannerMachine& machine, std::int32_t group_size,
+                const HostThreads& threads)
       : machine_(machine),
         threads_(threads),
-        room_rows_(std::max(batch.rows, 1)),
-        memory_([&](Arena& arena) { task_.memory.lay_out(arena, room_rows_, machine.capacity); }),
-        search_memory_([&](Arena& arena) { search_.lay_out(arena, room_rows_); }),
+        memory_rows_(std::max(batch.rows, 1)),
+        memory_([&](Arena& arena) { task_.memory.lay_out(arena, memory_rows_, machine.capacity); }),
+        search_memory_([&](Arena& arena) { search_.lay_out(arena, memory_rows_); }),
         tile_memory_([&](Arena& arena) { tile_.lay_out(arena); }),
-        room_(machine) {
+        lists_(machine.capacity, group_size) {
     task_.machine = &machine_;
     task_.batch = batch;
-    task_.lists = room_.lists();
+    task_.lists = lists_.lists();
     *task_.memory.planned.step = {};
   }
 
@@ -206,18 +191,18 @@ class PlannerOnHost {
     if (queries <= machine_.capacity.queries) {
       threads_.run([&](HostGroup& group) { phases.write_queries(group, {0, task_.batch.rows}); });
     }
-    return room_.written(std::min(queries, machine_.capacity.queries), *summary);
+    return lists_.written(std::min(queries, machine_.capacity.queries), *summary);
   }
 
  private:
   const PlannerMachine& machine_;
   HostThreads threads_;
-  std::int32_t room_rows_;
+  std::int32_t memory_rows_;
   PlannerTask task_;
   TileSearch::Scratch search_;
   TileScratch tile_;
   Memory memory_, search_memory_, tile_memory_;
-  ListRoom room_;
+  ListMemory lists_;
 };
 
 }  // namespace
@@ -228,7 +213,7 @@ UploadedPlan device_plan(const Forest& forest, const AttentionShape& shape, cons
   const PlannerMachine machine = make_planner_machine(profile, shape, capacity, invariant_chunk);
   trunkline::DeviceBatch batch;
   batch.rows = static_cast<std::int32_t>(forest.requests.size());
-  return PlannerOnHost(batch, machine, threads)
+  return PlannerOnHost(batch, machine, shape.group_size(), threads)
       .plan(
           [&](HostGroup& group, const PlannerPhases& phases, const PlannerMemory& memory) {
             DeviceForest view;
@@ -243,7 +228,7 @@ UploadedPlan device_plan(const trunkline::DeviceBatch& batch, const AttentionSha
                          const MachineProfile& profile, const PlanCapacity& capacity, const HostThreads& threads,
                          PlanSummary* summary) {
   const PlannerMachine machine = make_planner_machine(profile, shape, capacity);
-  return PlannerOnHost(batch, machine, threads)
+  return PlannerOnHost(batch, machine, shape.group_size(), threads)
       .plan(
           [&](HostGroup& group, const PlannerPhases& phases, const PlannerMemory& memory) {
             for (std::int32_t row = 0; row < batch.rows; ++row) phases.compare_row(group, row);
@@ -253,20 +238,13 @@ UploadedPlan device_plan(const trunkline::DeviceBatch& batch, const AttentionSha
 }
 
 std::optional<std::string> find_difference(const UploadedPlan& expected, const UploadedPlan& actual) {
-  std::optional<std::string> difference = compare("queries", expected.queries, actual.queries);
-  const auto list = [&](const char* name, const auto& of_expected, const auto& of_actual) {
-    if (!difference) difference = compare(name, of_expected, of_actual);
-  };
-  list("items", expected.items, actual.items);
-  list("item_queries", expected.item_queries, actual.item_queries);
-  list("item_outputs", expected.item_outputs, actual.item_outputs);
-  list("spans", expected.spans, actual.spans);
-  list("masks", expected.masks, actual.masks);
-  list("merge_queries", expected.merge_queries, actual.merge_queries);
-  list("merge_begin", expected.merge_begin, actual.merge_begin);
-  list("merge_slots", expected.merge_slots, actual.merge_slots);
-  list("partial_merges", expected.partial_merges, actual.partial_merges);
-  list("schedule", expected.schedule, actual.schedule);
+  std::optional<std::string> difference;
+  for_each_list(
+      {},
+      [&](const PlanListInfo& info, const auto& of_expected, const auto& of_actual) {
+        if (!difference) difference = compare(info.name, of_expected, of_actual);
+      },
+      expected, actual);
   return difference;
 }
 

@@ -8,25 +8,15 @@
 
 #include "plan/device/device_steps.hpp"
 #include "plan/device/planner_phases.hpp"
-#include "plan/uploaded_plan.hpp"
+#include "plan/plan_lists.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::testing {
 
+template <class T>
+using ListVector = std::vector<T>;
 /// The lists that kernels read, at their lengths.
-struct UploadedPlan {
-  std::vector<RowQuery> queries;
-  std::vector<WorkItem> items;
-  std::vector<std::int32_t> item_queries;
-  std::vector<std::int32_t> item_outputs;
-  std::vector<RowSpan> spans;
-  std::vector<QueryMask> masks;
-  std::vector<std::int32_t> merge_queries;
-  std::vector<std::int32_t> merge_begin;
-  std::vector<std::int32_t> merge_slots;
-  std::vector<std::int32_t> partial_merges;
-  std::vector<std::int32_t> schedule;
-};
+using UploadedPlan = PlanListsOf<ListVector>;
 
 /// Returns the lists that write_upload (exec/cuda/step/upload.hpp) writes of a plan of these requests, with distinct
 /// slots.

@@ -95,6 +95,13 @@ MachineProfile any_profile(std::mt19937_64& random) {
   if (uniform(random, 0, 3) == 0) profile.worker_read_bytes_per_us = 0;
   if (uniform(random, 0, 7) == 0) profile.item_us = 1e7;  // costs whose sums take more than 32 bits
   if (uniform(random, 0, 7) == 0) profile.read_bytes_per_us = profile.worker_read_bytes_per_us = 1e-3;
+  if (uniform(random, 0, 3) == 0) {
+    profile.slice_tokens = 1 << uniform(random, 0, 6);
+    profile.slice_alignment = std::max(profile.slice_tokens / 2, 1);
+    profile.half_chunk_tokens = profile.slice_tokens << uniform(random, 0, 4);
+    profile.common_chunk_tokens = profile.slice_tokens << uniform(random, 0, 4);
+    profile.half_change_us = uniform(random, 0, 10) / 10.0;
+  }
   return profile;
 }
 

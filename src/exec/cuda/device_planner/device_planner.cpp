@@ -81,7 +81,7 @@ void DevicePlanner::bind(void* memory, std::size_t bytes, cudaStream_t stream) {
   check_cuda(cudaMemsetAsync(memory_.written, 0, sizeof(std::uint64_t), stream), "clearing the planner's memory");
 }
 
-Plan DevicePlanner::room() const {
+Plan DevicePlanner::empty_plan() const {
   Plan plan;
   plan.shape = shape_;
   plan.capacity = options_.capacity;

@@ -29,7 +29,7 @@ class DevicePlanner {
   std::shared_ptr<HostReport> host_report() const { return report_; }
 
   /// Returns an empty plan of the shape and capacities, from which workspaces are laid out.
-  Plan room() const;
+  Plan empty_plan() const;
   /// Checks a batch. \throws Error(kInvalidArgument) as CudaExecutor::plan; Error(kWorkspace) if another planner or
   /// executor has claimed the memory since
   void check(const DeviceBatch& batch, std::int32_t page_size) const;

@@ -36,16 +36,16 @@ WorkspaceRecord& WorkspaceRecords::uploaded(const void* workspace) {
   return records_[static_cast<std::size_t>(record - records_.data())];
 }
 
-WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanRoom& needed, const KernelFamily& family,
+WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanSizes& needed, const KernelFamily& family,
                                        MergeMode merge, std::size_t single_query_scratch, void* workspace,
                                        std::size_t bytes) const {
   const WorkspaceRecord* before = find(workspace);
   if (before != nullptr && before->shape == plan.shape && bytes >= before->layout.bytes) {
-    const Shortage shortage = find_shortage(needed, before->room);
-    if (shortage.list == nullptr) return *before;
+    const Shortage shortage = find_shortage(needed, before->capacities);
+    if (shortage.name == nullptr) return *before;
     if (before->captured) {
-      fail(ErrorCode::kWorkspace, "the plan has ", shortage.needed, " ", shortage.list,
-           "; the workspace, which a captured graph uses, has room for ", shortage.room,
+      fail(ErrorCode::kWorkspace, "the plan has ", shortage.needed, " ", shortage.name,
+           "; the workspace, which a captured graph uses, has room for ", shortage.capacity,
            "; plan with capacities, or release() it when the graph is gone");
     }
   } else if (before != nullptr && before->captured) {
@@ -57,8 +57,8 @@ WorkspaceRecord WorkspaceRecords::next(const Plan& plan, const PlanRoom& needed,
   record.base = static_cast<std::byte*>(workspace);
   record.shape = plan.shape;
   record.family = &family;
-  record.room = room_of_capacity(plan);
-  record.layout = lay_out(record.room, plan.shape, merge, {family.prologue_bytes(), single_query_scratch});
+  record.capacities = capacities_for(plan);
+  record.layout = lay_out(record.capacities, plan.shape, merge, {family.prologue_bytes(), single_query_scratch});
   check_workspace(workspace, bytes, record.layout.bytes);
   if (before != nullptr) {
     record.times = before->times;

@@ -19,7 +19,7 @@ struct WorkspaceRecord {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
   AttentionShape shape;
-  PlanRoom room;
+  PlanSizes capacities;
   WorkspaceLayout layout;
   const KernelFamily* family = nullptr;
   bool captured = false;  ///< a graph holds its addresses
@@ -50,7 +50,7 @@ class WorkspaceRecords {
   /// its addresses stay valid. \throws Error(kWorkspace) if the workspace is too small or misaligned, or is part of a
   /// graph and was laid out for another shape or a smaller capacity \param needed capacity of this plan, or of any plan
   /// that a device planner may write
-  WorkspaceRecord next(const Plan& plan, const PlanRoom& needed, const KernelFamily& family, MergeMode merge,
+  WorkspaceRecord next(const Plan& plan, const PlanSizes& needed, const KernelFamily& family, MergeMode merge,
                        std::size_t single_query_scratch, void* workspace, std::size_t bytes) const;
   /// Claims the memory before a plan is written: runs of other executors with a plan in it are refused from now on.
   void claim(WorkspaceRecord& record) const;

@@ -1,6 +1,6 @@
 #include "exec/cuda/step/workspace.hpp"
 
-#include <algorithm>
+#include <type_traits>
 
 #include "exec/cuda/device_planner/planner_report.hpp"
 #include "exec/cuda/kernels/sm90/single_query/config.hpp"
@@ -10,11 +10,14 @@ namespace {
 
 class Divider {
  public:
+  std::size_t take(std::size_t bytes) {
+    const std::size_t at = used_;
+    used_ += (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+    return at;
+  }
   template <class T>
   std::size_t take(std::size_t count) {
-    const std::size_t at = used_;
-    used_ += (count * sizeof(T) + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-    return at;
+    return take(count * sizeof(T));
   }
   std::size_t used() const { return used_; }
 
@@ -27,19 +30,18 @@ T* at(std::byte* base, std::size_t offset) {
   return reinterpret_cast<T*>(base + offset);
 }
 
-DevicePlan device_plan(std::byte* base, const WorkspaceLayout& layout) {
-  return {.counts = at<ListCounts>(base, layout.counts),
-          .queries = at<RowQuery>(base, layout.queries),
-          .items = at<WorkItem>(base, layout.items),
-          .item_queries = at<std::int32_t>(base, layout.item_queries),
-          .item_outputs = at<std::int32_t>(base, layout.item_outputs),
-          .spans = at<RowSpan>(base, layout.spans),
-          .masks = at<std::uint64_t>(base, layout.masks),
-          .merge_queries = at<std::int32_t>(base, layout.merge_queries),
-          .merge_begin = at<std::int32_t>(base, layout.merge_begin),
-          .merge_slots = at<std::int32_t>(base, layout.merge_slots),
-          .partial_merges = at<std::int32_t>(base, layout.partial_merges),
-          .schedule = at<std::int32_t>(base, layout.schedule)};
+/// \tparam Lists PlanLists or DevicePlan
+template <class Lists>
+Lists lists_at(std::byte* base, const WorkspaceLayout& layout) {
+  Lists lists;
+  for_each_list(
+      {},
+      [base](const PlanListInfo&, auto& list, std::size_t offset) {
+        list = reinterpret_cast<std::remove_reference_t<decltype(list)>>(base + offset);
+      },
+      lists, layout);
+  lists.counts = at<ListCounts>(base, layout.counts);
+  return lists;
 }
 
 DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout) {
@@ -51,52 +53,7 @@ DeviceStep device_step(std::byte* base, const WorkspaceLayout& layout) {
 
 }  // namespace
 
-PlanRoom room_of_plan(const Plan& plan) {
-  return {.queries = plan.queries.size(),
-          .items = plan.items.size(),
-          .item_queries = plan.item_queries.size(),
-          .spans = plan.spans.size(),
-          .masks = plan.masks.size(),
-          .merges = plan.merge_queries.size(),
-          .merge_slots = plan.merge_slots.size(),
-          .partials = static_cast<std::size_t>(plan.partials)};
-}
-
-PlanRoom room_of_capacity(const Plan& plan) {
-  PlanRoom room = room_of_plan(plan);
-  const auto widen = [](std::size_t& size, std::size_t limit) { size = std::max(size, limit); };
-  const auto queries = static_cast<std::size_t>(plan.capacity.queries);
-  const auto spans = static_cast<std::size_t>(plan.capacity.spans);
-  const auto partials = static_cast<std::size_t>(plan.capacity.partials);
-  widen(room.queries, queries);
-  widen(room.items, static_cast<std::size_t>(plan.capacity.items));
-  widen(room.spans, spans);
-  widen(room.partials, partials);
-  if (queries > 0) widen(room.merges, queries);
-  if (partials > 0) widen(room.merge_slots, partials);
-  if (queries > 0 && partials > 0) widen(room.item_queries, queries + partials);
-  if (queries > 0 && spans > 0) {
-    widen(room.masks, static_cast<std::size_t>(mask_capacity(plan.capacity, plan.shape.group_size())));
-  }
-  return room;
-}
-
-Shortage find_shortage(const PlanRoom& needed, const PlanRoom& room) {
-  const Shortage lists[] = {{"queries", needed.queries, room.queries},
-                            {"items", needed.items, room.items},
-                            {"item_queries", needed.item_queries, room.item_queries},
-                            {"spans", needed.spans, room.spans},
-                            {"masks", needed.masks, room.masks},
-                            {"merge_queries", needed.merges, room.merges},
-                            {"merge_slots", needed.merge_slots, room.merge_slots},
-                            {"partials", needed.partials, room.partials}};
-  for (const Shortage& list : lists) {
-    if (list.needed > list.room) return list;
-  }
-  return {};
-}
-
-WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, MergeMode merge,
+WorkspaceLayout lay_out(const PlanSizes& capacities, const AttentionShape& shape, MergeMode merge,
                         const KernelBytes& kernels) {
   const bool fused = merge == MergeMode::kFused;
   const auto heads = static_cast<std::size_t>(shape.q_heads);
@@ -105,50 +62,37 @@ WorkspaceLayout lay_out(const PlanRoom& room, const AttentionShape& shape, Merge
   layout.queues = divider.take<QueueCounters>(kMaxQueues);
   layout.cluster_arrivals = divider.take<std::int32_t>(single_query::kCounters);
   layout.counts = divider.take<ListCounts>(1);
-  layout.queries = divider.take<RowQuery>(room.queries);
-  layout.items = divider.take<WorkItem>(room.items);
-  layout.item_queries = divider.take<std::int32_t>(room.item_queries);
-  layout.item_outputs = divider.take<std::int32_t>(room.item_queries);
-  layout.spans = divider.take<RowSpan>(room.spans);
-  layout.merge_queries = divider.take<std::int32_t>(room.merges);
-  layout.merge_begin = divider.take<std::int32_t>(room.merges + 1);
-  layout.merge_slots = divider.take<std::int32_t>(room.merge_slots);
-  layout.partial_merges = divider.take<std::int32_t>(fused ? room.partials : 0);
-  layout.schedule = divider.take<std::int32_t>(room.items);
-  layout.masks = divider.take<QueryMask>(room.masks);
-  layout.arrived = divider.take<std::int32_t>(fused ? room.merges * static_cast<std::size_t>(shape.kv_heads) : 0);
+  PlanSizes listed = capacities;
+  if (!fused) listed.partials = 0;  // of partial_merges
+  for_each_list(
+      listed,
+      [&](const PlanListInfo& list, std::size_t& offset) { offset = divider.take(list.entries * list.entry_bytes); },
+      layout);
+  layout.arrived =
+      divider.take<std::int32_t>(fused ? capacities.merge_queries * static_cast<std::size_t>(shape.kv_heads) : 0);
   layout.first_fault = divider.take<std::uint64_t>(1);
   layout.report = divider.take<PlannerReport>(1);
-  layout.step_tasks = divider.take<TaskHeader>(room.items);
-  layout.step_rows = divider.take<ItemRow>(room.item_queries);
-  layout.step_spans = divider.take<ResolvedSpan>(room.spans);
+  layout.step_tasks = divider.take<TaskHeader>(capacities.items);
+  layout.step_rows = divider.take<ItemRow>(capacities.item_queries);
+  layout.step_spans = divider.take<ResolvedSpan>(capacities.spans);
   layout.step_first_ids = divider.take<std::int64_t>(1);
-  layout.step_prologues = divider.take<std::byte>(room.items * kernels.prologue);
-  layout.nan_tasks = divider.take<std::int32_t>(room.items * static_cast<std::size_t>(shape.kv_heads));
-  layout.partial_out = divider.take<float>(room.partials * heads * static_cast<std::size_t>(shape.head_dim_v));
-  layout.partial_lse = divider.take<float>(room.partials * heads);
+  layout.step_prologues = divider.take<std::byte>(capacities.items * kernels.prologue);
+  layout.nan_tasks = divider.take<std::int32_t>(capacities.items * static_cast<std::size_t>(shape.kv_heads));
+  layout.partial_out = divider.take<float>(capacities.partials * heads * static_cast<std::size_t>(shape.head_dim_v));
+  layout.partial_lse = divider.take<float>(capacities.partials * heads);
   layout.single_query_scratch = divider.take<std::byte>(kernels.single_query_scratch);
   layout.bytes = divider.used();
   return layout;
 }
 
 StepArgs step_args(std::byte* base, const WorkspaceLayout& layout, const DevicePages& pages) {
-  return {device_plan(base, layout), device_step(base, layout), pages};
+  return {lists_at<DevicePlan>(base, layout), device_step(base, layout), pages};
 }
 
 PlanLists plan_lists(std::byte* base, const WorkspaceLayout& layout, MergeMode merge) {
-  return {.counts = at<ListCounts>(base, layout.counts),
-          .queries = at<RowQuery>(base, layout.queries),
-          .items = at<WorkItem>(base, layout.items),
-          .item_queries = at<std::int32_t>(base, layout.item_queries),
-          .item_outputs = at<std::int32_t>(base, layout.item_outputs),
-          .spans = at<RowSpan>(base, layout.spans),
-          .masks = at<std::uint64_t>(base, layout.masks),
-          .merge_queries = at<std::int32_t>(base, layout.merge_queries),
-          .merge_begin = at<std::int32_t>(base, layout.merge_begin),
-          .merge_slots = at<std::int32_t>(base, layout.merge_slots),
-          .partial_merges = merge == MergeMode::kFused ? at<std::int32_t>(base, layout.partial_merges) : nullptr,
-          .schedule = at<std::int32_t>(base, layout.schedule)};
+  PlanLists lists = lists_at<PlanLists>(base, layout);
+  if (merge != MergeMode::kFused) lists.partial_merges = nullptr;
+  return lists;
 }
 
 Partials device_partials(std::byte* base, const WorkspaceLayout& layout) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "exec/resolved.hpp"
-#include "plan/uploaded_plan.hpp"
+#include "plan/plan_lists.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/experimental.hpp"
 #include "trunkline/plan.hpp"
@@ -13,19 +13,10 @@
 namespace trunkline::cuda {
 
 /// The uploaded plan, device pointers.
-struct DevicePlan {
-  const ListCounts* counts;
-  const RowQuery* queries;
-  const WorkItem* items;
-  const std::int32_t* item_queries;
-  const std::int32_t* item_outputs;
-  const RowSpan* spans;
-  const std::uint64_t* masks;  // [masks, 2]
-  const std::int32_t* merge_queries;
-  const std::int32_t* merge_begin;
-  const std::int32_t* merge_slots;
-  const std::int32_t* partial_merges;  // index in merge_queries of the query of each partial slot; set with kFused only
-  const std::int32_t* schedule;
+template <class T>
+using DeviceList = const T*;
+struct DevicePlan : PlanListsOf<DeviceList> {
+  const ListCounts* counts = nullptr;
 };
 
 /// An item as tasks read it, at live lengths. One read gives its queries and its first span: from cold memory, each

@@ -1,14 +1,14 @@
-// One forest on one machine: what policies would cost, and the packs of the one that is wanted.
+// One forest on one machine: estimates of policies, `auto`'s choice among them, and the packs of the policy to plan by.
 #pragma once
 
 #include <cstdint>
 
 #include "plan/cost_model.hpp"
 #include "plan/estimates.hpp"
+#include "plan/kv_splitter.hpp"
 #include "plan/packs.hpp"
 #include "plan/policies/policy_table.hpp"
 #include "plan/query_order.hpp"
-#include "plan/split.hpp"
 #include "plan/tiles.hpp"
 #include "trunkline/forest.hpp"
 #include "trunkline/machine.hpp"
@@ -20,23 +20,23 @@ namespace trunkline {
 struct Proposal {
   Packs packs;
   CostModel costs;  ///< that know how much of what the packs read is read again
-  Division division;
+  KvSplitter splitter;
 };
 
 /// Keeps its memory between forests.
-class Proposer {
+class PolicySelector {
  public:
-  /// \param forest, shape, profile, options outlive what is asked of the proposer.
+  /// \param forest, shape, profile, options outlive what is asked of the selector.
   /// \throws Error(kUnsupported) when a query's rows fit no tile of the profile.
   void reset(const Forest& forest, const AttentionShape& shape, const MachineProfile& profile,
              const PlanOptions& options);
 
-  /// \param policy flat, node, profit or trunk.
+  /// \param policy of auto_candidates().
   Estimate estimate(Policy policy);
-  /// No more than that estimate's time, from counts alone. Takes a fraction of an estimate.
-  Nanoseconds least_estimate(Policy policy);
+  /// A lower bound of that estimate's time, from counts alone. It takes a fraction of an estimate.
+  Nanoseconds min_time(Policy policy);
   /// `auto`: the candidate with the least estimate; ties go to the earlier, so to `flat`, which also takes forests that
-  /// share nothing, unless `trunk` gains by holding several requests in a tile.
+  /// share nothing, unless a policy with PolicyInfo::groups_unshared gains by it.
   /// \param longest list that a plan may have: candidates with longer ones are passed over, and `flat` is what is left.
   Policy choose(std::int64_t longest = kMaxListLength);
   /// Valid until the next call. \param policy other than kAuto.

@@ -27,7 +27,7 @@ struct ListLengths {
 
 /// How each pack is cut: part j of p covers tokens [part_begin(j), part_begin(j + 1)) of the pack's segments, laid end
 /// to end. Where they are cut in granules, segments count as much as their slices have room for.
-class Division {
+class KvSplitter {
  public:
   /// Decides the cuts of all packs and predicts the plan's time.
   /// \param split kOwn takes each pack's own parts.

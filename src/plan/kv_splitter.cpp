@@ -1,8 +1,9 @@
-#include "plan/split.hpp"
+#include "plan/kv_splitter.hpp"
 
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "machine/profile_check.hpp"
 #include "trunkline/experimental.hpp"
 
 namespace trunkline {
@@ -11,10 +12,11 @@ namespace {
 // FastTree, section 4.3, gives no lengths; these are its code's: for groups, and for those of too few tasks.
 constexpr std::int64_t kLongPiece = 1024;
 constexpr std::int64_t kShortPiece = 128;
+static_assert(CutChoice::kGranule % kMaxSliceTokens == 0, "cuts are at the ends of slices");
 
 }  // namespace
 
-void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
+void KvSplitter::divide(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
   granule_ = split == experimental::kSplitMean ? 1 : CutChoice::kGranule;
   parts_.assign(packs.packs().size(), 1);
   load_packs(packs, costs);
@@ -28,7 +30,7 @@ void Division::divide(const Packs& packs, const CostModel& costs, KvSplit split,
 }
 
 // Every query is in some pack, so as many entries as queries means one pack each, and none to merge.
-void Division::load_packs(const Packs& packs, const CostModel& costs) {
+void KvSplitter::load_packs(const Packs& packs, const CostModel& costs) {
   const bool merges = packs.total_queries() > packs.order().size();
   if (merges) count_merged_queries(packs);
   loads_.resize(parts_.size());
@@ -42,13 +44,13 @@ void Division::load_packs(const Packs& packs, const CostModel& costs) {
       }
     }
     const bool halves = pack.first_half > 0 && pack.first_half < pack.queries;
-    const std::int32_t changes = halves ? HalfChanges::of(pack.tokens, pack.matrix_tokens, pack.queries) : 0;
+    const std::int32_t changes = halves ? costs.tasks().half_changes(pack.tokens, pack.matrix_tokens, pack.queries) : 0;
     *load++ = {pack.tokens, pack.matrix_tokens, costs.rows(pack), pack.queries, merged, changes};
   }
 }
 
 // In time linear in runs and positions: a query's packs are counted by where runs begin and end.
-void Division::count_merged_queries(const Packs& packs) {
+void KvSplitter::count_merged_queries(const Packs& packs) {
   merged_before_.assign(static_cast<std::size_t>(packs.order().size()) + 1, 0);
   std::int32_t* const counts = merged_before_.data();
   for (const Range run : packs.all_runs()) {
@@ -64,7 +66,7 @@ void Division::count_merged_queries(const Packs& packs) {
   }
 }
 
-void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
+void KvSplitter::decide_parts(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials) {
   classes_hold_items_ = false;
   if (split == KvSplit::kBalance) return cut_for_balance(costs, few_partials);
   for (TaskLoad& load : loads_) load.price(costs.tasks());
@@ -75,7 +77,7 @@ void Division::decide_parts(const Packs& packs, const CostModel& costs, KvSplit 
 
 // A cut falls in one segment, which then gives one span more. A segment that ends in a draft tree gives one more too,
 // whose every token has a mask, in whichever part it is.
-void Division::count_cut_lists(const Packs& packs) {
+void KvSplitter::count_cut_lists(const Packs& packs) {
   lengths_ = {};
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     lengths_.items += parts_[i];
@@ -95,7 +97,7 @@ void Division::count_cut_lists(const Packs& packs) {
 
 // PAT, section 6: what is longer than the mean is cut into equal parts that are not. Packs without tokens, which read
 // nothing, do not count in the mean: so it is at least one token, and no pack has more parts than tokens.
-void Division::cut_to_mean(const Packs& packs) {
+void KvSplitter::cut_to_mean(const Packs& packs) {
   const std::int64_t total = packs.total_tokens();
   if (total == 0) return;
   const std::int64_t count =
@@ -106,7 +108,7 @@ void Division::cut_to_mean(const Packs& packs) {
   }
 }
 
-void Division::cut_to_length(const Packs& packs, std::int64_t tokens) {
+void KvSplitter::cut_to_length(const Packs& packs, std::int64_t tokens) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const std::int64_t parts = ceil_div(packs.packs()[i].tokens, tokens);
     parts_[i] = static_cast<std::int32_t>(std::max<std::int64_t>(parts, 1));
@@ -114,14 +116,14 @@ void Division::cut_to_length(const Packs& packs, std::int64_t tokens) {
 }
 
 // FastTree, section 4.3: long contexts are cut to end the tail, and all of them shorter where workers would idle.
-void Division::cut_long(const Packs& packs, const CostModel& costs) {
+void KvSplitter::cut_long(const Packs& packs, const CostModel& costs) {
   cut_to_length(packs, kLongPiece);
   std::int64_t items = 0;
   for (const std::int32_t parts : parts_) items += parts;
   if (items * costs.kv_heads() < costs.workers()) cut_to_length(packs, kShortPiece);
 }
 
-void Division::cut_as_asked(const Packs& packs) {
+void KvSplitter::cut_as_asked(const Packs& packs) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const Pack& pack = packs.packs()[i];
     const std::int64_t most_parts = std::max<std::int64_t>(pack.tokens / granule_, 1);
@@ -129,7 +131,7 @@ void Division::cut_as_asked(const Packs& packs) {
   }
 }
 
-void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
+void KvSplitter::cut_for_balance(const CostModel& costs, bool few_partials) {
   CutChoice cut(costs.tasks(), classes_, few_partials);
   cut.choose(static_cast<std::int32_t>(loads_.size()),
              [this](std::int32_t i) -> TaskLoad& { return loads_[static_cast<std::size_t>(i)]; });
@@ -138,7 +140,7 @@ void Division::cut_for_balance(const CostModel& costs, bool few_partials) {
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i] = cut.parts(loads_[i]);
 }
 
-void Division::cost_items(const Packs& packs, const CostModel& costs) {
+void KvSplitter::cost_items(const Packs& packs, const CostModel& costs) {
   item_costs_.resize(static_cast<std::size_t>(lengths_.items));
   Nanoseconds* cost = item_costs_.data();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -155,7 +157,7 @@ void Division::cost_items(const Packs& packs, const CostModel& costs) {
   }
 }
 
-void Division::classify_items() {
+void KvSplitter::classify_items() {
   classes_.clear();
   for (const Nanoseconds cost : item_costs_) classes_.add(cost);
 }
