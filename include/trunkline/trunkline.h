@@ -59,7 +59,7 @@ extern "C" {
 #define TRUNKLINE_ABI_VERSION 1
 // The version of the library that is loaded. Where it is lower than the header's, functions may be missing.
 TRUNKLINE_API int32_t trunkline_abi_version(void);
-// The release, as "0.1.0".
+// The release, as "0.2.0".
 TRUNKLINE_API const char* trunkline_version(void);
 // The commit that the library was built from, or "unknown".
 TRUNKLINE_API const char* trunkline_commit(void);

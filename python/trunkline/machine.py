@@ -81,7 +81,7 @@ def cuda_status() -> Support:
 
 
 def version() -> str:
-    """ "0.1.0 (commit)", of the library."""
+    """ "0.2.0 (commit)", of the library."""
     return f"{c.trunkline_version().decode()} ({c.trunkline_commit().decode()})"
 
 

@@ -37,10 +37,13 @@ PlanOptions trunk_options(const PlanCapacity& capacity) {
   return options;
 }
 
-/// Returns capacities a little above those that a plan needs.
+/// Returns capacities a little above those that a plan needs. Drafts that no query of a tile sees take memory of the
+/// planner's, for which the capacity of spans stands, and give no span.
 PlanCapacity room_for(const Plan& plan) {
-  return {static_cast<std::int32_t>(plan.queries.size()) + 1, static_cast<std::int32_t>(plan.items.size()) + 1,
-          static_cast<std::int32_t>(plan.spans.size()) + 1, plan.partials + 1};
+  const auto queries = static_cast<std::int32_t>(plan.queries.size());
+  const std::int32_t invisible = plan.masks.empty() ? 0 : queries;
+  return {queries + 1, static_cast<std::int32_t>(plan.items.size()) + 1,
+          static_cast<std::int32_t>(plan.spans.size()) + invisible + 1, plan.partials + 1};
 }
 
 MachineProfile h200_profile() {
