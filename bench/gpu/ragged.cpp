@@ -13,11 +13,11 @@ namespace trunkline::gpu_bench {
 namespace {
 
 constexpr std::uint64_t kCases = 40;
-constexpr std::uint32_t kMostRequests = 700;
-constexpr std::uint32_t kMostTrees = 12;
-constexpr std::uint32_t kMostLevels = 6;
-constexpr std::uint32_t kMostChildren = 8;
-constexpr std::uint32_t kMostWeight = 128;  // of the longest node beside the shortest of its kind
+constexpr std::uint32_t kMaxRequests = 700;
+constexpr std::uint32_t kMaxTrees = 12;
+constexpr std::uint32_t kMaxLevels = 6;
+constexpr std::uint32_t kMaxChildren = 8;
+constexpr std::uint32_t kMaxWeight = 128;  // of the longest node beside the shortest of its kind
 constexpr std::uint32_t kOneInEndsInside = 8;
 
 std::uint32_t as_bound(std::int32_t count) {
@@ -39,10 +39,10 @@ class ForestGrower {
   explicit ForestGrower(std::uint64_t seed) : random_(seed) {}
 
   PrefixTree grow(std::int64_t tokens) {
-    const std::int32_t requests = log_uniform(random_, kMostRequests);
+    const std::int32_t requests = log_uniform(random_, kMaxRequests);
     // The more of two draws: suite `flat` has enough that shares nothing.
-    levels_ = 1 + static_cast<std::int32_t>(std::max(random_.below(kMostLevels), random_.below(kMostLevels)));
-    grow_parts(requests, log_uniform(random_, std::min(as_bound(requests), kMostTrees)), -1, 1);
+    levels_ = 1 + static_cast<std::int32_t>(std::max(random_.below(kMaxLevels), random_.below(kMaxLevels)));
+    grow_parts(requests, log_uniform(random_, std::min(as_bound(requests), kMaxTrees)), -1, 1);
     set_lengths(tokens);
     for (std::size_t i = tree_.end_node.size(); i > 1; --i) {
       std::swap(tree_.end_node[i - 1], tree_.end_node[random_.below(static_cast<std::uint32_t>(i))]);
@@ -71,7 +71,7 @@ class ForestGrower {
       tree_.end_node.push_back(node);
       --requests;
     }
-    const std::uint32_t most = std::min(as_bound(requests), kMostChildren);
+    const std::uint32_t most = std::min(as_bound(requests), kMaxChildren);
     grow_parts(requests, 1 + static_cast<std::int32_t>(random_.below(most)), node, level + 1);
   }
 
@@ -85,7 +85,7 @@ class ForestGrower {
   void set_lengths(std::int64_t tokens) {
     std::array<std::int64_t, 2> weights{};
     for (const bool shared : shared_) {
-      tree_.tokens.push_back(log_uniform(random_, kMostWeight));
+      tree_.tokens.push_back(log_uniform(random_, kMaxWeight));
       weights[shared ? 1 : 0] += tree_.tokens.back();
     }
     const std::int64_t of_shared = weights[1] == 0 ? 0 : tokens * (1 + random_.below(7)) / 8;

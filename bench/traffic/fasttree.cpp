@@ -19,7 +19,7 @@ struct Against {
   Policy policy;
   KvSplit split;
   std::optional<double> paper_mean;
-  std::optional<double> paper_most;
+  std::optional<double> paper_max;
 };
 constexpr std::array kComparisons = {
     Against{"node, split long (FastTree without its greedy search)", Policy::kNode, experimental::kSplitLong, {}, 2.2},
@@ -63,7 +63,7 @@ void fasttree_figure(const Setting& setting) {
   for (std::size_t i = 0; i < kComparisons.size(); ++i) {
     const std::string all = concat("all ", ratios[i].size());
     print(all, i, "geometric mean", geometric_mean(ratios[i]), kComparisons[i].paper_mean);
-    print(all, i, "largest", *std::max_element(ratios[i].begin(), ratios[i].end()), kComparisons[i].paper_most);
+    print(all, i, "largest", *std::max_element(ratios[i].begin(), ratios[i].end()), kComparisons[i].paper_max);
   }
 }
 

@@ -21,12 +21,12 @@
 namespace trunkline {
 
 template <class T>
-TRUNKLINE_HOST_DEVICE constexpr T least(T a, T b) {
+TRUNKLINE_HOST_DEVICE constexpr T min(T a, T b) {
   return b < a ? b : a;
 }
 
 template <class T>
-TRUNKLINE_HOST_DEVICE constexpr T most(T a, T b) {
+TRUNKLINE_HOST_DEVICE constexpr T max(T a, T b) {
   return a < b ? b : a;
 }
 

@@ -55,8 +55,8 @@ inline std::int32_t integer_field(const nlohmann::json& object, const char* fiel
 /// A number of seconds or the like, from 0 to 1e12; `what` names it and `meaning` says what is accepted.
 template <class What>
 double amount_in(const nlohmann::json& value, const LinePlace& place, const What& what, const char* meaning) {
-  constexpr double kMost = 1e12;
-  if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > kMost) {
+  constexpr double kMax = 1e12;
+  if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > kMax) {
     fail_at(place, what(), " is ", shown(value), "; ", meaning);
   }
   return value.get<double>();

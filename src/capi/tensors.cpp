@@ -229,11 +229,10 @@ namespace {
 
 /// One that fits 32 bits, and two of which can be multiplied.
 std::int64_t checked_size(const Named& named, std::size_t dimension) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  constexpr std::int64_t kMax = std::int64_t{1} << 30;
   const std::int64_t size = named.size(dimension);
-  if (size >= 0 && size <= kMost) return size;
-  fail(ErrorCode::kInvalidArgument, named.name, ".shape[", dimension, "] is ", size, "; it must be in [0, ", kMost,
-       "]");
+  if (size >= 0 && size <= kMax) return size;
+  fail(ErrorCode::kInvalidArgument, named.name, ".shape[", dimension, "] is ", size, "; it must be in [0, ", kMax, "]");
 }
 
 }  // namespace

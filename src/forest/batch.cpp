@@ -164,7 +164,7 @@ void check_row_ids(std::span<const Id> ids, std::int32_t row, std::int64_t num_p
 }
 
 // That a cache whose size is not known may have: batches of 32-bit ids have no more.
-constexpr std::int64_t kMostPages = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kPageIdLimit = std::numeric_limits<std::int32_t>::max();
 
 template <class Id>
 struct IdBits {
@@ -225,7 +225,7 @@ std::int64_t pages_used(const Batch& batch) {
   std::int64_t used = 0;
   for_each_row(batch, [&used](auto ids, std::int32_t row) {
     const auto bits = bits_of(ids);
-    if (bits.signs < 0 || bits.largest >= kMostPages) check_row_ids(ids, row, kMostPages);
+    if (bits.signs < 0 || bits.largest >= kPageIdLimit) check_row_ids(ids, row, kPageIdLimit);
     used = std::max(used, std::int64_t{bits.largest} + 1);
   });
   return used;

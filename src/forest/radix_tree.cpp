@@ -59,13 +59,13 @@ std::int32_t RadixTree::enter(const SlotRows& rows, std::int32_t slot, std::int3
 /// Where a slot and a child stop sharing tokens. They share all before the child, and its first.
 std::int32_t RadixTree::shared_until(const SlotRows& rows, std::int32_t slot, const Node& child) const {
   const std::int32_t child_end = child.members == 1 ? rows.sharable(child.slot) : child.end;
-  const std::int32_t most = std::min(rows.sharable(slot), child_end);
+  const std::int32_t limit = std::min(rows.sharable(slot), child_end);
   const std::int32_t first = child.begin / rows.page_size + 1;
-  const std::int32_t pages = (most - 1) / rows.page_size + 1;
-  if (first >= pages) return most;
+  const std::int32_t pages = (limit - 1) / rows.page_size + 1;
+  if (first >= pages) return limit;
   const std::int32_t common =
       common_pages(rows.row(slot) + first, rows.row(child.slot) + first, pages - first, rows.null_page);
-  return first + common == pages ? most : (first + common) * rows.page_size;
+  return first + common == pages ? limit : (first + common) * rows.page_size;
 }
 
 bool RadixTree::is_null(const SlotRows& rows, std::int32_t page) {

@@ -55,8 +55,8 @@ LiveBatch& LiveBatch::operator=(LiveBatch&&) noexcept = default;
 
 void LiveBatch::advance(std::span<const std::int32_t> kv_lens, const NewPages& pages) {
   LiveBatchState& state = *state_;
-  const std::int64_t most_pages = check_advance(state, kv_lens, pages);
-  if (most_pages > state.pages.width()) state.make_room(state.rows(), most_pages);
+  const std::int64_t max_pages = check_advance(state, kv_lens, pages);
+  if (max_pages > state.pages.width()) state.make_room(state.rows(), max_pages);
   const bool shares_others =
       std::visit([&](auto ids) { return lengthen_rows(state, kv_lens, pages.indptr, ids); }, pages.ids);
   if (shares_others) ++state.sharing;

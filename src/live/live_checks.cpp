@@ -129,7 +129,7 @@ std::int64_t check_advance(const LiveBatchState& state, std::span<const std::int
   check_new_pages(pages, rows);
   const std::int32_t* const indptr = pages.indptr.empty() ? nullptr : pages.indptr.data();
   const std::int32_t page_size = state.options.page_size;
-  std::int64_t most_places = 0;
+  std::int64_t max_places = 0;
   for (std::size_t row = 0; row < rows; ++row) {
     const std::int64_t given = indptr == nullptr ? 0 : std::int64_t{indptr[row + 1]} - indptr[row];
     if (given < 0) {
@@ -138,13 +138,13 @@ std::int64_t check_advance(const LiveBatchState& state, std::span<const std::int
     }
     const std::int32_t before = state.kv_lens[row];
     const std::int64_t places = state.pages.places(state.slots[row]) + given * page_size;
-    most_places = std::max(most_places, places);
+    max_places = std::max(max_places, places);
     // Without the division that tells how many pages are needed; requests without tokens are seldom.
     const bool right = kv_lens[row] >= before && kv_lens[row] <= places && kv_lens[row] > places - page_size;
     if (!right || before == 0) check_row(state, row, kv_lens[row], given);
   }
   check_pages("pages.ids", pages.ids, 0, size_of(pages.ids), state.options.num_pages);
-  return most_places / page_size;
+  return max_places / page_size;
 }
 
 void check_page(std::int64_t page, std::int64_t num_pages) {

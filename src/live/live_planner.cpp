@@ -49,11 +49,11 @@ PlanSource LivePlanner::State::judge(const LiveBatchState& batch) {
 }
 
 bool LivePlanner::State::edit(const LiveBatchState& batch) {
-  const double most = options.edit_share * static_cast<double>(made_for);
-  if (static_cast<double>(changes) >= most) return false;
+  const double limit = options.edit_share * static_cast<double>(made_for);
+  if (static_cast<double>(changes) >= limit) return false;
   Plan& result = edited[plan == &edited[0] ? 1 : 0];
   if (!editor.edit(*plan, origin, batch, result)) return false;
-  if (static_cast<double>(changes + editor.changes()) > most) return false;
+  if (static_cast<double>(changes + editor.changes()) > limit) return false;
   changes += editor.changes();
   plan = &result;
   origin = origin_of(batch);

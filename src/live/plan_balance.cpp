@@ -23,7 +23,7 @@ void PlanBalance::expect(const Forest& forest, std::span<const std::int32_t> len
 inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
   const WorkItem& item = plan.items[at(index)];
   TaskLoad load;
-  std::int64_t most_per_token = 0;
+  std::int64_t max_per_token = 0;
   for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
     const KvSpan& span = plan.spans[at(i)];
     const std::int64_t tokens = span.at(planned_[at(span.slot)]).size();
@@ -33,7 +33,7 @@ inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
     const bool stretches = (span.flags & (kSpanBeginFromEnd | kSpanEndFromEnd)) == kSpanEndFromEnd;
     if (!stretches) continue;
     tails_.push_back({index, span.slot, planned_[at(span.slot)], both});
-    most_per_token += both ? 2 : 1;
+    max_per_token += both ? 2 : 1;
   }
   load.queries = item.queries.size();
   load.rows = costs_.tasks().rows(load.queries, item.tile.m, item.first_half > 0);
@@ -43,7 +43,7 @@ inline TaskLoad PlanBalance::load_item(const Plan& plan, std::int32_t index) {
     load.merged += plan.item_outputs[at(i)] != kDirect ? 1 : 0;
   }
   const TaskCosts& costs = costs_.tasks();
-  token_cost_ = std::max(token_cost_, most_per_token * (costs.memory_per_token + costs.compute_per_row * load.rows));
+  token_cost_ = std::max(token_cost_, max_per_token * (costs.memory_per_token + costs.compute_per_row * load.rows));
   return load;
 }
 

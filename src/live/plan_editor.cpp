@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int32_t kGone = -1;
 // Below this, an item of a new request is not cut: the longest of the old plan may be short.
-constexpr std::int64_t kLeastPart = 1024;
+constexpr std::int64_t kMinPart = 1024;
 constexpr std::int64_t kMaxLength = std::numeric_limits<std::int32_t>::max();
 
 std::size_t at(std::int32_t index) {
@@ -254,7 +254,7 @@ bool PlanEditor::add_requests(const LiveBatchState& batch, Plan& result) {
 
 /// Items of one request, cut so that none is longer than the longest of the old plan.
 void PlanEditor::add_request(const LiveBatchState& batch, std::int32_t slot, Plan& result) {
-  const std::int64_t part_tokens = std::max(longest_, kLeastPart);
+  const std::int64_t part_tokens = std::max(longest_, kMinPart);
   NewRequestParts request;
   request.slot = slot;
   request.generation = batch.generation_of[at(slot)];

@@ -13,7 +13,7 @@ namespace trunkline {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 constexpr std::size_t kLineWords = kLine / sizeof(std::uint64_t);
 
 std::uint64_t read_words(std::span<const std::uint64_t> words) {
@@ -29,7 +29,7 @@ std::uint64_t read_words(std::span<const std::uint64_t> words) {
 /// Median time of one transfer, by blocks that are long against the clock's own cost.
 double time_transfer(std::span<const std::uint64_t> words, std::size_t bytes, std::uint64_t& chain) {
   constexpr std::size_t kBlocks = 31;
-  const std::size_t reads = std::clamp<std::size_t>(kMostBytes / bytes, 4, 64);
+  const std::size_t reads = std::clamp<std::size_t>(kMaxBytes / bytes, 4, 64);
   const std::size_t run = bytes / sizeof(std::uint64_t);
   const std::size_t places = (words.size() - run) / kLineWords;
   std::vector<double> us;
@@ -48,12 +48,12 @@ double time_transfer(std::span<const std::uint64_t> words, std::size_t bytes, st
 }  // namespace
 
 std::vector<TransferTime> measure_transfers(std::size_t buffer_bytes) {
-  const HugeBuffer buffer(std::max(buffer_bytes, 4 * kMostBytes));
+  const HugeBuffer buffer(std::max(buffer_bytes, 4 * kMaxBytes));
   const std::span<std::uint64_t> words = buffer.words();
   std::memset(words.data(), 1, words.size_bytes());
   std::vector<TransferTime> times;
   std::uint64_t chain = 1;
-  for (std::size_t bytes = kLine; bytes <= kMostBytes; bytes *= 4) {
+  for (std::size_t bytes = kLine; bytes <= kMaxBytes; bytes *= 4) {
     times.push_back({bytes, time_transfer(words, bytes, chain)});
   }
   asm volatile("" : : "r"(chain));  // keeps the compiler from dropping the reads

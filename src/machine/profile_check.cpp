@@ -33,12 +33,12 @@ Fault limits_fault(const MachineProfile& profile) {
   struct Limit {
     const char* name;
     std::int32_t value;
-    std::int32_t most;
+    std::int32_t max;
   };
   for (const Limit& limit :
        {Limit{"workers", profile.workers, kMaxWorkers}, Limit{"narrow_rows", profile.narrow_rows, kMaxRows},
         Limit{"row_quantum", profile.row_quantum, kMaxRows}, Limit{"half_rows", profile.half_rows, kMaxRows}}) {
-    if (limit.value > limit.most) return concat(limit.name, " is ", limit.value, "; supported are up to ", limit.most);
+    if (limit.value > limit.max) return concat(limit.name, " is ", limit.value, "; supported are up to ", limit.max);
   }
   return std::nullopt;
 }

@@ -113,10 +113,10 @@ void Reader::read_number(const Json& value, const std::string& path, Number& num
     if (!value.is_number()) fault(path, " is ", shown(value), "; a number is needed");
   } else {
     if (!value.is_number_integer()) fault(path, " is ", shown(value), "; an integer is needed");
-    constexpr Number kMost = std::numeric_limits<Number>::max();
-    const bool large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMost);
+    constexpr Number kMax = std::numeric_limits<Number>::max();
+    const bool large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMax);
     const bool small = !value.is_number_unsigned() && value.get<std::int64_t>() < std::numeric_limits<Number>::min();
-    if (large || small) fault(path, " is ", shown(value), "; at most ", kMost, " is supported");
+    if (large || small) fault(path, " is ", shown(value), "; at most ", kMax, " is supported");
   }
   number = value.get<Number>();
 }

@@ -10,7 +10,7 @@ namespace trunkline {
 namespace {
 
 constexpr std::int32_t kWarpThreads = 32;
-constexpr std::int32_t kLeastTile = 16;
+constexpr std::int32_t kMinTile = 16;
 // A CTA takes so much shared memory for the system besides its own (CUDA's programming guide, compute capability 8 and
 // 9), and registers are given to warps in blocks.
 constexpr std::int64_t kReservedSharedBytes = 1024;
@@ -35,7 +35,7 @@ void check_limits(const MachineProfile& profile) {
 }
 
 bool is_power(std::int32_t value) {
-  return value >= kLeastTile && std::has_single_bit(static_cast<std::uint32_t>(value));
+  return value >= kMinTile && std::has_single_bit(static_cast<std::uint32_t>(value));
 }
 
 const CompiledTile* find_compiled(const TileKernel& kernel, TileShape tile) {
@@ -131,10 +131,10 @@ TileFit fit_tile(const MachineProfile& profile, const TileKernel& kernel, TileSh
 }
 
 std::vector<TileFit> solve_tiles(const MachineProfile& profile, const TileKernel& kernel) {
-  constexpr std::int32_t kMostTile = 256;
+  constexpr std::int32_t kMaxTile = 256;
   std::vector<TileFit> fits;
-  for (std::int32_t m = kLeastTile; m <= kMostTile; m *= 2) {
-    for (std::int32_t n = kLeastTile; n <= kMostTile; n *= 2) fits.push_back(fit_tile(profile, kernel, {m, n}));
+  for (std::int32_t m = kMinTile; m <= kMaxTile; m *= 2) {
+    for (std::int32_t n = kMinTile; n <= kMaxTile; n *= 2) fits.push_back(fit_tile(profile, kernel, {m, n}));
   }
   return fits;
 }

@@ -37,8 +37,8 @@ void check_sweep(const TileSweep& sweep, double tolerance) {
 /// The choice for lengths [first, last) of the sweep.
 std::int32_t choose_n(const TileSweep& sweep, std::size_t first, std::size_t last, double tolerance) {
   const auto us = [&](std::size_t n, std::size_t at) { return sweep.us[n * sweep.tokens.size() + at]; };
-  std::size_t least = 0;
-  double least_sum = 0;
+  std::size_t best = 0;
+  double min_sum = 0;
   for (std::size_t n = sweep.n.size(); n-- > 0;) {
     bool equivalent = true;
     double sum = 0;
@@ -49,12 +49,12 @@ std::int32_t choose_n(const TileSweep& sweep, std::size_t first, std::size_t las
       sum += us(n, at) / fastest;
     }
     if (equivalent) return sweep.n[n];
-    if (least_sum == 0 || sum < least_sum) {
-      least = n;
-      least_sum = sum;
+    if (min_sum == 0 || sum < min_sum) {
+      best = n;
+      min_sum = sum;
     }
   }
-  return sweep.n[least];
+  return sweep.n[best];
 }
 
 }  // namespace

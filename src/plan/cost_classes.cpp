@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kExactTasks = 512;
 
 /// Adds to the least element of a min-heap. \return its new value.
-Nanoseconds add_to_least(std::vector<Nanoseconds>& heap, Nanoseconds cost) {
+Nanoseconds add_to_min(std::vector<Nanoseconds>& heap, Nanoseconds cost) {
   const Nanoseconds value = heap.front() + cost;
   std::size_t hole = 0;
   for (std::size_t child = 1; child < heap.size(); child = 2 * hole + 1) {
@@ -46,7 +46,7 @@ Nanoseconds CostClasses::makespan(std::int32_t workers, std::int32_t copies, std
         const Nanoseconds mean = product(total(), copies) / workers;
         return std::max(rounds + longest, mean + cost - cost / workers);
       }
-      longest = std::max(longest, add_to_least(loads, cost));
+      longest = std::max(longest, add_to_min(loads, cost));
       --tasks;
     }
   }

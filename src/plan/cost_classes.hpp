@@ -35,7 +35,7 @@ class CostClasses {
   TRUNKLINE_HOST_DEVICE Nanoseconds total() const {
     Nanoseconds total = 0;
     for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {
-      total = least(total + classes_[i].sum, kMaxSum);
+      total = min(total + classes_[i].sum, kMaxSum);
     }
     return total;
   }
@@ -48,7 +48,7 @@ class CostClasses {
   TRUNKLINE_HOST_DEVICE Nanoseconds ideal_of_busy(std::int32_t workers, std::int32_t copies) const {
     std::int64_t tasks = 0;
     for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) tasks += classes_[i].tasks * copies;
-    return product(total(), copies) / most<std::int64_t>(least<std::int64_t>(workers, tasks), 1);
+    return product(total(), copies) / max<std::int64_t>(min<std::int64_t>(workers, tasks), 1);
   }
   /// No order of `copies` tasks of every added cost takes less: of any k * workers + 1 tasks some worker has k + 1.
   /// Longest-first order is seldom more than some percent above it.
@@ -57,7 +57,7 @@ class CostClasses {
     std::int64_t tasks = 0;
     for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {
       tasks += classes_[i].tasks * copies;
-      bound = most(bound, product((tasks - 1) / workers + 1, classes_[i].mean()));
+      bound = max(bound, product((tasks - 1) / workers + 1, classes_[i].mean()));
     }
     return bound;
   }
@@ -87,7 +87,7 @@ class CostClasses {
     Class& to = classes_[index];
     if (to.tasks == 0) occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
     to.tasks += tasks;
-    to.sum = least(to.sum + sum, kMaxSum);
+    to.sum = min(to.sum + sum, kMaxSum);
   }
 
   /// The highest class below this one that has tasks; kNone where none has.

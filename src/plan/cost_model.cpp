@@ -53,14 +53,14 @@ void CostModel::reset(const MachineProfile& profile, const AttentionShape& shape
 
 // All tokens read as one task, spread over all workers. Items lose less than 2 ns each to rounding, in their costs and
 // in the means of their classes; where their fixed cost does not make up for it, nothing is certain.
-Nanoseconds CostModel::least_time(std::int64_t tokens) const {
+Nanoseconds CostModel::min_time(std::int64_t tokens) const {
   if (tasks_.item < 2) return tasks_.launch;
   return tasks_.launch + (task(tokens, 0, 0, 0) - tasks_.item) * tasks_.kv_heads / tasks_.workers;
 }
 
 // The same rounding counts here. What a token costs is known where it does not depend on what a plan reads, and adds up
 // where no product is rounded more coarsely.
-Nanoseconds CostModel::least_time(std::int64_t tokens, std::int64_t items, std::int64_t merged_items) const {
+Nanoseconds CostModel::min_time(std::int64_t tokens, std::int64_t items, std::int64_t merged_items) const {
   if (tasks_.item < 2 || tasks_.alone_per_token == 0 || tokens >= TaskCosts::kExactTokens) return tasks_.launch;
   const Nanoseconds reading = task(tokens, 0, 0, 0) - tasks_.item;
   const Nanoseconds work = reading + items * (tasks_.item - 2) + merged_items * tasks_.cut;

@@ -32,9 +32,9 @@ class CostModel {
   }
   std::int32_t rows(const Pack& pack) const { return tasks_.rows(pack.queries, pack.tile_rows, pack.first_half > 0); }
   /// No plan that reads so many tokens, in whatever items, is predicted to take less.
-  Nanoseconds least_time(std::int64_t tokens) const;
+  Nanoseconds min_time(std::int64_t tokens) const;
   /// The same of a plan that has at least so many items, and so many with partials.
-  Nanoseconds least_time(std::int64_t tokens, std::int64_t items, std::int64_t merged_items) const;
+  Nanoseconds min_time(std::int64_t tokens, std::int64_t items, std::int64_t merged_items) const;
 
   std::int32_t workers() const { return tasks_.workers; }
   std::int32_t kv_heads() const { return tasks_.kv_heads; }

@@ -89,7 +89,7 @@ class CutChoice {
     bool operator==(const Pieces&) const = default;
   };
   TRUNKLINE_HOST_DEVICE static Pieces pieces_of(std::int32_t round, Nanoseconds ideal) {
-    return {most<Nanoseconds>(ideal >> (round / 2), 1), round % 2 != 0};
+    return {max<Nanoseconds>(ideal >> (round / 2), 1), round % 2 != 0};
   }
   /// The round that cuts so; -1: none does, as where nothing is cut.
   TRUNKLINE_HOST_DEVICE static std::int32_t round_of(const Pieces& pieces, Nanoseconds ideal) {
@@ -105,9 +105,9 @@ class CutChoice {
   template <class Number>
   TRUNKLINE_HOST_DEVICE static std::int32_t parts(Number whole, Number tokens, Number piece, bool longer) {
     if (whole <= piece) return 1;
-    const Number limit = least<Number>(most<Number>(tokens / Number{kMinTokens}, 1), Number{kMaxParts});
+    const Number limit = min<Number>(max<Number>(tokens / Number{kMinTokens}, 1), Number{kMaxParts});
     const Number wanted = longer ? whole / piece : ceil_div(whole, piece);
-    return static_cast<std::int32_t>(least(wanted, limit));
+    return static_cast<std::int32_t>(min(wanted, limit));
   }
   /// Whether another round may gain something.
   TRUNKLINE_HOST_DEVICE static bool may_gain(Nanoseconds best, Nanoseconds ideal) {
@@ -135,7 +135,7 @@ class CutChoice {
     chosen_ = {};
     Nanoseconds best = uncut_time(count, load_at);
     work_ = classes_.total();
-    ideal_ = most(classes_.ideal(costs_.workers, costs_.kv_heads), costs_.memory_time);
+    ideal_ = max(classes_.ideal(costs_.workers, costs_.kv_heads), costs_.memory_time);
     for (rounds_ = 0; rounds_ < kRounds && may_gain(best, ideal_); ++rounds_) {
       const Pieces pieces = pieces_of(rounds_, ideal_);
       const Nanoseconds time = time_of(count, load_at, pieces);

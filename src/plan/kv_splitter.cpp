@@ -126,8 +126,8 @@ void KvSplitter::cut_long(const Packs& packs, const CostModel& costs) {
 void KvSplitter::cut_as_asked(const Packs& packs) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const Pack& pack = packs.packs()[i];
-    const std::int64_t most_parts = std::max<std::int64_t>(pack.tokens / granule_, 1);
-    parts_[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(pack.parts, 1, most_parts));
+    const std::int64_t max_parts = std::max<std::int64_t>(pack.tokens / granule_, 1);
+    parts_[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(pack.parts, 1, max_parts));
   }
 }
 

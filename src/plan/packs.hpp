@@ -72,7 +72,7 @@ class Packs {
 
   /// Packs closed from now on get tiles of at least `m` rows, and hold no more queries than one of these; 0: any.
   void use_tile(std::int32_t m) {
-    least_rows_ = m;
+    min_rows_ = m;
     max_queries_ = tiles_->max_queries(m);
   }
   /// Segments added from now on count for cuts as much as their slices have room for.
@@ -148,7 +148,7 @@ class Packs {
     const std::int32_t segments = end_index("segments", segment_count);
     total_queries_ += open_queries_;
     total_tokens_ += open_tokens_;
-    const std::int32_t rows = tiles_->rows(open_queries_, least_rows_);
+    const std::int32_t rows = tiles_->rows(open_queries_, min_rows_);
     const std::int32_t half = tiles_->first_half(rows, open_queries_);
     packs_.push_back({{open_runs_, runs},
                       {open_segments_, segments},
@@ -173,7 +173,7 @@ class Packs {
 
   const QueryOrder* order_ = nullptr;
   const TileTable* tiles_ = nullptr;
-  std::int32_t least_rows_ = 0;
+  std::int32_t min_rows_ = 0;
   std::int32_t max_queries_ = 0;  // that one pack may hold
   std::vector<Range> runs_;
   std::vector<PackSegment> segments_;

@@ -12,7 +12,7 @@
 namespace trunkline {
 
 TRUNKLINE_HOST_DEVICE inline Nanoseconds nanoseconds_of(double microseconds) {
-  return least<Nanoseconds>(llround(least(microseconds, 1e9) * 1e3), TaskCosts::kMaxTask);
+  return min<Nanoseconds>(llround(min(microseconds, 1e9) * 1e3), TaskCosts::kMaxTask);
 }
 
 /// Q and O of one query token, in all heads.

@@ -72,7 +72,7 @@ struct TaskCosts {
   /// What set_rereads() sets, for those who share these costs and read different tokens.
   TRUNKLINE_HOST_DEVICE OfReads of_reads(std::int64_t distinct_tokens, std::int64_t read_tokens) const {
     const Nanoseconds first_reads = query_time + spread(distinct_tokens, first_read_per_token);
-    if (alone_per_token > 0) return {most(first_reads, spread(read_tokens, reread_per_token)), memory_per_token};
+    if (alone_per_token > 0) return {max(first_reads, spread(read_tokens, reread_per_token)), memory_per_token};
     if (read_tokens <= distinct_tokens) return {first_reads, first_read_per_token};
     const std::int64_t saved = first_read_per_token - reread_per_token;
     return {first_reads, reread_per_token + ((saved * share(distinct_tokens, read_tokens)) >> kFractionBits)};
@@ -91,7 +91,7 @@ struct TaskCosts {
   }
   /// \param of_all memory_time
   TRUNKLINE_HOST_DEVICE Nanoseconds finish(Nanoseconds longest, Nanoseconds mean, Nanoseconds of_all) const {
-    return alone_per_token > 0 ? most(longest, of_all + longest - mean) : most(longest, of_all);
+    return alone_per_token > 0 ? max(longest, of_all + longest - mean) : max(longest, of_all);
   }
 
   /// Rows that a kernel computes for each matrix token of an item.
@@ -107,7 +107,7 @@ struct TaskCosts {
   TRUNKLINE_HOST_DEVICE std::int32_t half_changes(std::int64_t tokens, std::int64_t matrix_tokens,
                                                   std::int32_t queries) const {
     const std::int64_t chunks = (2 * tokens - matrix_tokens) >> half_chunk_bits;
-    return static_cast<std::int32_t>(least<std::int64_t>(most<std::int64_t>(chunks - queries, 0), INT32_MAX));
+    return static_cast<std::int32_t>(min<std::int64_t>(max<std::int64_t>(chunks - queries, 0), INT32_MAX));
   }
 
   /// \param tokens that the item reads
@@ -121,25 +121,25 @@ struct TaskCosts {
   /// five copies of its code, but 1 to 3 less behind other kernels, when code comes from memory.
   TRUNKLINE_HOST_DEVICE Nanoseconds task(std::int64_t tokens, std::int64_t matrix_tokens, std::int32_t rows,
                                          std::int32_t partials, std::int64_t read_per_token) const {
-    const std::int64_t per_token = least(compute_per_row * rows, kMaxPerToken);
+    const std::int64_t per_token = min(compute_per_row * rows, kMaxPerToken);
     const Nanoseconds memory = scaled(tokens, read_per_token);
     const Nanoseconds compute = scaled(matrix_tokens, per_token);
-    const Nanoseconds uncovered = scaled(least(memory, compute), exposed);
+    const Nanoseconds uncovered = scaled(min(memory, compute), exposed);
     const Nanoseconds merging = partials == 0 ? 0 : ((partials * partial) >> kFractionBits) + cut;
-    return least(most(memory, compute) + uncovered + merging + item, kMaxTask);
+    return min(max(memory, compute) + uncovered + merging + item, kMaxTask);
   }
 
  private:
   /// A count times a figure with fraction, which is at most kMaxPerToken; at most kMaxTask.
   TRUNKLINE_HOST_DEVICE static Nanoseconds scaled(std::int64_t count, std::int64_t figure) {
     if (count < kExactTokens) return (count * figure) >> kFractionBits;  // as most
-    return least((least(count, kMaxTokens) >> kFractionBits) * figure, kMaxTask);
+    return min((min(count, kMaxTokens) >> kFractionBits) * figure, kMaxTask);
   }
   /// part / whole, with fraction.
   TRUNKLINE_HOST_DEVICE static std::int64_t share(std::int64_t part, std::int64_t whole) {
     const bool small = part < std::int64_t{1} << 46;
     const std::int64_t result = quotient(small ? part << kFractionBits : part, small ? whole : whole >> kFractionBits);
-    return least(result, std::int64_t{1} << kFractionBits);
+    return min(result, std::int64_t{1} << kFractionBits);
   }
   /// Of tokens that all workers read together, in all KV heads.
   TRUNKLINE_HOST_DEVICE Nanoseconds spread(std::int64_t tokens, std::int64_t per_token) const {

@@ -68,10 +68,10 @@ class TileTable {
     return {heights_[height].m, heights_[height].n[step]};
   }
   std::size_t height(std::int32_t queries, std::int32_t m) const {
-    const std::size_t least = first_[static_cast<std::size_t>(queries)];
-    if (m == 0) return least;
+    const std::size_t smallest = first_[static_cast<std::size_t>(queries)];
+    if (m == 0) return smallest;
     const std::size_t wanted = height_of(m);
-    return wanted > least ? wanted : least;
+    return wanted > smallest ? wanted : smallest;
   }
   void add_height(const MachineProfile& profile, std::int32_t m, std::int32_t group_size);
 

@@ -114,13 +114,13 @@ Violation CoverageCheck::check_readers(std::size_t item, const KvSpan& span) {
 /// side.
 void CoverageCheck::collect_growths(const std::vector<Reading>& readings, const ForestRequest& request) {
   const std::int32_t kv_len = request.kv_len;
-  const std::int32_t most = std::numeric_limits<std::int32_t>::max() - kv_len;
+  const std::int32_t max_growth = std::numeric_limits<std::int32_t>::max() - kv_len;
   // An empty request that gets tokens has one for each of its query tokens at least.
-  const std::int32_t least = std::min(most, kv_len == 0 ? std::max(request.queries, 1) : 1);
-  growths_.assign({0, least, most});
+  const std::int32_t min_growth = std::min(max_growth, kv_len == 0 ? std::max(request.queries, 1) : 1);
+  growths_.assign({0, min_growth, max_growth});
   const auto add_passage = [&](std::int64_t growth) {
     for (std::int64_t g = growth - 1; g <= growth + 1; ++g) {
-      if (g > least && g < most) growths_.push_back(static_cast<std::int32_t>(g));
+      if (g > min_growth && g < max_growth) growths_.push_back(static_cast<std::int32_t>(g));
     }
   };
   for (const Reading& window : readings) {

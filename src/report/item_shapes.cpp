@@ -87,7 +87,7 @@ std::vector<std::int64_t> key_of(const ItemShape& shape) {
 }  // namespace
 
 ItemShapes item_shapes(const Plan& plan, const Forest& forest, std::span<const Nanoseconds> item_costs,
-                       const TaskCosts& costs, std::size_t most_shapes, std::size_t most_spans) {
+                       const TaskCosts& costs, std::size_t max_shapes, std::size_t max_spans) {
   Lengths lengths;
   for (const ForestRequest& request : forest.requests) lengths[request.slot] = request.kv_len;
   ItemShapes result;
@@ -99,7 +99,7 @@ ItemShapes item_shapes(const Plan& plan, const Forest& forest, std::span<const N
     const std::vector<std::int64_t> key = key_of(shape);
     if (const auto at = known.find(key); at != known.end()) {
       ++result.shapes[at->second].items;
-    } else if (result.shapes.size() < most_shapes && spans + shape.spans.size() <= most_spans) {
+    } else if (result.shapes.size() < max_shapes && spans + shape.spans.size() <= max_spans) {
       known.emplace(key, result.shapes.size());
       spans += shape.spans.size();
       result.shapes.push_back(std::move(shape));

@@ -47,7 +47,7 @@ inline constexpr std::size_t kDrawnSpans = 12000;
 /// \param item_costs [items] of each item in one KV head
 /// \param costs what the kernels pad rows to
 ItemShapes item_shapes(const Plan& plan, const Forest& forest, std::span<const Nanoseconds> item_costs,
-                       const TaskCosts& costs, std::size_t most_shapes = kDrawnShapes,
-                       std::size_t most_spans = kDrawnSpans);
+                       const TaskCosts& costs, std::size_t max_shapes = kDrawnShapes,
+                       std::size_t max_spans = kDrawnSpans);
 
 }  // namespace trunkline::report

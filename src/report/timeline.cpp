@@ -38,8 +38,8 @@ std::size_t blocks_of(const std::vector<std::vector<TaskBlock>>& workers) {
   return blocks;
 }
 
-void fold_to(Timeline& timeline, std::size_t most_blocks) {
-  const std::size_t limit = std::max(most_blocks, timeline.workers.size());
+void fold_to(Timeline& timeline, std::size_t max_blocks) {
+  const std::size_t limit = std::max(max_blocks, timeline.workers.size());
   if (blocks_of(timeline.workers) <= limit) return;
   const std::vector<std::vector<TaskBlock>> all = std::move(timeline.workers);
   const Nanoseconds span = timeline.end - timeline.begin;
@@ -67,7 +67,7 @@ double Timeline::bubble_share() const {
 }
 
 Timeline predicted_timeline(const Plan& plan, std::span<const Nanoseconds> item_costs, std::int32_t workers,
-                            Nanoseconds launch, std::size_t most_blocks) {
+                            Nanoseconds launch, std::size_t max_blocks) {
   Timeline timeline;
   timeline.workers.resize(static_cast<std::size_t>(workers));
   using Free = std::pair<Nanoseconds, std::size_t>;  // when, who
@@ -82,11 +82,11 @@ Timeline predicted_timeline(const Plan& plan, std::span<const Nanoseconds> item_
       free.emplace(end, worker);
     }
   }
-  fold_to(timeline, most_blocks);
+  fold_to(timeline, max_blocks);
   return timeline;
 }
 
-Timeline measured_timeline(std::span<const WorkerTask> tasks, std::int32_t workers, std::size_t most_blocks) {
+Timeline measured_timeline(std::span<const WorkerTask> tasks, std::int32_t workers, std::size_t max_blocks) {
   std::map<std::int32_t, std::size_t> place_of;
   for (const WorkerTask& task : tasks) place_of.emplace(task.worker, 0);
   std::size_t next = 0;
@@ -100,7 +100,7 @@ Timeline measured_timeline(std::span<const WorkerTask> tasks, std::int32_t worke
   for (const WorkerTask& task : ordered) {
     add(timeline, place_of.at(task.worker), {task.begin, task.end, 1, task.item});
   }
-  fold_to(timeline, most_blocks);
+  fold_to(timeline, max_blocks);
   return timeline;
 }
 

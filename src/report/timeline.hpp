@@ -46,11 +46,11 @@ inline constexpr std::size_t kDrawnBlocks = 8000;
 /// \param item_costs [items] of each item in one KV head
 /// \param launch when workers begin
 Timeline predicted_timeline(const Plan& plan, std::span<const Nanoseconds> item_costs, std::int32_t workers,
-                            Nanoseconds launch, std::size_t most_blocks = kDrawnBlocks);
+                            Nanoseconds launch, std::size_t max_blocks = kDrawnBlocks);
 
 /// \param tasks of one run; those of one worker do not overlap
 /// \param workers that the device runs at once; more where more of them had a task
 Timeline measured_timeline(std::span<const WorkerTask> tasks, std::int32_t workers,
-                           std::size_t most_blocks = kDrawnBlocks);
+                           std::size_t max_blocks = kDrawnBlocks);
 
 }  // namespace trunkline::report

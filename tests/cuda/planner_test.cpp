@@ -221,8 +221,8 @@ TEST_F(CudaPlan, EveryKindOfBatch) {
   for (int seed = 1; seed <= scaled(1500); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
-    const auto most_rows = seed % 50 == 0 ? 1024 : seed % 5 == 0 ? 200 : 24;
-    const RandomBatch batch = make_planner_batch(static_cast<std::uint64_t>(seed), most_rows);
+    const auto row_limit = seed % 50 == 0 ? 1024 : seed % 5 == 0 ? 200 : 24;
+    const RandomBatch batch = make_planner_batch(static_cast<std::uint64_t>(seed), row_limit);
     const PlanCapacity capacity = any_capacity(random, std::max(batch.view().total_queries(), 1));
     expect_hosts_plan(batch, shape_of(32, 8), hopper_like_profile(132), trunk_options(capacity), seed % 4 != 0);
     if (HasFatalFailure()) return;

@@ -64,7 +64,7 @@ Batch SamePages::view() const {
   return batch;
 }
 
-std::int32_t most_partials(const Plan& plan) {
+std::int32_t max_partials(const Plan& plan) {
   std::int32_t most = 0;
   for (std::size_t i = 0; i + 1 < plan.merge_begin.size(); ++i) {
     most = std::max(most, plan.merge_begin[i + 1] - plan.merge_begin[i]);
@@ -73,15 +73,15 @@ std::int32_t most_partials(const Plan& plan) {
 }
 
 RandomBatchOptions random_executor_options(std::mt19937_64& random, std::span<const std::int32_t> page_sizes,
-                                           std::int32_t most_rows, std::int32_t most_tokens) {
+                                           std::int32_t row_limit, std::int32_t token_limit) {
   constexpr TableForm kForms[] = {TableForm::kDense, TableForm::kCsr};
   RandomBatchOptions options;
   const std::int32_t last = static_cast<std::int32_t>(page_sizes.size()) - 1;
   options.page_size = page_sizes[static_cast<std::size_t>(uniform(random, 0, last))];
   options.form = options.page_size == 1 ? TableForm::kTokenLevel : kForms[uniform(random, 0, 1)];
   options.wide_ids = uniform(random, 0, 1) == 1;
-  options.max_rows = uniform(random, 1, most_rows);
-  options.max_tokens = uniform(random, 1, most_tokens);
+  options.max_rows = uniform(random, 1, row_limit);
+  options.max_tokens = uniform(random, 1, token_limit);
   options.max_queries = uniform(random, 1, 4) == 1 ? 4 : 1;
   options.trees = uniform(random, 1, 4) == 1;
   if (options.trees) options.max_queries = 24;

@@ -37,11 +37,11 @@ class SamePages {
 };
 
 /// The longest list of partials that one query has.
-std::int32_t most_partials(const Plan& plan);
+std::int32_t max_partials(const Plan& plan);
 
 /// Forms of tables, query counts and draft trees at random. \param page_sizes to choose from
 RandomBatchOptions random_executor_options(std::mt19937_64& random, std::span<const std::int32_t> page_sizes,
-                                           std::int32_t most_rows, std::int32_t most_tokens);
+                                           std::int32_t row_limit, std::int32_t token_limit);
 
 /// A random batch, plans for which are made before it grows.
 class GrowingBatch {

@@ -52,10 +52,10 @@ TEST(CostModel, LeastTimeIsThatOfReadingOnAllWorkers) {
   MachineProfile profile = testing::memory_only_profile(2);
   CostModel costs;
   costs.reset(profile, testing::shape_of(8, 8));
-  EXPECT_EQ(costs.least_time(1000), 5'000);  // without a fixed cost an item, rounding could go below any bound
+  EXPECT_EQ(costs.min_time(1000), 5'000);  // without a fixed cost an item, rounding could go below any bound
   profile.item_us = 1;
   costs.reset(profile, testing::shape_of(8, 8));
-  EXPECT_EQ(costs.least_time(1000), 5'000 + 1'000'000 * 8 / 2);
+  EXPECT_EQ(costs.min_time(1000), 5'000 + 1'000'000 * 8 / 2);
 }
 
 TEST(CostModel, HugeLengthsDoNotOverflow) {

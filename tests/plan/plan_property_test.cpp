@@ -97,11 +97,11 @@ TEST(PlanProperty, AutoIsCloseToTheBestCandidate) {
     const Forest forest = random_forest(random, 40, 2000);
     Planner planner(seed % 2 == 0 ? testing::cpu_like_profile(uniform(random, 1, 30))
                                   : testing::hopper_like_profile(uniform(random, 1, 200)));
-    const auto most_queries = std::max_element(forest.requests.begin(), forest.requests.end(),
-                                               [](const auto& a, const auto& b) { return a.queries < b.queries; });
-    if (most_queries == forest.requests.end() || most_queries->queries > 8)
+    const auto max_queries = std::max_element(forest.requests.begin(), forest.requests.end(),
+                                              [](const auto& a, const auto& b) { return a.queries < b.queries; });
+    if (max_queries == forest.requests.end() || max_queries->queries > 8)
       continue;  // how packs of those are spread is not counted
-    const bool chained = most_queries->queries > 1;
+    const bool chained = max_queries->queries > 1;
     const AttentionShape shape = testing::shape_of(8, 2);
     const Plan automatic = planner.plan(forest, shape);
     double least = std::numeric_limits<double>::max();

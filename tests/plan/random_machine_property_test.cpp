@@ -102,7 +102,7 @@ PlanOptions random_options(std::mt19937_64& random, const MachineProfile& profil
 }
 
 /// What PlanCapacity says that `flat` needs without cuts.
-PlanCapacity least_capacity(const Forest& forest, std::int32_t item_queries) {
+PlanCapacity min_capacity(const Forest& forest, std::int32_t item_queries) {
   PlanCapacity capacity;
   for (const ForestRequest& request : forest.requests) {
     const std::int32_t items = (request.queries + item_queries - 1) / item_queries;
@@ -143,7 +143,7 @@ TEST(RandomMachine, PlansAreSound) {
                           name_of(options.split)));
       try {
         if (uniform(random, 0, 2) == 0 && options.policy != Policy::kInvariant) {  // which falls back to nothing
-          options.capacity = least_capacity(forest, max_item_queries(planner.profile(), group));
+          options.capacity = min_capacity(forest, max_item_queries(planner.profile(), group));
         }
         expect_sound(planner, forest, shape, options);
         ++planned;

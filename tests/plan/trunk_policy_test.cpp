@@ -338,12 +338,12 @@ TEST(TrunkCore, TilesThatMayNotCloseAreFullWhateverTheCap) {
     SCOPED_TRACE(concat("seed ", seed));
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const std::int32_t count = testing::uniform(random, 1, 40);
-    const std::int32_t most_shared = testing::uniform(random, 0, 1) * 1000;
+    const std::int32_t max_shared = testing::uniform(random, 0, 1) * 1000;
     std::vector<std::int32_t> tokens, shared;
     std::vector<std::int64_t> fresh_before = {0};
     std::vector<std::int32_t> query_begin = {0};
     for (std::int32_t i = 0; i < count; ++i) {
-      shared.push_back(i == 0 ? 0 : least(testing::uniform(random, most_shared / 2, most_shared), tokens.back()));
+      shared.push_back(i == 0 ? 0 : min(testing::uniform(random, max_shared / 2, max_shared), tokens.back()));
       tokens.push_back(shared.back() + testing::uniform(random, 1, 100));
       fresh_before.push_back(fresh_before.back() + tokens.back() - shared.back());
       query_begin.push_back(query_begin.back() + testing::uniform(random, 0, 3));

@@ -12,7 +12,7 @@ namespace trunkline::cli {
 namespace {
 
 // Enough tokens that a run on a CPU takes a millisecond or more: the launch, which is subtracted, does not matter then.
-constexpr std::int32_t kLeastTokens = 8192;
+constexpr std::int32_t kMinTokens = 8192;
 
 PrefixTree tree_of(const ProbeTree& probe) {
   PrefixTree result;
@@ -46,7 +46,7 @@ void drop_empty_spans(Plan& plan, const Batch& batch) {
 std::int32_t balanced_roots(std::int32_t tokens, std::int32_t workers) {
   const std::int32_t even = workers / std::gcd(workers, kProbeKvHeads);
   const std::int32_t least =
-      std::max((kLeastTokens + tokens - 1) / tokens, (2 * workers + kProbeKvHeads - 1) / kProbeKvHeads);
+      std::max((kMinTokens + tokens - 1) / tokens, (2 * workers + kProbeKvHeads - 1) / kProbeKvHeads);
   return (least + even - 1) / even * even;
 }
 

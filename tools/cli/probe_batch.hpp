@@ -13,17 +13,17 @@ namespace trunkline::cli {
 inline constexpr std::int32_t kProbeHeadDim = 128;
 inline constexpr std::int32_t kProbeKvHeads = 8;
 inline constexpr std::int32_t kProbePageSize = 16;
-inline constexpr std::int32_t kMostProbeGroup = 4;
+inline constexpr std::int32_t kMaxProbeGroup = 4;
 /// Query heads per KV head: four, as in most models, but one where a single row is asked for.
 constexpr std::int32_t probe_group(std::int32_t rows) {
-  return rows < kMostProbeGroup ? 1 : kMostProbeGroup;
+  return rows < kMaxProbeGroup ? 1 : kMaxProbeGroup;
 }
 
 /// Bytes of one of K and V in a page, NHD.
 inline constexpr std::int64_t kProbeTokenBytes = std::int64_t{2} * kProbeKvHeads * kProbeHeadDim;
 inline constexpr std::int64_t kProbePageBytes = kProbePageSize * kProbeTokenBytes;
 /// Bytes of Q or O of one request, 16 bits an element.
-inline constexpr std::int64_t kProbeQueryBytes = kMostProbeGroup * kProbeTokenBytes;
+inline constexpr std::int64_t kProbeQueryBytes = kMaxProbeGroup * kProbeTokenBytes;
 
 /// `roots` runs of `tokens` tokens, each read by `queries` requests that end there: one item each.
 struct ProbeTree {

@@ -67,7 +67,7 @@ RoundingUp rounding_up(const TileTimes& times) {
       const double lost = times.at(row, token, rounded) / fastest - 1;
       ++result.points;
       if (lost <= kSame) ++result.fastest;
-      result.most_lost = std::max(result.most_lost, lost);
+      result.max_lost = std::max(result.max_lost, lost);
     }
   }
   return result;
@@ -94,7 +94,7 @@ void print_tile_times(std::ostream& out, const TileTimes& times) {
   printed.print(out);
   const RoundingUp rounding = rounding_up(times);
   out << "Rounding rows up to the next tile is the fastest, or within 2 % of it, at " << rounding.fastest << " of "
-      << rounding.points << " points, and loses at most " << fixed(rounding.most_lost * 100, 1) << " %.\n";
+      << rounding.points << " points, and loses at most " << fixed(rounding.max_lost * 100, 1) << " %.\n";
   const std::vector<TileStep> steps = tile_steps_of(times);
   out << "KV tile: ";
   for (const TileStep& step : steps) {

@@ -38,8 +38,8 @@ class Event {
   }
   Nanoseconds nanoseconds(const char* field) const {
     const Json& value = at(field, false);
-    constexpr double kMost = 1e15;  // eleven days; a double still tells nanoseconds apart
-    if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() * 1e3 > kMost) {
+    constexpr double kMax = 1e15;  // eleven days; a double still tells nanoseconds apart
+    if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() * 1e3 > kMax) {
       wrong(field, false, value, "microseconds >= 0");
     }
     return std::llround(value.get<double>() * 1e3);

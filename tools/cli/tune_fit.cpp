@@ -11,7 +11,7 @@
 namespace trunkline::cli {
 namespace {
 
-constexpr std::int32_t kLeastTokens = 1024;
+constexpr std::int32_t kMinTokens = 1024;
 
 /// Rows of the tile that items of so many rows get; those without one that is as tall get the tallest.
 std::int32_t tile_rows(const MachineProfile& profile, std::int32_t rows) {
@@ -44,7 +44,7 @@ void Misfit::add(const MachineProfile& profile, const CostTable& table, bool fro
     const std::int32_t padded = costs.rows(table.rows[row] / group, tile_rows(profile, table.rows[row]), false);
     for (std::size_t i = 0; i < table.tokens.size(); ++i) {
       const std::int32_t tokens = table.tokens[i];
-      if (tokens < kLeastTokens) continue;
+      if (tokens < kMinTokens) continue;
       const double predicted = static_cast<double>(costs.task(tokens, tokens, padded, 0)) / 1e3;
       sum += std::abs(std::log(predicted / table.us[row * table.tokens.size() + i]));
       ++count;

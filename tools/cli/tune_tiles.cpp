@@ -15,10 +15,10 @@ namespace {
 /// A set of tiles that PAT gives for one GPU, to compare with; nothing is derived from it.
 struct KnownSet {
   const char* name;
-  std::int32_t least_n_of_64;
+  std::int32_t min_n_of_64;
   bool contains(TileShape tile) const {
     if (tile.n > 128 || tile.m > 64) return false;
-    return tile.m < 64 || tile.n >= least_n_of_64;
+    return tile.m < 64 || tile.n >= min_n_of_64;
   }
 };
 // Released: {16, 32} x {16, 32, 64, 128} and 64 x {32, 64, 128}. Section 5.2 drops (64, 32) and (64, 64) on the H100.

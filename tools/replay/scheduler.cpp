@@ -27,15 +27,15 @@ struct Scheduler::Job {
 
 namespace {
 
-void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
+void check_at_min(const char* name, std::int64_t value, std::int64_t least) {
   if (value >= least) return;
   fail(ErrorCode::kInvalidArgument, name, " is ", value, "; at least ", least, " is needed");
 }
 
 const SchedulerOptions& checked(const SchedulerOptions& options, const Trace& trace) {
-  check_at_least("--batch", options.max_batch, 1);
-  check_at_least("--token-budget", options.token_budget, 1);
-  check_at_least("--drafts", options.drafts, 0);
+  check_at_min("--batch", options.max_batch, 1);
+  check_at_min("--token-budget", options.token_budget, 1);
+  check_at_min("--drafts", options.drafts, 0);
   if (!(options.accept >= 0 && options.accept <= 1)) {
     fail(ErrorCode::kInvalidArgument, "--accept is ", options.accept, "; a chance from 0 to 1 is needed");
   }

@@ -39,8 +39,8 @@ ItemArithmetic arithmetic_of(const Plan& plan) {
 }
 
 // KV heads of an item of so many rows whose state fits the cache; one in any case.
-std::int32_t most_heads(std::int32_t rows, std::int32_t kv_heads, ItemArithmetic arithmetic,
-                        const KernelTable& kernels) {
+std::int32_t max_heads(std::int32_t rows, std::int32_t kv_heads, ItemArithmetic arithmetic,
+                       const KernelTable& kernels) {
   const std::size_t one = kernels.scratch_floats(rows, 1, arithmetic);
   const std::size_t each_more = std::max<std::size_t>(kernels.scratch_floats(rows, 2, arithmetic) - one, 1);
   if (one >= kTaskStateFloats) return 1;
@@ -107,7 +107,7 @@ void divide_into_tasks(const Plan& plan, const Workspace& workspace, const Kerne
   std::int32_t tasks = 0;
   for (std::size_t i = 0; i < plan.schedule.size(); ++i) {
     const WorkItem& item = plan.items[static_cast<std::size_t>(plan.schedule[i])];
-    std::int32_t heads = most_heads(item.queries.size() * group_size, kv_heads, arithmetic_of(plan), kernels);
+    std::int32_t heads = max_heads(item.queries.size() * group_size, kv_heads, arithmetic_of(plan), kernels);
     if (workers > 1 && total > 0) {
       const double share = largest_task / cost_of(item, workspace.spans, group_size) * kv_heads;
       if (share < heads) heads = std::max(1, static_cast<std::int32_t>(share));

@@ -204,26 +204,26 @@ void CudaExecutor::State::check_pages(const WorkspaceRecord& record, const CudaB
 
 CudaExecutor::CudaExecutor(CudaOptions options) : state_(std::make_unique<State>()) {
   const CudaDeviceInfo info = cuda_device_info(options.device);
-  if (info.major < cuda::kLeastMajor) {
+  if (info.major < cuda::kMinMajor) {
     fail(ErrorCode::kUnsupported, "device ", options.device, " (", info.name, ") has compute capability ", info.major,
-         ".", info.minor, "; supported: ", cuda::kLeastMajor, ".0 and newer");
+         ".", info.minor, "; supported: ", cuda::kMinMajor, ".0 and newer");
   }
   state_->options = options;
   if (options.study != nullptr) state_->study = *options.study;
   state_->options.check_pages = options.check_pages || check_asked_for();
   state_->sms = info.sms;
   state_->major = info.major;
-  std::size_t most_tiles = 0;
+  std::size_t max_tiles = 0;
   for (const cuda::KernelFamily& family : cuda::kernel_families()) {
     for (const std::int32_t head_dim : {64, 128, 256}) {
-      most_tiles = std::max(most_tiles, family.tiles(head_dim).size());
+      max_tiles = std::max(max_tiles, family.tiles(head_dim).size());
     }
   }
-  if (most_tiles > static_cast<std::size_t>(cuda::kMaxQueues)) {
-    fail(ErrorCode::kInternal, most_tiles, " tiles are compiled; the workspace has ", cuda::kMaxQueues, " queues");
+  if (max_tiles > static_cast<std::size_t>(cuda::kMaxQueues)) {
+    fail(ErrorCode::kInternal, max_tiles, " tiles are compiled; the workspace has ", cuda::kMaxQueues, " queues");
   }
   const cuda::DeviceScope scope(options.device);
-  if (state_->study.forward == ForwardMode::kStreams) state_->side_streams.create(most_tiles);
+  if (state_->study.forward == ForwardMode::kStreams) state_->side_streams.create(max_tiles);
 }
 
 CudaExecutor::~CudaExecutor() = default;

@@ -18,7 +18,7 @@ std::string version_text(int version) {
 }
 
 // The first driver of each major version (CUDA release notes, table 2).
-const char* least_driver() {
+const char* min_driver() {
   return CUDART_VERSION >= 13000 ? "580" : "525";
 }
 
@@ -26,12 +26,12 @@ std::string why_not(cudaError_t error) {
   int driver = 0;
   const bool known = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
   if (!known && (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice)) {
-    return concat("no NVIDIA driver is here: libcuda.so.1 cannot be loaded; this build needs driver ", least_driver(),
+    return concat("no NVIDIA driver is here: libcuda.so.1 cannot be loaded; this build needs driver ", min_driver(),
                   " or newer");
   }
   if (error == cudaErrorInsufficientDriver) {
     return concat("the NVIDIA driver is too old: it supports CUDA ", version_text(driver), ", this build uses CUDA ",
-                  version_text(CUDART_VERSION), ", which needs driver ", least_driver(), " or newer");
+                  version_text(CUDART_VERSION), ", which needs driver ", min_driver(), " or newer");
   }
   if (error == cudaErrorNoDevice) {
     return concat("the NVIDIA driver, for CUDA ", version_text(driver),
@@ -96,7 +96,7 @@ namespace cuda {
 
 Support supports_shape(const AttentionShape& shape) {
   if (shape.q_dtype == DType::kF32) return {false, "q_dtype and kv_dtype are f32; supported on cuda: f16, bf16"};
-  if (find_family(CudaKernels::kPortable, kLeastMajor, shape.q_dtype, shape.head_dim_qk, shape.page_size) == nullptr) {
+  if (find_family(CudaKernels::kPortable, kMinMajor, shape.q_dtype, shape.head_dim_qk, shape.page_size) == nullptr) {
     return {false,
             concat("no CUDA kernel is compiled for ", name_of(shape.q_dtype), " and head size ", shape.head_dim_qk)};
   }

@@ -40,7 +40,7 @@ struct CostHistogram {
     return index;
   }
   TRUNKLINE_HOST_DEVICE Nanoseconds sum(std::int32_t index) const {
-    return static_cast<Nanoseconds>(least(sums[index], static_cast<std::uint64_t>(CostClasses::kMaxSum)));
+    return static_cast<Nanoseconds>(min(sums[index], static_cast<std::uint64_t>(CostClasses::kMaxSum)));
   }
 };
 
@@ -90,7 +90,7 @@ class CutSearch {
   TRUNKLINE_HOST_DEVICE ChosenCut choose(Group& group, TaskLoad* loads, std::int32_t count) const {
     group.for_each(count, [&](std::int32_t i) { loads[i].price(costs_); });
     const CutTime uncut = time_of(group, s_.histograms[0], loads, count, nullptr);
-    ChosenCut best{{}, uncut.time, uncut.work, most(uncut.ideal, costs_.memory_time)};
+    ChosenCut best{{}, uncut.time, uncut.work, max(uncut.ideal, costs_.memory_time)};
     if (!CutChoice::may_gain(best.time, best.ideal)) return best;
     group.for_each_warp(kRounds, [&](std::int32_t round, auto& warp) {
       const CutChoice::Pieces pieces = CutChoice::pieces_of(round, best.ideal);
@@ -121,12 +121,12 @@ class CutSearch {
               a.tasks + b.tasks,
               a.tasks_with_tokens + b.tasks_with_tokens,
               a.partials + b.partials,
-              least(a.first_class, b.first_class),
-              most(a.last_class, b.last_class)};
+              min(a.first_class, b.first_class),
+              max(a.last_class, b.last_class)};
     }
   };
 
-  TRUNKLINE_HOST_DEVICE static Nanoseconds capped(Nanoseconds sum) { return least(sum, CostClasses::kMaxSum); }
+  TRUNKLINE_HOST_DEVICE static Nanoseconds capped(Nanoseconds sum) { return min(sum, CostClasses::kMaxSum); }
 
   /// \param pieces null: no item is cut
   template <class Group>
@@ -144,17 +144,17 @@ class CutSearch {
         },
         [](const Sums& a, const Sums& b) { return a + b; });
     const std::int32_t first = sums.first_class;
-    const std::int32_t classes = most(sums.last_class + 1 - first, 0);
+    const std::int32_t classes = max(sums.last_class + 1 - first, 0);
     CutTime result;
     result.work = group.reduce(
         classes, Nanoseconds{0}, [&](std::int32_t i) { return histogram.sum(first + i); },
         [](Nanoseconds a, Nanoseconds b) { return capped(a + b); });
     const Nanoseconds of_all_heads = CostClasses::product(result.work, costs_.kv_heads);
     const Nanoseconds bound =
-        most(find_bound(group, histogram, first, classes), ceil_div<Nanoseconds>(of_all_heads, costs_.workers));
-    const std::int64_t busy = least<std::int64_t>(costs_.workers, sums.tasks * costs_.kv_heads);
+        max(find_bound(group, histogram, first, classes), ceil_div<Nanoseconds>(of_all_heads, costs_.workers));
+    const std::int64_t busy = min<std::int64_t>(costs_.workers, sums.tasks * costs_.kv_heads);
     result.ideal = of_all_heads / costs_.workers;
-    const Nanoseconds of_busy = of_all_heads / most<std::int64_t>(busy, 1);
+    const Nanoseconds of_busy = of_all_heads / max<std::int64_t>(busy, 1);
     const bool refused = few_partials_ && pieces != nullptr &&
                          CutChoice::too_many(sums.partials, sums.tasks_with_tokens, sums.tokens, costs_);
     result.time = refused ? CutChoice::kNever : costs_.finish(bound, of_busy);
@@ -181,7 +181,7 @@ class CutSearch {
         });
     return group.reduce(
         classes, Nanoseconds{0}, [&](std::int32_t i) { return static_cast<Nanoseconds>(histogram.sums[first + i]); },
-        [](Nanoseconds a, Nanoseconds b) { return most(a, b); });
+        [](Nanoseconds a, Nanoseconds b) { return max(a, b); });
   }
 
   const TaskCosts& costs_;

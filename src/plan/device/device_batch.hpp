@@ -83,7 +83,7 @@ TRUNKLINE_HOST_DEVICE DraftForm draft_form(Group& group, const DeviceBatch& batc
         const bool sound = parent >= 0 && parent < i;
         return static_cast<std::int32_t>(sound ? DraftForm::kTree : DraftForm::kUnsound);
       },
-      [](std::int32_t a, std::int32_t b) { return most(a, b); });
+      [](std::int32_t a, std::int32_t b) { return max(a, b); });
   return static_cast<DraftForm>(form);
 }
 

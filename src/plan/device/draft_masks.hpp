@@ -38,8 +38,8 @@ class DraftMasks {
       TRUNKLINE_ROLLED
       for (std::int32_t token = token_at(p); token >= drafts.begin; token = parents_[token]) {
         if (token >= drafts.end) continue;
-        found.begin = least(found.begin, token);
-        found.end = most(found.end, token + 1);
+        found.begin = min(found.begin, token);
+        found.end = max(found.end, token + 1);
       }
     }
     return found.begin < found.end ? found : Range{0, 0};

@@ -211,7 +211,7 @@ class ForestLayout {
         return s_.keys[i] >> kRowBits < std::uint64_t{static_cast<std::uint32_t>(node)};
       });
     };
-    group.for_each(most(nodes_, forest_.rows), [&](std::int32_t i) {
+    group.for_each(max(nodes_, forest_.rows), [&](std::int32_t i) {
       if (i < forest_.rows) {
         forest_.order[i] = static_cast<std::int32_t>(s_.keys[i] & ((std::uint64_t{1} << kRowBits) - 1));
       }

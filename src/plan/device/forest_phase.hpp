@@ -49,8 +49,8 @@ TRUNKLINE_HOST_DEVICE BatchFaults find_faults(Group& group, const DeviceBatch& b
         return Counts{misfit ? 1 : 0, unsound ? 1 : 0, misfit ? row : kNotFound, unsound ? row : kNotFound};
       },
       [](const Counts& a, const Counts& b) {
-        return Counts{a.lengths + b.lengths, a.queries + b.queries, least(a.first_length, b.first_length),
-                      least(a.first_queries, b.first_queries)};
+        return Counts{a.lengths + b.lengths, a.queries + b.queries, min(a.first_length, b.first_length),
+                      min(a.first_queries, b.first_queries)};
       });
   BatchFaults faults;
   faults.lengths = all.lengths;
@@ -93,7 +93,7 @@ TRUNKLINE_HOST_DEVICE BatchFaults find_forest(Group& group, const DeviceBatch& b
 TRUNKLINE_HOST_DEVICE inline std::int32_t growth_within_chunk(std::int32_t chunk, std::int32_t kv_len,
                                                               std::int32_t drafts) {
   // The last chunk is open-ended: it holds up to `chunk` tokens, or drafts behind fewer.
-  const std::int32_t past = kv_len - most(drafts, 1);
+  const std::int32_t past = kv_len - max(drafts, 1);
   return past < 0 ? 0 : chunk - 1 - past % chunk;
 }
 
@@ -107,11 +107,11 @@ TRUNKLINE_HOST_DEVICE void keep_planned_rows(Group& group, const DeviceForest& f
     kept.kv_len = kept.max_kv_len = forest.kv_len[row];
     const std::int32_t node = forest.node[row];
     const bool alone = node >= 0 && forest.nodes[node].requests.end - forest.nodes[node].requests.begin == 1;
-    std::int32_t most_growth = least(growth, std::int32_t{INT32_MAX} - kept.kv_len);
+    std::int32_t max_growth = min(growth, std::int32_t{INT32_MAX} - kept.kv_len);
     if (invariant_chunk > 0) {
-      most_growth = least(most_growth, growth_within_chunk(invariant_chunk, kept.kv_len, forest.drafts(row)));
+      max_growth = min(max_growth, growth_within_chunk(invariant_chunk, kept.kv_len, forest.drafts(row)));
     }
-    if (alone) kept.max_kv_len += most_growth;
+    if (alone) kept.max_kv_len += max_growth;
     kept.parent = prefixes.parent[row];
     kept.shared = prefixes.shared[row];
     kept.goes_on = prefixes.sharable[row] > kept.shared;

@@ -49,7 +49,7 @@ struct InterleavedList {
   /// Returns the tokens from the begin of a chunk to its middle.
   TRUNKLINE_HOST_DEVICE std::int64_t half() const { return (std::int64_t{1} << chunk_bits) / 2; }
   /// Returns the length for comparisons; an empty list counts as one token.
-  TRUNKLINE_HOST_DEVICE std::int64_t length() const { return most<std::int64_t>(tokens, 1); }
+  TRUNKLINE_HOST_DEVICE std::int64_t length() const { return max<std::int64_t>(tokens, 1); }
 
   /// Returns the chunk of a token. \pre chunks have a fixed number of tokens
   TRUNKLINE_HOST_DEVICE std::int64_t chunk_of(std::int64_t token) const { return token >> chunk_bits; }
@@ -72,7 +72,7 @@ struct InterleavedList {
     return whole + (first_of(whole) < tokens || at(count - 1).room == 0 ? 1 : 0);
   }
   TRUNKLINE_HOST_DEVICE std::int64_t chunk_begin(std::int64_t number) const {
-    if (chunk_bits >= 0) return least(first_of(number), tokens);
+    if (chunk_bits >= 0) return min(first_of(number), tokens);
     return number < count ? at(static_cast<std::int32_t>(number)).first_token : tokens;
   }
   TRUNKLINE_HOST_DEVICE std::int32_t kv_segments_before_chunk(std::int64_t number) const {
@@ -84,7 +84,7 @@ struct InterleavedList {
     const TileSegment& segment = at(place);
     const std::int64_t left = number - chunk_of(segment.first_token);
     const std::int64_t all = kv_segments_in(segment);
-    return segment.kv_segments_before + static_cast<std::int32_t>(least(left, all));
+    return segment.kv_segments_before + static_cast<std::int32_t>(min(left, all));
   }
   /// Returns the number of chunks whose relative middle is at most `middle` / `of_length`, or less if `before`.
   TRUNKLINE_HOST_DEVICE std::int64_t chunks_until(std::int64_t middle, std::int64_t of_length, bool before) const {
@@ -95,7 +95,7 @@ struct InterleavedList {
       return partition_point(0, count, [&](std::int32_t i) { return at(i).first_token <= token; });
     }
     const std::int64_t past_first = token - half();
-    return past_first < 0 ? 0 : least(chunk_of(past_first) + 1, chunks());
+    return past_first < 0 ? 0 : min(chunk_of(past_first) + 1, chunks());
   }
 };
 

@@ -60,16 +60,16 @@ class InvariantGroups {
  private:
   /// Returns the tokens of a row that closed chunks may hold: drafts belong to the open end.
   TRUNKLINE_HOST_DEVICE std::int32_t past_of(std::int32_t row) const {
-    return most(forest_.kv_len[row] - forest_.drafts(row), 0);
+    return max(forest_.kv_len[row] - forest_.drafts(row), 0);
   }
   TRUNKLINE_HOST_DEVICE std::int32_t last_token(const ForestNode& node) const {
     const bool alone = node.requests.end - node.requests.begin == 1;
-    return alone ? least(node.end, past_of(node.row)) : node.end;
+    return alone ? min(node.end, past_of(node.row)) : node.end;
   }
   /// Returns the number of whole chunks whose last token is in a node: these chunks are whole for all of its members.
   TRUNKLINE_HOST_DEVICE std::int32_t whole_chunks(std::int32_t index) const {
     const ForestNode& node = forest_.nodes[index];
-    return most(last_token(node) / chunk_ - node.begin / chunk_, 0);
+    return max(last_token(node) / chunk_ - node.begin / chunk_, 0);
   }
   /// Returns the requests that end with the last whole chunk of a node, as a range of DeviceForest::order.
   TRUNKLINE_HOST_DEVICE Range ends_with_chunk(std::int32_t index) const {

@@ -59,8 +59,8 @@ struct LayoutMemory {
   std::int32_t pack_room = 0;
 
   TRUNKLINE_HOST_DEVICE void lay_out(Arena& arena, std::int32_t rows, const PlanCapacity& capacity) {
-    group_room = most(rows, capacity.items);
-    pack_room = most(capacity.queries, capacity.items);
+    group_room = max(rows, capacity.items);
+    pack_room = max(capacity.queries, capacity.items);
     arena.take(groups, group_room);
     arena.take(packs, pack_room);
     arena.take(loads, pack_room);

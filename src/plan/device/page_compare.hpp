@@ -36,12 +36,12 @@ TRUNKLINE_HOST_DEVICE std::int32_t first_mismatch(Group& group, const DeviceBatc
       }
       return mismatch;
     }
-    for (std::int32_t page = least(first + kUnit, end); page-- > most(first, begin);) {
+    for (std::int32_t page = min(first + kUnit, end); page-- > max(first, begin);) {
       if (differs(a[page], b[page])) mismatch = page;
     }
     return mismatch;
   });
-  return least(found, end);
+  return min(found, end);
 }
 
 /// Returns the number of leading tokens that two rows share, at most `a_tokens` and `b_tokens`.
@@ -51,7 +51,7 @@ TRUNKLINE_HOST_DEVICE std::int32_t shared_tokens(Group& group, const DeviceBatch
                                                  std::int32_t a_tokens, const Id* b, std::int32_t b_tokens,
                                                  std::int32_t known = 0) {
   const std::int32_t page_size = batch.table.page_size;
-  const std::int32_t tokens = least(a_tokens, b_tokens);
+  const std::int32_t tokens = min(a_tokens, b_tokens);
   if (tokens <= known) return tokens;
   const std::int32_t pages = (tokens - 1) / page_size + 1;  // the sum might not fit
   const std::int32_t common = first_mismatch(group, batch, a, b, known / page_size, pages);

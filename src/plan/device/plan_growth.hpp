@@ -24,16 +24,16 @@ struct PlanGrowth {
     if (parts <= 1) return members;
     // Interleaved requests alternate with the common tokens; else each request's tokens are consecutive, behind them.
     const std::int64_t together = group.own_chunk >= 0 ? group.own_chunk : group.tokens / parts;
-    const std::int64_t ends = together * members / most<std::int64_t>(group.open_tokens, 1) + 1;
-    return static_cast<std::int32_t>(least<std::int64_t>(members, most<std::int64_t>(ends, ceil_div(members, parts))));
+    const std::int64_t ends = together * members / max<std::int64_t>(group.open_tokens, 1) + 1;
+    return static_cast<std::int32_t>(min<std::int64_t>(members, max<std::int64_t>(ends, ceil_div(members, parts))));
   }
 
   /// Returns the growth limit in tokens, a power of two. \param open_ends maximum of an item \param rows that may grow
   /// \param items of one KV head
   TRUNKLINE_HOST_DEVICE static std::int32_t limit(std::int32_t open_ends, std::int32_t rows, std::int32_t items,
                                                   const TaskCosts& costs) {
-    const std::int64_t busy = least<std::int64_t>(costs.workers, std::int64_t{items} * costs.kv_heads);
-    const std::int64_t mean = kFraction * rows * costs.kv_heads / most<std::int64_t>(busy, 1);
+    const std::int64_t busy = min<std::int64_t>(costs.workers, std::int64_t{items} * costs.kv_heads);
+    const std::int64_t mean = kFraction * rows * costs.kv_heads / max<std::int64_t>(busy, 1);
     const std::int64_t excess = kFraction * open_ends - mean;
     if (excess <= 0) return kUnlimited;
     std::int32_t tokens = kAlone;

@@ -155,7 +155,7 @@ class PlanLayout {
     };
     const std::int32_t between = requests_.position[requests_until(begin + wanted) - 1];
     if (between > begin) return between;
-    return least(least(requests_.position[requests_until(begin)], end), begin + from.max_queries);
+    return min(min(requests_.position[requests_until(begin)], end), begin + from.max_queries);
   }
 
   /// Splits groups into packs, each with at most as many queries as a tile holds.
@@ -233,7 +233,7 @@ class PlanLayout {
     plan.windows = static_cast<std::int32_t>(all.windows);
     const std::int32_t open_ends = group.reduce(
         plan.packs, 1, [&](std::int32_t i) { return PlanGrowth::open_ends(group_of(i), m_.packs[i].parts); },
-        [](std::int32_t a, std::int32_t b) { return most(a, b); });
+        [](std::int32_t a, std::int32_t b) { return max(a, b); });
     plan.growth = PlanGrowth::limit(open_ends, requests_.totals->with_tokens, plan.items, costs);
     write_schedule(group, costs, plan);
     return true;

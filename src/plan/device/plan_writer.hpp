@@ -82,8 +82,8 @@ class PlanWriter {
     } else if (span.masked) {
       mask = pack.first_mask + before.masks;
       if (m_.summary->windows > 0) mask += windows().masks_before(pack, pack.first_window + before.windows);
-      const std::int32_t begin = most(span.readers.begin, pack.positions.begin) - pack.positions.begin;
-      const std::int32_t end = least(span.readers.end, pack.positions.end) - pack.positions.begin;
+      const std::int32_t begin = max(span.readers.begin, pack.positions.begin) - pack.positions.begin;
+      const std::int32_t end = min(span.readers.end, pack.positions.end) - pack.positions.begin;
       lists_.masks[2 * std::int64_t{mask}] = bits(begin, end);
       lists_.masks[2 * std::int64_t{mask} + 1] = bits(begin - 64, end - 64);
     }
@@ -108,8 +108,8 @@ class PlanWriter {
   TRUNKLINE_HOST_DEVICE DraftWindows windows() const { return {forest_, requests_, m_.packs, m_.windows}; }
   /// Returns a word with the bits [begin, end) set, clipped to [0, 64).
   TRUNKLINE_HOST_DEVICE static std::uint64_t bits(std::int32_t begin, std::int32_t end) {
-    const std::int32_t first = most(begin, 0);
-    const std::int32_t last = least(end, 64);
+    const std::int32_t first = max(begin, 0);
+    const std::int32_t last = min(end, 64);
     return first < last ? ~std::uint64_t{0} >> (64 - (last - first)) << first : 0;
   }
 

@@ -23,9 +23,9 @@ void check_limits(const MachineProfile& profile, const PlanCapacity& capacity) {
     if (limit < 1) fail(ErrorCode::kInvalidArgument, "capacity.", each.name, " is ", limit, "; it must be >= 1");
   }
   // The time of the layout grows with the square of the number of items.
-  constexpr std::int32_t kMostItems = 1 << 18;
-  if (capacity.items > kMostItems) {
-    fail(ErrorCode::kUnsupported, "capacity.items is ", capacity.items, "; supported on a device: up to ", kMostItems);
+  constexpr std::int32_t kMaxItems = 1 << 18;
+  if (capacity.items > kMaxItems) {
+    fail(ErrorCode::kUnsupported, "capacity.items is ", capacity.items, "; supported on a device: up to ", kMaxItems);
   }
 }
 

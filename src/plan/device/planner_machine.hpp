@@ -45,7 +45,7 @@ struct PlannerMachine {
   }
   /// Returns the tile of an item of so many tokens.
   TRUNKLINE_HOST_DEVICE TileShape tile(std::int32_t width, std::int64_t tokens) const {
-    const int bits = least(bit_width(static_cast<std::uint64_t>(tokens)), kLengths - 1);
+    const int bits = min(bit_width(static_cast<std::uint64_t>(tokens)), kLengths - 1);
     return {widths[width].rows, n[width][bits]};
   }
   TRUNKLINE_HOST_DEVICE TaskCosts batch_costs(std::int64_t queries, std::int64_t shared_tokens) const {

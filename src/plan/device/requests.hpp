@@ -98,10 +98,10 @@ TRUNKLINE_HOST_DEVICE void list_requests(Group& group, const DeviceForest& fores
   const Rows all_rows = group.reduce(
       rows, Rows{},
       [&](std::int32_t row) {
-        return Rows{forest.kv_len[row] > 0 ? 1 : 0, least(forest.queries(row), max_queries)};
+        return Rows{forest.kv_len[row] > 0 ? 1 : 0, min(forest.queries(row), max_queries)};
       },
       [](const Rows& a, const Rows& b) {
-        return Rows{a.with_tokens + b.with_tokens, most(a.widest, b.widest)};
+        return Rows{a.with_tokens + b.with_tokens, max(a.widest, b.widest)};
       });
   totals.with_tokens = all_rows.with_tokens;
   totals.widest = all_rows.widest;

@@ -100,7 +100,7 @@ class RowComparison {
     const DraftForm form = draft_form(group, batch_, begin, end);
     diff.sound_queries = form != DraftForm::kUnsound;
     diff.tree = form == DraftForm::kTree;
-    if (diff.tree) diff.sharable = most(diff.kv_len - (end - begin), 0);
+    if (diff.tree) diff.sharable = max(diff.kv_len - (end - begin), 0);
     return diff;
   }
 

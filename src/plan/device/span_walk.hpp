@@ -30,7 +30,7 @@ struct PackCuts {
     const std::int64_t granules = tokens / CutChoice::kGranule;
     const std::int64_t granule = token / CutChoice::kGranule;
     const std::int64_t part = ((granule + 1) * parts - 1) / granules;
-    return static_cast<std::int32_t>(least<std::int64_t>(part, parts - 1));
+    return static_cast<std::int32_t>(min<std::int64_t>(part, parts - 1));
   }
 };
 
@@ -80,8 +80,8 @@ class SpanWalk {
     std::int32_t part = kv_segment.length == 0 ? last : cuts_.part_of(begin);
     TRUNKLINE_ROLLED
     for (; part <= last; ++part) {
-      const std::int64_t from = most(begin, cuts_.begin(part));
-      const std::int64_t to = least(end, cuts_.begin(part + 1));
+      const std::int64_t from = max(begin, cuts_.begin(part));
+      const std::int64_t to = min(end, cuts_.begin(part + 1));
       if (kv_segment.length > 0 && from == cuts_.begin(part)) begin_part(part);
       PartTokens tokens;
       tokens.holds_begin = kv_segment.length == 0 || from == begin;
@@ -113,8 +113,8 @@ class SpanWalk {
   /// Whether both halves of the pack have queries among the readers.
   TRUNKLINE_HOST_DEVICE bool in_both_halves(Range readers) const {
     const std::int32_t middle = pack_.positions.begin + pack_.first_half;
-    return pack_.first_half > 0 && most(readers.begin, pack_.positions.begin) < least(readers.end, middle) &&
-           most(readers.begin, middle) < least(readers.end, pack_.positions.end);
+    return pack_.first_half > 0 && max(readers.begin, pack_.positions.begin) < min(readers.end, middle) &&
+           max(readers.begin, middle) < min(readers.end, pack_.positions.end);
   }
 
   TRUNKLINE_HOST_DEVICE WalkedSpan span_of(const KvSegment& kv_segment, std::int32_t part, std::int32_t begin,
@@ -138,19 +138,19 @@ class SpanWalk {
                                          Visit visit) const {
     const std::int32_t queries = forest_.queries(kv_segment.row);
     const std::int32_t past = forest_.kv_len[kv_segment.row] - queries;  // negative in an empty request
-    const std::int32_t kv_segment_begin = kv_segment.open_ended ? least(kv_segment.begin, past) : kv_segment.begin;
-    const std::int32_t begin = tokens.holds_begin ? least(tokens.begin, kv_segment_begin) : tokens.begin;
+    const std::int32_t kv_segment_begin = kv_segment.open_ended ? min(kv_segment.begin, past) : kv_segment.begin;
+    const std::int32_t begin = tokens.holds_begin ? min(tokens.begin, kv_segment_begin) : tokens.begin;
     // The part that reads the last token before the drafts grows with the past.
-    const std::int32_t last_of_past = most(past - 1, kv_segment_begin);
+    const std::int32_t last_of_past = max(past - 1, kv_segment_begin);
     if (kv_segment.open_ended && begin <= last_of_past && last_of_past < tokens.end) {
-      visit(span_of(kv_segment, part, most(begin, 0), -queries, true));
-    } else if (begin < least(tokens.end, past)) {
-      visit(span_of(kv_segment, part, begin, least(tokens.end, past), false));
+      visit(span_of(kv_segment, part, max(begin, 0), -queries, true));
+    } else if (begin < min(tokens.end, past)) {
+      visit(span_of(kv_segment, part, begin, min(tokens.end, past), false));
     }
     if (!kv_segment.open_ended || tokens.end <= past) return;
     const DraftMasks masks(forest_, requests_, kv_segment.row, intersect(kv_segment.readers, pack_.positions),
                            pack_.positions.begin);
-    const Range visible = masks.visible_range({most(begin, past) - past, tokens.end - past});
+    const Range visible = masks.visible_range({max(begin, past) - past, tokens.end - past});
     if (visible.begin >= visible.end) return;
     WalkedSpan span;
     span.part = part;
@@ -165,8 +165,8 @@ class SpanWalk {
     visit(span);
   }
   TRUNKLINE_HOST_DEVICE static Range intersect(Range a, Range b) {
-    const std::int32_t begin = most(a.begin, b.begin);
-    return {begin, most(begin, least(a.end, b.end))};
+    const std::int32_t begin = max(a.begin, b.begin);
+    return {begin, max(begin, min(a.end, b.end))};
   }
 
   const DeviceForest& forest_;

@@ -60,10 +60,10 @@ template <class Group, class F>
 TRUNKLINE_HOST_DEVICE std::int32_t find_first(Group& group, std::int32_t begin, std::int32_t end, F f) {
   constexpr std::int32_t kEach = 4;  // reads of a thread in flight
   const std::int32_t step = kEach * group.size();
-  for (; begin < end; begin += least(step, end - begin)) {
+  for (; begin < end; begin += min(step, end - begin)) {
     const std::int32_t found = group.reduce(
-        least(step, end - begin), kNotFound, [&](std::int32_t i) { return f(begin + i); },
-        [](std::int32_t a, std::int32_t b) { return least(a, b); });
+        min(step, end - begin), kNotFound, [&](std::int32_t i) { return f(begin + i); },
+        [](std::int32_t a, std::int32_t b) { return min(a, b); });
     if (found != kNotFound) return found;
   }
   return kNotFound;

@@ -105,10 +105,10 @@ class TileLister {
     std::int32_t last_node = 0;
 
     TRUNKLINE_HOST_DEVICE bool in_first(Range readers) const {
-      return most(readers.begin, positions.begin) < least(readers.end, middle);
+      return max(readers.begin, positions.begin) < min(readers.end, middle);
     }
     TRUNKLINE_HOST_DEVICE bool in_second(Range readers) const {
-      return most(readers.begin, middle) < least(readers.end, positions.end);
+      return max(readers.begin, middle) < min(readers.end, positions.end);
     }
     /// Returns the number of halves to which a segment is visible; 1 if the tile works as one.
     TRUNKLINE_HOST_DEVICE std::int32_t halves(Range readers) const {
@@ -122,7 +122,7 @@ class TileLister {
     tile.members = {requests_.place[begin], requests_.place[end - 1] + 1};
     tile.positions = requests_.positions(tile.members);
     const std::int32_t queries =
-        least(requests_.query_begin[end] - requests_.query_begin[begin], chosen.limited(tiles_.widths).max_queries);
+        min(requests_.query_begin[end] - requests_.query_begin[begin], chosen.limited(tiles_.widths).max_queries);
     const TrunkWidth& width = narrowed(tiles_.widths[chosen.width], queries, tiles_.widths, tiles_.count);
     tile.width = static_cast<std::int32_t>(&width - tiles_.widths);
     tile.middle = width.halves ? tile.positions.begin + queries - queries / 2 : 0;
@@ -133,7 +133,7 @@ class TileLister {
                              [&](std::int32_t i) { return forest_.nodes[i].requests.begin < place; });
     };
     tile.first_node = nodes_until(tile.members.begin + 1);
-    tile.last_node = most(nodes_until(tile.members.end), tile.first_node);
+    tile.last_node = max(nodes_until(tile.members.end), tile.first_node);
     return tile;
   }
   /// Returns the i-th node that a tile streams: first the path from the root, then the others in pre-order.
@@ -149,8 +149,8 @@ class TileLister {
     const Range requests = forest_.nodes[index].requests;
     if (requests.end - requests.begin == 1) return {0, 0};
     const Range ending = forest_.ending_at(index);
-    const std::int32_t begin = most(ending.begin, tile.members.begin);
-    return {begin, most(least(ending.end, tile.members.end), begin)};
+    const std::int32_t begin = max(ending.begin, tile.members.begin);
+    return {begin, max(min(ending.end, tile.members.end), begin)};
   }
 
   TRUNKLINE_HOST_DEVICE std::int32_t segments_at(const Tile& tile, std::int32_t i) const {
@@ -303,7 +303,7 @@ class TileLister {
     if (list.chunk_bits >= 0) {
       const std::int64_t chunk = list.chunk_of(segment.first_token) + number;
       if (number > 0) begin = list.first_of(chunk);
-      end = least(end, list.first_of(chunk + 1));
+      end = min(end, list.first_of(chunk + 1));
     }
     const Interleaving::Place place = order.place_of(segment, number, begin);
     KvSegment kv_segment;

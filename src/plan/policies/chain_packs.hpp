@@ -46,14 +46,14 @@ void assign_chains(const PolicyInput& input, Merges merges, std::vector<ChainPac
 }
 
 /// Makes the packs of decided edges, and those of empty requests.
-/// \param least_rows (queries) -> Packs::use_tile's m for a pack of so many
-template <class LeastRows>
-void pack_chains(const PolicyInput& input, std::span<const ChainPack> chains, LeastRows least_rows, Packs& packs) {
+/// \param min_rows (queries) -> Packs::use_tile's m for a pack of so many
+template <class MinRows>
+void pack_chains(const PolicyInput& input, std::span<const ChainPack> chains, MinRows min_rows, Packs& packs) {
   const std::span<const ForestNode> nodes = input.forest.nodes;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (chains[i].queries == 0) continue;
     const ForestNode& node = nodes[i];
-    packs.use_tile(least_rows(chains[i].queries));
+    packs.use_tile(min_rows(chains[i].queries));
     if (node.requests.size() == 1) {
       add_private_pack(input, node.requests.begin, chains[i].begin, packs);
       continue;

@@ -24,7 +24,7 @@ Nanoseconds min_time_of_flat(const PolicyInput& input) {
   for (const ForestRequest& request : input.forest.requests) tokens += request.queries > 0 ? request.kv_len : 0;
   CostModel costs = input.costs;
   costs.set_rereads(input.order.needed_tokens(), tokens);
-  return costs.least_time(tokens);
+  return costs.min_time(tokens);
 }
 
 }  // namespace trunkline

@@ -43,7 +43,7 @@ Nanoseconds min_time_of_node(const PolicyInput& input) {
   std::int64_t roots = 0;
   for (std::size_t i = 0; i < forest.nodes.size(); i = static_cast<std::size_t>(forest.nodes[i].last)) ++roots;
   const auto nodes = static_cast<std::int64_t>(forest.nodes.size());
-  return input.costs.least_time(forest.distinct_tokens, nodes, nodes - roots);
+  return input.costs.min_time(forest.distinct_tokens, nodes, nodes - roots);
 }
 
 }  // namespace trunkline

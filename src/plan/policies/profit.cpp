@@ -76,7 +76,7 @@ Nanoseconds min_time_of_profit(const PolicyInput& input) {
     ++items;
     merged_items += chains[i].begin > 0 ? 1 : 0;
   }
-  return input.costs.least_time(tokens, items, merged_items);
+  return input.costs.min_time(tokens, items, merged_items);
 }
 
 }  // namespace trunkline

@@ -114,7 +114,7 @@ class TrunkTiling {
   /// The last place up to `high` at which the requests from `begin` on bring no more than so many queries.
   TRUNKLINE_HOST_DEVICE std::int32_t last_fitting(std::int32_t begin, std::int32_t high, std::int32_t queries) const {
     std::int32_t low = begin + 1;  // a request that alone is wider than a tile is spread later
-    std::int32_t middle = least(begin + most(queries, 1), high);  // where each brings one, as in most batches
+    std::int32_t middle = min(begin + max(queries, 1), high);  // where each brings one, as in most batches
     while (low < high) {
       if (requests_.queries(begin, middle) <= queries) {
         low = middle;
@@ -129,8 +129,8 @@ class TrunkTiling {
  public:
   /// Of the tile that begins at a request. \param cap cost at which tiles are closed early; 0: never
   TRUNKLINE_HOST_DEVICE std::int32_t tile_end(const TrunkWidth& width, std::int32_t begin, Nanoseconds cap) const {
-    const std::int32_t most_requests = least(requests_.count - begin, most(width.max_queries, 1));
-    const std::int32_t full = last_fitting(begin, begin + most_requests, width.max_queries);
+    const std::int32_t max_requests = min(requests_.count - begin, max(width.max_queries, 1));
+    const std::int32_t full = last_fitting(begin, begin + max_requests, width.max_queries);
     if (cap > 0) {
       const std::int32_t early = early_end(width, begin, full, cap);
       if (early < full) return early;
@@ -143,10 +143,10 @@ class TrunkTiling {
     TRUNKLINE_ROLLED
     for (std::int32_t place = full - 1; place >= half; place -= kLooks) {
       std::int32_t shared[kLooks];
-      for (std::int32_t k = 0; k < kLooks; ++k) shared[k] = requests_.shared[most(place - k, half)];
+      for (std::int32_t k = 0; k < kLooks; ++k) shared[k] = requests_.shared[max(place - k, half)];
       for (std::int32_t k = 0; k < kLooks; ++k) {
-        if (shared[k] < fewest) end = most(place - k, half);
-        fewest = least(fewest, shared[k]);
+        if (shared[k] < fewest) end = max(place - k, half);
+        fewest = min(fewest, shared[k]);
       }
     }
     return end;
@@ -154,8 +154,8 @@ class TrunkTiling {
   /// Whether a tile that begins at a request may be closed early, whatever the cap. If none of a width's full tiles
   /// may, those with a cap are the same.
   TRUNKLINE_HOST_DEVICE bool may_close(const TrunkWidth& width, std::int32_t begin) const {
-    const std::int32_t most_requests = least(requests_.count - begin, most(width.max_queries, 1));
-    return first_cheap(begin, begin + 1, begin + most_requests) < begin + most_requests;
+    const std::int32_t max_requests = min(requests_.count - begin, max(width.max_queries, 1));
+    return first_cheap(begin, begin + 1, begin + max_requests) < begin + max_requests;
   }
 
  private:
@@ -185,7 +185,7 @@ class TrunkTiling {
     for (; low < full; low += kLooks) {
       std::int32_t first = kLooks;
       for (std::int32_t k = kLooks - 1; k >= 0; --k) {
-        if (closes_cheaply(begin, least(low + k, full - 1))) first = k;
+        if (closes_cheaply(begin, min(low + k, full - 1))) first = k;
       }
       if (first < kLooks) return low + first;
     }
@@ -196,7 +196,7 @@ class TrunkTiling {
   /// Of the requests [begin, end) as a tile, not yet priced.
   TRUNKLINE_HOST_DEVICE TaskLoad load(const TrunkWidth& width, std::int32_t begin, std::int32_t end) const {
     const std::int32_t all = requests_.queries(begin, end);
-    const std::int32_t queries = least(all, width.max_queries);
+    const std::int32_t queries = min(all, width.max_queries);
     // A request that alone is wider is spread over tiles, each of which reads its tokens.
     const std::int32_t times = all <= width.max_queries ? 1 : ceil_div(all, width.max_queries);  // divisions are slow
     const std::int64_t tokens = requests_.tile_tokens(begin, end) * times;
@@ -239,13 +239,13 @@ class TrunkCore {
                                                std::int32_t queries, std::int32_t widest, const TrunkWidth* widths,
                                                std::int32_t count, TrunkFill& fill) {
     if (number < kCaps) {
-      fill = {full.fill.width, most<Nanoseconds>(full.predicted >> number, 1), 0};
+      fill = {full.fill.width, max<Nanoseconds>(full.predicted >> number, 1), 0};
       return true;
     }
     // A tile for each worker: 256 requests of 2 rows and 8 KV heads are 64 tasks where tiles of 64 rows are full, and
     // 128 of 32 rows take 0.78 of the time, although they read what is shared twice as often.
     const std::int32_t tiles = costs.workers / costs.kv_heads;
-    const std::int32_t share = most(ceil_div(queries, most(tiles, 1)), widest);
+    const std::int32_t share = max(ceil_div(queries, max(tiles, 1)), widest);
     std::int32_t width = 0;
     while (width < count && widths[width].max_queries < share) ++width;
     fill = {width, 0, share};

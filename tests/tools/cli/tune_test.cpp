@@ -125,7 +125,7 @@ TEST(TileTimes, ALossOfRoundingUpIsSaid) {
   const RoundingUp rounding = rounding_up(times);
   EXPECT_EQ(rounding.points, 6U);
   EXPECT_EQ(rounding.fastest, 5U);
-  EXPECT_DOUBLE_EQ(rounding.most_lost, 1.0);
+  EXPECT_DOUBLE_EQ(rounding.max_lost, 1.0);
   std::ostringstream out;
   print_tile_times(out, times);
   EXPECT_NE(out.str().find("at 5 of 6 points, and loses at most 100.0 %"), std::string::npos) << out.str();

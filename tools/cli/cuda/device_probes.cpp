@@ -19,9 +19,9 @@ constexpr std::int32_t kSweptRows[] = {1, 4, 8, 16, 32, 64, 128};
 constexpr std::int32_t kLongTokens = 32768;
 constexpr std::int32_t kShortTokens = 8192;
 constexpr std::int32_t kCutTokens = 1024;
-constexpr std::int32_t kCachedTokens = 4096;                  // 16 MiB
-constexpr std::int64_t kLeastCache = std::int64_t{32} << 20;  // that holds them beside what else is read
-constexpr std::int32_t kMostQueries = kSweptRows[std::size(kSweptRows) - 1] / kMostProbeGroup;
+constexpr std::int32_t kCachedTokens = 4096;                // 16 MiB
+constexpr std::int64_t kMinCache = std::int64_t{32} << 20;  // that holds them beside what else is read
+constexpr std::int32_t kMaxQueries = kSweptRows[std::size(kSweptRows) - 1] / kMaxProbeGroup;
 
 /// Elements of ordinary size, in copies of one block.
 DeviceArray filled(std::size_t bytes) {
@@ -38,12 +38,12 @@ DeviceArray filled(std::size_t bytes) {
 }
 
 /// Roots with which every worker gets equally many (item, KV head) pairs, as few as can be.
-std::int32_t least_even_roots(std::int32_t workers) {
+std::int32_t min_even_roots(std::int32_t workers) {
   return workers / std::gcd(workers, kProbeKvHeads);
 }
 
 /// The most that any probe has.
-std::int64_t most_pages(std::int32_t workers) {
+std::int64_t max_pages(std::int32_t workers) {
   std::int64_t tokens = kLongTokens;
   for (const std::int32_t each : kSweptTokens) {
     tokens = std::max(tokens, std::int64_t{each} * balanced_roots(each, workers));
@@ -52,15 +52,15 @@ std::int64_t most_pages(std::int32_t workers) {
   return tokens / kProbePageSize + tokens / kProbePageSize / 8 + kSpare;
 }
 
-std::int64_t most_requests(std::int32_t workers) {
-  return std::int64_t{kMostQueries} * balanced_roots(kSweptTokens[0], workers);
+std::int64_t max_requests(std::int32_t workers) {
+  return std::int64_t{kMaxQueries} * balanced_roots(kSweptTokens[0], workers);
 }
 
 }  // namespace
 
-DeviceProbes::Tensors::Tensors(std::int64_t most_of_pages, std::int64_t most_of_requests)
-    : pages(most_of_pages),
-      requests(most_of_requests),
+DeviceProbes::Tensors::Tensors(std::int64_t max_of_pages, std::int64_t max_of_requests)
+    : pages(max_of_pages),
+      requests(max_of_requests),
       q(filled(static_cast<std::size_t>(requests * kProbeQueryBytes))),
       k(filled(static_cast<std::size_t>(pages * kProbePageBytes))),
       v(filled(static_cast<std::size_t>(pages * kProbePageBytes))),
@@ -73,7 +73,7 @@ DeviceProbes::DeviceProbes(std::int32_t device, const MachineProfile& profile, R
       stream_(stream),
       executor_(CudaOptions{.device = device, .kernels = CudaKernels::kPortable}),
       planner_(profile),
-      tensors_(most_pages(profile.workers), most_requests(profile.workers)) {}
+      tensors_(max_pages(profile.workers), max_requests(profile.workers)) {}
 
 AttentionArgs DeviceProbes::args_for(const AttentionShape& shape) const {
   AttentionArgs args;
@@ -107,28 +107,28 @@ CostTimes::Cut DeviceProbes::time_cut(std::int32_t roots, std::int32_t queries) 
   PlanOptions in_two;
   in_two.policies.node_chunk = kCutTokens / 2;
   const ProbeTree tree{roots, kCutTokens, queries};
-  const Timed whole = time(tree, kMostProbeGroup, {});
-  const Timed cut = time(tree, kMostProbeGroup, in_two);
+  const Timed whole = time(tree, kMaxProbeGroup, {});
+  const Timed cut = time(tree, kMaxProbeGroup, in_two);
   return {static_cast<double>(queries), whole.us, cut.us, whole.tasks_each, cut.tasks_each};
 }
 
 CostTimes DeviceProbes::cost_times() {
   constexpr std::int32_t kManyTimes = 8;
-  const std::int32_t roots = least_even_roots(planner_.profile().workers);
+  const std::int32_t roots = min_even_roots(planner_.profile().workers);
   CostTimes times;
-  times.empty_us = time({1, 0, 1}, kMostProbeGroup, {}).us;
-  times.one_token_us = time({1, 1, 1}, kMostProbeGroup, {}).us;
-  const Timed few = time({roots, 1, 1}, kMostProbeGroup, {});
-  const Timed many = time({kManyTimes * roots, 1, 1}, kMostProbeGroup, {});
+  times.empty_us = time({1, 0, 1}, kMaxProbeGroup, {}).us;
+  times.one_token_us = time({1, 1, 1}, kMaxProbeGroup, {}).us;
+  const Timed few = time({roots, 1, 1}, kMaxProbeGroup, {});
+  const Timed many = time({kManyTimes * roots, 1, 1}, kMaxProbeGroup, {});
   times.few_items_us = few.us;
   times.few_tasks = few.tasks_each;
   times.many_items_us = many.us;
   times.many_tasks = many.tasks_each;
   times.narrow = time_cut(roots, 1);
-  times.wide = time_cut(roots, planner_.profile().tiles.back().m / kMostProbeGroup);
-  times.query_partial_kib = 4.0 * kMostProbeGroup * (kProbeHeadDim + 1) / 1024;  // fp32 O and LSE
-  times.short_us = time({1, kShortTokens, 1}, kMostProbeGroup, {}).us;
-  times.long_us = time({1, kLongTokens, 1}, kMostProbeGroup, {}).us;
+  times.wide = time_cut(roots, planner_.profile().tiles.back().m / kMaxProbeGroup);
+  times.query_partial_kib = 4.0 * kMaxProbeGroup * (kProbeHeadDim + 1) / 1024;  // fp32 O and LSE
+  times.short_us = time({1, kShortTokens, 1}, kMaxProbeGroup, {}).us;
+  times.long_us = time({1, kLongTokens, 1}, kMaxProbeGroup, {}).us;
   times.longer_bytes = static_cast<double>(kLongTokens - kShortTokens) * 4 * kProbeHeadDim;  // K and V of one head
   return times;
 }
@@ -162,15 +162,15 @@ TileTimes DeviceProbes::tile_times(const DeviceCosts& costs) {
 CostTable DeviceProbes::cached_table(const DeviceCosts& costs) {
   const MachineProfile& profile = planner_.profile();
   CostTable table{kProbeHeadDim, {}, {kCachedTokens}, {}};
-  if (profile.llc_bytes < kLeastCache) return table;
+  if (profile.llc_bytes < kMinCache) return table;
   const double once_us = costs.launch_us + costs.fill_us;
   for (const TileShape tile : profile.tiles) {
-    if (tile.m < kMostProbeGroup || (!table.rows.empty() && table.rows.back() == tile.m)) continue;
+    if (tile.m < kMaxProbeGroup || (!table.rows.empty() && table.rows.back() == tile.m)) continue;
     PlanOptions options;
     options.tile = tile;
-    const std::int32_t items = 2 * least_even_roots(profile.workers);
+    const std::int32_t items = 2 * min_even_roots(profile.workers);
     const Timed timed =
-        time({1, kCachedTokens, items * (tile.m / kMostProbeGroup)}, kMostProbeGroup, options, Caches::kWarm);
+        time({1, kCachedTokens, items * (tile.m / kMaxProbeGroup)}, kMaxProbeGroup, options, Caches::kWarm);
     table.rows.push_back(tile.m);
     table.us.push_back(std::max(timed.us - once_us, timed.us / 2) / timed.tasks_each);
   }

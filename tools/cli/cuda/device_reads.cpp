@@ -63,13 +63,13 @@ double DeviceReads::chain_us(std::size_t bytes, int reads) {
 }
 
 std::vector<TransferTime> DeviceReads::transfers() {
-  constexpr std::size_t kLeast = 64;
-  constexpr std::size_t kMost = std::size_t{1} << 20;
+  constexpr std::size_t kMin = 64;
+  constexpr std::size_t kMax = std::size_t{1} << 20;
   constexpr std::size_t kFewReads = 8;
   constexpr std::size_t kManyReads = 256;  // of small runs, so that the launch and the clock's steps do not matter
   std::vector<TransferTime> times;
-  for (std::size_t bytes = kLeast; bytes <= kMost; bytes *= 4) {
-    const auto reads = static_cast<int>(std::clamp(4 * kMost / bytes, kFewReads, kManyReads));
+  for (std::size_t bytes = kMin; bytes <= kMax; bytes *= 4) {
+    const auto reads = static_cast<int>(std::clamp(4 * kMax / bytes, kFewReads, kManyReads));
     const double us = chain_us(bytes, 2 * reads) - chain_us(bytes, reads);
     times.push_back({bytes, std::max(us / reads, 1e-3)});
   }

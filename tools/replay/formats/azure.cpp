@@ -75,7 +75,7 @@ std::array<std::string_view, 3> split(std::string_view line, const LinePlace& pl
 std::int32_t tokens_of(std::string_view text, std::int64_t least, const char* column, const LinePlace& place) {
   std::int64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size() || value < least || value > kMostTokens) {
+  if (error != std::errc() || stop != text.data() + text.size() || value < least || value > kMaxTokens) {
     fail_at(place, "column ", column, " is \"", text.substr(0, 40), "\"; ",
             least == 0 ? kOutputMeaning : kInputMeaning);
   }

@@ -78,7 +78,7 @@ std::int64_t read_runs(const nlohmann::json& runs, std::uint64_t space, const Li
     run.first = integer_in(
         runs[i][0], 0, INT32_MAX, place, [&] { return named("[0]"); }, "an id from 0 to 2^31 - 1 is needed");
     run.count = integer_in(
-        runs[i][1], 1, kMostTokens, place, [&] { return named("[1]"); }, "a count from 1 to 2^30 is needed");
+        runs[i][1], 1, kMaxTokens, place, [&] { return named("[1]"); }, "a count from 1 to 2^30 is needed");
     total += run.count;
     blocks.push_back(run);
   }

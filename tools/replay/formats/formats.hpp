@@ -20,7 +20,7 @@ Trace read_lmcache(std::string_view text, const std::string& name, std::size_t l
 Trace read_reasoning(std::string_view text, const std::string& name, std::size_t limit);
 
 /// A request may be so long: lengths of 2^31 - 1 tokens are for nobody to serve, and sums of two still fit.
-inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
+inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30;
 inline constexpr const char* kInputMeaning = "an integer from 1 to 2^30 is needed";
 inline constexpr const char* kOutputMeaning = "an integer from 0 to 2^30 is needed";
 

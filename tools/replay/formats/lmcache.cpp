@@ -21,8 +21,8 @@ Turn read_turn(std::string_view line, const LinePlace& place) {
   turn.session = integer_field(object, "session", 0, INT32_MAX, place, "an integer from 0 to 2^31 - 1 is needed");
   turn.request.arrival_s = amount_in(
       field_of(object, "t", place), place, [] { return "field \"t\""; }, "seconds from 0 to 1e12 are needed");
-  turn.request.input_tokens = integer_field(object, "input_length", 1, kMostTokens, place, kInputMeaning);
-  turn.request.output_tokens = integer_field(object, "output_length", 0, kMostTokens, place, kOutputMeaning);
+  turn.request.input_tokens = integer_field(object, "input_length", 1, kMaxTokens, place, kInputMeaning);
+  turn.request.output_tokens = integer_field(object, "output_length", 0, kMaxTokens, place, kOutputMeaning);
   const std::string what = "field \"hash_runs\"";
   const std::int64_t blocks = read_runs(field_of(object, "hash_runs", place), 0, place, what, turn.request.blocks);
   check_blocks(blocks, kBlockTokens, turn.request.input_tokens, place, what);

@@ -37,8 +37,8 @@ Trace read_mooncake(std::string_view text, const std::string& name, std::size_t 
     before = ms;
     TraceRequest request;
     request.arrival_s = ms / 1e3;
-    request.input_tokens = integer_field(object, "input_length", 1, kMostTokens, place, kInputMeaning);
-    request.output_tokens = integer_field(object, "output_length", 0, kMostTokens, place, kOutputMeaning);
+    request.input_tokens = integer_field(object, "input_length", 1, kMaxTokens, place, kInputMeaning);
+    request.output_tokens = integer_field(object, "output_length", 0, kMaxTokens, place, kOutputMeaning);
     read_ids(array_field(object, "hash_ids", place), place, request);
     return request;
   };

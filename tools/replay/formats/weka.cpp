@@ -52,9 +52,9 @@ TraceRequest read_request(const nlohmann::json& row, std::size_t index, const Li
   request.arrival_s = amount_in(
       row[0], place, [&] { return named(0); }, "seconds from 0 to 1e12 are needed");
   request.input_tokens = integer_in(
-      row[1], 1, kMostTokens, place, [&] { return named(1); }, kInputMeaning);
+      row[1], 1, kMaxTokens, place, [&] { return named(1); }, kInputMeaning);
   request.output_tokens = integer_in(
-      row[2], 0, kMostTokens, place, [&] { return named(2); }, kOutputMeaning);
+      row[2], 0, kMaxTokens, place, [&] { return named(2); }, kOutputMeaning);
   check_blocks(read_runs(row[5], space, place, named(5), request.blocks), kBlockTokens, request.input_tokens, place,
                named(5));
   return request;
@@ -81,7 +81,7 @@ Session read_session(std::string_view line, const LinePlace& place) {
   const nlohmann::json object = parse_object(line, place);
   Session session;
   const auto tokens = [&](const char* field) {
-    return integer_field(object, field, 0, kMostTokens, place, kOutputMeaning);
+    return integer_field(object, field, 0, kMaxTokens, place, kOutputMeaning);
   };
   const std::int32_t tools = tokens("tool_tokens");
   const std::int32_t system = tokens("system_tokens");

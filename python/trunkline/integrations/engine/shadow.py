@@ -33,7 +33,7 @@ class Shadow:
         self._places = arrays.zeros(max_tokens, "int32")
         arrays.copy(self._places, arrays.module.arange(max_tokens))
         self._tokens = 0
-        self._most = arrays.zeros(1, "float32")
+        self._max = arrays.zeros(1, "float32")
 
     def live(self, tables: Tables, query_start_loc: Any, rows: int, tokens: int) -> None:
         """Once a step: which of the first query tokens somebody reads. Padding's are not. They are marked in the same
@@ -65,7 +65,7 @@ class Shadow:
         self._counts[1] += (live & ~right).sum()
         self._counts[2] += (live & ~finite).sum()
         compared = module.nan_to_num(module.where(live & finite, relative, 0.0), nan=float("inf"), posinf=float("inf"))
-        module.maximum(module.amax(compared), self._most, out=self._most)
+        module.maximum(module.amax(compared), self._max, out=self._max)
 
     def report(self) -> dict[str, float]:
         """The counts. Waits for the device."""
@@ -74,6 +74,6 @@ class Shadow:
             "compared": compared,
             "beyond": beyond,
             "non_finite": non_finite,
-            "most": self._most.item(),
+            "most": self._max.item(),
             "tolerance": self._tolerance,
         }

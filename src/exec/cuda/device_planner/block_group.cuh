@@ -119,8 +119,8 @@ class BlockGroup : public GroupAtomics {
     using T = decltype(value(0));
     // Each thread sums a run of neighbours, so that one scan of the block serves any count.
     const std::int32_t each = ceil_div(count, kThreads);
-    const std::int32_t begin = least(rank() * each, count);
-    const std::int32_t end = least(begin + each, count);
+    const std::int32_t begin = min(rank() * each, count);
+    const std::int32_t end = min(begin + each, count);
     T mine{};
     for (std::int32_t i = begin; i < end; ++i) mine = mine + value(i);
     using Scan = cub::BlockScan<T, kThreads, cub::BLOCK_SCAN_WARP_SCANS>;

@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(kWriteThreads, 1) write_kernel(const __grid_co
   clear(args.counters.arrived, args.counters.arrived_words);
   const std::int32_t rows = args.task.batch.rows;
   const std::int32_t each = ceil_div(rows, blocks);
-  const std::int32_t first = least(block * each, rows);
-  phases.write_queries(group, {first, least(first + each, rows)});
+  const std::int32_t first = min(block * each, rows);
+  phases.write_queries(group, {first, min(first + each, rows)});
   const std::int32_t packs = phases.pack_count();
   for (std::int32_t pack = block; pack < packs; pack += blocks) phases.write_pack(group, pack);
 }
@@ -192,7 +192,7 @@ const void* address_of(void (*kernel)(Args...)) {
 }  // namespace
 
 std::size_t search_memory_bytes(std::int32_t rows) {
-  return search_bytes(rows) * static_cast<std::size_t>(most(PlannerMachine::kMaxHeights, TrunkCore::kEarlyTries));
+  return search_bytes(rows) * static_cast<std::size_t>(max(PlannerMachine::kMaxHeights, TrunkCore::kEarlyTries));
 }
 
 std::size_t planner_shared_bytes() {
@@ -212,14 +212,14 @@ std::size_t planner_shared_bytes() {
 void launch_planner(const PlannerArgs& given, cudaStream_t stream) {
   PlannerArgs args = given;
   const std::int32_t rows = args.task.batch.rows;
-  args.search_bytes = search_bytes(most(rows, 1));
+  args.search_bytes = search_bytes(max(rows, 1));
   ForestScratch forest;
-  const std::size_t forest_bytes = bytes_of([&](Arena& arena) { forest.lay_out(arena, most(rows, 1)); });
+  const std::size_t forest_bytes = bytes_of([&](Arena& arena) { forest.lay_out(arena, max(rows, 1)); });
   CutSearch::Scratch cuts;
   const std::size_t cut_bytes = bytes_of([&](Arena& arena) { cuts.lay_out(arena); });
   // A kernel whose scratch exceeds shared memory uses device memory instead.
   const auto shared = [&](std::size_t bytes) { return bytes <= args.shared_bytes ? bytes : 0; };
-  const std::int32_t blocks = least(most(rows, 1), kMaxBlocks);
+  const std::int32_t blocks = min(max(rows, 1), kMaxBlocks);
   const std::int32_t early = args.widths > 0 ? TrunkCore::kEarlyTries : 0;
   const Launch launches[] = {
       {address_of(compare_rows_kernel), rows, kRowThreads},

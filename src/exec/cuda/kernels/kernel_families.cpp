@@ -19,8 +19,8 @@ cudaError_t no_prologues_to_write(const StepArgs&, std::int32_t, std::size_t, cu
 // compute capability 9.0 alone.
 constexpr KernelFamily kFamilies[] = {
     {.kernels = CudaKernels::kHopper,
-     .least_major = 9,
-     .most_major = 9,
+     .min_major = 9,
+     .max_major = 9,
      .half_rows = 64,
      .page_quantum = 8,
      .tile_rows = sm90::kTileRows,
@@ -30,8 +30,8 @@ constexpr KernelFamily kFamilies[] = {
      .prologue_bytes = sm90::prologue_bytes,
      .write_prologues = sm90::launch_write_prologues},
     {.kernels = CudaKernels::kPortable,
-     .least_major = kLeastMajor,
-     .most_major = INT32_MAX,
+     .min_major = kMinMajor,
+     .max_major = INT32_MAX,
      .half_rows = 0,
      .page_quantum = 1,
      .tile_rows = sm80::kTileRows,
@@ -54,7 +54,7 @@ const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dt
     const bool is_wanted =
         wanted == CudaKernels::kAuto ? page_size % family.page_quantum == 0 : wanted == family.kernels;
     if (!is_wanted) continue;
-    if (major < family.least_major || major > family.most_major) continue;
+    if (major < family.min_major || major > family.max_major) continue;
     if (family.supports(dtype, head_dim)) return &family;
   }
   return nullptr;

@@ -14,7 +14,7 @@
 namespace trunkline::cuda {
 
 /// The oldest compute capability of any family: mma.sync of 16-bit types with cp.async.
-inline constexpr std::int32_t kLeastMajor = 8;
+inline constexpr std::int32_t kMinMajor = 8;
 
 /// Resources that a launch may use.
 struct LaunchLimits {
@@ -33,8 +33,8 @@ struct ForwardVariant {
 /// A row of the table of families. A new family is a folder with these functions, and a row.
 struct KernelFamily {
   CudaKernels kernels;
-  std::int32_t least_major;  ///< compute capability
-  std::int32_t most_major;
+  std::int32_t min_major;  ///< compute capability
+  std::int32_t max_major;
   std::int32_t half_rows;                   ///< MachineProfile::half_rows of its tiles
   std::int32_t page_quantum;                ///< `auto` takes it where the page size is a multiple of this
   std::span<const std::int32_t> tile_rows;  ///< m of its tiles, rising
@@ -46,9 +46,9 @@ struct KernelFamily {
                          cudaStream_t stream);
   /// Returns the bytes of an item in DeviceStep::prologues, a multiple of 16; 0: the kernels do not read prologues.
   std::size_t (*prologue_bytes)();
-  /// Writes the prologues, and their members of task headers, after resolve, once a step. \param most maximum of items
+  /// Writes the prologues, and their members of task headers, after resolve, once a step. \param max_items maximum of items
   /// of any plan uploaded to this workspace
-  cudaError_t (*write_prologues)(const StepArgs& args, std::int32_t group_size, std::size_t most, cudaStream_t stream);
+  cudaError_t (*write_prologues)(const StepArgs& args, std::int32_t group_size, std::size_t max_items, cudaStream_t stream);
 
   bool supports(DType dtype, std::int32_t head_dim) const;
   /// Returns the tiles for a head dimension, ascending in m; none if no kernel is compiled.

@@ -35,9 +35,9 @@ void check_cache(const CacheView& cache, const char* name) {
 // smallest normal float instead of 0 rounds the weights of all visible tokens to 1, as 0 does: logits of fp16 and bf16
 // in fp32 times it are below 1e-24 unless they are beyond 1e14.
 float factor_of(float scale) {
-  constexpr float kLeast = std::numeric_limits<float>::min();
+  constexpr float kMin = std::numeric_limits<float>::min();
   const float factor = scale * std::numbers::log2e_v<float>;
-  return std::abs(factor) < kLeast ? kLeast : factor;
+  return std::abs(factor) < kMin ? kMin : factor;
 }
 
 CacheStrides strides_of(const CacheView& cache) {

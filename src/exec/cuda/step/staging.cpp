@@ -7,7 +7,7 @@
 namespace trunkline::cuda {
 namespace {
 
-constexpr std::size_t kLeastBytes = 64 << 10;
+constexpr std::size_t kMinBytes = 64 << 10;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ std::byte* Staging::acquire(std::size_t bytes) {
     check_cuda(cudaFreeHost(buffer.data), "cudaFreeHost");
     buffer.data = nullptr;
     buffer.size = 0;
-    const std::size_t size = std::max({bytes + bytes / 2, kLeastBytes});
+    const std::size_t size = std::max({bytes + bytes / 2, kMinBytes});
     void* data = nullptr;
     check_cuda(cudaMallocHost(&data, size), "cudaMallocHost of the upload's staging memory");
     buffer.data = static_cast<std::byte*>(data);

@@ -213,7 +213,7 @@ bool waits_for_kernel_before(const void* kernel) {
 
 }  // namespace
 
-cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t most_merges,
+cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t max_merges,
                          std::int32_t sms, bool early, cudaStream_t stream) {
   const auto kernel = dtype == DType::kF16    ? kernel_for<Half>(head_dim)
                       : dtype == DType::kBF16 ? kernel_for<Bfloat>(head_dim)
@@ -223,9 +223,9 @@ cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_d
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  const std::int64_t rows = static_cast<std::int64_t>(most_merges) * args.layer.q_heads;
+  const std::int64_t rows = static_cast<std::int64_t>(max_merges) * args.layer.q_heads;
   const std::int32_t parts = rows > kSmallBatchRows ? 1 : head_dim / kSmallBatchColumns;
-  config.gridDim = dim3(blocks_for(most_merges, args.layer.q_heads * parts, sms));
+  config.gridDim = dim3(blocks_for(max_merges, args.layer.q_heads * parts, sms));
   config.blockDim = dim3(kWarps * 32);
   config.stream = stream;
   config.attrs = &attribute;

@@ -16,9 +16,9 @@ namespace trunkline::cuda {
 /// \param dtype of O if it is not fp32
 /// \param early programmatic dependent launch, if compiled for compute capability 9.0 or newer: blocks start on SMs
 /// that the forward kernel has left, and wait there for its end. Must be false if several kernels precede this one
-/// \param most_merges maximum of any plan uploaded to this workspace: a captured launch serves all of them
+/// \param max_merges maximum of any plan uploaded to this workspace: a captured launch serves all of them
 /// \return cudaErrorNotSupported if no kernel is compiled, else the launch's error
-cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t most_merges,
+cudaError_t launch_merge(const MergeArgs& args, DType dtype, std::int32_t head_dim, std::size_t max_merges,
                          std::int32_t sms, bool early, cudaStream_t stream);
 
 /// Merges a caller's states. \return as launch_merge

@@ -31,7 +31,7 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo
   // With heads of 128, a lane has 16 loads in flight: 64 KB from L2, which brings an SM 64 bytes a clock. With heads of
   // 256 it has half as many: more would spill.
   constexpr int kAhead = kDim > 128 ? 2 : 8;
-  static_assert(TaskInfo::kMostQueries <= 32 * kWarps);
+  static_assert(TaskInfo::kMaxQueries <= 32 * kWarps);
   // The barriers keep the compiler from computing this before the main loop, whose registers would spill.
   const auto thread = static_cast<int>(optimization_barrier(threadIdx.x));
   const auto group_size = static_cast<int>(optimization_barrier(static_cast<unsigned>(args.layer.group_size)));

@@ -31,12 +31,12 @@ class SpanWalk {
   __device__ __forceinline__ std::int32_t used() const { return used_; }
   __device__ __forceinline__ std::int32_t left() const { return present_.end - present_.begin - used_; }
 
-  /// Passes up to `most` tokens of the present span. \return the number of passed tokens
-  __device__ __forceinline__ int take(int most) {
+  /// Passes up to `max_tokens` tokens of the present span. \return the number of passed tokens
+  __device__ __forceinline__ int take(int max_tokens) {
     const std::int32_t rest = left();
-    if (rest > most) {
-      used_ += most;
-      return most;
+    if (rest > max_tokens) {
+      used_ += max_tokens;
+      return max_tokens;
     }
     ++span_;
     used_ = 0;

@@ -19,7 +19,7 @@ class Consumer {
   using Isolated = IsolatedRows<Element, kDim, 1>;
   static constexpr int kConsumers = 32 * kConsumerWarps;
   // Maximum of a stage's tokens that one warp computes: reached by the tile whose rows need all warps.
-  static constexpr int kMostTokens = stage_tokens(kDim);
+  static constexpr int kMaxTokens = stage_tokens(kDim);
 
  public:
   __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory<Size>& shared, unsigned thread)
@@ -82,8 +82,8 @@ class Consumer {
         wait_for_slot();
         break;
       case 1: attend<16>(share); break;
-      case 2: attend<least(32, kMostTokens)>(share); break;
-      default: attend<kMostTokens>(share); break;
+      case 2: attend<min(32, kMaxTokens)>(share); break;
+      default: attend<kMaxTokens>(share); break;
     }
     if (!share.last()) release(position_.slot());
     position_.advance();
@@ -152,7 +152,7 @@ class Consumer {
       for (int query = warp; query < queries; query += kConsumerWarps) {
 #pragma unroll 1
         for (int first = 0; first < group_size; first += Isolated::kMaxRows) {
-          const int count = least(group_size - first, Isolated::kMaxRows);
+          const int count = min(group_size - first, Isolated::kMaxRows);
           Isolated(args_, task, query, head * group_size + first, count, thread % 32).run(0, kDim);
         }
       }

@@ -18,7 +18,7 @@ class Epilogue {
   static constexpr int kDim = Size::kDim;
   static constexpr int kConsumers = 32 * kConsumerWarps;
   // Columns of the four warps' fp32 sums that fit two slots.
-  static constexpr int kColumns = least(kDim, 2 * Size::kSlotBytes / (kConsumerWarps * kWarpRows * 4));
+  static constexpr int kColumns = min(kDim, 2 * Size::kSlotBytes / (kConsumerWarps * kWarpRows * 4));
   static constexpr int kRowChunks = kColumns / 4;  // chunks of 16 bytes
 
  public:

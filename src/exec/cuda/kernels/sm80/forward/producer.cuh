@@ -84,7 +84,7 @@ class Producer {
   __device__ __forceinline__ void read_limits() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) limits_.limit[half] = item_rows_[half].limit;
-    limits_.least = __reduce_min_sync(kWholeWarp, least(limits_.limit[0], limits_.limit[1]));
+    limits_.min_limit = __reduce_min_sync(kWholeWarp, min(limits_.limit[0], limits_.limit[1]));
   }
 
   // Publishes a task to the consumers, with its first Q.
@@ -127,7 +127,7 @@ class Producer {
     const int group_size = args_.layer.group_size;
 #pragma unroll
     for (int first = 0; first < kMaxTileRows; first += 32)
-      info.row_query[first + lane_] = static_cast<std::uint8_t>(least((first + lane_) / group_size, queries - 1));
+      info.row_query[first + lane_] = static_cast<std::uint8_t>(min((first + lane_) / group_size, queries - 1));
   }
 
   // Fills a slot with rows of Q; rows behind the task's last are zero. Done by the first producer warp.
@@ -151,7 +151,7 @@ class Producer {
       present[group] = __ballot_sync(kWholeWarp, row < info.rows);
     }
     __syncwarp();
-    fetch(shared_.k_rows[warp_], present, least(task.header.tile_m - first, Size::kTokens));
+    fetch(shared_.k_rows[warp_], present, min(task.header.tile_m - first, Size::kTokens));
     hand_over();
   }
 

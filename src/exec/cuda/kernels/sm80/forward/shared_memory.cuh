@@ -13,7 +13,7 @@ namespace trunkline::cuda::sm80 {
 
 /// A task, (item, KV head), for the consumers. They read it again at each use, to save registers.
 struct TaskInfo {
-  static constexpr int kMostQueries = kMaxTileQueries;
+  static constexpr int kMaxQueries = kMaxTileQueries;
 
   std::int32_t head;
   std::int32_t queries;

@@ -21,7 +21,7 @@ struct LocatedToken {
 /// The queries of an item: lane i holds the limits of queries i and i + 32.
 struct QueryLimits {
   std::int32_t limit[2] = {INT32_MAX, INT32_MAX};
-  std::int32_t least = INT32_MAX;
+  std::int32_t min_limit = INT32_MAX;
   std::int32_t count = 0;
 
   __device__ __forceinline__ std::uint64_t all() const {
@@ -30,7 +30,7 @@ struct QueryLimits {
   /// Returns the queries that come after a position, which may differ by lane.
   __device__ __forceinline__ std::uint64_t after(std::int32_t position) const {
     std::uint64_t reached = all();
-    if (__any_sync(kWholeWarp, position >= least) == 0) return reached;
+    if (__any_sync(kWholeWarp, position >= min_limit) == 0) return reached;
     for (int query = 0; query < count; ++query) {
       const std::int32_t bound = __shfl_sync(kWholeWarp, query < 32 ? limit[0] : limit[1], query % 32);
       if (position >= bound) reached &= ~(std::uint64_t{1} << query);

@@ -24,14 +24,14 @@ class WarpShares {
     const int row_shift = __ffs(tile_rows / kWarpRows) - 1;
     const int row_group = lane & ((1 << row_shift) - 1);
     const int token_group = lane >> row_shift;
-    const int share_shift = most(0, kStageShift + row_shift - 2);
+    const int share_shift = max(0, kStageShift + row_shift - 2);
     const int group_shift = kStageShift - share_shift;  // log2 of the number of warps that share a stage
     share_ = 1 << share_shift;
     begin_ = (token_group & ((1 << group_shift) - 1)) << share_shift;
     turn_ = token_group >> group_shift;
     turns_ = kConsumerWarps >> row_shift >> group_shift;
     const int first = row_group * kWarpRows / group_size;
-    const int end = least((row_group * kWarpRows + kWarpRows - 1) / group_size + 1, queries);
+    const int end = min((row_group * kWarpRows + kWarpRows - 1) / group_size + 1, queries);
     queries_ = first < end && lane < kConsumerWarps ? (~std::uint64_t{0} >> (64 - (end - first))) << first : 0;
   }
 
@@ -63,7 +63,7 @@ class WarpShares {
         const bool any_visible = (__shfl_sync(kWholeWarp, some, 16 * half) & queries_) != 0;
         if ((__shfl_sync(kWholeWarp, every, 16 * half) & queries_) != queries_) partly |= 1u << at;
         if (!any_visible || at < begin_ || at >= begin_ + share_) continue;
-        first = least(first, at);
+        first = min(first, at);
         end = at + 1;
       }
     }
@@ -71,7 +71,7 @@ class WarpShares {
       first = begin_;
       end = begin_ + share_;
     }
-    const int count = mine ? most(0, end - first) : 0;
+    const int count = mine ? max(0, end - first) : 0;
     return {16 * first, count, ((partly >> first) & ((1u << count) - 1)) != 0, last};
   }
 

@@ -16,7 +16,7 @@ namespace trunkline::cuda::sm90 {
 
 /// A task, (item, KV head), for all warps but the scheduler.
 struct TaskInfo : ItemInfo {
-  static constexpr int kMostQueries = kMaxTileQueries;
+  static constexpr int kMaxQueries = kMaxTileQueries;
 
   std::int32_t number;  // in the queue
   std::int32_t head;

@@ -32,7 +32,7 @@ class SliceWalk {
       : args_(args),
         lane_(lane),
         page_offsets_(args.pages.page_size),
-        aligned_to_(most(kOctetRows * octets_of_tma_tile(args.pages.page_size), 1)) {}
+        aligned_to_(max(kOctetRows * octets_of_tma_tile(args.pages.page_size), 1)) {}
 
   /// Prefetches the spans and page ids of a task behind its first slices, side by side. \param passed number of first
   /// slices
@@ -43,12 +43,12 @@ class SliceWalk {
     prefetch_page_id(args_.pages, task.first.ids_begin + page_offsets_.page_of(position));
   }
 
-  /// Begins a task. \param rows the item's queries \param least_of_all minimum of their limits
+  /// Begins a task. \param rows the item's queries \param min_of_all minimum of their limits
   __device__ __forceinline__ void begin(const TaskHeader& task, const QueryHalves& halves, const ItemRow* rows,
-                                        std::int32_t least_of_all) {
+                                        std::int32_t min_of_all) {
     halves_ = halves;
     rows_ = rows;
-    least_ = least_of_all;
+    min_ = min_of_all;
     first_ = task.first;
     span_ = task.spans.begin;
     begin_ = span_;
@@ -64,7 +64,7 @@ class SliceWalk {
   __device__ __forceinline__ void pass(int slices) {
     while (slices > 0) {
       if (used_ == slices_) accept_window();
-      const int passed = least(slices, slices_ - used_);
+      const int passed = min(slices, slices_ - used_);
       used_ += passed;
       slices -= passed;
     }
@@ -80,7 +80,7 @@ class SliceWalk {
         continue;
       }
       if (filled == 32) return filled;
-      const int taken = least(32 - filled, slices_ - used_);
+      const int taken = min(32 - filled, slices_ - used_);
       const bool mine = lane_ >= filled && lane_ < filled + taken;
       locate(mine ? used_ + lane_ - filled : used_, mine, slice);
       filled += taken;
@@ -97,7 +97,7 @@ class SliceWalk {
     if (span_ == begin_ && (fills_batch || end_ - span_ == 1)) {
       if (lane_ == 0) span = first_;
     } else {
-      spans = least(end_ - span_, kWindow);
+      spans = min(end_ - span_, kWindow);
       if (lane_ < spans) span = args_.step.spans[span_ + lane_];
     }
     accept(span, spans);
@@ -128,8 +128,8 @@ class SliceWalk {
     if (slices > 0 && span.mask_stride == 0) mask = mask_at(args_.plan, span.mask);
     visible_ = halves_.by_half(mask);
     bound_ = INT32_MAX;
-    if (slices > 0 && span.end > least_) {
-      bound_ = least_limit(halves_.within(mask), rows_);
+    if (slices > 0 && span.end > min_) {
+      bound_ = min_limit(halves_.within(mask), rows_);
     }
   }
 
@@ -153,8 +153,8 @@ class SliceWalk {
         {__shfl_sync(kWholeWarp, visible_.words[0], from), __shfl_sync(kWholeWarp, visible_.words[1], from)}};
     if (!mine) return;
     const std::int32_t aligned = begin - offset_of(begin) + kSliceTokens * number;
-    slice.position = most(aligned, begin);
-    slice.count = least(aligned + kSliceTokens, end) - slice.position;
+    slice.position = max(aligned, begin);
+    slice.count = min(aligned + kSliceTokens, end) - slice.position;
     slice.ids_begin = ids_begin;
     slice.mask = mask < 0 ? -1 : mask + stride * (slice.position - begin);
     slice.mask_stride = stride;
@@ -173,7 +173,7 @@ class SliceWalk {
   std::int32_t aligned_to_;
   QueryHalves halves_;
   const ItemRow* rows_ = nullptr;
-  std::int32_t least_ = 0;
+  std::int32_t min_ = 0;
   ResolvedSpan first_{};
   std::int32_t begin_ = 0;  // first of the task's spans
   std::int32_t span_ = 0;   // first span behind the window

@@ -98,20 +98,20 @@ class StageWalk {
     view_batch(1 + passed);
   }
 
-  /// Finds the next stage that the warpgroup computes, and passes it. \return kFarOff: more than `most_passed` stages
+  /// Finds the next stage that the warpgroup computes, and passes it. \return kFarOff: more than `max_passed` stages
   /// must be passed first
-  __device__ __forceinline__ Found find(int most_passed) {
+  __device__ __forceinline__ Found find(int max_passed) {
     if ((traits_ & StageTraits::kVisible) != 0) return take_stage();
     while (!done_) {
       const std::uint32_t visible = traits_ & StageTraits::kEach * StageTraits::kVisible;
       // With stages in turns it is -1 if one stage more is passed than the batch has.
       const int skipped = visible == 0 ? end_ - number_ : (__ffs(static_cast<int>(visible)) - 1) / StageTraits::kBits;
-      if (skipped > most_passed) {
-        pass(most_passed);
+      if (skipped > max_passed) {
+        pass(max_passed);
         return Found::kFarOff;
       }
       pass(skipped);
-      most_passed -= skipped;
+      max_passed -= skipped;
       if (number_ < end_) return take_stage();
       leave_batch();
       done_ = ends_task_;
@@ -169,7 +169,7 @@ class StageWalk {
   __device__ __forceinline__ void pass(int stages) {
 #pragma unroll 1
     while (stages > 0) {
-      const int together = least(stages, kPassedTogether);
+      const int together = min(stages, kPassedTogether);
       position_ = position_.ahead(2 * together);
       number_ += together;
       traits_ >>= StageTraits::kBits * together;

@@ -28,7 +28,7 @@ class StageWriter {
                                        StageRecord* batch) const {
     Slice slice;
     const int filled = slices.take(first, slice);
-    const int records = most((filled + kSlices - 1) / kSlices, first / kSlices + 1);
+    const int records = max((filled + kSlices - 1) / kSlices, first / kSlices + 1);
     const bool last = slices.done() && lane_ / kSlices == records - 1;
     std::uint32_t flags = 0;
     if (lane_ >= first && lane_ < kSlices * records) {

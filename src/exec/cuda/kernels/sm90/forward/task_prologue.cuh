@@ -26,7 +26,7 @@ struct alignas(16) ItemInfo {
 struct TaskPrologue {
   ItemInfo info;
   StageRecord records[kBatchStages];  // the first batch, written for copies by TMA
-  std::int32_t least_limit;           // minimum of the limits of the item's queries
+  std::int32_t min_limit;             // minimum of the limits of the item's queries
   std::int32_t spare[3];              // 0: padding to a multiple of 16 bytes
 };
 static_assert(sizeof(TaskPrologue) % 16 == 0 && sizeof(StageRecord) % 16 == 0 && offsetof(ItemInfo, rows) % 16 == 0);

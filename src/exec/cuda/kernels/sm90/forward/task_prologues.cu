@@ -39,15 +39,15 @@ __device__ std::int32_t write_info(const TaskHeader& header, const ItemRow* rows
 #pragma unroll
     for (int half = 0; half < kGroups; ++half) {
       info.row_query[kGroupRows * half + row] =
-          static_cast<std::uint8_t>(halves.first_of(half) + most(least(query, halves.count_of(half) - 1), 0));
+          static_cast<std::uint8_t>(halves.first_of(half) + max(min(query, halves.count_of(half) - 1), 0));
     }
   }
-  std::int32_t least_of_lane = INT32_MAX;
+  std::int32_t min_of_lane = INT32_MAX;
   for (int query = lane; query < halves.count(); query += 32) {
     info.rows[query] = rows[query];
-    least_of_lane = least(least_of_lane, rows[query].limit);
+    min_of_lane = min(min_of_lane, rows[query].limit);
   }
-  return __reduce_min_sync(kWholeWarp, least_of_lane);
+  return __reduce_min_sync(kWholeWarp, min_of_lane);
 }
 
 __device__ void write_prologue(const StepArgs& args, std::int32_t place, std::int32_t group_size, int lane) {
@@ -55,13 +55,13 @@ __device__ void write_prologue(const StepArgs& args, std::int32_t place, std::in
   TaskPrologue& prologue = reinterpret_cast<TaskPrologue*>(args.step.prologues)[place];
   const ItemRow* const rows = args.step.rows + header.rows.begin;
   const QueryHalves halves = halves_of(header);
-  const std::int32_t least_of_all = write_info(header, rows, halves, group_size, lane, prologue.info);
+  const std::int32_t min_of_all = write_info(header, rows, halves, group_size, lane, prologue.info);
   SliceWalk slices(args, lane);
-  slices.begin(header, halves, rows, least_of_all);
+  slices.begin(header, halves, rows, min_of_all);
   const int records = StageWriter(args, true, lane).write(slices, halves, kSlices, prologue.records);
   if (lane != 0) return;
   prologue.records[0].kind = StageRecord::kQueries;
-  prologue.least_limit = least_of_all;
+  prologue.min_limit = min_of_all;
   header.prologue_records = static_cast<std::int16_t>(records);
   header.prologue_ends = slices.done() ? 1 : 0;
 }
@@ -81,9 +81,9 @@ std::size_t prologue_bytes() {
   return sizeof(TaskPrologue);
 }
 
-cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t most,
+cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t max_items,
                                    cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>((most + kWarps - 1) / kWarps, 1, kMaxBlocks));
+  const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>((max_items + kWarps - 1) / kWarps, 1, kMaxBlocks));
   write_prologues_kernel<<<blocks, 32 * kWarps, 0, stream>>>(args, group_size);
   return cudaGetLastError();
 }

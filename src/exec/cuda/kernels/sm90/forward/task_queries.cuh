@@ -73,14 +73,14 @@ __device__ __forceinline__ QueryHalves halves_of(const TaskHeader& task) {
 
 /// Returns the minimal limit of a set's queries; KV positions from a query's limit on come after it. \param rows
 /// queries of the item
-__device__ __forceinline__ std::int32_t least_limit(const QuerySet& set, const ItemRow* rows) {
-  std::int32_t least_of_set = INT32_MAX;
+__device__ __forceinline__ std::int32_t min_limit(const QuerySet& set, const ItemRow* rows) {
+  std::int32_t min_of_set = INT32_MAX;
 #pragma unroll
   for (int word = 0; word < 2; ++word) {
     for (std::uint64_t rest = set.words[word]; rest != 0; rest &= rest - 1)
-      least_of_set = min(least_of_set, rows[64 * word + __ffsll(static_cast<long long>(rest)) - 1].limit);
+      min_of_set = min(min_of_set, rows[64 * word + __ffsll(static_cast<long long>(rest)) - 1].limit);
   }
-  return least_of_set;
+  return min_of_set;
 }
 
 /// Returns the queries of a set, by half, that come after a position.

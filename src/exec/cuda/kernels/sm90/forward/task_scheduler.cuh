@@ -105,7 +105,7 @@ class TaskScheduler {
     const std::int32_t place = task.number / args_.layer.kv_heads;
     const QueryHalves halves = halves_of(task.header);
     slices_.prefetch(task.header, passed);
-    slices_.begin(task.header, halves, args_.step.rows + task.header.rows.begin, prologue_at(args_, place).least_limit);
+    slices_.begin(task.header, halves, args_.step.rows + task.header.rows.begin, prologue_at(args_, place).min_limit);
     slices_.pass(passed);
     int first = tma_tiles_ ? 0 : kSlices;
     if (!tma_tiles_ && lane_ == 0) batch()[0].kind = StageRecord::kQueries;

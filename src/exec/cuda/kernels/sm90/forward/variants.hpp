@@ -21,7 +21,7 @@ cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype
 /// Returns sizeof(TaskPrologue).
 std::size_t prologue_bytes();
 /// Writes the TaskPrologue of every item, and its members of the task header.
-cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t most,
+cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t max_items,
                                    cudaStream_t stream);
 
 }  // namespace trunkline::cuda::sm90

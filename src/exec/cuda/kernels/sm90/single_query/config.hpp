@@ -28,7 +28,7 @@ inline constexpr int kAhead = 1;
 inline constexpr int kStages = kAhead + 1;
 
 /// Maximum of CTAs of a cluster, which every device with clusters supports.
-inline constexpr int kMostBlocks = 8;
+inline constexpr int kMaxBlocks = 8;
 
 /// Up to so many tokens a CTA, one cluster computes a head alone.
 inline constexpr std::int32_t kTokensAlone = 256;
@@ -36,7 +36,7 @@ inline constexpr std::int32_t kTokensAlone = 256;
 /// The unit of merging: four columns of a row.
 inline constexpr int kUnitColumns = 4;
 inline constexpr int kRowUnits = kDim / kUnitColumns;
-inline constexpr int kMostUnits = kRows * kRowUnits;
+inline constexpr int kMaxUnits = kRows * kRowUnits;
 
 /// Capacity of Scratch::arrived: a counter for each CTA of one cluster of each KV head.
 inline constexpr std::int32_t kCounters = 256;

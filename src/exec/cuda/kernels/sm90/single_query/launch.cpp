@@ -12,9 +12,9 @@
 namespace trunkline::cuda::single_query {
 namespace {
 
-constexpr std::int32_t kClusterSizes[] = {kMostBlocks, 4, 2};
+constexpr std::int32_t kClusterSizes[] = {kMaxBlocks, 4, 2};
 // Minimal share of the SMs: 64 of an H200's 132 reach the memory's bandwidth.
-constexpr std::int32_t kLeastTwentieths = 9;
+constexpr std::int32_t kMinTwentieths = 9;
 constexpr int kFirstMajor = 9;
 
 /// The configuration of a launch of `count` clusters.
@@ -49,12 +49,12 @@ class Kernel {
   const KernelSet& set() const { return set_; }
 
   /// Returns the maximum of clusters of kClusterSizes[size] that the present device holds at once; 0 if it has none.
-  std::int32_t most_clusters(std::size_t size) {
+  std::int32_t max_clusters(std::size_t size) {
     int device = 0;
     if (cudaGetDevice(&device) != cudaSuccess || device >= kMaxDevices) return 0;
     OnDevice& on = devices_[static_cast<std::size_t>(device)];
     std::call_once(on.once, [&] { prepare(device, on); });
-    return on.most_clusters[size];
+    return on.max_clusters[size];
   }
 
  private:
@@ -62,7 +62,7 @@ class Kernel {
 
   struct OnDevice {
     std::once_flag once;
-    std::array<std::int32_t, std::size(kClusterSizes)> most_clusters{};
+    std::array<std::int32_t, std::size(kClusterSizes)> max_clusters{};
   };
 
   void prepare(int device, OnDevice& on) const {
@@ -78,7 +78,7 @@ class Kernel {
       const ClusterLaunch launch(kClusterSizes[size], 1, set_.shared_bytes, nullptr);
       int count = 0;
       usable = cudaOccupancyMaxActiveClusters(&count, set_.whole, &launch.config()) == cudaSuccess;
-      if (usable) on.most_clusters[size] = count;
+      if (usable) on.max_clusters[size] = count;
     }
     if (!usable) cudaGetLastError();  // clears the error: an unsupported device is no error of the caller's
   }
@@ -104,9 +104,9 @@ Division divide(const AttentionShape& shape, std::int32_t sms) {
   if (kernel == nullptr || shape.head_dim_qk != kDim || shape.group_size() > kRows) return {};
   for (std::size_t size = 0; size < std::size(kClusterSizes); ++size) {
     const std::int32_t blocks = kClusterSizes[size];
-    const std::int32_t most = std::min(kernel->most_clusters(size), sms / blocks) / shape.kv_heads;
-    const std::int32_t enough = ceil_div(kLeastTwentieths * sms, 20 * shape.kv_heads * blocks);
-    if (most > 0 && shape.kv_heads * blocks <= kCounters) return {blocks, std::min(most, enough)};
+    const std::int32_t clusters = std::min(kernel->max_clusters(size), sms / blocks) / shape.kv_heads;
+    const std::int32_t enough = ceil_div(kMinTwentieths * sms, 20 * shape.kv_heads * blocks);
+    if (clusters > 0 && shape.kv_heads * blocks <= kCounters) return {blocks, std::min(clusters, enough)};
   }
   return {};
 }

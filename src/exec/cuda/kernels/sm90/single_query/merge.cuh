@@ -73,7 +73,7 @@ class ClusterMerge {
       const auto to = static_cast<std::uint32_t>(unit % blocks_);
       store_there(address_at(place, to), address_at(barrier, to), sums.o);
     }
-    static_assert(kThreads >= kMostBlocks * kRows);
+    static_assert(kThreads >= kMaxBlocks * kRows);
     const int row = thread % kRows;
     if (thread / kRows >= blocks_ || row >= args_.layer.group_size) return;
     const RowState state = state_of_warps(row);

@@ -28,8 +28,8 @@ struct SharedMemory {
   alignas(16) std::byte queries[kRows][kRowBytes];
   RowState states[kWarps][kRows];
   // Data from all CTAs of the cluster, for the units that this CTA merges.
-  float4 received[kMostUnits + kMostBlocks];
-  RowState received_states[kMostBlocks][kRows];
+  float4 received[kMaxUnits + kMaxBlocks];
+  RowState received_states[kMaxBlocks][kRows];
   std::uint64_t all_received;
   std::int32_t last;  // whether this cluster is the last of its head
 
