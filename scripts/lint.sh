@@ -25,6 +25,7 @@ fi
 .venv/bin/mypy --cache-dir build/mypy
 python3 scripts/check_includes.py
 python3 scripts/check_policies.py
+python3 scripts/check_sources.py
 python3 scripts/check_words.py
 python3 scripts/make_python_abi.py --check
 .venv/bin/python scripts/make_python_reference.py --check

@@ -105,6 +105,8 @@ def listing(header):
 
 def formatted(text):
     ruff = ROOT / ".venv" / "bin" / "ruff"
+    if not ruff.is_file():
+        sys.exit(f"make_python_abi: {ruff} is missing; make lint installs it")
     command = [str(ruff), "format", "--stdin-filename", str(OUTPUT), "-"]
     sorts = [str(ruff), "check", "--quiet", "--fix", "--select=I", "--stdin-filename", str(OUTPUT), "-"]
     for one in (sorts, command):

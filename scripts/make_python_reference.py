@@ -14,7 +14,12 @@ import re
 import sys
 from collections.abc import Iterator
 
-import griffe
+try:
+    import griffe
+except ModuleNotFoundError:
+    sys.exit(
+        "make_python_reference: griffelib is missing; make lint puts it into .venv: run .venv/bin/python with this script"
+    )
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/api_python.md"

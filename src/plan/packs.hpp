@@ -43,7 +43,7 @@ struct PackSegment {
   std::int32_t tokens() const { return end - begin; }
 };
 
-/// Queries that read segments together. At most as many queries as one item holds.
+/// Queries that read segments together; after Packs::close() at most as many as one item holds.
 struct Pack {
   Range runs;      ///< into Packs::runs
   Range segments;  ///< into Packs::segments
@@ -59,12 +59,16 @@ struct Pack {
 
 /// Collects a policy's packs. A policy calls add_queries and add_segment, then close, for each pack. Rules for
 /// policies:
-/// - the packs of a query come in the order in which its partials are merged, and the segments of a pack in the order
-/// in
-///   which a kernel streams them; that of the query's tokens unless there is a reason;
-/// - every query is in the readers of exactly one open-ended segment, empty if need be (add_tail makes those);
-/// - a pack may hold any number of queries: close() spreads them over packs that fit.
-/// Positions, runs and readers are of QueryOrder.
+/// - Packs of a query come in the order in which its partials are merged. Segments of a pack come in the order in which
+///   a kernel reads them: that of the query's tokens unless there is a reason.
+/// - Every query is in the readers of exactly one open-ended segment, the *tail* of its request, which is empty where
+/// the
+///   request ends with a shared run (add_tail).
+/// - A pack may hold any number of queries: close() spreads them over packs that fit. A pack without queries vanishes,
+/// so
+///   requests without queries need no care.
+/// - A request without tokens still has an output: add_empty_requests gives each a pack (policy_input.hpp).
+/// Positions, runs and readers are positions in QueryOrder; begin and end of a segment are token positions.
 class Packs {
  public:
   /// \param order, tiles outlive the packs.

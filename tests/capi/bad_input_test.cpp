@@ -12,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "base/check.hpp"
 #include "c_case.hpp"
 #include "exec/attention_case.hpp"
+#include "plan/policies/policy_table.hpp"
 #include "synthetic/paged_batch.hpp"
 
 namespace trunkline::testing {
@@ -302,7 +304,9 @@ TEST_F(CBadInput, ShapesAndOptions) {
   };
   using O = trunkline_plan_options;
   refused([](O& o) { o.struct_size = 1; }, "options.struct_size is 1");
-  refused([](O& o) { o.policy = 10; }, "options.policy is 10; known: 0 to 9");
+  const auto policies = static_cast<std::int32_t>(policy_table().size());  // and `auto`, which is 0
+  refused([](O& o) { o.policy = static_cast<std::int32_t>(policy_table().size()) + 1; },
+          concat("options.policy is ", policies + 1, "; known: 0 to ", policies));
   refused([](O& o) { o.policy = -1; }, "options.policy is -1");
   refused([](O& o) { o.split = 5; }, "options.split is 5");
   refused([](O& o) { o.flatten_block = -1; }, "flatten_block is -1");

@@ -11,6 +11,7 @@
 
 #include "base/host_device.hpp"
 #include "plan/device/thread_group.hpp"
+#include "trunkline/types.hpp"
 
 namespace trunkline {
 
@@ -86,9 +87,10 @@ struct InterleavedList {
     const std::int64_t all = kv_segments_in(segment);
     return segment.kv_segments_before + static_cast<std::int32_t>(min(left, all));
   }
-  /// Returns the number of chunks whose relative middle is at most `middle` / `of_length`, or less if `before`.
-  TRUNKLINE_HOST_DEVICE std::int64_t chunks_until(std::int64_t middle, std::int64_t of_length, bool before) const {
-    const std::int64_t product = middle * length() - (before ? 1 : 0);
+  /// Returns the number of chunks whose relative middle is at most `middle` / `of_length`; less than that if
+  /// `strictly`.
+  TRUNKLINE_HOST_DEVICE std::int64_t chunks_until(std::int64_t middle, std::int64_t of_length, bool strictly) const {
+    const std::int64_t product = middle * length() - (strictly ? 1 : 0);
     if (product < 0) return 0;
     const std::int64_t token = product / of_length;
     if (chunk_bits < 0) {
@@ -117,7 +119,8 @@ struct Interleaving {
     for (std::int32_t list = 0; list < kSegmentLists; ++list) {
       const InterleavedList& other = lists[list];
       if (list == segment.list || other.count == 0) continue;
-      const std::int64_t before = other.chunks_until(middle, own.length(), list > segment.list);
+      const bool strictly = list > segment.list;  // a tie goes to the earlier list
+      const std::int64_t before = other.chunks_until(middle, own.length(), strictly);
       place.first_token += other.chunk_begin(before);
       place.rank += other.kv_segments_before_chunk(before);
     }

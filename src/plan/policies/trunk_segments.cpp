@@ -17,27 +17,27 @@ std::int64_t room_of(std::span<const PackSegment> segments, const Slices& slices
   return room;
 }
 
-/// Hands out the tokens of segments piece by piece, counted in slices.
-class Pieces {
+/// Takes the tokens of a list of segments chunk by chunk, counted in slices.
+class ChunkList {
  public:
-  /// \param piece tokens, whole slices; 0: a whole segment
-  Pieces(std::span<const PackSegment> segments, const Slices& slices, std::int64_t piece)
+  /// \param chunk tokens, whole slices; 0: a whole segment
+  ChunkList(std::span<const PackSegment> segments, const Slices& slices, std::int64_t chunk)
       : segments_(segments),
         slices_(slices),
-        piece_(piece),
+        chunk_(chunk),
         total_(std::max<std::int64_t>(room_of(segments, slices), 1)) {}
 
   bool done() const { return next_ == segments_.size(); }
-  /// Whether the middle of its next piece, taken as whole, comes before that of the other's, in proportion.
-  bool behind(const Pieces& other) const { return middle() * other.total_ < other.middle() * total_; }
+  /// Whether the middle of its next chunk, taken as whole, comes before that of the other list, in proportion.
+  bool behind(const ChunkList& other) const { return middle() * other.total_ < other.middle() * total_; }
 
-  void add_piece(Packs& packs) {
-    const std::int64_t target = added_ + piece_;
+  void add_chunk(Packs& packs) {
+    const std::int64_t target = added_ + chunk_;
     do {
       PackSegment piece = segments_[next_];
       piece.begin += taken_;
       const std::int64_t left = slices_.room(piece.begin, piece.end);
-      const std::int64_t wanted = piece_ == 0 ? left : std::min(target - added_, left);
+      const std::int64_t wanted = chunk_ == 0 ? left : std::min(target - added_, left);
       if (wanted < left) {
         piece.end = slices_.place(piece.begin, wanted);
         piece.open_ended = false;
@@ -52,29 +52,30 @@ class Pieces {
   }
 
  private:
-  std::int64_t middle() const { return added_ + piece_ / 2; }
+  std::int64_t middle() const { return added_ + chunk_ / 2; }
 
   std::span<const PackSegment> segments_;
   Slices slices_;
-  std::int64_t piece_;
+  std::int64_t chunk_;
   std::int64_t total_;  // at least 1
   std::size_t next_ = 0;
   std::int32_t taken_ = 0;  // tokens of the next segment
   std::int64_t added_ = 0;
 };
 
-/// Deals the common segments out between the others in proportion, so that reads from the cache and from memory overlap
-/// in time instead of following each other; and what each half has for itself likewise, so that both have work. Each
-/// piece comes where the middle of its share of the list is: where each half has less for itself than twice what they
-/// have in common, that comes first, and queries need not wait behind what all tiles read from memory.
-void deal(std::span<Pieces> lists, Packs& packs) {
+/// Interleaves the lists of a tile in proportion to their lengths: common segments, which come from the cache, with
+/// those of each half, which come from memory, so that both kinds of reads overlap in time and both halves have work. A
+/// chunk comes where the middle of its share of its list is; ties go to the earlier list. If each half has less for
+/// itself than twice the common tokens, common chunks come first, so that queries need not wait behind reads from
+/// memory.
+void interleave(std::span<ChunkList> lists, Packs& packs) {
   for (;;) {
-    Pieces* next = nullptr;
-    for (Pieces& list : lists) {
+    ChunkList* next = nullptr;
+    for (ChunkList& list : lists) {
       if (!list.done() && (next == nullptr || list.behind(*next))) next = &list;
     }
     if (next == nullptr) return;
-    next->add_piece(packs);
+    next->add_chunk(packs);
   }
 }
 
@@ -97,17 +98,17 @@ void TileSegments::add(const TrunkTile& tile, const TrunkWidth& width, Packs& pa
   for (; next_node_ < nodes.size() && nodes[next_node_].requests.begin < members_.end; ++next_node_) {
     collect_node(next_node_);
   }
-  add_dealt(packs);
+  add_interleaved(packs);
 }
 
-void TileSegments::add_dealt(Packs& packs) const {
+void TileSegments::add_interleaved(Packs& packs) const {
   // Where the tile works as one, nothing is to be gained by cutting them.
-  const std::int64_t own_piece = middle_ > 0 ? input_.profile.half_chunk_tokens : 0;
+  const std::int64_t own_chunk = middle_ > 0 ? input_.profile.half_chunk_tokens : 0;
   const Slices& slices = packs.slices();
-  Pieces lists[] = {{scratch_.own, slices, own_piece},
-                    {scratch_.own_of_second, slices, own_piece},
-                    {scratch_.common, slices, input_.profile.common_chunk_tokens}};
-  deal(lists, packs);
+  ChunkList lists[] = {{scratch_.own, slices, own_chunk},
+                       {scratch_.own_of_second, slices, own_chunk},
+                       {scratch_.common, slices, input_.profile.common_chunk_tokens}};
+  interleave(lists, packs);
 }
 
 void TileSegments::add_queries(std::span<const std::int32_t> members, Packs& packs) const {

@@ -25,7 +25,7 @@ class TileSegments {
   void collect_node(std::size_t node);
   std::vector<PackSegment>& own_of(Range readers);
   bool in_common(Range requests) const;
-  void add_dealt(Packs& packs) const;
+  void add_interleaved(Packs& packs) const;
 
   const PolicyInput& input_;
   TrunkScratch& scratch_;

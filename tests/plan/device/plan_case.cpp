@@ -14,6 +14,14 @@ std::size_t at(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
+/// The 32-bit words of a list's entries, in order.
+template <class T>
+constexpr const char* kFields = "";
+template <>
+constexpr const char* kFields<RowSpan> = " (row, begin, end, mask, SpanFlags)";
+template <>
+constexpr const char* kFields<RowQuery> = " (row, token, from_end)";
+
 template <class T>
 std::optional<std::string> compare(const char* name, const std::vector<T>& expected, const std::vector<T>& actual) {
   for (std::size_t i = 0; i < std::min(expected.size(), actual.size()); ++i) {
@@ -27,7 +35,7 @@ std::optional<std::string> compare(const char* name, const std::vector<T>& expec
           words += concat(" ", value);
         }
       }
-      return concat(name, "[", i, "] of ", expected.size(), " differs", words);
+      return concat(name, "[", i, "] of ", expected.size(), " differs", words, kFields<T>);
     }
   }
   if (expected.size() != actual.size()) {

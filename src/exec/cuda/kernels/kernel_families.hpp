@@ -46,9 +46,10 @@ struct KernelFamily {
                          cudaStream_t stream);
   /// Returns the bytes of an item in DeviceStep::prologues, a multiple of 16; 0: the kernels do not read prologues.
   std::size_t (*prologue_bytes)();
-  /// Writes the prologues, and their members of task headers, after resolve, once a step. \param max_items maximum of items
-  /// of any plan uploaded to this workspace
-  cudaError_t (*write_prologues)(const StepArgs& args, std::int32_t group_size, std::size_t max_items, cudaStream_t stream);
+  /// Writes the prologues, and their members of task headers, after resolve, once a step. \param max_items maximum of
+  /// items of any plan uploaded to this workspace
+  cudaError_t (*write_prologues)(const StepArgs& args, std::int32_t group_size, std::size_t max_items,
+                                 cudaStream_t stream);
 
   bool supports(DType dtype, std::int32_t head_dim) const;
   /// Returns the tiles for a head dimension, ascending in m; none if no kernel is compiled.

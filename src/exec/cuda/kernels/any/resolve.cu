@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(kThreads) resolve_kernel(const __grid_constant
 }  // namespace
 
 cudaError_t launch_resolve(const ResolveArgs& args, std::size_t max_items, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>((max_items + kThreads - 1) / kThreads, 1, kMaxBlocks));
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<std::size_t>((max_items + kThreads - 1) / kThreads, 1, kMaxBlocks));
   resolve_kernel<<<blocks, kThreads, 0, stream>>>(args);
   return cudaGetLastError();
 }

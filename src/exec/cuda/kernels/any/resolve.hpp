@@ -30,8 +30,8 @@ struct ResolveArgs {
 };
 
 /// Launches the resolve kernel. A length that is negative, or longer than its row of the table, counts as 0; spans are
-/// clipped to their request. \param max_items maximum of items, queries of items, and spans of any plan uploaded to this
-/// workspace: a captured launch serves all of them
+/// clipped to their request. \param max_items maximum of items, queries of items, and spans of any plan uploaded to
+/// this workspace: a captured launch serves all of them
 cudaError_t launch_resolve(const ResolveArgs& args, std::size_t max_items, cudaStream_t stream);
 
 }  // namespace trunkline::cuda

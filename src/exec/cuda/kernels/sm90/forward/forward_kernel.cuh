@@ -30,7 +30,8 @@
 //   row maxima.
 //
 // Budget. Registers: 168 a thread at launch; then 208 for consumers (64 of O, 32 each of Q and logits, 16 of weights)
-// and 88 for producers. Shared memory: sizeof(SharedMemory), 223 KiB. Nothing spills.
+// and 88 for producers. Shared memory: sizeof(SharedMemory), 223 of 227 KiB. Nothing
+// spills.
 #pragma once
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"

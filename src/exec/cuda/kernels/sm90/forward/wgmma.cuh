@@ -1,4 +1,6 @@
-// Matrix products of a warpgroup (compute capability 9.0a): A from registers, B from a slot of the ring.
+// Matrix products of a warpgroup (compute capability 9.0a): A from registers, B from a slot of the ring. wgmma takes
+// both of one type, and 8-bit types only with B along the summed dimension, so KV of 8 bits would be widened in its
+// slot.
 #pragma once
 
 #include <cstdint>
