@@ -4,8 +4,9 @@
     scripts/check_abi.py --library build/release/src/capi/libtrunkline.so [--write]
 
 A line that is missing or different breaks programs that were compiled with an earlier header: then the soname must
-change. A line that is new is an addition, for which TRUNKLINE_ABI_VERSION grows, once for each release. Either way, --write rewrites the list,
-and the change is committed with it. The list is of 64-bit Linux; structs are the same wherever the C compiler is LP64.
+change. A line that is new is an addition, for which TRUNKLINE_ABI_VERSION grows, once for each release. Either way,
+--write rewrites the list, and the change is committed with it. The list is of 64-bit Linux; structs are
+the same wherever the C compiler is LP64.
 """
 
 import argparse

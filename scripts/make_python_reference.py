@@ -17,9 +17,7 @@ from collections.abc import Iterator
 try:
     import griffe
 except ModuleNotFoundError:
-    sys.exit(
-        "make_python_reference: griffelib is missing; make lint puts it into .venv: run .venv/bin/python with this script"
-    )
+    sys.exit("make_python_reference: griffelib is missing; make lint installs it for .venv/bin/python")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/api_python.md"
