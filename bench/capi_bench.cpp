@@ -1,4 +1,4 @@
-// What the C interface adds to a call: the same step by the C++ and by the C interface, taken in turn, one thread, of
+// Measures the overhead of the C interface: the same step by the C++ and by the C interface, taken in turn, one thread,
 // one request, so that the calls themselves are much of the time. Prints one JSON object a call.
 //
 //     capi_bench > bench/results/cpu/capi.jsonl

@@ -1,4 +1,4 @@
-"""What the plots of docs/results_gpu.md share: which rows one was drawn of, and how it is written."""
+"""Code that the plots of docs/results_gpu.md share: the rows that a plot was drawn from, and how it is written."""
 
 import dataclasses
 import hashlib

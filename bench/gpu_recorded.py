@@ -1,4 +1,4 @@
-"""What the recorded times of published kernels can be compared with."""
+"""Comparisons with the recorded times of published kernels."""
 
 import textwrap
 
@@ -25,7 +25,7 @@ def how_timed(suites: dict[str, list[dict]]) -> str:
 
 
 def methods_over_papers(rows: list[dict]) -> str:
-    """What an ablation's form of a paper's method takes of that paper's kernel, by each kind of kernels."""
+    """The time of an ablation's form of a paper's method over that of the paper's kernel, by each kind of kernels."""
     found = []
     for suite, name in PAPERS.items():
         for kind, run in by([row for row in rows if method(row) == name], kernels).items():

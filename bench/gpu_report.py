@@ -76,7 +76,7 @@ def plot_link(name: str) -> str:
 
 
 def section(files: dict[str, list[dict]], name: str, title: str, words: str, content) -> str:
-    """Of a file's rows, those of each kind of kernels apart; nothing where it is not here."""
+    """A section with a file's rows, by kind of kernels; empty where the file is missing."""
     if not files.get(name):
         return ""
     return f"\n## {title}\n{words}\n\n{gpu_tables.each_kernels(files[name], content)}"

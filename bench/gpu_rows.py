@@ -33,7 +33,7 @@ def load(name: str) -> list[dict]:
 
 
 def same_case(row: dict) -> tuple:
-    """What is computed and by which kernels, whatever the method and the element type."""
+    """The key of a case and the kernels that compute it, whatever the method and the element type."""
     return row["case"], row["heads"], row["page_size"], kernels(row)
 
 

@@ -34,7 +34,7 @@ def case_of(row: dict) -> tuple:
 
 
 def merge_rounds(rounds: list[list[dict]]) -> dict[tuple, dict]:
-    """Of each case that passed in all rounds, its least time and its bits, None where rounds differ."""
+    """For each case that passed in all rounds, the minimum time and the output's bits, None where rounds differ."""
     cases: dict[tuple, list[dict]] = {}
     for rows in rounds:
         for row in rows:

@@ -1,6 +1,6 @@
-// What planning costs between decode steps: a step in which all requests grow, the first one after a new plan, one
-// join, one leave, one fork, and beside them, in the same run, forest and plan built anew. Prints one JSON object a
-// case.
+// Measures the cost of planning between decode steps: a step in which all requests grow, the first step after a new
+// plan, one join, one leave, one fork, and beside them, in the same run, forest and plan built anew. Prints one JSON
+// object a case.
 //
 //     live_bench [data folder] > bench/results/cpu/live.jsonl
 #include <algorithm>
@@ -45,7 +45,7 @@ class Serving {
 
   LiveBatch& live() { return live_; }
 
-  /// What an engine does anyway: the next lengths, and the pages that they need.
+  /// Does work that an engine does anyway: makes the next lengths, and the pages that they need.
   void grow() {
     pages_.clear();
     for (std::size_t row = 0; row < lengths_.size(); ++row) {
@@ -190,7 +190,7 @@ void measure_edits(Serving& serving, const AttentionShape& shape, const MachineP
   add_timing(row, "edited_leave", leave);
 }
 
-/// What the thread that runs the steps pays when another one plans.
+/// Measures the cost of planning for the thread that runs the steps when another thread plans.
 void measure_async(Serving& serving, const AttentionShape& shape, const MachineProfile& profile,
                    nlohmann::ordered_json& row) {
   AsyncPlanner planner(profile, shape);

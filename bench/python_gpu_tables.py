@@ -10,7 +10,7 @@ OTHERS = {  # what is compared with auto's time, as replays of graphs
     "flashinfer_fa2": "FlashInfer fa2, recorded",
     "flashinfer_best": "FlashInfer's best, recorded",
 }
-# Of rows that were taken before methods that read the same copies were kept apart.
+# A remark for rows that were taken before methods that read the same copies were kept apart.
 SAME_COPY = (
     " In these rows `flat` took its turn right after `auto`, on the same copy: where that fits in the L2 cache, as in "
     "the smallest batches, `flat` is timed too fast."

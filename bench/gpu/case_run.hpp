@@ -50,7 +50,7 @@ class CaseRun {
   /// A row for each method that the device can run; the others are named on standard error. Checks the outputs, then
   /// times: a row has "passed", and times only where that is true. The runs of all methods are replayed in turn.
   std::vector<Json> measure(const std::vector<Method>& methods, int repeat);
-  /// Of each method a run that is not counted, then one between cudaProfilerStart and cudaProfilerStop; rows have
+  /// Runs each method once without counting it, then once between cudaProfilerStart and cudaProfilerStop; rows have
   /// neither a check nor times.
   std::vector<Json> run_once(const std::vector<Method>& methods);
 

@@ -60,8 +60,8 @@ Trees equivalence_batches(const Path&) {
   return {unshared(1134, 1024), unshared(1188, 1024)};
 }
 
-// What looking up pages costs: where each page is read once, and where many tiles read the pages of one trunk. A page
-// that holds a whole node is looked up once, which bounds what slices that are resolved beforehand could save.
+// Cases for the cost of page lookups: where each page is read once, and where many tiles read the pages of one trunk. A
+// page that holds a whole node is looked up once, which bounds the time that slices resolved beforehand could save.
 Trees one_batch(const Path&) {
   return {unshared(64, 8192)};
 }

@@ -1,6 +1,6 @@
-// What a request whose values are not finite costs the others: a step of 64 requests on a trunk, clean, and with a NaN
-// in V of a private token of one. The tile that has this request is attended again query by query. Prints one JSON row
-// for each family of kernels and batch; both are timed by turns, by replays of a graph, with K and V cold.
+// Measures the cost of a request whose values are not finite: a step of 64 requests on a trunk, clean, and with a NaN
+// in V of a private token of one request. The tile that has this request is attended again query by query. Prints one
+// JSON row for each family of kernels and batch; both are timed by turns, by replays of a graph, with K and V cold.
 #include <exception>
 #include <iostream>
 #include <limits>

@@ -29,7 +29,7 @@ struct Options {
   bool list = false;   ///< print the cases; needs no GPU
 };
 
-/// What --help prints.
+/// The text that --help prints.
 extern const char* const kUsage;
 
 /// \param words the program's arguments, without its name

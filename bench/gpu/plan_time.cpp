@@ -1,10 +1,10 @@
-// What planning on the device takes, anew and where the last plan is reused. Plans are made by turns of batches that
-// share alike (us), of batches whose rows are elsewhere (moved), and with one request and another (joined); by a
-// planner with room for more rows (roomy); and, of plans made by turns and reused, with more read before each than the
-// L2 cache holds (cold): what that takes is taken off; and where tables are CSR (csr), or of tokens, in pages of one
-// (tokens). One JSON row a case. Each time is the median over captured runs of launches one behind the other, so it has
-// the gaps between kernels in it and no launch. Rows whose plan is not as long as the host's are not printed; the
-// program then fails.
+// Measures the time of planning on the device, anew and where the last plan is reused. Plans are made by turns for
+// batches that share in the same way (us), for batches whose rows are elsewhere (moved), and with one request and
+// another (joined); by a planner with capacity for more rows (roomy). Plans made by turns and reused plans are also
+// timed with more read before each than the L2 cache holds (cold), less the time of that read; and with tables in CSR
+// form (csr), or tables of tokens, in pages of one (tokens). Prints one JSON row a case. Each time is the median over
+// captured runs of launches one behind the other, so it includes the gaps between kernels and no launch. Rows whose
+// plan is not as long as the host's are not printed; the program then fails.
 //
 // plan_time PROFILE, a machine profile's file, plans as for a GPU of the same processor with that one's memory: so the
 // time that this GPU takes to make the other one's plans, which may be cut otherwise (memory_of). What a KiB of
@@ -221,7 +221,7 @@ struct TableOnDevice {
   CudaBatch view;
 };
 
-/// What plans are made for.
+/// The GPU that plans are made for.
 class PlannedGpu {
  public:
   /// This GPU.
@@ -243,14 +243,14 @@ class PlannedGpu {
     profile.llc_bytes = other_->llc_bytes;
     return profile;
   }
-  /// Of a row.
+  /// The row's field that names the other profile; empty for this GPU.
   std::string field() const { return other_ ? R"(,"memory_of":")" + other_->name + '"' : std::string(); }
 
  private:
   std::optional<MachineProfile> other_;
 };
 
-/// Plans of two batches that share alike in other pages, so that by turns each is made anew.
+/// Plans of two batches that share in the same way in different pages, so that by turns each plan is made anew.
 class PlanCase {
  public:
   /// \param room rows that the planner has room for, at least as many as the batches have

@@ -104,7 +104,7 @@ trunkline_status step_create(const struct given* of, struct step** made) {
   return step->workspace == NULL ? TRUNKLINE_OUT_OF_MEMORY : resolve(step, plan);
 }
 
-// What DecodeAttention.run does once a layer.
+// Does the work of DecodeAttention.run, once a layer.
 trunkline_status step_run(struct step* step, int32_t calls) {
   trunkline_status status = TRUNKLINE_OK;
   for (int32_t i = 0; i < calls && status == TRUNKLINE_OK; ++i) {
@@ -113,7 +113,7 @@ trunkline_status step_run(struct step* step, int32_t calls) {
   return status;
 }
 
-// What DecodeAttention.plan does once a step.
+// Does the work of DecodeAttention.plan, once a step.
 trunkline_status step_plan(struct step* step, int32_t calls) {
   trunkline_status status = TRUNKLINE_OK;
   for (int32_t i = 0; i < calls && status == TRUNKLINE_OK; ++i) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What Python adds to a call: DecodeAttention.run and plan beside the same C calls, in turn, one thread.
+"""Measures the overhead of Python: DecodeAttention.run and plan beside the same C calls, in turn, one thread.
 
     python3 bench/python/call_overhead.py >bench/results/python/calls.jsonl
 

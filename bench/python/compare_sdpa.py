@@ -56,7 +56,7 @@ class Case:
         self.gathered_bytes = sum(self.lens) * token
         self.padded = None
         if self.padded_bytes <= MOST_BYTES:
-            # What lies behind a request's end is masked.
+            # Tokens behind a request's end are masked.
             self.padded = [torch.zeros(len(self.lens), kv_heads, longest, HEAD_DIM, dtype=dtype) for _ in range(2)]
             self.gathered = [
                 tuple(part[row, :, :kv_len] for part in self.padded) for row, kv_len in enumerate(self.lens)

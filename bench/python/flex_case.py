@@ -28,7 +28,7 @@ class Flex:
         self._per_group = -(-case.requests // groups)
         self._groups = -(-case.requests // self._per_group)
         tokens = -(-case.batch.num_pages * PAGE_SIZE // BLOCK) * BLOCK
-        # Of each copy of the cache its pages, and zeros up to a whole block, which the mask hides.
+        # The pages of each copy of the cache, padded to a whole block with zeros, which are masked.
         self._kv = [[self._packed(part, copy, tokens) for part in case.kv] for copy in range(case.copies)]
         self._q = self._grouped(case.q)
         self._mask = create_block_mask(self._sees(tokens), self._groups, None, self._q.shape[2], tokens, case.device)

@@ -68,7 +68,7 @@ class CudaTimer:
         return {work.name: Times(*both) for work, *both in zip(works, eager, graph)}
 
     def host_us(self, call: Callable[[], object]) -> float:
-        """What the host takes to return from a call, the GPU being idle."""
+        """The host's time until a call returns, while the GPU is idle."""
         return _host_us(call, self._repeat, torch.cuda.synchronize)
 
     def _captured(self, calls: list[Callable[[], torch.Tensor]]) -> list[torch.cuda.CUDAGraph]:

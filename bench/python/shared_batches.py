@@ -68,7 +68,7 @@ def tree_of(notation: str) -> tuple[list[list[int]], list[int]]:
 
 
 def batches(suite: str, limit: int, page_size: int = 16, *, as_recorded: bool = False) -> Iterator[Batch]:
-    """Of a suite: its trees, and the first `limit` batches of each of its files; numbered from 1.
+    """The batches of a suite: the suite's trees, and the first `limit` batches of each file; numbered from 1.
 
     as_recorded: as bench/recorded has them, node lengths rounded up to whole pages and pages consecutive."""
     given = json.loads((ROOT / "bench/suites.json").read_text())[suite]

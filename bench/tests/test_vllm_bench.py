@@ -1,4 +1,4 @@
-"""What measures engines against each other, without any engine: workloads, statistics, serving loop, configurations."""
+"""Tests of the comparison of engines, without any engine: workloads, statistics, serving loop, configurations."""
 
 import contextlib
 import io
@@ -305,7 +305,7 @@ class OpenLoopTest(unittest.TestCase):
 class BatchAtTest(unittest.TestCase):
     def test_requests_that_decode_have_what_they_had_of_their_answers(self):
         engine = ScriptedEngine()
-        # Of the first answer half is there after 6 s; the second has ended, the third has not begun.
+        # After 6 s half of the first answer is there; the second answer has ended, the third has not begun.
         requests = [Request([1, 2], 10), Request([3], 2), Request([4], 5, arrival_s=8.5)]
         loop = open_loop.OpenLoop(engine, Workload("w@8", "serve", requests, ""), "run", engine.clock)
         loop.serve(100.0)
@@ -317,7 +317,7 @@ class BatchAtTest(unittest.TestCase):
 
 class ShadowTest(unittest.TestCase):
     def rows(self, *compared, beyond=0.0):
-        """Of a run whose counters say so after each workload."""
+        """The rows of a run whose counters have these values after each workload."""
         counts = iter((0.0, *compared))
 
         class Engine(ScriptedEngine):

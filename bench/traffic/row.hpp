@@ -23,7 +23,7 @@ struct Row {
   std::string from = "plans";                   ///< "plans", or "formula" where a paper's method is no policy
 };
 
-/// What all rows of a run have in common.
+/// The fields that all rows of a run share.
 struct Setting {
   std::string command;  ///< that makes the rows
   std::string data;     ///< the folder of the inputs

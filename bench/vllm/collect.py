@@ -50,7 +50,7 @@ def filed(path: pathlib.Path) -> list[dict]:
 
 
 def check_row(log: pathlib.Path, given: argparse.Namespace) -> dict:
-    """What engine_check.py printed; SystemExit where it found something wrong."""
+    """The row that engine_check.py printed; SystemExit where it found a fault."""
     printed = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"runner"')]
     if len(printed) != 1 or printed[0]["wrong"]:
         raise SystemExit(f"{log.name}: {printed[0]['wrong'] if printed else 'it did not end'}")

@@ -7,7 +7,7 @@ from workloads import Request, Workload
 
 
 class Engine(Protocol):
-    """What the measuring loops need of an engine."""
+    """The interface of an engine that the measuring loops need."""
 
     def add(self, key: str, request: Request, temperature: float) -> None: ...
 

@@ -34,7 +34,7 @@ class EngineClient:
         self.dead = False
 
     def started(self, limit_s: float) -> dict:
-        """What the engine says of itself."""
+        """The engine's first reply, which describes it."""
         return self.reply(0, time.monotonic() + limit_s)
 
     def ask(self, command: str, within_s: float, **arguments) -> dict:

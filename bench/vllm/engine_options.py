@@ -17,5 +17,5 @@ def add_to(parser: argparse.ArgumentParser, kv_gib: float = 44.0, compilations: 
 
 
 def add_drawing_to(parser: argparse.ArgumentParser) -> None:
-    """Of an engine in this process."""
+    """Adds the options for the drawn weights of an engine in this process."""
     parser.add_argument("--std", type=float, default=0.02, help="of the drawn weights")

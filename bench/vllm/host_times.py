@@ -1,4 +1,4 @@
-"""What the host does for a decode step before its kernels can begin, timed inside the engine's process."""
+"""Times the host's work for a decode step before the step's kernels can begin, inside the engine's process."""
 
 import statistics
 import time
@@ -8,7 +8,7 @@ KINDS = ("build_us", "prepare_us")
 
 
 class HostTimes:
-    """Of the steps since they were forgotten."""
+    """The host's times of all steps since the last forget()."""
 
     def __init__(self):
         self.found: dict[str, list[float]] = {kind: [] for kind in KINDS}
@@ -21,7 +21,7 @@ class HostTimes:
         return {kind: statistics.median(times) if times else None for kind, times in self.found.items()}
 
     def watch_builds(self, model) -> None:
-        """Of metadata for decode steps alone."""
+        """Times the building of metadata, for decode steps alone."""
         layers = (m for m in model.modules() if hasattr(m, "impl") and hasattr(m, "get_attn_backend"))
         builder = next(layers).get_attn_backend().get_builder_cls()
         build, found = builder.build, self.found["build_us"]
@@ -36,7 +36,7 @@ class HostTimes:
         builder.build = timed
 
     def watch_preparing(self, runner) -> None:
-        """Of model runner V2: the step's input, block tables and slots; of another runner, nothing."""
+        """Times model runner V2: the step's input, block tables and slots. Times nothing of another runner."""
         if not (hasattr(runner, "prepare_inputs") and hasattr(runner, "prepare_attn")):
             return
         inputs, tables, found = runner.prepare_inputs, runner.prepare_attn, self.found["prepare_us"]

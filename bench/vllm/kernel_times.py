@@ -1,4 +1,4 @@
-"""What a decode step's GPU time goes to, from kernels' names."""
+"""Splits a decode step's GPU time into families of kernels, by the kernels' names."""
 
 import re
 

@@ -88,7 +88,7 @@ def time_steps(engines: dict[str, EngineClient], workload: Workload, plan: Plan,
 
 
 def profile(engines: dict[str, EngineClient], workload: Workload, plan: Plan) -> dict:
-    """What kernels take of a step of each engine. Apart from all timing, for a profiler that has run once may go on
+    """The kernels' times in a step of each engine. Apart from all timing, for a profiler that has run once may go on
     costing time; after as many tokens as half of a round generates."""
     names = list(engines)
     load(engines, workload, plan)
@@ -140,7 +140,7 @@ def steps_rows(workload: Workload, found: dict, subject: str, token_bytes: int, 
 
 
 def serve_rounds(engines: dict[str, EngineClient], workload: Workload, plan: Plan, clock: Clock) -> dict:
-    """What each engine made of the same requests, by round."""
+    """The results of each engine with the same requests, by round."""
     names = list(engines)
     found: dict[str, list[dict]] = {name: [] for name in names}
     load(engines, workload, plan)
@@ -186,7 +186,7 @@ def serve_rows(workload: Workload, found: dict, subject: str) -> list[dict]:
 
 
 def summary(results: list[dict]) -> dict:
-    """Of all rounds of one engine."""
+    """The means over all rounds of one engine."""
     made: dict = {}
     for metric in METRICS:
         values = [value for result in results for value in result[metric] if value is not None]

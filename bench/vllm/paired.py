@@ -109,7 +109,7 @@ def start(given: argparse.Namespace) -> dict[str, EngineClient]:
 
 
 def of_gpu(field: str) -> str | None:
-    """What the driver's program says of the first GPU; None without one."""
+    """A field of the first GPU, by nvidia-smi; None where that fails."""
     query = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"]
     try:
         return subprocess.run(query, capture_output=True, text=True, check=True, timeout=20).stdout.split("\n")[0]

@@ -1,4 +1,4 @@
-"""What of a run's logs is kept beside its rows: how engines were started, what they chose, what clients saw."""
+"""The lines of a run's logs that are kept beside its rows: how engines started, their choices, results of clients."""
 
 import pathlib
 import re

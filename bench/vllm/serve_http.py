@@ -55,7 +55,7 @@ def trace_lines(workload: workloads.Workload) -> list[str]:
 
 
 def flags(configuration: str, compilation: str) -> list[str]:
-    """Of `vllm serve`, as vllm_engine.py has them for LLM."""
+    """The flags of `vllm serve` for the options that vllm_engine.py gives to LLM."""
     made = []
     for name, value in (CONFIGURATIONS[configuration][0] | COMPILATIONS[compilation]).items():
         flag = "--" + name.replace("_", "-")
@@ -105,7 +105,7 @@ class Server:
         raise RuntimeError(f"the server of {self.name} is not healthy; its log ends with: {tail}")
 
     def measure(self, trace: pathlib.Path, requests: int, out: pathlib.Path, limit_s: float) -> dict:
-        """What vLLM's client says of one replay; RuntimeError where it fails."""
+        """The results of vLLM's client for one replay; RuntimeError where it fails."""
         result = out / f"{trace.stem}_{self.name}.json"
         arguments = [
             "--backend", "vllm", "--base-url", f"http://127.0.0.1:{self.port}", "--model", str(self.model),
@@ -132,7 +132,7 @@ class Server:
 
 
 def row_of(found: dict[str, list[dict]], base: str, subject: str) -> dict:
-    """Of all rounds: means of what the client said, and ratios of pairs of rounds."""
+    """The row of all rounds: means of the client's results, and ratios of pairs of rounds."""
     made: dict = {"served": {}, "ratios": {}}
     for name in (base, subject):
         values = {key: [result[key] for result in found[name] if result[key] is not None] for key in KEYS}

@@ -48,7 +48,7 @@ def arguments() -> argparse.Namespace:
 
 
 def run(engine: VllmEngine, workload: workloads.Workload, given: argparse.Namespace) -> dict:
-    """What went wrong: requests that failed or were left when the time was over, or steps that did not move all."""
+    """Counts faults: requests that failed or were left when the time was over, or steps that did not move all."""
     name = f"{workload.name}.{time.monotonic_ns()}"
     if workload.kind == "serve":
         engine.forget()
@@ -61,7 +61,8 @@ def run(engine: VllmEngine, workload: workloads.Workload, given: argparse.Namesp
 
 
 def compared(statistics: dict) -> dict[str, float]:
-    """Of all groups of layers; RuntimeError where some group has compared nothing, as it is vLLM's or shadow is off."""
+    """Counters over all groups of layers; RuntimeError where a group has compared nothing, as where vLLM runs it or
+    shadow is off."""
     groups = [counters.get("shadow") for counters in statistics.values()]
     if not groups or not all(groups):
         raise RuntimeError(f"not every group of layers compares: {statistics}")

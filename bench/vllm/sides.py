@@ -38,7 +38,7 @@ SIDES = [THEIRS, OURS, AGAIN, OURS_AGAIN]
 
 
 class Sides:
-    """Of an engine whose graphs were captured with Trunkline."""
+    """The sides of an engine whose graphs were captured with Trunkline."""
 
     def __init__(self, worker):
         from vllm.config import CUDAGraphMode, set_current_vllm_config
@@ -127,8 +127,8 @@ def time_steps(engine: VllmEngine, sides: Sides, workload: workloads.Workload, p
 
 
 def serve(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> tuple[dict, OpenLoop]:
-    """What both sides make of the same requests in an open loop, by round, each from an empty prefix cache; and the
-    baseline's last loop."""
+    """The results of both sides with the same requests in an open loop, by round, each from an empty prefix cache; and
+    the baseline's last loop."""
     names = [THEIRS, OURS]
     found: dict[str, list[dict]] = {name: [] for name in names}
     loops = {}

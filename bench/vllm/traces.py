@@ -22,7 +22,7 @@ def mooncake(name: str) -> list[dict]:
 
 @functools.cache
 def azure(name: str) -> list[tuple[float, int, int]]:
-    """Of each request of an Azure trace: seconds since the first one, tokens of the prompt, tokens of the answer."""
+    """For each request of an Azure trace: seconds since the first one, tokens of the prompt, tokens of the answer."""
     with open(DATA / "serving" / f"{name}.csv", newline="") as lines:
         rows = list(csv.DictReader(lines))
     times = [datetime.datetime.strptime(row["TIMESTAMP"][:26], "%Y-%m-%d %H:%M:%S.%f") for row in rows]

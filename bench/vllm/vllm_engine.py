@@ -172,8 +172,8 @@ class VllmEngine:
         return found
 
     def log_probabilities(self, prompts: list[list[int]], forced: list[int], steps: int) -> list[list[float]]:
-        """Of each prompt, the log-probability before any mask of its forced token, `steps` times in a row: all engines
-        see the same text, whatever they would have chosen."""
+        """For each prompt, the log-probability before any mask of the forced token, `steps` times in a row: all engines
+        get the same text, whatever they would have chosen."""
         found: list[list[float]] = [[] for _ in prompts]
         for i, (prompt, token) in enumerate(zip(prompts, forced, strict=True)):
             parameters = {"max_tokens": steps, "logprobs": 1, "allowed_token_ids": [token], "temperature": 0.0}

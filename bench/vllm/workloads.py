@@ -1,4 +1,4 @@
-"""What engines are asked: requests of token ids, made from a name and a seed alone, so that all engines get the same.
+"""The engines' workloads: requests of token ids, made from a name and a seed alone, so that all engines get the same.
 
 A workload of kind "steps" is one batch, timed step by step while all its requests decode; one of kind "serve" is served
 in an open loop, by arrival times. Prompts hold drawn tokens; who shares them is as the name says.
@@ -201,7 +201,7 @@ def toolagent_all(drawn: Drawn, rate: float, seconds: float) -> Workload:
 
 
 def prompt_of(drawn: Drawn, row: dict) -> list[int]:
-    """Of a Mooncake row: blocks of 512 tokens by their hashes, the last one in part."""
+    """The prompt of a Mooncake row: blocks of 512 tokens by their hashes, the last one in part."""
     return [t for i in row["hash_ids"] for t in drawn(512, "block", i)][: row["input_length"]]
 
 

@@ -56,14 +56,14 @@ struct AttentionArgs {
   std::int64_t lse_head_stride = 0;   ///< 0 with lse_token_stride 0: 1
   LseBase lse_base = LseBase::kNatural;
   std::optional<float> scale;  ///< multiplies the logits; none: 1 / sqrt(d_qk). With 0 all tokens have the same weight
-  /// Of a run that is captured in a CUDA graph: the maximum number of query tokens of the batches that it is replayed
-  /// with, at least the number of the present batch; 0: the plan's capacity. With 1, CUDA may take the kernel for a
-  /// single query (CudaExecutor::runs_single_query).
+  /// Maximum number of query tokens of the batches that a run captured in a CUDA graph is replayed with. It is at least
+  /// the number of the present batch; 0: the plan's capacity. With 1, CUDA may take the kernel for a single query
+  /// (CudaExecutor::runs_single_query).
   std::int64_t max_queries = 0;
   TensorScale q_scale = {};
   TensorScale k_scale = {};
   TensorScale v_scale = {};
-  /// A query at position p sees the tokens at p - window_left to p alone; -1: all tokens up to its own.
+  /// A query at position p attends to the tokens at p - window_left to p alone; -1: all tokens up to its own.
   std::int32_t window_left = -1;
   /// Bounds logits after `scale`: x becomes soft_cap * tanh(x / soft_cap). Finite and >= 0; 0: no bound.
   float soft_cap = 0;

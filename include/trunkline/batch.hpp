@@ -85,11 +85,12 @@ struct Batch {
   /// [B] tokens of each request in the cache, those of this step included. 0: an empty request.
   std::span<const std::int32_t> kv_lens;
   /// [B + 1] prefix sums of the query tokens of each row; empty means one query token for each row.
-  /// Query token i of a row with n of them is at position `kv_len - n + i` and sees no later token.
+  /// Query token i of a row with n of them is at position `kv_len - n + i` and attends to no later token.
   std::span<const std::int32_t> query_start;
   /// [T] draft trees (DeFT, Medusa, EAGLE): for each query token the index of its parent among the query tokens of its
-  /// row; -1 for the root, which is token 0. Parents come before their children. A query token then sees the past (the
-  /// row's tokens before its query tokens), its ancestors, and itself. Empty means chains: token i follows token i - 1.
+  /// row; -1 for the root, which is token 0. Parents come before their children. A query token then attends to the
+  /// past (the row's tokens before its query tokens), its ancestors, and itself. Empty means chains: token i follows
+  /// token i - 1.
   std::span<const std::int32_t> query_parents;
   /// [B] the slot of each row: a number that a request keeps while it lives; empty means slot = row.
   std::span<const std::int32_t> slots;

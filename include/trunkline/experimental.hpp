@@ -15,7 +15,7 @@ namespace trunkline::experimental {
 /// Values of PlanOptions::split besides the stable ones. Packs longer than the mean are cut into equal parts of at most
 /// the mean (PAT, section 6).
 inline constexpr KvSplit kSplitMean{3};
-/// Packs are cut into pieces of at most 1,024 tokens, of 128 where workers would idle (FastTree, section 4.3).
+/// Packs are cut into parts of at most 1,024 tokens, of 128 where workers would idle (FastTree, section 4.3).
 inline constexpr KvSplit kSplitLong{4};
 
 /// When policy `profit` lets a child take its queries out of its parent's pack and carry the parent's tokens along.

@@ -15,7 +15,7 @@ namespace trunkline {
 
 struct LiveBatchState;
 
-/// A request of a LiveBatch: its slot, and the generation that tells it from earlier requests in the same slot.
+/// A request of a LiveBatch: its slot, and the generation that distinguishes it from earlier ones in the slot.
 struct RequestId {
   std::int32_t slot = -1;
   std::uint32_t generation = 0;

@@ -51,7 +51,7 @@ enum SpanFlags : std::uint32_t {
   kSpanBeginFromEnd = 1,  ///< `begin` is added to the live kv_len of the span's slot (so it is <= 0)
   kSpanEndFromEnd = 2,    ///< `end` is added to the live kv_len of the span's slot: the span is open-ended
   kSpanTokenMask = 4,     ///< `mask` is the mask of the span's first token; token i has mask + i (draft trees)
-  kSpanBothHalves = 8,    ///< in an item that works as two halves: queries of both halves see the span
+  kSpanBothHalves = 8,    ///< in an item that works as two halves: queries of both halves attend to the span
 };
 
 /// A run of tokens [begin, end) that is read through the page table of one request.
@@ -60,7 +60,7 @@ struct KvSpan {
   std::uint32_t generation = 0;
   std::int32_t begin = 0;
   std::int32_t end = 0;
-  std::int32_t mask = -1;  ///< index into Plan::masks of the queries of the item that see the span; -1: all queries
+  std::int32_t mask = -1;  ///< index into Plan::masks of the item's queries that attend to the span; -1: all queries
   std::uint32_t flags = kSpanAbsolute;
 
   bool open_ended() const { return (flags & kSpanEndFromEnd) != 0; }
@@ -126,7 +126,7 @@ struct PlanCapacity {
 /// \throws Error(kUnsupported) when no tile holds one query.
 std::int32_t max_item_queries(const MachineProfile& profile, std::int32_t group_size);
 
-/// What a plan reads and computes, per layer, all heads together, at the lengths of planning time.
+/// Traffic and arithmetic of a plan: per layer, all heads together, at the lengths of planning time.
 struct PlanStatistics {
   std::int64_t kv_tokens_total = 0;     ///< tokens that a one-request-at-a-time kernel reads
   std::int64_t kv_tokens_distinct = 0;  ///< tokens of the forest that some query needs

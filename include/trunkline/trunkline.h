@@ -273,7 +273,7 @@ typedef struct trunkline_batch {
   int64_t null_page;
   int64_t num_pages;           // pages of the pool: ids are in [0, num_pages)
   const int32_t* query_start;  // [B + 1] prefix sums of query tokens, T in all; NULL: one for each row. Query token i
-                               // of a row's n is at position kv_len - n + i and sees no later one
+                               // of a row's n is at position kv_len - n + i and attends to no later one
   // [T] draft trees: for each query token the index of its parent among its row's query tokens, -1 for the root, which
   // is token 0; parents come before children. NULL: chains
   const int32_t* query_parents;
@@ -440,7 +440,7 @@ typedef struct trunkline_plan_info {
 } trunkline_plan_info;
 TRUNKLINE_API trunkline_status trunkline_plan_get_info(const trunkline_plan* plan, trunkline_plan_info* info);
 
-// What a plan reads and computes, per layer, all heads together, at the lengths of planning time.
+// Traffic and arithmetic of a plan: per layer, all heads together, at the lengths of planning time.
 typedef struct trunkline_plan_statistics {
   size_t struct_size;
   int64_t kv_tokens_total;     // tokens that a one-request-at-a-time kernel reads
@@ -661,8 +661,8 @@ typedef struct trunkline_attention {
   trunkline_scale q_scale;
   trunkline_scale k_scale;
   trunkline_scale v_scale;
-  int32_t has_window_left;  // 1: window_left is used as it is; with 0 a query sees its own token alone
-  int32_t window_left;      // a query at position p sees the tokens at p - window_left to p alone; -1, and 0 without
+  int32_t has_window_left;  // 1: window_left is used as it is; with 0 a query attends to its own token alone
+  int32_t window_left;      // a query at position p attends to p - window_left to p alone; -1, and 0 without
                             // has_window_left: all tokens up to its own
   float soft_cap;           // bounds logits after scale: x becomes soft_cap * tanh(x / soft_cap); 0: no bound
   int32_t reserved;

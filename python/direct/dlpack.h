@@ -33,7 +33,7 @@ int current_stream(PyObject* object, const Tensor* tensor, void** stream);
 // device_index) for libraries without the exchange interface. Kept from the module's configure().
 extern PyObject* describe_function;
 extern PyObject* stream_function;
-// What is raised: of the same object, InvalidArgumentError and ArgumentTypeError.
+// Exceptions that are raised, InvalidArgumentError and ArgumentTypeError. Also from the module's configure().
 extern PyObject* invalid_argument_error;
 extern PyObject* argument_type_error;
 

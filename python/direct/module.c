@@ -48,14 +48,15 @@ static int is_compact(const trunkline_tensor* view) {
   return 1;
 }
 
-// What keeps the memory: the object, and what it has handed out, which may be a copy that only that keeps.
+// The keeper of the memory: the object, and the owner that it has handed out, which may alone keep a copy.
 static PyObject* keeper_of(PyObject* object, const Tensor* tensor) {
   if (tensor->owner != NULL) return PyTuple_Pack(2, object, tensor->owner);
   Py_INCREF(object);
   return object;
 }
 
-// What planning reads each step: (address, dtype, shape, keeper) of indices that can be read in place; else None.
+// The indices that planning reads each step, as (address, dtype, shape, keeper) where they can be read in place; else
+// None.
 static PyObject* ints(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   (void)self;
   if (count != 4) {

@@ -32,7 +32,7 @@ typedef struct {
 } Runner;
 
 enum { kQ, kK, kV, kOut, kLse, kTensors };
-// What run() takes after the tensors.
+// The arguments of run() after the tensors.
 enum { kScale = kTensors, kStream, kNumQueries, kQScale, kKScale, kVScale, kWindowLeft, kSoftCap, kSinks, kArguments };
 static const char* const kNames[kTensors] = {"q", "k", "v", "out", "lse"};
 
@@ -367,7 +367,7 @@ static PyObject* runner_run(PyObject* self, PyObject* const* arguments, Py_ssize
   return result;
 }
 
-// Of a Queue, or None on a GPU; what runs raise with no plan: an exception's type and text.
+// Takes a Queue, or None on a GPU, and the type and text of the exception that runs raise where there is no plan.
 static PyObject* runner_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   (void)keywords;
   PyObject* queue = NULL;

@@ -23,7 +23,8 @@ void leave_queue(Queue* queue);
 // Grows in each forked child.
 unsigned forks(void);
 
-// What a call raises that meets another on its object, and one on an object of the parent of a forked child.
+// Exceptions: a call raises BusyError while another call uses the same object, and ClosedError in a forked child on an
+// object of the parent.
 extern PyObject* busy_error;
 extern PyObject* closed_error;
 

@@ -102,7 +102,7 @@ def optional(value: Any, kind: type[_T], name: str) -> _T | None:
 
 
 def choice(table: dict[str, int], value: Any, name: str) -> int:
-    """What a name stands for."""
+    """The number that a name stands for."""
     found = table.get(value) if isinstance(value, str) else None
     if found is None:
         raise wrong_value(name, value, ", ".join(map(repr, table)))

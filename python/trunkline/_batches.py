@@ -28,7 +28,7 @@ def on_gpu(indices: Indices) -> bool:
 
 
 def on_host(indices: Indices) -> Indices:
-    """Of a torch tensor on a GPU, a copy: waits for the GPU."""
+    """The indices in host memory: of a torch tensor on a GPU a copy, which waits for the GPU."""
     return indices.cpu() if on_gpu(indices) else indices
 
 

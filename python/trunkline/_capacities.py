@@ -8,7 +8,7 @@ from .plans import PlanOptions
 
 
 def partials_of_a_round(workers: int, shape: _abi.Shape) -> int:
-    """Of a full tile of 128 rows for each worker, which `trunk` may always make."""
+    """The partials of a full tile of 128 rows for each worker, which `trunk` may always make."""
     tile = max(128 * shape.kv_heads // shape.q_heads, 1)
     return -(-workers // shape.kv_heads) * tile
 

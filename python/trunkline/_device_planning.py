@@ -64,14 +64,14 @@ class DevicePlanning:
 
 @dataclass(frozen=True)
 class DevicePlanReport:
-    """What planning on the GPU has come to.
+    """Results of planning on the GPU.
 
-    planned, reused: steps that made a plan, and that reused one. Of the last plan that was made: tokens as in
-    Statistics, items, spans, partials; fallbacks: 1 where a capacity forced it to `flat`; unplanned: 1 where not even
-    that fitted, so that nothing is written to outputs; bad_lengths: requests whose length is negative or has no pages
-    in the table, planned as empty, the first of them first_bad_length (-1: none), of length bad_length; bad_queries:
-    requests whose query_start_loc is wrong (if any is, none has a query), the first of them first_bad_queries, with
-    bad_query_start.
+    planned, reused: steps that made a plan, and that reused one. The other fields are of the last plan that was made:
+    tokens as in Statistics, items, spans, partials; fallbacks: 1 where a capacity forced it to `flat`; unplanned: 1
+    where not even `flat` fitted, so that nothing is written to outputs; bad_lengths: requests whose length is negative
+    or has no pages in the table, planned as empty, the first of them first_bad_length (-1: none), of length bad_length;
+    bad_queries: requests whose query_start_loc is wrong (if any is, none has a query), the first of them
+    first_bad_queries, with bad_query_start.
     """
 
     planned: int
@@ -94,7 +94,7 @@ class DevicePlanReport:
 
 @dataclass(frozen=True)
 class PreparedStep(NotCopied):
-    """What DecodeAttention.prepare has checked; for plan_prepared of the same object."""
+    """A step that DecodeAttention.prepare has checked; for plan_prepared of the same object."""
 
     batch: DeviceBatch
     owner: object

@@ -35,7 +35,7 @@ class DeviceTables:
 
 
 def device_array(tensor: Tensor, name: str, ndim: int, dtypes: tuple[int, ...], device_index: int) -> View:
-    """What an array on a GPU is; refused elsewhere, and with gaps where it has one dimension."""
+    """The view of an array on a GPU. Refuses arrays elsewhere, and arrays of one dimension that have gaps."""
     if tensor is None:
         raise errors.InvalidArgumentError(f"{name} is missing")
     found = view(tensor, name)
@@ -118,13 +118,13 @@ class DeviceBatch(NotCopied):
 
     @property
     def table_addresses(self) -> tuple[Any, ...]:
-        """Of what runs read: what a captured graph of them depends on."""
+        """Addresses of the tables that runs read, on which a captured graph of runs depends."""
         pages = self.pages
         return pages.form, pages.ids, pages.indptr, pages.row_map
 
     @property
     def addresses(self) -> tuple[Any, ...]:
-        """Of all arrays: what a captured graph of resolve() and runs depends on."""
+        """Addresses of all arrays, on which a captured graph of resolve() and runs depends."""
         return *self.table_addresses, self.batch.kv_lens
 
     def _found(self, tensor: Tensor, name: str, ndim: int, dtypes: tuple[int, ...]) -> View:

@@ -23,7 +23,7 @@ _shared: dict[int, Workers] = {}
 
 
 def shared_workers() -> Workers:
-    """Of all cores, made when first needed; a forked child gets its own."""
+    """Workers on all cores, made when first needed; a forked child gets workers of its own."""
     process = os.getpid()
     found = _shared.get(process)
     return _shared.setdefault(process, Workers()) if found is None else found
@@ -203,7 +203,7 @@ class CudaExecutor(_HandleOwner):
         workspace.fixed = workspace.fixed or self._use_graph
 
     def take(self, tables: DeviceBatch) -> None:
-        """Of a plan that is not from the host: what is resolved, and kept while it is read."""
+        """Takes the batch of a plan that is not from the host. It is resolved, and kept while it is read."""
         self._tables = tables
 
     def resolve(self, workspace: Workspace, stream: int) -> None:

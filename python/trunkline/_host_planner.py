@@ -44,7 +44,7 @@ class HostPlanner(NotCopied):
         self._batch = HostBatch(shape.page_size)  # the step's arrays, which runs on the CPU read in place
         self._forest = Forest()
         self._plan = 0  # its handle; 0: there is none
-        # What the plan was made of, kept until the next step.
+        # The sources that the plan was made from, kept until the next step.
         self._planned_forest = 0
         self._in_use: Forest | LiveBatch | None = None
         self._live: tuple[LiveBatch, LivePlans] | None = None

@@ -46,7 +46,7 @@ class Ints(NamedTuple):
 
     @property
     def last(self) -> int:
-        """Of one dimension that is not empty."""
+        """The last value, for one dimension that is not empty."""
         at = self.address + 4 * (self.shape[0] - 1) * (1 if self.dtype == _abi.I32 else 2)
         return (ctypes.c_int32 if self.dtype == _abi.I32 else ctypes.c_int64).from_address(at).value
 

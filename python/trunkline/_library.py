@@ -90,7 +90,7 @@ class Handle(NotCopied):
         self.name = name
         self._value = 0
         self._destroy = getattr(c, f"trunkline_{name}_destroy")
-        # Of the object from before the call, so that what an interrupt leaves behind right after it is closed.
+        # A field of the object from before the call, so that a handle made just before an interrupt is closed.
         self._made = ctypes.c_void_p()
         function = by if by.startswith("trunkline_") else f"trunkline_{name}_{by}"
         check(getattr(c, function)(*arguments, ctypes.byref(self._made)))
@@ -121,7 +121,7 @@ class Handle(NotCopied):
 
 
 def text_by(function: str, *arguments: Any) -> str:
-    """What a function of the library writes."""
+    """The text that a function of the library writes."""
     text = Handle("text", *arguments, by=function)
     data = ctypes.c_void_p()
     length = ctypes.c_size_t()

@@ -1,4 +1,4 @@
-"""What DecodeAttention asks of a planner. HostPlanner reads page tables in host memory, DevicePlanner on a GPU."""
+"""The planner interface of DecodeAttention. HostPlanner reads page tables in host memory, DevicePlanner on a GPU."""
 
 from __future__ import annotations
 

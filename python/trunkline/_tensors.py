@@ -31,7 +31,7 @@ _FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
 
 
 class View(NamedTuple):
-    """What a tensor is, and where. Strides are in elements."""
+    """Address, type, shape and device of a tensor. Strides are in elements."""
 
     address: int
     dtype: int  # the C interface's; 0 where it has none
@@ -74,7 +74,7 @@ def view(tensor: Tensor, name: str) -> View:
 
 
 def dtype_number(dtype: object, name: str = "dtype") -> int:
-    """Of "bfloat16", numpy.float16, torch.float32, .."""
+    """The number of a dtype given as "bfloat16", numpy.float16, torch.float32, .."""
     text = str(dtype).removeprefix("torch.")
     if isinstance(dtype, (type, np.dtype)):
         text = np.dtype(dtype).name
@@ -148,7 +148,8 @@ def _strides(shape: tuple[int, ...], given: tuple[int, ...] | None, size: int, n
 
 
 def current_stream(tensor: Tensor, device_index: int) -> int:
-    """Of libraries without DLPack's exchange interface; torch before 2.10. Others: the legacy default stream."""
+    """The current stream for libraries without DLPack's exchange interface: torch's own for torch before 2.10, for
+    other libraries the legacy default stream."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
         return int(torch.cuda.current_stream(device_index).cuda_stream)

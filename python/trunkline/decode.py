@@ -319,8 +319,8 @@ class DecodeAttention(NotCopied):
         return (out, lse) if return_lse else out
 
     def workspace_bytes(self) -> int:
-        """What the last plan takes, and with capacities any other within them. Aligned to 64 bytes, on a GPU to 256.
-        With device_planning, what all plans and the planner take, before the first, too."""
+        """The workspace that the last plan takes, and with capacities any plan within them. Aligned to 64 bytes, on a
+        GPU to 256. With device_planning, all plans and the planner together, also before the first plan."""
         return self._open_planner().workspace_bytes()
 
     @one_at_a_time
@@ -339,18 +339,18 @@ class DecodeAttention(NotCopied):
 
     @property
     def statistics(self) -> Statistics:
-        """Of the last plan."""
+        """The statistics of the last plan."""
         return self._open_planner().statistics()
 
     @one_at_a_time
     def plan_report(self) -> DevicePlanReport:
-        """With device_planning: what the GPU has told by now, as each step does when its plan is resolved, without
-        waiting for it. Of a step in flight, some may be missing."""
+        """With device_planning: the report that the GPU has published by now, without waiting for it. Each step
+        publishes when its plan is resolved; of a step in flight, parts may be missing."""
         return self._planner.report()
 
     @one_at_a_time
     def explain(self, title: str = "Decode step") -> Explanation:
-        """What the last step shares, and what the policies make of it."""
+        """The sharing in the last step, and the plans that the policies make of it."""
         return self._planner.explain(title)
 
     def close(self) -> None:

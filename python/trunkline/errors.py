@@ -1,10 +1,10 @@
-"""What is raised: always an Error and one of Python's own exceptions, naming argument, found and expected."""
+"""Exceptions: each is an Error and one of Python's own exceptions, and names argument, found value and expected."""
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Of all that Trunkline raises by itself."""
+    """Base class of all exceptions that Trunkline raises by itself."""
 
 
 class InvalidArgumentError(Error, ValueError):

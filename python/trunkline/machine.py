@@ -1,4 +1,4 @@
-"""What this machine is and can run, threads, and the machine profiles that planning needs (docs/machines.md)."""
+"""Facts about this machine, threads, and the machine profiles that planning needs (docs/machines.md)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def version() -> str:
 
 
 def cpu_info() -> dict[str, Any]:
-    """What the CPU is, without measuring: model, instruction sets, usable cores, caches and memory in bytes."""
+    """Facts about the CPU, without measuring: model, instruction sets, usable cores, caches and memory in bytes."""
     info = new(_abi.CpuInfo)
     check(c.trunkline_get_cpu_info(ctypes.byref(info)))
     found = _plain(info)
@@ -178,7 +178,7 @@ class Profile(NotCopied):
         device: object = "cuda",
         kernels: str = "auto",
     ) -> Profile:
-        """Of a GPU, with the tiles of the kernels ("auto", "portable", "hopper") that run the shape."""
+        """The profile of a GPU, with the tiles of the kernels ("auto", "portable", "hopper") that run the shape."""
         shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
         wanted = choice(KERNELS, kernels, "kernels")
         return cls._made("cuda", device_of(device)[1], ctypes.byref(shape), wanted)

@@ -179,7 +179,7 @@ class Forest(NotCopied):
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a plan reads and computes: per layer, all heads together, at the lengths of planning time.
+    """Traffic and arithmetic of a plan: per layer, all heads together, at the lengths of planning time.
 
     kv_tokens_total: read by a one-request-at-a-time kernel; kv_tokens_distinct: at least by any.
     kv_tokens_read: by this plan; kv_tokens_grouped: if an item could hold any number of queries.
@@ -238,7 +238,7 @@ class Plan(NotCopied):
 
     @property
     def statistics(self) -> Statistics:
-        """What it reads and computes."""
+        """The plan's traffic and arithmetic."""
         found = new(_abi.PlanStatistics)
         check(c.trunkline_plan_get_statistics(self._at, ctypes.byref(found)))
         return Statistics(*(getattr(found, field.name) for field in fields(Statistics)))
@@ -257,7 +257,7 @@ class Plan(NotCopied):
         return Plan(0, Handle("plan", self._at, by="copy"))
 
     def close(self) -> None:
-        """Of a copy."""
+        """Frees a copy; does nothing on a plan that the planner owns."""
         if self._owned is not None:
             self._owned.close()
 
@@ -301,7 +301,7 @@ class Planner(NotCopied):
 
 
 class Explanation:
-    """What a batch shares, and what a plan makes of it. In a notebook it shows the page of `trunkline plan --html`.
+    """The sharing in a batch, and the plan for it. In a notebook it shows the page of `trunkline plan --html`.
 
     info, statistics: the plan's, as Plan has them. estimates: predicted microseconds of the policies that `auto`
     considers.

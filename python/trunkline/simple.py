@@ -132,8 +132,8 @@ def explain(
     query_parents: Indices | None = None,
     title: str = "Decode step",
 ) -> Explanation:
-    """What a step shares and what plans make of it, without running anything. Its text has the figures; in a notebook
-    it shows the page that `trunkline plan --html` writes.
+    """Explains the sharing in a step and the plans for it, without running anything. The text has the figures; in a
+    notebook it shows the page that `trunkline plan --html` writes.
 
     profile: the machine; with device="cuda" and, say, Profile.named("h200-sxm") no GPU need be there.
 

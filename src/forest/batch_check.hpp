@@ -9,7 +9,7 @@
 
 namespace trunkline {
 
-/// The part of check_batch that looks neither at slots nor at page ids. Does not allocate.
+/// The part of check_batch that reads neither slots nor page ids. Does not allocate.
 void check_batch_shape(const Batch& batch);
 
 /// `name` is null_page's in messages; num_pages 0: the pool's size is not known.

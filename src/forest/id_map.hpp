@@ -77,8 +77,8 @@ class IdMap {
     return at;
   }
 
-  // Apart, because most probes look for what is not there and end without a key: for 1,024 rows the values fit into
-  // the first-level cache, and are quickly cleared.
+  // Apart, because most lookups miss and end without a key: for 1,024 rows the values fit into the first-level cache,
+  // and are quickly cleared.
   std::vector<std::int32_t> values_;
   std::vector<Key> keys_;  // of values
   int shift_ = 63;

@@ -22,7 +22,7 @@ template <std::int32_t kCount, class Id>
 bool is_common_block(const Id* a, const Id* b, const NullId<Id>& null) {
   if (std::memcmp(a, b, kCount * sizeof(Id)) != 0) return false;
   if (!null.exists) return true;
-  // Looks at all ids: compilers vectorise a loop that has one exit.
+  // Compares all ids: compilers vectorise a loop that has one exit.
   Id nulls = 0;
   for (std::int32_t i = 0; i < kCount; ++i) nulls |= static_cast<Id>(a[i] == null.id);
   return nulls == 0;

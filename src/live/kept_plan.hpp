@@ -1,4 +1,4 @@
-// A plan that is kept from step to step, and what tells whether it still may be.
+// A plan that is reused from step to step, and the checks of whether it still may be.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline PlanOrigin origin_of(const LiveBatchState& batch) {
 /// slots and generations, only truncated ones do not.
 bool has_tokens_of(const LiveBatchState& batch, const Plan& plan);
 
-/// Whether a plan is valid for a batch as it is. Looks at the plan only after truncations, and then remembers that
+/// Whether a plan is valid for a batch as it is. Reads the plan only after truncations, and then remembers that
 /// these did no harm.
 bool is_valid(const LiveBatchState& batch, const Plan& plan, PlanOrigin& origin);
 

@@ -105,7 +105,7 @@ void LiveBatch::replace_page(RequestId request, std::int32_t index, std::int64_t
   if (state.pages.pages(slot)[at(index)] == id) return;
   const auto replace = [&] { state.pages.replace(slot, index, id); };
   const std::int32_t shared = state.tree.shared_tokens(slot);
-  // The first page of a request's own node is what tells it from the nodes beside it.
+  // The first page of a request's own node distinguishes it from its siblings.
   if (index > shared / state.options.page_size) return replace();
   state.relocate(slot, replace);
   const std::int64_t begin = std::int64_t{index} * state.options.page_size;

@@ -139,7 +139,7 @@ std::int64_t check_advance(const LiveBatchState& state, std::span<const std::int
     const std::int32_t before = state.kv_lens[row];
     const std::int64_t places = state.pages.places(state.slots[row]) + given * page_size;
     max_places = std::max(max_places, places);
-    // Without the division that tells how many pages are needed; requests without tokens are seldom.
+    // Without the division that gives the number of pages needed; requests without tokens are rare.
     const bool right = kv_lens[row] >= before && kv_lens[row] <= places && kv_lens[row] > places - page_size;
     if (!right || before == 0) check_row(state, row, kv_lens[row], given);
   }

@@ -9,7 +9,7 @@
 
 namespace trunkline {
 
-/// Takes memory only for a slot or a row length that has not been seen.
+/// Allocates memory only for a slot or a row length that is new.
 class PageMirror {
  public:
   explicit PageMirror(std::int32_t page_size) : page_size_(page_size) {}

@@ -14,8 +14,8 @@
 
 namespace trunkline {
 
-/// Costs items as planning did, by the cost model, at live lengths. Most calls only look for the most that a request
-/// has grown: as long as that is too little to matter, nothing is costed.
+/// Costs items as planning did, by the cost model, at live lengths. Most calls only find the maximum growth of a
+/// request: as long as that is too little to matter, nothing is costed.
 class PlanBalance {
  public:
   /// \param profile outlives the balance

@@ -190,7 +190,7 @@ void PlanEditor::copy_span(const Plan& plan, const WorkItem& item, KvSpan span, 
   result.spans.push_back(span);
 }
 
-/// A query of the old plan that sees a span and stays.
+/// A query of the old plan that attends to a span and stays.
 std::int32_t PlanEditor::live_reader(const Plan& plan, const WorkItem& item, const KvSpan& span) const {
   for (std::int32_t i = item.queries.begin; i < item.queries.end; ++i) {
     const std::int32_t query = plan.item_queries[at(i)];
@@ -203,7 +203,7 @@ std::int32_t PlanEditor::live_reader(const Plan& plan, const WorkItem& item, con
   return kGone;
 }
 
-/// Gives a span masks over the queries that stay, and marks whether both halves see it.
+/// Gives a span masks over the queries that stay, and marks whether both halves attend to it.
 void PlanEditor::compress_masks(const Plan& plan, const WorkItem& item, KvSpan& span, Plan& result) {
   const WorkItem& copy = result.items.back();
   const std::int32_t count = masks_of(span);

@@ -1,4 +1,4 @@
-// What makes a profile impossible to plan with.
+// Validation of machine profiles: finds figures that no plan can be made with.
 #pragma once
 
 #include <cstdint>

@@ -24,13 +24,13 @@ Nanoseconds add_to_min(std::vector<Nanoseconds>& heap, Nanoseconds cost) {
 
 }  // namespace
 
-// Longest first. Where the workers' loads differ by no more than a task, whole rounds of equal tasks go to all of them
-// alike; otherwise the next goes to the least loaded. When too many were placed one by one, list scheduling's bound
-// stands for the others: no worker is idle before the last task begins, so all end by the mean load plus one task, the
-// longest that is left.
+// List scheduling, longest task first. Where the workers' loads differ by no more than a task, whole rounds of equal
+// tasks are spread uniformly over the workers; otherwise the next task goes to the least loaded worker. When too many
+// tasks were placed one by one, list scheduling's bound stands for the rest: no worker is idle before the last task
+// begins, so all workers end by the mean load plus one task, the longest that is left.
 Nanoseconds CostClasses::makespan(std::int32_t workers, std::int32_t copies, std::vector<Nanoseconds>& loads) const {
   loads.assign(static_cast<std::size_t>(workers), 0);
-  Nanoseconds rounds = 0;   // load that all workers have alike
+  Nanoseconds rounds = 0;   // uniform load, which every worker has
   Nanoseconds longest = 0;  // load beyond that
   std::int64_t placed = 0;
   for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {

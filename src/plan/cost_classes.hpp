@@ -1,4 +1,4 @@
-// Costs by size class: what sorting would tell within 3 %, in one pass over the items.
+// Costs by size class: an approximate sort, within 3 %, in one pass over the items.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class CostClasses {
   TRUNKLINE_HOST_DEVICE void add(Nanoseconds cost, std::int32_t times) {
     add(class_of(cost), times, product(cost, times));
   }
-  /// Of the added costs.
+  /// The sum of the added costs.
   TRUNKLINE_HOST_DEVICE Nanoseconds total() const {
     Nanoseconds total = 0;
     for (std::size_t i = next_below(kClasses); i != kNone; i = next_below(i)) {
@@ -67,7 +67,7 @@ class CostClasses {
 
   /// Sums stay at this, 18 years, so that they overflow for no batch.
   static constexpr Nanoseconds kMaxSum = Nanoseconds{1} << 59;
-  /// Of what is not negative; at most kMaxSum.
+  /// The product of two values that are not negative; at most kMaxSum.
   TRUNKLINE_HOST_DEVICE static Nanoseconds product(Nanoseconds a, Nanoseconds b) {
     const bool small = a < Nanoseconds{1} << 29 && b < Nanoseconds{1} << 29;  // as most: divisions are slow
     return small || a == 0 || b <= kMaxSum / a ? a * b : kMaxSum;

@@ -18,7 +18,7 @@ class CostModel {
   /// cheaper.
   void reset(const MachineProfile& profile, const AttentionShape& shape, std::int64_t queries,
              std::int64_t shared_tokens);
-  /// Tells how many of the tokens that a plan reads are first reads. Until then all are.
+  /// Sets how many of the tokens that a plan reads are first reads. Until then all are.
   void set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens) {
     tasks_.set_rereads(distinct_tokens, read_tokens);
   }

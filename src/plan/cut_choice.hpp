@@ -10,7 +10,7 @@
 
 namespace trunkline {
 
-/// What decides an item's cost, and that cost.
+/// An item's load: the figures that its cost depends on, and the cost.
 struct TaskLoad {
   std::int64_t tokens = 0;
   std::int64_t matrix_tokens = 0;
@@ -27,13 +27,14 @@ struct TaskLoad {
   TRUNKLINE_HOST_DEVICE Nanoseconds uncut_cost(const TaskCosts& costs, std::int64_t read_per_token) const {
     return costs.task(tokens, matrix_tokens, rows, merged, read_per_token) + changes * costs.half_change;
   }
-  /// Whether that is what decides another one's cost.
+  /// Whether another load has the same cost, because all figures that it depends on are equal.
   TRUNKLINE_HOST_DEVICE bool costs_as(const TaskLoad& other) const {
     return tokens == other.tokens && matrix_tokens == other.matrix_tokens && rows == other.rows &&
            queries == other.queries && merged == other.merged && changes == other.changes;
   }
   TRUNKLINE_HOST_DEVICE void price(const TaskCosts& costs) { whole = uncut_cost(costs); }
-  /// Of one of so many equal parts. What the halves of a tile have in common is taken to lie evenly in the item.
+  /// The cost of one of `parts` equal parts. Tokens that both halves of a tile need are assumed to lie evenly in the
+  /// item.
   TRUNKLINE_HOST_DEVICE Nanoseconds part_cost(const TaskCosts& costs, std::int32_t parts) const {
     return part_cost(costs, parts, costs.memory_per_token);
   }
@@ -46,21 +47,23 @@ struct TaskLoad {
   }
 };
 
-/// Tokens of a pack before one of its parts: whole granules are dealt out evenly; what is left of the last one goes to
-/// the last part.
+/// Tokens of a pack before one of its parts: whole granules are distributed evenly; the remainder of the last granule
+/// goes to the last part.
 TRUNKLINE_HOST_DEVICE inline std::int64_t part_begin(std::int64_t tokens, std::int64_t granule, std::int32_t parts,
                                                      std::int32_t part) {
   if (part == 0) return 0;  // most packs are whole, and divisions are slow
   return part == parts ? tokens : quotient(quotient_by_constant(tokens, granule) * part, parts) * granule;
 }
 
-/// What the halves of a tile have in common is taken to lie evenly in the item.
+/// The matrix tokens of a part with `tokens` tokens. Tokens that both halves of a tile need are assumed to lie evenly
+/// in the item.
 TRUNKLINE_HOST_DEVICE inline std::int64_t matrix_share(const TaskLoad& whole, std::int64_t tokens) {
   const int shift = whole.tokens > INT32_MAX ? 16 : 0;  // the product would overflow
   return quotient(tokens * (whole.matrix_tokens >> shift), whole.tokens >> shift);
 }
 
-/// Of one of several parts, which has so many tokens, as cuts count them. All of its queries need a merge.
+/// The cost of one of several parts. All queries of the part need a merge.
+/// \param tokens of the part, as cuts count them
 TRUNKLINE_HOST_DEVICE inline Nanoseconds cut_cost(const TaskLoad& whole, const TaskCosts& costs, std::int32_t parts,
                                                   std::int64_t tokens) {
   const std::int64_t matrix_tokens = whole.matrix_tokens == whole.tokens ? tokens : matrix_share(whole, tokens);
@@ -73,15 +76,15 @@ class CutChoice {
   /// Cuts are at multiples of 64 tokens from an item's start, a KV tile of most kernels, where segments count as much
   /// as their slices have room for.
   static constexpr std::int64_t kGranule = 64;
-  /// What gains less than 1/32 of the time is not worth partials or more planning.
+  /// A cut that gains less than 1/32 of the time is not worth partials or more planning.
   static constexpr Nanoseconds kWorthwhileShare = 32;
-  // Pieces cost what one worker has to do, or a half or a quarter of it, each at most and at least.
+  // Rounds try parts that cost one worker's share, a half or a quarter of it; first at most that, then at least that.
   static constexpr std::int32_t kRounds = 6;
   /// A time that no choice has.
   static constexpr Nanoseconds kNever = Nanoseconds{1} << 62;
 
-  // How an item is cut: into pieces that cost at most so much, or at least where that makes one piece fewer, as where 8
-  // heads of 17 pieces would be a round and a bit on 132 workers.
+  // The cost limit of a part: an item is cut into parts that cost at most `cost`. With `longer`, parts cost at least
+  // `cost`, which may make one part fewer, as where 8 heads of 17 parts would be a round and a bit on 132 workers.
   struct Pieces {
     Nanoseconds cost = TaskCosts::kMaxTask;  // no task costs more: no cut
     bool longer = false;
@@ -91,7 +94,7 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE static Pieces pieces_of(std::int32_t round, Nanoseconds ideal) {
     return {max<Nanoseconds>(ideal >> (round / 2), 1), round % 2 != 0};
   }
-  /// The round that cuts so; -1: none does, as where nothing is cut.
+  /// The round that has this cost limit; -1: no round has it, as where nothing is cut.
   TRUNKLINE_HOST_DEVICE static std::int32_t round_of(const Pieces& pieces, Nanoseconds ideal) {
     std::int32_t round = kRounds - 1;
     TRUNKLINE_ROLLED
@@ -101,7 +104,7 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
     return parts<std::int64_t>(load.whole, load.tokens, pieces.cost, pieces.longer);
   }
-  /// The same of a load's cost and tokens. \tparam Number that holds their sums
+  /// The same, from a load's cost and tokens. \tparam Number type that holds their sums
   template <class Number>
   TRUNKLINE_HOST_DEVICE static std::int32_t parts(Number whole, Number tokens, Number piece, bool longer) {
     if (whole <= piece) return 1;
@@ -128,7 +131,7 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE CutChoice(const TaskCosts& costs, CostClasses& classes, bool few_partials)
       : costs_(costs), classes_(classes), few_partials_(few_partials) {}
 
-  /// Prices the loads, and tries ever smaller pieces. \param load_at gives item i's load, to be changed. \return the
+  /// Prices the loads, and tries ever smaller parts. \param load_at gives item i's load, to be changed. \return the
   /// plan's time without launch: the bound of CostClasses, or what memory takes.
   template <class LoadAt>
   TRUNKLINE_HOST_DEVICE Nanoseconds choose(std::int32_t count, const LoadAt& load_at) {
@@ -163,9 +166,9 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE Nanoseconds ideal() const { return ideal_; }
   /// Whether the last choice is no cut, and the classes still hold what all items cost.
   TRUNKLINE_HOST_DEVICE bool classes_are_uncut() const { return rounds_ == 0; }
-  /// Of all tasks of one KV head, by the last choice.
+  /// The cost of all tasks of one KV head, by the last choice.
   TRUNKLINE_HOST_DEVICE Nanoseconds work() const { return work_; }
-  /// How the last choice cuts.
+  /// The cost limit of a part by the last choice.
   TRUNKLINE_HOST_DEVICE const Pieces& pieces() const { return chosen_; }
   /// Parts of an item by the last choice.
   TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load) const { return parts(load, chosen_); }

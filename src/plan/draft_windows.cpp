@@ -31,23 +31,23 @@ bool seen_by_both_halves(std::span<const QueryMask> masks, std::int32_t first_ha
 
 std::optional<KvSpan> DraftWindows::window(const Forest& forest, const Packs& packs, const Pack& pack,
                                            const PackSegment& segment, Range drafts, Plan& plan) {
-  const Range seen = fill_masks(forest, packs, pack, segment, drafts);
-  if (seen.size() <= 0) return std::nullopt;
+  const Range visible = fill_masks(forest, packs, pack, segment, drafts);
+  if (visible.size() <= 0) return std::nullopt;
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
-  const std::int32_t mask = emit_masks({seen.begin - drafts.begin, seen.end - drafts.begin}, plan);
+  const std::int32_t mask = emit_masks({visible.begin - drafts.begin, visible.end - drafts.begin}, plan);
   std::uint32_t flags = kSpanBeginFromEnd | kSpanEndFromEnd | kSpanTokenMask;
-  const std::span<const QueryMask> masks(plan.masks.data() + mask, static_cast<std::size_t>(seen.size()));
+  const std::span<const QueryMask> masks(plan.masks.data() + mask, static_cast<std::size_t>(visible.size()));
   if (pack.first_half > 0 && seen_by_both_halves(masks, pack.first_half)) flags |= kSpanBothHalves;
-  return KvSpan{request.slot, request.generation, seen.begin - request.queries, seen.end - request.queries, mask,
+  return KvSpan{request.slot, request.generation, visible.begin - request.queries, visible.end - request.queries, mask,
                 flags};
 }
 
-// Sets the masks of the drafts, and returns from the first to the last of them that some query sees.
+// Sets the masks of the drafts. Returns the range from the first to the last draft that is visible to a query.
 Range DraftWindows::fill_masks(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
                                Range drafts) {
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
   masks_.assign(static_cast<std::size_t>(drafts.size()), QueryMask{});
-  Range seen = {std::numeric_limits<std::int32_t>::max(), 0};
+  Range visible = {std::numeric_limits<std::int32_t>::max(), 0};
   std::int32_t before = 0;  // queries of earlier runs
   for (const Range run : packs.runs(pack)) {
     const std::int32_t end = std::min(run.end, segment.readers.end);
@@ -58,12 +58,12 @@ Range DraftWindows::fill_masks(const Forest& forest, const Packs& packs, const P
            token = forest.query_parent(request, token)) {
         if (token >= drafts.end) continue;
         masks_[static_cast<std::size_t>(token - drafts.begin)].set(before + p - run.begin);
-        seen = {std::min(seen.begin, token), std::max(seen.end, token + 1)};
+        visible = {std::min(visible.begin, token), std::max(visible.end, token + 1)};
       }
     }
     before += run.size();
   }
-  return seen;
+  return visible;
 }
 
 // The masks of some of the window's tokens, in Plan::masks. Requests often have the same tree, and then the same masks.

@@ -19,7 +19,8 @@ class DraftWindows {
   /// \param windows that the next plan has at most
   void reset(std::int64_t windows) { lists_.reset(static_cast<std::size_t>(windows)); }
 
-  /// The window of a segment's row, cut down to the tokens that some query of the pack sees; nothing where none does.
+  /// The window of a segment's row, cut down to the tokens that are visible to a query of the pack; nothing where no
+  /// token is.
   /// Adds its masks to the plan.
   /// \param drafts tokens, counted from the tree's root
   std::optional<KvSpan> window(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,

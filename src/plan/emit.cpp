@@ -144,35 +144,35 @@ void PlanEmitter::emit_part(const Forest& forest, const Packs& packs, const Pack
     const bool holds_end = end <= part.last && (part.first < end || (part.leads && end == 0));
     const bool open = segment.open_ended && holds_end;
     if (open || from < to) {
-      const std::int32_t piece_end = to == end ? segment.end : part.slices.place(segment.begin, to - begin);
-      const Piece piece = {part.slices.place(segment.begin, from - begin), piece_end, from == begin};
+      const std::int32_t chunk_end = to == end ? segment.end : part.slices.place(segment.begin, to - begin);
+      const Chunk chunk = {part.slices.place(segment.begin, from - begin), chunk_end, from == begin};
       if (packs.order().drafts(segment.row) > 0) {
-        emit_drafts(forest, packs, pack, segment, piece, plan);
+        emit_drafts(forest, packs, pack, segment, chunk, plan);
       } else {
-        add_span(make_span(forest, packs, pack, segment, piece.begin, open ? 0 : piece.end, open, plan), plan);
+        add_span(make_span(forest, packs, pack, segment, chunk.begin, open ? 0 : chunk.end, open, plan), plan);
       }
     }
     begin = end;
   }
 }
 
-// Of a row with a draft tree, the past ends where the drafts begin, which are the open-ended segment's wherever a
-// policy has cut: read by position, a draft would stay in a plan as the past of a later step, and be seen by all.
+// The past of a row with a draft tree ends where the drafts begin. The drafts belong to the open-ended segment wherever
+// a policy has cut: read by position, a draft would stay in a plan as the past of a later step, visible to all queries.
 void PlanEmitter::emit_drafts(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
-                              const Piece& piece, Plan& plan) {
+                              const Chunk& chunk, Plan& plan) {
   const ForestRequest& request = forest.requests[static_cast<std::size_t>(segment.row)];
   const std::int32_t past = request.kv_len - request.queries;  // negative in an empty request, whose spans are empty
   const std::int32_t segment_begin = segment.open_ended ? std::min(segment.begin, past) : segment.begin;
-  const std::int32_t begin = piece.holds_begin ? std::min(piece.begin, segment_begin) : piece.begin;
-  // The piece that reads the last token before the drafts stretches with the past.
+  const std::int32_t begin = chunk.holds_begin ? std::min(chunk.begin, segment_begin) : chunk.begin;
+  // The chunk that reads the last token before the drafts stretches with the past.
   const std::int32_t last_of_past = std::max(past - 1, segment_begin);
-  if (segment.open_ended && begin <= last_of_past && last_of_past < piece.end) {
+  if (segment.open_ended && begin <= last_of_past && last_of_past < chunk.end) {
     add_span(make_span(forest, packs, pack, segment, std::max(begin, 0), -request.queries, true, plan), plan);
-  } else if (begin < std::min(piece.end, past)) {
-    add_span(make_span(forest, packs, pack, segment, begin, std::min(piece.end, past), false, plan), plan);
+  } else if (begin < std::min(chunk.end, past)) {
+    add_span(make_span(forest, packs, pack, segment, begin, std::min(chunk.end, past), false, plan), plan);
   }
-  if (!segment.open_ended || piece.end <= past) return;
-  const Range drafts = {std::max(begin, past) - past, piece.end - past};
+  if (!segment.open_ended || chunk.end <= past) return;
+  const Range drafts = {std::max(begin, past) - past, chunk.end - past};
   const std::optional<KvSpan> window = windows_.window(forest, packs, pack, segment, drafts, plan);
   if (window) add_span(*window, plan);
 }

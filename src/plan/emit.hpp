@@ -32,8 +32,8 @@ class PlanEmitter {
     bool leads = false;  // the pack's first part
     Slices slices;       // in which the pack's segments are counted
   };
-  /// What a part reads of a segment, in token positions at planning time.
-  struct Piece {
+  /// The tokens of a segment that a part reads, in token positions at planning time.
+  struct Chunk {
     std::int32_t begin = 0;
     std::int32_t end = 0;
     bool holds_begin = false;  // of the segment; one part does, also where it has no token
@@ -45,7 +45,7 @@ class PlanEmitter {
   void emit_whole(const Forest& forest, const Packs& packs, const Pack& pack, Plan& plan);
   void emit_part(const Forest& forest, const Packs& packs, const Pack& pack, const Part& part, Plan& plan);
   void emit_drafts(const Forest& forest, const Packs& packs, const Pack& pack, const PackSegment& segment,
-                   const Piece& piece, Plan& plan);
+                   const Chunk& chunk, Plan& plan);
   void emit_item_queries(const Packs& packs, const Pack& pack, std::int32_t begin, Plan& plan);
 
   std::vector<std::int32_t> items_at_;  // [positions + 1] items that hold the query at a position

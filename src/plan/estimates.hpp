@@ -19,7 +19,7 @@ struct EstimateScratch {
   std::vector<Nanoseconds> worker_loads;
 };
 
-/// What `auto` knows of one candidate.
+/// The estimate that `auto` compares for one candidate policy.
 struct Estimate {
   Nanoseconds time = 0;          ///< launch, and all tasks on all workers, by CutChoice's bound
   std::int64_t tokens_read = 0;  ///< as PlanStatistics::kv_tokens_read

@@ -10,8 +10,8 @@ namespace trunkline {
 namespace {
 
 // FastTree, section 4.3, gives no lengths; these are its code's: for groups, and for those of too few tasks.
-constexpr std::int64_t kLongPiece = 1024;
-constexpr std::int64_t kShortPiece = 128;
+constexpr std::int64_t kLongPart = 1024;
+constexpr std::int64_t kShortPart = 128;
 static_assert(CutChoice::kGranule % kMaxSliceTokens == 0, "cuts are at the ends of slices");
 
 }  // namespace
@@ -117,10 +117,10 @@ void KvSplitter::cut_to_length(const Packs& packs, std::int64_t tokens) {
 
 // FastTree, section 4.3: long contexts are cut to end the tail, and all of them shorter where workers would idle.
 void KvSplitter::cut_long(const Packs& packs, const CostModel& costs) {
-  cut_to_length(packs, kLongPiece);
+  cut_to_length(packs, kLongPart);
   std::int64_t items = 0;
   for (const std::int32_t parts : parts_) items += parts;
-  if (items * costs.kv_heads() < costs.workers()) cut_to_length(packs, kShortPiece);
+  if (items * costs.kv_heads() < costs.workers()) cut_to_length(packs, kShortPart);
 }
 
 void KvSplitter::cut_as_asked(const Packs& packs) {

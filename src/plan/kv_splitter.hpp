@@ -1,4 +1,4 @@
-// Cutting packs along KV, and what the pieces cost.
+// Cuts packs along KV, and predicts the cost of the parts.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +31,14 @@ class KvSplitter {
  public:
   /// Decides the cuts of all packs and predicts the plan's time.
   /// \param split kOwn takes each pack's own parts.
-  /// \param few_partials of kBalance: see CutChoice.
+  /// \param few_partials for kBalance: see CutChoice.
   void divide(const Packs& packs, const CostModel& costs, KvSplit split, bool few_partials = false);
 
   std::int32_t parts(std::size_t pack) const { return parts_[pack]; }
   std::int64_t part_begin(const Pack& pack, std::int32_t parts, std::int32_t part) const {
     return trunkline::part_begin(granule_ == 1 ? pack.tokens : pack.cut_tokens, granule_, parts, part);
   }
-  /// What segments of a pack are counted in.
+  /// The slices that segments of a pack are counted in.
   Slices slices(const Pack& pack) const { return granule_ == 1 ? Slices{} : pack.slices; }
   const ListLengths& lengths() const { return lengths_; }
   /// Predicted cost of each item in one KV head, pack by pack, part by part.

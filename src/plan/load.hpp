@@ -1,4 +1,4 @@
-// The load of an item all of whose queries see all of its tokens.
+// The load of an item in which every query attends to every token.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace trunkline {
 
-/// What does not depend on the tokens.
+/// The part of an item's load that does not depend on the tokens.
 struct ItemRows {
   std::int32_t queries = 0;
   std::int32_t rows = 0;     ///< computed for each matrix token

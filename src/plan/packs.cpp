@@ -94,7 +94,7 @@ std::int32_t Packs::chunk_end(Range run, std::int32_t wanted) const {
   return std::min({order_->request_end(run.begin), run.end, run.begin + max_queries_});
 }
 
-/// Marks the segments of the open pack that both halves see. \return the tokens that are multiplied
+/// Marks the segments of the open pack that both halves attend to. \return the tokens that are multiplied
 std::int64_t Packs::mark_halves(std::int32_t first_half) {
   const std::span<const Range> runs(runs_.begin() + open_runs_, runs_.end());
   const std::int32_t middle = position_of(runs, first_half);

@@ -36,9 +36,9 @@ struct PackSegment {
   std::int32_t row = 0;         ///< the batch row whose table is read; a reader of the segment
   std::int32_t begin = 0;       ///< token positions at planning time
   std::int32_t end = 0;         ///< the row's kv_len when open-ended
-  Range readers = kAllReaders;  ///< positions; those of the pack's queries among them see the segment
+  Range readers = kAllReaders;  ///< positions; the pack's queries among them attend to the segment
   bool open_ended = false;      ///< stays at the row's live end; then all readers are queries of that row
-  bool both_halves = false;     ///< Packs says, of a closed pack: queries of both halves of its tile see the segment
+  bool both_halves = false;     ///< Packs says, of a closed pack: queries of both halves of its tile attend to it
 
   std::int32_t tokens() const { return end - begin; }
 };

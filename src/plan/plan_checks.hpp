@@ -1,4 +1,4 @@
-// What a planner refuses, with messages that say what it accepts.
+// Checks of a planner's arguments. Messages of refusals say what is supported.
 #pragma once
 
 #include <optional>

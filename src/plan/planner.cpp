@@ -73,7 +73,7 @@ const Plan& Planner::plan(const Forest& forest, const AttentionShape& shape, con
   if (is_batch_invariant(policy)) check_uniform(policy, state.selector.tiles());
   state.lay_out(forest, policy, options);
 
-  // What `flat` needs without cuts is known from the requests alone, so capacities can be made for it.
+  // `flat` without cuts needs sizes that are known from the requests alone, so capacities can be made for it.
   if (exceeds_capacity(plan)) {
     if (is_batch_invariant(policy)) {
       fail(ErrorCode::kWorkspace, "the batch needs ", excess_of(plan), "; policy ", name_of(policy),

@@ -59,8 +59,9 @@ Nanoseconds PolicySelector::min_time(Policy policy) {
   return info.min_time == nullptr ? costs_.launch() : info.min_time(input());
 }
 
-// Where nothing is shared, policies group alike but for those that put several requests into one pack: one item streams
-// what would be an item for each. `flat` costs least to make, and is taken where that hardly matters.
+// Where nothing is shared, all policies group requests in the same way, except for those that put several requests into
+// one pack: one item then streams what would be an item for each request. `flat` costs least to make, so it is taken
+// where the grouping hardly matters.
 Policy PolicySelector::choose_unshared(std::int64_t longest) {
   const std::span<const Policy> candidates = auto_candidates(profile_->device);
   const auto groups_unshared = [](Policy policy) { return policy_info(policy).groups_unshared; };

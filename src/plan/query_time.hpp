@@ -1,5 +1,5 @@
-// What a plan's Q and O cost: the one figure of a batch that is found with fractions, so written once for host and
-// device. Products and quotients alone, whose bits are the same on both.
+// The cost of a plan's Q and O. It is the one figure of a batch that is computed with fractions, so it is written once
+// for host and device, with products and quotients alone, whose bits are the same on both.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ inline double query_bytes(const AttentionShape& shape) {
          static_cast<double>(size_of(shape.q_dtype));
 }
 
-/// Of so many query tokens, spread over all workers.
+/// The time of Q and O of `queries` query tokens, spread over all workers.
 TRUNKLINE_HOST_DEVICE inline Nanoseconds query_time(std::int64_t queries, double bytes, double bytes_per_us) {
   return nanoseconds_of(static_cast<double>(queries) * bytes / bytes_per_us);
 }

@@ -8,7 +8,7 @@
 namespace trunkline {
 namespace {
 
-/// The queries of a draft tree see the past, their ancestors and themselves.
+/// The queries of a draft tree attend to the past, their ancestors and themselves.
 std::int64_t tree_pairs(const Forest& forest, const ForestRequest& request) {
   if (request.kv_len == 0) return 0;
   std::int64_t pairs = std::int64_t{request.queries} * (request.kv_len - request.queries);

@@ -1,4 +1,4 @@
-// What a plan reads, writes and computes.
+// Traffic and arithmetic of a plan.
 #pragma once
 
 #include "plan/cost_model.hpp"

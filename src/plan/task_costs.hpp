@@ -1,4 +1,4 @@
-// What one (item, KV head) costs on its worker, in integers, on host and device.
+// The cost of one (item, KV head) on its worker, in integers, on host and device.
 #pragma once
 
 #include <cstdint>
@@ -51,25 +51,25 @@ struct TaskCosts {
   std::int32_t half_chunk_bits = 0;  ///< such a tile interleaves its halves in chunks of 2^half_chunk_bits tokens
   bool whole_tiles = false;          ///< kernels compute all rows of a tile
 
-  /// What depends on how many of the tokens that a plan reads are first reads.
+  /// The costs that depend on how many of the tokens that a plan reads are first reads.
   struct OfReads {
     Nanoseconds memory_time;
     std::int64_t memory_per_token;
   };
 
-  /// Tells how many of the tokens that a plan reads are first reads. Until then memory counts for single tasks alone.
+  /// Sets how many of the tokens that a plan reads are first reads. Until then memory counts for single tasks alone.
   /// No plan takes less than its first reads, Q and O do. Where a worker alone reads faster than its share, workers
   /// that are done leave their share to the others, and that is all that memory costs; where it does not, each task
   /// pays for the mix of first reads and re-reads.
   TRUNKLINE_HOST_DEVICE void set_rereads(std::int64_t distinct_tokens, std::int64_t read_tokens) {
     set(of_reads(distinct_tokens, read_tokens));
   }
-  /// The same of what of_reads() has found.
+  /// Sets the costs that of_reads() has found.
   TRUNKLINE_HOST_DEVICE void set(const OfReads& reads) {
     memory_time = reads.memory_time;
     memory_per_token = reads.memory_per_token;
   }
-  /// What set_rereads() sets, for those who share these costs and read different tokens.
+  /// The costs that set_rereads() sets, for callers that share the other costs and read different tokens.
   TRUNKLINE_HOST_DEVICE OfReads of_reads(std::int64_t distinct_tokens, std::int64_t read_tokens) const {
     const Nanoseconds first_reads = query_time + spread(distinct_tokens, first_read_per_token);
     if (alone_per_token > 0) return {max(first_reads, spread(read_tokens, reread_per_token)), memory_per_token};
@@ -78,14 +78,14 @@ struct TaskCosts {
     return {first_reads, reread_per_token + ((saved * share(distinct_tokens, read_tokens)) >> kFractionBits)};
   }
 
-  /// Until it is known what is read again, all reads count alike, for single tasks: without a division.
+  /// Counts all reads as first reads, for single tasks, until the re-reads are known: without a division.
   TRUNKLINE_HOST_DEVICE void count_reads_alike() {
     if (alone_per_token <= 0) memory_per_token = first_read_per_token;
   }
 
-  /// When all is done. Where a worker alone reads faster, memory holds up all alike for as long as all are at work, and
-  /// those that end later than the mean go on for that much longer; else tasks count what memory takes already.
-  /// \param longest worker's tasks \param mean of the workers that have some
+  /// When all tasks are done. Where a worker alone reads faster than its share, memory delays all workers equally while
+  /// all are at work, and a worker that ends later than the mean goes on for that much longer; else tasks already count
+  /// the time of memory. \param longest worker's tasks \param mean over the workers that have tasks
   TRUNKLINE_HOST_DEVICE Nanoseconds finish(Nanoseconds longest, Nanoseconds mean) const {
     return finish(longest, mean, memory_time);
   }
@@ -141,7 +141,7 @@ struct TaskCosts {
     const std::int64_t result = quotient(small ? part << kFractionBits : part, small ? whole : whole >> kFractionBits);
     return min(result, std::int64_t{1} << kFractionBits);
   }
-  /// Of tokens that all workers read together, in all KV heads.
+  /// The time of tokens that all workers read together, in all KV heads.
   TRUNKLINE_HOST_DEVICE Nanoseconds spread(std::int64_t tokens, std::int64_t per_token) const {
     return quotient(scaled(tokens, per_token), workers) * kv_heads;
   }

@@ -11,7 +11,7 @@ struct ListCounts {
   std::int32_t item_queries;
   std::int32_t spans;
   std::int32_t merges;  // queries with partials
-  /// Of the planner on the device that wrote the lists, which may keep them; 0: they were uploaded.
+  /// Identifies the planner on the device that wrote the lists, and may keep them; 0: the lists were uploaded.
   std::uint64_t planner = 0;
 };
 

@@ -22,8 +22,8 @@ Violation find_item_violation(const Plan& plan, const Forest& forest, const RowO
 /// 2. Outputs: queries of one item are direct; each partial slot is written once, and merged once, for its query.
 Violation find_output_violation(const Plan& plan);
 
-/// 3. Spans are read only by requests that share them, and every query sees every token that it must exactly once, now
-/// and at all lengths that can grow from the present ones.
+/// 3. Spans are read only by requests that share them, and every query attends to each token that it must exactly
+/// once, now and at all lengths that can grow from the present ones.
 Violation find_coverage_violation(const Plan& plan, const Forest& forest, const RowOfSlot& row_of_slot);
 
 }  // namespace trunkline

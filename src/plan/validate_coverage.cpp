@@ -9,7 +9,7 @@
 namespace trunkline {
 namespace {
 
-/// A span as one query sees it.
+/// A span as one query reads it.
 struct Reading {
   const KvSpan* span;
   std::int32_t bit;  // the query's place in the item
@@ -49,7 +49,7 @@ class CoverageCheck {
   }
   const QueryMask& mask(std::int32_t index) const { return plan_.masks[static_cast<std::size_t>(index)]; }
 
-  bool sees(const KvSpan& span, std::int32_t bit) const;
+  bool attends_to(const KvSpan& span, std::int32_t bit) const;
   Range sharers(const KvSpan& span) const;
   Violation check_readers(std::size_t item, const KvSpan& span);
   Violation check_query(std::size_t query);
@@ -65,11 +65,11 @@ class CoverageCheck {
   std::vector<std::int32_t> place_;             // by row: its index in Forest::order
   std::vector<std::vector<Reading>> readings_;  // by query
   std::vector<std::int32_t> growths_;           // of one query
-  std::vector<Range> intervals_;                // that one query sees at one length
+  std::vector<Range> intervals_;                // that one query reads at one length
   std::vector<bool> ancestor_;                  // of one query: by query token, whether it is an ancestor or itself
 };
 
-bool CoverageCheck::sees(const KvSpan& span, std::int32_t bit) const {
+bool CoverageCheck::attends_to(const KvSpan& span, std::int32_t bit) const {
   if (span.mask < 0) return true;
   if (!has_token_mask(span)) return mask(span.mask).test(bit);
   for (std::int32_t token = 0; token < span.end - span.begin; ++token) {
@@ -96,7 +96,7 @@ Violation CoverageCheck::check_readers(std::size_t item, const KvSpan& span) {
   const Range allowed = sharers(span);
   const Range queries = plan_.items[item].queries;
   for (std::int32_t i = queries.begin; i < queries.end; ++i) {
-    if (!sees(span, i - queries.begin)) continue;
+    if (!attends_to(span, i - queries.begin)) continue;
     const auto query = static_cast<std::size_t>(plan_.item_queries[static_cast<std::size_t>(i)]);
     const std::int32_t place = place_[static_cast<std::size_t>(row_of_slot_.at(plan_.queries[query].slot))];
     if (place < allowed.begin || place >= allowed.end) {
@@ -108,10 +108,10 @@ Violation CoverageCheck::check_readers(std::size_t item, const KvSpan& span) {
   return std::nullopt;
 }
 
-/// Growths of a request at which to look. All bounds are constants or the length plus a constant, and no span is
-/// inverted now, so neither gap nor overlap of two spans that do not slide can come and go between no growth and very
-/// much of it. A sliding span passes the constant bounds of the others: there we look at each passage, and on either
-/// side.
+/// Collects the growths of a request that are checked. All bounds are constants or the length plus a constant, and no
+/// span is inverted now, so neither gap nor overlap of two spans that do not slide can come and go between no growth
+/// and very much of it. A sliding span passes the constant bounds of other spans: each passage is checked, and the
+/// growths on either side.
 void CoverageCheck::collect_growths(const std::vector<Reading>& readings, const ForestRequest& request) {
   const std::int32_t kv_len = request.kv_len;
   const std::int32_t max_growth = std::numeric_limits<std::int32_t>::max() - kv_len;
@@ -173,8 +173,8 @@ void CoverageCheck::find_ancestors(const Query& query, const ForestRequest& requ
   }
 }
 
-/// A query must see the past, its ancestors and itself, each once. Executors show it no token after its own, whatever
-/// the masks say.
+/// A query must attend to the past, its ancestors and itself, each once. Executors show it no token after its own,
+/// whatever the masks say.
 Violation CoverageCheck::check_intervals(const Query& query, const ForestRequest& request, std::int32_t kv_len) const {
   const std::int32_t own = kv_len - 1 - query.from_end;
   const std::int32_t past = kv_len - request.queries;
@@ -187,16 +187,16 @@ Violation CoverageCheck::check_intervals(const Query& query, const ForestRequest
     }
     return std::nullopt;
   };
-  std::int32_t seen = 0;
+  std::int32_t covered = 0;
   for (const Range interval : intervals_) {
-    if (interval.begin < seen) return concat("sees token ", interval.begin, " twice");
-    if (Violation violation = missed(seen, interval.begin)) return violation;
+    if (interval.begin < covered) return concat("sees token ", interval.begin, " twice");
+    if (Violation violation = missed(covered, interval.begin)) return violation;
     for (std::int32_t token = std::max(interval.begin, past); token < std::min(interval.end, own + 1); ++token) {
       if (!wanted(token)) return concat("sees token ", token, ", a draft that is not its ancestor");
     }
-    seen = interval.end;
+    covered = interval.end;
   }
-  return missed(seen, kv_len);
+  return missed(covered, kv_len);
 }
 
 Violation CoverageCheck::check_query(std::size_t index) {

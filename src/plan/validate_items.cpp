@@ -102,10 +102,10 @@ Violation check_halves(const Plan& plan, const KvSpan& span, const WorkItem& ite
   const bool token_masks = (span.flags & kSpanTokenMask) != 0;
   const std::int32_t masks = span.mask < 0 ? 0 : token_masks ? span.end - span.begin : 1;
   for (std::int32_t query = 0; query < item.queries.size(); ++query) {
-    bool sees = masks == 0;
+    bool attends = masks == 0;
     for (std::int32_t i = 0; i < masks; ++i)
-      sees = sees || plan.masks[static_cast<std::size_t>(span.mask + i)].test(query);
-    if (sees) (query < item.first_half ? first : second) = true;
+      attends = attends || plan.masks[static_cast<std::size_t>(span.mask + i)].test(query);
+    if (attends) (query < item.first_half ? first : second) = true;
   }
   const bool both = item.first_half > 0 && first && second;
   if (both == ((span.flags & kSpanBothHalves) != 0)) return std::nullopt;

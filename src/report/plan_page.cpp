@@ -87,7 +87,7 @@ Json shapes_to_json(const ItemShapes& shapes) {
       {"not_drawn", {{"items", shapes.other_items}, {"tokens", shapes.other_tokens}, {"cost_ns", shapes.other_cost}}}};
 }
 
-/// What each item costs, and the model that says so: as the planner that made the plan had it.
+/// The cost of each item, and the cost model that gives it, as the planner had them when it made the plan.
 class ItemCosts {
  public:
   ItemCosts(const PlanPage& page, const AttentionShape& shape) : split_(page.options.split), options_(page.options) {

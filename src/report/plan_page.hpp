@@ -33,7 +33,7 @@ struct PlanPage {
   std::optional<MeasuredRun> measured;
 };
 
-/// What the page shows: one JSON object. Times in it are in nanoseconds where a name ends in `ns`.
+/// The page's data as one JSON object. Times in it are in nanoseconds where a name ends in `ns`.
 std::string plan_page_json(const PlanPage& page);
 /// The page itself.
 std::string plan_page_html(const PlanPage& page);

@@ -256,7 +256,7 @@ TEST_F(CLive, AStepWithoutRequests) {
   EXPECT_OK(trunkline_reference_attention(&shape_, &batch, &layer));
 }
 
-// What a whole step is, with tensors: view, resolve, run, against the reference.
+// A whole step with tensors, which is view, resolve and run, gives the reference's outputs.
 TEST_F(CLive, StepsRunAsTheReferenceDoes) {
   join({7, 8, 9}, 40);
   join({7, 8, 10}, 33);

@@ -1,4 +1,4 @@
-// What the machine has, profiles, and what builds without CUDA say.
+// Machine information, profiles, and the messages of builds without CUDA.
 #include <gtest/gtest.h>
 #include <trunkline/experimental.h>
 

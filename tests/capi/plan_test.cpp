@@ -1,4 +1,4 @@
-// What plans and forests say of themselves, against the C++ interface.
+// Properties of plans and forests through the C interface are those of the C++ interface.
 #include <gtest/gtest.h>
 
 #include <cstdint>

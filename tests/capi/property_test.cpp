@@ -83,7 +83,7 @@ TEST(CProperty, TheReferenceIsTheOracle) {
   EXPECT_TRUE(test.matches(by_plan, 1e-6));
 }
 
-// What a plan for a GPU computes can be seen without one.
+// The reference runs a plan for a GPU where there is no GPU.
 TEST(CProperty, TheReferenceRunsPlansForAGpu) {
   std::mt19937_64 random(8);
   const RandomBatch random_batch = make_random_batch(random, {});

@@ -10,7 +10,7 @@
 namespace trunkline::testing {
 namespace {
 
-// A machine on which long items are cut into many pieces.
+// A machine on which long items are cut into many parts.
 MachineProfile many_workers() {
   MachineProfile profile = generic_cpu_profile(96);
   profile.item_us = 0.001;

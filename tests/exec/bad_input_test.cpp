@@ -82,7 +82,8 @@ TEST_F(BadInput, Tensors) {
   refused([](AttentionArgs& args) { args.scale = std::numeric_limits<float>::quiet_NaN(); }, {"args.scale is"});
 }
 
-// What no kernel has is unsupported; what is never right is invalid, also where nothing has it.
+// An option that no kernel has is unsupported; a value that is never right is invalid, also where no kernel has the
+// option.
 TEST_F(BadInput, ScalesWindowsCapsAndSinks) {
   executor_.resolve(plan_, paged_.view(), workspace_.bytes());
   const auto refused = [&](ErrorCode code, void (*change)(AttentionArgs&), std::string words) {

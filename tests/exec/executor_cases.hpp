@@ -49,7 +49,7 @@ class GrowingBatch {
   explicit GrowingBatch(std::uint64_t seed);
   const AttentionShape& shape() const { return shape_; }
   const Forest& before() const { return before_; }
-  /// Of the next plan: the mean or none.
+  /// The KV split of the next plan: the mean or none.
   KvSplit next_split();
   /// Appends up to 35 tokens to each request. Once.
   AttentionCase& grow();

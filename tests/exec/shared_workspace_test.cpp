@@ -84,7 +84,8 @@ TEST_F(SharedWorkspace, MemoryThatOverlaps) {
   }
 }
 
-// What a plan does not take of its memory is others', as in a buffer that is given out from the front.
+// Memory behind the part that a plan takes may belong to another executor, as in a buffer that is given out from the
+// front.
 TEST_F(SharedWorkspace, MemoryThatDoesNotOverlap) {
   const CpuExecutor second(test_workers());
   const auto behind = all_.subspan(needed());

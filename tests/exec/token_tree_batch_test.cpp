@@ -106,7 +106,7 @@ TEST(TokenTreeBatch, OverSharedPrefixesBesidePlainAndChainedRows) {
   }
 }
 
-// What a request has when a step accepted some drafts: its own leaf is longer, and it drafts the same tree again.
+// Lengthens the leaf of each request, as when a step has accepted drafts; the request drafts the same tree again.
 void accept(PrefixTree& tree, std::int32_t first_leaf, std::mt19937_64& random) {
   for (std::size_t request = 0; request < tree.end_node.size(); ++request) {
     // Rejecting all drafts still accepts the root; a request may also wait for a step.

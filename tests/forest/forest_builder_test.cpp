@@ -1,4 +1,4 @@
-// What building a forest costs: memory and reads.
+// Costs of building a forest: memory and reads.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

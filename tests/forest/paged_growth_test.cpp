@@ -24,7 +24,7 @@ Place place_of(const RandomBatch& batch, std::size_t row, std::int32_t token) {
   return {batch.row_pages[row][static_cast<std::size_t>(token / page_size)], token % page_size};
 }
 
-/// What the cache holds: a mark for every place that a request wrote.
+/// Contents of the cache: a mark for every place that a request wrote.
 using Cache = std::map<Place, std::int64_t>;
 
 TEST(PagedGrowth, KeepsEveryTokenReadableAndWritesNowhereTwice) {

@@ -81,7 +81,7 @@ class BothManagers {
   std::int32_t uniform(std::int32_t low, std::int32_t high) {
     return std::uniform_int_distribution<std::int32_t>(low, high)(random_);
   }
-  // Of few token ids, so that sequences often have the same tokens.
+  // Adds tokens with one of two ids, so that sequences often have the same tokens.
   void add_tokens(Tokens& tokens, std::int32_t count) {
     for (std::int32_t i = 0; i < count; ++i) tokens.push_back(uniform(0, 1));
   }

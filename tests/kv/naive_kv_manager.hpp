@@ -1,4 +1,4 @@
-// What a KvManager is to do, from lists of tokens: holders are counted anew for each question, and the memory of a
+// A model of a KvManager, made from lists of tokens: holders are counted anew for each question, and the memory of a
 // layer is simulated, so that a write to a shared page or a missing copy shows.
 #pragma once
 
@@ -123,7 +123,7 @@ class NaiveKvManager {
     return memory_[static_cast<std::size_t>(page) * page_size_ + token % page_size_];
   }
 
-  /// What is in the cache for a token: it depends on all tokens up to it.
+  /// The value that the cache holds for a token: it depends on all tokens up to this one.
   static std::uint64_t value_of(const Tokens& tokens, std::size_t token) {
     std::uint64_t value = 1;
     for (std::size_t i = 0; i <= token; ++i) value = mix_bits(value + static_cast<std::uint64_t>(tokens[i]));

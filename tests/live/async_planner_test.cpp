@@ -24,7 +24,7 @@ void wait_for(const AsyncPlanner& planner) {
   while (!planner.poll()) std::this_thread::yield();
 }
 
-/// What is wrong with a plan for the batch as it is; rows may have been reordered since it was made.
+/// Describes the first fault of a plan for the batch as it is; rows may have been reordered since it was made.
 std::optional<std::string> fault_of(EventPlayer& player, const Plan& plan) {
   const RandomBatch ordered = player.model_in_order_of(plan);
   return find_plan_violation(plan, build_forest(ordered.view()));
@@ -126,7 +126,7 @@ TEST_F(AsyncPlannerTest, WithoutASubmitTheFirstPlanIsFlatAndTheNextEdited) {
   EXPECT_EQ(planner.source(), PlanSource::kMembership);
 }
 
-// Of a plan that was made and one that was taken before, neither valid, the newer one is edited.
+// Where neither the plan just made nor the plan taken before is valid, the newer one is edited.
 TEST_F(AsyncPlannerTest, ALatePlanIsEdited) {
   LivePlanOptions options;
   options.plan.policy = Policy::kNode;

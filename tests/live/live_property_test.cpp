@@ -51,7 +51,8 @@ LivePlanOptions random_plan_options(std::mt19937_64& random) {
   return options;
 }
 
-/// What is wrong with a plan for the model's requests as they are. Rows may have been reordered since it was made.
+/// Describes the first fault of a plan for the model's requests as they are. Rows may have been reordered since it was
+/// made.
 std::optional<std::string> plan_fault(EventPlayer& player, const Plan& plan) {
   const RandomBatch ordered = player.model_in_order_of(plan);
   const Forest forest = build_forest(ordered.view());

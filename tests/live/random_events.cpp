@@ -43,7 +43,7 @@ std::string EventPlayer::join() {
     if (chance(25)) {
       request.kv_len = model.kv_len;
     } else {
-      // What is cached is whole pages, unless pages need not be private.
+      // The cached prefix is whole pages, unless pages need not be private.
       if (options_.copy_on_write) request.pages.resize(at(model.kv_len / options_.page_size));
       request.pages.resize(at(uniform(random_, 0, static_cast<std::int32_t>(request.pages.size()))));
     }

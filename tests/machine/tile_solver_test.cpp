@@ -89,7 +89,7 @@ TEST(TileSolver, ListsAllPowersOfTwo) {
   for (const TileFit& fit : fits) EXPECT_FALSE(fit.reason.empty());
 }
 
-// What may not depend on how well constants are known: more latency or bandwidth never makes a tile feasible, more
+// The solver is monotone, however well constants are known: more latency or bandwidth never makes a tile feasible, more
 // shared memory or registers never makes one infeasible.
 TEST(TileSolver, IsMonotone) {
   MachineProfile slower = gpu();

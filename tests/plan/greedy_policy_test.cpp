@@ -169,8 +169,8 @@ Forest levels(const std::vector<std::int32_t>& nodes, const std::vector<std::int
   return tree(parent, lengths, ends);
 }
 
-// What FastTree's published code computes wrongly: its preparation switches tiles and its launch does not, it hangs
-// further roots below the last node, and it gives no attention to requests that end at an inner node.
+// Cases that FastTree's published code computes wrongly: its preparation switches tiles and its launch does not, it
+// hangs further roots below the last node, and it gives no attention to requests that end at an inner node.
 TEST(GreedyPolicy, WhatThePublishedCodeGetsWrongIsValid) {
   struct Case {
     const char* name;
@@ -198,7 +198,7 @@ TEST(GreedyPolicy, WhatThePublishedCodeGetsWrongIsValid) {
   }
 }
 
-/// Pieces of at most 1,024 tokens, and of 128 where those leave workers idle.
+/// Parts of at most 1,024 tokens, and of 128 where those leave workers idle.
 TEST(GreedyPolicy, LongContextsAreCut) {
   const Forest forest = testing::unshared_forest(1, 4000);
   const auto items = [&](std::int32_t workers) {

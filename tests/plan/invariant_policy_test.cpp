@@ -142,7 +142,7 @@ TEST(InvariantPolicy, NeedsNoMoreThanItsCapacity) {
   }
 }
 
-/// What a request without a draft tree reads: chunk by chunk, by its length alone.
+/// The runs that a request without a draft tree reads: chunk by chunk, by the request's length alone.
 std::vector<std::vector<Range>> chunks_by_hand(std::int32_t kv_len, std::int32_t chunk) {
   std::vector<std::vector<Range>> runs;
   for (std::int32_t begin = 0; begin < kv_len; begin += chunk)

@@ -23,8 +23,8 @@ std::vector<Token> tokens_of(const Forest& forest, std::int32_t row, std::int32_
   return tokens;
 }
 
-/// Of the tokens up to a query's own, those that it must see: all before its request's query tokens, and of these its
-/// ancestors and itself.
+/// For each token up to a query's own, whether the query must attend to it: to all tokens before the request's query
+/// tokens, and among these to its ancestors and itself.
 std::vector<bool> wanted_by(const Forest& forest, const ForestRequest& request, std::int32_t token,
                             std::size_t kv_len) {
   std::vector<bool> wanted;

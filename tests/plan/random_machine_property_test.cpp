@@ -101,7 +101,7 @@ PlanOptions random_options(std::mt19937_64& random, const MachineProfile& profil
   return options;
 }
 
-/// What PlanCapacity says that `flat` needs without cuts.
+/// The capacities that `flat` needs without cuts, as PlanCapacity documents them.
 PlanCapacity min_capacity(const Forest& forest, std::int32_t item_queries) {
   PlanCapacity capacity;
   for (const ForestRequest& request : forest.requests) {
@@ -155,7 +155,7 @@ TEST(RandomMachine, PlansAreSound) {
   EXPECT_GT(planned, testing::scaled(300));
 }
 
-// What `auto` passes over without an estimate would not have been chosen.
+// A candidate that `auto` passes over without an estimate would not have been chosen.
 TEST(RandomMachine, CountsBoundEstimates) {
   int bounds = 0;  // that say more than the launch
   for (int seed = 0; seed < testing::scaled(3000); ++seed) {

@@ -1,4 +1,4 @@
-// What plans make of draft trees: the past stretches, the drafts lie in a window with a mask for each.
+// Plans for draft trees: the past stretches, the drafts lie in a window with a mask for each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -188,7 +188,7 @@ TEST(TokenTreePlan, ListLengthsAndCapacitiesHoldForEveryTopology) {
           EXPECT_GE(proposal.splitter.lengths().masks, static_cast<std::int64_t>(plan.masks.size()));
         }
       }
-      // What PlanCapacity says of `flat`.
+      // The capacities that PlanCapacity documents for `flat` suffice.
       const std::int32_t an_item = 128 / group;
       const std::int32_t items = 2 * ((t + an_item - 1) / an_item);
       PlanOptions flat = testing::options_of(Policy::kFlat, KvSplit::kNone);

@@ -1,4 +1,4 @@
-// What is wrong with a plan for a draft tree is found, at the present length or at a later one.
+// The validator finds faults of a plan for a draft tree, at the present length or at a later one.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -81,7 +81,7 @@ TEST(TrunkPolicy, AWideTilesHalvesPassOverEachOthersLeaves) {
   }
 }
 
-// What both halves read comes from the cache for all tiles but the first, so it is dealt out between the leaves.
+// Spans that both halves read come from the cache for all tiles but the first, so they are interleaved with the leaves.
 TEST(TrunkPolicy, SharedAndPrivateSpansAlternate) {
   const Plan plan = trunk_plan(testing::star_forest(1024, 32, 64), 32, 8, 128);
   ASSERT_EQ(plan.items.size(), 1u);
@@ -90,13 +90,13 @@ TEST(TrunkPolicy, SharedAndPrivateSpansAlternate) {
     const KvSpan& span = plan.spans[i];
     first.emplace_back((span.flags & kSpanBothHalves) != 0, span.open_ended() ? 64 : span.end - span.begin);
   }
-  // 1,024 shared tokens, in pieces of 64, beside 32 leaves: 32 a leaf. Shared tokens come first, then two leaves of
+  // 1,024 shared tokens, in chunks of 64, beside 32 leaves: 32 a leaf. Shared tokens come first, then two leaves of
   // each half at a time.
   EXPECT_THAT(first, ElementsAre(std::pair{true, 64}, std::pair{false, 64}, std::pair{false, 64}, std::pair{false, 64},
                                  std::pair{false, 64}, std::pair{true, 64}));
 }
 
-// Each half has work while the other has: their leaves come by turns, long ones in pieces of two KV tiles.
+// Each half has work while the other has: their leaves come by turns, long ones in chunks of two KV tiles.
 TEST(TrunkPolicy, LeavesOfBothHalvesAlternate) {
   constexpr std::int32_t kRoot = 256;
   constexpr std::int32_t kLeaf = 320;
@@ -303,8 +303,8 @@ std::int64_t union_tokens(const Forest& forest, std::int32_t begin, std::int32_t
   return tokens;
 }
 
-// What a wide tile leaves over gets a narrow one. Priced as a wide one, 69 agents' requests, 32 and 32 and 5, were
-// thought better off in narrow tiles, which take an H200 80 us, not 66.
+// Requests that wide tiles leave over get a narrow tile. With the rest priced as a wide tile, 69 agents' requests, 32
+// and 32 and 5, were estimated to be faster in narrow tiles, which take an H200 80 us, not 66.
 TEST(TrunkCore, WhatIsLeftOverIsPricedAsTheNarrowTileThatItGets) {
   TaskCosts costs;
   costs.whole_tiles = true;

@@ -1,4 +1,4 @@
-"""What a forked child does, as text, with a limit on its time."""
+"""Runs a function in a forked child and returns the result as text, with a time limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 
 
 def in_child(use, seconds=30):
-    """What use() returns in a forked child, or "<type of exception>: <text>", or "hangs"."""
+    """The result of use() in a forked child, or "<type of exception>: <text>", or "hangs"."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -26,7 +26,7 @@ import trunkline
 ROUND_SECONDS = 4.0
 LIMIT_SECONDS = 120.0  # a round that takes longer hangs
 
-# What a call may raise when another thread has, has closed, or has planned anew what it uses.
+# Exceptions that a call may raise when another thread uses, has closed, or has planned anew the object that it uses.
 MEETINGS = (trunkline.BusyError, trunkline.ClosedError, trunkline.WorkspaceError, trunkline.StaleError)
 
 

@@ -66,7 +66,7 @@ PACKED = np.stack([K, V], axis=1)
 
 
 def cases(seed, count):
-    """Of one to eight rows, each a row before it up to some page and pages of its own then."""
+    """Cases of one to eight rows. A row begins with the first pages of an earlier row; private pages follow."""
     random = np.random.default_rng(seed)
     made = []
     for _ in range(count):
@@ -105,7 +105,8 @@ class LiveSteps:
         self.out = None
 
     def rows(self):
-        """What the library holds: an interrupt may come before or after an event, so no list of ours knows."""
+        """Pages and lengths that the library holds: an interrupt may come before or after an event, so the test keeps
+        no list."""
         found = [self.live.info(self.live.request_at(row)) for row in range(len(self.live))]
         return [info.pages for info in found], [info.kv_len for info in found]
 

@@ -131,7 +131,7 @@ VALUES = {
     'device is "cuda:99999999999"; expected': lambda: trunkline.supports(8, 2, 64, device="cuda:99999999999"),
 }
 
-# Of 32 and 64 bits, where a cast would take them for the numbers behind the multiple.
+# Values beyond 32 and 64 bits, of which a cast would keep only the part behind the multiple of 2^32 or 2^64.
 WRAPPED = {
     "num_qo_heads": lambda: trunkline.supports(2**32 + 8, 2, 64),
     "head_dim": lambda: trunkline.DecodeAttention(8, 2, 2**32 + 64, 16),

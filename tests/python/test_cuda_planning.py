@@ -14,7 +14,7 @@ from oracle import attention as oracle
 
 @contextlib.contextmanager
 def no_synchronisation():
-    """What torch would wait for the GPU in is an error."""
+    """Makes each call in which torch would wait for the GPU an error."""
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield

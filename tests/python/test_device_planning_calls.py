@@ -1,4 +1,4 @@
-"""What DecodeAttention asks of the library for plans on a GPU: a library that only takes notes stands for one."""
+"""The library calls that DecodeAttention makes for plans on a GPU, recorded by a stand-in for the library."""
 
 import pytest
 import trunkline

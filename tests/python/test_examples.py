@@ -14,7 +14,7 @@ SAVED = {"parallel_sampling": 92, "document_questions": 94, "tree_search": 90, "
 
 
 def output_of(name, folder):
-    """Of the example, run as a user would, but from another folder."""
+    """Output of the example, run as a user would run it, but from another folder."""
     # numpy's products are small: on a busy machine its threads wait for each other longer than they compute.
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, EXAMPLES / f"{name}.py"]

@@ -68,7 +68,7 @@ def test_scales(scale):
         right(wrapper.run(Q, (K, V), return_lse=True, **{name: 0.5}), TABLES[0], scale=factor)
 
 
-# Of flashinfer/cascade.py and flashinfer/triton/cascade.py.
+# Parameter names from flashinfer/cascade.py and flashinfer/triton/cascade.py.
 SIGNATURES = {
     "merge_state": ["v_a", "s_a", "v_b", "s_b"],
     "merge_state_in_place": ["v", "s", "v_other", "s_other", "mask"],

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from trunkline.integrations.flashinfer import MultiLevelCascadeAttentionWrapper  # noqa: E402
 
 HEADS, KV_HEADS, DIM, PAGE = 8, 2, 64, 8
-# Of flashinfer/cascade.py.
+# Parameter names from flashinfer/cascade.py.
 PLAN = (
     "qo_indptr_arr paged_kv_indptr_arr paged_kv_indices_arr paged_kv_last_page_len num_qo_heads num_kv_heads head_dim "
     "page_size causal pos_encoding_mode use_fp16_qk_reduction sm_scale window_left logits_soft_cap rope_scale "

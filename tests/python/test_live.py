@@ -12,7 +12,7 @@ WORKERS = trunkline.Workers(2)
 
 
 class Model:
-    """What the events should do: each request's pages and length."""
+    """A model of the events' effects: each request's pages and length."""
 
     def __init__(self, order):
         self.free = order

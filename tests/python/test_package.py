@@ -1,4 +1,4 @@
-"""What is installed: no torch, quickly, the C interface as its list has it, the program."""
+"""The installed package: it imports quickly and without torch; the C interface is as its list has it; the program."""
 
 import ctypes
 import re

@@ -17,7 +17,7 @@ EXPECTED = [oracle.attention(q, K, V, table.tolist(), LENGTHS)[0] for q, table i
 
 
 def in_threads(work, count=THREADS):
-    """What work(i) returns or raises, of all threads at once."""
+    """The results of work(i), or the exceptions it raises, with all threads running at once."""
     told = [None] * count
     start = threading.Barrier(count)
 

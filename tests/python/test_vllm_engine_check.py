@@ -1,4 +1,4 @@
-"""What tests/vllm/engine_check.py makes of an engine's counters; the engine itself needs a GPU and vLLM."""
+"""How tests/vllm/engine_check.py judges an engine's counters; the engine itself needs a GPU and vLLM."""
 
 import importlib.util
 import pathlib

@@ -1,4 +1,4 @@
-"""What the plug-in needs of vLLM, against the recorded signatures of its releases (scripts/vllm_signatures.py)."""
+"""Compares the vLLM interface that the plug-in needs with the signatures of releases (scripts/vllm_signatures.py)."""
 
 import ast
 import importlib.util

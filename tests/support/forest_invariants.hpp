@@ -1,4 +1,4 @@
-// What is true of every forest, whatever it was built from.
+// Invariants of every forest, whatever it was built from.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What a query reads by a plan, in the order in which it is added up.
+// The runs of tokens that a query reads by a plan, in the order in which they are added up.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ from trunkline.integrations.vllm.impl import TrunklineImpl
 
 
 def sound_tokens(kv_cache: Any, metadata: Any, tokens: int) -> Any:
-    """Of each query token, whether all pages of its request are finite. kv_cache [pages, Hkv, P, 2 d]."""
+    """For each query token, whether all pages of its request are finite. kv_cache [pages, Hkv, P, 2 d]."""
     sound_pages = kv_cache.isfinite().flatten(1).all(1)
     table = metadata.block_table.long().clamp(0, len(sound_pages) - 1)
     first_positions = torch.arange(table.shape[1], device=table.device) * kv_cache.shape[2]

@@ -22,7 +22,7 @@ from vllm.v1.attention.backend import AttentionCGSupport, CommonAttentionMetadat
 from vllm.v1.attention.backends import flash_attn
 from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
-# What a process prints that loads vLLM's plug-ins: the paths of both slots, and whether CUDA was initialised.
+# A process that loads vLLM's plug-ins. It prints the paths of both slots, and whether CUDA was initialised.
 SHOW = """
 import torch
 from vllm.plugins import load_general_plugins
@@ -71,7 +71,7 @@ class Registration(unittest.TestCase):
 
 
 class WhatItStandsOn(unittest.TestCase):
-    """Of the engine: a change there fails here, and not in the middle of serving."""
+    """Parts of the engine that the plug-in depends on: a change there fails here, and not in the middle of serving."""
 
     @classmethod
     def setUpClass(cls):

@@ -35,7 +35,8 @@ ComparedPlan compare_plan(Planner& planner, const Forest& forest, const Options&
   return result;
 }
 
-// Of those asked for, what the machine's tiles can serve, by a batch of nothing. Where none is, all: planning says why.
+// The requested policies that the machine's tiles can serve, found by planning an empty batch. Where there is none, all
+// requested policies: planning says why.
 std::vector<Policy> served_policies(const Options& options, Planner& planner) {
   std::vector<Policy> served;
   for (const Policy policy : options.policies) {

@@ -1,4 +1,4 @@
-// What `trunkline compare` found out about the plans of a batch, as tables and as JSON.
+// Output of `trunkline compare`: the plans of a batch, as tables and as JSON.
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,7 @@ Support supports_on_cuda(AttentionShape shape) {
   return supports(shape);
 }
 
-// What --machine says; nothing where it is measured.
+// The device of the profile that --machine names; nothing where the machine is measured.
 std::optional<Device> device_of_profile(const Options& options) {
   if (options.profile == ProfileSource::kGeneric) return Device::kCpu;
   if (options.profile == ProfileSource::kMeasured) return std::nullopt;

@@ -37,7 +37,7 @@ MachineProfile measure_machine(Workers& workers, int times) {
 }
 
 std::size_t CacheFlusher::buffer_bytes(std::size_t llc_bytes) {
-  // A quarter above the cache; a host's whole cache, seen from a small virtual machine, would be out of proportion.
+  // A quarter above the cache. A small virtual machine reports the host's whole cache, which is out of proportion.
   return std::clamp(llc_bytes + llc_bytes / 4, std::size_t{64} << 20, std::size_t{512} << 20);
 }
 

@@ -158,7 +158,7 @@ void understand_replay(const Words& words, Options& options) {
   }
 }
 
-// The others look at the machine alone.
+// The other commands examine the machine alone.
 bool takes_batches(Command command) {
   return command != Command::kDoctor && command != Command::kTune;
 }

@@ -7,7 +7,7 @@
 
 namespace trunkline::cli {
 
-/// What the command line says before it is understood: each value is checked in one place, with one form of message.
+/// The words of the command line before they are parsed: each value is checked in one place, with one form of message.
 struct Words {
   std::string heads = "32/8";
   std::string dtype = "f16";

@@ -21,7 +21,7 @@ enum class Command { kRun, kPlan, kCompare, kTune, kDoctor, kReplay };
 /// Where the facts that planning needs come from.
 enum class ProfileSource { kMeasured, kGeneric, kFile };
 
-/// What `replay` alone takes. `loop` has shape, policies and the like once they are understood.
+/// The options of `replay` alone. `loop` has shape, policies and the like once they are parsed.
 struct ReplayWords {
   std::string format;  ///< of the trace; empty: recognised
   bool pat_style = false;

@@ -1,4 +1,4 @@
-// What the commands that plan have in common.
+// Input that the commands that plan have in common.
 #pragma once
 
 #include <vector>

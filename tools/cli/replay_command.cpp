@@ -53,7 +53,7 @@ replay::Trace load(const Options& options) {
   return trace;
 }
 
-/// What becomes of each step.
+/// Passes each step to the outputs that were asked for.
 class StepSinks {
  public:
   StepSinks(const Options& options, StepExecutor* executor, replay::ReplayPage* page)

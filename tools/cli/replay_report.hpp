@@ -1,4 +1,4 @@
-// What `trunkline replay` prints and writes.
+// Output of `trunkline replay`, printed and as JSON.
 #pragma once
 
 #include <iosfwd>

@@ -1,4 +1,4 @@
-// What `trunkline run` runs plans on: the CPU, or a CUDA device.
+// The backend on which `trunkline run` runs plans: the CPU, or a CUDA device.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace trunkline::cli {
 
-/// What reports say of a backend.
+/// The facts about a backend that reports name.
 struct RunDevice {
   std::string place;                ///< "cpu" or "cuda:0"
   std::string name;                 ///< model of the CPU or GPU
@@ -32,7 +32,7 @@ struct RunDevice {
   OracleError tolerance;  ///< what --check accepts
 };
 
-/// What a device reaches: measured beside a batch on the CPU, as the profile has it on a GPU.
+/// Rates that a device reaches: on the CPU measured beside a batch, on a GPU taken from the profile.
 struct MachineRates {
   double read_bytes_per_us = 0;  ///< streaming read
   double flops_per_us = 0;       ///< fp32 FMA on the CPU, 16-bit matrix product on a GPU
@@ -56,7 +56,7 @@ class LoadedBatch {
   virtual double resolve_us(std::size_t index) = 0;
   /// Median of taking a plan to the device, until it is there; nothing on the CPU.
   virtual std::optional<double> upload_us(std::size_t index) = 0;
-  /// One layer by each plan, taken in turn, so that a machine whose speed drifts slows all of them alike.
+  /// One layer by each plan, taken in turn, so that a machine whose speed drifts slows all plans equally.
   virtual std::vector<Timing> time() = 0;
   /// Call it after time(), which may measure them.
   virtual MachineRates rates() const = 0;
@@ -80,7 +80,7 @@ class RunBackend {
   virtual std::unique_ptr<LoadedBatch> load(const HostBatch& batch, std::vector<Plan> plans) = 0;
 };
 
-/// What a step does once, on the host, takes microseconds: a few more times than a layer.
+/// Repeats of host work that a step does once. It takes microseconds, so it is timed a few more times than a layer.
 inline int host_repeats(const Options& options) {
   return std::max(options.repeat, 5);
 }

@@ -130,7 +130,7 @@ std::size_t place_of(Policy policy, const std::vector<Plan>& plans) {
   return place;
 }
 
-// What is timed, which of it was chosen, and what is known of all that without running it.
+// The plans that are timed, and the index of the chosen plan.
 struct PlannedBatch {
   std::vector<Plan> plans;  // `flat` is the first; where every policy is asked for, what was chosen is one of them
   std::size_t chosen = 0;

@@ -19,7 +19,7 @@ std::int64_t whole_bytes(double bytes) {
 }
 
 // Nodes with tokens on the paths of all query tokens: no policy has more (query, pack) pairs, each a partial, unless it
-// cuts packs along KV. Cuts are few (some pieces a worker), so they are left out of the estimate. Drafts lie in nodes
+// cuts packs along KV. Cuts are few (some parts a worker), so they are left out of the estimate. Drafts lie in nodes
 // of their request's own.
 double nodes_on_paths(const PrefixTree& tree) {
   std::vector<std::int32_t> depth(tree.parent.size());
@@ -59,7 +59,7 @@ std::int64_t oracle_bytes(const PrefixTree& tree, const AttentionShape& shape) {
   return whole_bytes(16.0 * shape.head_dim_qk * longest);
 }
 
-// Of K, V, Q, O, the LSE and the page table.
+// Bytes of K, V, Q, O, the LSE and the page table.
 std::int64_t tensor_bytes(const PagedBatchSize& size, const AttentionShape& shape) {
   return synthetic_cache_bytes(shape, size.num_pages, size.queries) + size.table_bytes();
 }

@@ -9,12 +9,12 @@
 
 namespace trunkline::cli {
 
-/// Of the host: an estimate from the batch's tree alone, before anything is allocated. Page table, forest, tensors, on
-/// the CPU all plans with their workspaces, and the larger of what comes last: the buffer that the CPU's bandwidth is
-/// measured with, or, with --check, the oracle's copies of keys and values.
+/// Bytes of host memory, estimated from the batch's tree alone, before anything is allocated. It counts page table,
+/// forest, tensors, on the CPU all plans with their workspaces, and the larger of the last two buffers: the buffer that
+/// the CPU's bandwidth is measured with, or, with --check, the oracle's copies of keys and values.
 std::int64_t run_memory_bytes(const PrefixTree& tree, const Options& options);
 
-/// Of a CUDA device: page table, tensors, all plans with their workspaces.
+/// Bytes of a CUDA device's memory: page table, tensors, all plans with their workspaces.
 std::int64_t run_device_bytes(const PrefixTree& tree, const Options& options);
 
 /// \param flush_bytes held beside each batch

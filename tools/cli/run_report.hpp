@@ -1,4 +1,4 @@
-// What `trunkline run` found out about a batch, as a table and as JSON.
+// Output of `trunkline run`: the results of a batch, as a table and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct RunResult {
   double regret() const;
 };
 
-/// What all batches of a run have in common.
+/// The settings that all batches of a run share.
 struct RunSetting {
   const Options& options;
   std::int32_t threads = 0;

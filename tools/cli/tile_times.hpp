@@ -36,7 +36,7 @@ std::vector<TileStep> tile_steps_of(const TileTimes& times);
 /// How far rounding up is from the fastest tile.
 struct RoundingUp {
   std::size_t points = 0;
-  std::size_t fastest = 0;  ///< points where it is within 2 % of the fastest, which the sweep cannot tell apart
+  std::size_t fastest = 0;  ///< points where it is within 2 % of the fastest, which the sweep cannot resolve
   double max_lost = 0;      ///< as a share of the fastest's time
 };
 RoundingUp rounding_up(const TileTimes& times);

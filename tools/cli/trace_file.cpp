@@ -38,7 +38,7 @@ class Event {
   }
   Nanoseconds nanoseconds(const char* field) const {
     const Json& value = at(field, false);
-    constexpr double kMax = 1e15;  // eleven days; a double still tells nanoseconds apart
+    constexpr double kMax = 1e15;  // eleven days; a double still resolves nanoseconds
     if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() * 1e3 > kMax) {
       wrong(field, false, value, "microseconds >= 0");
     }
@@ -140,7 +140,7 @@ std::int64_t tokens_of(const Plan& plan, const WorkItem& item,
   return tokens;
 }
 
-/// What of the tasks does not fit a plan, or nothing.
+/// Describes the first misfit between the traced tasks and a plan; nothing where all tasks fit.
 std::optional<std::string> find_misfit(const std::vector<TracedTask>& tasks, const Forest& forest, const Plan& plan) {
   std::unordered_map<std::int32_t, std::int32_t> lengths;
   for (const ForestRequest& request : forest.requests) lengths[request.slot] = request.kv_len;

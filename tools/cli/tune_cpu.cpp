@@ -14,7 +14,7 @@
 namespace trunkline::cli {
 namespace {
 
-// Larger than the last-level cache, but a host's whole cache, seen from a small virtual machine, is out of proportion.
+// Larger than the last-level cache. A small virtual machine reports the host's whole cache, which is out of proportion.
 std::size_t cold_buffer_bytes(const CpuInfo& cpu) {
   return std::clamp(static_cast<std::size_t>(std::max<std::int64_t>(2 * cpu.llc_bytes, 0)), std::size_t{256} << 20,
                     std::size_t{1} << 30);
@@ -33,7 +33,7 @@ void measure_memory(const CpuInfo& cpu, Workers& workers, Progress& progress, Tu
       fixed(fit.bytes_per_us / 1e3, 1), " GB/s for one thread");
   progress.step("timing the last-level cache");
   const double cache = measure_cache_bandwidth(workers, cpu);
-  // What is no faster than memory is not worth planning for.
+  // A cache that is no faster than memory is not worth planning for.
   profile.cache_bytes_per_us = cache > profile.read_bytes_per_us ? cache : 0;
   sources["cache_bytes_per_us"] =
       cache > profile.read_bytes_per_us

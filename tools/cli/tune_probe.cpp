@@ -48,7 +48,7 @@ class ProbeTensors {
 
  private:
   std::size_t cache_bytes() const { return static_cast<std::size_t>(pages_ * kProbePageBytes); }
-  /// The bytes of K, after a look at what all four need.
+  /// The bytes of K, after a check that memory has room for K, V, Q and O.
   static std::size_t checked(std::int64_t pages, std::size_t query_bytes) {
     const std::int64_t needed = 2 * (pages * kProbePageBytes + static_cast<std::int64_t>(query_bytes));
     const std::int64_t available = cpu_info().memory_available_bytes;

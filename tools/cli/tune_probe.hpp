@@ -1,4 +1,4 @@
-// What this machine's kernels take, measured with the real executor on batches made for it.
+// Times of this machine's kernels, measured with the real executor on batches made for it.
 #pragma once
 
 #include "cli/measure.hpp"
@@ -8,7 +8,7 @@
 
 namespace trunkline::cli {
 
-/// What a run costs besides reading and multiplying.
+/// Costs of a run besides reading and multiplying.
 struct FixedCosts {
   double launch_us = 0;
   double item_us = 0;

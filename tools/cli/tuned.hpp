@@ -1,4 +1,4 @@
-// What `trunkline tune` measured.
+// Results of `trunkline tune`.
 #pragma once
 
 #include <iosfwd>

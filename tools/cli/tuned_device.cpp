@@ -11,7 +11,7 @@
 namespace trunkline::cli {
 namespace {
 
-/// What an (item, KV head) that leaves partials costs more than one that does not.
+/// The additional cost of an (item, KV head) that leaves partials, over one that does not.
 double each_cut_us(const CostTimes::Cut& cut, double item_us) {
   const double more = cut.cut_us - cut.whole_us - (cut.cut_tasks - cut.whole_tasks) * item_us;
   return std::max(more, 0.0) / cut.cut_tasks;
@@ -80,7 +80,7 @@ Tuned tuned_device(const MachineProfile& known, const std::string& device_name, 
   profile = known;
   profile.name = device_name;
   profile.read_bytes_per_us = measured.stream.bytes_per_us;
-  // What is no faster than memory is not worth planning for.
+  // A cache that is no faster than memory is not worth planning for.
   const bool cached = measured.cache_bytes_per_us > profile.read_bytes_per_us;
   profile.cache_bytes_per_us = cached ? measured.cache_bytes_per_us : 0;
   profile.latency_us = fit_transfers(measured.transfers).latency_us;

@@ -11,7 +11,7 @@
 
 namespace trunkline::cli {
 
-/// What a run costs besides reading and multiplying.
+/// Costs of a run besides reading and multiplying.
 struct DeviceCosts {
   double launch_us = 0;
   double fill_us = 0;

@@ -1,4 +1,4 @@
-// What this binary is.
+// Version and commit of this binary.
 #pragma once
 
 namespace trunkline::cli {

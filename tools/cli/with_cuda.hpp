@@ -1,5 +1,4 @@
-// What the program does on CUDA devices. Builds without CUDA have a counterpart that refuses with
-// cuda_status().reason.
+// The program's work on CUDA devices. Builds without CUDA have a counterpart that refuses with cuda_status().reason.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +31,7 @@ struct CudaKernelFacts {
   std::int32_t ctas_per_sm = 0;
 };
 
-/// What `doctor` says of a device beside cuda_device_info().
+/// Facts about a device that `doctor` prints beside cuda_device_info().
 struct CudaDetails {
   std::string runtime;  ///< CUDA version that this build uses, "13.0"
   std::vector<CudaKernelFacts> kernels;

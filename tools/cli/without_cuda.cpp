@@ -1,4 +1,4 @@
-// What cli/with_cuda.hpp says in a build without CUDA.
+// The functions of cli/with_cuda.hpp in a build without CUDA.
 #include "base/check.hpp"
 #include "cli/with_cuda.hpp"
 #include "trunkline/cuda.hpp"

@@ -19,7 +19,8 @@ struct ArrivalOptions {
   std::uint64_t seed = 1;
 };
 
-/// What comes is a request; in a trace of searches, a tree, whose index takes the place of a request's.
+/// The requests of a trace as they arrive. In a trace of searches trees arrive, and a tree's index takes the place of a
+/// request's.
 ///
 /// A session begins when it is recorded to, by rate, or when one before it has ended. Its requests come at their
 /// recorded times after that, and none before the one that it follows has ended.

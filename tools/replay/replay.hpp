@@ -27,7 +27,7 @@ struct ReplayOptions {
   SchedulerOptions scheduler;
 };
 
-/// What a policy would do in a step, one layer, predicted.
+/// Predicted time and traffic of a policy in a step, for one layer.
 struct PolicyPrice {
   Policy policy = Policy::kFlat;
   double predicted_us = 0;
@@ -73,7 +73,7 @@ class Replay {
   bool step();
 
   const StepRecord& record() const { return record_; }
-  /// Of the last step: its batch, and the plan that it ran by.
+  /// The batch of the last step, and the plan that the step ran by.
   LiveBatch& live() { return scheduler_.batch().live(); }
   const Plan& plan() const { return *plan_; }
   Scheduler& scheduler() { return scheduler_; }

@@ -51,7 +51,7 @@ struct ReplayPage {
 
 inline constexpr std::size_t kDrawnBins = 400;
 
-/// What the page shows: one JSON object.
+/// The page's data as one JSON object.
 std::string replay_page_json(const ReplayPage& page);
 /// The page itself.
 std::string replay_page_html(const ReplayPage& page);

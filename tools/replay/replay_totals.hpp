@@ -9,7 +9,7 @@
 
 namespace trunkline::replay {
 
-/// Of the samples of some steps, in their unit.
+/// Statistics of the samples of several steps, in the unit of the samples.
 struct Spread {
   double mean = 0;
   double median = 0;

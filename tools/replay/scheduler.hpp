@@ -26,7 +26,7 @@ struct SchedulerOptions {
   std::uint64_t seed = 1;   ///< of what is accepted
 };
 
-/// What one step does.
+/// The work of one step.
 struct StepWork {
   std::int32_t prompt_tokens = 0;  ///< computed in this step, for prompts
   std::int32_t prompts = 0;        ///< that are not computed yet, or wait to be admitted

@@ -83,7 +83,7 @@ void SearchRun::begin_node(std::int32_t node, SequenceBatch& batch) {
   if (!decodes && children_[at(node)] == 0) give_up(node, batch);
 }
 
-// What has decoded its last token leaves; its pages stay while a child is to come.
+// A node that has decoded its last token leaves the batch; its pages stay while a child is to come.
 void SearchRun::end_nodes(SequenceBatch& batch) {
   const auto ended = [&](std::int32_t node) { return tree_->last[at(node)] < iteration_; };
   for (const std::int32_t node : live_) {

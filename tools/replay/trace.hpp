@@ -41,7 +41,7 @@ struct Trace {
   std::vector<TraceSession> sessions;
   std::vector<DecodingTree> trees;  ///< searches; then requests and sessions are empty
   bool recorded = false;            ///< sessions have a recorded begin
-  std::int32_t side_by_side = 1;    ///< sessions or trees that are live at once, unless told otherwise
+  std::int32_t side_by_side = 1;    ///< sessions or trees that are live at once, unless an option sets it
 
   bool searches() const { return !trees.empty(); }
   std::int32_t size() const { return static_cast<std::int32_t>(searches() ? trees.size() : sessions.size()); }

@@ -50,8 +50,8 @@ class TreeReplay {
   PrefixTree step_;
 };
 
-/// A draft's token tree (Medusa, EAGLE, SpecInfer) over `past` tokens, as DeFT sees it: each of the t draft tokens is a
-/// node of one token, in which one request ends. \param parent [t] -1 for the root, otherwise an earlier token.
+/// A draft's token tree (Medusa, EAGLE, SpecInfer) over `past` tokens, as DeFT treats it: each of the t draft tokens is
+/// a node of one token, in which one request ends. \param parent [t] -1 for the root, otherwise an earlier token.
 PrefixTree token_tree(std::int32_t past, std::span<const std::int32_t> parent);
 
 }  // namespace trunkline

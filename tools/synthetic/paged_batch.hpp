@@ -29,7 +29,7 @@ struct PagedBatchSize {
   std::int64_t width = 0;
   std::int64_t num_pages = 0;
   std::int64_t queries = 0;  ///< T
-  /// Of the page table, and of what is needed to make it.
+  /// Bytes of the page table, the lengths, and the ids of the pool's pages.
   std::int64_t table_bytes() const {
     return static_cast<std::int64_t>(sizeof(std::int32_t)) * (rows * (width + 1) + num_pages);
   }

@@ -40,7 +40,7 @@ double planted_logit(std::int32_t tokens, std::int32_t depth, double variance) {
   return std::log(kRoundingMargin * count * (1 + 4 * spread) / std::max(20.0 - depth, 2.0)) + variance / 2;
 }
 
-// Drafts that the deepest query of a request's draft tree sees; 0 without such a tree.
+// Drafts that are visible to the deepest query of a request's draft tree; 0 without such a tree.
 std::int32_t tree_depth(const Forest& forest, const ForestRequest& request) {
   std::int32_t deepest = 0;
   for (std::int32_t query = 0; request.tree && query < request.queries; ++query) {

@@ -17,8 +17,8 @@ enum class CacheLayout : std::uint8_t { kNhd, kHnd };
 struct SyntheticOptions {
   std::uint64_t seed = 1;
   CacheLayout layout = CacheLayout::kNhd;
-  /// In every forest node, one key that holds at least 5 % of the weight of each query that sees it (up to 16 nodes on
-  /// a path). Draft trees have one in the past of their node and one in each draft.
+  /// In every forest node, one key that holds at least 5 % of the weight of each query that attends to it (up to 16
+  /// nodes on a path). Draft trees have one in the past of their node and one in each draft.
   bool planted_keys = true;
   /// Fill pages that no request uses, and places past each request's end that no other request uses, with NaN.
   bool poison_unused = true;
@@ -37,7 +37,7 @@ std::int64_t synthetic_cache_bytes(const AttentionShape& shape, std::int64_t num
 /// Ordinary keys, values and queries are normal, but every query has the same small part along one direction of its KV
 /// head. A planted key lies along that direction, so all queries give it the same logit: per tree of the forest the
 /// least with which it holds its share beside the longest request's ordinary keys and the longest path's planted ones.
-/// A larger one would hide ordinary keys instead.
+/// A larger one would mask ordinary keys instead.
 class SyntheticCache {
  public:
   /// \param forest of the batch's page tables

@@ -13,7 +13,7 @@ struct KvManagerOptions {
   std::int64_t num_pages = 0;  ///< pages of the pool, 1 to 2^31 - 1; ids are 0 to num_pages - 1
 };
 
-/// A sequence of a KvManager: its slot, and the generation that tells it from earlier sequences in the same slot.
+/// A sequence of a KvManager: its slot, and the generation that distinguishes it from earlier ones in the slot.
 struct SequenceId {
   std::int32_t slot = -1;
   std::uint32_t generation = 0;
@@ -76,7 +76,7 @@ class KvManager {
   /// tokens, 0 if nothing is cached. Token ids are compared, not only their hashes. Leave out the last token of a
   /// prompt if its logits are needed: it is then computed in any case.
   /// \param token_ids any numbers: keys and values must be a function of these and those before. If they depend on an
-  /// adapter or an image as well, use ids that tell them apart, or a KvManager for each adapter.
+  /// adapter or an image as well, use ids that differ for these, or a KvManager for each adapter.
   SequenceId match(std::span<const std::int32_t> token_ids);
   /// A new sequence with the parent's tokens, in the parent's pages.
   SequenceId fork(SequenceId parent);

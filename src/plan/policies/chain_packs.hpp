@@ -12,7 +12,7 @@
 
 namespace trunkline {
 
-/// What an edge of the forest is decided by.
+/// The figures that decide an edge of the forest.
 struct ChainEdge {
   std::int64_t parent_queries = 0;  ///< that the parent's pack still has, the child's among them
   std::int64_t parent_tokens = 0;   ///< of the parent's pack, with those that it carries along itself

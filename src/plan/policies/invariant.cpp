@@ -11,7 +11,7 @@
 namespace trunkline {
 namespace {
 
-/// Tokens of a row that closed chunks may hold: drafts belong to the open end, which alone knows who sees them.
+/// Tokens of a row that closed chunks may hold: drafts belong to the open end, which alone has masks for them.
 std::int32_t past_of(const PolicyInput& input, std::int32_t row) {
   const ForestRequest& request = input.forest.requests[static_cast<std::size_t>(row)];
   return std::max(request.kv_len - input.order.drafts(row), 0);
@@ -31,8 +31,8 @@ void add_whole_chunks(const PolicyInput& input, std::int32_t index, Packs& packs
   }
 }
 
-/// What is left of a request behind its whole chunks, open-ended. Without a remainder the tail of its last chunk is the
-/// open end: one chunk less to merge.
+/// Adds the remainder of a request behind its whole chunks, open-ended. Without a remainder the tail of the last chunk
+/// is the open end: one chunk less to merge.
 void add_remainder(const PolicyInput& input, std::int32_t order_index, Packs& packs) {
   const std::int32_t row = input.forest.order[static_cast<std::size_t>(order_index)];
   const std::int32_t chunk = input.options.invariant_chunk;

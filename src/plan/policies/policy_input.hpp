@@ -30,7 +30,7 @@ struct PolicyScratch {
   TrunkScratch trunk;
 };
 
-/// What a policy works on.
+/// The input of a policy.
 struct PolicyInput {
   const Forest& forest;
   const AttentionShape& shape;

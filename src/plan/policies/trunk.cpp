@@ -1,5 +1,6 @@
 // `trunk`: row tiles of neighbouring requests. Each tile streams every span that any of its rows needs, once, with
-// masks of who sees it; so a query has one partial in each item that cuts leave of its tile, most often none.
+// masks of the queries that attend to it; so a query has one partial in each item that cuts leave of its tile, most
+// often none.
 #include <algorithm>
 #include <cstddef>
 #include <span>

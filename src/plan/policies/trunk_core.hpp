@@ -41,7 +41,8 @@ struct TrunkWidth {
   std::int32_t narrow_queries = 0;  ///< tiles of no more are `narrowed`
 };
 
-/// Of a tile of so many queries: those that fit one half are left to the narrower kind, all of which works on them.
+/// The width for a tile of `queries` queries: queries that fit one half get the narrower kind of tile, which works on
+/// them with all of its rows.
 TRUNKLINE_HOST_DEVICE inline const TrunkWidth& narrowed(const TrunkWidth& chosen, std::int32_t queries,
                                                         const TrunkWidth* widths, std::int32_t count) {
   if (!chosen.halves) return chosen;
@@ -109,7 +110,7 @@ class TrunkTiling {
       : costs_(costs), requests_(requests) {}
 
  private:
-  static constexpr std::int32_t kLooks = 4;  // at places at a time, whose reads devices have on their way together
+  static constexpr std::int32_t kLookups = 4;  // lookups of positions at a time, whose reads overlap on devices
 
   /// The last place up to `high` at which the requests from `begin` on bring no more than so many queries.
   TRUNKLINE_HOST_DEVICE std::int32_t last_fitting(std::int32_t begin, std::int32_t high, std::int32_t queries) const {
@@ -127,7 +128,7 @@ class TrunkTiling {
   }
 
  public:
-  /// Of the tile that begins at a request. \param cap cost at which tiles are closed early; 0: never
+  /// The end of the tile that begins at a request. \param cap cost at which tiles are closed early; 0: never
   TRUNKLINE_HOST_DEVICE std::int32_t tile_end(const TrunkWidth& width, std::int32_t begin, Nanoseconds cap) const {
     const std::int32_t max_requests = min(requests_.count - begin, max(width.max_queries, 1));
     const std::int32_t full = last_fitting(begin, begin + max_requests, width.max_queries);
@@ -136,15 +137,15 @@ class TrunkTiling {
       if (early < full) return early;
     }
     if (full == requests_.count) return full;
-    // Of the places from half full on, the one where least is read again.
+    // The tile ends at the place from half full on where the fewest tokens are read again.
     const std::int32_t half = last_fitting(begin, full, (width.max_queries + 1) / 2);
     std::int32_t end = full;
     std::int32_t fewest = requests_.shared[full];
     TRUNKLINE_ROLLED
-    for (std::int32_t place = full - 1; place >= half; place -= kLooks) {
-      std::int32_t shared[kLooks];
-      for (std::int32_t k = 0; k < kLooks; ++k) shared[k] = requests_.shared[max(place - k, half)];
-      for (std::int32_t k = 0; k < kLooks; ++k) {
+    for (std::int32_t place = full - 1; place >= half; place -= kLookups) {
+      std::int32_t shared[kLookups];
+      for (std::int32_t k = 0; k < kLookups; ++k) shared[k] = requests_.shared[max(place - k, half)];
+      for (std::int32_t k = 0; k < kLookups; ++k) {
         if (shared[k] < fewest) end = max(place - k, half);
         fewest = min(fewest, shared[k]);
       }
@@ -182,18 +183,18 @@ class TrunkTiling {
   /// The first place from `low` on where that is so; `full` if nowhere.
   TRUNKLINE_HOST_DEVICE std::int32_t first_cheap(std::int32_t begin, std::int32_t low, std::int32_t full) const {
     TRUNKLINE_ROLLED
-    for (; low < full; low += kLooks) {
-      std::int32_t first = kLooks;
-      for (std::int32_t k = kLooks - 1; k >= 0; --k) {
+    for (; low < full; low += kLookups) {
+      std::int32_t first = kLookups;
+      for (std::int32_t k = kLookups - 1; k >= 0; --k) {
         if (closes_cheaply(begin, min(low + k, full - 1))) first = k;
       }
-      if (first < kLooks) return low + first;
+      if (first < kLookups) return low + first;
     }
     return full;
   }
 
  public:
-  /// Of the requests [begin, end) as a tile, not yet priced.
+  /// The load of the requests [begin, end) as a tile, not yet priced.
   TRUNKLINE_HOST_DEVICE TaskLoad load(const TrunkWidth& width, std::int32_t begin, std::int32_t end) const {
     const std::int32_t all = requests_.queries(begin, end);
     const std::int32_t queries = min(all, width.max_queries);
@@ -204,7 +205,7 @@ class TrunkTiling {
     const std::int32_t rows = width.halves && !halves ? width.rows / 2 : width.rows;
     TaskLoad load{tokens, tokens, costs_.rows(queries, rows, halves), queries, requests_.merged ? queries : 0};
     if (halves) {
-      // What both halves need is what the neighbours on either side of the middle have in common.
+      // Both halves need the tokens that the neighbours on either side of the middle share.
       const std::int32_t middle = last_fitting(begin, end, queries - queries / 2);
       if (middle == end) return load;
       load.matrix_tokens += requests_.shared[middle];

@@ -1,4 +1,4 @@
-// What `trunk` keeps in memory between plans.
+// Memory that `trunk` keeps between plans.
 #pragma once
 
 #include <cstddef>

@@ -34,20 +34,20 @@ class ChunkList {
   void add_chunk(Packs& packs) {
     const std::int64_t target = added_ + chunk_;
     do {
-      PackSegment piece = segments_[next_];
-      piece.begin += taken_;
-      const std::int64_t left = slices_.room(piece.begin, piece.end);
+      PackSegment part = segments_[next_];
+      part.begin += taken_;
+      const std::int64_t left = slices_.room(part.begin, part.end);
       const std::int64_t wanted = chunk_ == 0 ? left : std::min(target - added_, left);
       if (wanted < left) {
-        piece.end = slices_.place(piece.begin, wanted);
-        piece.open_ended = false;
-        taken_ += piece.tokens();
+        part.end = slices_.place(part.begin, wanted);
+        part.open_ended = false;
+        taken_ += part.tokens();
       } else {
         ++next_;
         taken_ = 0;
       }
       added_ += wanted;
-      packs.add_segment(piece);
+      packs.add_segment(part);
     } while (!done() && added_ < target);
   }
 

@@ -1,4 +1,4 @@
-// What one tile of `trunk` streams.
+// Queries and segments of the tiles of `trunk`.
 #pragma once
 
 #include <cstddef>

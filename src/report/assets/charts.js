@@ -1,4 +1,4 @@
-// What all pages share: the data, numbers with units, elements, and charts that are read by pointer, touch and keyboard.
+// Code that all pages share: the data, numbers with units, elements, and charts for pointer, touch and keyboard.
 
 const page = {
   root: document.getElementById("page"),
@@ -59,7 +59,7 @@ function ticks(end, wanted) {
   return result;
 }
 
-// Colours tell how many share something: 1, 2 to 3, 4 to 7, ... 128 and more.
+// Colours show how many requests share something: 1, 2 to 3, 4 to 7, ... 128 and more.
 const sharing = {
   classes: 8,
   of: (count) => Math.min(Math.floor(Math.log2(Math.max(count, 1))), 7),
@@ -106,9 +106,9 @@ class Surface {
     made.textContent = content;
     this.texts.push(made);
   }
-  // `tell` gives the lines that say what is here, the first of them a headline.
-  mark(x, y, width, height, tell) {
-    this.marks.push({ x, y, width, height, tell });
+  // `describe` gives the lines that describe the mark, the first of them a headline.
+  mark(x, y, width, height, describe) {
+    this.marks.push({ x, y, width, height, describe });
   }
   // Ticks along the bottom at `y`, from `x` on.
   axis(x, y, width, end, show, title = "") {
@@ -191,7 +191,7 @@ class Chart {
     });
     if (best < 0) return this.leave();
     this.choose(best);
-    showTip(this.surface.marks[best].tell(), event.clientX, event.clientY);
+    showTip(this.surface.marks[best].describe(), event.clientX, event.clientY);
   }
   key(event) {
     const count = this.surface ? this.surface.marks.length : 0;
@@ -200,7 +200,7 @@ class Chart {
     if (step === undefined || count === 0) return;
     event.preventDefault();
     this.choose(Math.min(Math.max(this.at + step, 0), count - 1));
-    const lines = this.surface.marks[this.at].tell();
+    const lines = this.surface.marks[this.at].describe();
     tip.hidden = true;
     this.reading.replaceChildren(element("b", {}, lines[0]), ` ${lines.slice(1).join("; ")}`);
   }

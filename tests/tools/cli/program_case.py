@@ -1,4 +1,4 @@
-"""What tests of the program's commands, through their real command lines, have in common.
+"""Helpers shared by the tests of the program's commands through their real command lines.
 
 Needs TRUNKLINE_PROGRAM (the binary) and TRUNKLINE_DATA (the repository's data folder) in the environment.
 """

@@ -1,4 +1,4 @@
-"""What the program says of a machine, measures there and runs on its GPUs. Environment as for program_case.py."""
+"""Commands that describe a machine, measure it and run on its GPUs. Environment as for program_case.py."""
 
 import json
 import pathlib

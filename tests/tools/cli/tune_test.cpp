@@ -61,7 +61,7 @@ TEST(TuneFit, OneOutlierHardlyMovesIt) {
   EXPECT_NEAR(profile.flop_efficiency, 0.7, 0.05);
 }
 
-/// What the cost model says of items in tiles of so many rows.
+/// The cost model's times of items in tiles of 16 to 64 rows.
 CostTable modelled_on_gpu(const MachineProfile& profile, bool from_cache) {
   CostTable table{kProbeHeadDim, {1, 16, 32, 64}, {1024, 4096}, {}};
   for (const std::int32_t tile_rows : {16, 16, 32, 64}) {

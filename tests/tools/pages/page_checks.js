@@ -1,4 +1,4 @@
-// What a person would see at once, for tests: defined in the page under test.
+// Checks for faults that a person would notice at once. They are defined in the page under test.
 
 // Labels of one chart that touch another, or leave the chart.
 function overlaps() {

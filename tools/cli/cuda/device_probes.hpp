@@ -1,4 +1,4 @@
-// What the compiled kernels take on a GPU, measured with the real executor on batches made for it.
+// Times of the compiled kernels on a GPU, measured with the real executor on batches made for it.
 #pragma once
 
 #include <cstdint>

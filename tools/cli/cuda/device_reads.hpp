@@ -1,4 +1,4 @@
-// What a GPU's memory and L2 cache reach.
+// Measures the bandwidth of a GPU's memory and L2 cache.
 #pragma once
 
 #include <cstdint>

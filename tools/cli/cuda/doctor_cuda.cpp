@@ -1,4 +1,4 @@
-// What `doctor` says of a CUDA device.
+// The facts about a CUDA device that `doctor` prints.
 #include "base/check.hpp"
 #include "cli/with_cuda.hpp"
 #include "exec/cuda/device.hpp"

@@ -8,7 +8,8 @@
 
 namespace trunkline::cli {
 
-/// What all CTAs of a streaming read take in one round; buffers are multiples of it, so that none waits for others.
+/// Bytes that all CTAs of a streaming read take in one round. Buffers are multiples of it, so that no CTA waits for
+/// another.
 std::size_t stream_round_bytes(std::int32_t sms);
 
 /// All SMs together read `bytes` bytes at `data` so many times. L1 is passed by.

@@ -25,7 +25,7 @@ namespace {
 // P has 16 bits before it meets V, so outputs of normal values are off by up to some 1e-3.
 constexpr OracleError kCudaTolerance{5e-3, 1e-3};
 
-/// What batches have in common.
+/// The objects that all batches share.
 struct CudaRunner {
   CudaExecutor executor;
   Stream stream;
@@ -226,7 +226,7 @@ RunDevice describe(const Options& options) {
           kCudaTolerance};
 }
 
-// Of the kernel that takes all tiles; 1 an SM where the driver does not say.
+// Resident CTAs of the kernel that takes all tiles; 1 an SM where the driver does not say.
 std::int32_t resident_ctas(const Options& options) {
   const auto facts = family_of(options).facts(options.shape.q_dtype, options.shape.head_dim_qk);
   return cuda_device_info(options.cuda.device).sms * (facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1));

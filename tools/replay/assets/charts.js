@@ -10,8 +10,8 @@ function ceiling(value) {
   return Math.ceil(value / step - 1e-9) * step;
 }
 
-// `least` is where the axis begins; `tell(bin)` are the lines of a mark but for the first.
-function drawSeries(series, least, show, tell, marks) {
+// `least` is where the axis begins; `describe(bin)` gives the lines of a mark after the first.
+function drawSeries(series, least, show, describe, marks) {
   return (surface, counts) => {
     const [left, top] = [58, 8];
     const width = surface.width - left - 6;
@@ -29,7 +29,7 @@ function drawSeries(series, least, show, tell, marks) {
     }
     for (const bin of bins) {
       const at = x(bin.first_step);
-      surface.mark(at, top, x(bin.first_step + bin.steps) - at, chartHeight, () => [`${stepsText(bin)}, ${beginText(bin)}`, ...tell(bin)]);
+      surface.mark(at, top, x(bin.first_step + bin.steps) - at, chartHeight, () => [`${stepsText(bin)}, ${beginText(bin)}`, ...describe(bin)]);
     }
     if (marks) {
       for (const bin of bins.filter(marks)) surface.rectangle("replan", x(bin.first_step), top + chartHeight - 7, Math.max(x(bin.first_step + bin.steps) - x(bin.first_step), 0.8), 7);

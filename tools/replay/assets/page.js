@@ -22,10 +22,10 @@ function header() {
 
 function sharingParts() {
   const series = [{ name: "KV tokens one request at a time, over distinct ones", style: "line l5", value: sharingOf }];
-  const tell = (bin) => [
+  const describe = (bin) => [
     `sharing ${format.fixed(sharingOf(bin), 3)}, from ${format.fixed(bin.least_sharing, 3)} to ${format.fixed(bin.most_sharing, 3)}`,
     `${format.fixed(bin.requests, 1)} requests, ${format.short(bin.total)} KV tokens, ${format.short(bin.distinct)} distinct`];
-  const chart = new Chart("Sharing by step", drawSeries(series, most(sharingOf) < 2 ? 1 : 0, (value) => format.fixed(value, most(sharingOf) < 2 ? 2 : 0), tell));
+  const chart = new Chart("Sharing by step", drawSeries(series, most(sharingOf) < 2 ? 1 : 0, (value) => format.fixed(value, most(sharingOf) < 2 ? 2 : 0), describe));
   return [heading(2, "Sharing"), figure(chart, "The most that reading each shared token once can save of the KV reads.")];
 }
 
@@ -33,8 +33,8 @@ function batchParts() {
   const series = [
     { name: "requests", style: "line l2", value: (bin) => bin.requests },
   ];
-  const tell = (bin) => [`${format.fixed(bin.requests, 1)} requests`, `${format.count(bin.replans)} of ${format.plural(bin.steps, "plan")} made anew`];
-  const chart = new Chart("Requests by step", drawSeries(series, 0, format.short, tell, (bin) => bin.replans > 0));
+  const describe = (bin) => [`${format.fixed(bin.requests, 1)} requests`, `${format.count(bin.replans)} of ${format.plural(bin.steps, "plan")} made anew`];
+  const chart = new Chart("Requests by step", drawSeries(series, 0, format.short, describe, (bin) => bin.replans > 0));
   return [heading(2, "Requests and plans"), legend([["line l2", "requests that decode"], ["replan", "some plan was made anew"]]), figure(chart)];
 }
 
@@ -50,10 +50,10 @@ function planningParts() {
     { name: "waited for, mean of the bin", style: "line l5", value: (bin) => bin.exposed_us },
     { name: "hidden behind the step before, mean", style: "line l1", value: (bin) => bin.hidden_us },
   ];
-  const tell = (bin) => [
+  const describe = (bin) => [
     `waited for: ${format.time(bin.exposed_us)} a step, at most ${format.time(bin.most_exposed_us)}`,
     `hidden: ${format.time(bin.hidden_us)} a step`];
-  const chart = new Chart("Planning time by step", drawSeries(series, 0, (us) => `${format.short(us)} µs`, tell));
+  const chart = new Chart("Planning time by step", drawSeries(series, 0, (us) => `${format.short(us)} µs`, describe));
   return [heading(2, "Planning"), lineLegend(series), figure(chart, "Measured while the trace was replayed, on the machine that replayed it.")];
 }
 

@@ -23,7 +23,7 @@ std::optional<int> digits(std::string_view text, std::size_t begin, std::size_t 
   return value;
 }
 
-// Of "18:15:46.6805900", or nothing.
+// The seconds since midnight of a text like "18:15:46.6805900", or nothing.
 std::optional<double> seconds_of_day(std::string_view text) {
   const std::optional<int> hour = digits(text, 0, 2);
   const std::optional<int> minute = digits(text, 3, 2);
@@ -40,7 +40,7 @@ std::optional<double> seconds_of_day(std::string_view text) {
   return *hour * 3600 + *minute * 60 + *second + fraction;
 }
 
-// Of "2023-11-16 18:15:46.6805900", with or without "+00:00", in seconds since 1970; or nothing.
+// The seconds since 1970 of a text like "2023-11-16 18:15:46.6805900", with or without "+00:00"; or nothing.
 std::optional<double> seconds_of(std::string_view text) {
   constexpr std::string_view kUtc = "+00:00";
   if (text.size() > kUtc.size() && text.substr(text.size() - kUtc.size()) == kUtc) text.remove_suffix(kUtc.size());

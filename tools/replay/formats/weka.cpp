@@ -30,8 +30,8 @@ void share_head(const Session& session, std::vector<BlockRun>& blocks) {
   std::int64_t at = 0;
   bool same = true;
   for (const BlockRun& run : blocks) {
-    const bool alike = same && at < session.head_blocks && session.head_first + at == run.first;
-    const std::int64_t shared = alike ? std::min<std::int64_t>(run.count, session.head_blocks - at) : 0;
+    const bool in_head = same && at < session.head_blocks && session.head_first + at == run.first;
+    const std::int64_t shared = in_head ? std::min<std::int64_t>(run.count, session.head_blocks - at) : 0;
     if (shared > 0) result.push_back({session.head_space, at, static_cast<std::int32_t>(shared)});
     if (shared < run.count) {
       result.push_back({run.space, run.first + shared, run.count - static_cast<std::int32_t>(shared)});
@@ -85,7 +85,7 @@ Session read_session(std::string_view line, const LinePlace& place) {
   };
   const std::int32_t tools = tokens("tool_tokens");
   const std::int32_t system = tokens("system_tokens");
-  // Spaces of sessions and of heads are apart: the lowest bit tells.
+  // Spaces of sessions and of heads differ in the lowest bit.
   const std::uint64_t space = mix_bits(place.line) | 1;
   session.head_space =
       mix_bits(static_cast<std::uint64_t>(tools) << 32 | static_cast<std::uint64_t>(system)) & ~std::uint64_t{1};

@@ -1,4 +1,4 @@
-"""What FlashInfer's wrappers share."""
+"""Code that FlashInfer's wrappers share."""
 
 from __future__ import annotations
 

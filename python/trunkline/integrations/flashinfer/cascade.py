@@ -22,7 +22,7 @@ _Ints = npt.NDArray[np.integer[Any]]
 
 
 class _Level(NamedTuple):
-    """Of each query token: where its pages begin in `ids`, how many they are, and the tokens of the last."""
+    """A level, for each query token: where its pages begin in `ids`, how many they are, and the tokens of the last."""
 
     ids: _Ints
     begin: _Ints
@@ -201,7 +201,7 @@ def _joined(levels: list[_Level]) -> tuple[_Ints, ...]:
     last: _Ints = np.ones(len(indptr) - 1, np.int32)
     to = indptr[:-1].copy()
     for level in levels:
-        # Of each page, its place among those of the level: 0, 1, .. for every query token.
+        # The index of each page within the level: 0, 1, .. for every query token.
         place = np.arange(level.counts.sum()) - np.repeat(np.cumsum(level.counts) - level.counts, level.counts)
         indices[np.repeat(to, level.counts) + place] = level.ids[np.repeat(level.begin, level.counts) + place]
         to = to + level.counts

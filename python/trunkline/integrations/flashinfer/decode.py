@@ -71,7 +71,7 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
 
     @property
     def use_tensor_cores(self) -> bool:
-        """What was given."""
+        """The value that was given."""
         return self._tensor_cores
 
     @property
@@ -218,13 +218,13 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
         """Does nothing, as FlashInfer's."""
 
     def explain(self, title: str = "Decode step") -> Explanation:
-        """What the last step shares, and what the policies make of it."""
+        """The sharing in the last step, and the plans that the policies make of it."""
         if self._attention is None:
             raise errors.WorkspaceError("there is no plan; call plan() once a step")
         return self._attention.explain(title)
 
     def plan_report(self) -> DevicePlanReport:
-        """Of plans that are made on the GPU: DecodeAttention.plan_report."""
+        """DecodeAttention.plan_report, for plans that are made on the GPU."""
         if self._attention is None:
             raise errors.WorkspaceError("there is no plan; call plan() once a step")
         return self._attention.plan_report()

@@ -140,7 +140,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         )
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:
-        """Of lengths that are made up."""
+        """Builds metadata for lengths that are made up."""
         self._capturing = True
         try:
             return super().build_for_cudagraph_capture(common_attn_metadata)

@@ -25,7 +25,7 @@ function readersIn(span, band) {
   return runs;
 }
 
-// Of one item in one KV head, in (row, token) pairs: what its queries see, and what the kernel computes.
+// The (row, token) pairs of one item in one KV head: pairs that its queries attend to, pairs that the kernel computes.
 function pairsOf(shape) {
   let seen = 0;
   let computed = 0;

@@ -20,7 +20,7 @@ const columnsText =
 const bar = (share) => element("span", { class: "bar", style: `width:${100 * share}%` });
 
 function policyTable(select) {
-  // What looks alike is alike, and where all do, none stands out.
+  // Values with the same text count as equal; where all values of a column are equal, none is marked as the least.
   const least = columns.map(([, value, show]) => {
     const texts = new Set(data.policies.map((policy) => show(value(policy))));
     return texts.size > 1 ? show(Math.min(...data.policies.map(value))) : null;

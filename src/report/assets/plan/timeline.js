@@ -1,4 +1,4 @@
-// What each worker does when: predicted, and as a run recorded it.
+// Timelines of the workers: predicted, and as a run recorded them.
 
 // Both timelines of a policy have one scale.
 function timelineEnd() {
