@@ -340,3 +340,52 @@ def test_a_snapshot_outlives_the_schedulers_writes(page_size, longest, library):
     assert np.asarray(step_of[1]).tolist() == step.kv_lens.tolist()
     steps.plan(tables, ROWS)
     np.testing.assert_allclose(run(steps, step, of=made.of), step.expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("lists", [np.int32, np.int64])
+@pytest.mark.parametrize("longest", [None, 6 * 16])
+@pytest.mark.parametrize("page_size", [1, 16])
+def test_a_snapshot_makes_page_ids_from_csr_tables_of_tokens(page_size, longest, lists, library):
+    step, made = Step(page_size), Library(library)
+    steps = decode_steps(toy(), page_size, made.arrays)
+    slots = [
+        page * page_size + offset
+        for pages, length in zip(step.rows, step.kv_lens)
+        for page, offset in [(pages[t // page_size], t % page_size) for t in range(length)]
+    ]
+    indptr = np.cumsum([0, *step.kv_lens]).astype(lists)
+    csr = engine.CsrTables(made.of(indptr), made.of(np.array(slots, np.int32)), None)
+    tables = engine.TableSnapshot(made.arrays, 16, 8 * page_size, page_size).take(csr, ROWS, longest)
+    assert np.asarray(tables.kv_lens[:ROWS]).tolist() == step.kv_lens.tolist()
+    assert np.asarray(tables.page_table)[3, : len(step.rows[3])].tolist() == step.rows[3]
+    steps.plan(tables, ROWS)
+    np.testing.assert_allclose(run(steps, step, of=made.of), step.expected, atol=2e-5)
+
+
+def test_csr_tables_of_tokens_on_a_view_of_the_cache():
+    """Pages of 16 in the cache are pages of one token in the tables."""
+    step = Step(16)
+    steps = decode_steps(toy(), 1)
+    slots = [pages[t // 16] * 16 + t % 16 for pages, length in zip(step.rows, step.kv_lens) for t in range(length)]
+    tables = engine.CsrTables(np.cumsum([0, *step.kv_lens]), np.array(slots), np.ones(ROWS, np.int32))
+    steps.plan(tables, ROWS)
+    output = np.empty_like(step.query)
+    flat = [cache.reshape(PAGES * 16, 1, KV_HEADS, DIM) for cache in (step.k, step.v)]
+    with pytest.raises(trunkline.InvalidArgumentError):
+        steps.run(step.query, (step.k, step.v), output, None, ROWS)
+    steps.run(step.query, flat, output, None, ROWS)
+    np.testing.assert_allclose(output, step.expected, atol=2e-5)
+
+
+def test_packed_caches():
+    """One tensor [pages, 2, ..], or with K and V of a token side by side; [.., 2, d] is flattened."""
+    step = Step(16)
+    steps = decode_steps(toy(), 16)
+    steps.plan(step.tables("dense", np.int32, lambda array: array), ROWS)
+    by_head = np.stack([step.k, step.v], axis=3)  # [pages, P, Hkv, 2, d]
+    pair = np.stack([step.k, step.v])
+    for cache in (np.stack([step.k, step.v], axis=1), by_head.reshape(*by_head.shape[:3], 2 * DIM), pair):
+        output = np.empty_like(step.query)
+        steps.run(step.query, tuple(cache) if cache is pair else cache, output, None, ROWS)
+        np.testing.assert_allclose(output, step.expected, atol=2e-5)
