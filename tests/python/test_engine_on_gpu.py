@@ -2,6 +2,7 @@
 memory of the host for the device's. What a planner would read there is compared, at the time of its call."""
 
 import ctypes
+import dataclasses
 import logging
 
 import numpy as np
@@ -85,6 +86,7 @@ class Library(Notes):
                     form=pages.form,
                     kv_lens=ints(batch.kv_lens, rows),
                     query_start=ints(batch.query_start, rows + 1),
+                    query_parents=ints(batch.query_parents, batch.queries),
                     queries=batch.queries,
                     num_pages=batch.num_pages,
                     ids=ints(pages.ids, pages.id_count),
@@ -168,9 +170,31 @@ def test_lists_that_moved_are_checked_anew(library, prepared):
     moved = engine.DenseTables(step.page_table, OnDevice(np.array([1, 2, 3, 4], np.int32)))
     steps.plan(moved, ROWS)
     assert len(prepared) == 2 and library.plans[1]["kv_lens"] == [1, 2, 3, 4]
-    # Captured graphs read page tables where they were.
-    with pytest.raises(ValueError, match="the page table is elsewhere than with the first plan"):
-        steps.plan(tables("dense", np.int32), ROWS)
+
+
+MOVED = "the page table is elsewhere than with the first plan"  # where captured graphs read it
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [("dense", "page_table"), ("csr", "indptr"), ("csr", "indices"), ("token", "req_to_token")]
+    + [("token", "req_pool_indices")],
+)
+def test_tables_that_moved_are_refused(library, form, name):
+    steps, step = made(1 if form == "token" else PAGE_SIZE), tables(form, np.int32)
+    steps.plan(step, ROWS)
+    moved = OnDevice(getattr(step, name).values.copy())
+    with pytest.raises(trunkline.InvalidArgumentError, match=MOVED):
+        steps.plan(dataclasses.replace(step, **{name: moved}), ROWS)
+    steps.plan(step, ROWS)
+
+
+@pytest.mark.parametrize(("form", "name"), [("csr", "indptr"), ("token", "req_pool_indices")])
+def test_lists_of_64_bits_may_move(library, form, name):
+    steps, step = made(1 if form == "token" else PAGE_SIZE), tables(form, np.int64)
+    steps.plan(step, ROWS)
+    steps.plan(dataclasses.replace(step, **{name: OnDevice(getattr(step, name).values.copy())}), ROWS)
+    assert len(library.plans) == 2
 
 
 @pytest.mark.parametrize("lists", [np.int32, np.int64])
@@ -185,6 +209,25 @@ def test_several_query_tokens(library, prepared, lists):
     found = [(plan["query_start"], plan["queries"]) for plan in library.plans]
     assert found == [([0, 3, 3, 5, 8], 8), ([0, 1, 1, 4, 6], 8), ([0, 1, 1, 4, 6], 6)]
     assert len(prepared) == 2
+    moved = OnDevice(starts.values.copy())
+    moved.values[1:5] = [2, 2, 4, 5]
+    steps.plan(step, ROWS, moved, 6)
+    assert library.plans[-1]["query_start"] == [0, 2, 2, 4, 5] and len(prepared) == 3
+
+
+@pytest.mark.parametrize("lists", [np.int32, np.int64])
+def test_steps_with_and_without_several_query_tokens_stay_prepared(library, prepared, lists):
+    steps, step = made(longest_query=3), tables("dense", np.int32)
+    starts, parents = OnDevice(np.array([0, 1, 1, 3, 4], lists)), OnDevice(np.array([-1, -1, 0, -1], lists))
+    checked = []
+    for _ in range(4):
+        steps.plan(step, ROWS)
+        steps.plan(step, ROWS, starts, 4)
+        steps.plan(step, ROWS, starts, 4, query_parents=parents)
+        checked.append(len(prepared))
+    assert checked == [3, 5, 5, 5]  # all are checked again after the first step that brings a list
+    found = [(plan["query_start"], plan["query_parents"]) for plan in library.plans[-3:]]
+    assert found == [(None, None), ([0, 1, 1, 3, 4], None), ([0, 1, 1, 3, 4], [-1, -1, 0, -1])]
 
 
 def test_counters_are_of_the_devices_report(library):

@@ -142,4 +142,4 @@ def test_the_gain_rule(adapter, caplog):
         found = [serving.step() for _ in range(8)]
     assert [rows for _, rows in found] == [18, 18, 18, 0, 0, 0, 0, 0]
     assert max(difference for difference, _ in found) < 2e-5
-    assert "steps go to Toy" in caplog.text and "steps are ours again" in caplog.text
+    assert "steps go to Toy" in caplog.text and "steps come back" in caplog.text

@@ -124,7 +124,8 @@ def test_forms_of_tables(form, layout, lists, library):
 @pytest.mark.parametrize("lists", [np.int32, np.int64])
 @pytest.mark.parametrize("form", ["dense", "csr", "token"])
 def test_arrays_that_are_written_anew_are_read_anew(form, lists):
-    """The engine writes the next step's tables into the same memory, and moves to other memory later."""
+    """The engine writes the next step's tables into the same memory. On the CPU it may also bring other memory, which a
+    GPU refuses of page ids (test_engine_on_gpu.py)."""
     first, second = (Step(1 if form == "token" else 16, seed) for seed in (1, 2))
     steps = decode_steps(toy(), first.page_size)
     live = first.tables(form, lists, lambda array: array)
@@ -163,6 +164,37 @@ def test_several_query_tokens():
     output = np.empty_like(query)
     steps.run(query, (step.k, step.v), output, None, len(query))
     np.testing.assert_allclose(output, expected, atol=2e-5)
+
+
+def test_rows_behind_the_last_query_token_need_no_prefix_sums():
+    step = Step(16)
+    steps = decode_steps(toy(), 16)
+    steps.plan(step.tables("dense", np.int32, lambda array: array), ROWS, None, 3)
+    np.testing.assert_allclose(run(steps, step, rows=3), step.expected[:3], atol=2e-5)
+
+
+@pytest.mark.parametrize("lists", [np.int32, np.int64])
+def test_draft_trees(lists):
+    """Steps with trees, with chains and with a query token a row follow each other; their arrays are written anew."""
+    step = Step(16)
+    steps = decode_steps(toy(), 16, longest_query=3)
+    tables = step.tables("dense", np.int32, lambda array: array)
+    counts = [3, 1, 3, 2, 1, 0]
+    starts = np.cumsum([0, *counts]).astype(lists)
+    tokens = int(starts[-1])
+    parents = np.array([-1, 0, 0, -1, -1, 0, 1, -1, 0, -1], lists)
+    query = np.random.default_rng(5).standard_normal((tokens, HEADS, DIM), np.float32)
+    for given in (parents, None, parents):
+        expected, _ = oracle.attention(
+            query, step.k, step.v, step.rows, step.kv_lens, query_start=starts, parents=given
+        )
+        steps.plan(tables, ROWS, starts, tokens, query_parents=given)
+        output = np.empty_like(query)
+        steps.run(query, (step.k, step.v), output, None, tokens)
+        np.testing.assert_allclose(output, expected, atol=2e-5)
+        steps.plan(tables, ROWS)
+        np.testing.assert_allclose(run(steps, step), step.expected, atol=2e-5)
+        parents[5:7] = [0, 0]
 
 
 def test_padding_and_captures_are_not_counted():
@@ -228,7 +260,7 @@ def test_the_switch_goes_off_and_on_without_a_restart(caplog):
         assert serve(steps, shared(), 12) == [False] * 7 + [True] * 5 and steps.on
     assert [record.message for record in caplog.records] == [
         "Trunkline, 2 layers from l0: steps go to Toy, as plans saved 0.0 % of KV reads",
-        "Trunkline, 2 layers from l0: steps are ours again, as a probe saved 49.2 % of KV reads",
+        "Trunkline, 2 layers from l0: steps come back, as a probe saved 49.2 % of KV reads",
     ]
     found = described.groups.statistics()["l0"]
     assert (found["engine_steps"], found["switched_steps"], found["decode_steps"]) == (28, 28, 32 + 3 + 5)
@@ -276,7 +308,7 @@ def test_shadow_mode_catches_a_planted_fault(form, library):
     steps = decode_steps(described, step.page_size, made.arrays)
     steps.plan(step.tables(form, np.int32, made.of), ROWS)
     theirs = step.expected.astype(np.float32)
-    theirs[5] = np.nan  # padding's results are nobody's
+    theirs[5] = np.nan  # of padding, which is not compared
     steps.shadow.compare(made.of(run(steps, step, of=made.of)), made.of(theirs.copy()))
     found = described.groups.statistics()["l0"]["shadow"]
     assert (found["compared"], found["beyond"], found["non_finite"]) == (5 * HEADS, 0, 0)
@@ -316,6 +348,36 @@ def test_shadow_mode_compares_prefill_and_drafts():
     assert steps.shadow_report()["compared"] == 24 * HEADS
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("lists", [np.int32, np.int64])
+@pytest.mark.parametrize("form", ["dense", "csr", "token"])
+def test_shadow_mode_leaves_out_padding_with_query_tokens(form, lists, library):
+    """Rows 1 and 5 have no length: padding, with two query tokens and with one. Another two fill the graph up."""
+    step, made = Step(1 if form == "token" else 16), Library(library)
+    step.rows[1], step.kv_lens[1] = [], 0
+    counts = [1, 2, 2, 2, 0, 1]
+    starts = made.of(np.cumsum([0, *counts, 99]).astype(lists))
+    steps = decode_steps(toy(shadow=True), step.page_size, made.arrays, longest_query=2)
+    steps.plan(step.tables(form, np.int32, made.of), ROWS, starts, 10)
+    found, expected = np.ones((2, 12, HEADS, DIM), np.float32)
+    padding = [1, 2, 7, 8, 9]
+    found[padding] = 2
+    steps.shadow.compare(made.of(found), made.of(expected.copy()))
+    assert (steps.shadow_report()["compared"], steps.shadow_report()["beyond"]) == (5 * HEADS, 0)
+    found[[0, 6]] = 2  # the first and the last that are live
+    steps.shadow.compare(made.of(found), made.of(expected))
+    assert (steps.shadow_report()["compared"], steps.shadow_report()["beyond"]) == (10 * HEADS, 2 * HEADS)
+
+
+def test_shadow_mode_is_told_of_prefill_after_the_plan():
+    steps = decode_steps(toy(shadow=True), 16)
+    for _ in range(2):
+        with pytest.raises(trunkline.InvalidArgumentError, match=r"whole\(24\) is called before the step's plan\(\)"):
+            steps.shadow.whole(24)
+        steps.plan(unshared(), 2)
+        steps.shadow.whole(24)
+
+
 # -- Snapshots of tables that the scheduler writes
 
 
@@ -340,3 +402,52 @@ def test_a_snapshot_outlives_the_schedulers_writes(page_size, longest, library):
     assert np.asarray(step_of[1]).tolist() == step.kv_lens.tolist()
     steps.plan(tables, ROWS)
     np.testing.assert_allclose(run(steps, step, of=made.of), step.expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("lists", [np.int32, np.int64])
+@pytest.mark.parametrize("longest", [None, 6 * 16])
+@pytest.mark.parametrize("page_size", [1, 16])
+def test_a_snapshot_makes_page_ids_from_csr_tables_of_tokens(page_size, longest, lists, library):
+    step, made = Step(page_size), Library(library)
+    steps = decode_steps(toy(), page_size, made.arrays)
+    slots = [
+        page * page_size + offset
+        for pages, length in zip(step.rows, step.kv_lens)
+        for page, offset in [(pages[t // page_size], t % page_size) for t in range(length)]
+    ]
+    indptr = np.cumsum([0, *step.kv_lens]).astype(lists)
+    csr = engine.CsrTables(made.of(indptr), made.of(np.array(slots, np.int32)), None)
+    tables = engine.TableSnapshot(made.arrays, 16, 8 * page_size, page_size).take(csr, ROWS, longest)
+    assert np.asarray(tables.kv_lens[:ROWS]).tolist() == step.kv_lens.tolist()
+    assert np.asarray(tables.page_table)[3, : len(step.rows[3])].tolist() == step.rows[3]
+    steps.plan(tables, ROWS)
+    np.testing.assert_allclose(run(steps, step, of=made.of), step.expected, atol=2e-5)
+
+
+def test_csr_tables_of_tokens_on_a_view_of_the_cache():
+    """Pages of 16 in the cache are pages of one token in the tables."""
+    step = Step(16)
+    steps = decode_steps(toy(), 1)
+    slots = [pages[t // 16] * 16 + t % 16 for pages, length in zip(step.rows, step.kv_lens) for t in range(length)]
+    tables = engine.CsrTables(np.cumsum([0, *step.kv_lens]), np.array(slots), np.ones(ROWS, np.int32))
+    steps.plan(tables, ROWS)
+    output = np.empty_like(step.query)
+    flat = [cache.reshape(PAGES * 16, 1, KV_HEADS, DIM) for cache in (step.k, step.v)]
+    with pytest.raises(trunkline.InvalidArgumentError):
+        steps.run(step.query, (step.k, step.v), output, None, ROWS)
+    steps.run(step.query, flat, output, None, ROWS)
+    np.testing.assert_allclose(output, step.expected, atol=2e-5)
+
+
+def test_packed_caches():
+    """One tensor [pages, 2, ..], or with K and V of a token side by side; [.., 2, d] is flattened."""
+    step = Step(16)
+    steps = decode_steps(toy(), 16)
+    steps.plan(step.tables("dense", np.int32, lambda array: array), ROWS)
+    by_head = np.stack([step.k, step.v], axis=3)  # [pages, P, Hkv, 2, d]
+    pair = np.stack([step.k, step.v])
+    for cache in (np.stack([step.k, step.v], axis=1), by_head.reshape(*by_head.shape[:3], 2 * DIM), pair):
+        output = np.empty_like(step.query)
+        steps.run(step.query, tuple(cache) if cache is pair else cache, output, None, ROWS)
+        np.testing.assert_allclose(output, step.expected, atol=2e-5)

@@ -77,6 +77,12 @@ def test_what_is_left_to_the_engine(change, text):
     assert text in engine.refusal(dataclasses.replace(FACTS, **change))
 
 
+@pytest.mark.parametrize("device", ["cuda:1", "rocm", None])
+def test_a_device_that_is_no_kind(device):
+    with pytest.raises(trunkline.InvalidArgumentError, match=f"device is '{device}'; expected: 'cuda' or 'cpu'"):
+        dataclasses.replace(FACTS, device=device)
+
+
 def test_shapes_are_refused_by_the_build():
     on_cpu = dataclasses.replace(FACTS, device="cpu")
     assert engine.supports(on_cpu)
@@ -101,6 +107,10 @@ def test_bytes_of_a_token():
         ([3, 3, 3], 3, (3, 9)),
         ([3, 3, 2, 9], 3, (3, 8)),
         ([1, 1, 0, 1], 1, (2, 2)),
+        ([3, 3, 0, 0], 4, (4, 6)),  # padding
+        ([1, 1, 0], 1, (3, 2)),
+        ([1, 9, 0], 1, (1, 1)),
+        ([0, 0], 1, (0, 0)),
         ([1, 5, 1], 4, (1, 1)),
     ],
 )

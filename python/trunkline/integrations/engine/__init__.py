@@ -1,7 +1,7 @@
 """The layer between Trunkline and a serving engine. It knows no engine: an adapter tells it of one (docs/engines.md).
 
-`refusal` says whether a group of layers can be ours. `DecodeSteps` then decides which steps are, plans each once, runs
-each layer, counts, and in shadow mode compares. Arrays are numpy's or torch's.
+`refusal` says whether Trunkline can run a group of layers. `DecodeSteps` then decides which steps it runs, plans each
+once, runs each layer, counts, and in shadow mode compares. Arrays are numpy's or torch's.
 """
 
 from .arrays import Arrays, NumpyArrays, TorchArrays

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PrefillRule:
-    """Microseconds that sharing must save in a layer to pay for another attention kernel beside that of prefill rows.
+    """Microseconds that sharing must save in a layer to pay for a second attention kernel in a step with prefill rows.
 
     Such steps run outside graphs. Where little is prefilled, the host is the slower one, and a launch takes it 12 to
     23 us, up to 60 in all: host_us. Where large_prefill tokens and more are, it is the GPU, which begins and ends a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ... import Support
+from ... import Support, errors
 from ... import supports as supports_shape
 
 MAX_GROUP_SIZE = 64  # query heads a KV head, in all kernels
@@ -23,14 +23,16 @@ SUPPORTED_FEATURES: frozenset[str] = frozenset()  # no kernel has one of them ye
 
 @dataclass(frozen=True)
 class LayerFacts:
-    """Layers that share a page table: the query for `refusal`.
+    """Layers that share a page table and ask the same of attention: the query for `refusal`. One feature refuses them
+    all, so layers with different features are a group each.
 
     Heads are those of one rank. page_size is in tokens, as the page table that the kernel reads has it. dtype is that
     of Q, K and V; kv_cache_dtype is the engine's word for the cache, "auto" for the same. uniform: the layers agree in
     heads, head size and cache. features: names of all that the layers or the engine ask of attention beside causal
     softmax. longest_query: the most query tokens of a decode row, drafts included. speculative: the engine's name of
-    its drafting method; draft_methods: the methods that run no attention of their own. device: "cuda" or "cpu".
-    max_group_size: the most query heads a KV head that the adapter takes.
+    its drafting method; draft_methods: the methods that run no attention of their own. device: the kind, "cuda" or
+    "cpu"; which of the GPUs, the array library says. max_group_size: the most query heads a KV head that the adapter
+    takes.
     """
 
     num_qo_heads: int
@@ -47,6 +49,12 @@ class LayerFacts:
     draft_methods: tuple[str, ...] = ()
     device: str = "cuda"
     max_group_size: int = MAX_GROUP_SIZE
+
+    def __post_init__(self) -> None:
+        if self.device not in DTYPES:
+            raise errors.InvalidArgumentError(
+                f"device is {str(self.device)!r}; expected: 'cuda' or 'cpu', without an index, which TorchArrays takes"
+            )
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -16,8 +16,9 @@ SAMPLED = 16  # steps between two looks at the device's report of its plans
 class Counters:
     """Counts of one group of layers.
 
-    decode_steps: steps whose decode rows were ours; mixed_steps: of those, the ones with prefill rows beside;
-    engine_steps: steps that were all the engine's; switched_steps: of those, the ones that the gain switch left to it.
+    decode_steps: steps whose decode rows Trunkline ran; mixed_steps: of those, the ones with prefill rows, too;
+    engine_steps: steps that the engine's kernel ran alone; switched_steps: of those, the ones that the gain switch left
+    to it.
     decode_rows: requests in decode_steps, once a step, padding included. shared_steps, kv_tokens, kv_tokens_read:
     estimated by a look every SAMPLED steps: steps that read less than each request's tokens one at a time, tokens of
     all requests, and tokens that were read. plans_made, plans_reused: by the device. overflows: looks that found a plan
@@ -96,7 +97,7 @@ class CounterLog:
 
     def turned(self, on: bool, saved: float) -> None:
         """The gain switch has turned."""
-        way = f"steps go to {self._engine}, as plans" if not on else "steps are ours again, as a probe"
+        way = f"steps go to {self._engine}, as plans" if not on else "steps come back, as a probe"
         self._logger.info("Trunkline, %s: %s saved %.1f %% of KV reads", self._group, way, 100 * saved)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class GainRule:
-    """Off after `window` steps that together saved less than min_saved of their KV reads. While off, one step of
-    probe_every is ours; on again when such a probe saves min_saved.
+    """Off after `window` steps that together saved less than min_saved of their KV reads. While off, Trunkline
+    runs one step of probe_every; on again when such a probe saves min_saved.
 
     min_saved: planning takes a GPU up to 50 us a step, which is 1 % of the 5 ms that a step of an 8B model takes at
     least; attention is about a third of a step in which sharing can matter, so 3 % of the KV reads pay for it
@@ -35,7 +35,7 @@ class GainSwitch:
         self._steps = self._total = self._read = 0
 
     def admits(self, report: Callable[[], Any]) -> bool:
-        """Once a step that the engine could run: whether it is ours. report: gives the device's present one."""
+        """Once a step that the engine could run: whether Trunkline runs it. report: gives the device's present one."""
         if self._rule is None or self.on:
             return True
         self._skipped += 1

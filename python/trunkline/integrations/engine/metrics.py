@@ -1,7 +1,7 @@
 """Counters among the metrics of an engine that serves Prometheus.
 
 Workers are processes of their own, which the engine's /metrics sees where PROMETHEUS_MULTIPROC_DIR names a folder for
-all of them; ranks of a model are summed up then. Without the variable nobody reads them.
+all of them; ranks of a model are summed up then. Without the variable they are not published.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from .counters import Counters
 
 _NAMES = {
-    "decode_steps": "Steps whose decode rows were Trunkline's",
-    "mixed_steps": "Of these, steps with prefill rows beside",
-    "engine_steps": "Steps that were all the engine's",
+    "decode_steps": "Steps whose decode rows Trunkline ran",
+    "mixed_steps": "Of these, steps with prefill rows, too",
+    "engine_steps": "Steps that the engine's kernel ran alone",
     "shared_steps": "Steps whose requests shared prefixes, about",
     "kv_bytes_saved": "KV cache bytes that need not be read, about",
     "plans_made": "Plans made by the GPU",

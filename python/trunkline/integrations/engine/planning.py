@@ -31,11 +31,11 @@ class HostReport:
 
 
 class GroupPlanner:
-    """Plans steps of a group of layers. Tables stay where they are, so each number of rows and query tokens is checked
-    once.
+    """Plans steps of a group of layers. Each number of rows and query tokens is checked once, as long as tables and
+    lists stay where they are.
 
-    max_rows: requests of a step, padding included. null_page: never shared; on a GPU the DecodeAttention has it
-    already. num_pages: of the cache; None for a host that is to look ids up.
+    max_rows, max_queries: requests and query tokens of a step, padding included. null_page: never shared; on a GPU the
+    DecodeAttention has it already. num_pages: of the cache; None for a host that is to look ids up.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class GroupPlanner:
         *,
         page_size: int,
         max_rows: int,
+        max_queries: int,
         on_gpu: bool,
         null_page: int | None,
         num_pages: int | None,
@@ -55,22 +56,27 @@ class GroupPlanner:
         self._on_gpu = on_gpu
         self._null_page = null_page
         self._num_pages = num_pages
-        self._int32 = Int32Lists(arrays, max_rows + 1)
+        self._int32 = Int32Lists(arrays, max(max_rows + 1, max_queries))
         self._where: tuple[Any, ...] = ()
-        self._prepared: dict[tuple[int, int], list[Callable[[], None]]] = {}
+        self._query_lists = [0, 0]  # where query_start_loc and query_parents were when they were last given
+        self._prepared: dict[tuple[Any, ...], list[Callable[[], None]]] = {}
         self._host_report = HostReport()
 
-    def plan(self, tables: Tables, rows: int, query_start_loc: Any, tokens: int) -> None:
+    def plan(self, tables: Tables, rows: int, query_start_loc: Any, query_parents: Any, tokens: int) -> None:
         """Plans the first rows. query_start_loc: None for a query token a row, else its prefix sums are on the device
-        and sum up to `tokens`."""
-        starts = 0 if query_start_loc is None else self._arrays.address(query_start_loc)
-        where = (type(tables), starts, *tables.where(self._arrays))
+        and sum up to `tokens`. query_parents: None for chains, else draft trees, on the device, too."""
+        given = query_start_loc is not None, query_parents is not None
+        for i, values in enumerate((query_start_loc, query_parents)):
+            if values is not None:  # else those of steps with the list stay prepared
+                self._query_lists[i] = self._arrays.address(values)
+        where = (type(tables), *self._query_lists, *tables.where(self._arrays))
         if where != self._where or len(self._prepared) > MAX_PREPARED:
             self._prepared.clear()
             self._where = where
-        actions = self._prepared.get((rows, tokens))
+        key = rows, tokens, *given
+        actions = self._prepared.get(key)
         if actions is None:
-            actions = self._prepared[rows, tokens] = self._prepare(tables, rows, query_start_loc, tokens)
+            actions = self._prepared[key] = self._prepare(tables, rows, query_start_loc, query_parents, tokens)
         for act in actions:
             act()
         if not self._on_gpu:
@@ -86,13 +92,17 @@ class GroupPlanner:
         """The plans so far, without waiting for a GPU; of its last steps some may be missing."""
         return self._attention.plan_report() if self._on_gpu else self._host_report
 
-    def _prepare(self, tables: Tables, rows: int, query_start_loc: Any, tokens: int) -> list[Callable[[], None]]:
+    def _prepare(
+        self, tables: Tables, rows: int, query_start_loc: Any, query_parents: Any, tokens: int
+    ) -> list[Callable[[], None]]:
         """The actions of each such step: 32-bit lists are written, then the plan is made."""
         attention = self._attention
         actions: list[Callable[[], None]] = []
         step: dict[str, Any] = {"num_pages": self._num_pages}
         if query_start_loc is not None:
             step["query_start_loc"] = self._int32.of("query_start_loc", query_start_loc[: rows + 1], actions)
+        if query_parents is not None:
+            step["query_parents"] = self._int32.of("query_parents", query_parents[:tokens], actions)
         first = self._int32.of_tables(tables.first(rows), actions)
         if not self._on_gpu:
             actions.append(lambda: first.plan(attention, step | {"null_page": self._null_page}))

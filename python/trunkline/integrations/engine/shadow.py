@@ -1,14 +1,16 @@
-"""Shadow mode: every layer runs the engine's kernel beside ours, and the results are compared without waiting.
+"""Shadow mode: every layer runs both Trunkline's kernels and the engine's, and compares the results without waiting.
 
 A head's vector is compared at the scale of its largest value, as the output and the probabilities are rounded:
-|ours - theirs| <= tolerance * max |theirs| over the vector. Where the engine's vector is not finite, as after an
-overflow of a request's activations, ours must not be finite, either.
+|found - expected| <= tolerance * max |expected| over the vector, where `found` is Trunkline's result and `expected` the
+engine's. Where the engine's vector is not finite, as after an overflow of a request's activations, Trunkline's must not
+be finite, either.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ... import errors
 from .arrays import Arrays
 from .tables import Tables
 
@@ -19,48 +21,66 @@ TOLERANCE = {"bfloat16": 4 * 2.0**-8, "float16": 4 * 2.0**-11, "float32": 2.0**-
 
 
 class Shadow:
-    """Counts on the device: vectors compared, vectors beyond the tolerance, vectors of the engine's that are not
+    """Counts on the device: vectors compared, vectors beyond the tolerance, vectors that the engine computed as not
     finite, and the largest relative difference of those that are.
 
-    dtype: of the outputs. max_tokens: query tokens of a step, prefill included.
+    dtype: of the outputs. max_rows: requests of a step. max_tokens: query tokens of a step, prefill included.
     """
 
-    def __init__(self, arrays: Arrays, dtype: str, max_tokens: int) -> None:
+    def __init__(self, arrays: Arrays, dtype: str, max_rows: int, max_tokens: int) -> None:
         self._arrays = arrays
         self._tolerance = TOLERANCE[dtype]
         self._counts = arrays.zeros(3, "float64")
         self._live = arrays.zeros(max_tokens, "bool")
-        self._places = arrays.zeros(max_tokens, "int32")
-        arrays.copy(self._places, arrays.module.arange(max_tokens))
+        self._positions = arrays.zeros(max_tokens, "int32")
+        arrays.copy(self._positions, arrays.module.arange(max_tokens))
+        self._live_rows = arrays.zeros(max_rows + 1, "bool")
+        self._starts = arrays.zeros(max_rows + 1, "int32")
         self._tokens = 0
+        self._is_planned = False
         self._max = arrays.zeros(1, "float32")
 
     def live(self, tables: Tables, query_start_loc: Any, rows: int, tokens: int) -> None:
-        """Once a step: which of the first query tokens somebody reads. Padding's are not. They are marked in the same
-        memory in every step, as captured comparisons read it."""
+        """Once a step, by DecodeSteps.plan: marks the query tokens of rows that have a length. Padding is not compared:
+        rows of length 0, and query tokens behind the last row. The marks are in the same memory in every step, as
+        captured comparisons read it."""
+        arrays, module = self._arrays, self._arrays.module
         live = self._live[:tokens]
         if query_start_loc is None:
-            tables.first(rows).mark_live(self._arrays.module, live)
+            tables.first(rows).mark_live(module, live)
         else:
-            self._arrays.module.less(self._places[:tokens], query_start_loc[rows], out=live)
+            tables.first(rows).mark_live(module, self._live_rows[:rows])
+            self._live_rows[rows] = False  # stands for the query tokens behind the last row
+            starts = self._starts[: rows + 1]
+            arrays.copy(starts, query_start_loc[: rows + 1])
+            row_of_token = module.searchsorted(starts, self._positions[:tokens], side="right") - 1
+            arrays.copy(live, arrays.rows_of(self._live_rows, row_of_token))
         self._tokens = tokens
+        self._is_planned = True
 
     def whole(self, tokens: int) -> None:
-        """The step has so many query tokens in all; those behind the first are of prefill, and all are read."""
+        """Once a step, after DecodeSteps.plan, which begins the marks anew: the step has so many query tokens in all.
+        Those behind the planned ones are of prefill, and are all compared."""
+        if not self._is_planned:
+            raise errors.InvalidArgumentError(
+                f"whole({tokens}) is called before the step's plan(); expected: once a step, after plan()"
+            )
+        self._is_planned = False
         if tokens > self._tokens:
             self._live[self._tokens : tokens] = True
             self._tokens = tokens
 
-    def compare(self, ours: Any, theirs: Any) -> None:
-        """Results [T, Hq, d], T padded, with Trunkline and by the engine alone. May be captured in a graph."""
+    def compare(self, found: Any, expected: Any) -> None:
+        """found, expected [T, Hq, d], T padded: the layer's results with Trunkline, and by the engine's kernel alone.
+        May be captured in a graph."""
         module, float32 = self._arrays.module, self._arrays.float32
-        ours, theirs = float32(ours[: self._tokens]), float32(theirs[: self._tokens])
-        scale = module.clip(module.amax(module.abs(theirs), -1), 1e-20, None)
-        relative = module.amax(module.abs(ours - theirs), -1) / scale
+        found, expected = float32(found[: self._tokens]), float32(expected[: self._tokens])
+        scale = module.clip(module.amax(module.abs(expected), -1), 1e-20, None)
+        relative = module.amax(module.abs(found - expected), -1) / scale
         live = module.broadcast_to(self._live[: self._tokens, None], relative.shape)
-        finite = module.all(module.isfinite(theirs), -1)
-        # A NaN of ours where theirs is finite must count: comparisons with NaN are false.
-        right = module.where(finite, relative <= self._tolerance, ~module.all(module.isfinite(ours), -1))
+        finite = module.all(module.isfinite(expected), -1)
+        # A NaN found where a finite value is expected must count: comparisons with NaN are false.
+        right = module.where(finite, relative <= self._tolerance, ~module.all(module.isfinite(found), -1))
         self._counts[0] += live.sum()
         self._counts[1] += (live & ~right).sum()
         self._counts[2] += (live & ~finite).sum()

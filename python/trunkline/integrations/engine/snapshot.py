@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .arrays import Arrays
-from .tables import DenseTables, TokenTables
+from .tables import CsrTables, DenseTables, TokenTables
 
 
 class TableSnapshot:
-    """Copies the rows of token-level tables into a dense table, in memory that stays where it is.
+    """Copies the rows of token-level tables, TokenTables or CsrTables with an id a token, into a dense table, in memory
+    that stays where it is.
 
     An engine whose scheduler works on the next step meanwhile (SGLang's overlap scheduling) may give a request's row
     away before this step's last layer. A shared prefix is read through one member's row, so that such a write would
@@ -23,17 +26,33 @@ class TableSnapshot:
         self._tables = DenseTables(
             arrays.zeros((max_rows, -(-max_kv_len // page_size)), "int32"), arrays.zeros(max_rows, "int32")
         )
+        self._page_begins = arrays.zeros(self._tables.page_table.shape[1], "int32")
+        arrays.copy(self._page_begins, arrays.module.arange(self._page_begins.shape[0]) * page_size)
 
-    def take(self, tables: TokenTables, rows: int, max_kv_len: int | None = None) -> DenseTables:
+    def take(self, tables: TokenTables | CsrTables, rows: int, max_kv_len: int | None = None) -> DenseTables:
         """The first rows, for DecodeSteps.plan; the same memory each time. max_kv_len: the longest of them, where the
-        host knows it; else all of a row is copied, as a captured graph must."""
+        host knows it; else all of a row is copied, as a captured graph must. last_page_len of CsrTables is not read."""
         found, page_size = self._tables, self._page_size
-        longest = tables.req_to_token.shape[1] if max_kv_len is None else max_kv_len
-        width = min(-(-longest // page_size), found.page_table.shape[1])
-        first_slots = tables.req_to_token[:, : width * page_size : page_size]
-        pages = found.page_table[:rows, :width]
-        self._arrays.copy(pages, self._arrays.rows_of(first_slots, tables.req_pool_indices[:rows]))
+        width = found.page_table.shape[1]
+        if max_kv_len is not None:
+            width = min(-(-max_kv_len // page_size), width)
+        by_row = self._from_csr if isinstance(tables, CsrTables) else self._from_pool
+        first_slots, lengths = by_row(tables, rows, width)
+        pages = found.page_table[:rows, : first_slots.shape[1]]
+        self._arrays.copy(pages, first_slots)
         if page_size > 1:
             self._arrays.module.floor_divide(pages, page_size, out=pages)
-        self._arrays.copy(found.kv_lens[:rows], tables.kv_lens[:rows])
+        self._arrays.copy(found.kv_lens[:rows], lengths)
         return found
+
+    def _from_pool(self, tables: Any, rows: int, width: int) -> tuple[Any, Any]:
+        """The slot of each page's first token [rows, width or as many as the tables have], and lengths [rows]."""
+        first_slots = tables.req_to_token[:, : width * self._page_size : self._page_size]
+        return self._arrays.rows_of(first_slots, tables.req_pool_indices[:rows]), tables.kv_lens[:rows]
+
+    def _from_csr(self, tables: Any, rows: int, width: int) -> tuple[Any, Any]:
+        """As _from_pool. Entries past a row's end, which are never read, are another row's or the last id."""
+        starts = tables.indptr[: rows + 1]
+        at = self._arrays.module.clip(starts[:-1, None] + self._page_begins[:width], 0, tables.indices.shape[0] - 1)
+        slots = self._arrays.rows_of(tables.indices, at.reshape(-1))
+        return slots.reshape(rows, width), starts[1:] - starts[:-1]

@@ -1,4 +1,4 @@
-"""Decode steps of one group of layers: which are ours, planned once a step, run once a layer."""
+"""Decode steps of one group of layers: which of them Trunkline runs; planned once a step, run once a layer."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Engine:
     """An adapter's description of its engine.
 
     name: in log lines. kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d]. null_page: a page
-    that stands for "no page", as padding has it; None where there is none. groups: of this adapter, for statistics.
-    gain_rule: when steps go back to the engine, if settings.gain_rule has it on. prefill_rule: when decode rows beside
-    prefill rows are ours.
+    that stands for "no page", as padding has it; None where padding has length 0 and no such page is. groups: of this
+    adapter, for statistics. gain_rule: when steps go back to the engine, if settings.gain_rule has it on. prefill_rule:
+    when Trunkline runs the decode rows of a step that has prefill rows, too.
     """
 
     name: str
@@ -43,10 +43,12 @@ class Engine:
 
 class DecodeSteps:
     """Made once a group, before graphs are captured: its memory stays where it is. On a GPU it launches only; nothing
-    waits for the device.
+    waits for the device. Page tables there stay where the first plan had them: page_table, indices, req_to_token, and
+    of 32 bits indptr and req_pool_indices.
 
     layers: their names. max_rows: requests of a step, padding to the largest graph included; max_tokens: query tokens
-    of a step, prefill and padding included. num_pages: of the KV cache, whose ids are then trusted.
+    of a step, prefill and padding included. num_pages: of the KV cache; page ids are not checked against it. On the CPU
+    None has the largest id looked up.
     Raises trunkline.Error for a shape that no kernel has, and the array library's error where memory is out.
     """
 
@@ -79,12 +81,13 @@ class DecodeSteps:
         settings = engine.settings
         self.counters = Counters(len(layers), bytes_per_token * len(layers))
         self.several = facts.longest_query > 1
-        self.shadow = Shadow(arrays, facts.dtype, max_tokens) if settings.shadow else None
+        self.shadow = Shadow(arrays, facts.dtype, max_rows, max_tokens) if settings.shadow else None
         self._planner = GroupPlanner(
             self.attention,
             arrays,
             page_size=facts.page_size,
             max_rows=max_rows,
+            max_queries=max_rows * facts.longest_query,
             on_gpu=on_gpu,
             null_page=engine.null_page,
             num_pages=num_pages,
@@ -99,32 +102,43 @@ class DecodeSteps:
 
     @property
     def on(self) -> bool:
-        """Whether the gain switch is on; off, steps are the engine's but for probes and replays."""
+        """Whether the gain switch is on. Off, the engine runs all steps but probes and replays."""
         return self._switch.on
 
     def takes(self, decode_rows: int, rows: int, *, prefill_tokens: int = 0, replayed: bool = False) -> bool:
-        """Once a step, before `plan`: whether its first decode_rows of all rows are ours. Where not, all of the step
-        is the engine's.
+        """Once a step, before `plan`: whether Trunkline runs its first decode_rows of all rows. Where not, the engine's
+        kernel runs all of the step.
 
-        prefill_tokens: query tokens behind the decode rows. replayed: the step runs a graph that was captured with our
-        kernels, or is the capture: such a step must be planned, as the graph reads the plan.
+        prefill_tokens: query tokens behind the decode rows. replayed: the step runs a graph that was captured with
+        Trunkline's kernels, or is the capture: such a step must be planned, as the graph reads the plan.
         """
-        if self._is_ours(decode_rows, rows, prefill_tokens, replayed):
+        if self._is_taken(decode_rows, rows, prefill_tokens, replayed):
             self.counters.mixed_steps += int(decode_rows < rows)
             return True
         self.counters.engine_steps += 1
         return False
 
     def plan(
-        self, tables: Tables, rows: int, query_start_loc: Any = None, tokens: int | None = None, *, counted: bool = True
+        self,
+        tables: Tables,
+        rows: int,
+        query_start_loc: Any = None,
+        tokens: int | None = None,
+        *,
+        query_parents: Any = None,
+        counted: bool = True,
     ) -> None:
         """Plans the first rows of the tables, which are on the device, for runs of [tokens, Hq, d].
 
-        query_start_loc: None for a query token a row, else prefix sums on the device; tokens: their last, padding of
-        the graph included, by default rows. counted: False for batches that are nobody's, as those of captures.
+        query_start_loc: prefix sums on the device; None for a query token in each of the first `tokens` rows, and none
+        in those behind. tokens: their last, padding of the graph included, by default rows. query_parents [tokens]: for
+        draft trees, on the device, as DecodeAttention.plan takes it. counted: False for batches without requests of
+        users, as those of captures.
         """
         tokens = rows if tokens is None else tokens
-        self._planner.plan(tables, rows, query_start_loc, tokens)
+        if query_start_loc is None:
+            rows = min(rows, tokens)
+        self._planner.plan(tables, rows, query_start_loc, query_parents, tokens)
         if self.shadow is not None:
             self.shadow.live(tables, query_start_loc, rows, tokens)
         if counted:
@@ -151,7 +165,7 @@ class DecodeSteps:
         """Counts of the comparison; None without shadow mode. Waits for the device."""
         return None if self.shadow is None else self.shadow.report()
 
-    def _is_ours(self, decode_rows: int, rows: int, prefill_tokens: int, replayed: bool) -> bool:
+    def _is_taken(self, decode_rows: int, rows: int, prefill_tokens: int, replayed: bool) -> bool:
         if decode_rows == 0:
             return False
         if replayed or self.shadow is not None:

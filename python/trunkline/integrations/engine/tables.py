@@ -117,7 +117,7 @@ Tables = DenseTables | CsrTables | TokenTables
 
 class Int32Lists:
     """Memory that stays where it is for an engine's 64-bit lists: planners and graphs read 32-bit lists at fixed
-    addresses. Page ids keep their type, which may be either. size: the longest list."""
+    addresses. Page ids keep their type, which may be either. size: of the longest list."""
 
     def __init__(self, arrays: Arrays, size: int) -> None:
         self._arrays, self._size = arrays, size
