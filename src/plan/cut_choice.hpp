@@ -85,31 +85,24 @@ class CutChoice {
 
   // The cost limit of a part: an item is cut into parts that cost at most `cost`. With `longer`, parts cost at least
   // `cost`, which may make one part fewer, as where 8 heads of 17 parts would be a round and a bit on 132 workers.
-  struct Pieces {
+  struct CostCap {
     Nanoseconds cost = TaskCosts::kMaxTask;  // no task costs more: no cut
     bool longer = false;
 
-    bool operator==(const Pieces&) const = default;
+    bool operator==(const CostCap&) const = default;
   };
-  TRUNKLINE_HOST_DEVICE static Pieces pieces_of(std::int32_t round, Nanoseconds ideal) {
+  TRUNKLINE_HOST_DEVICE static CostCap cost_cap_of(std::int32_t round, Nanoseconds ideal) {
     return {max<Nanoseconds>(ideal >> (round / 2), 1), round % 2 != 0};
   }
-  /// The round that has this cost limit; -1: no round has it, as where nothing is cut.
-  TRUNKLINE_HOST_DEVICE static std::int32_t round_of(const Pieces& pieces, Nanoseconds ideal) {
-    std::int32_t round = kRounds - 1;
-    TRUNKLINE_ROLLED
-    while (round >= 0 && !(pieces_of(round, ideal) == pieces)) --round;
-    return round;
-  }
-  TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const Pieces& pieces) {
-    return parts<std::int64_t>(load.whole, load.tokens, pieces.cost, pieces.longer);
+  TRUNKLINE_HOST_DEVICE static std::int32_t parts(const TaskLoad& load, const CostCap& cap) {
+    return parts<std::int64_t>(load.whole, load.tokens, cap.cost, cap.longer);
   }
   /// The same, from a load's cost and tokens. \tparam Number type that holds their sums
   template <class Number>
-  TRUNKLINE_HOST_DEVICE static std::int32_t parts(Number whole, Number tokens, Number piece, bool longer) {
-    if (whole <= piece) return 1;
+  TRUNKLINE_HOST_DEVICE static std::int32_t parts(Number whole, Number tokens, Number cost, bool longer) {
+    if (whole <= cost) return 1;
     const Number limit = min<Number>(max<Number>(tokens / Number{kMinTokens}, 1), Number{kMaxParts});
-    const Number wanted = longer ? whole / piece : ceil_div(whole, piece);
+    const Number wanted = longer ? whole / cost : ceil_div(whole, cost);
     return static_cast<std::int32_t>(min(wanted, limit));
   }
   /// Whether another round may gain something.
@@ -140,11 +133,11 @@ class CutChoice {
     work_ = classes_.total();
     ideal_ = max(classes_.ideal(costs_.workers, costs_.kv_heads), costs_.memory_time);
     for (rounds_ = 0; rounds_ < kRounds && may_gain(best, ideal_); ++rounds_) {
-      const Pieces pieces = pieces_of(rounds_, ideal_);
-      const Nanoseconds time = time_of(count, load_at, pieces);
+      const CostCap cap = cost_cap_of(rounds_, ideal_);
+      const Nanoseconds time = time_of(count, load_at, cap);
       if (time >= best) continue;
       best = time;
-      chosen_ = pieces;
+      chosen_ = cap;
       work_ = classes_.total();
     }
     return best;
@@ -168,8 +161,6 @@ class CutChoice {
   TRUNKLINE_HOST_DEVICE bool classes_are_uncut() const { return rounds_ == 0; }
   /// The cost of all tasks of one KV head, by the last choice.
   TRUNKLINE_HOST_DEVICE Nanoseconds work() const { return work_; }
-  /// The cost limit of a part by the last choice.
-  TRUNKLINE_HOST_DEVICE const Pieces& pieces() const { return chosen_; }
   /// Parts of an item by the last choice.
   TRUNKLINE_HOST_DEVICE std::int32_t parts(const TaskLoad& load) const { return parts(load, chosen_); }
 
@@ -196,14 +187,14 @@ class CutChoice {
     return time_of_classes();
   }
   template <class LoadAt>
-  TRUNKLINE_HOST_DEVICE Nanoseconds time_of(std::int32_t count, const LoadAt& load_at, const Pieces& pieces) {
+  TRUNKLINE_HOST_DEVICE Nanoseconds time_of(std::int32_t count, const LoadAt& load_at, const CostCap& cap) {
     classes_.clear();
     std::int64_t tokens = 0;
     std::int64_t tasks = 0;
     std::int64_t partials = 0;
     for (std::int32_t i = 0; i < count; ++i) {
       const TaskLoad& load = load_at(i);
-      const std::int32_t count_of = classify(load, parts(load, pieces));
+      const std::int32_t count_of = classify(load, parts(load, cap));
       tokens += load.tokens;
       tasks += load.tokens > 0 ? count_of : 0;
       partials += count_of > 1 ? std::int64_t{count_of} * load.queries : 0;
@@ -218,7 +209,7 @@ class CutChoice {
   const TaskCosts& costs_;
   CostClasses& classes_;
   bool few_partials_;
-  Pieces chosen_;
+  CostCap chosen_;
   std::int32_t rounds_ = 0;  // tried
   Nanoseconds work_ = 0;
   Nanoseconds ideal_ = 0;

@@ -53,7 +53,7 @@ struct CutTime {
 
 /// The best choice of cuts.
 struct ChosenCut {
-  CutChoice::Pieces pieces;
+  CutChoice::CostCap cap;
   Nanoseconds time = 0;
   Nanoseconds work = 0;
   Nanoseconds ideal = 0;  ///< of all items uncut, or the time of the memory's reads if that is longer
@@ -93,13 +93,13 @@ class CutSearch {
     ChosenCut best{{}, uncut.time, uncut.work, max(uncut.ideal, costs_.memory_time)};
     if (!CutChoice::may_gain(best.time, best.ideal)) return best;
     group.for_each_warp(kRounds, [&](std::int32_t round, auto& warp) {
-      const CutChoice::Pieces pieces = CutChoice::pieces_of(round, best.ideal);
-      const CutTime time = time_of(warp, s_.histograms[round], loads, count, &pieces);
+      const CutChoice::CostCap cap = CutChoice::cost_cap_of(round, best.ideal);
+      const CutTime time = time_of(warp, s_.histograms[round], loads, count, &cap);
       warp.once([&] { s_.times[round] = time; });
     });
     for (std::int32_t round = 0; round < kRounds && CutChoice::may_gain(best.time, best.ideal); ++round) {
       if (s_.times[round].time >= best.time) continue;
-      best.pieces = CutChoice::pieces_of(round, best.ideal);
+      best.cap = CutChoice::cost_cap_of(round, best.ideal);
       best.time = s_.times[round].time;
       best.work = s_.times[round].work;
     }
@@ -128,15 +128,15 @@ class CutSearch {
 
   TRUNKLINE_HOST_DEVICE static Nanoseconds capped(Nanoseconds sum) { return min(sum, CostClasses::kMaxSum); }
 
-  /// \param pieces null: no item is cut
+  /// \param cap null: no item is cut
   template <class Group>
   TRUNKLINE_HOST_DEVICE CutTime time_of(Group& group, const CostHistogram& histogram, const TaskLoad* loads,
-                                        std::int32_t count, const CutChoice::Pieces* pieces) const {
+                                        std::int32_t count, const CutChoice::CostCap* cap) const {
     const Sums sums = group.reduce(
         count, Sums{},
         [&](std::int32_t i) {
           const TaskLoad& load = loads[i];
-          const std::int32_t parts = pieces == nullptr ? 1 : CutChoice::parts(load, *pieces);
+          const std::int32_t parts = cap == nullptr ? 1 : CutChoice::parts(load, *cap);
           const Nanoseconds cost = parts == 1 ? load.whole : load.part_cost(costs_, parts);
           const std::int32_t index = histogram.template add<Group>(cost, parts);
           const std::int64_t partials = parts > 1 ? std::int64_t{parts} * load.queries : 0;
@@ -155,7 +155,7 @@ class CutSearch {
     const std::int64_t busy = min<std::int64_t>(costs_.workers, sums.tasks * costs_.kv_heads);
     result.ideal = of_all_heads / costs_.workers;
     const Nanoseconds of_busy = of_all_heads / max<std::int64_t>(busy, 1);
-    const bool refused = few_partials_ && pieces != nullptr &&
+    const bool refused = few_partials_ && cap != nullptr &&
                          CutChoice::too_many(sums.partials, sums.tasks_with_tokens, sums.tokens, costs_);
     result.time = refused ? CutChoice::kNever : costs_.finish(bound, of_busy);
     histogram.clear(group, first, first + classes);

@@ -128,14 +128,14 @@ class PlanLayout {
       merges_.count_items(group, plan.packs);
       group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i].merged = merges_.merged_queries(m_.packs[i]); });
     }
-    CutChoice::Pieces pieces;
+    CutChoice::CostCap cap;
     if (cut) {
-      pieces = CutSearch(costs, true, cuts_).choose(group, m_.loads, plan.packs).pieces;
+      cap = CutSearch(costs, true, cuts_).choose(group, m_.loads, plan.packs).cap;
     } else {
       group.for_each(plan.packs, [&](std::int32_t i) { m_.loads[i].price(costs); });
     }
     const std::int64_t items = sum(group, plan.packs, [&](std::int32_t i) {
-      m_.packs[i].parts = pieces == CutChoice::Pieces{} ? 1 : CutChoice::parts(m_.loads[i], pieces);
+      m_.packs[i].parts = cap == CutChoice::CostCap{} ? 1 : CutChoice::parts(m_.loads[i], cap);
       return std::int64_t{m_.packs[i].parts};
     });
     return items <= machine_.capacity.items && place_lists(group, costs, plan);
