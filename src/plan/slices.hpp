@@ -19,7 +19,7 @@ struct Slices {
   std::int32_t tokens = 1;   ///< a power of two; 1: kernels have none
   std::int32_t aligned = 1;  ///< they begin at multiples of it, but for the first of a run of tokens
 
-  /// Kernels whose tiles work as halves have slices, which begin where boxes do: no box holds tokens of two pages.
+  /// Kernels whose tiles work as halves have slices. They begin where TMA tiles do, which hold tokens of one page only.
   static Slices of(const MachineProfile& profile, std::int32_t page_size) {
     if (profile.half_rows == 0) return {};
     for (const std::int32_t aligned : {profile.slice_tokens, profile.slice_alignment}) {
