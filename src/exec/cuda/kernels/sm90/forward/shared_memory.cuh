@@ -1,4 +1,14 @@
 // Shared memory of a CTA: the ring of slots, the records of stages and tasks, and the mbarriers that hand them over.
+//
+// Invariants of the ring. A slot is full after kFullArrivals, and empty once each consumer warp has released it. A
+// parity tells a round from the one before and from no other, so no warp may be two rounds away from a slot that it
+// waits for:
+// - Every loader arrives at every slot, also without work, so none is a round behind.
+// - A loader begins slot i when slot i - kSlotsOnTheirWay is full (RecordReader::wait_for_slot). So once slot i is
+//   full, all slots up to i - kSlotsOnTheirWay are, and a consumer that has seen one full may wait for slots near it
+//   (StageWalk::wait_for_near; Consumer::kPassedAtMost says how near).
+// - A consumer that passes stages of the other warpgroup without a wait may be rounds ahead. Before Q, and before a
+//   stage behind many others, it waits until `begun` has come to the slot's round (StageWalk::wait_for).
 #pragma once
 
 #include <cstddef>
