@@ -1,4 +1,4 @@
-"""Curves of what a decode step saves against the prompt's length, by samples of a prompt, a panel for each model."""
+"""Curves of a decode step's saved share over the prompt's length, by samples of a prompt, a panel a model."""
 
 from gpu_plot import Plot, legend_above
 from gpu_rows import ROOT

@@ -1,4 +1,4 @@
-"""Tables of docs/results_vllm.md of what trainers wait for: rollouts, and from where on sharing gains."""
+"""Tables of docs/results_vllm.md: rollouts, and the prompt lengths from which on sharing gains."""
 
 import re
 
@@ -16,7 +16,7 @@ BETWEEN = {
 
 
 def rollouts(rows: list[dict]) -> str:
-    """Of one pair of sides: the whole, its parts, and decode steps by live requests."""
+    """Rollouts of one pair of sides: the whole, its parts, and decode steps by live requests."""
     measured = [row for row in rows if row["pairs"]]
     if not measured:
         return "No round without failed requests.\n"
@@ -60,7 +60,7 @@ def rollouts(rows: list[dict]) -> str:
 
 
 def between(rows: list[dict]) -> str:
-    """Seconds between rollouts, the mean of both sides, which have nothing to do with it."""
+    """Seconds between rollouts: the range of all sides' means, for attention has no part in it."""
     told = []
     for part, name in BETWEEN.items():
         values = [means[part] for row in rows for means in row["means"].values() if part in means]
@@ -87,7 +87,7 @@ def live_cell(row: dict, found: dict | None) -> str:
 
 
 def kernels(rows: list[dict]) -> str:
-    """Of the whole batch at the answers' begin."""
+    """The kernels' times in a step with all requests live."""
     if not rows:
         return ""
     kinds = ("attention_ms", "plan_ms", "kv_write_ms", "sampling_ms", "other_ms")
@@ -126,7 +126,7 @@ def first_length(points: dict[int, dict], wanted: float) -> int | None:
 
 
 def crossovers(rows: list[dict]) -> str:
-    """By samples: from which prompt length on a step gains so much."""
+    """The prompt length from which on a step gains so much, by samples."""
     curves: dict[tuple[int, int], dict[int, dict]] = {}
     for row in rows:
         shape = shape_of(row)

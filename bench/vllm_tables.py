@@ -71,7 +71,7 @@ HOST_KINDS = ("prepare_us", "build_us")
 
 
 def preparing(rows: list[dict]) -> str:
-    """What a step costs before its layers, as PAT's figure 14: the engine's own input, attention's, and plans."""
+    """The cost of a step before its layers, as in PAT's figure 14: the engine's own input, attention's, and plans."""
     known = [row for row in rows if row.get("prepare_us")]
     if not known:
         return ""
@@ -147,7 +147,7 @@ def http(rows: list[dict]) -> str:
 
 
 def shadow(rows: list[dict]) -> str:
-    """What both kernels' results of the same input differ by."""
+    """The difference between both kernels' results for the same input."""
     if not rows:
         return ""
     lines = [

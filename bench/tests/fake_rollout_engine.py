@@ -1,4 +1,4 @@
-"""An engine that sleeps instead of computing, with what rollouts ask of one beyond fake_vllm_worker.py's.
+"""The engine of fake_vllm_worker.py, extended by the interface that rollouts need: sleep, waking, new weights.
 
 Its sides differ in speed: `trunkline` and `rival` take a third of `default`'s step. A subclass is `wrong` in what its
 words say: "differs" (Trunkline's log-probabilities), "stuck" (other weights change nothing), "lone" (no side has
@@ -14,7 +14,7 @@ FAST = ("trunkline", "rival")
 
 
 class Switch:
-    """As sides.Sides, of the fake."""
+    """Stands in for sides.Sides."""
 
     def __init__(self, engine, names, rival):
         self.engine, self.names, self.rival = engine, names, rival

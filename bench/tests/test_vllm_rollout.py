@@ -1,4 +1,4 @@
-"""Rollouts with an engine that sleeps instead of computing, a rival without vLLM, and what becomes of their rows."""
+"""Tests of rollouts, with an engine that waits instead of computing and a rival without vLLM."""
 
 import contextlib
 import io
@@ -321,7 +321,7 @@ class RivalTest(unittest.TestCase):
 
 class WeightsTest(unittest.TestCase):
     def test_weights_are_the_first_ones_and_a_change(self):
-        """With numbers instead of tensors: drawn values are (seed, deviation) sums."""
+        """A tensor is the list of the draws that it sums, each (seed, deviation)."""
 
         class Tensor(list):
             dimensions = 2

@@ -1,4 +1,4 @@
-"""Another attention backend in an engine that runs Trunkline, so that it takes turns in the same process.
+"""Another attention backend in an engine that runs Trunkline, so that both take turns in one process.
 
 A backend is a class of vLLM's interface, named MODULE:CLASS; its module is looked for beside the programs here, too. It
 gets builders and implementations of its own for the layers that are there, and the KV cache that is there: its layout
@@ -28,7 +28,7 @@ def backend_of(name: str) -> Any:
 
 
 def layout_of(backend: Any) -> dict:
-    """What the KV cache and its writing depend on."""
+    """The properties of a backend that determine the KV cache's memory and who writes it."""
     stride_order = getattr(backend, "get_kv_cache_stride_order", None)
     return {
         "shape": tuple(backend.get_kv_cache_shape(*SAMPLE_SHAPE)),
@@ -38,7 +38,7 @@ def layout_of(backend: Any) -> dict:
 
 
 def require_layout(rival: Any, present: Any) -> None:
-    """ValueError that names what differs."""
+    """Raises ValueError, with each difference, where the rival needs another KV cache."""
     theirs, ours = layout_of(rival), layout_of(present)
     wrong = [f"{what} {theirs[what]}, supported is {ours[what]}" for what in ours if theirs[what] != ours[what]]
     if wrong:
@@ -46,15 +46,15 @@ def require_layout(rival: Any, present: Any) -> None:
 
 
 def require_graphs(builder: Any, vllm_config: Any, kv_cache_spec: Any) -> None:
-    """ValueError for a builder whose decode steps cannot be captured, as all sides' are."""
+    """Raises ValueError for a builder whose decode steps cannot be captured: all sides replay graphs."""
     support = builder.get_cudagraph_support(vllm_config, kv_cache_spec)
     if support.value < 1:
         raise ValueError(f"rival's {builder.__name__} supports graphs of {support.name}; decode steps are needed")
 
 
 def implementation_of(backend: Any, present: Any) -> Any:
-    """The rival's of a layer whose implementation is `present`; ValueError for what its constructor would be told and
-    layers do not keep."""
+    """Makes the rival's implementation for a layer that has `present`; ValueError where the layer has a property that
+    the constructor takes and the layer does not keep."""
     special = {
         "ALiBi slopes": present.alibi_slopes is not None,
         "a sliding window": tuple(present.sliding_window) != (-1, -1),
@@ -79,7 +79,8 @@ def implementation_of(backend: Any, present: Any) -> Any:
 
 
 class Rival:
-    """Made after the engine: what is allocated while it starts belongs to the pools that sleep gives back."""
+    """A second set of builders and implementations. It is made after the engine's start, because memory that is
+    allocated during the start belongs to the pools that sleep frees."""
 
     def __init__(self, name: str, groups: list, vllm_config: Any):
         backend = backend_of(name)
@@ -95,7 +96,7 @@ class Rival:
                 self.layers.append((layer, layer.impl, implementation_of(backend, layer.impl)))
 
     def install(self, is_rival: bool) -> None:
-        """Has the next steps run by the rival, or by what was there before."""
+        """Gives the next steps to the rival, or back to the backend that was there before."""
         for group, pair in zip(self.groups, self.builders, strict=True):
             group.metadata_builders[0] = pair[is_rival]
         for layer, present, made in self.layers:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what trainers of reinforcement learning wait for: rollouts, and the sleep, new weights and waking between.
+"""Measures the rollouts of reinforcement learning, and the sleep, new weights and waking between two of them.
 
     python3 bench/vllm/rollout.py --out OUT/check.jsonl --check                   # first: small shapes, no times
     python3 bench/vllm/rollout.py --out OUT/vllm_rollout.jsonl --commit COMMIT    # five shapes, 4 rounds each
@@ -59,10 +59,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--answer-limit", type=int, default=answers.limit, help="tokens")
     parser.add_argument("--sleep-level", type=int, choices=(0, 1, 2), default=2, help="0: no sleep, new weights alone")
     parser.add_argument("--weight-change", type=float, default=0.01, help="of the weights' deviation, by each update")
-    parser.add_argument("--profile-steps", type=int, default=8, help="of the whole batch, after all timing; 0: none")
+    parser.add_argument("--profile-steps", type=int, default=8, help="of the whole batch, after all timing; 0 for none")
     parser.add_argument("--limit-s", type=float, default=120.0, help="of a rollout; what is left then has failed")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--check", action="store_true", help="small shapes, and whether all is as it is told; no times")
+    parser.add_argument("--check", action="store_true", help="small shapes, checked for faults; no times")
     given = parser.parse_args()
     if given.check:
         rollout_check.shrink(given)
@@ -80,7 +80,7 @@ def arguments() -> argparse.Namespace:
 
 
 def shapes_of(wanted: list[str]) -> dict[str, rollouts.Shape]:
-    """By workload; ValueError for a name that is none."""
+    """The shapes of the workloads, by name; ValueError for another name."""
     names = [name for word in wanted for name in (rollouts.ROLLOUTS if word == "rollout" else [word])]
     wrong = [name for name in names if not name.startswith(PREFIX)]
     if wrong:
@@ -94,7 +94,7 @@ def workload_of(name: str, given: argparse.Namespace, round_number: int) -> Work
 
 
 def require_room(workload: Workload, info: dict) -> dict:
-    """Tokens that the batch keeps at most; ValueError where the KV cache has no room, and requests would wait."""
+    """Counts the batch's tokens at its largest; ValueError where the KV cache cannot hold them: requests would wait."""
     answers = sum(request.max_tokens for request in workload.requests)
     # A page of each request's end is not full.
     needed = kv_tokens(workload.requests, 0)[1] + answers + len(workload.requests) * info["block_size"]
@@ -111,8 +111,8 @@ def timed(do, *arguments) -> float:
 
 
 def renew(engine: VllmEngine, level: int, number: int, change: float) -> dict:
-    """Seconds of what lies between two rollouts. The KV cache's memory comes last, as trainers have it, whose own
-    weights may still be on the GPU while the engine's are loaded."""
+    """Sleeps, wakes and loads weights, and returns the seconds of each part. The KV cache's memory comes last, as in
+    training, where the trainer's own weights may still be on the GPU while the engine loads."""
     if level == 0:
         return {"weights_s": timed(engine.new_weights, number, change)}
     before = engine.free_bytes()
@@ -125,7 +125,7 @@ def renew(engine: VllmEngine, level: int, number: int, change: float) -> dict:
 
 
 def turn(engine: VllmEngine, sides: Sides, side: str, workload: Workload, given: argparse.Namespace, then: int) -> dict:
-    """A rollout of one side and what follows it, until the weights of number `then` are there."""
+    """Runs one side's rollout, then sleeps, wakes and loads the weights of number `then`."""
     sides.use(side)
     emptied = engine.forget()
     engine.host.forget()
@@ -137,7 +137,7 @@ def turn(engine: VllmEngine, sides: Sides, side: str, workload: Workload, given:
 
 
 def run_rounds(engine: VllmEngine, sides: Sides, name: str, given: argparse.Namespace, clock, rows: Rows) -> dict:
-    """Turns by side; adds a row for each."""
+    """Runs the rounds, adds a row for each turn, and returns the turns by side."""
     found: dict[str, list[dict]] = {side: [] for side in given.names}
     longest = 0.0
     for number in range(given.rounds):
@@ -162,7 +162,7 @@ def run_rounds(engine: VllmEngine, sides: Sides, name: str, given: argparse.Name
 
 
 def profile(engine: VllmEngine, sides: Sides, name: str, given: argparse.Namespace) -> dict:
-    """Milliseconds of a step's kernels by what they are for, of the whole batch at its answers' begin."""
+    """The kernels' times in a step with all requests live, by family."""
     batch = rollouts.crossover(Drawn(name, given.seed), given.shapes[name])
     plan = measure.Plan(pairs=4, steps=8, profile_steps=given.profile_steps, limit_s=given.limit_s)
     engine.forget()
@@ -185,7 +185,7 @@ def warm(engine: VllmEngine, sides: Sides, given: argparse.Namespace, rows: Rows
 
 
 def agree(engine: VllmEngine, sides: Sides, given: argparse.Namespace, rows: Rows, when: str) -> bool:
-    """Whether Trunkline gives the baseline's log-probabilities; rows say how far each side differs."""
+    """Compares all sides' log-probabilities, a row each; False where Trunkline's differ from the baseline's."""
     subjects = [side for side in given.names if side not in (THEIRS, AGAIN)]
     found = engine_sides.compare(engine, sides, subjects, AGAIN if given.again else THEIRS)
     for row in found:
@@ -194,7 +194,7 @@ def agree(engine: VllmEngine, sides: Sides, given: argparse.Namespace, rows: Row
 
 
 def run_all(engine: VllmEngine, sides: Sides, given: argparse.Namespace, clock, rows: Rows) -> int:
-    """Failures."""
+    """Measures all workloads; returns the number of failures."""
     failed = 0
     for name in given.workloads:
         if clock.left() < 10:

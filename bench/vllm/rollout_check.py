@@ -1,4 +1,4 @@
-"""Whether a run of rollout.py is what it says: the first run on a machine, of small shapes and no interest in times."""
+"""Checks of rollout.py for the first run on a machine: small shapes, no times."""
 
 import time
 
@@ -20,7 +20,7 @@ def shrink(given) -> None:
 
 
 def wrong_of(engine, switch, given, rows: list[dict]) -> list[str]:
-    """What is not as it should be, in words; of the rows, and of some steps more."""
+    """Lists faults, in words. It reads the rows, and runs a few steps more if those have none."""
     turns = [row for row in rows if row["kind"] == "rollout_turn"]
     wrong = [text for row in turns for text in wrong_in_turn(row, given.sleep_level)]
     if len(turns) != len(given.workloads) * given.rounds * len(given.names):
@@ -52,7 +52,7 @@ def wrong_in_turn(row: dict, sleep_level: int) -> list[str]:
 
 
 def wrong_weights(engine, switch, given) -> list[str]:
-    """Whether another number gives other weights, and a number the same ones again."""
+    """Checks that another number gives other weights, and that a number gives the same weights again."""
     switch.use(sides.THEIRS)
     found = []
     for number in (7, 8, 7):
@@ -66,7 +66,7 @@ def wrong_weights(engine, switch, given) -> list[str]:
 
 
 def wrong_kernels(engine, switch, given) -> list[str]:
-    """Whether each side runs kernels of its own."""
+    """Checks that each side runs kernels of its own."""
     workload = workloads.build("deft_shots_20")
     batch = DecodeBatch(engine, workload, f"kernels.{time.monotonic_ns()}")
     batch.until_all_decode(given.limit_s)

@@ -6,7 +6,7 @@ import statistics
 from open_loop import OpenLoop
 from scheduled import Step
 
-UPPER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # of the ranges of live requests that step times are kept by
+UPPER = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # ends of the ranges of live requests
 
 
 def range_of(live: int) -> str:
@@ -19,10 +19,11 @@ def range_of(live: int) -> str:
 
 
 class Rollout(OpenLoop):
-    """The engine's `done` says what each step was made of.
+    """An open loop that times its steps, by the record that the engine keeps in `done`.
 
-    A step takes from the return of the one before it that had output; what had no output, such as a part of a prompt,
-    counts with the next that had. Where prompts are read it is prefill, whatever decodes beside them.
+    A step's time begins at the return of the last step with output. A step without output, such as one that reads the
+    first part of a prompt, counts with the next step that has some. A step that reads prompts is prefill, even where
+    other requests decode in it.
     """
 
     def __init__(self, engine, *rest, **named):
@@ -38,7 +39,7 @@ class Rollout(OpenLoop):
         super().admit(now)
         took = self.clock() - began
         self.admitting_s += took
-        self.returned += took  # so that the step that comes next is without it
+        self.returned += took  # the next step's time begins after it
 
     def note(self, moved: list[tuple[str, list[int], bool]], now: float) -> None:
         super().note(moved, now)
@@ -78,7 +79,7 @@ class Rollout(OpenLoop):
 
 
 def half_done(e2e_ms: list[float | None]) -> float | None:
-    """When half of the requests had ended: the tail is what comes after."""
+    """The time until half of the requests have ended; the rest of the rollout is its tail."""
     ended = [value for value in e2e_ms if value is not None]
     return statistics.median(ended) / 1e3 if ended else None
 

@@ -1,11 +1,11 @@
-"""Rows that compare the sides' rollouts, from what each made of the same rounds."""
+"""Rows that compare two sides' rollouts over the same rounds."""
 
 import statistics
 
 import pairing
 from rollout_loop import by_range
 
-# Of a turn, in seconds; not every sleep level has all of them.
+# The parts of a turn, in seconds; a turn without sleep lacks some.
 PARTS = (
     "seconds", "admit_s", "prefill_s", "decode_s", "other_s", "sleep_s", "wake_weights_s", "weights_s", "wake_cache_s",
 )  # fmt: skip
@@ -52,7 +52,7 @@ def any_failed(turns) -> bool:
 
 
 def means(turns: list[dict]) -> dict:
-    """Of each part over the rounds, and how fast tokens came."""
+    """The mean of each part over the rounds, and the rate of tokens."""
     found = {}
     for part in (*PARTS, WHOLE, "half_done_s", "tokens", "prefill_steps", "decode_steps", "build_us", "prepare_us"):
         values = [turn[part] for turn in turns if turn.get(part) is not None]
@@ -62,7 +62,7 @@ def means(turns: list[dict]) -> dict:
 
 
 def live_rows(base: dict, subject: dict, names: tuple[str, str]) -> dict:
-    """By range of live requests: the mean step of each side, and the ratio over the rounds in which both had such."""
+    """The mean step of each side by range of live requests, and the ratio over rounds in which both have such steps."""
     made = {}
     for live in base:
         pairs = [

@@ -1,6 +1,7 @@
 """Batches of reinforcement learning: several prompts, and several samples of each, which share its keys and values.
 
-A shape is "PROMPTSxSAMPLESxLENGTH" with the prompt's length in tokens, "8x8x4k". Prompts share nothing with each other.
+A shape is named PROMPTSxSAMPLESxLENGTH with the prompt's length in tokens, such as 8x8x4k. Prompts share nothing with
+each other.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ def length_name(length: int) -> str:
 
 
 def shape_of(text: str) -> Shape:
-    """The shape of its name; ValueError for what is none."""
+    """Parses a shape's name; ValueError where it is none."""
     found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)(k?)", text)
     if found is None:
         raise ValueError(f"shape {text!r} is not PROMPTSxSAMPLESxLENGTH, such as 8x8x4k or 32x8x512")
@@ -74,7 +75,7 @@ def rollout(drawn: Drawn, shape: Shape, answers: Answers = Answers()) -> Workloa
 
 
 def crossover(drawn: Drawn, shape: Shape) -> Workload:
-    """The same as one batch of decode steps, all live."""
+    """The batch of decode steps of such a rollout while all its requests are live."""
     requests = [Request(prompt(drawn, shape, i // shape.samples)) for i in range(shape.requests)]
     about = f"{shape.prompts} prompts of {shape.length:,} tokens, {shape.samples} samples each"
     return Workload("", "steps", requests, about, temperature=1.0)

@@ -1,11 +1,11 @@
-"""What the steps whose results an engine has returned were made of."""
+"""A record of the requests and tokens of each step whose results an engine has returned."""
 
 from typing import NamedTuple
 
 
 class Step(NamedTuple):
     requests: int
-    tokens: int  # of all requests: one each, and more where prompts are read
+    tokens: int  # one a request, and more where prompts are read
 
     @property
     def is_prefill(self) -> bool:

@@ -40,9 +40,9 @@ SIDES = [THEIRS, OURS, AGAIN, OURS_AGAIN]
 
 
 class Sides:
-    """Of an engine whose graphs were captured with Trunkline.
+    """The sides of an engine whose graphs were captured with Trunkline.
 
-    names: of SIDES, and `rival` where there is one: another backend's class, as MODULE:CLASS. One set of graphs each.
+    names: sides to capture, one set of graphs each. rival: another backend's class, as MODULE:CLASS, for side "rival".
     """
 
     def __init__(self, worker, names: Sequence[str] = SIDES, rival: str | None = None):
@@ -136,8 +136,8 @@ def time_steps(engine: VllmEngine, sides: Sides, workload: workloads.Workload, p
 
 
 def serve(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> tuple[dict, OpenLoop]:
-    """What both sides make of the same requests in an open loop, by round, each from an empty prefix cache; and the
-    baseline's last loop."""
+    """The results of both sides with the same requests in an open loop, by round, each from an empty prefix cache; and
+    the baseline's last loop."""
     names = [THEIRS, OURS]
     found: dict[str, list[dict]] = {name: [] for name in names}
     loops = {}
@@ -187,8 +187,8 @@ def profile(
 
 
 def compare(engine: VllmEngine, sides: Sides, subjects: Sequence[str] = (OURS,), again: str = AGAIN) -> list[dict]:
-    """Rows that say whether the kernels give the same log-probabilities. again: the baseline's side whose batches are
-    others, which is what one kernel differs from itself by."""
+    """Compares the log-probabilities of each subject with the baseline's, a row each. again: the side that runs the
+    baseline's kernel in other batches, for the noise of one kernel."""
     found = {}
     for name, side, parts in ((THEIRS, THEIRS, 1), ("noise", again, 2), *((side, side, 1) for side in subjects)):
         sides.use(side)
@@ -201,7 +201,7 @@ def compare(engine: VllmEngine, sides: Sides, subjects: Sequence[str] = (OURS,),
 
 
 def common_of(given: argparse.Namespace, info: dict, program: str) -> dict:
-    """What every row of a run says."""
+    """The fields that all rows of a run share."""
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
     common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16"}
     common |= {"compilation": given.compilation, "commit": given.commit, **given.trees}

@@ -64,7 +64,7 @@ def draw_weights(model, std: float) -> int:
 
 
 def reload_drawn(worker, std: float, number: int, change: float) -> None:
-    """Weights of draw_weights, and N(0, std * change) of this number upon them. All are drawn anew, for a sleep of
+    """Loads draw_weights' weights plus N(0, std * change) drawn for this number. All are drawn anew, because a sleep of
     level 2 keeps none."""
     import torch
 
@@ -91,7 +91,7 @@ class VllmEngine:
     """One LLM. Starting it takes the whole of the model's memory and of the KV cache's."""
 
     def __init__(self, given, **more):
-        """more: arguments of LLM beside what the configuration says."""
+        """more: further arguments of LLM."""
         _, variables = CONFIGURATIONS[given.config]
         os.environ.update(ENVIRONMENT | variables)
         self.shape = shape_of(given.model, given.layers)
@@ -179,27 +179,27 @@ class VllmEngine:
         return bool(self.llm.reset_prefix_cache())
 
     def watch_steps(self) -> None:
-        """From now on `done` has what each step was made of."""
+        """Begins the record of steps in `done`."""
         self.done.watch(self.engine.engine_core.engine_core.scheduler)
 
     def free_bytes(self) -> int:
-        """Of the GPU's memory."""
+        """Free memory of the GPU."""
         return self.torch.cuda.mem_get_info()[0]
 
     def sleep(self, level: int) -> None:
-        """Gives the GPU's memory back: 1 keeps the weights in the host's memory, 2 nothing. The prefix cache is empty
-        then."""
+        """Frees the memory of weights and KV cache, and empties the prefix cache. Level 1 keeps the weights in the
+        host's memory, level 2 drops them."""
         self.abort([])
         self.llm.sleep(level=level)
 
     def wake_up(self, tag: str) -> None:
-        """Takes back the memory of "weights" or "kv_cache"; after both, requests are scheduled again."""
+        """Allocates the memory of "weights" or "kv_cache" again; after both, requests are scheduled again."""
         self.llm.wake_up(tags=[tag])
         self.synchronize()
 
     def new_weights(self, number: int, change: float) -> None:
-        """The first weights with a change of their own for each number, by the engine's way of loading from an
-        iterator. Its transfer of weights between processes does not work within one."""
+        """Loads the first weights plus a change that the number determines, through the engine's reload_weights. The
+        engine's weight transfer is no option here: it needs a second process."""
         self.llm.collective_rpc(reload_drawn, args=(self.std, number, change))
         self.synchronize()
 
