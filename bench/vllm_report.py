@@ -9,14 +9,18 @@ import json
 import pathlib
 import sys
 
+import vllm_crossover_plot
 import vllm_rates_plot
-from report import table
+import vllm_rollout_tables
+import vllm_tables
+from vllm_tables import ratio
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/vllm"
 PAGE = BENCH.parent / "docs/results_vllm.md"
 EQUAL = 0.01  # what shares nothing must not differ by more
-MEASURED = ("steps", "sides", "serve", "http")
+MEASURED = ("steps", "sides", "serve", "http", "rollout")
+PLOTS = (vllm_rates_plot.PLOT, vllm_crossover_plot.PLOT)
 
 
 def load() -> dict[str, list[dict]]:
@@ -27,19 +31,6 @@ def load() -> dict[str, list[dict]]:
 
 def of_kind(rows: list[dict], *kinds: str) -> list[dict]:
     return [row for row in rows if row["kind"] in kinds]
-
-
-def number(value: float | None, form: str = ".2f") -> str:
-    return "-" if value is None else format(value, form)
-
-
-def ratio(found: dict | None) -> str:
-    """With its interval, where it has one."""
-    if not found or found.get("ratio") is None:
-        return "-"
-    if found["ratio_lo"] is None:
-        return f"{found['ratio']:.3f} (one pair)"
-    return f"{found['ratio']:.3f} ({found['ratio_lo']:.3f} to {found['ratio_hi']:.3f})"
 
 
 def introduction(name: str, rows: list[dict]) -> str:
@@ -72,88 +63,6 @@ def agreement(rows: list[dict]) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def steps(rows: list[dict]) -> str:
-    lines = []
-    for row in rows:
-        base, subject = row["baseline"], row["subject"]
-        lines.append(
-            [
-                row["workload"],
-                str(row["requests"]),
-                f"{row['kv_tokens_total']:,}",
-                f"{row['kv_tokens_distinct']:,}",
-                number(row["step_ms"][base]),
-                number(row["step_ms"][subject]),
-                ratio(row),
-                str(row["pairs"]),
-                number(row.get("attention_ms")),
-                number(row.get("profile", {}).get(subject, {}).get("attention_ms")),
-                number(row.get("floor_ms")),
-                number(row.get("recovered")),
-            ]
-        )
-    base, subject = rows[0]["baseline"], rows[0]["subject"]
-    header = ["workload", "requests", "KV tokens", "distinct", f"{base}, ms", f"{subject}, ms", "ratio (95 %)", "pairs"]
-    header += [f"attention of {base}", f"of {subject}", "floor", "recovered"]
-    return table(header, lines)
-
-
-def sides(rows: list[dict]) -> str:
-    """With what two captures of the baseline differ by, and the host's time of a step's metadata."""
-    lines = [
-        [
-            row["workload"],
-            str(row["requests"]),
-            number(row["step_ms"][row["baseline"]], ".3f"),
-            number(row["step_ms"][row["subject"]], ".3f"),
-            ratio(row),
-            ratio(row["null"]),
-            ratio(row.get("subject_null")),
-            str(row["pairs"]),
-            "/".join(number(row["build_us"].get(row[side]), ".0f") for side in ("baseline", "subject")),
-            number(row.get("attention_ms")),
-            number(row.get("floor_ms")),
-            number(row.get("recovered")),
-        ]
-        for row in rows
-    ]
-    base, subject = rows[0]["baseline"], rows[0]["subject"]
-    header = ["workload", "requests", f"{base}, ms", f"{subject}, ms", "ratio (95 %)", f"{base} against itself"]
-    header += [f"{subject} against itself"]
-    return table([*header, "pairs", "build, us", f"attention of {base}, ms", "floor", "recovered"], lines)
-
-
-HOST_KINDS = ("prepare_us", "build_us")
-
-
-def preparing(rows: list[dict]) -> str:
-    """The cost of a step before its layers, as in PAT's figure 14: the engine's own input, attention's, and plans."""
-    known = [row for row in rows if row.get("prepare_us")]
-    if not known:
-        return ""
-    base, subject = known[0]["baseline"], known[0]["subject"]
-    lines = [
-        [
-            row["workload"],
-            str(row["requests"]),
-            *("/".join(number(row[kind].get(side), ".0f") for side in (base, subject)) for kind in HOST_KINDS),
-            microseconds(row.get("profile", {}).get(subject, {}).get("plan_ms")),
-        ]
-        for row in known
-    ]
-    header = ["workload", "requests", "host: the engine's input, us", "host: attention's, us", "GPU: plan, us"]
-    if all(line[-1] == "-" for line in lines):
-        header, lines = header[:-1], [line[:-1] for line in lines]
-    return (
-        f"What a step takes before its layers, `{base}`/`{subject}`; the host's part beside the GPU's last step.\n\n"
-        + table(header, lines)
-    )
-
-
-def microseconds(ms: float | None) -> str:
-    return number(None if ms is None else 1e3 * ms, ".0f")
-
-
 def equal_where_nothing_is_shared(rows: list[dict]) -> str:
     """Whether the intervals lie within 1 %, row by row."""
     lines = []
@@ -170,70 +79,6 @@ def equality(low: float, high: float) -> str:
     if high < 1 - EQUAL:
         return "slower by more than 1 %"
     return "within 1 % or faster" if low >= 1 - EQUAL else "within 1 % or slower" if high <= 1 + EQUAL else "undecided"
-
-
-def serving(rows: list[dict]) -> str:
-    base, subject = rows[0]["baseline"], rows[0]["subject"]
-    lines = []
-    for row in rows:
-        before, after = row["served"][base], row["served"][subject]
-        lines.append(
-            [
-                row["workload"],
-                str(row["requests"]),
-                str(row["rounds"]),
-                *(pair(before, after, metric, part) for metric, part in PARTS),
-                *(ratio(row["ratios"].get(metric)) for metric in ("tpot_ms", "ttft_ms", "e2e_ms", "seconds")),
-                pair(before, after, "tokens_per_s", None, ".0f"),
-                "/".join(str(count) for count in row["failures"].values()),
-            ]
-        )
-    header = ["workload", "requests", "rounds", "TPOT, ms", "its P99", "TTFT, ms", "completion, ms"]
-    header += [f"{what}, ratio (95 %)" for what in ("TPOT", "TTFT", "completion", "whole")]
-    return table([*header, "tokens/s", "failures"], lines)
-
-
-PARTS = (("tpot_ms", "mean"), ("tpot_ms", "p99"), ("ttft_ms", "mean"), ("e2e_ms", "mean"))
-
-
-def pair(before: dict, after: dict, metric: str, part: str | None = None, form: str = ".1f") -> str:
-    values = [(side.get(metric) or {}).get(part) if part else side.get(metric) for side in (before, after)]
-    return "/".join(number(value, form) for value in values)
-
-
-def http(rows: list[dict]) -> str:
-    base, subject = rows[0]["baseline"], rows[0]["subject"]
-    columns = ("mean_e2el_ms", "mean_ttft_ms", "mean_tpot_ms", "p99_tpot_ms", "p99_itl_ms", "output_throughput")
-    lines = [
-        [
-            row["workload"],
-            str(row["requests"]),
-            str(row["rounds"]),
-            *(pair(row["served"][base], row["served"][subject], column) for column in columns),
-            ratio(row["ratios"].get("mean_tpot_ms")),
-            ratio(row["ratios"].get("mean_e2el_ms")),
-            "/".join(str(count) for count in row["failures"].values()),
-        ]
-        for row in rows
-    ]
-    header = ["workload", "requests", "rounds", "completion, ms", "TTFT", "TPOT", "P99 TPOT", "P99 ITL", "tokens/s"]
-    return table([*header, "TPOT, ratio (95 %)", "completion, ratio (95 %)", "failures"], lines)
-
-
-def shadow(rows: list[dict]) -> str:
-    """The difference between both kernels' results for the same input."""
-    if not rows:
-        return ""
-    lines = [
-        [row["workload"], str(row["requests"]), f"{row['compared']:,.0f}", f"{row['beyond']:,.0f}"] for row in rows
-    ]
-    last = rows[-1]
-    return (
-        "Every layer by both kernels; a vector is a head's of a query token. Those of prefill rows beside decode rows "
-        "are counted, too, which vLLM's kernel computes on both sides. The largest difference of all is "
-        f"{last['most_so_far']:.4f} of the vector's largest value, the tolerance {last['tolerance']:.4f}.\n\n"
-        + table(["workload", "requests", "vectors compared", "beyond the tolerance"], lines)
-    )
 
 
 def losses(rows: list[dict]) -> str:
@@ -272,26 +117,29 @@ def short_steps(rows: list[dict]) -> str:
 
 
 TABLES = {
-    "steps": ("Decode steps", steps),
-    "sides": ("Decode steps inside one engine", sides),
-    "serve": ("Serving", serving),
-    "http": ("HTTP servers", http),
+    "steps": ("Decode steps", vllm_tables.steps),
+    "sides": ("Decode steps inside one engine", vllm_tables.sides),
+    "serve": ("Serving", vllm_tables.serving),
+    "http": ("HTTP servers", vllm_tables.http),
+    "rollout": ("Rollouts inside one engine", vllm_rollout_tables.rollouts),
 }
 
 
 def run_section(name: str, rows: list[dict]) -> list[str]:
     parts = [introduction(name, rows), agreement(rows)]
     measured = of_kind(rows, *MEASURED)
-    for base in dict.fromkeys(row["baseline"] for row in measured):
-        against = [row for row in measured if row["baseline"] == base]
+    for base, subject in dict.fromkeys((row["baseline"], row["subject"]) for row in measured):
+        against = [row for row in measured if (row["baseline"], row["subject"]) == (base, subject)]
         for kind, (title, make) in TABLES.items():
             chosen = of_kind(against, kind)
             if chosen:
-                parts += [f"### {title}, `{chosen[0]['subject']}` against `{base}`\n", make(chosen)]
+                parts += [f"### {title}, `{subject}` against `{base}`\n", make(chosen)]
                 if kind in ("steps", "sides"):
-                    parts += [preparing(chosen), equal_where_nothing_is_shared(chosen)]
+                    parts += [vllm_tables.preparing(chosen), equal_where_nothing_is_shared(chosen)]
+        parts += [vllm_rollout_tables.crossovers(of_kind(against, "sides"))]
         parts += [losses(against), short_steps(against)]
-    parts += [shadow(of_kind(rows, "shadow")), faults(rows), without_rows(rows)]
+    parts += [vllm_rollout_tables.kernels(of_kind(rows, "rollout_profile"))]
+    parts += [vllm_tables.shadow(of_kind(rows, "shadow")), faults(rows), without_rows(rows)]
     return [part for part in parts if part]
 
 
@@ -310,6 +158,8 @@ def page(runs: dict[str, list[dict]]) -> str:
     rows = every_row(runs)
     if vllm_rates_plot.content(rows):
         text.append(over_rates(of_kind(rows, "http")))
+    if vllm_crossover_plot.content(rows):
+        text.append(CROSSOVER)
     return "\n".join(text)
 
 
@@ -332,18 +182,25 @@ def every_row(runs: dict[str, list[dict]]) -> list[dict]:
     return [row for rows in runs.values() for row in rows]
 
 
+CROSSOVER = """## Over samples and prompt lengths
+
+![Share of a decode step that is saved, against the prompt's length](results/vllm_crossover.svg)
+
+Of each model and number of samples the last rows, inside one engine; bars are 95 % intervals over turns.
+"""
+
+
 def main() -> None:
     runs = load()
-    text, plot, rows = page(runs), vllm_rates_plot.PLOT, every_row(runs)
-    drawn = plot.is_current(rows) or not plot.content(rows)
+    text, rows = page(runs), every_row(runs)
+    late = [plot for plot in PLOTS if plot.content(rows) and not plot.is_current(rows)]
     if "--check" in sys.argv[1:]:
-        if PAGE.read_text() != text:
-            raise SystemExit(f"{PAGE.name} is not what bench/results/vllm says; run python3 bench/vllm_report.py")
-        if not drawn:
-            raise SystemExit(f"{plot.path.name} is not what bench/results/vllm says; run python3 bench/vllm_report.py")
+        wrong = [PAGE.name] * (PAGE.read_text() != text) + [plot.path.name for plot in late]
+        if wrong:
+            raise SystemExit(f"{wrong[0]} is not what bench/results/vllm says; run python3 bench/vllm_report.py")
         return
     PAGE.write_text(text)
-    if not drawn:
+    for plot in late:
         plot.draw(rows)
 
 

@@ -81,8 +81,7 @@ class FakeEngine:
         return {"steps": 5} if self.config == "trunkline" else {}
 
 
-sys.modules["vllm_engine"] = types.ModuleType("vllm_engine")
-sys.modules["vllm_engine"].VllmEngine = FakeEngine
-
 if __name__ == "__main__":
+    sys.modules["vllm_engine"] = types.ModuleType("vllm_engine")
+    sys.modules["vllm_engine"].VllmEngine = FakeEngine
     engine_worker.main()

@@ -29,8 +29,8 @@ import shared_weights  # noqa: E402
 import sides  # noqa: E402
 import vllm_engine  # noqa: E402
 import workloads  # noqa: E402
+from drawn import Request, Workload, kv_tokens  # noqa: E402
 from host_times import HostTimes  # noqa: E402
-from workloads import Request, Workload, kv_tokens  # noqa: E402
 
 
 class WorkloadsTest(unittest.TestCase):

@@ -178,6 +178,7 @@ class CollectTest(unittest.TestCase):
         for rows, why in (
             ([START, CHECK | {"passed": False}], "disagree"),
             ([START, GROUPS], "agree"),
+            ([START, GROUPS | {"kind": "rollout"}], "agree"),
             ([COMMON | {"kind": "shadow", "workload": "groups_16x2k", "compared": 9.0, "beyond": 1.0}], "groups_16x2k"),
             ([COMMON | {"kind": "shadow", "workload": "unshared_8", "compared": 0.0, "beyond": 0.0}], "unshared_8"),
             ([START, CHECK, GROUPS | {"commit": "def"}], "2 commits"),

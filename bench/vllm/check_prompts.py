@@ -1,6 +1,6 @@
 """Prompts on which engines are compared before anything is timed, and how far apart they may be."""
 
-from workloads import Drawn
+from drawn import Drawn
 
 STEPS = 16
 # bf16 rounds an attention output to 1 in 256; what that makes of a log-probability is measured as `noise`: one engine

@@ -40,7 +40,7 @@ def filed(path: pathlib.Path) -> list[dict]:
     differing = [row for row in checks if not row["passed"]]
     if differing:
         raise SystemExit(f"{path.name}: {differing[0]['subject']} and {differing[0]['baseline']} disagree")
-    if not checks and any(row["kind"] in ("steps", "sides", "serve") for row in rows):
+    if not checks and any(row["kind"] in ("steps", "sides", "serve", "rollout") for row in rows):
         raise SystemExit(f"{path.name}: no row says that the engines agree")
     unlike = [row["workload"] for row in rows if row["kind"] == "shadow" and (row["beyond"] or not row["compared"])]
     if unlike:

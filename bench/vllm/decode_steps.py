@@ -3,7 +3,7 @@
 import time
 from typing import Protocol
 
-from workloads import Request, Workload
+from drawn import Request, Workload
 
 
 class Engine(Protocol):

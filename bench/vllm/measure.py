@@ -7,9 +7,8 @@ import time
 
 import host_times
 import pairing
-import workloads
+from drawn import Workload, kv_tokens
 from engine_client import EngineClient
-from workloads import Workload
 
 
 @dataclasses.dataclass
@@ -120,7 +119,7 @@ def load(engines: dict[str, EngineClient], workload: Workload, plan: Plan) -> No
 def steps_rows(workload: Workload, found: dict, subject: str, token_bytes: int, bandwidth: float | None) -> list[dict]:
     """A row for each engine that `subject` is compared with."""
     medians = found["medians"]
-    total, distinct = workloads.kv_tokens(workload.requests, round(statistics.fmean(found["generated"])))
+    total, distinct = kv_tokens(workload.requests, round(statistics.fmean(found["generated"])))
     floor = floor_ms(distinct, token_bytes, bandwidth)
     rows = []
     for base in (name for name in medians if name != subject):

@@ -4,7 +4,7 @@ import dataclasses
 import time
 
 from decode_steps import Engine
-from workloads import Request, Workload
+from drawn import Request, Workload
 
 
 @dataclasses.dataclass

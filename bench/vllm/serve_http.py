@@ -20,6 +20,7 @@ import time
 import urllib.error
 import urllib.request
 
+import drawn
 import engine_options
 import models
 import pairing
@@ -46,7 +47,7 @@ def trace_lines(workload: workloads.Workload) -> list[str]:
             {
                 "timestamp": request.arrival_s,
                 "input_length": len(request.prompt),
-                "output_length": 256 if request.max_tokens == workloads.OPEN_END else request.max_tokens,
+                "output_length": 256 if request.max_tokens == drawn.OPEN_END else request.max_tokens,
                 "hash_ids": request.prompt,
             }
         )
@@ -79,7 +80,7 @@ class Server:
         self.begin_client()
         command = [
             given.python, "-m", "vllm.entrypoints.cli.main", "serve", str(model), "--load-format", "dummy", "--dtype",
-            "bfloat16", "--max-model-len", str(workloads.CONTEXT), "--max-num-seqs", str(given.max_num_seqs),
+            "bfloat16", "--max-model-len", str(drawn.CONTEXT), "--max-num-seqs", str(given.max_num_seqs),
             "--gpu-memory-utilization", "0.02", "--kv-cache-memory-bytes", str(int(given.kv_gib * 2**30)),
             "--host", "127.0.0.1", "--port", str(port), *flags(configuration, given.compilation),
         ]  # fmt: skip

@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 
 import check_prompts
 import engine_options
@@ -30,39 +31,47 @@ from decode_steps import DecodeBatch
 from engine_worker import Worker
 from open_loop import OpenLoop
 from paired import PROFILE_SECONDS, Rows, of_gpu, read_bytes_per_us
+from rival import Rival
 from vllm_engine import VllmEngine
 
-THEIRS, OURS, AGAIN, OURS_AGAIN = "default", "trunkline", "again", "trunkline_again"
+THEIRS, OURS, AGAIN, OURS_AGAIN, RIVAL = "default", "trunkline", "again", "trunkline_again", "rival"
 COMPILATIONS = ("default", "fulldecode")  # those with graphs
 SIDES = [THEIRS, OURS, AGAIN, OURS_AGAIN]
 
 
 class Sides:
-    """The sides of an engine whose graphs were captured with Trunkline."""
+    """The sides of an engine whose graphs were captured with Trunkline.
 
-    def __init__(self, worker):
+    names: sides to capture, one set of graphs each. rival: another backend's class, as MODULE:CLASS, for side "rival".
+    """
+
+    def __init__(self, worker, names: Sequence[str] = SIDES, rival: str | None = None):
         from vllm.config import CUDAGraphMode, set_current_vllm_config
 
         runner = worker.model_runner
         self.manager = runner.cudagraph_manager
-        self.builders = [group.get_metadata_builder(0) for groups in runner.attn_groups for group in groups]
+        groups = [group for groups in runner.attn_groups for group in groups]
+        self.builders = [group.get_metadata_builder(0) for group in groups]
         self.steps = [builder.steps for builder in self.builders]
         if not any(self.steps):
             raise RuntimeError("no layer is Trunkline's; its log says why")
         self.graphs: dict[str, dict] = {}
         captured = self.manager._capture_descs
         self.manager._capture_descs = {CUDAGraphMode.FULL: captured[CUDAGraphMode.FULL]}
-        for side in SIDES:
-            self.use(side, graphs={})
-            with set_current_vllm_config(runner.vllm_config):
+        with set_current_vllm_config(runner.vllm_config):
+            self.rival = Rival(rival, groups, runner.vllm_config) if rival else None
+            for side in names:
+                self.use(side, graphs={})
                 runner.capture_model()
-            self.graphs[side] = self.manager.graphs
+                self.graphs[side] = self.manager.graphs
         self.manager._capture_descs = captured
 
     def use(self, side: str, graphs: dict | None = None) -> None:
         self.manager.graphs = self.graphs[side] if graphs is None else graphs
         for builder, steps in zip(self.builders, self.steps, strict=True):
             builder.steps = steps if side in (OURS, OURS_AGAIN) else None
+        if self.rival is not None:
+            self.rival.install(side == RIVAL)
 
 
 def arguments() -> argparse.Namespace:
@@ -158,11 +167,17 @@ def steps_row(engine: VllmEngine, sides: Sides, workload: workloads.Workload, pl
     return {"kind": "sides", **row, "null": null, "subject_null": subject_null}
 
 
-def profile(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan) -> dict:
+def profile(
+    engine: VllmEngine,
+    sides: Sides,
+    workload: workloads.Workload,
+    plan: measure.Plan,
+    names: Sequence[str] = (THEIRS, OURS),
+) -> dict:
     batch = DecodeBatch(engine, workload, f"{workload.name}.profile.{time.monotonic_ns()}")
     batch.until_all_decode(plan.limit_s)
     found = {}
-    for side in (THEIRS, OURS):
+    for side in names:
         sides.use(side)
         batch.turn(plan.pairs * plan.steps // 4, 0, plan.limit_s)
         kernels = engine.kernels(batch.step, plan.profile_steps)
@@ -171,14 +186,26 @@ def profile(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan
     return found
 
 
-def compare(engine: VllmEngine, sides: Sides) -> dict:
-    """A row that says whether both kernels give the same log-probabilities."""
+def compare(engine: VllmEngine, sides: Sides, subjects: Sequence[str] = (OURS,), again: str = AGAIN) -> list[dict]:
+    """Compares the log-probabilities of each subject with the baseline's, a row each. again: the side that runs the
+    baseline's kernel in other batches, for the noise of one kernel."""
     found = {}
-    for side, parts in ((THEIRS, 1), (AGAIN, 2), (OURS, 1)):
+    for name, side, parts in ((THEIRS, THEIRS, 1), ("noise", again, 2), *((side, side, 1) for side in subjects)):
         sides.use(side)
-        found[side] = Worker(engine).do_logprobs(check_prompts.STEPS, parts=parts)["logprobs"]
-    verdict = check_prompts.verdict(found[THEIRS], found[AGAIN], found[OURS])
-    return {"workload": "check", "kind": "check", "baseline": THEIRS, "subject": OURS, **verdict}
+        found[name] = Worker(engine).do_logprobs(check_prompts.STEPS, parts=parts)["logprobs"]
+    rows = []
+    for side in subjects:
+        verdict = check_prompts.verdict(found[THEIRS], found["noise"], found[side])
+        rows.append({"workload": "check", "kind": "check", "baseline": THEIRS, "subject": side, **verdict})
+    return rows
+
+
+def common_of(given: argparse.Namespace, info: dict, program: str) -> dict:
+    """The fields that all rows of a run share."""
+    common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
+    common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16"}
+    common |= {"compilation": given.compilation, "commit": given.commit, **given.trees}
+    return common | {"command": f"bench/vllm/{program} --workloads " + " ".join(given.workloads)}
 
 
 def about_of(workload: workloads.Workload) -> dict:
@@ -191,14 +218,11 @@ def main() -> int:
     engine = VllmEngine(given)
     sides = engine.llm.collective_rpc(Sides)[0]
     info = engine.info()
-    common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
-    common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16"}
-    common |= {"compilation": given.compilation, "commit": given.commit, **given.trees}
-    common |= {"command": "bench/vllm/sides.py --workloads " + " ".join(given.workloads)}
+    common = common_of(given, info, "sides.py")
     floor = models.kv_bytes_per_token(models.shape_of(given.model, given.layers)), read_bytes_per_us(info["device"])
     rows, failed, batches = Rows(given.out, common), 0, {}
     measure.wait_for(given.begin_after)
-    rows.add(compare(engine, sides))
+    rows.add(compare(engine, sides)[0])
     if not rows.rows[0]["passed"]:
         print("the kernels disagree; nothing was timed", file=sys.stderr)
         return 1

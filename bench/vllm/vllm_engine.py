@@ -5,10 +5,11 @@ import os
 import pathlib
 import sys
 
+from drawn import CONTEXT, Request
 from host_times import HostTimes
 from models import shape_of, write_model
+from scheduled import Scheduled
 from shared_weights import share
-from workloads import CONTEXT, Request
 
 CONFIGURATIONS = {  # by name: arguments of LLM, environment
     "default": ({}, {}),
@@ -62,6 +63,26 @@ def draw_weights(model, std: float) -> int:
     return count_weights(model)
 
 
+def reload_drawn(worker, std: float, number: int, change: float) -> None:
+    """Loads draw_weights' weights plus N(0, std * change) drawn for this number. All are drawn anew, because a sleep of
+    level 2 keeps none."""
+    import torch
+
+    model = worker.model_runner.get_model()
+    base, changes = (torch.Generator(device="cuda").manual_seed(seed) for seed in (1, 1000 + number))
+
+    def drawn():
+        for name, parameter in model.named_parameters():
+            made = torch.ones_like(parameter.data)
+            if parameter.dim() >= 2:
+                made.normal_(0, std, generator=base)
+                made += torch.empty_like(made).normal_(0, std * change, generator=changes)
+            yield name, made
+
+    with torch.no_grad():  # the loader copies into parameters, and those of norms require gradients
+        worker.reload_weights(weights_iterator=drawn(), is_checkpoint_format=False)
+
+
 def count_weights(model) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -69,7 +90,8 @@ def count_weights(model) -> int:
 class VllmEngine:
     """One LLM. Starting it takes the whole of the model's memory and of the KV cache's."""
 
-    def __init__(self, given):
+    def __init__(self, given, **more):
+        """more: further arguments of LLM."""
         _, variables = CONFIGURATIONS[given.config]
         os.environ.update(ENVIRONMENT | variables)
         self.shape = shape_of(given.model, given.layers)
@@ -81,11 +103,12 @@ class VllmEngine:
         if given.weights:
             share(pathlib.Path(given.weights), given.owner, lambda model: draw_weights(model, given.std))
         chosen = engine_arguments(given.config, given.compilation, str(folder), given.kv_gib, given.max_num_seqs)
-        self.llm = vllm.LLM(**chosen)
+        self.llm = vllm.LLM(**chosen | more)
         self.engine = self.llm.llm_engine
         drawn = count_weights if given.weights else lambda model: draw_weights(model, given.std)
         self.parameters = self.llm.apply_model(drawn)[0]
-        self.host = HostTimes()
+        self.std = given.std
+        self.host, self.done = HostTimes(), Scheduled()
         self.llm.apply_model(self.host.watch_builds)
         self.llm.collective_rpc(lambda worker: self.host.watch_preparing(worker.model_runner))
         torch.cuda.synchronize()
@@ -154,6 +177,31 @@ class VllmEngine:
         """Empties the prefix cache; False where requests still hold pages."""
         self.abort([])
         return bool(self.llm.reset_prefix_cache())
+
+    def watch_steps(self) -> None:
+        """Begins the record of steps in `done`."""
+        self.done.watch(self.engine.engine_core.engine_core.scheduler)
+
+    def free_bytes(self) -> int:
+        """Free memory of the GPU."""
+        return self.torch.cuda.mem_get_info()[0]
+
+    def sleep(self, level: int) -> None:
+        """Frees the memory of weights and KV cache, and empties the prefix cache. Level 1 keeps the weights in the
+        host's memory, level 2 drops them."""
+        self.abort([])
+        self.llm.sleep(level=level)
+
+    def wake_up(self, tag: str) -> None:
+        """Allocates the memory of "weights" or "kv_cache" again; after both, requests are scheduled again."""
+        self.llm.wake_up(tags=[tag])
+        self.synchronize()
+
+    def new_weights(self, number: int, change: float) -> None:
+        """Loads the first weights plus a change that the number determines, through the engine's reload_weights. The
+        engine's weight transfer is no option here: it needs a second process."""
+        self.llm.collective_rpc(reload_drawn, args=(self.std, number, change))
+        self.synchronize()
 
     def kernels(self, step, steps: int) -> dict[str, float]:
         """GPU microseconds by kernel while `step` is called until `steps` steps had output."""
