@@ -3,13 +3,14 @@
 The method is snowflakedb/ArcticInference's, `arctic_inference/vllm/attention` at commit a6e2fa3788 (its README at
 84636e6936), read for the method; no code is copied. Results must be named "our port of FCA", never FCA.
 
-The original, for vLLM 0.18: decode requests are sorted by their page ids, on the host, and cut into groups, one level
-of them, by a recursive split at the minima of the common prefixes. One FlashAttention call has a sequence for each
-group, non-causal: the queries of the group's requests over the pages that all of them share. A second call has each
-request's other pages. merge_attn_states joins both by their LSEs. Queries are gathered in the groups' order and
-results are scattered back, in each layer. Neither call has scheduler metadata made ahead. It needs 8 requests, at most
-16 query tokens each, groups of 2, one shared page, a quarter of the requests in groups, at most 256 groups; no decode
-context parallelism; piecewise CUDA graphs. Its patch of the model runner replays full graphs for smaller batches.
+The original, by its head after the FlashAttention backend of vLLM 0.14.1: decode requests are sorted by their page ids,
+on the host, and cut into groups, one level of them, by a recursive split at the minima of the common prefixes. One
+FlashAttention call has a sequence for each group, non-causal: the queries of the group's requests over the pages that
+all of them share. A second call has each request's other pages. merge_attn_states joins both by their LSEs. Queries are
+gathered in the groups' order and results are scattered back, in each layer. Neither call has scheduler metadata made
+ahead. It needs 8 requests, at most 16 query tokens each, groups of 2, one shared page, a quarter of the requests in
+groups, at most 256 groups; no decode context parallelism; piecewise CUDA graphs. By its comments, the model runner
+replays full graphs for batches that are too small (that patch was not read).
 
 The port keeps the two calls, the merge and these thresholds, and differs in the following:
 - Groups are optimal: no other single level saves more tokens (groups.py). The original's split is greedy.
