@@ -437,6 +437,8 @@ class ConfigurationTest(unittest.TestCase):
         made = {name: vllm_engine.engine_arguments(name, "default", "m", 1, 8) for name in vllm_engine.CONFIGURATIONS}
         self.assertEqual(made["trunkline"], made["default"] | {"attention_backend": "CUSTOM"})
         self.assertEqual(made["cascade"], made["default"] | {"disable_cascade_attn": False})
+        piecewise = {"compilation_config": {"cudagraph_mode": "PIECEWISE"}}
+        self.assertEqual(made["forest"], made["trunkline"] | piecewise)
         self.assertEqual(made["default"]["kv_cache_memory_bytes"], 2**30)
         self.assertEqual(serve_http.flags("cascade", "default"), ["--no-disable-cascade-attn"])
         expected = ["--attention-backend", "CUSTOM", "--enforce-eager"]

@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
         "--configs",
         nargs="+",
         default=["default", SUBJECT],
-        help="default, trunkline, cascade, again (default once more)",
+        help="default, trunkline, cascade, forest (our port of FCA), again (default once more)",
     )
     parser.add_argument("--workloads", nargs="+", default=ORDER, help="names or sets, in this order")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="file that rows are appended to")

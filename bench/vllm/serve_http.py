@@ -188,6 +188,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit-s", type=float, default=90.0, help="of one replay")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    if "forest" in given.configs:
+        raise SystemExit("--configs forest: servers start processes in which the port of FCA is not registered")
     given.workloads = workloads.names_of(given.workloads)
     given.logs = given.logs or given.out.parent
     given.logs.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,12 @@ CONFIGURATIONS = {  # by name: arguments of LLM, environment
     "trunkline": ({"attention_backend": "CUSTOM"}, {}),
     "again": ({}, {}),  # what is said of equal engines
     "cascade": ({"disable_cascade_attn": False}, {"VLLM_USE_V2_MODEL_RUNNER": "0"}),
+    # Our port of Forest Cascade Attention. Piecewise graphs are given, because an engine that turns to them only
+    # after its builders are made splits the steps that are left to vLLM's kernel as for full graphs.
+    "forest": (
+        {"attention_backend": "CUSTOM", "compilation_config": {"cudagraph_mode": "PIECEWISE"}},
+        {"TRUNKLINE_VLLM": "off"},
+    ),
 }
 COMPILATIONS = {
     "default": {},
@@ -99,6 +105,10 @@ class VllmEngine:
         import torch
         import vllm
 
+        if given.config == "forest":
+            from forest_cascade.register import register
+
+            register()
         self.torch, self.vllm = torch, vllm
         if given.weights:
             share(pathlib.Path(given.weights), given.owner, lambda model: draw_weights(model, given.std))
@@ -234,6 +244,9 @@ class VllmEngine:
         return found
 
     def statistics(self) -> dict:
-        """The plug-in's counters, where it is loaded and keeps some."""
+        """The plug-in's counters, where it is loaded and keeps some; of the port of FCA, its steps by path."""
+        forest = sys.modules.get("forest_cascade.backend")
+        if forest:
+            return {"forest_cascade": dict(forest.counters)}
         module = sys.modules.get("trunkline.integrations.vllm")
         return module.statistics() if hasattr(module, "statistics") else {}
