@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "plan/capacity_limits.hpp"
 #include "plan/plan_sizes.hpp"
 #include "plan/policies/policy_table.hpp"
 #include "trunkline/experimental.hpp"

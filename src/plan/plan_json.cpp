@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "plan/capacity_limits.hpp"
 #include "plan/plan_sizes.hpp"
 #include "trunkline/plan.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/capacity_limits.hpp"
+
 namespace trunkline {
 namespace {
 

@@ -41,17 +41,4 @@ struct Shortage {
 };
 Shortage find_shortage(const PlanSizes& needed, const PlanSizes& capacities);
 
-/// A limit that a user sets, and the size that it limits.
-struct CapacityLimit {
-  const char* name;
-  std::int32_t PlanCapacity::*limit;
-  std::size_t PlanSizes::*size;
-};
-inline constexpr CapacityLimit kCapacityLimits[] = {
-    {"queries", &PlanCapacity::queries, &PlanSizes::queries},
-    {"items", &PlanCapacity::items, &PlanSizes::items},
-    {"spans", &PlanCapacity::spans, &PlanSizes::spans},
-    {"partials", &PlanCapacity::partials, &PlanSizes::partials},
-};
-
 }  // namespace trunkline

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "plan/capacity_limits.hpp"
 #include "plan/plan_sizes.hpp"
 
 namespace trunkline {

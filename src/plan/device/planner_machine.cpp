@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "machine/profile_check.hpp"
+#include "plan/capacity_limits.hpp"
 #include "plan/cost_model.hpp"
 #include "plan/plan_checks.hpp"
 #include "plan/plan_sizes.hpp"
