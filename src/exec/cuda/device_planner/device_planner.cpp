@@ -31,6 +31,7 @@ DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape
     : shape_(shape),
       options_(options),
       machine_(make_planner_machine(profile, shape, options.capacity, invariant_chunk_of(options))) {
+  check_device(options.device);
   const DeviceScope scope(options.device);
   if (options.rows < 1 || options.rows > kMaxDeviceRows) {
     fail(options.rows < 1 ? ErrorCode::kInvalidArgument : ErrorCode::kUnsupported, "options.rows is ", options.rows,
