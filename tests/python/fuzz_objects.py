@@ -236,7 +236,7 @@ def one_round(seed):
     fuzz.main()
     faulthandler.cancel_dump_traceback_later()
     print(json.dumps(fuzz.counts))
-    for fault, count in collections.Counter(fuzz.faults).max_common(20):
+    for fault, count in collections.Counter(fuzz.faults).most_common(20):
         print(f"{count}x {fault}", file=sys.stderr)
     return 1 if fuzz.faults else 0
 
@@ -268,7 +268,7 @@ def main():
     if given.round is not None:
         return one_round(given.round)
     counts, faults = rounds(given.seconds, given.seed)
-    print("\n".join([*faults, f"{len(faults)} of {counts['round']} rounds went wrong", *map(str, counts.max_common())]))
+    print("\n".join([*faults, f"{len(faults)} of {counts['round']} rounds went wrong", *map(str, counts.most_common())]))
     return 1 if faults else 0
 
 
