@@ -71,7 +71,7 @@ class FlashAttentionImpl:
     kv_cache_dtype, vllm_flash_attn_version, supports_quant_query_input = "auto", 3, True
 
     def forward(self, layer, query, key, value, kv_cache, found, output, *args, **kwargs):
-        """Of decode steps alone."""
+        """Computes decode steps alone."""
         rows = found.num_actual_tokens
         output[:rows] = plain_attention(query[:rows], kv_cache, found.block_table[:rows], found.seq_lens, self.scale)
         return output

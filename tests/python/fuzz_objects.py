@@ -268,7 +268,9 @@ def main():
     if given.round is not None:
         return one_round(given.round)
     counts, faults = rounds(given.seconds, given.seed)
-    print("\n".join([*faults, f"{len(faults)} of {counts['round']} rounds went wrong", *map(str, counts.most_common())]))
+    print(
+        "\n".join([*faults, f"{len(faults)} of {counts['round']} rounds went wrong", *map(str, counts.most_common())])
+    )
     return 1 if faults else 0
 
 

@@ -102,7 +102,7 @@ class ForestCascadeMetadataBuilder(FlashAttentionMetadataBuilder):
         )
 
     def build_for_cudagraph_capture(self, common_attn_metadata: Any) -> Any:
-        """Of lengths that are made up."""
+        """Builds for made-up lengths, which no groups are made of."""
         self._capturing = True
         try:
             return super().build_for_cudagraph_capture(common_attn_metadata)

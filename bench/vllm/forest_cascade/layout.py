@@ -29,7 +29,7 @@ class Layout:
 
     @functools.cached_property
     def max_queries(self) -> int:
-        """Of a sequence of the prefix call, each row having one query token."""
+        """The maximum of query tokens in a sequence of the prefix call: each row has one."""
         return int(np.diff(self.starts).max())
 
     @functools.cached_property

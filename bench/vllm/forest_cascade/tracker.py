@@ -22,7 +22,7 @@ class TableCopies(Protocol):
 
 
 class GroupTracker:
-    """Of one KV cache group. observe() is called once a step, whoever runs it.
+    """Follows the batches of one KV cache group. observe() is called once a step, whoever runs it.
 
     A batch whose lengths all grew by one token is taken for the same requests: nothing is copied, and groups stay.
     That is a guess, as the copy's groups are of a step before; the GPU compares each with the step's own table.
@@ -79,7 +79,7 @@ class GroupTracker:
 
 
 def follow(before: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """Of each row of now, the row of before that it seems to be, one token longer, or -1. Rows keep their order."""
+    """Returns for each row of now the row of before that it continues by one token, or -1. Rows keep their order."""
     if len(before) == len(now) and (before + 1 == now).all():
         return np.arange(len(now))
     found, at, old = np.full(len(now), -1), 0, (before + 1).tolist()

@@ -1,4 +1,4 @@
-// What is copied to the device for a plan: its lists, with rows in place of slots.
+// Bytes that an upload copies to the device for a plan: its lists, with rows in place of slots.
 #pragma once
 
 #include <cstddef>

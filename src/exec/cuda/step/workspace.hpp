@@ -44,7 +44,7 @@ struct WorkspaceLayout : PlanListsOf<ListOffset> {
   std::size_t bytes = 0;                 ///< in all
 };
 inline constexpr std::size_t kWorkspaceAlignment = 256;
-/// What kernels take beside a plan.
+/// Bytes that kernels need in a workspace beside the plan.
 struct KernelBytes {
   std::size_t prologue = 0;              ///< KernelFamily::prologue_bytes()
   std::size_t single_query_scratch = 0;  ///< single_query::scratch_bytes()
@@ -52,9 +52,9 @@ struct KernelBytes {
 WorkspaceLayout lay_out(const PlanSizes& capacities, const AttentionShape& shape, MergeMode merge,
                         const KernelBytes& kernels);
 
-/// What kernels are given of a workspace.
+/// Returns the pointers into a workspace that kernels read.
 StepArgs step_args(std::byte* base, const WorkspaceLayout& layout, const DevicePages& pages);
-/// Where a planner on the device writes.
+/// Returns the lists of a workspace, which a device planner writes.
 PlanLists plan_lists(std::byte* base, const WorkspaceLayout& layout, MergeMode merge);
 Partials device_partials(std::byte* base, const WorkspaceLayout& layout);
 
