@@ -119,10 +119,13 @@ def prepared(monkeypatch):
     return found
 
 
-def made(page_size=PAGE_SIZE, **changes):
+def made(page_size=PAGE_SIZE, invariant=False, **changes):
     facts = engine.LayerFacts(8, 2, 128, page_size, "bfloat16", **changes)
-    described = engine.Engine("Toy", logging.getLogger("engine.tests"), engine.Settings("on", False, 0), null_page=0)
-    return engine.DecodeSteps(described, facts, ["l0"], DeviceArrays(), max_rows=8, max_tokens=32, num_pages=99)
+    settings, logger = engine.Settings("on", False, 0), logging.getLogger("engine.tests")
+    described = engine.Engine("Toy", logger, settings, null_page=0, invariant=invariant)
+    return engine.DecodeSteps(
+        described, facts, ["l0"], DeviceArrays(), max_rows=8, max_tokens=32, num_pages=99, max_kv_len=40960
+    )
 
 
 def tables(form, lists):
@@ -162,6 +165,13 @@ def test_steps_are_checked_once_and_read_anew(library, prepared, form, lists):
 def test_the_null_page_is_the_planners(library):
     made()
     assert (library.options.has_null_page, library.options.null_page, library.options.rows) == (1, 0, 8)
+
+
+def test_invariant_plans_have_room_for_each_chunk_of_each_request(library):
+    made(invariant=True)
+    options = library.options
+    assert (options.policy, options.invariant_chunk) == (_abi.POLICY_INVARIANT, 2048)
+    assert options.capacity_items == options.capacity_partials == 8 * 20
 
 
 def test_lists_that_moved_are_checked_anew(library, prepared):

@@ -84,10 +84,17 @@ def toy(*, layout="NHD", null_page=0, shadow=False, rule=None, **changes):
     return engine.Engine("Toy", LOGGER, settings, layout, null_page, gain_rule=rule or engine.GainRule(), **changes)
 
 
-def decode_steps(described, page_size, arrays=None, **changes):
+def decode_steps(described, page_size, arrays=None, max_kv_len=None, **changes):
     facts = engine.LayerFacts(HEADS, KV_HEADS, DIM, page_size, "float32", device="cpu", **changes)
     return engine.DecodeSteps(
-        described, facts, ["l0", "l1"], arrays or engine.NumpyArrays(), max_rows=16, max_tokens=64, num_pages=PAGES
+        described,
+        facts,
+        ["l0", "l1"],
+        arrays or engine.NumpyArrays(),
+        max_rows=16,
+        max_tokens=64,
+        num_pages=PAGES,
+        max_kv_len=max_kv_len,
     )
 
 
@@ -195,6 +202,35 @@ def test_draft_trees(lists):
         steps.plan(tables, ROWS)
         np.testing.assert_allclose(run(steps, step), step.expected, atol=2e-5)
         parents[5:7] = [0, 0]
+
+
+def test_invariant_steps_have_the_same_bits_in_any_batch():
+    step = Step(16)
+    steps = decode_steps(toy(invariant=True), 16, max_kv_len=96)
+    tables = step.tables("dense", np.int32, lambda array: array)
+    assert steps.takes(ROWS, ROWS) and steps.takes(1, ROWS, prefill_tokens=64)
+    steps.plan(tables, ROWS)
+    together = run(steps, step)
+    np.testing.assert_allclose(together, step.expected, atol=2e-5)
+    for row in range(ROWS):
+        alone = engine.DenseTables(tables.page_table[row : row + 1].copy(), tables.kv_lens[row : row + 1].copy())
+        steps.plan(alone, 1)
+        output = np.empty((1, HEADS, DIM), np.float32)
+        steps.run(step.query[row : row + 1], step.cache("NHD", lambda array: array), output, None, 1)
+        assert output.tobytes() == together[row].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (dict(max_kv_len=96, longest_query=3), "decode rows of 3 query tokens; expected: 1"),
+        (dict(), "max_kv_len is None; expected with engine.invariant: 1 or more"),
+        (dict(max_kv_len=0), "max_kv_len is 0"),
+    ],
+)
+def test_invariant_steps_that_are_refused(changes, text):
+    with pytest.raises(trunkline.InvalidArgumentError, match=text):
+        decode_steps(toy(invariant=True), 16, **changes)
 
 
 def test_padding_and_captures_are_not_counted():

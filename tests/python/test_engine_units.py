@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import trunkline
 from trunkline.integrations import engine
-from trunkline.integrations.engine import capability, counters, metrics, settings
+from trunkline.integrations.engine import capability, counters, invariance, metrics, settings
 from trunkline.integrations.engine.beside_prefill import BesidePrefill
 from trunkline.integrations.engine.gain_switch import GainSwitch
 
@@ -300,6 +300,19 @@ def test_metrics(monkeypatch):
     ]
 
 
+# -- Plans that give the same bits in any batch
+
+
+@pytest.mark.parametrize(
+    ("longest", "chunk", "chunks"),
+    [(1, 1024, 1), (4096, 1024, 4), (32768, 1024, 32), (32769, 2048, 17), (40960, 2048, 20), (131072, 4096, 32)],
+)
+def test_chunks_follow_from_the_longest_request(longest, chunk, chunks):
+    plans = invariance.InvariantPlans(8, longest)
+    assert plans.options == trunkline.PlanOptions("invariant", invariant_chunk=chunk)
+    assert plans.capacities == {"capacity_items": 8 * chunks, "capacity_partials": 8 * chunks}
+
+
 # -- Settings
 
 MODES = ("on", "off")
@@ -308,10 +321,10 @@ MODES = ("on", "off")
 def test_settings(monkeypatch):
     assert engine.from_environment("TOY", MODES) == engine.Settings("on", False, 60.0, True)
     assert not engine.from_environment("TOY", MODES, gain_rule=False).gain_rule
-    values = {"TOY": "OFF", "TOY_SHADOW": "1", "TOY_LOG_SECONDS": "0.5", "TOY_GAIN_RULE": "0"}
+    values = {"TOY": "OFF", "TOY_SHADOW": "1", "TOY_LOG_SECONDS": "0.5", "TOY_GAIN_RULE": "0", "TOY_INVARIANT": "1"}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    assert engine.from_environment("TOY", MODES) == engine.Settings("off", True, 0.5, False)
+    assert engine.from_environment("TOY", MODES) == engine.Settings("off", True, 0.5, False, True)
 
 
 @pytest.mark.parametrize(

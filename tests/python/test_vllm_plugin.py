@@ -27,7 +27,7 @@ OURS_AS_FLASH = "trunkline.integrations.vllm.backend.TrunklineFlashBackend"
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE"):
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT"):
         monkeypatch.delenv(f"TRUNKLINE_VLLM{name}", raising=False)
     settings.settings.cache_clear()
     yield
@@ -43,7 +43,8 @@ def test_settings(monkeypatch):
     monkeypatch.setenv("TRUNKLINE_VLLM_SHADOW", "1")
     monkeypatch.setenv("TRUNKLINE_VLLM_LOG_SECONDS", "0")
     monkeypatch.setenv("TRUNKLINE_VLLM_GAIN_RULE", "1")
-    assert settings.from_environment() == settings.Settings("override", True, 0.0, True)
+    monkeypatch.setenv("TRUNKLINE_VLLM_INVARIANT", "1")
+    assert settings.from_environment() == settings.Settings("override", True, 0.0, True, True)
 
 
 @pytest.mark.parametrize(
@@ -255,9 +256,18 @@ def test_layers_of_two_kinds(group_facts):
     assert "its layers differ" in engine.refusal(group_facts(spec, [layers[0], other], config))
 
 
-def test_batch_invariance(group_facts):
-    sys.modules["vllm.envs"].VLLM_BATCH_INVARIANT = True  # type: ignore[attr-defined]
-    assert engine.refusal(group_facts(*configured())) == "VLLM_BATCH_INVARIANT is not supported yet"
+@pytest.mark.parametrize("asked_by", ["VLLM_BATCH_INVARIANT", "TRUNKLINE_VLLM_INVARIANT"])
+def test_batch_invariance(group_facts, monkeypatch, asked_by):
+    drafts = configured("speculative", method="ngram", num_speculative_tokens=2)
+    assert engine.refusal(group_facts(*drafts)) is None and not settings.engine().invariant
+    if asked_by.startswith("VLLM"):
+        monkeypatch.setattr(sys.modules["vllm.envs"], asked_by, True)
+    else:
+        monkeypatch.setenv(asked_by, "1")
+        settings.settings.cache_clear()
+    assert settings.engine().invariant and engine.refusal(group_facts(*configured())) is None
+    refused = engine.refusal(group_facts(*drafts))
+    assert refused == "batch invariance with speculative decoding is not supported yet"
 
 
 @dataclasses.dataclass

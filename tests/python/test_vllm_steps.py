@@ -41,7 +41,7 @@ class Server:
         config = types.SimpleNamespace(
             parallel_config=types.SimpleNamespace(decode_context_parallel_size=1),
             speculative_config=None,
-            model_config=types.SimpleNamespace(),
+            model_config=types.SimpleNamespace(max_model_len=6 * PAGE_SIZE),
             cache_config=types.SimpleNamespace(),
             scheduler_config=types.SimpleNamespace(max_num_seqs=8, max_num_batched_tokens=64),
             compilation_config=types.SimpleNamespace(max_cudagraph_capture_size=16, cudagraph_mode=mode),
@@ -94,7 +94,7 @@ class Server:
 
 @pytest.fixture
 def made(monkeypatch):
-    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE"):
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT"):
         monkeypatch.delenv(f"TRUNKLINE_VLLM{name}", raising=False)
     settings.settings.cache_clear()
     yield lambda **how: Server(monkeypatch, **how)

@@ -15,17 +15,18 @@ LOG_SECONDS = 60.0
 class Settings:
     """mode: how the adapter is switched on, a word of its own. shadow: the engine's kernel runs too, and results are
     compared. log_seconds: between lines of counters; 0: none. gain_rule: steps go to the engine while sharing saves
-    too little (GainRule)."""
+    too little (GainRule). invariant: Engine.invariant, asked for by the user."""
 
     mode: str
     shadow: bool = False
     log_seconds: float = LOG_SECONDS
     gain_rule: bool = True
+    invariant: bool = False
 
 
 def from_environment(prefix: str, modes: Sequence[str], *, gain_rule: bool = True) -> Settings:
-    """PREFIX (one of modes, by default the first), PREFIX_SHADOW, PREFIX_LOG_SECONDS, PREFIX_GAIN_RULE. gain_rule: the
-    adapter's default."""
+    """PREFIX (one of modes, by default the first), PREFIX_SHADOW, PREFIX_LOG_SECONDS, PREFIX_GAIN_RULE,
+    PREFIX_INVARIANT. gain_rule: the adapter's default."""
     mode = os.environ.get(prefix, modes[0]).lower()
     if mode not in modes:
         raise errors.InvalidArgumentError(f"{prefix} is {mode!r}; expected: {', '.join(modes)}")
@@ -34,6 +35,7 @@ def from_environment(prefix: str, modes: Sequence[str], *, gain_rule: bool = Tru
         flag(f"{prefix}_SHADOW", False),
         seconds(f"{prefix}_LOG_SECONDS", LOG_SECONDS),
         flag(f"{prefix}_GAIN_RULE", gain_rule),
+        flag(f"{prefix}_INVARIANT", False),
     )
 
 

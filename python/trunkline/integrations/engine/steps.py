@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import DecodeAttention, DevicePlanning, Profile
+from ... import DecodeAttention, DevicePlanning, Profile, errors
 from ..._executors import shared_workers
 from .arrays import Arrays
 from .beside_prefill import BesidePrefill, PrefillRule
 from .capability import LayerFacts
 from .counters import SAMPLED, CounterLog, Counters, Groups
 from .gain_switch import GainRule, GainSwitch
+from .invariance import InvariantPlans
 from .metrics import Metrics
 from .planning import GroupPlanner
 from .settings import Settings
@@ -28,7 +29,8 @@ class Engine:
     name: in log lines. kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d]. null_page: a page
     that stands for "no page", as padding has it; None where padding has length 0 and no such page is. groups: of this
     adapter, for statistics. gain_rule: when steps go back to the engine, if settings.gain_rule has it on. prefill_rule:
-    when Trunkline runs the decode rows of a step that has prefill rows, too.
+    when Trunkline runs the decode rows of a step that has prefill rows, too. invariant: a request's results are the same
+    bits in any batch. Trunkline then runs each step with decode rows, whatever either rule says.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Engine:
     groups: Groups = field(default_factory=Groups)
     gain_rule: GainRule = GainRule()
     prefill_rule: PrefillRule = PrefillRule()
+    invariant: bool = False
 
 
 class DecodeSteps:
@@ -48,8 +51,9 @@ class DecodeSteps:
 
     layers: their names. max_rows: requests of a step, padding to the largest graph included; max_tokens: query tokens
     of a step, prefill and padding included. num_pages: of the KV cache; page ids are not checked against it. On the CPU
-    None has the largest id looked up.
-    Raises trunkline.Error for a shape that no kernel has, and the array library's error where memory is out.
+    None has the largest id looked up. max_kv_len: the most tokens of a request, which Engine.invariant needs.
+    Raises trunkline.Error for a shape that no kernel has, and for Engine.invariant with drafts; and the array library's
+    error where memory is out.
     """
 
     def __init__(
@@ -62,16 +66,24 @@ class DecodeSteps:
         max_rows: int,
         max_tokens: int,
         num_pages: int | None = None,
+        max_kv_len: int | None = None,
     ) -> None:
         on_gpu = facts.device == "cuda"
         profile = _profile(facts, arrays.device)
-        planning = DevicePlanning(max_rows, max_rows * facts.longest_query, null_page=engine.null_page)
+        plans = _invariant_plans(facts, max_rows, max_kv_len) if engine.invariant else None
+        planning = DevicePlanning(
+            max_rows,
+            max_rows * facts.longest_query,
+            null_page=engine.null_page,
+            **(plans.capacities if plans else {}),
+        )
         self.attention = DecodeAttention(
             *facts.shape,
             dtype=facts.dtype,
             device=arrays.device,
             kv_layout=engine.kv_layout,
             profile=profile,
+            options=plans.options if plans else None,
             use_cuda_graph=on_gpu,
             device_planning=planning if on_gpu else None,
         )
@@ -93,6 +105,7 @@ class DecodeSteps:
             num_pages=num_pages,
         )
         self._beside_prefill = BesidePrefill(engine.prefill_rule, bytes_per_token, profile.info["read_bytes_per_us"])
+        self._invariant = engine.invariant
         self._switch = GainSwitch(engine.gain_rule if settings.gain_rule else None)
         group = f"{len(layers)} layers from {layers[0]}"
         self._log = CounterLog(self.counters, group, engine.name, engine.logger, settings.log_seconds)
@@ -168,7 +181,7 @@ class DecodeSteps:
     def _is_taken(self, decode_rows: int, rows: int, prefill_tokens: int, replayed: bool) -> bool:
         if decode_rows == 0:
             return False
-        if replayed or self.shadow is not None:
+        if replayed or self._invariant or self.shadow is not None:
             return True
         report = self._planner.report
         if decode_rows < rows and not self._beside_prefill.pays(report(), prefill_tokens):
@@ -188,6 +201,16 @@ class DecodeSteps:
             self.look()
             self._log.tick()
             self._metrics.publish(counters)
+
+
+def _invariant_plans(facts: LayerFacts, max_rows: int, max_kv_len: int | None) -> InvariantPlans:
+    if facts.longest_query > 1:
+        raise errors.InvalidArgumentError(
+            f"engine.invariant with decode rows of {facts.longest_query} query tokens; expected: 1, as bits depend on it"
+        )
+    if max_kv_len is None or max_kv_len < 1:
+        raise errors.InvalidArgumentError(f"max_kv_len is {max_kv_len}; expected with engine.invariant: 1 or more")
+    return InvariantPlans(max_rows, max_kv_len)
 
 
 def _profile(facts: LayerFacts, device: Any) -> Profile:

@@ -96,6 +96,7 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
                     TorchArrays(self.device),
                     max_rows=max_rows(self.vllm_config),
                     max_tokens=max_tokens(self.vllm_config),
+                    max_kv_len=self.vllm_config.model_config.max_model_len,
                 )
             except (errors.Error, torch.OutOfMemoryError) as wrong:
                 self._leave(str(wrong))

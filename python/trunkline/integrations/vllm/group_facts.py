@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import vllm.envs as envs
-
 from ..engine import LayerFacts, capability
+from .settings import invariant
 
 MAX_GROUP_SIZE = 16  # docs/vllm.md promises as many; larger groups have not been run in vLLM
 DRAFT_METHODS = ("ngram", "ngram_gpu", "suffix")  # ways to speculate that run no attention of their own
@@ -54,7 +53,7 @@ def _of_model(vllm_config: Any) -> dict[str, bool]:
     contexts = ("decode_context_parallel_size", "prefill_context_parallel_size")
     return {
         capability.CONTEXT_PARALLELISM: any(getattr(parallel, name, 1) > 1 for name in contexts),
-        "VLLM_BATCH_INVARIANT": bool(envs.VLLM_BATCH_INVARIANT),
+        "batch invariance with speculative decoding": invariant() and vllm_config.speculative_config is not None,
         "dual batch overlap": any(getattr(parallel, name, False) for name in ("enable_dbo", "use_ubatching")),
         # Captured decode steps of these three look like any other, and the real ones do not.
         "bidirectional attention to parts of a prompt": bool(getattr(model, "is_mm_prefix_lm", False)),

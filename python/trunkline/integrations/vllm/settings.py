@@ -30,7 +30,22 @@ def settings() -> Settings:
 
 def engine() -> Engine:
     """vLLM, as the engine layer is told of it."""
-    return Engine("vLLM", logger, settings(), kv_layout=versions.kv_layout(), null_page=NULL_PAGE, groups=_GROUPS)
+    return Engine(
+        "vLLM",
+        logger,
+        settings(),
+        kv_layout=versions.kv_layout(),
+        null_page=NULL_PAGE,
+        groups=_GROUPS,
+        invariant=invariant(),
+    )
+
+
+def invariant() -> bool:
+    """Whether a request's attention must be the same bits in any batch: where all of vLLM is to be so, or by our switch."""
+    import vllm.envs as envs  # not above: the entry point's tests have no vLLM
+
+    return settings().invariant or bool(envs.VLLM_BATCH_INVARIANT)
 
 
 def statistics() -> dict[str, dict[str, Any]]:
