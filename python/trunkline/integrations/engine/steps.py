@@ -29,8 +29,8 @@ class Engine:
     name: in log lines. kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d]. null_page: a page
     that stands for "no page", as padding has it; None where padding has length 0 and no such page is. groups: of this
     adapter, for statistics. gain_rule: when steps go back to the engine, if settings.gain_rule has it on. prefill_rule:
-    when Trunkline runs the decode rows of a step that has prefill rows, too. invariant: a request's results are the same
-    bits in any batch. Trunkline then runs each step with decode rows, whatever either rule says.
+    when Trunkline runs the decode rows of a step that has prefill rows, too. invariant: a request's results are the
+    same bits in any batch. Trunkline then runs each step with decode rows, whatever either rule says.
     """
 
     name: str
@@ -206,7 +206,7 @@ class DecodeSteps:
 def _invariant_plans(facts: LayerFacts, max_rows: int, max_kv_len: int | None) -> InvariantPlans:
     if facts.longest_query > 1:
         raise errors.InvalidArgumentError(
-            f"engine.invariant with decode rows of {facts.longest_query} query tokens; expected: 1, as bits depend on it"
+            f"engine.invariant with decode rows of {facts.longest_query} query tokens; expected: 1, on which bits depend"
         )
     if max_kv_len is None or max_kv_len < 1:
         raise errors.InvalidArgumentError(f"max_kv_len is {max_kv_len}; expected with engine.invariant: 1 or more")

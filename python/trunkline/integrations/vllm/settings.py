@@ -42,7 +42,7 @@ def engine() -> Engine:
 
 
 def invariant() -> bool:
-    """Whether a request's attention must be the same bits in any batch: where all of vLLM is to be so, or by our switch."""
+    """Whether attention must give a request the same bits in any batch: where all of vLLM must, or by our switch."""
     import vllm.envs as envs  # not above: the entry point's tests have no vLLM
 
     return settings().invariant or bool(envs.VLLM_BATCH_INVARIANT)
