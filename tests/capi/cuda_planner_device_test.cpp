@@ -170,7 +170,7 @@ TEST_F(CCudaPlannerTest, BadInput) {
   std::mt19937_64 random(8);
   const RandomBatch batch = make_random_batch(random, {});
   const AttentionCase test(make_shape(2, 4, 128, 16), batch.view());
-  CudaServing serving(test);
+  const CudaServing serving(test);
   DeviceTensors tensors(test);
   const DeviceLayer layer(test, tensors);
   PlannerOnDevice on_device(serving, batch.view().rows());
@@ -186,8 +186,7 @@ TEST_F(CCudaPlannerTest, BadInput) {
   expect_failure(plan(workspace.size() - 1), TRUNKLINE_WORKSPACE, "workspace");
   expect_failure(trunkline_cuda_run(serving.cuda, &layer.layer, workspace.data(), nullptr), TRUNKLINE_WORKSPACE,
                  "call trunkline_cuda_upload() or trunkline_cuda_plan() first");
-  // A batch of a program that knows no query_start; and a planner that is closed while its plan runs.
-  serving.device.struct_size = offsetof(trunkline_cuda_batch, query_start);
+  // The planner is closed while its plan runs.
   ASSERT_OK(plan(workspace.size()));
   ASSERT_OK(trunkline_cuda_planner_destroy(on_device.planner.let_go()));
   ASSERT_OK(trunkline_cuda_resolve(serving.cuda, &serving.device, workspace.data(), nullptr));

@@ -80,10 +80,13 @@ TEST_F(CudaDevice, ProfilePlansRun) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,4,32/2048,512,256"), 16, 3);
   for (const std::int32_t head_dim : {64, 128, 256}) {
     const AttentionCase test(make_shape(2, 4, head_dim, 16), paged.view());
-    for (const Policy policy : all_policies()) {
-      const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cuda_profile(0, test.shape()),
-                                  options_of(policy, KvSplit::kOwn));
-      EXPECT_TRUE(test.matches(run_cuda(test, plan, {}), tolerance_of(DType::kF16))) << name_of(policy);
+    for (const CudaKernels kernels : {CudaKernels::kAuto, CudaKernels::kPortable}) {
+      const MachineProfile profile = cuda_profile(0, test.shape(), kernels);
+      for (const Policy policy : all_policies()) {
+        const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), profile, options_of(policy, KvSplit::kOwn));
+        const AttentionOutput output = run_cuda(test, plan, RunWay{}.with(kernels));
+        EXPECT_TRUE(test.matches(output, tolerance_of(DType::kF16))) << name_of(kernels) << ' ' << name_of(policy);
+      }
     }
   }
 }

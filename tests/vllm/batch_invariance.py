@@ -75,6 +75,7 @@ def main() -> int:
         max_model_len=8192,
         max_num_seqs=64,
         max_num_batched_tokens=2048,
+        kv_cache_memory_bytes=1 << 30,
         gpu_memory_utilization=0.2,
         attention_backend=options.backend,
         enforce_eager=options.eager,
