@@ -97,6 +97,8 @@ def options_of(row: dict) -> str:
         "sleep",
         "override",
         "overflow",
+        "vllm",
+        "device",
     )
     return json.dumps([row.get(name) or None for name in names])
 

@@ -5,6 +5,9 @@ On a machine with a GPU, vLLM and the trunkline wheel; --backend FLASH_ATTN asks
 VLLM_BATCH_INVARIANT makes all of the model independent of the batch, so that one bit of attention would show. Requests
 of a few trees run each alone, all at once, and as they come and go beside prefills. Prints one JSON line; the exit
 status is 1 where a bit differs, or where nothing was shared.
+
+Prompts of 16 n + 1 tokens are cut by a token: where all but the last one are in the prefix cache, vLLM makes that one
+a decode row, which Trunkline runs (docs/vllm.md). --any-length keeps them.
 """
 
 import argparse
@@ -15,6 +18,7 @@ from collections.abc import Iterable
 
 import engine_check
 
+PAGE_SIZE = 16
 TOKENS = 40  # of an answer: some pass a multiple of 1,024, where plans begin another chunk
 
 
@@ -26,6 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--requests", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3, help="of requests that come and go, each in another order")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--any-length", action="store_true")
     model = {"dtype": "bfloat16", "heads": [32, 8], "head_dim": 128}
     fixed = {"override": False, "no_shadow": True}
     return argparse.Namespace(**vars(parser.parse_args()), **model, **fixed)
@@ -84,6 +89,8 @@ def main() -> int:
     engine = llm.llm_engine
     traffic = engine_check.Traffic(options.seed)
     prompts = [traffic.prompt() for _ in range(options.requests)]
+    if not options.any_length:
+        prompts = [prompt[:-1] if len(prompt) % PAGE_SIZE == 1 < len(prompt) else prompt for prompt in prompts]
     alone: dict[int, list] = {}
     for which in range(len(prompts)):
         llm.reset_prefix_cache()
