@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The vLLM plug-in in a real vLLM, without a GPU: registration, and that what it stands on is there.
-# Usage: scripts/vllm_tests.sh [VERSION]    (0.26.0 by default; PYTHON=python3.12 takes another Python)
+# Usage: scripts/vllm_tests.sh [VERSION]    (0.33.0 by default; PYTHON=python3.12 takes another Python)
 # vLLM with torch is some 3 GB to download and 8 GB on disk; its environment is kept in build/python/venv-vllm-VERSION.
 # PIP_ARGS goes to pip, for an index that lacks what a release asks for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-version="${1:-0.26.0}"
+version="${1:-0.33.0}"
 work="$PWD/build/python"
 venv="$work/venv-vllm-$version"
 mkdir -p "$work"

@@ -212,7 +212,7 @@ def configured(part="", **changes):
 def test_facts_of_plain_layers(group_facts):
     facts = group_facts(*configured())
     drafts = "ngram", "ngram_gpu", "suffix"
-    assert facts == engine.LayerFacts(32, 8, 128, 16, "bfloat16", draft_methods=drafts, max_group_size=16)
+    assert facts == engine.LayerFacts(32, 8, 128, 16, "bfloat16", draft_methods=drafts)
     assert engine.refusal(facts) is None
     drafting = group_facts(*configured("speculative", method="ngram", num_speculative_tokens=3))
     assert drafting.longest_query == 4 and engine.refusal(drafting) is None
@@ -238,7 +238,7 @@ def test_facts_of_plain_layers(group_facts):
         ("spec", dict(dtype="torch.float32"), "KV cache of float32; supported: float16, bfloat16"),
         ("impl", dict(attn_type="encoder_decoder"), "attention of type encoder_decoder; supported: decoder"),
         ("impl", dict(num_heads=9), "9 query heads on 8 KV heads"),
-        ("impl", dict(num_heads=34, num_kv_heads=2), "34 query heads on 2 KV heads; supported: 1 to 16 each"),
+        ("impl", dict(num_heads=130, num_kv_heads=2), "130 query heads on 2 KV heads; supported: 1 to 64 each"),
         (
             "speculative",
             dict(method="eagle", num_speculative_tokens=3),

@@ -7,7 +7,6 @@ from typing import Any
 from ..engine import LayerFacts, capability
 from .settings import invariant
 
-MAX_GROUP_SIZE = 16  # docs/vllm.md promises as many; larger groups have not been run in vLLM
 DRAFT_METHODS = ("ngram", "ngram_gpu", "suffix")  # ways to speculate that run no attention of their own
 
 
@@ -31,7 +30,6 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Laye
         longest_query=1 + (0 if speculative is None else speculative.num_speculative_tokens or 0),
         speculative=None if speculative is None else speculative.method,
         draft_methods=DRAFT_METHODS,
-        max_group_size=MAX_GROUP_SIZE,
     )
 
 

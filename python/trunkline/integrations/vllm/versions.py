@@ -6,7 +6,7 @@ from ..engine import Releases
 from ..engine.releases import release as release
 
 RELEASES = Releases("vllm", "vLLM", first=(0, 24), last=(0, 33))
-RUN = (0, 26)  # the release that is tested by running models; the others, by their recorded signatures
+RUN = ((0, 26), (0, 33))  # tested by running models; the others, by their recorded signatures
 PACKED = (0, 26)  # the first whose KV cache has K and V of a token side by side
 installed, refusal = RELEASES.installed, RELEASES.refusal
 

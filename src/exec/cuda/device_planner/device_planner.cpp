@@ -40,7 +40,7 @@ DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape
   if (options.growth < 0) fail(ErrorCode::kInvalidArgument, "options.growth is ", options.growth, "; it must be >= 0");
   report_ = std::make_shared<HostReport>();
   memory_bytes_ = lay_out(nullptr).bytes;
-  shared_bytes_ = planner_shared_bytes();
+  limits_ = prepare_planner_kernels();
 }
 
 DevicePlanner::Memory DevicePlanner::lay_out(std::byte* base) const {
@@ -129,8 +129,7 @@ void DevicePlanner::launch(const DeviceBatch& batch, const PlanLists& lists, Pla
   args.written = memory_.written;
   args.planner = reinterpret_cast<std::uint64_t>(base_);
   args.widths = machine_.invariant_chunk > 0 ? 0 : machine_.width_count;
-  args.shared_bytes = shared_bytes_;
-  launch_planner(args, stream);
+  launch_planner(args, limits_, stream);
 }
 
 }  // namespace trunkline::cuda
