@@ -33,7 +33,7 @@ bool KernelFamily::supports(DType dtype, std::int32_t head_dim) const {
 std::vector<TileShape> KernelFamily::tiles(std::int32_t head_dim) const {
   std::vector<TileShape> tiles;
   if (!supports(DType::kF16, head_dim)) return tiles;
-  for (const std::int32_t rows : tile_rows) tiles.push_back({rows, tile_tokens(head_dim)});
+  for (const std::int32_t rows : tile_rows(head_dim)) tiles.push_back({rows, tile_tokens(head_dim)});
   return tiles;
 }
 
@@ -53,7 +53,7 @@ cudaError_t KernelFamily::launch(const ForwardArgs& args, DType dtype, std::int3
   const bool merging = args.arrived != nullptr;
   ForwardVariant* const variant = find_variant(*this, dtype, head_dim, merging, limits.shared_bytes);
   if (variant == nullptr) return cudaErrorNotSupported;
-  return enqueue(variant->kernel, args, dtype, limits.sms, stream);
+  return enqueue(variant->kernel, args, dtype, head_dim, limits.sms, stream);
 }
 
 }  // namespace trunkline::cuda

@@ -37,13 +37,13 @@ struct KernelFamily {
   std::int32_t max_major;
   std::int32_t half_rows;                   ///< MachineProfile::half_rows of its tiles
   std::int32_t page_quantum;                ///< `auto` takes it where the page size is a multiple of this
-  std::span<const std::int32_t> tile_rows;  ///< m of its tiles, rising
-  int (*tile_tokens)(int head_dim);         ///< n of its tiles
+  std::span<const std::int32_t> (*tile_rows)(int head_dim);  ///< m of its tiles, rising
+  int (*tile_tokens)(int head_dim);                          ///< n of its tiles
   /// Returns all compiled kernels. If several serve a launch, the first whose shared memory the device has runs.
   std::span<ForwardVariant> (*variants)();
   /// Enqueues one kernel with as many CTAs as `sms` multiprocessors hold at once.
-  cudaError_t (*enqueue)(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
-                         cudaStream_t stream);
+  cudaError_t (*enqueue)(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t head_dim,
+                         std::int32_t sms, cudaStream_t stream);
   /// Returns the bytes of an item in DeviceStep::prologues, a multiple of 16; 0: the kernels do not read prologues.
   std::size_t (*prologue_bytes)();
   /// Writes the prologues, and their members of task headers, after resolve, once a step. \param max_items maximum of

@@ -26,6 +26,6 @@ struct CacheMaps {
 };
 
 /// Makes the maps, on the host at each launch.
-CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype);
+CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype, std::int32_t head_dim);
 
 }  // namespace trunkline::cuda::sm90

@@ -30,7 +30,7 @@
 //   row maxima.
 //
 // Budget. Registers: 168 a thread at launch; then 208 for consumers (64 of O, 32 each of Q and logits, 16 of weights)
-// and 88 for producers. Shared memory: sizeof(SharedMemory), 223 of 227 KiB. Nothing
+// and 88 for producers. Shared memory: sizeof(SharedMemory<S>), 223 of 227 KiB. Nothing
 // spills.
 #pragma once
 
@@ -52,13 +52,13 @@ __device__ __forceinline__ void touch_parameters(const ForwardArgs& args, const 
                "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.octets));
 }
 
-/// Needs sizeof(SharedMemory) of dynamic shared memory. \tparam kMerges whether the kernel merges partials; without it,
+/// Needs sizeof(SharedMemory<S>) of dynamic shared memory. \tparam kMerges whether the kernel merges partials; without it,
 /// the code for merging, 1,300 instructions between the end of a task and the begin of the next, is left out
-template <class Element, bool kMerges>
+template <class Element, class S, bool kMerges>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
-  auto& shared = *reinterpret_cast<SharedMemory*>(memory);
+  auto& shared = *reinterpret_cast<SharedMemory<S>*>(memory);
   touch_parameters(args, maps);
   if (threadIdx.x / 32 == 0) init_slot_barriers(shared, static_cast<int>(threadIdx.x));
   if (threadIdx.x / 32 == kConsumerWarps) init_batch_barriers(shared, static_cast<int>(threadIdx.x % 32));
@@ -72,17 +72,17 @@ __global__ void __launch_bounds__(kThreads, 1)
   // Broadcast, so that the compiler knows that it is uniform.
   const int warp = __shfl_sync(kWholeWarp, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp < kConsumerWarps) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kConsumerRegisters));
     const int group = warp / (kGroupThreads / 32);
-    Consumer<Element, kMerges>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
+    Consumer<Element, S, kMerges>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
   } else {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kProducerRegisters));
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int producer = warp - kConsumerWarps;
     if (producer == 0) {
-      TaskScheduler(args, shared, maps.octets != 0, lane).run();
+      TaskScheduler<S>(args, shared, maps.octets != 0, lane).run();
     } else {
-      Loader(args, maps, shared, producer - 1, lane).run();
+      Loader<S>(args, maps, shared, producer - 1, lane).run();
     }
   }
 }

@@ -1,4 +1,4 @@
-// Instantiates the kernels of one element type; included by one .cu for each.
+// Instantiates the kernels of one element type and head dimension; included by one .cu for each.
 #pragma once
 
 #include "exec/cuda/kernels/sm90/forward/forward_kernel.cuh"
@@ -6,10 +6,11 @@
 
 namespace trunkline::cuda::sm90 {
 
-template <class Element>
+template <class Element, int kDim>
 KernelSet instantiate() {
-  return {reinterpret_cast<const void*>(&forward_kernel<Element, false>),
-          reinterpret_cast<const void*>(&forward_kernel<Element, true>), sizeof(SharedMemory)};
+  return {reinterpret_cast<const void*>(&forward_kernel<Element, Sizes<kDim>, false>),
+          reinterpret_cast<const void*>(&forward_kernel<Element, Sizes<kDim>, true>),
+          sizeof(SharedMemory<Sizes<kDim>>)};
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -1,4 +1,4 @@
-// The kernels of one element type, for the host.
+// The kernels of one element type and head dimension, for the host.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct KernelSet {
   std::size_t shared_bytes;  // dynamic
 };
 
-#define TRUNKLINE_SM90_DECLARE(dtype) KernelSet kernel_set_##dtype();
+#define TRUNKLINE_SM90_DECLARE(dtype, head_dim) KernelSet kernel_set_##dtype##_##head_dim();
 TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_DECLARE)
 #undef TRUNKLINE_SM90_DECLARE
 

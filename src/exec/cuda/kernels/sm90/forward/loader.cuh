@@ -16,6 +16,8 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam S Sizes of the head dimension
+template <class S>
 class Loader {
   // Roles; the third loader only copies rows.
   static constexpr int kKeyTmaTiles = 0;
@@ -23,7 +25,7 @@ class Loader {
 
  public:
   /// \param role 0 to 2, uniform and known as such to the compiler
-  __device__ __forceinline__ Loader(const ForwardArgs& args, const CacheMaps& maps, SharedMemory& shared, int role,
+  __device__ __forceinline__ Loader(const ForwardArgs& args, const CacheMaps& maps, SharedMemory<S>& shared, int role,
                                     int lane)
       : page_size_(args.pages.page_size),
         shared_(shared),
@@ -123,12 +125,12 @@ class Loader {
   }
 
   std::int32_t page_size_;
-  SharedMemory& shared_;
+  SharedMemory<S>& shared_;
   int role_;
   int lane_;
-  RecordReader records_;
-  SliceTmaTiles tma_tiles_;
-  RowLoader rows_;
+  RecordReader<S> records_;
+  SliceTmaTiles<S> tma_tiles_;
+  RowLoader<S> rows_;
 };
 
 }  // namespace trunkline::cuda::sm90

@@ -16,16 +16,18 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam S Sizes of the head dimension
+template <class S>
 class RowLoader {
-  static constexpr int kRowsAtOnce = 2;   // by 16 lanes each
-  static constexpr int kRowsOfCopy = 32;  // a lane holds the address of one row
-  static constexpr int kLanesOfRow = 32 / kRowsAtOnce;
+  static constexpr int kRowsOfCopy = 32;                  // a lane holds the address of one row
+  static constexpr int kLanesOfRow = S::kRowBytes / 16;  // 8, 16, 32
+  static constexpr int kRowsAtOnce = 32 / kLanesOfRow;
   static constexpr int kSlicesOfLoader = kSlices / kRowLoaders;
   static_assert(kSlicesOfLoader * kSliceTokens == kRowsOfCopy);  // a lane for each token
 
  public:
   /// \param loader 0 or 1
-  __device__ __forceinline__ RowLoader(const ForwardArgs& args, SharedMemory& shared, int loader, int lane)
+  __device__ __forceinline__ RowLoader(const ForwardArgs& args, SharedMemory<S>& shared, int loader, int lane)
       : args_(args), shared_(shared), loader_(loader), lane_(lane), page_offsets_(args.pages.page_size) {}
 
   /// Issues the copies of the loader's part of a half's rows of Q to a slot; rows behind the last are zero.
@@ -126,7 +128,7 @@ class RowLoader {
 
   // Returns the address of the loader's part of a slot.
   __device__ __forceinline__ std::uint32_t part_of(int slot) const {
-    return shared_address(shared_.slots[slot]) + kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(loader_);
+    return shared_address(shared_.slots[slot]) + kRowsOfCopy * S::kRowBytes * static_cast<std::uint32_t>(loader_);
   }
 
   __device__ __forceinline__ int slice_of_lane() const {
@@ -154,7 +156,7 @@ class RowLoader {
            page_offset * (values ? v.token : k.token);
   }
 
-  // Issues copies of rows of 256 bytes, for lanes [first, end). \param row address of the lane's row \param present bit
+  // Issues copies of rows, for lanes [first, end). \param row address of the lane's row \param present bit
   // i: row i is read, else it becomes zero \param to destination of the row of lane 0
   __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t present, int first, int end,
                                        std::uint32_t to) const {
@@ -173,13 +175,13 @@ class RowLoader {
 #pragma unroll
       for (int j = 0; j < kTogether; ++j) {
         const int from = i + j * kRowsAtOnce + lane_ / kLanesOfRow;
-        copy_async_or_zero(to + chunk_offset(from, chunk), at[j], (present >> from & 1) != 0);
+        copy_async_or_zero(to + chunk_offset<S>(from, chunk), at[j], (present >> from & 1) != 0);
       }
     }
   }
 
   const ForwardArgs& args_;
-  SharedMemory& shared_;
+  SharedMemory<S>& shared_;
   int loader_;
   int lane_;
   PageOffsets page_offsets_;

@@ -12,6 +12,8 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam S Sizes of the head dimension
+template <class S>
 class SliceTmaTiles {
   static constexpr std::uint32_t kAllSlices = (1u << kSlices) - 1;
 
@@ -38,7 +40,7 @@ class SliceTmaTiles {
   /// Returns the bytes of the TMA copies of a stage. \param number index of the stage in the batch
   __device__ __forceinline__ std::uint32_t bytes(int number) const {
     const int tma_tiles = __popc(of_stage(slices_, number)) + __popc(of_stage(second_, number));
-    return static_cast<std::uint32_t>(tma_tiles * tma_tile_octets_ * kOctetBytes);
+    return static_cast<std::uint32_t>(tma_tiles * tma_tile_octets_ * S::kOctetBytes);
   }
 
   /// Issues the copies of a stage, by a whole warp. \param to the slot \param full its mbarrier, which expects the
@@ -53,15 +55,15 @@ class SliceTmaTiles {
       // One lane issues all copies: the compiler then makes no loop over lanes.
       if (elect_one()) {
 #pragma unroll
-        for (int i = 0; i < kSlices; ++i) copy_tma_tile(to + kSliceBytes * i, *tensor_, head, octets[i], full);
+        for (int i = 0; i < kSlices; ++i) copy_tma_tile(to + S::kSliceBytes * i, *tensor_, head, octets[i], full);
       }
       return;
     }
     const int slice = lane_ - kSlices * number;
     if (slice < 0 || slice >= kSlices) return;
-    if ((slices >> slice & 1) != 0) copy_tma_tile(to + kSliceBytes * slice, *tensor_, head, octets_[0], full);
+    if ((slices >> slice & 1) != 0) copy_tma_tile(to + S::kSliceBytes * slice, *tensor_, head, octets_[0], full);
     if ((second >> slice & 1) != 0)
-      copy_tma_tile(to + kSliceBytes * slice + kOctetBytes, *tensor_, head, octets_[1], full);
+      copy_tma_tile(to + S::kSliceBytes * slice + S::kOctetBytes, *tensor_, head, octets_[1], full);
   }
 
  private:
