@@ -68,14 +68,6 @@ TEST_F(CudaDevice, KernelsFitAndDoNotSpill) {
   }
 }
 
-TEST_F(CudaDevice, KernelsThatHaveNoneForAShapeSaySo) {
-  const CudaExecutor executor({.kernels = CudaKernels::kHopper});
-  const Support support = executor.supports(on_cuda(make_shape(2, 4, 64, 16)));
-  EXPECT_FALSE(support);
-  EXPECT_THAT(support.reason, ::testing::HasSubstr("hopper, which has none for f16 and head size 64"));
-  EXPECT_TRUE(CudaExecutor().supports(on_cuda(make_shape(2, 4, 64, 16))));
-}
-
 TEST_F(CudaDevice, ProfilePlansRun) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,4,32/2048,512,256"), 16, 3);
   for (const std::int32_t head_dim : {64, 128, 256}) {

@@ -44,6 +44,14 @@ TEST(CudaHost, PageSizeChoosesKernels) {
     EXPECT_EQ(chosen(9, page_size), CudaKernels::kPortable) << page_size;
 }
 
+TEST(CudaHost, KernelsThatHaveNoneForADeviceSaySo) {
+  const AttentionShape shape = on_cuda(make_shape(2, 4, 64, 16));
+  EXPECT_TRUE(cuda::supports_family(CudaKernels::kHopper, 9, shape));
+  EXPECT_TRUE(cuda::supports_family(CudaKernels::kAuto, 8, shape));
+  EXPECT_EQ(cuda::supports_family(CudaKernels::kHopper, 8, shape).reason,
+            "kernels are hopper, which has none for f16 and head size 64 on compute capability 8.x; supported: auto");
+}
+
 TEST(CudaHost, ForwardModesHaveNames) {
   for (const RunWay way : kRunWays) EXPECT_EQ(experimental::forward_mode_from_name(name_of(way.forward)), way.forward);
   expect_error(ErrorCode::kInvalidArgument, "\"fast\"; known: persistent, streams, serial",

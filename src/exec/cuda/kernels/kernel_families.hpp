@@ -35,8 +35,8 @@ struct KernelFamily {
   CudaKernels kernels;
   std::int32_t min_major;  ///< compute capability
   std::int32_t max_major;
-  std::int32_t half_rows;                   ///< MachineProfile::half_rows of its tiles
-  std::int32_t page_quantum;                ///< `auto` takes it where the page size is a multiple of this
+  std::int32_t half_rows;     ///< MachineProfile::half_rows of its tiles
+  std::int32_t page_quantum;  ///< `auto` takes it where the page size is a multiple of this
   std::span<const std::int32_t> (*tile_rows)(int head_dim);  ///< m of its tiles, rising
   int (*tile_tokens)(int head_dim);                          ///< n of its tiles
   /// Returns all compiled kernels. If several serve a launch, the first whose shared memory the device has runs.

@@ -28,12 +28,10 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
   map.page_octets = strides.page / octet;
   const auto bytes = [](std::int64_t elements) { return static_cast<cuuint64_t>(2 * elements); };
   const auto panels = static_cast<std::uint32_t>(head_dim / kPanelElements);
-  const cuuint64_t sizes[] = {kPanelElements, kOctetRows, panels, static_cast<cuuint64_t>(kv_heads),
-                              kOctets};
-  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements), bytes(kv_heads > 1 ? strides.head : head_dim),
-                              bytes(octet)};
-  const cuuint32_t tma_tile[] = {kPanelElements, kOctetRows, panels, 1,
-                                 static_cast<cuuint32_t>(tma_tile_octets)};
+  const cuuint64_t sizes[] = {kPanelElements, kOctetRows, panels, static_cast<cuuint64_t>(kv_heads), kOctets};
+  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements),
+                              bytes(kv_heads > 1 ? strides.head : head_dim), bytes(octet)};
+  const cuuint32_t tma_tile[] = {kPanelElements, kOctetRows, panels, 1, static_cast<cuuint32_t>(tma_tile_octets)};
   const cuuint32_t every[] = {1, 1, 1, 1, 1};
   return function(&map.tensor,
                   dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,

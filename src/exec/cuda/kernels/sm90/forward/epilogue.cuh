@@ -200,14 +200,13 @@ class Epilogue {
 
   // Stores the columns of half of the blocks.
   template <int kFirst>
-  static __device__ __forceinline__ void store(const Rows& rows, const Places& places,
-                                               const float (&factors)[2], std::uint32_t (&sums)[2]) {
+  static __device__ __forceinline__ void store(const Rows& rows, const Places& places, const float (&factors)[2],
+                                               std::uint32_t (&sums)[2]) {
     store_blocks<kFirst>(rows, places, factors, sums, std::make_integer_sequence<int, kHalf>());
   }
   template <int kFirst, int... kBlock>
-  static __device__ __forceinline__ void store_blocks(const Rows& rows, const Places& places,
-                                                      const float (&factors)[2], std::uint32_t (&sums)[2],
-                                                      std::integer_sequence<int, kBlock...>) {
+  static __device__ __forceinline__ void store_blocks(const Rows& rows, const Places& places, const float (&factors)[2],
+                                                      std::uint32_t (&sums)[2], std::integer_sequence<int, kBlock...>) {
     (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock], places.rows[0], factors[0], sums[0]), ...);
     (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock] + 2, places.rows[1], factors[1], sums[1]), ...);
   }

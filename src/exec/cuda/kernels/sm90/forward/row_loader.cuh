@@ -19,7 +19,7 @@ namespace trunkline::cuda::sm90 {
 /// \tparam S Sizes of the head dimension
 template <class S>
 class RowLoader {
-  static constexpr int kRowsOfCopy = 32;                  // a lane holds the address of one row
+  static constexpr int kRowsOfCopy = 32;                 // a lane holds the address of one row
   static constexpr int kLanesOfRow = S::kRowBytes / 16;  // 8, 16, 32
   static constexpr int kRowsAtOnce = 32 / kLanesOfRow;
   static constexpr int kSlicesOfLoader = kSlices / kRowLoaders;

@@ -66,9 +66,7 @@ class StageWalk {
   /// Returns the present position in the ring.
   __device__ __forceinline__ SlotPosition position() const { return position_; }
   /// Returns the half whose rows the warpgroup holds.
-  __device__ __forceinline__ int half() const {
-    return by_turns() || S::kSplitsColumns ? 0 : static_cast<int>(group_);
-  }
+  __device__ __forceinline__ int half() const { return by_turns() || S::kSplitsColumns ? 0 : static_cast<int>(group_); }
 
   /// Returns the mbarrier that completes when the slot is full.
   __device__ __forceinline__ std::uint32_t full(SlotPosition position) const {

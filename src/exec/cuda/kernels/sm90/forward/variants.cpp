@@ -6,9 +6,12 @@
 namespace trunkline::cuda::sm90 {
 
 std::span<ForwardVariant> variants() {
-#define TRUNKLINE_SM90_VARIANTS(type, dim)                                                                        \
+#define TRUNKLINE_SM90_VARIANTS(type, dim)                                                                             \
   {DType::type, dim, false, {kernel_set_##type##_##dim().kernel, kThreads, kernel_set_##type##_##dim().shared_bytes}}, \
-      {DType::type, dim, true, {kernel_set_##type##_##dim().merging, kThreads, kernel_set_##type##_##dim().shared_bytes}},
+      {DType::type,                                                                                                    \
+       dim,                                                                                                            \
+       true,                                                                                                           \
+       {kernel_set_##type##_##dim().merging, kThreads, kernel_set_##type##_##dim().shared_bytes}},
   static ForwardVariant variants[] = {TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_VARIANTS)};
 #undef TRUNKLINE_SM90_VARIANTS
   return variants;
