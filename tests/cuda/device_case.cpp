@@ -127,7 +127,7 @@ std::vector<CudaKernels> kernels_for(const AttentionShape& shape) {
   std::vector<CudaKernels> kernels;
   const std::int32_t major = cuda_device_info(0).major;
   for (const cuda::KernelFamily& family : cuda::kernel_families()) {
-    if (cuda::find_family(family.kernels, major, shape.q_dtype, shape.head_dim_qk, shape.page_size) != nullptr) {
+    if (cuda::find_family(family.kernels, major, shape.q_dtype, shape.head_dim_qk) != nullptr) {
       kernels.push_back(family.kernels);
     }
   }

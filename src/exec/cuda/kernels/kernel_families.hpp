@@ -35,8 +35,7 @@ struct KernelFamily {
   CudaKernels kernels;
   std::int32_t min_major;  ///< compute capability
   std::int32_t max_major;
-  std::int32_t half_rows;     ///< MachineProfile::half_rows of its tiles
-  std::int32_t page_quantum;  ///< `auto` takes it where the page size is a multiple of this
+  std::int32_t half_rows;                                    ///< MachineProfile::half_rows of its tiles
   std::span<const std::int32_t> (*tile_rows)(int head_dim);  ///< m of its tiles, rising
   int (*tile_tokens)(int head_dim);                          ///< n of its tiles
   /// Returns all compiled kernels. If several serve a launch, the first whose shared memory the device has runs.
@@ -69,9 +68,8 @@ struct KernelFamily {
 std::span<const KernelFamily> kernel_families();
 
 /// Finds the first family with kernels for a type and head dimension that a device of compute capability `major` runs.
-/// \param wanted a family, for any page size, or kAuto \return null if there is none
-const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim,
-                                std::int32_t page_size);
+/// \param wanted a family, or kAuto \return null if there is none
+const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim);
 
 /// Whether there is a family for a shape, else the reason.
 Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape);

@@ -45,15 +45,22 @@ inline constexpr int kSlices = kStageTokens / kSliceTokens;
 /// contiguous, and is one or two TMA tiles of a tensor map.
 inline constexpr int kOctetRows = 8;
 inline constexpr int kSliceOctets = kSliceTokens / kOctetRows;
-/// Returns the octets of a TMA tile: a slice if each slice lies in one page, else half a slice; 0: pages are no
-/// multiple of an octet, and TMA is not used.
+/// Whether pages are no multiple of an octet. TMA then copies runs: octets whose tokens lie one behind another in the
+/// cache, from any token on, as a prefix cache gives them after a prefill.
+TRUNKLINE_HOST_DEVICE constexpr bool copies_runs(std::int32_t page_size) {
+  return page_size % kOctetRows != 0;
+}
+/// Returns the octets of a TMA tile: a slice if each slice lies in one page, else half a slice.
 TRUNKLINE_HOST_DEVICE constexpr int octets_of_tma_tile(std::int32_t page_size) {
-  if (page_size % kSliceTokens == 0) return kSliceOctets;
-  return page_size % kOctetRows == 0 ? 1 : 0;
+  return page_size % kSliceTokens == 0 ? kSliceOctets : 1;
+}
+/// Returns the tokens to a multiple of which a TMA tile's first position is aligned.
+TRUNKLINE_HOST_DEVICE constexpr int alignment_of_tma_tile(std::int32_t page_size) {
+  return copies_runs(page_size) ? 1 : kOctetRows * octets_of_tma_tile(page_size);
 }
 static_assert(octets_of_tma_tile(16) == 2 && octets_of_tma_tile(48) == 2);
 static_assert(octets_of_tma_tile(8) == 1 && octets_of_tma_tile(24) == 1 && octets_of_tma_tile(40) == 1);
-static_assert(octets_of_tma_tile(1) == 0 && octets_of_tma_tile(12) == 0 && octets_of_tma_tile(20) == 0);
+static_assert(copies_runs(1) && copies_runs(12) && copies_runs(20) && !copies_runs(8) && !copies_runs(40));
 inline constexpr int kPanelElements = 64;
 inline constexpr int kPanelRowBytes = 2 * kPanelElements;
 inline constexpr int kPanelBytes = kOctetRows * kPanelRowBytes;

@@ -140,11 +140,13 @@ class RowLoader {
     const int token = lane_ % kSliceTokens;
     const std::int32_t page_size = args_.pages.page_size;
     std::int64_t page = 0;
-    std::int32_t page_offset = 0;
-    if (octets_of_tma_tile(page_size) > 0) {
+    std::int64_t page_offset = 0;
+    if (!copies_runs(page_size)) {
       const SliceRecord::TokenLocation location = slice.location_of(token, page_size);
       page = location.page;
       page_offset = location.page_offset;
+    } else if (slice.key_tma_tile()) {
+      page_offset = slice.place_in_run(token);  // pages lie one behind another
     } else {
       const std::int32_t position = slice.position + token;
       page = page_id(args_.pages, slice.ids_begin + page_offsets_.page_of(position));

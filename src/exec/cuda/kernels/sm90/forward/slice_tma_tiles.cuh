@@ -29,7 +29,9 @@ class SliceTmaTiles {
 #pragma unroll
     for (int i = 0; i < kSliceOctets; ++i) {
       const SliceRecord::TokenLocation location = slice.location_of(i * kOctetRows, page_size);
-      octets_[i] = static_cast<int>(location.page * page_octets_ + location.page_offset / kOctetRows);
+      octets_[i] = copies_runs(page_size)
+                       ? slice.runs[i]
+                       : static_cast<int>(location.page * page_octets_ + location.page_offset / kOctetRows);
     }
     slices_ = __ballot_sync(kWholeWarp, wanted && slice.count > 0);
     // A short slice may end before its second tile, which then may have no page.
