@@ -30,6 +30,7 @@ python3 scripts/check_words.py
 python3 scripts/make_python_abi.py --check
 .venv/bin/python scripts/make_python_reference.py --check
 python3 scripts/make_demo_data.py --check
+python3 scripts/make_model_table.py --check
 if [ -e docs/results.md ]; then
   python3 bench/report.py --check
 fi
