@@ -84,11 +84,12 @@ class PlannerCase {
     args_.report = report_.as<cuda::PlannerReport>();
     args_.planner = 7;
     args_.widths = invariant_chunk > 0 ? 0 : machine_.width_count;
-    args_.shared_bytes = shared ? cuda::planner_shared_bytes() : 0;
+    limits_ = cuda::prepare_planner_kernels();
+    if (!shared) limits_.shared_bytes = 0;
   }
 
   void launch(cudaStream_t stream = nullptr) {
-    cuda::launch_planner(args_, stream);
+    cuda::launch_planner(args_, limits_, stream);
     check(cudaGetLastError());
   }
   /// Other ids and lengths at the same addresses.
