@@ -148,6 +148,7 @@ class PlannerCase {
   DeviceBatch on_device_;
   DeviceMemory query_start_, query_parents_, machine_memory_, memory_, searches_, counts_, steps_, report_, lists_;
   PlannerArgs args_;
+  cuda::PlannerLimits limits_;
 };
 
 PlanOptions trunk_options(const PlanCapacity& capacity) {
