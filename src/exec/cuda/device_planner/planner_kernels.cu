@@ -7,9 +7,10 @@
 // the page ids of each row and of its parent row; all others read some 200 bytes a row and 40 bytes a KV segment, from
 // L2 or shared memory.
 //
-// Schedule. Each phase is a launch: the end of a kernel publishes its results to the next. A phase of one thread group is
-// a block of 512 threads. If the plan is reused, the kernels after the second return at once. On compute capability 9.0
-// and later, blocks of a kernel are placed before the kernel before it ends (programmatic dependent launch), and wait.
+// Schedule. Each phase is a launch: the end of a kernel publishes its results to the next. A phase of one thread group
+// is a block of 512 threads. If the plan is reused, the kernels after the second return at once. On compute
+// capability 9.0 and later, blocks of a kernel are placed before the kernel before it ends (programmatic dependent
+// launch), and wait.
 #include "exec/cuda/device_planner/planner_kernels.hpp"
 
 #include "exec/cuda/device.hpp"
