@@ -440,14 +440,15 @@ class HostTimesTest(unittest.TestCase):
         self.assertEqual(times.medians(), {"build_us": None, "prepare_us": None})
         times.watch_preparing(object())  # another runner: nothing to time
 
-
     def test_a_step_waits_for_the_slowest_rank(self):
         workers = [types.SimpleNamespace(), types.SimpleNamespace()]
 
         def on_ranks(function, *arguments):
             return [function(worker, *arguments) for worker in workers]
 
-        with unittest.mock.patch.object(on_rank, "watch_host", lambda worker: setattr(worker, "host_times", HostTimes())):
+        with unittest.mock.patch.object(
+            on_rank, "watch_host", lambda worker: setattr(worker, "host_times", HostTimes())
+        ):
             times = vllm_engine.HostTimesOfRanks(on_ranks)
         for worker, us in zip(workers, (40.0, 70.0), strict=True):
             worker.host_times.found["build_us"].append(us)
@@ -462,7 +463,9 @@ class RankRowsTest(unittest.TestCase):
 
     def test_ranks_are_compared(self):
         rows = rank_rows.counter_rows([self.counted(10, 5), self.counted(8, 7)], [["1101"], ["10010"]])
-        self.assertEqual([(row["kind"], row.get("rank")) for row in rows], [("counters", 0), ("counters", 1), ("ranks", None)])
+        self.assertEqual(
+            [(row["kind"], row.get("rank")) for row in rows], [("counters", 0), ("counters", 1), ("ranks", None)]
+        )
         self.assertEqual(rows[2]["differ"], {"decode_steps": 2, "mixed_steps": 2, "engine_steps": 2})
         # The second step, and a fifth that the first rank did not see.
         self.assertEqual((rows[2]["mixed_decisions"], rows[2]["decided_apart"]), (5, 2))

@@ -79,7 +79,9 @@ def arguments() -> argparse.Namespace:
     if len(set(given.configs)) < 2:
         raise SystemExit(f"--configs {' '.join(given.configs)}: a comparison needs two")
     if given.tensor_parallel > 1 and not given.own_weights:
-        raise SystemExit(f"--tensor-parallel {given.tensor_parallel} needs --own-weights: weights are shared on one GPU")
+        raise SystemExit(
+            f"--tensor-parallel {given.tensor_parallel} needs --own-weights: weights are shared on one GPU"
+        )
     if given.owner not in (None, *given.configs):
         raise SystemExit(f"--owner {given.owner}: it is none of --configs {' '.join(given.configs)}")
     return given
@@ -104,7 +106,8 @@ def start(given: argparse.Namespace) -> dict[str, EngineClient]:
         command = [
             given.python, str(given.worker), "--config", name, "--model", given.model, "--compilation",
             given.compilation, "--kv-gib", str(given.kv_gib), "--max-num-seqs", str(given.max_num_seqs), "--scratch",
-            given.scratch, "--tensor-parallel", str(given.tensor_parallel), *shared, *(["--layers", str(given.layers)] if given.layers else []),
+            given.scratch, "--tensor-parallel", str(given.tensor_parallel), *shared,
+            *(["--layers", str(given.layers)] if given.layers else []),
         ]  # fmt: skip
         cache = {"VLLM_CACHE_ROOT": f"{given.scratch}/{name}_cache"}
         engines[name] = EngineClient(name, command, logs / f"engine_{name}.log", cache)

@@ -61,8 +61,8 @@ def run(engine: VllmEngine, workload: workloads.Workload, given: argparse.Namesp
 
 
 def compared(statistics: list[dict]) -> dict[str, float]:
-    """Counters over all ranks and groups of layers; RuntimeError where a group has compared nothing, as where vLLM runs it or
-    shadow is off."""
+    """Counters over all ranks and groups of layers; RuntimeError where a group has compared nothing, as where vLLM runs
+    it or shadow is off."""
     counted = [counters for rank in statistics for counters in rank.values()]
     groups = [counters.get("shadow") for counters in counted]
     if not groups or not all(groups):
@@ -80,7 +80,8 @@ def main() -> int:
     info = engine.info()
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
     common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16", "commit": given.commit}
-    common |= {"tensor_parallel": given.tensor_parallel, "compilation": given.compilation, "steps": given.steps, "seconds": given.seconds}
+    common |= {"compilation": given.compilation, "tensor_parallel": given.tensor_parallel}
+    common |= {"steps": given.steps, "seconds": given.seconds}
     common |= {"command": "bench/vllm/shadow.py --workloads " + " ".join(given.workloads)}
     rows, before = Rows(given.out, common), compared(engine.statistics())
     measure.wait_for(given.begin_after)

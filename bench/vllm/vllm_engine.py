@@ -1,4 +1,4 @@
-"""vLLM's engine in this process, as the measuring loops see it. Its workers are here, too, or a process for each GPU."""
+"""vLLM's engine in this process, as the measuring loops see it. Its workers are here, too, or a process a GPU."""
 
 import gc
 import os
