@@ -8,7 +8,9 @@ python3 bench/gpu_report.py --check   # fails when they are not what the rows sa
 import json
 import re
 import sys
+import textwrap
 
+import gpu_floors
 import gpu_growth_plot
 import gpu_pat_plot
 import gpu_plot
@@ -178,8 +180,8 @@ def page() -> str:
 {first["gpu"]}, driver {first["driver"]}, clocks as found ({first["sm_clock"]}, {first["memory_clock"]} when idle);
 fp16, head size 128. Every case was checked against plain attention in fp64 first. Times are of one layer on the GPU,
 forward and merge, by replays of a captured graph between two events, median of 25; planning and resolve, once a step,
-are apart. "forward" is from when the first task began to when the last one ended, without launch and merge. The floor
-is 5.8 us + max(distinct K, V, Q and O bytes / 4.67 TB/s, FLOPs / 790 TFLOP/s).
+are apart. "forward" is from when the first task began to when the last one ended, without launch and merge.
+{textwrap.fill(gpu_floors.floors(files), 118)}
 [Recorded](../bench/recorded/h200.json) times are of published kernels on the same kind of GPU on another day: ratios to
 them are good to some 3 %. {COLD_CACHES}
 {gpu_recorded.how_timed(suites)}

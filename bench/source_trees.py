@@ -24,6 +24,8 @@ TREES = {
     "plan_tree": Part("host planner", ("src/plan",), DEVICE_PLANNER),
     "machine_tree": Part("machine profiles", ("data/machines",)),
 }
+# Of rows that were measured through the Python package.
+PYTHON_TREES = TREES | {"python_tree": Part("Python package", ("python/trunkline",))}
 
 
 def part_hash(commit: str, part: Part) -> str:

@@ -10,9 +10,11 @@ import pathlib
 import sys
 
 import vllm_crossover_plot
+import vllm_rank_tables
 import vllm_rates_plot
 import vllm_rollout_tables
 import vllm_tables
+from vllm_rank_tables import ranks_of
 from vllm_tables import ratio
 
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -54,6 +56,7 @@ def introduction(name: str, rows: list[dict]) -> str:
 
 def agreement(rows: list[dict]) -> str:
     lines = [
+        f"{'' if ranks_of(row) == 1 else f'Tensor parallel {ranks_of(row)}: '}"
         f"Log-probabilities of {row['tokens']} forced tokens, `{row['subject']}` against `{row['baseline']}`: mean "
         f"difference {row['logprob_mean_diff']:.4f} (limit {row['mean_limit']:.4f}), largest "
         f"{row['logprob_max_diff']:.3f} ({row['max_limit']:.3f}); `{row['baseline']}` against itself in other batches: "
@@ -128,16 +131,22 @@ TABLES = {
 def run_section(name: str, rows: list[dict]) -> list[str]:
     parts = [introduction(name, rows), agreement(rows)]
     measured = of_kind(rows, *MEASURED)
-    for base, subject in dict.fromkeys((row["baseline"], row["subject"]) for row in measured):
-        against = [row for row in measured if (row["baseline"], row["subject"]) == (base, subject)]
+    for base, subject, ranks in dict.fromkeys((row["baseline"], row["subject"], ranks_of(row)) for row in measured):
+        against = [
+            row for row in measured if (row["baseline"], row["subject"], ranks_of(row)) == (base, subject, ranks)
+        ]
+        split = f", tensor parallel {ranks}" if ranks > 1 else ""
         for kind, (title, make) in TABLES.items():
             chosen = of_kind(against, kind)
             if chosen:
-                parts += [f"### {title}, `{subject}` against `{base}`\n", make(chosen)]
+                parts += [f"### {title}, `{subject}` against `{base}`{split}\n", make(chosen)]
                 if kind in ("steps", "sides"):
                     parts += [vllm_tables.preparing(chosen), equal_where_nothing_is_shared(chosen)]
+                    parts += [vllm_rank_tables.plans(chosen), vllm_rank_tables.kernels_by_rank(chosen)]
         parts += [vllm_rollout_tables.crossovers(of_kind(against, "sides"))]
         parts += [losses(against), short_steps(against)]
+    parts += [vllm_rank_tables.scaling(of_kind(measured, "steps", "sides"))]
+    parts += [vllm_rank_tables.choices(of_kind(rows, "ranks"))]
     parts += [vllm_rollout_tables.kernels(of_kind(rows, "rollout_profile"))]
     parts += [vllm_tables.shadow(of_kind(rows, "shadow")), faults(rows), without_rows(rows)]
     return [part for part in parts if part]

@@ -43,6 +43,9 @@ fi
 if [ -e docs/results_vllm.md ]; then
   python3 bench/vllm_report.py --check
 fi
+if [ -e docs/results_peers.md ]; then
+  python3 bench/peers_report.py --check
+fi
 if [ -e docs/traffic.md ]; then
   python3 bench/traffic_report.py --check
 fi

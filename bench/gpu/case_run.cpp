@@ -185,7 +185,7 @@ Json CaseRun::checked_row(Ready& ready) {
   tensors_.restore_other_copies();
   tensors_.download(cache_.args());
   const cli::OracleError error = oracle_->compare(cache_.args());
-  Json row = plan_row(test_, ready.method, ready.plan);
+  Json row = plan_row(test_, ready.method, ready.plan, machine_.planner.profile());
   row["kernels"] = name_of(machine_.kernels);
   if (ready.single_query()) row["single_query"] = true;
   row["max_err"] = error.output;
@@ -204,7 +204,7 @@ void CaseRun::add_time(const Ready& ready, std::vector<double> us, Json& row) {
   row["us"] = whole.us;
   row["us_p10"] = whole.us_p10;
   row["us_p90"] = whole.us_p90;
-  row["x_floor"] = whole.us / floor_us(ready.plan.statistics);
+  row["x_floor"] = whole.us / ready.plan.statistics.bound_us;
 }
 
 // The tasks alone, without launch and merge; a single query has none.
@@ -269,7 +269,7 @@ std::vector<Json> CaseRun::run_once(const std::vector<Method>& methods) {
     cli::check_cuda(cudaProfilerStart(), "cudaProfilerStart");
     ready->run_and_wait();
     cli::check_cuda(cudaProfilerStop(), "cudaProfilerStop");
-    rows.push_back(plan_row(test_, ready->method, ready->plan));
+    rows.push_back(plan_row(test_, ready->method, ready->plan, machine_.planner.profile()));
     rows.back()["kernels"] = name_of(machine_.kernels);
     if (ready->single_query()) rows.back()["single_query"] = true;
     rows.back()["device"] = machine_.device.name;

@@ -1,7 +1,5 @@
 #include "gpu/row.hpp"
 
-#include <algorithm>
-
 #include "base/check.hpp"
 #include "base/text_file.hpp"
 #include "cli/version.hpp"
@@ -9,20 +7,11 @@
 namespace trunkline::gpu_bench {
 namespace {
 
-constexpr double kLaunchUs = 5.8;
-constexpr double kBytesPerUs = 4.67e6;
-constexpr double kFlopsPerUs = 790e6;
-
 std::string key_of(const std::string& name, const std::string& heads, const std::string& dtype, std::int32_t page) {
   return concat(name, "|", heads, "|", dtype, "|", page);
 }
 
 }  // namespace
-
-double floor_us(const PlanStatistics& statistics) {
-  const auto bytes = static_cast<double>(statistics.kv_bytes_distinct + statistics.qo_bytes);
-  return kLaunchUs + std::max(bytes / kBytesPerUs, statistics.flops / kFlopsPerUs);
-}
 
 Recorded::Recorded(const std::string& path) {
   if (path.empty()) return;
@@ -39,7 +28,7 @@ const Json& Recorded::times(const Case& test) const {
   return found == times_.end() ? none_ : found->second;
 }
 
-Json plan_row(const Case& test, const Method& method, const Plan& plan) {
+Json plan_row(const Case& test, const Method& method, const Plan& plan, const MachineProfile& profile) {
   const PlanStatistics& statistics = plan.statistics;
   Json row = {{"suite", test.suite},
               {"case", test.tree.name},
@@ -58,7 +47,10 @@ Json plan_row(const Case& test, const Method& method, const Plan& plan) {
               {"items", plan.items.size()},
               {"partials", plan.partials},
               {"predicted_us", statistics.predicted_us},
-              {"floor_us", floor_us(statistics)},
+              {"floor_us", statistics.bound_us},
+              {"read_bytes_per_us", profile.read_bytes_per_us},
+              {"flops_per_us", profile.flops_per_us},
+              {"launch_us", profile.launch_us},
               {"kv_bytes_distinct", statistics.kv_bytes_distinct},
               {"kv_bytes_read", statistics.kv_bytes_read},
               {"qo_bytes", statistics.qo_bytes},

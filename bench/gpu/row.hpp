@@ -6,15 +6,12 @@
 #include <string>
 
 #include "gpu/cases.hpp"
+#include "trunkline/machine.hpp"
 #include "trunkline/plan.hpp"
 
 namespace trunkline::gpu_bench {
 
 using Json = nlohmann::ordered_json;
-
-/// Microseconds that no kernel beats on an H200: 5.8 + max(distinct K, V, Q and O bytes / 4.67 TB/s,
-/// FLOPs / 790 TFLOP/s); as the recorded figures have it, 5.8 is the intercept of the cold streaming read.
-double floor_us(const PlanStatistics& statistics);
 
 /// Times of published kernels, from a file as bench/recorded/h200.json.
 class Recorded {
@@ -30,7 +27,9 @@ class Recorded {
   Json none_;
 };
 
-/// Which case, method and plan.
-Json plan_row(const Case& test, const Method& method, const Plan& plan);
+/// The case, the method and the plan. `floor_us` is the plan's bound, as in `trunkline run`; the rates and the launch
+/// time that it was computed from stand beside it.
+/// \param profile the one that the plan was made for
+Json plan_row(const Case& test, const Method& method, const Plan& plan, const MachineProfile& profile);
 
 }  // namespace trunkline::gpu_bench

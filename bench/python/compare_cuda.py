@@ -24,14 +24,13 @@ import argparse
 import gc
 import json
 import pathlib
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
 import torch
-import trunkline
 from cuda_case import HEAD_DIM, MOST_BYTES, PAGE_SIZE, Case, Gathered, Ours
+from provenance import provenance
 from replay_timers import CudaTimer, HostTimer, Work
 from shared_batches import Batch, batches, recorded_times
 
@@ -116,27 +115,6 @@ def flex_compared(case: Case, given: argparse.Namespace, timer: CudaTimer | Host
     return row.measure(timer)
 
 
-def driver() -> str:
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return ""
-
-
-def provenance(device: torch.device) -> dict:
-    cuda = device.type == "cuda"
-    return {
-        "clock": "GPU events" if cuda else "elapsed",
-        "device": torch.cuda.get_device_name(device) if cuda else trunkline.cpu_info()["model"],
-        "driver": driver() if cuda else "",
-        "cuda": torch.version.cuda or "",
-        "torch": torch.__version__,
-        "version": trunkline.version(),
-        "command": " ".join(["bench/python/compare_cuda.py", *sys.argv[1:]]),
-    }
-
-
 def wanted(given: argparse.Namespace) -> Iterator[tuple[str, Batch]]:
     """Suite and batch; at the end those for flex attention once more."""
     of = {suite: list(batches(suite, given.limit, PAGE_SIZE, as_recorded=True)) for suite in given.suites}
@@ -189,7 +167,7 @@ def main() -> None:
         if "max_err" not in row:  # wrong
             failed = True
             continue
-        lines.append(json.dumps(row | provenance(device)))
+        lines.append(json.dumps(row | provenance(device, "bench/python/compare_cuda.py")))
         print(lines[-1], flush=True)
         if given.out is not None:
             given.out.write_text("\n".join(lines) + "\n")

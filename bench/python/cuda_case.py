@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -18,16 +19,27 @@ attention_of = torch.nn.functional.scaled_dot_product_attention
 class Case:
     """Tensors of a batch. Caches are copied as often as it takes for a call to find none of them in the L2 cache."""
 
-    def __init__(self, batch: Batch, q_heads: int, kv_heads: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        q_heads: int,
+        kv_heads: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        head_dim: int = HEAD_DIM,
+        page_size: int = PAGE_SIZE,
+    ) -> None:
         torch.manual_seed(1)
         self.batch, self.dtype, self.device = batch, dtype, device
         self.q_heads, self.kv_heads, self.group = q_heads, kv_heads, q_heads // kv_heads
+        self.head_dim, self.page_size = head_dim, page_size
         self.lens = batch.kv_lens.tolist()
         self.requests, self.longest = len(self.lens), max(self.lens)
-        self.token_bytes = 2 * kv_heads * HEAD_DIM * dtype.itemsize
-        self.q = torch.randn(self.requests, q_heads, HEAD_DIM, dtype=dtype, device=device)
-        self.copies = self.copies_of(batch.num_pages * PAGE_SIZE * self.token_bytes)
-        shape = (batch.num_pages, PAGE_SIZE, kv_heads, HEAD_DIM)
+        self.token_bytes = 2 * kv_heads * head_dim * dtype.itemsize
+        self.q = torch.randn(self.requests, q_heads, head_dim, dtype=dtype, device=device)
+        self.copies = self.copies_of(batch.num_pages * page_size * self.token_bytes)
+        shape = (batch.num_pages, page_size, kv_heads, head_dim)
         # k and v, [copies * pages, page, KV heads, head size]
         self.kv = tuple(
             torch.empty(shape, dtype=dtype, device=device).normal_().repeat(self.copies, 1, 1, 1) for _ in range(2)
@@ -40,16 +52,30 @@ class Case:
     def pages(self, row: int) -> torch.Tensor:
         return torch.tensor(self.batch.rows[row], device=self.device)
 
+    @contextlib.contextmanager
+    def only_copy(self, copy: int) -> Iterator[None]:
+        """Fills all other copies of K and V with NaN meanwhile, so that a call that reads one of them shows."""
+        pages = self.batch.num_pages
+        for part in self.kv:
+            part[: copy * pages] = torch.nan
+            part[(copy + 1) * pages :] = torch.nan
+        try:
+            yield
+        finally:
+            for part in self.kv:
+                for other in set(range(self.copies)) - {copy}:
+                    part[other * pages : (other + 1) * pages] = part[copy * pages : (copy + 1) * pages]
+
     def by_kv_head(self, q: torch.Tensor) -> torch.Tensor:
         """[B, q_heads, d] as [B, kv_heads, group, d]: the query heads of a KV head are query tokens of one head."""
-        return q.view(-1, self.kv_heads, self.group, HEAD_DIM)
+        return q.view(-1, self.kv_heads, self.group, self.head_dim)
 
     def right(self) -> torch.Tensor:
         """Attention in fp32, a request at a time, from the pages."""
         outputs = []
         for row, q in enumerate(self.by_kv_head(self.q).float()):
             k, v = (part[self.pages(row)].flatten(0, 1)[: self.lens[row]].transpose(0, 1).float() for part in self.kv)
-            outputs.append(torch.softmax(q @ k.transpose(1, 2) / HEAD_DIM**0.5, dim=-1) @ v)
+            outputs.append(torch.softmax(q @ k.transpose(1, 2) / self.head_dim**0.5, dim=-1) @ v)
         return torch.stack(outputs).view(self.q.shape)
 
 
@@ -64,8 +90,8 @@ class Ours:
         self.attention = trunkline.DecodeAttention(
             case.q_heads,
             case.kv_heads,
-            HEAD_DIM,
-            PAGE_SIZE,
+            case.head_dim,
+            case.page_size,
             dtype=case.dtype,
             device=case.device,
             policy=policy,
@@ -101,11 +127,11 @@ class Gathered:
 
     def __init__(self, case: Case, *, padded: bool) -> None:
         self._case = case
-        width = -(-case.longest // PAGE_SIZE)
+        width = -(-case.longest // case.page_size)
         rows = [row + row[:1] * (width - len(row)) for row in case.batch.rows] if padded else case.batch.rows
         ids = torch.tensor([page for row in rows for page in row], device=case.device)
-        nbytes = len(ids) * PAGE_SIZE * case.token_bytes
-        shape = (case.copies_of(nbytes), len(ids), PAGE_SIZE, case.kv_heads, HEAD_DIM)
+        nbytes = len(ids) * case.page_size * case.token_bytes
+        shape = (case.copies_of(nbytes), len(ids), case.page_size, case.kv_heads, case.head_dim)
         # Pages of a copy of the cache for each copy of what is gathered.
         self._ids = [ids + copy % case.copies * case.batch.num_pages for copy in range(shape[0])]
         self._parts = tuple(torch.empty(shape, dtype=case.dtype, device=case.device) for _ in range(2))
@@ -131,7 +157,7 @@ class Gathered:
         case, pairs, begin = self._case, [], 0
         for pages, kv_len in zip(case.batch.rows, case.lens):
             pairs.append([part[begin : begin + kv_len].transpose(0, 1)[None] for part in tokens])
-            begin += len(pages) * PAGE_SIZE
+            begin += len(pages) * case.page_size
         q = case.by_kv_head(case.q)[:, None]
 
         def per_request() -> torch.Tensor:
@@ -140,7 +166,8 @@ class Gathered:
         return per_request
 
     def _padded_call(self, tokens: list[torch.Tensor], width: int) -> Callable[[], torch.Tensor]:
-        case, shape = self._case, (self._case.requests, width * PAGE_SIZE, self._case.kv_heads, HEAD_DIM)
+        case = self._case
+        shape = (case.requests, width * case.page_size, case.kv_heads, case.head_dim)
         pair = [part.view(shape).transpose(1, 2)[:, :, : case.longest] for part in tokens]
         mask = None
         if min(case.lens) < case.longest:

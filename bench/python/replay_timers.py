@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Work:
 
 @dataclass
 class Times:
-    """Medians in microseconds. graph is None where there are no graphs."""
+    """Medians in microseconds. graph is None where there are no graphs, or the call cannot be captured."""
 
     eager: float
     graph: float | None
@@ -63,31 +64,44 @@ class CudaTimer:
 
     def time(self, works: list[Work]) -> dict[str, Times]:
         eager = self._in_turn(works, [work.calls for work in works], spin=False)
-        graphs = [self._captured(work.calls) for work in works]
-        graph = self._in_turn(works, [[made.replay for made in of] for of in graphs], spin=True)
-        return {work.name: Times(*both) for work, *both in zip(works, eager, graph)}
+        made = {work.name: graphs for work in works if (graphs := self._captured(work))}
+        replayed = [work for work in works if work.name in made]
+        replays = [[graph.replay for graph in made[work.name]] for work in replayed]
+        times = dict(zip(made, self._in_turn(replayed, replays, spin=True)))
+        return {work.name: Times(us, times.get(work.name)) for work, us in zip(works, eager)}
 
     def host_us(self, call: Callable[[], object]) -> float:
         """The host's time until a call returns, while the GPU is idle."""
         return _host_us(call, self._repeat, torch.cuda.synchronize)
 
-    def _captured(self, calls: list[Callable[[], torch.Tensor]]) -> list[torch.cuda.CUDAGraph]:
-        """A graph of each call. Kernels are loaded and workspaces made beforehand, which a capture may not do."""
+    def _captured(self, work: Work) -> list[torch.cuda.CUDAGraph]:
+        """A graph of each call, or none where one cannot be captured. Kernels are loaded and workspaces made
+        beforehand, which a capture may not do."""
         torch.cuda.synchronize()
         pool, graphs = torch.cuda.graph_pool_handle(), []
         with torch.cuda.stream(self._side):
             for _ in range(2):
-                calls[0]()
+                work.calls[0]()
             self._side.synchronize()
-            for call in calls:
-                graph = torch.cuda.CUDAGraph()
-                # By hand, as torch.cuda.graph() empties the allocator's cache each time.
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-                call()
-                graph.capture_end()
-                graphs.append(graph)
+            try:
+                for call in work.calls:
+                    graphs.append(self._capture(call, pool))
+            except RuntimeError as error:
+                print(f"{work.name}: not captured: {str(error).partition(chr(10))[0]}", file=sys.stderr)
+                graphs = []
         torch.cuda.synchronize()
         return graphs
+
+    @staticmethod
+    def _capture(call: Callable[[], torch.Tensor], pool: object) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        # By hand, as torch.cuda.graph() empties the allocator's cache each time.
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            call()
+        finally:
+            graph.capture_end()
+        return graph
 
     def _in_turn(self, works: list[Work], calls: list[list[Callable[[], object]]], *, spin: bool) -> list[float]:
         times: list[list[float]] = [[] for _ in works]

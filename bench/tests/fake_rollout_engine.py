@@ -5,23 +5,11 @@ words say: "differs" (Trunkline's log-probabilities), "stuck" (other weights cha
 kernels of its own), "loses" (a token of each answer), "full" (waking fails), "awake" (sleep frees nothing).
 """
 
-import types
-
 import fake_vllm_worker
+import rank_sides
 from scheduled import Scheduled, Step
 
 FAST = ("trunkline", "rival")
-
-
-class Switch:
-    """Stands in for sides.Sides."""
-
-    def __init__(self, engine, names, rival):
-        self.engine, self.names, self.rival = engine, names, rival
-
-    def use(self, side):
-        assert side in self.names
-        self.engine.side = side
 
 
 class FakeRolloutEngine(fake_vllm_worker.FakeEngine):
@@ -32,8 +20,16 @@ class FakeRolloutEngine(fake_vllm_worker.FakeEngine):
         self.more, self.side, self.number, self.asleep = more, "default", None, set()
         self.done, self.watched, self.calls = Scheduled(), False, []
         self.prompts: dict[str, int] = {}
-        make = lambda kind, kwargs: [Switch(self, **kwargs)]  # noqa: E731
-        self.llm = types.SimpleNamespace(collective_rpc=make)
+        self.names: list[str] = []
+
+    def on_ranks(self, function, *arguments):
+        """Of one rank that does what rank_sides asks for."""
+        if function is rank_sides.capture:
+            self.names, self.rival = arguments
+        elif function is rank_sides.use:
+            assert arguments[0] in self.names
+            self.side = arguments[0]
+        return [[]]
 
     def info(self):
         return super().info() | {"kv_blocks": 40000, "block_size": 16}
@@ -84,4 +80,4 @@ class FakeRolloutEngine(fake_vllm_worker.FakeEngine):
     def kernels(self, step, steps):
         found = super().kernels(step, steps)
         own = {"trunkline": "trunkline::forward_kernel", "rival": "cascade_kernel"}.get(self.side)
-        return found | ({own: 1.0} if own and "lone" not in self.wrong else {})
+        return [rank | ({own: 1.0} if own and "lone" not in self.wrong else {}) for rank in found]

@@ -71,14 +71,14 @@ class FakeEngine:
         done = 0
         while done < steps:
             done += bool(step())
-        return {"flash::FlashAttnFwdSm90": 200.0 * steps, "gemm": 300.0 * steps}
+        return [{"flash::FlashAttnFwdSm90": 200.0 * steps, "gemm": 300.0 * steps}]
 
     def log_probabilities(self, prompts, forced, steps):
         off = 0.5 if "differs" in self.faults else 0.001
         return [[-float(token % 13) + off * (self.config != "default")] * steps for token in forced]
 
     def statistics(self):
-        return {"steps": 5} if self.config == "trunkline" else {}
+        return [{"steps": 5} if self.config == "trunkline" else {}]
 
 
 if __name__ == "__main__":

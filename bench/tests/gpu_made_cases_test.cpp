@@ -31,9 +31,16 @@ Forest forest_of(const Case& test) {
   return build_forest(lay_out_pages(test.tree, test.shape.page_size, 1, order).view());
 }
 
+MachineProfile h200() {
+  return load_profile(std::string(TRUNKLINE_SOURCE) + "/data/machines/h200-sxm.json");
+}
+
 Plan plan_of(const Case& test) {
-  return make_plan(forest_of(test), test.shape,
-                   load_profile(std::string(TRUNKLINE_SOURCE) + "/data/machines/h200-sxm.json"));
+  return make_plan(forest_of(test), test.shape, h200());
+}
+
+Json row_of(const Case& test) {
+  return plan_row(test, {}, plan_of(test), h200());
 }
 
 TEST(RandomForest, IsTheSameForTheSameSeed) {
@@ -127,12 +134,12 @@ TEST(GrowthSuite, OneFactorGrowsAndTheOthersAreFixed) {
 
 TEST(GrowthSuite, RowsSayWhatVaries) {
   const Case test = growth_cases(DType::kF16).front();
-  const Json row = plan_row(test, {}, plan_of(test));
+  const Json row = row_of(test);
   EXPECT_EQ(row.at("factor"), "batch");
   EXPECT_EQ(row.at("value"), 1);
   EXPECT_EQ(row.at("requests"), 1);
   const Case ragged = ragged_cases(DType::kF16)[17];
-  EXPECT_FALSE(plan_row(ragged, {}, plan_of(ragged)).contains("factor"));
+  EXPECT_FALSE(row_of(ragged).contains("factor"));
 }
 
 }  // namespace

@@ -131,6 +131,7 @@ def modules() -> dict[str, dict]:
         "vllm.v1.attention.backends.fa_utils": {
             "flash_attn_varlen_func": flash_attn_varlen_func,
             "get_scheduler_metadata": lambda **given: given,
+            "get_flash_attn_version": lambda: 3,
         },
         "vllm.v1.attention.backends.flash_attn": {
             "FlashAttentionBackend": type("FlashAttentionBackend", (), {}),

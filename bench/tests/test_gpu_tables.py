@@ -10,6 +10,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 import gpu_counters  # noqa: E402
+import gpu_floors  # noqa: E402
 import gpu_recorded  # noqa: E402
 import gpu_report  # noqa: E402
 import gpu_suite_tables  # noqa: E402
@@ -145,6 +146,34 @@ class TableTest(unittest.TestCase):
         rows = [measured(kernels_tree="a", planner_tree="d", plan_tree="b", machine_tree="c")]
         present = {"kernels_tree": "a", "planner_tree": "x", "plan_tree": "b", "machine_tree": "c"}
         self.assertEqual(source_trees.changed_parts(rows, present), ["device planner"])
+
+
+class FloorTest(unittest.TestCase):
+    NAMED = {"read_bytes_per_us": 3.12e6, "flops_per_us": 790e6, "launch_us": 4.4}
+
+    def test_rows_without_rates_have_an_h200s(self):
+        self.assertEqual(gpu_floors.rates_of(measured()), gpu_floors.Rates(4.67e6, 790e6, 5.8))
+        self.assertEqual(gpu_floors.rates_of(measured(**self.NAMED)), gpu_floors.Rates(3.12e6, 790e6, 4.4))
+
+    def test_the_page_says_which_floors_rows_have(self):
+        unnamed = (
+            "5.8 us + max(distinct K, V, Q and O bytes / 4.67 TB/s, FLOPs / 790 TFLOP/s)",
+            "an H200's rates, as the rows name none",
+        )
+        named = (
+            "4.4 us + max(distinct K, V, Q and O bytes / 3.12 TB/s, FLOPs / 790 TFLOP/s)",
+            "the profile of the GPU that ran",
+        )
+        self.assertEqual(gpu_floors.floors({"pat": [measured()]}), "The floor is {}: {}.".format(*unnamed))
+        self.assertEqual(
+            gpu_floors.floors({"pat": [measured(), measured(**self.NAMED)], "flat": [measured()], "counters": [PLAN]}),
+            f"The floor is {unnamed[0]} in rows of `pat`, `flat` ({unnamed[1]}); {named[0]} in rows of `pat` "
+            f"({named[1]}).",
+        )
+
+    def test_a_rate_is_compared_with_the_rate_of_the_gpu_that_ran(self):
+        found = cells(gpu_tables.equivalence([measured(tile="16x64", us=2.0, **self.NAMED)]))
+        self.assertEqual(found[0][3:5], ["2.33", "74.8 %"])
 
 
 class TestsLineTest(unittest.TestCase):

@@ -21,13 +21,16 @@ import check_prompts  # noqa: E402
 import kernel_times  # noqa: E402
 import measure  # noqa: E402
 import models  # noqa: E402
+import on_rank  # noqa: E402
 import open_loop  # noqa: E402
 import pairing  # noqa: E402
+import rank_rows  # noqa: E402
 import serve_http  # noqa: E402
 import shadow  # noqa: E402
 import shared_weights  # noqa: E402
 import sides  # noqa: E402
 import vllm_engine  # noqa: E402
+import weights  # noqa: E402
 import workloads  # noqa: E402
 from drawn import Request, Workload, kv_tokens  # noqa: E402
 from host_times import HostTimes  # noqa: E402
@@ -214,6 +217,8 @@ class KernelTimesTest(unittest.TestCase):
             "void trunkline::plan_kernel(trunkline::PlanArgs)": "plan",
             "trunkline::cuda::(anonymous namespace)::planner_kernel(trunkline::cuda::ClusterArgs)": "plan",
             "void vllm::reshape_and_cache_flash_kernel<...>": "kv_write",
+            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(Args)": "collectives",
+            "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)": "collectives",
             "nvjet_tst_128x64_64x6_1x2_h_bz_TNT": "other",
             "triton_red_fused_flash_add": "other",
         }.items():
@@ -237,6 +242,15 @@ class KernelTimesTest(unittest.TestCase):
     def test_sums_are_of_one_step(self):
         found = kernel_times.per_step({"flash::a": 800.0, "flash::b": 800.0, "gemm": 1600.0}, 8)
         self.assertEqual((found["attention_ms"], found["other_ms"], found["kernels_ms"]), (0.2, 0.2, 0.4))
+
+    def test_a_rank_that_waits_has_longer_collectives(self):
+        slow = {"flash::a": 900.0, "cross_device_reduce_1stage": 100.0}
+        fast = {"flash::a": 500.0, "cross_device_reduce_1stage": 500.0}
+        found = kernel_times.of_ranks([slow, fast], 1)
+        told = [(rank["attention_ms"], rank["collectives_ms"], rank["waits_ms"]) for rank in found["by_rank"]]
+        self.assertEqual(told, [(0.9, 0.1, 0.0), (0.5, 0.5, 0.4)])
+        self.assertEqual(found["attention_ms"], 0.9)
+        self.assertNotIn("by_rank", kernel_times.of_ranks([slow], 1))
 
 
 class ScriptedEngine:
@@ -332,7 +346,7 @@ class ShadowTest(unittest.TestCase):
 
             def statistics(self):
                 found = {"compared": next(counts), "beyond": beyond, "most": 0.01, "tolerance": 0.0156}
-                return {"a layer": {"layers": 2, "decode_rows": found["compared"] / 10, "shadow": found}}
+                return [{"a layer": {"layers": 2, "decode_rows": found["compared"] / 10, "shadow": found}}]
 
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / "rows.jsonl"
@@ -426,12 +440,60 @@ class HostTimesTest(unittest.TestCase):
         self.assertEqual(times.medians(), {"build_us": None, "prepare_us": None})
         times.watch_preparing(object())  # another runner: nothing to time
 
+    def test_a_step_waits_for_the_slowest_rank(self):
+        workers = [types.SimpleNamespace(), types.SimpleNamespace()]
+
+        def on_ranks(function, *arguments):
+            return [function(worker, *arguments) for worker in workers]
+
+        with unittest.mock.patch.object(
+            on_rank, "watch_host", lambda worker: setattr(worker, "host_times", HostTimes())
+        ):
+            times = vllm_engine.HostTimesOfRanks(on_ranks)
+        for worker, us in zip(workers, (40.0, 70.0), strict=True):
+            worker.host_times.found["build_us"].append(us)
+        self.assertEqual(times.medians(), {"build_us": 70.0, "prepare_us": None})
+        times.forget()
+        self.assertEqual(times.medians(), {"build_us": None, "prepare_us": None})
+
+
+class RankRowsTest(unittest.TestCase):
+    def counted(self, mixed, engine):
+        return {"l0": {"decode_steps": 40 + mixed, "mixed_steps": mixed, "engine_steps": engine}}
+
+    def test_ranks_are_compared(self):
+        rows = rank_rows.counter_rows([self.counted(10, 5), self.counted(8, 7)], [["1101"], ["10010"]])
+        self.assertEqual(
+            [(row["kind"], row.get("rank")) for row in rows], [("counters", 0), ("counters", 1), ("ranks", None)]
+        )
+        self.assertEqual(rows[2]["differ"], {"decode_steps": 2, "mixed_steps": 2, "engine_steps": 2})
+        # The second step, and a fifth that the first rank did not see.
+        self.assertEqual((rows[2]["mixed_decisions"], rows[2]["decided_apart"]), (5, 2))
+        self.assertEqual(len(rank_rows.counter_rows([self.counted(10, 5)])), 1)
+
+    def test_plans_of_a_workload(self):
+        before = [{"l0": {"decode_steps": 4, "kv_tokens": 10, "kv_tokens_read": 9}}]
+        after = [{"l0": {"decode_steps": 9, "shared_steps": 2, "kv_tokens": 110, "kv_tokens_read": 59}}]
+        expected = {"decode_steps": 5, "shared_steps": 2, "kv_tokens": 100, "kv_tokens_read": 50}
+        self.assertEqual(rank_rows.plans_since(before, after), expected)
+
 
 class ConfigurationTest(unittest.TestCase):
     def test_key_and_value_bytes(self):
         self.assertEqual(models.kv_bytes_per_token(models.shape_of("llama3-8b")), 131072)
         self.assertEqual(models.kv_bytes_per_token(models.shape_of("qwen3-8b")), 147456)
         self.assertEqual(models.shape_of("llama3-8b", 4)["num_hidden_layers"], 4)
+        self.assertEqual(models.kv_bytes_per_token(models.shape_of("llama3-70b")), 327680)
+        yi = models.shape_of("yi-6b")
+        by_ranks = [models.kv_bytes_per_token(yi, ranks=ranks) for ranks in (1, 2, 4, 8)]
+        self.assertEqual(by_ranks, [65536, 32768, 16384, 16384])  # 4 KV heads
+
+    def test_what_sets_up_one_process_is_refused_on_several_gpus(self):
+        given = types.SimpleNamespace(tensor_parallel=2, weights=None, config="trunkline")
+        vllm_engine.require_one_gpu(given)
+        for change in ({"weights": "/file"}, {"config": "forest"}):
+            with self.assertRaisesRegex(ValueError, "--tensor-parallel 2; supported: 1"):
+                vllm_engine.require_one_gpu(types.SimpleNamespace(**vars(given) | change))
 
     def test_configurations_differ_in_what_their_names_say(self):
         made = {name: vllm_engine.engine_arguments(name, "default", "m", 1, 8) for name in vllm_engine.CONFIGURATIONS}
@@ -468,7 +530,7 @@ class ConfigurationTest(unittest.TestCase):
         try:
             matrix, norm = Tensor(2), Tensor(1)
             model = types.SimpleNamespace(parameters=lambda: [matrix, norm])
-            self.assertEqual(vllm_engine.draw_weights(model, 0.02), 6)
+            self.assertEqual(weights.draw_weights(model, 0.02), 6)
         finally:
             del sys.modules["torch"]
             if before is not None:

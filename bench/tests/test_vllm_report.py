@@ -105,6 +105,25 @@ class PageTest(unittest.TestCase):
         self.assertEqual(text.count("before its layers"), 1)
         self.assertIn("| 301/299 | 94/73 |\n", self.page(unshared(0.99, 1.005) | told))
 
+    def test_several_gpus_are_apart_and_scale(self):
+        null = {"ratio": 1.0, "ratio_lo": 0.99, "ratio_hi": 1.01}
+        side = {"kind": "sides", "null": null, "build_us": {}, "plans": {"kv_tokens": 400, "kv_tokens_read": 100}}
+        ranks = [
+            {"attention_ms": 3.0, "plan_ms": 0.03, "collectives_ms": 1.0 + wait, "waits_ms": wait}
+            for wait in (0.0, 0.25)
+        ]
+        profiled = {name: {"attention_ms": 3.0, "by_rank": ranks} for name in ("default", "trunkline")}
+        two = {"tensor_parallel": 2, "step_ms": {"default": 16.0, "trunkline": 5.0}, "profile": profiled}
+        decided = {"workload": "ranks", "kind": "ranks", "differ": {}, "mixed_decisions": 1200, "decided_apart": 3}
+        text = self.page(GROUPS | side, GROUPS | side | two, COMMON | {"tensor_parallel": 2} | decided)
+        self.assertIn("`trunkline` against `default`\n", text)
+        self.assertIn("`trunkline` against `default`, tensor parallel 2\n", text)
+        self.assertIn("| groups_64x16k | 1 | 3.000/3.000 | 0.030/0.030 | 1.250/1.250 | 0.250/0.250 |", text)
+        self.assertIn("| groups_64x16k | `trunkline`, `default` | 2 | 1.58 | 1.58 |", text)
+        self.assertIn("groups_64x16k 0.25.", text)
+        self.assertIn("Tensor parallel 2: of 1,200 steps with prefill beside decode rows, ranks decided 3 diff", text)
+        self.assertNotIn("Scaling", self.page(GROUPS | side | two))
+
     def test_what_shadow_mode_compared(self):
         row = {"kind": "shadow", "compared": 1.5e6, "beyond": 0.0, "most_so_far": 0.0078, "tolerance": 0.0156}
         text = self.page(COMMON | {"workload": "groups_16x2k", "requests": 16} | row)

@@ -10,9 +10,16 @@ import unittest.mock
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "vllm"), str(HERE.parent), str(HERE)]
 import fake_rival  # noqa: E402
+import rank_sides  # noqa: E402
 import rival  # noqa: E402
-import sides  # noqa: E402
-import vllm_engine  # noqa: E402
+import weights  # noqa: E402
+
+
+class Steps:
+    """Of Trunkline: takes steps of which at least half are decode rows."""
+
+    def takes(self, decode_rows, rows, *, prefill_tokens=0, replayed=False):
+        return 2 * decode_rows >= rows
 
 
 class RivalTest(unittest.TestCase):
@@ -23,7 +30,7 @@ class RivalTest(unittest.TestCase):
         )  # fmt: skip
         vars(present).update(special)
         layers = {"layer.0": types.SimpleNamespace(impl=present)}
-        builder = types.SimpleNamespace(kv_cache_spec="spec", layer_names=["layer.0"], device="cuda", steps=object())
+        builder = types.SimpleNamespace(kv_cache_spec="spec", layer_names=["layer.0"], device="cuda", steps=Steps())
         group = types.SimpleNamespace(
             backend=fake_rival.Backend, layer_names=["layer.0"], metadata_builders=[builder],
             get_metadata_builder=lambda _: group.metadata_builders[0],
@@ -74,14 +81,19 @@ class RivalTest(unittest.TestCase):
         )
         with unittest.mock.patch.dict(sys.modules, {"vllm": types.ModuleType("vllm"), "vllm.config": module}):
             names = ["default", "trunkline", "rival"]
-            found = sides.Sides(types.SimpleNamespace(model_runner=runner), names, "fake_rival:Backend")
+            worker = types.SimpleNamespace(model_runner=runner)
+            rank_sides.capture(worker, names, "fake_rival:Backend")
         expected = [("SimpleNamespace", False), ("SimpleNamespace", True), ("Builder", False)]
         self.assertEqual(captured, expected)
-        found.use("rival")
+        rank_sides.use(worker, "rival")
         self.assertEqual((manager.graphs, type(layer.impl)), ({"size": 3}, fake_rival.Implementation))
-        found.use("default")
+        rank_sides.use(worker, "default")
         self.assertEqual((manager.graphs, type(layer.impl)), ({"size": 1}, types.SimpleNamespace))
         self.assertEqual(manager._capture_descs, {"full": [1], "piecewise": [2]})
+        steps = worker.sides.steps[0]
+        for decode_rows, rows in ((0, 2), (3, 4), (4, 4), (1, 4), (2, 4)):  # prefill, mixed, decode, mixed, mixed
+            steps.takes(decode_rows, rows, prefill_tokens=7)
+        self.assertEqual(rank_sides.choices(worker), ["101"])
 
 
 class WeightsTest(unittest.TestCase):
@@ -117,10 +129,12 @@ class WeightsTest(unittest.TestCase):
             loaded.update(weights_iterator)
 
         runner = types.SimpleNamespace(get_model=lambda: model)
-        worker = types.SimpleNamespace(model_runner=runner, reload_weights=reload_weights)
+        worker = types.SimpleNamespace(model_runner=runner, reload_weights=reload_weights, rank=0)
         with unittest.mock.patch.dict(sys.modules, {"torch": torch}):
-            vllm_engine.reload_drawn(worker, 0.02, 5, 0.5)
-        self.assertEqual(loaded, {"matrix": [(1, 0.02), (1005, 0.01)], "norm": ["one"]})
+            weights.reload_drawn(worker, 0.02, 5, 0.5)
+            self.assertEqual(loaded, {"matrix": [(1, 0.02), (1005, 0.01)], "norm": ["one"]})
+            weights.reload_drawn(types.SimpleNamespace(**vars(worker) | {"rank": 2}), 0.02, 5, 0.5)
+        self.assertEqual(loaded["matrix"], [(2000001, 0.02), (2001005, 0.01)])
 
 
 if __name__ == "__main__":

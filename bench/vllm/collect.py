@@ -21,11 +21,10 @@ sys.path.insert(0, str(HERE.parent))
 import source_trees  # noqa: E402
 
 RESULTS = HERE.parent / "results/vllm"
-TREES = source_trees.TREES | {"python_tree": source_trees.Part("Python package", ("python/trunkline",))}
 
 
 def trees_of(commit: str) -> dict[str, str]:
-    return source_trees.trees_of(commit, TREES)
+    return source_trees.trees_of(commit, source_trees.PYTHON_TREES)
 
 
 def filed(path: pathlib.Path) -> list[dict]:

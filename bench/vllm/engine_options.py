@@ -11,7 +11,8 @@ def add_to(parser: argparse.ArgumentParser, kv_gib: float = 44.0, compilations: 
     parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
     parser.add_argument("--layers", type=int, help="fewer than the model has")
     parser.add_argument("--compilation", choices=compilations, default="default")
-    parser.add_argument("--kv-gib", type=float, default=kv_gib, help="KV cache of each engine")
+    parser.add_argument("--tensor-parallel", type=int, default=1, metavar="N", help="GPUs that a model is split over")
+    parser.add_argument("--kv-gib", type=float, default=kv_gib, help="KV cache of each engine, on each of its GPUs")
     parser.add_argument("--max-num-seqs", type=int, default=256)
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm", help="folder for configurations and compiled code")
 

@@ -85,7 +85,7 @@ class Worker:
     def do_profile(self, steps: int = 8) -> dict:
         """GPU time by kernel over some steps of the batch."""
         kernels = self.engine.kernels(self.batch.step, steps)
-        return kernel_times.per_step(kernels, steps) | {"generated": self.batch.generated()}
+        return kernel_times.of_ranks(kernels, steps) | {"generated": self.batch.generated()}
 
     def do_end(self) -> dict:
         batch, self.batch = self.batch, None
@@ -109,7 +109,7 @@ class Worker:
         return {"logprobs": found}
 
     def do_stats(self) -> dict:
-        return self.engine.statistics()
+        return {"ranks": self.engine.statistics()}
 
 
 def serve(worker: Worker, commands, replies) -> None:

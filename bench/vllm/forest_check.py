@@ -18,7 +18,7 @@ import types
 import numpy as np
 import torch
 from forest_cascade.cascade import Call, attend, prefix_call, suffix_call
-from forest_cascade.flash import FlashKernels, Heads, scheduled
+from forest_cascade.flash import FlashKernels, Heads, flash_attention, scheduled
 from forest_cascade.groups import Group, find_groups, shareable_pages
 from forest_cascade.layout import lay_out
 from forest_cascade.step import DeviceLayout
@@ -87,12 +87,6 @@ class Batch:
             scores = torch.einsum("hd,hsd->hs", self.query[i].double(), k) * DIM**-0.5
             found.append(torch.einsum("hs,hsd->hd", scores.softmax(-1), v))
         return torch.stack(found)
-
-
-def flash_attention() -> int:
-    from vllm.v1.attention.backends.fa_utils import get_flash_attn_version
-
-    return get_flash_attn_version()
 
 
 CASES = {  # by name: groups of so many rows and shared pages, pages of their own

@@ -19,9 +19,15 @@ QWEN = COMMON | {
 }  # fmt: skip
 SHAPES = {
     "llama3-8b": LLAMA,  # positions beyond the published 8,192, for the long prompts
+    "llama3-70b": LLAMA | {  # 1.7 GB a layer: cut by --layers where a GPU must hold it alone
+        "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64,
+    },
     "qwen3-8b": QWEN,
+    "yi-6b": LLAMA | {  # 4 KV heads: one a rank with tensor parallel 4
+        "intermediate_size": 11008, "num_key_value_heads": 4, "vocab_size": 64000, "rope_theta": 5000000.0,
+    },
     "tiny": LLAMA | {"num_hidden_layers": 2, "intermediate_size": 4096, "vocab_size": 32000},  # for checks
-}
+}  # fmt: skip
 
 
 def shape_of(name: str, layers: int | None = None) -> dict:
@@ -51,6 +57,8 @@ def write_tokenizer(folder: pathlib.Path, shape: dict) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-def kv_bytes_per_token(shape: dict, element_bytes: int = 2) -> int:
-    """Keys and values of one token in all layers."""
-    return 2 * element_bytes * shape["num_hidden_layers"] * shape["num_key_value_heads"] * shape["head_dim"]
+def kv_bytes_per_token(shape: dict, element_bytes: int = 2, ranks: int = 1) -> int:
+    """Keys and values of one token in all layers, on one of so many tensor-parallel ranks. Where ranks are more than KV
+    heads, several have the same head."""
+    heads = max(1, shape["num_key_value_heads"] // ranks)
+    return 2 * element_bytes * shape["num_hidden_layers"] * heads * shape["head_dim"]

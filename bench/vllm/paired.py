@@ -22,6 +22,7 @@ import check_prompts
 import engine_options
 import measure
 import models
+import rank_rows
 import workloads
 from engine_client import EngineClient, WorkerError
 
@@ -77,6 +78,10 @@ def arguments() -> argparse.Namespace:
     given.workloads = workloads.names_of(given.workloads)
     if len(set(given.configs)) < 2:
         raise SystemExit(f"--configs {' '.join(given.configs)}: a comparison needs two")
+    if given.tensor_parallel > 1 and not given.own_weights:
+        raise SystemExit(
+            f"--tensor-parallel {given.tensor_parallel} needs --own-weights: weights are shared on one GPU"
+        )
     if given.owner not in (None, *given.configs):
         raise SystemExit(f"--owner {given.owner}: it is none of --configs {' '.join(given.configs)}")
     return given
@@ -101,7 +106,8 @@ def start(given: argparse.Namespace) -> dict[str, EngineClient]:
         command = [
             given.python, str(given.worker), "--config", name, "--model", given.model, "--compilation",
             given.compilation, "--kv-gib", str(given.kv_gib), "--max-num-seqs", str(given.max_num_seqs), "--scratch",
-            given.scratch, *shared, *(["--layers", str(given.layers)] if given.layers else []),
+            given.scratch, "--tensor-parallel", str(given.tensor_parallel), *shared,
+            *(["--layers", str(given.layers)] if given.layers else []),
         ]  # fmt: skip
         cache = {"VLLM_CACHE_ROOT": f"{given.scratch}/{name}_cache"}
         engines[name] = EngineClient(name, command, logs / f"engine_{name}.log", cache)
@@ -191,7 +197,7 @@ def measure_one(
 def run_all(given, engines: dict[str, EngineClient], rows: Rows, clock: measure.Clock, device: str) -> int:
     """Failures."""
     plan, failed = plan_of(given), 0
-    token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers))
+    token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers), ranks=given.tensor_parallel)
     skipped = []
     for name in given.workloads:
         kept = PROFILE_SECONDS * len(timed(rows)) if plan.profile_steps else 0.0
@@ -240,11 +246,12 @@ def counters(engines: dict[str, EngineClient], rows: Rows) -> None:
     """The plug-in's own counters at the end of the run."""
     for name, engine in engines.items():
         try:
-            found = engine.ask("stats", 20.0)
+            found = engine.ask("stats", 20.0)["ranks"]
         except WorkerError as error:
-            found = {"error": str(error)[:300]}
-        if found:
-            rows.add({"workload": "counters", "kind": "counters", "subject": name, "counters": found})
+            found = [{"error": str(error)[:300]}]
+        if any(found):
+            for row in rank_rows.counter_rows(found):
+                rows.add(row | {"subject": name})
 
 
 def main() -> int:
@@ -253,6 +260,7 @@ def main() -> int:
     clock = measure.Clock(given.budget_s)
     common = {
         "model": given.model, "dtype": "bf16", "compilation": given.compilation, "kv_gib": given.kv_gib,
+        "tensor_parallel": given.tensor_parallel,
         "weights": "own" if given.own_weights else f"of {given.owner or given.configs[0]}",
         "commit": given.commit, **given.trees,
         "command": "bench/vllm/paired.py --workloads " + " ".join(given.workloads),

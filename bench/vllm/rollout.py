@@ -30,8 +30,9 @@ import sides as engine_sides
 from drawn import Drawn, Workload, kv_tokens
 from engine_worker import Worker
 from paired import Rows
+from rank_sides import AGAIN, OURS, RIVAL, THEIRS
 from rollout_loop import Rollout
-from sides import AGAIN, OURS, RIVAL, THEIRS, Sides
+from sides import Sides
 from vllm_engine import VllmEngine
 
 FEWEST_ROUNDS = 3  # an interval of two pairs is some 13 of their deviations wide
@@ -217,7 +218,7 @@ def main() -> int:
     given = arguments()
     clock = measure.Clock(given.budget_s)
     engine = VllmEngine(given, **({"enable_sleep_mode": True} if given.sleep_level else {}))
-    sides = engine.llm.collective_rpc(Sides, kwargs={"names": given.names, "rival": given.rival})[0]
+    sides = Sides(engine, given.names, given.rival)
     engine.watch_steps()
     common = engine_sides.common_of(given, engine.info(), "rollout.py")
     common |= {"kv_gib": given.kv_gib, "sleep_level": given.sleep_level, "weight_change": given.weight_change}
@@ -232,7 +233,8 @@ def main() -> int:
     if failed == 0 and not agree(engine, sides, given, rows, "after"):
         print("the kernels disagree after new weights", file=sys.stderr)
         failed += 1
-    rows.add({"workload": "counters", "kind": "counters", "subject": OURS, "counters": engine.statistics()})
+    for row in sides.counter_rows():
+        rows.add(row)
     for name in given.workloads:
         if failed == 0 and given.profile_steps and clock.left() > 10:
             rows.add(profile(engine, sides, name, given))

@@ -3,7 +3,7 @@
 import time
 
 import check_prompts
-import sides
+import rank_sides
 import workloads
 from decode_steps import DecodeBatch
 from engine_worker import Worker
@@ -53,7 +53,7 @@ def wrong_in_turn(row: dict, sleep_level: int) -> list[str]:
 
 def wrong_weights(engine, switch, given) -> list[str]:
     """Checks that another number gives other weights, and that a number gives the same weights again."""
-    switch.use(sides.THEIRS)
+    switch.use(rank_sides.THEIRS)
     found = []
     for number in (7, 8, 7):
         engine.new_weights(number, given.weight_change)
@@ -74,12 +74,12 @@ def wrong_kernels(engine, switch, given) -> list[str]:
     for side in given.names:
         switch.use(side)
         batch.turn(4, 0, given.limit_s)
-        kernels[side] = set(engine.kernels(batch.step, 4))
+        kernels[side] = [set(found) for found in engine.kernels(batch.step, 4)]
     batch.finish()
     wrong = []
-    for side, names in kernels.items():
-        if any("trunkline" in name for name in names) != (side == sides.OURS):
-            wrong.append(f"{side} runs {'no' if side == sides.OURS else 'a'} kernel of Trunkline")
-    if kernels.get(sides.RIVAL) == kernels[sides.THEIRS]:
+    for side, ranks in kernels.items():
+        if any(any("trunkline" in name for name in names) != (side == rank_sides.OURS) for names in ranks):
+            wrong.append(f"{side} runs {'no' if side == rank_sides.OURS else 'a'} kernel of Trunkline")
+    if kernels.get(rank_sides.RIVAL) == kernels[rank_sides.THEIRS]:
         wrong.append("the rival runs the baseline's kernels")
     return wrong

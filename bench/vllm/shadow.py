@@ -60,14 +60,15 @@ def run(engine: VllmEngine, workload: workloads.Workload, given: argparse.Namesp
     return {"short_steps": short}
 
 
-def compared(statistics: dict) -> dict[str, float]:
-    """Counters over all groups of layers; RuntimeError where a group has compared nothing, as where vLLM runs it or
-    shadow is off."""
-    groups = [counters.get("shadow") for counters in statistics.values()]
+def compared(statistics: list[dict]) -> dict[str, float]:
+    """Counters over all ranks and groups of layers; RuntimeError where a group has compared nothing, as where vLLM runs
+    it or shadow is off."""
+    counted = [counters for rank in statistics for counters in rank.values()]
+    groups = [counters.get("shadow") for counters in counted]
     if not groups or not all(groups):
         raise RuntimeError(f"not every group of layers compares: {statistics}")
     found = {name: sum(group[name] for group in groups) for name in ("compared", "beyond")}
-    found["decode_rows"] = sum(counters["decode_rows"] * counters["layers"] for counters in statistics.values())
+    found["decode_rows"] = sum(counters["decode_rows"] * counters["layers"] for counters in counted)
     return found | {name: max(group[name] for group in groups) for name in ("most", "tolerance")}
 
 
@@ -79,7 +80,8 @@ def main() -> int:
     info = engine.info()
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
     common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16", "commit": given.commit}
-    common |= {"compilation": given.compilation, "steps": given.steps, "seconds": given.seconds}
+    common |= {"compilation": given.compilation, "tensor_parallel": given.tensor_parallel}
+    common |= {"steps": given.steps, "seconds": given.seconds}
     common |= {"command": "bench/vllm/shadow.py --workloads " + " ".join(given.workloads)}
     rows, before = Rows(given.out, common), compared(engine.statistics())
     measure.wait_for(given.begin_after)

@@ -7,7 +7,7 @@ An engine with the plug-in captures its graphs of decode steps twice with the pa
 Trunkline's, all in the same way, and changes sides between turns of one batch that stays alive. So nothing else
 differs, which paired.py's engines do: there, products of the same sizes took up to 3 % longer in one than in the other
 at batch 1. How far two captures of a side differ, "null" and "subject_null" in the rows, is what this cannot tell
-apart. Model runner V2 alone.
+apart. Model runner V2 alone. With --tensor-parallel all ranks change sides together.
 """
 
 import argparse
@@ -26,52 +26,33 @@ import kernel_times
 import measure
 import models
 import pairing
+import rank_rows
+import rank_sides
 import workloads
 from decode_steps import DecodeBatch
 from engine_worker import Worker
 from open_loop import OpenLoop
 from paired import PROFILE_SECONDS, Rows, of_gpu, read_bytes_per_us
-from rival import Rival
+from rank_sides import AGAIN, OURS, OURS_AGAIN, SIDES, THEIRS
 from vllm_engine import VllmEngine
 
-THEIRS, OURS, AGAIN, OURS_AGAIN, RIVAL = "default", "trunkline", "again", "trunkline_again", "rival"
 COMPILATIONS = ("default", "fulldecode")  # those with graphs
-SIDES = [THEIRS, OURS, AGAIN, OURS_AGAIN]
 
 
 class Sides:
-    """The sides of an engine whose graphs were captured with Trunkline.
+    """The sides of an engine, which all its ranks change together. names, rival: as RankSides takes them."""
 
-    names: sides to capture, one set of graphs each. rival: another backend's class, as MODULE:CLASS, for side "rival".
-    """
+    def __init__(self, engine: VllmEngine, names: Sequence[str] = SIDES, rival: str | None = None):
+        self.engine = engine
+        engine.on_ranks(rank_sides.capture, list(names), rival)
 
-    def __init__(self, worker, names: Sequence[str] = SIDES, rival: str | None = None):
-        from vllm.config import CUDAGraphMode, set_current_vllm_config
+    def use(self, side: str) -> None:
+        self.engine.on_ranks(rank_sides.use, side)
 
-        runner = worker.model_runner
-        self.manager = runner.cudagraph_manager
-        groups = [group for groups in runner.attn_groups for group in groups]
-        self.builders = [group.get_metadata_builder(0) for group in groups]
-        self.steps = [builder.steps for builder in self.builders]
-        if not any(self.steps):
-            raise RuntimeError("no layer is Trunkline's; its log says why")
-        self.graphs: dict[str, dict] = {}
-        captured = self.manager._capture_descs
-        self.manager._capture_descs = {CUDAGraphMode.FULL: captured[CUDAGraphMode.FULL]}
-        with set_current_vllm_config(runner.vllm_config):
-            self.rival = Rival(rival, groups, runner.vllm_config) if rival else None
-            for side in names:
-                self.use(side, graphs={})
-                runner.capture_model()
-                self.graphs[side] = self.manager.graphs
-        self.manager._capture_descs = captured
-
-    def use(self, side: str, graphs: dict | None = None) -> None:
-        self.manager.graphs = self.graphs[side] if graphs is None else graphs
-        for builder, steps in zip(self.builders, self.steps, strict=True):
-            builder.steps = steps if side in (OURS, OURS_AGAIN) else None
-        if self.rival is not None:
-            self.rival.install(side == RIVAL)
+    def counter_rows(self) -> list[dict]:
+        """A row for each rank, and one that compares ranks."""
+        rows = rank_rows.counter_rows(self.engine.statistics(), self.engine.on_ranks(rank_sides.choices))
+        return [row | {"subject": OURS} for row in rows]
 
 
 def arguments() -> argparse.Namespace:
@@ -158,13 +139,15 @@ def served_row(engine: VllmEngine, sides: Sides, workload: workloads.Workload, p
 
 
 def steps_row(engine: VllmEngine, sides: Sides, workload: workloads.Workload, plan: measure.Plan, floor: tuple) -> dict:
+    before = engine.statistics()
     found = time_steps(engine, sides, workload, plan)
+    plans = rank_rows.plans_since(before, engine.statistics())
     medians = found["medians"]
     null, subject_null = (
         pairing.ratio_of_pairs(medians[a], medians[b]) for a, b in ((THEIRS, AGAIN), (OURS, OURS_AGAIN))
     )
     row = measure.steps_rows(workload, found, OURS, *floor)[0]
-    return {"kind": "sides", **row, "null": null, "subject_null": subject_null}
+    return {"kind": "sides", **row, "null": null, "subject_null": subject_null, "plans": plans}
 
 
 def profile(
@@ -181,7 +164,7 @@ def profile(
         sides.use(side)
         batch.turn(plan.pairs * plan.steps // 4, 0, plan.limit_s)
         kernels = engine.kernels(batch.step, plan.profile_steps)
-        found[side] = kernel_times.per_step(kernels, plan.profile_steps) | {"generated": batch.generated()}
+        found[side] = kernel_times.of_ranks(kernels, plan.profile_steps) | {"generated": batch.generated()}
     batch.finish()
     return found
 
@@ -205,7 +188,9 @@ def common_of(given: argparse.Namespace, info: dict, program: str) -> dict:
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
     common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16"}
     common |= {"compilation": given.compilation, "commit": given.commit, **given.trees}
-    return common | {"command": f"bench/vllm/{program} --workloads " + " ".join(given.workloads)}
+    common["tensor_parallel"] = given.tensor_parallel
+    split = f"--tensor-parallel {given.tensor_parallel} " if given.tensor_parallel > 1 else ""
+    return common | {"command": f"bench/vllm/{program} {split}--workloads " + " ".join(given.workloads)}
 
 
 def about_of(workload: workloads.Workload) -> dict:
@@ -216,10 +201,11 @@ def main() -> int:
     given = arguments()
     clock, plan = measure.Clock(given.budget_s), plan_of(given)
     engine = VllmEngine(given)
-    sides = engine.llm.collective_rpc(Sides)[0]
+    sides = Sides(engine)
     info = engine.info()
     common = common_of(given, info, "sides.py")
-    floor = models.kv_bytes_per_token(models.shape_of(given.model, given.layers)), read_bytes_per_us(info["device"])
+    token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers), ranks=given.tensor_parallel)
+    floor = token_bytes, read_bytes_per_us(info["device"])
     rows, failed, batches = Rows(given.out, common), 0, {}
     measure.wait_for(given.begin_after)
     rows.add(compare(engine, sides)[0])
@@ -243,7 +229,8 @@ def main() -> int:
         except Exception:
             failed += 1
             rows.add({"workload": name, "kind": "error", "error": traceback.format_exc()[-3000:]})
-    rows.add({"workload": "counters", "kind": "counters", "subject": OURS, "counters": engine.statistics()})
+    for row in sides.counter_rows():
+        rows.add(row)
     for i, row in enumerate(rows.rows):
         if plan.profile_steps and row["kind"] == "sides" and clock.left() > 5:
             found = profile(engine, sides, batches[row["workload"]], plan)

@@ -1,12 +1,14 @@
-"""vLLM 0.26 in this process, as the measuring loops see an engine."""
+"""vLLM's engine in this process, as the measuring loops see it. Its workers are here, too, or a process a GPU."""
 
 import gc
 import os
 import pathlib
-import sys
+from collections.abc import Callable
 
+import on_rank
+import weights
 from drawn import CONTEXT, Request
-from host_times import HostTimes
+from host_times import KINDS
 from models import shape_of, write_model
 from scheduled import Scheduled
 from shared_weights import share
@@ -35,7 +37,9 @@ ENVIRONMENT = {
 BATCHED_TOKENS = 8192  # vllm serve's default on such GPUs
 
 
-def engine_arguments(configuration: str, compilation: str, model: str, kv_gib: float, max_num_seqs: int) -> dict:
+def engine_arguments(
+    configuration: str, compilation: str, model: str, kv_gib: float, max_num_seqs: int, tensor_parallel: int = 1
+) -> dict:
     """Arguments of LLM. The KV cache's size is given and the share of memory next to nothing, because vLLM would refuse
     to start, or size its cache by what other engines on the GPU happen to hold at that moment."""
     return {
@@ -48,6 +52,7 @@ def engine_arguments(configuration: str, compilation: str, model: str, kv_gib: f
         "max_num_batched_tokens": BATCHED_TOKENS,
         "gpu_memory_utilization": 0.02,
         "kv_cache_memory_bytes": int(kv_gib * 2**30),
+        "tensor_parallel_size": tensor_parallel,
         "seed": 0,
         "disable_log_stats": True,
         **COMPILATIONS[compilation],
@@ -55,42 +60,27 @@ def engine_arguments(configuration: str, compilation: str, model: str, kv_gib: f
     }
 
 
-def draw_weights(model, std: float) -> int:
-    """N(0, std) for matrices, the same in all engines, and 1 for norms: vLLM's dummy weights of +-1e-3 make all keys
-    weigh the same, so that an error in attention would not show."""
-    import torch
+class HostTimesOfRanks:
+    """HostTimes in all workers of an engine."""
 
-    generator = torch.Generator(device="cuda").manual_seed(1)
-    for parameter in model.parameters():
-        if parameter.dim() >= 2:
-            parameter.data.normal_(0, std, generator=generator)
-        else:
-            parameter.data.fill_(1)
-    return count_weights(model)
+    def __init__(self, on_ranks: Callable[[Callable], list]):
+        self.on_ranks = on_ranks
+        on_ranks(on_rank.watch_host)
 
+    def forget(self) -> None:
+        self.on_ranks(on_rank.forget_host)
 
-def reload_drawn(worker, std: float, number: int, change: float) -> None:
-    """Loads draw_weights' weights plus N(0, std * change) drawn for this number. All are drawn anew, because a sleep of
-    level 2 keeps none."""
-    import torch
-
-    model = worker.model_runner.get_model()
-    base, changes = (torch.Generator(device="cuda").manual_seed(seed) for seed in (1, 1000 + number))
-
-    def drawn():
-        for name, parameter in model.named_parameters():
-            made = torch.ones_like(parameter.data)
-            if parameter.dim() >= 2:
-                made.normal_(0, std, generator=base)
-                made += torch.empty_like(made).normal_(0, std * change, generator=changes)
-            yield name, made
-
-    with torch.no_grad():  # the loader copies into parameters, and those of norms require gradients
-        worker.reload_weights(weights_iterator=drawn(), is_checkpoint_format=False)
+    def medians(self) -> dict[str, float | None]:
+        """Those of the slowest rank, for which a step waits."""
+        found = self.on_ranks(on_rank.host_medians)
+        return {kind: max((times[kind] for times in found if times[kind]), default=None) for kind in KINDS}
 
 
-def count_weights(model) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
+def require_one_gpu(given) -> None:
+    """Raises ValueError for a configuration that sets up the engine's process alone, where workers are others."""
+    if given.tensor_parallel > 1 and (given.weights or given.config == "forest"):
+        what = "--weights (engines that share weights)" if given.weights else "--config forest"
+        raise ValueError(f"{what} with --tensor-parallel {given.tensor_parallel}; supported: 1")
 
 
 class VllmEngine:
@@ -98,6 +88,7 @@ class VllmEngine:
 
     def __init__(self, given, **more):
         """more: further arguments of LLM."""
+        require_one_gpu(given)
         _, variables = CONFIGURATIONS[given.config]
         os.environ.update(ENVIRONMENT | variables)
         self.shape = shape_of(given.model, given.layers)
@@ -111,24 +102,29 @@ class VllmEngine:
             register()
         self.torch, self.vllm = torch, vllm
         if given.weights:
-            share(pathlib.Path(given.weights), given.owner, lambda model: draw_weights(model, given.std))
-        chosen = engine_arguments(given.config, given.compilation, str(folder), given.kv_gib, given.max_num_seqs)
+            share(pathlib.Path(given.weights), given.owner, lambda model: weights.draw_weights(model, given.std))
+        chosen = engine_arguments(
+            given.config, given.compilation, str(folder), given.kv_gib, given.max_num_seqs, given.tensor_parallel
+        )
         self.llm = vllm.LLM(**chosen | more)
         self.engine = self.llm.llm_engine
-        drawn = count_weights if given.weights else lambda model: draw_weights(model, given.std)
-        self.parameters = self.llm.apply_model(drawn)[0]
+        drawn = self.on_ranks(weights.count) if given.weights else self.on_ranks(weights.draw, given.std)
+        self.parameters = sum(drawn)
         self.std = given.std
-        self.host, self.done = HostTimes(), Scheduled()
-        self.llm.apply_model(self.host.watch_builds)
-        self.llm.collective_rpc(lambda worker: self.host.watch_preparing(worker.model_runner))
-        torch.cuda.synchronize()
+        self.host, self.done = HostTimesOfRanks(self.on_ranks), Scheduled()
+        self.synchronize()
+        self.on_ranks(on_rank.freeze_heap)
         gc.collect()
-        gc.freeze()  # as vLLM's own engine process does
+        gc.freeze()  # the heap of the process that schedules, where workers are others
+
+    def on_ranks(self, function: Callable, *arguments) -> list:
+        """Calls a function of a module in each worker, which it gets first; returns the results by rank."""
+        return self.llm.collective_rpc(function, args=arguments)
 
     def info(self) -> dict:
-        config = self.engine.vllm_config
+        config, seen = self.engine.vllm_config, self.on_ranks(on_rank.describe)[0]
         return {
-            "device": self.torch.cuda.get_device_name(),
+            "device": seen["device"],
             "vllm": self.vllm.__version__,
             "torch": self.torch.__version__,
             "cuda": self.torch.version.cuda,
@@ -137,21 +133,13 @@ class VllmEngine:
             "graphs": str(config.compilation_config.cudagraph_mode).rpartition(".")[2],
             "async_scheduling": bool(config.scheduler_config.async_scheduling),
             "cascade": not config.model_config.disable_cascade_attn,
-            "backend": self.backend(),
+            "backend": seen["backend"],
             "block_size": config.cache_config.block_size,
             "kv_blocks": config.cache_config.num_gpu_blocks,
             "parameters": self.parameters,
             "layers": self.shape["num_hidden_layers"],
+            "tensor_parallel": config.parallel_config.tensor_parallel_size,
         }
-
-    def backend(self) -> str:
-        """The class that computes attention in the first layer."""
-
-        def first(model):
-            found = (type(m.impl) for m in model.modules() if hasattr(m, "impl") and hasattr(m, "kv_cache_dtype"))
-            return next((f"{kind.__module__}.{kind.__qualname__}" for kind in found), "unknown")
-
-        return self.llm.apply_model(first)[0]
 
     def add(self, key: str, request: Request, temperature: float) -> None:
         room = CONTEXT - len(request.prompt)
@@ -181,7 +169,7 @@ class VllmEngine:
         self.synchronize()
 
     def synchronize(self) -> None:
-        self.torch.cuda.synchronize()
+        self.on_ranks(on_rank.synchronize)
 
     def forget(self) -> bool:
         """Empties the prefix cache; False where requests still hold pages."""
@@ -193,8 +181,8 @@ class VllmEngine:
         self.done.watch(self.engine.engine_core.engine_core.scheduler)
 
     def free_bytes(self) -> int:
-        """Free memory of the GPU."""
-        return self.torch.cuda.mem_get_info()[0]
+        """Free memory of the GPU that has least."""
+        return min(self.on_ranks(on_rank.free_bytes))
 
     def sleep(self, level: int) -> None:
         """Frees the memory of weights and KV cache, and empties the prefix cache. Level 1 keeps the weights in the
@@ -210,24 +198,16 @@ class VllmEngine:
     def new_weights(self, number: int, change: float) -> None:
         """Loads the first weights plus a change that the number determines, through the engine's reload_weights. The
         engine's weight transfer is no option here: it needs a second process."""
-        self.llm.collective_rpc(reload_drawn, args=(self.std, number, change))
+        self.on_ranks(weights.reload_drawn, self.std, number, change)
         self.synchronize()
 
-    def kernels(self, step, steps: int) -> dict[str, float]:
-        """GPU microseconds by kernel while `step` is called until `steps` steps had output."""
-        from torch.profiler import ProfilerActivity, profile
-
-        self.synchronize()
-        with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-            done = 0
-            while done < steps:
-                done += bool(step())
-            self.synchronize()
-        found: dict[str, float] = {}
-        for event in recorded.events():
-            if "CUDA" in str(event.device_type):
-                found[event.name] = found.get(event.name, 0.0) + event.time_range.elapsed_us()
-        return found
+    def kernels(self, step, steps: int) -> list[dict[str, float]]:
+        """By rank, the GPU's microseconds by kernel while `step` is called until `steps` steps had output."""
+        self.on_ranks(on_rank.begin_profile)
+        done = 0
+        while done < steps:
+            done += bool(step())
+        return self.on_ranks(on_rank.end_profile)
 
     def log_probabilities(self, prompts: list[list[int]], forced: list[int], steps: int) -> list[list[float]]:
         """For each prompt, the log-probability before any mask of the forced token, `steps` times in a row: all engines
@@ -243,10 +223,6 @@ class VllmEngine:
                     found[i].append(place[forced[i]].logprob)
         return found
 
-    def statistics(self) -> dict:
-        """The plug-in's counters, where it is loaded and keeps some; of the port of FCA, its steps by path."""
-        forest = sys.modules.get("forest_cascade.backend")
-        if forest:
-            return {"forest_cascade": dict(forest.counters)}
-        module = sys.modules.get("trunkline.integrations.vllm")
-        return module.statistics() if hasattr(module, "statistics") else {}
+    def statistics(self) -> list[dict]:
+        """By rank, the plug-in's counters, where it is loaded and keeps some."""
+        return self.on_ranks(on_rank.statistics)

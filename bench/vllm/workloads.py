@@ -203,6 +203,7 @@ FIXED: dict[str, Callable[[Drawn], Workload]] = {
     "groups_64x2k": lambda drawn: groups(drawn, 64, 2048),
     "groups_16x16k": lambda drawn: groups(drawn, 16, 16384),
     "groups_16x2k": lambda drawn: groups(drawn, 16, 2048),
+    "short_16x512": lambda drawn: groups(drawn, 16, 512),
     "unshared_1": lambda drawn: unshared(drawn, 1),
     "unshared_8": lambda drawn: unshared(drawn, 8),
     "unshared_64": lambda drawn: unshared(drawn, 64),
@@ -236,6 +237,7 @@ SETS = {
     "toolagent": ["toolagent@8", "toolagent@16", "toolagent_all@8"],
     "reasoning": [name for name in FIXED if name.startswith("reasoning")],
     "faithful": list(RECORDED),
+    "tensor_parallel": ["groups_64x16k", "groups_16x2k", "short_16x512", "unshared_8"],
     "rollout": list(rollouts.ROLLOUTS),
     "crossover": list(rollouts.CROSSOVER),
 }

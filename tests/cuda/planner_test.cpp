@@ -84,12 +84,11 @@ class PlannerCase {
     args_.report = report_.as<cuda::PlannerReport>();
     args_.planner = 7;
     args_.widths = invariant_chunk > 0 ? 0 : machine_.width_count;
-    limits_ = cuda::prepare_planner_kernels();
-    if (!shared) limits_.shared_bytes = 0;
+    args_.shared_bytes = shared ? cuda::planner_shared_bytes() : 0;
   }
 
   void launch(cudaStream_t stream = nullptr) {
-    cuda::launch_planner(args_, limits_, stream);
+    cuda::launch_planner(args_, stream);
     check(cudaGetLastError());
   }
   /// Other ids and lengths at the same addresses.
@@ -148,7 +147,6 @@ class PlannerCase {
   DeviceBatch on_device_;
   DeviceMemory query_start_, query_parents_, machine_memory_, memory_, searches_, counts_, steps_, report_, lists_;
   PlannerArgs args_;
-  cuda::PlannerLimits limits_;
 };
 
 PlanOptions trunk_options(const PlanCapacity& capacity) {

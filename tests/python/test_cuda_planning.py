@@ -388,7 +388,9 @@ class CudaPlanning(CudaTest):
         ):
             with self.assertRaisesRegex(NotImplementedError, "with device_planning; supported: plan"):
                 use()
-        with self.assertRaisesRegex(ValueError, "expected with device_planning: none, policy='trunk', or policy='invariant'"):
+        with self.assertRaisesRegex(
+            ValueError, "expected with device_planning: none, policy='trunk', or policy='invariant'"
+        ):
             made(step, policy="flat", device_planning=trunkline.DevicePlanning(3))
         with self.assertRaisesRegex(TypeError, "device_planning is 3; expected: a DevicePlanning"):
             made(step, device_planning=3)

@@ -132,11 +132,18 @@ def test_what_pays_beside_prefill():
     for prefill_tokens, needed_us in ((1, 50.0), (large - 1, 50.0), (large, 5.0), (8192, 5.0)):
         beside = BesidePrefill(rule, kv_bytes_per_token=4096, read_bytes_per_us=4e6)
         needed = int(needed_us * 4e6 / 4096)
-        assert all(beside.pays(read(needed + 1), prefill_tokens) for _ in range(20))
+        assert all(beside.pays(read(needed + 1), prefill_tokens) for _ in range(24))
         found = [beside.pays(read(needed - 1), prefill_tokens) for _ in range(16)]
         assert found == ([False] * 7 + [True]) * 2
-        beside.pays(read(0), prefill_tokens)
-        assert beside.pays(read(needed + 1), prefill_tokens) and not beside.pays(read(0), prefill_tokens)
+
+
+def test_ranks_that_decided_differently_probe_in_the_same_step():
+    rule = engine.PrefillRule(host_us=50.0, probe_every=4)
+    ranks = [BesidePrefill(rule, kv_bytes_per_token=4096, read_bytes_per_us=4e6) for _ in range(2)]
+    saving, nothing = report(kv_tokens_total=10**6, kv_tokens_read=0), report(kv_tokens_total=1, kv_tokens_read=1)
+    assert [rank.pays(seen, 1) for rank, seen in zip(ranks, (saving, nothing), strict=True)] == [True, False]
+    found = [[rank.pays(nothing, 1) for _ in range(8)] for rank in ranks]
+    assert found[0] == found[1] == [False, False, True, False] * 2
 
 
 # -- The gain switch

@@ -48,6 +48,12 @@ def test_a_run_in_which_no_request_overflowed():
     assert judge({"layer": SOUND | dict(shadow=SHADOW | dict(unsound=7.0))}, overflow=True) == []
 
 
+def test_ranks_are_compared():
+    ranks = [{"a": {"mixed_steps": 9, "engine_steps": 2}}, {"a": {"mixed_steps": 6, "engine_steps": 5}}]
+    assert engine_check.ranks_differ(ranks) == {"mixed_steps": 3, "engine_steps": 3}
+    assert engine_check.ranks_differ(ranks[:1]) == {"mixed_steps": 0, "engine_steps": 0}
+
+
 def test_a_rank_without_layers():
     assert judge({"layer": SOUND}, {}) == ["a rank has no layers on Trunkline"]
     assert judge() == ["a rank has no layers on Trunkline"]

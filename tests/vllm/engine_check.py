@@ -219,7 +219,8 @@ def main() -> int:
     found = statistics_of(llm)
     wrong = judge(found, options)
     preemptions = next((m.value for m in llm.get_metrics() if m.name == "vllm:num_preemptions"), None)
-    print(json.dumps({**vars(options), **done, "preemptions": preemptions, "statistics": found, "wrong": wrong}))
+    told = {"preemptions": preemptions, "ranks_differ": ranks_differ(found), "statistics": found, "wrong": wrong}
+    print(json.dumps({**vars(options), **done, **told}))
     return int(bool(wrong))
 
 
@@ -231,6 +232,16 @@ def worker_statistics(worker) -> dict:
 
 def statistics_of(llm) -> list[dict]:
     return llm.collective_rpc(worker_statistics)
+
+
+def ranks_differ(found: list[dict]) -> dict[str, int]:
+    """The largest count of all ranks less the smallest, over all groups of layers: at least as many steps were decided
+    differently. No fault: each rank decides by its own GPU's report."""
+    made = {}
+    for name in ("mixed_steps", "engine_steps"):
+        counts = [sum(counted[name] for counted in groups.values()) for groups in found]
+        made[name] = max(counts, default=0) - min(counts, default=0)
+    return made
 
 
 def judge(found: list[dict], options: argparse.Namespace) -> list[str]:

@@ -1,4 +1,4 @@
-"""vLLM's FlashAttention and merge as this package calls them."""
+"""vLLM's FlashAttention and merge as this package, and comparisons of kernels, call them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 
 from vllm.platforms import current_platform
 from vllm.utils.torch_utils import canonicalize_singleton_dim_strides
-from vllm.v1.attention.backends.fa_utils import flash_attn_varlen_func, get_scheduler_metadata
+from vllm.v1.attention.backends.fa_utils import (
+    flash_attn_varlen_func,
+    get_flash_attn_version,
+    get_scheduler_metadata,
+)
 from vllm.v1.attention.ops.merge_attn_states import merge_attn_states
 from vllm.v1.kv_cache_interface import is_quantized_kv_cache
 
@@ -23,6 +27,11 @@ class Heads:
     size: int
     dtype: Any
     page_size: int
+
+
+def flash_attention() -> int:
+    """The version of FlashAttention that vLLM takes on this GPU."""
+    return get_flash_attn_version()
 
 
 def scheduled(call: Call, heads: Heads) -> Any:
@@ -44,6 +53,47 @@ def scheduled(call: Call, heads: Heads) -> Any:
     )
 
 
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    call: Call,
+    *,
+    scale: float,
+    version: int,
+    soft_cap: float = 0,
+    scales: tuple[Any, Any, Any] = (None, None, None),
+    out: Any = None,
+) -> tuple[Any, Any]:
+    """Results [T, Hq, d] and their LSEs [Hq, T].
+
+    key, value: [pages, P, Hkv, d], by any strides but of d. scales: of fp8 queries, keys and values.
+    """
+    query_scale, key_scale, value_scale = scales
+    return flash_attn_varlen_func(
+        q=query,
+        k=key,
+        v=value,
+        cu_seqlens_q=call.starts,
+        seqused_k=call.lens,
+        max_seqlen_q=call.max_queries,
+        max_seqlen_k=call.max_tokens,
+        softmax_scale=scale,
+        causal=call.causal,
+        window_size=[-1, -1],
+        block_table=call.table,
+        softcap=soft_cap,
+        return_softmax_lse=True,
+        out=out,
+        scheduler_metadata=call.schedule,
+        fa_version=version,
+        q_descale=query_scale,
+        k_descale=key_scale,
+        v_descale=value_scale,
+        num_splits=call.splits,
+    )
+
+
 class FlashKernels:
     """Kernels of one layer in one step. impl: vLLM's FlashAttentionImpl; kv_cache [pages, Hkv, P, 2 d]."""
 
@@ -59,29 +109,16 @@ class FlashKernels:
 
     def attend(self, query: Any, call: Call) -> tuple[Any, Any]:
         impl, shape = self.impl, (len(call.lens), self.impl.num_kv_heads)
-        query_scale, key_scale, value_scale = (None if x is None else x.expand(shape) for x in self.scales)
-        output, lse = flash_attn_varlen_func(
-            q=query,
-            k=self.key,
-            v=self.value,
-            cu_seqlens_q=call.starts,
-            seqused_k=call.lens,
-            max_seqlen_q=call.max_queries,
-            max_seqlen_k=call.max_tokens,
-            softmax_scale=impl.scale,
-            causal=call.causal,
-            window_size=[-1, -1],
-            block_table=call.table,
-            softcap=impl.logits_soft_cap,
-            return_softmax_lse=True,
-            scheduler_metadata=call.schedule,
-            fa_version=impl.vllm_flash_attn_version,
-            q_descale=query_scale,
-            k_descale=key_scale,
-            v_descale=value_scale,
-            num_splits=call.splits,
+        return attention(
+            query,
+            self.key,
+            self.value,
+            call,
+            scale=impl.scale,
+            version=impl.vllm_flash_attn_version,
+            soft_cap=impl.logits_soft_cap,
+            scales=tuple(None if x is None else x.expand(shape) for x in self.scales),
         )
-        return output, lse
 
     def merge(self, output: Any, prefix: tuple[Any, Any], suffix: tuple[Any, Any]) -> None:
         merge_attn_states(output, *prefix, *suffix)

@@ -14,46 +14,30 @@ TRUNKLINE_HOST_DEVICE bool is_null_page(const DeviceBatch& batch, Id id) {
   return batch.null_page >= 0 && std::int64_t{id} == batch.null_page;
 }
 
-/// 16 bytes of page ids, which a thread loads at once if they are aligned.
-template <class Id>
-struct alignas(16) PageWord {
-  static constexpr std::int32_t kIds = 16 / sizeof(Id);
-  Id ids[16 / sizeof(Id)];
-};
-
-/// Returns the first page in [begin, end) that differs in two rows or is null; end if there is none. Each thread loads
-/// 64 bytes of both rows before it compares them, so that their latencies overlap.
+/// Returns the first page in [begin, end) that differs in two rows or is null; end if there is none. Rows whose ids are
+/// aligned to 16 bytes are read in words of 16 bytes.
 template <class Group, class Id>
 TRUNKLINE_HOST_DEVICE std::int32_t first_mismatch(Group& group, const DeviceBatch& batch, const Id* a, const Id* b,
                                                   std::int32_t begin, std::int32_t end) {
-  using Word = PageWord<Id>;
-  constexpr std::int32_t kWords = 4;
-  constexpr std::int32_t kUnit = kWords * Word::kIds;
-  const bool aligned = ((reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b)) & 15) == 0;
-  const auto load = [=](const Id* row, std::int32_t first) {
-    if (aligned && first >= begin && first <= end - Word::kIds) return *reinterpret_cast<const Word*>(row + first);
-    Word word{};
-    for (std::int32_t i = 0; i < Word::kIds; ++i) {
-      if (first + i >= begin && first + i < end) word.ids[i] = row[first + i];
-    }
-    return word;
+  constexpr std::int32_t kUnit = 16 / sizeof(Id);
+  struct alignas(16) Unit {
+    Id ids[16 / sizeof(Id)];
   };
+  const bool aligned = ((reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b)) & 15) == 0;
+  const auto differs = [&batch](Id of_a, Id of_b) { return of_a != of_b || is_null_page(batch, of_a); };
   const std::int32_t found = find_first(group, begin / kUnit, ceil_div(end, kUnit), [&](std::int32_t unit) {
     const std::int32_t first = unit * kUnit;
-    Word of_a[kWords];
-    Word of_b[kWords];
-    for (std::int32_t word = 0; word < kWords; ++word) {
-      of_a[word] = load(a, first + word * Word::kIds);
-      of_b[word] = load(b, first + word * Word::kIds);
-    }
     std::int32_t mismatch = kNotFound;
-    for (std::int32_t word = kWords; word-- > 0;) {
-      for (std::int32_t i = Word::kIds; i-- > 0;) {
-        const std::int32_t page = first + word * Word::kIds + i;
-        if (page < begin || page >= end) continue;
-        const Id id = of_a[word].ids[i];
-        if (id != of_b[word].ids[i] || is_null_page(batch, id)) mismatch = page;
+    if (aligned && first >= begin && first + kUnit <= end) {
+      const Unit of_a = *reinterpret_cast<const Unit*>(a + first);
+      const Unit of_b = *reinterpret_cast<const Unit*>(b + first);
+      for (std::int32_t i = kUnit; i-- > 0;) {
+        if (differs(of_a.ids[i], of_b.ids[i])) mismatch = first + i;
       }
+      return mismatch;
+    }
+    for (std::int32_t page = min(first + kUnit, end); page-- > max(first, begin);) {
+      if (differs(a[page], b[page])) mismatch = page;
     }
     return mismatch;
   });

@@ -206,7 +206,7 @@ class DecodeSteps:
 def _invariant_plans(facts: LayerFacts, max_rows: int, max_kv_len: int | None) -> InvariantPlans:
     if facts.longest_query > 1:
         raise errors.InvalidArgumentError(
-            f"engine.invariant with decode rows of {facts.longest_query} query tokens; expected: 1, on which bits depend"
+            f"engine.invariant, decode rows of {facts.longest_query} query tokens; expected: 1, as bits depend on it"
         )
     if max_kv_len is None or max_kv_len < 1:
         raise errors.InvalidArgumentError(f"max_kv_len is {max_kv_len}; expected with engine.invariant: 1 or more")

@@ -50,8 +50,8 @@ def _put(slot: str, name: str) -> None:
     version = versions.installed()
     if version is not None and versions.release(version) not in versions.RUN:
         logger.info(
-            "Trunkline is tested by running models in vLLM %s; here is %s: TRUNKLINE_VLLM_SHADOW=1 compares each result "
-            "with vLLM's own",
+            "Trunkline is tested by running models in vLLM %s; here is %s: TRUNKLINE_VLLM_SHADOW=1 compares each "
+            "result with vLLM's own",
             " and ".join(f"{major}.{minor}" for major, minor in versions.RUN),
             version,
         )

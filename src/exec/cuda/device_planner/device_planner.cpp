@@ -40,7 +40,7 @@ DevicePlanner::DevicePlanner(const MachineProfile& profile, const AttentionShape
   if (options.growth < 0) fail(ErrorCode::kInvalidArgument, "options.growth is ", options.growth, "; it must be >= 0");
   report_ = std::make_shared<HostReport>();
   memory_bytes_ = lay_out(nullptr).bytes;
-  limits_ = prepare_planner_kernels();
+  shared_bytes_ = planner_shared_bytes();
 }
 
 DevicePlanner::Memory DevicePlanner::lay_out(std::byte* base) const {
@@ -129,7 +129,8 @@ void DevicePlanner::launch(const DeviceBatch& batch, const PlanLists& lists, Pla
   args.written = memory_.written;
   args.planner = reinterpret_cast<std::uint64_t>(base_);
   args.widths = machine_.invariant_chunk > 0 ? 0 : machine_.width_count;
-  launch_planner(args, limits_, stream);
+  args.shared_bytes = shared_bytes_;
+  launch_planner(args, stream);
 }
 
 }  // namespace trunkline::cuda

@@ -54,7 +54,7 @@ class DevicePlanner {
   CudaPlannerOptions options_;
   PlannerMachine machine_;
   std::size_t memory_bytes_ = 0;
-  PlannerLimits limits_;
+  std::size_t shared_bytes_ = 0;  // dynamic shared memory that the kernels may have
   WorkspaceOwner owner_;
   std::uint64_t stamp_ = 0;  // WorkspaceOwner's, of the memory
   std::byte* base_ = nullptr;

@@ -7,14 +7,12 @@
 // the page ids of each row and of its parent row; all others read some 200 bytes a row and 40 bytes a KV segment, from
 // L2 or shared memory.
 //
-// Schedule. Each phase is a launch: the end of a kernel publishes its results to the next. A phase of one thread group is
-// a block of 512 threads. If the plan is reused, the kernels after the second return at once. On compute capability 9.0
-// and later, blocks of a kernel are placed before the kernel before it ends (programmatic dependent launch), and wait.
+// Schedule. Each phase is a plain launch: the end of a kernel publishes its results to the next. A phase of one thread
+// group is a block of 512 threads. If the plan is reused, the kernels after the second return at once.
 #include "exec/cuda/device_planner/planner_kernels.hpp"
 
 #include "exec/cuda/device.hpp"
 #include "exec/cuda/device_planner/block_group.cuh"
-#include "exec/cuda/kernels/common/ptx.cuh"
 #include "plan/device/planner_phases.hpp"
 
 namespace trunkline::cuda {
@@ -46,7 +44,6 @@ __global__ void __launch_bounds__(kRowThreads) compare_rows_kernel(const __grid_
 }
 
 __global__ void __launch_bounds__(kPhaseThreads, 1) find_forest_kernel(const __grid_constant__ PlannerArgs args) {
-  wait_for_kernel_before();
   __shared__ GroupMemory<kPhaseThreads> memory;
   BlockGroup<kPhaseThreads> group(memory.bytes);
   const PlannerTask& task = args.task;
@@ -66,7 +63,6 @@ __global__ void __launch_bounds__(kPhaseThreads, 1) find_forest_kernel(const __g
 
 template <bool kEarly>
 __global__ void __launch_bounds__(kPhaseThreads, 1) try_tiles_kernel(const __grid_constant__ PlannerArgs args) {
-  wait_for_kernel_before();
   if (args.task.memory.step->reused != 0) return;
   __shared__ GroupMemory<kPhaseThreads> memory;
   BlockGroup<kPhaseThreads> group(memory.bytes);
@@ -83,7 +79,6 @@ __global__ void __launch_bounds__(kPhaseThreads, 1) try_tiles_kernel(const __gri
 }
 
 __global__ void __launch_bounds__(kListThreads, 2) list_tiles_kernel(const __grid_constant__ PlannerArgs args) {
-  wait_for_kernel_before();
   if (args.task.memory.step->reused != 0) return;
   __shared__ GroupMemory<kListThreads> memory;
   __shared__ TileSegment segments[TileScratch::kCapacity];
@@ -121,7 +116,6 @@ __device__ void write_report(const PlannerArgs& args) {
 }
 
 __global__ void __launch_bounds__(kPhaseThreads, 1) lay_out_kernel(const __grid_constant__ PlannerArgs args) {
-  wait_for_kernel_before();
   if (args.task.memory.step->reused != 0) return;
   __shared__ GroupMemory<kPhaseThreads> memory;
   BlockGroup<kPhaseThreads> group(memory.bytes);
@@ -147,7 +141,6 @@ __device__ void clear(std::int32_t* words, std::int32_t count) {
 }
 
 __global__ void __launch_bounds__(kWriteThreads, 1) write_kernel(const __grid_constant__ PlannerArgs args) {
-  wait_for_kernel_before();
   if (args.task.memory.step->reused != 0) return;
   __shared__ GroupMemory<kWriteThreads> memory;
   BlockGroup<kWriteThreads> group(memory.bytes);
@@ -183,21 +176,12 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-/// \param early programmatic dependent launch
-void launch(const Launch& launch, const PlannerArgs& args, bool early, cudaStream_t stream) {
+void launch(const Launch& launch, const PlannerArgs& args, cudaStream_t stream) {
   if (launch.blocks == 0) return;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(launch.blocks));
-  config.blockDim = dim3(static_cast<unsigned>(launch.threads));
-  config.dynamicSmemBytes = launch.shared_bytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
   void* parameters[] = {const_cast<PlannerArgs*>(&args)};
-  check_cuda(cudaLaunchKernelExC(&config, launch.kernel, parameters), "launching a kernel that plans");
+  check_cuda(cudaLaunchKernel(launch.kernel, dim3(static_cast<unsigned>(launch.blocks)),
+                              dim3(static_cast<unsigned>(launch.threads)), parameters, launch.shared_bytes, stream),
+             "launching a kernel that plans");
 }
 
 template <class... Args>
@@ -211,8 +195,7 @@ std::size_t search_memory_bytes(std::int32_t rows) {
   return search_bytes(rows) * static_cast<std::size_t>(max(PlannerMachine::kMaxHeights, TrunkCore::kEarlyTries));
 }
 
-PlannerLimits prepare_planner_kernels() {
-  constexpr int kFirstThatWaits = 90;
+std::size_t planner_shared_bytes() {
   int device = 0;
   int limit = 0;
   check_cuda(cudaGetDevice(&device), "cudaGetDevice");
@@ -223,12 +206,10 @@ PlannerLimits prepare_planner_kernels() {
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
                "cudaFuncSetAttribute of a planning kernel");
   }
-  cudaFuncAttributes attributes{};
-  check_cuda(cudaFuncGetAttributes(&attributes, address_of(find_forest_kernel)), "cudaFuncGetAttributes");
-  return {bytes, attributes.ptxVersion >= kFirstThatWaits};
+  return bytes;
 }
 
-void launch_planner(const PlannerArgs& given, const PlannerLimits& limits, cudaStream_t stream) {
+void launch_planner(const PlannerArgs& given, cudaStream_t stream) {
   PlannerArgs args = given;
   const std::int32_t rows = args.task.batch.rows;
   args.search_bytes = search_bytes(max(rows, 1));
@@ -237,7 +218,7 @@ void launch_planner(const PlannerArgs& given, const PlannerLimits& limits, cudaS
   CutSearch::Scratch cuts;
   const std::size_t cut_bytes = bytes_of([&](Arena& arena) { cuts.lay_out(arena); });
   // A kernel whose scratch exceeds shared memory uses device memory instead.
-  const auto shared = [&](std::size_t bytes) { return bytes <= limits.shared_bytes ? bytes : 0; };
+  const auto shared = [&](std::size_t bytes) { return bytes <= args.shared_bytes ? bytes : 0; };
   const std::int32_t blocks = min(max(rows, 1), kMaxBlocks);
   const std::int32_t early = args.widths > 0 ? TrunkCore::kEarlyTries : 0;
   const Launch launches[] = {
@@ -248,8 +229,7 @@ void launch_planner(const PlannerArgs& given, const PlannerLimits& limits, cudaS
       {address_of(list_tiles_kernel), args.widths > 0 ? blocks : 0, kListThreads},
       {address_of(lay_out_kernel), 1, kPhaseThreads, shared(cut_bytes)},
       {address_of(write_kernel), blocks, kWriteThreads}};
-  // The first one waits for the end of whatever is before it in the stream.
-  for (const Launch& each : launches) launch(each, args, limits.overlap && &each != launches, stream);
+  for (const Launch& each : launches) launch(each, args, stream);
 }
 
 }  // namespace trunkline::cuda

@@ -33,23 +33,18 @@ struct PlannerArgs {
   std::uint64_t* written = nullptr;  ///< [1] address of the counts of the last written lists; 0: none were written
   std::uint64_t planner = 0;         ///< the ListCounts::planner that this planner writes
   std::int32_t widths = 0;           ///< number of tile widths to try
+  std::size_t shared_bytes = 0;      ///< planner_shared_bytes() of the device
 };
 
-/// The limits of planning kernels on a device.
-struct PlannerLimits {
-  std::size_t shared_bytes = 0;  ///< maximum dynamic shared memory of a block
-  bool overlap = false;          ///< kernels wait for the kernel before: those compiled for 9.0 or newer
-};
-
-/// Returns the limits on the current device, and allows kernels to use so much shared memory. Must be called before a
-/// launch.
-PlannerLimits prepare_planner_kernels();
+/// Returns the dynamic shared memory that planning kernels may have on the current device, and allows them to use it.
+/// Must be called before a launch.
+std::size_t planner_shared_bytes();
 
 /// Returns the device memory that all tries of tiles need.
 std::size_t search_memory_bytes(std::int32_t rows);
 
 /// Plans the batch, or reuses the last plan. The launches depend on the number of rows and on addresses alone, so that
 /// they can be captured. \throws Error(kInternal) when a launch fails
-void launch_planner(const PlannerArgs& args, const PlannerLimits& limits, cudaStream_t stream);
+void launch_planner(const PlannerArgs& args, cudaStream_t stream);
 
 }  // namespace trunkline::cuda
