@@ -46,8 +46,11 @@ class Loader {
       view_tma_tiles(batch);
       // The first TMA copy of K waits until the copies of Q are issued: no computation can start without Q.
       if (first && role_ == kKeyTmaTiles) named_barrier(kQueriesBarrier, kLoaderThreads);
+      const int first_stage = opens ? 1 : 0;
+      if (copies_rows() && first_stage < batch->batch_records) rows_.look_up(batch[first_stage]);
 #pragma unroll 1
-      for (int number = opens ? 1 : 0; number < batch->batch_records; ++number) {
+      for (int number = first_stage; number < batch->batch_records; ++number) {
+        if (copies_rows()) rows_.pass_stage(number + 1 < batch->batch_records ? &batch[number + 1] : nullptr);
         copy_stage(batch[number], number, task, head);
       }
     }

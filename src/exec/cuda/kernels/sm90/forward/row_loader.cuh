@@ -28,7 +28,12 @@ class RowLoader {
  public:
   /// \param loader 0 or 1
   __device__ __forceinline__ RowLoader(const ForwardArgs& args, SharedMemory<S>& shared, int loader, int lane)
-      : args_(args), shared_(shared), loader_(loader), lane_(lane), page_offsets_(args.pages.page_size) {}
+      : args_(args),
+        shared_(shared),
+        loader_(loader),
+        lane_(lane),
+        page_offsets_(args.pages.page_size),
+        looks_up_(copies_runs(args.pages.page_size)) {}
 
   /// Issues the copies of the loader's part of a half's rows of Q to a slot; rows behind the last are zero.
   __device__ __forceinline__ void copy_queries(const TaskInfo& task, int half, int slot) const {
@@ -43,6 +48,21 @@ class RowLoader {
       from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
     }
     copy(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
+  }
+
+  /// Passes to a stage whose page ids `look_up` has read, and reads those of the next. A read takes 600 clocks or more,
+  /// a stage of scattered tokens 1,000. \param next the record of the next stage; null: it is in another batch
+  __device__ __forceinline__ void pass_stage(const StageRecord* next) {
+    page_ = next_page_;
+    if (next != nullptr) look_up(*next);
+  }
+  /// Reads the page id of the lane's token of a stage, if records do not have it.
+  __device__ __forceinline__ void look_up(const StageRecord& record) {
+    if (!looks_up_) return;
+    const SliceRecord& slice = record.slices[slice_of_lane()];
+    if (slice.key_tma_tile() || lane_ % kSliceTokens >= slice.count) return;
+    const std::int32_t position = slice.position + lane_ % kSliceTokens;
+    next_page_ = static_cast<std::int32_t>(page_id(args_.pages, slice.ids_begin + page_offsets_.page_of(position)));
   }
 
   /// Whether some of the loader's slices are copied by rows.
@@ -141,16 +161,15 @@ class RowLoader {
     const std::int32_t page_size = args_.pages.page_size;
     std::int64_t page = 0;
     std::int64_t page_offset = 0;
-    if (!copies_runs(page_size)) {
+    if (!looks_up_) {
       const SliceRecord::TokenLocation location = slice.location_of(token, page_size);
       page = location.page;
       page_offset = location.page_offset;
     } else if (slice.key_tma_tile()) {
       page_offset = slice.place_in_run(token);  // pages lie one behind another
     } else {
-      const std::int32_t position = slice.position + token;
-      page = page_id(args_.pages, slice.ids_begin + page_offsets_.page_of(position));
-      page_offset = page_offsets_.offset_of(position);
+      page = page_;
+      page_offset = page_offsets_.offset_of(slice.position + token);
     }
     const CacheStrides& k = args_.layer.k_strides;
     const CacheStrides& v = args_.layer.v_strides;
@@ -187,6 +206,9 @@ class RowLoader {
   int loader_;
   int lane_;
   PageOffsets page_offsets_;
+  bool looks_up_;
+  std::int32_t page_ = 0;  // of the lane's token of the present stage, if records do not have it
+  std::int32_t next_page_ = 0;
 };
 
 }  // namespace trunkline::cuda::sm90

@@ -114,7 +114,7 @@ class StageWriter {
   // Writes where the slice is in the cache. \return whether TMA may copy it, if it is aligned
   __device__ __forceinline__ bool write_location(const Slice& slice, SliceRecord& written) const {
     if (slice.count == 0) return false;
-    if (!copies_runs(args_.pages.page_size)) {
+    if (!copies_runs(args_.pages.page_size)) [[likely]] {
       write_pages(slice, written);
       return true;
     }
