@@ -43,6 +43,9 @@ fi
 if [ -e docs/results_vllm.md ]; then
   python3 bench/vllm_report.py --check
 fi
+if [ -e docs/results_shapes.md ]; then
+  python3 bench/shapes_report.py --check
+fi
 if [ -e docs/results_peers.md ]; then
   python3 bench/peers_report.py --check
 fi

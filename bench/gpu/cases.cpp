@@ -163,14 +163,14 @@ std::int32_t page_size_for(const PrefixTree& tree, std::int32_t page_size) {
 
 void add(const SuiteRow& row, const Path& data, const GivenShape& given, std::vector<Case>& cases) {
   const Trees trees = row.trees(data);
-  const std::vector<Heads> all_heads = given.q_heads == 0 ? row.heads : std::vector{Heads{given.q_heads, given.kv_heads}};
+  const std::vector<Heads> all_heads =
+      given.q_heads == 0 ? row.heads : std::vector{Heads{given.q_heads, given.kv_heads}};
   const std::vector<std::int32_t> page_sizes = given.page_size == 0 ? row.page_sizes : std::vector{given.page_size};
   for (const std::int32_t page_size : page_sizes) {
     for (const Heads heads : all_heads) {
       for (const PrefixTree& tree : trees) {
         const std::int32_t page = page_size_for(tree, page_size);
-        const auto shape =
-            AttentionShape::uniform(heads.q, heads.kv, given.head_dim, page, given.dtype, Device::kCuda);
+        const auto shape = AttentionShape::uniform(heads.q, heads.kv, given.head_dim, page, given.dtype, Device::kCuda);
         cases.push_back({row.name, tree, shape, row.methods});
       }
     }

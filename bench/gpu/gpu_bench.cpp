@@ -48,8 +48,7 @@ std::vector<Case> chosen_cases(const Options& options) {
 void list(const std::vector<Case>& cases) {
   for (const Case& test : cases) {
     std::cout << test.suite << '\t' << test.heads() << '\t' << name_of(test.shape.q_dtype) << "\td "
-              << test.shape.head_dim_qk << "\tpage "
-              << test.shape.page_size << '\t' << test.tree.name << '\n';
+              << test.shape.head_dim_qk << "\tpage " << test.shape.page_size << '\t' << test.tree.name << '\n';
   }
 }
 

@@ -11,11 +11,12 @@ bool serves(const ForwardVariant& variant, DType dtype, std::int32_t head_dim) {
 }
 
 // Prefers a kernel that merges exactly if merging is asked for to any other that serves.
-ForwardVariant* find_variant(const KernelFamily& family, DType dtype, std::int32_t head_dim, bool merging,
-                             std::size_t shared_bytes) {
+ForwardVariant* find_variant(const KernelFamily& family, DType dtype, std::int32_t head_dim, std::int32_t page_size,
+                             bool merging, std::size_t shared_bytes) {
   ForwardVariant* best = nullptr;
   for (ForwardVariant& variant : family.variants()) {
     if (!serves(variant, dtype, head_dim)) continue;
+    if (variant.takes_pages != nullptr && !variant.takes_pages(page_size)) continue;
     if (best != nullptr && (best->merging == merging || variant.merging != merging)) continue;
     if (variant.kernel.shared_bytes() <= shared_bytes && variant.kernel.runs_here()) best = &variant;
   }
@@ -51,7 +52,8 @@ std::vector<KernelFacts> KernelFamily::facts(DType dtype, std::int32_t head_dim)
 cudaError_t KernelFamily::launch(const ForwardArgs& args, DType dtype, std::int32_t head_dim,
                                  const LaunchLimits& limits, cudaStream_t stream) const {
   const bool merging = args.arrived != nullptr;
-  ForwardVariant* const variant = find_variant(*this, dtype, head_dim, merging, limits.shared_bytes);
+  ForwardVariant* const variant =
+      find_variant(*this, dtype, head_dim, args.pages.page_size, merging, limits.shared_bytes);
   if (variant == nullptr) return cudaErrorNotSupported;
   return enqueue(variant->kernel, args, dtype, head_dim, limits.sms, stream);
 }

@@ -28,6 +28,7 @@ struct ForwardVariant {
   std::int32_t head_dim;
   bool merging;  ///< it merges partials too, so that its registers differ
   CompiledKernel kernel;
+  bool (*takes_pages)(std::int32_t page_size) = nullptr;  ///< null: pages of all sizes
 };
 
 /// A row of the table of families. A new family is a folder with these functions, and a row.

@@ -13,7 +13,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// \tparam S Sizes of the head dimension \tparam kMerges whether this kernel merges a query's partials once it has all
+/// \tparam S Traits \tparam kMerges whether this kernel merges a query's partials once it has all
 /// of them
 template <class Element, class S, bool kMerges>
 class Consumer {

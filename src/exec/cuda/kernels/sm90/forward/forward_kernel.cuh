@@ -20,7 +20,8 @@
 //   of 16 tokens, a lane for each slice. It writes stage records for the other warps, up to 32 stages ahead. The first
 //   7 stages of each task are written beforehand, once for all layers of a step (task_prologues.cu). The next task is
 //   taken when the consumers reach the last stages of the present one.
-// - Three loader warps fill a ring of slots (Sizes::kSlots), of which some are in flight (kSlotsOnTheirWay). One copies
+// - Three loader warps fill a ring of slots (Traits::kSlots), of which some are in flight (kSlotsOnTheirWay). One
+// copies
 //   K by TMA, a slice at a time, or half a slice if pages are no multiple of 16 tokens; one copies V by TMA. The latter
 //   and the third copy row by row (cp.async): Q, V of slices whose masks differ by token, V of short slices in a task's
 //   last stage, slices that begin inside a TMA tile, and pages that are no multiple of 8 tokens. Behind other short

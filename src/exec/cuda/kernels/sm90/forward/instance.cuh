@@ -8,9 +8,13 @@ namespace trunkline::cuda::sm90 {
 
 template <class Element, int kDim>
 KernelSet instantiate() {
-  return {reinterpret_cast<const void*>(&forward_kernel<Element, Sizes<kDim>, false>),
-          reinterpret_cast<const void*>(&forward_kernel<Element, Sizes<kDim>, true>),
-          sizeof(SharedMemory<Sizes<kDim>>)};
+  using Pages = Traits<kDim, false>;
+  using Runs = Traits<kDim, true>;
+  static_assert(sizeof(SharedMemory<Pages>) == sizeof(SharedMemory<Runs>));
+  return {reinterpret_cast<const void*>(&forward_kernel<Element, Pages, false>),
+          reinterpret_cast<const void*>(&forward_kernel<Element, Pages, true>),
+          reinterpret_cast<const void*>(&forward_kernel<Element, Runs, false>),
+          reinterpret_cast<const void*>(&forward_kernel<Element, Runs, true>), sizeof(SharedMemory<Pages>)};
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -10,6 +10,8 @@ namespace trunkline::cuda::sm90 {
 struct KernelSet {
   const void* kernel;        // for items of all tiles
   const void* merging;       // also merges partials
+  const void* runs;          // like `kernel`, for pages that are no multiple of an octet
+  const void* runs_merging;  // like `merging`, for these
   std::size_t shared_bytes;  // dynamic
 };
 

@@ -16,7 +16,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// \tparam S Sizes of the head dimension
+/// \tparam S Traits
 template <class S>
 class Loader {
   // Roles; the third loader only copies rows.
@@ -47,10 +47,11 @@ class Loader {
       // The first TMA copy of K waits until the copies of Q are issued: no computation can start without Q.
       if (first && role_ == kKeyTmaTiles) named_barrier(kQueriesBarrier, kLoaderThreads);
       const int first_stage = opens ? 1 : 0;
-      if (copies_rows() && first_stage < batch->batch_records) rows_.look_up(batch[first_stage]);
+      const bool looks_up = S::kCopiesRuns && copies_rows();
+      if (looks_up && first_stage < batch->batch_records) rows_.look_up(batch[first_stage]);
 #pragma unroll 1
       for (int number = first_stage; number < batch->batch_records; ++number) {
-        if (copies_rows()) rows_.pass_stage(number + 1 < batch->batch_records ? &batch[number + 1] : nullptr);
+        if (looks_up) rows_.pass_stage(number + 1 < batch->batch_records ? &batch[number + 1] : nullptr);
         copy_stage(batch[number], number, task, head);
       }
     }

@@ -11,7 +11,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// \tparam S Sizes of the head dimension
+/// \tparam S Traits
 template <class S>
 class RecordReader {
   using SlotPosition = sm90::SlotPosition<S::kSlots>;

@@ -6,7 +6,7 @@
 // - Every loader arrives at every slot, also without work, so none is a round behind.
 // - A loader begins slot i when slot i - kSlotsOnTheirWay is full (RecordReader::wait_for_slot). So once slot i is
 //   full, all slots up to i - kSlotsOnTheirWay are, and a consumer that has seen one full may wait for slots near it
-//   (StageWalk::wait_for_near; Sizes::kPassedAtMost says how near).
+//   (StageWalk::wait_for_near; Traits::kPassedAtMost says how near).
 // - A consumer that passes stages of the other warpgroup without a wait may be rounds ahead. Before Q, and before a
 //   stage behind many others, it waits until `begun` has come to the slot's round (StageWalk::wait_for).
 #pragma once
@@ -52,7 +52,7 @@ inline constexpr int kTasks = kBatches + 1;
 /// The entry of a batch behind the last task.
 inline constexpr std::int32_t kNoTask = -1;
 
-/// \tparam S Sizes of the head dimension
+/// \tparam S Traits
 template <class S>
 struct SharedMemory {
   alignas(1024) std::byte slots[S::kSlots][S::kSlotBytes];

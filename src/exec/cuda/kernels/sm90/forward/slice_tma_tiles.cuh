@@ -12,7 +12,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// \tparam S Sizes of the head dimension
+/// \tparam S Traits
 template <class S>
 class SliceTmaTiles {
   static constexpr std::uint32_t kAllSlices = (1u << kSlices) - 1;
@@ -28,10 +28,12 @@ class SliceTmaTiles {
   __device__ __forceinline__ void view(const SliceRecord& slice, bool wanted, std::int32_t page_size) {
 #pragma unroll
     for (int i = 0; i < kSliceOctets; ++i) {
-      const SliceRecord::TokenLocation location = slice.location_of(i * kOctetRows, page_size);
-      octets_[i] = copies_runs(page_size)
-                       ? slice.runs[i]
-                       : static_cast<int>(location.page * page_octets_ + location.page_offset / kOctetRows);
+      if constexpr (S::kCopiesRuns) {
+        octets_[i] = slice.runs[i];
+      } else {
+        const SliceRecord::TokenLocation location = slice.location_of(i * kOctetRows, page_size);
+        octets_[i] = static_cast<int>(location.page * page_octets_ + location.page_offset / kOctetRows);
+      }
     }
     slices_ = __ballot_sync(kWholeWarp, wanted && slice.count > 0);
     // A short slice may end before its second tile, which then may have no page.

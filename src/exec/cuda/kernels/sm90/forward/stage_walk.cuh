@@ -45,7 +45,7 @@ class Stage {
   std::uint32_t traits_;
 };
 
-/// \tparam S Sizes of the head dimension
+/// \tparam S Traits
 template <class S>
 class StageWalk {
   static constexpr int kPassedTogether = S::kSlots / 2;  // stages, at most

@@ -12,13 +12,17 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam kRuns whether TMA copies runs (copies_runs)
+template <bool kRuns>
 class StageWriter {
  public:
   /// \param tma_tiles whether TMA is used
   __device__ __forceinline__ StageWriter(const StepArgs& args, bool tma_tiles, int lane)
       : args_(args),
         page_offsets_(args.pages.page_size),
-        tma_tile_tokens_(tma_tiles ? alignment_of_tma_tile(args.pages.page_size) : 0),
+        tma_tile_tokens_(!tma_tiles ? 0
+                         : kRuns    ? 1
+                                    : alignment_of_tma_tile(args.pages.page_size)),
         lane_(lane) {}
 
   /// Writes the next stages of a task, at least one: an item without tokens then needs no special case in the
@@ -114,13 +118,14 @@ class StageWriter {
   // Writes where the slice is in the cache. \return whether TMA may copy it, if it is aligned
   __device__ __forceinline__ bool write_location(const Slice& slice, SliceRecord& written) const {
     if (slice.count == 0) return false;
-    if (!copies_runs(args_.pages.page_size)) [[likely]] {
+    if constexpr (kRuns) {
+      if (tma_tile_tokens_ > 0 && slice.count == kSliceTokens && write_runs(slice, written)) return true;
+      written.ids_begin = slice.ids_begin;
+      return false;
+    } else {
       write_pages(slice, written);
       return true;
     }
-    if (tma_tile_tokens_ > 0 && slice.count == kSliceTokens && write_runs(slice, written)) return true;
-    written.ids_begin = slice.ids_begin;
-    return false;
   }
   __device__ __forceinline__ void write_pages(const Slice& slice, SliceRecord& written) const {
     const std::int32_t page_size = args_.pages.page_size;

@@ -18,7 +18,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// \tparam S Sizes of the head dimension
+/// \tparam S Traits
 template <class S>
 class TaskScheduler {
   using Queue = TaskQueue<1>;
@@ -125,7 +125,7 @@ class TaskScheduler {
   bool tma_tiles_;
   int lane_;
   SliceWalk slices_;
-  StageWriter writer_;
+  StageWriter<S::kCopiesRuns> writer_;
   RingPosition<kBatches> batch_;
   int entry_ = 0;
 };

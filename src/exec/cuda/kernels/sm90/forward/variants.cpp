@@ -4,16 +4,29 @@
 #include "exec/cuda/kernels/sm90/forward/kernel_set.hpp"
 
 namespace trunkline::cuda::sm90 {
+namespace {
+
+bool has_octets(std::int32_t page_size) {
+  return !copies_runs(page_size);
+}
+
+}  // namespace
 
 std::span<ForwardVariant> variants() {
-#define TRUNKLINE_SM90_VARIANTS(type, dim)                                                                             \
-  {DType::type, dim, false, {kernel_set_##type##_##dim().kernel, kThreads, kernel_set_##type##_##dim().shared_bytes}}, \
-      {DType::type,                                                                                                    \
-       dim,                                                                                                            \
-       true,                                                                                                           \
-       {kernel_set_##type##_##dim().merging, kThreads, kernel_set_##type##_##dim().shared_bytes}},
+#define TRUNKLINE_SM90_VARIANT(type, dim, merges, function, takes)                             \
+  {DType::type,                                                                                \
+   dim,                                                                                        \
+   merges,                                                                                     \
+   {kernel_set_##type##_##dim().function, kThreads, kernel_set_##type##_##dim().shared_bytes}, \
+   takes},
+#define TRUNKLINE_SM90_VARIANTS(type, dim)                     \
+  TRUNKLINE_SM90_VARIANT(type, dim, false, kernel, has_octets) \
+  TRUNKLINE_SM90_VARIANT(type, dim, true, merging, has_octets) \
+  TRUNKLINE_SM90_VARIANT(type, dim, false, runs, copies_runs)  \
+  TRUNKLINE_SM90_VARIANT(type, dim, true, runs_merging, copies_runs)
   static ForwardVariant variants[] = {TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_VARIANTS)};
 #undef TRUNKLINE_SM90_VARIANTS
+#undef TRUNKLINE_SM90_VARIANT
   return variants;
 }
 

@@ -11,7 +11,7 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Returns the offset of 16-byte chunk c of a slot's row r, for Sizes S: in panel c / 8 of the row's octet, whose rows
+/// Returns the offset of 16-byte chunk c of a slot's row r, for Traits S: in panel c / 8 of the row's octet, whose rows
 /// of 128 bytes are consecutive, at chunk c ^ (r % 8). This is the 128-byte swizzle that wgmma reads and TMA writes,
 /// for both K (a row is a column of S) and V (a row is an index of the sum).
 template <class S>
