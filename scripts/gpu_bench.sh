@@ -40,20 +40,22 @@ done
 suite bf16 --dtype bf16 --heads 32/8 flat pat
 
 # Other head sizes, page sizes and places of tokens than the suites'. Rows of one case at several page sizes are named.
-shape() {  # what the rows compare, gpu_bench's options
-  local compares="$1"
-  shift
-  "$build/bench/gpu_bench" --data data --threads "$(nproc)" --seconds "${TRUNKLINE_BENCH_SECONDS:-300}" "$@" |
-    sed "s/^{/{\"compares\": \"$compares\", /" >>"$out/shapes.jsonl"
-  [ "${PIPESTATUS[0]}" -eq 0 ] || { echo "gpu_bench $* failed" >&2; failed=1; }
+shape() {  # what the rows compare, suites, gpu_bench's options
+  local compares="$1" suites="$2"
+  shift 2
+  for name in $suites; do
+    "$build/bench/gpu_bench" --data data --threads "$(nproc)" --seconds "${TRUNKLINE_BENCH_SECONDS:-300}" "$@" "$name" |
+      sed "s/^{/{\"compares\": \"$compares\", /" >>"$out/shapes.jsonl"
+    [ "${PIPESTATUS[0]}" -eq 0 ] || { echo "gpu_bench $* $name failed" >&2; failed=1; }
+  done
 }
 if wanted shapes; then
   : >"$out/shapes.jsonl"
-  for heads in 32/8 24/4 16/2; do shape shapes --head-dim 256 --as "$heads" --dtype bf16 pat fasttree; done
-  for heads in 32/8 64/8; do shape shapes --head-dim 64 --as "$heads" --dtype bf16 pat fasttree; done
-  shape pages --as 32/8 --page-size 16 flat pat batches
-  shape pages --as 32/8 --page-size 1 flat pat batches
-  shape pages --as 32/8 --page-size 1 --pages shuffled flat pat batches
+  for heads in 32/8 24/4 16/2; do shape shapes "pat fasttree" --head-dim 256 --as "$heads" --dtype bf16; done
+  for heads in 32/8 64/8; do shape shapes "pat fasttree" --head-dim 64 --as "$heads" --dtype bf16; done
+  shape pages "flat pat batches" --as 32/8 --page-size 16
+  shape pages "flat pat batches" --as 32/8 --page-size 1
+  shape pages "flat pat batches" --as 32/8 --page-size 1 --pages shuffled
   echo "shapes: $(wc -l <"$out/shapes.jsonl") rows ($SECONDS s)"
 fi
 
