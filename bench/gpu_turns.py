@@ -29,7 +29,8 @@ def rows_of(build: str, suite: str, seconds: float, options: list[str]) -> list[
 
 def case_of(row: dict) -> tuple:
     return (
-        row["case"], row["heads"], row["dtype"], row["page_size"], row["policy"], row.get("method"), row["page_order"],
+        row["case"], row["heads"], row.get("head_dim", 128), row["dtype"], row["page_size"], row["policy"],
+        row.get("method"), row["page_order"],
     )  # fmt: skip
 
 

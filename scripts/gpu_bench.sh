@@ -3,7 +3,7 @@
 # one command, no network, no compiler. Rows and logs go to OUT; bench/gpu_collect.py files them.
 # Usage: scripts/gpu_bench.sh BUILD OUT [PART ...]
 #   PART  tests, flat, pat, fasttree, codec, trees, batches, ragged, growth, policies, ablation, merge, equivalence,
-#         pages, bf16, counters; all of them unless given. Each takes some minutes at most: after
+#         pages, bf16, shapes, counters; all of them unless given. Each takes some minutes at most: after
 #         TRUNKLINE_BENCH_SECONDS (300) a suite ends with the case that it is at.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -38,6 +38,26 @@ for part in flat pat fasttree codec trees batches ragged growth policies ablatio
   suite "$part" "$part"
 done
 suite bf16 --dtype bf16 --heads 32/8 flat pat
+
+# Other head sizes, page sizes and places of tokens than the suites'. Rows of one case at several page sizes are named.
+shape() {  # what the rows compare, suites, gpu_bench's options
+  local compares="$1" suites="$2"
+  shift 2
+  for name in $suites; do
+    "$build/bench/gpu_bench" --data data --threads "$(nproc)" --seconds "${TRUNKLINE_BENCH_SECONDS:-300}" "$@" "$name" |
+      sed "s/^{/{\"compares\": \"$compares\", /" >>"$out/shapes.jsonl"
+    [ "${PIPESTATUS[0]}" -eq 0 ] || { echo "gpu_bench $* $name failed" >&2; failed=1; }
+  done
+}
+if wanted shapes; then
+  : >"$out/shapes.jsonl"
+  for heads in 32/8 24/4 16/2; do shape shapes "pat fasttree" --head-dim 256 --as "$heads" --dtype bf16; done
+  for heads in 32/8 64/8; do shape shapes "pat fasttree" --head-dim 64 --as "$heads" --dtype bf16; done
+  shape pages "flat pat batches" --as 32/8 --page-size 16
+  shape pages "flat pat batches" --as 32/8 --page-size 1
+  shape pages "flat pat batches" --as 32/8 --page-size 1 --pages shuffled
+  echo "shapes: $(wc -l <"$out/shapes.jsonl") rows ($SECONDS s)"
+fi
 
 if wanted counters; then
   bash scripts/gpu_counters.sh "$build" "$out"

@@ -30,6 +30,7 @@ python3 scripts/check_words.py
 python3 scripts/make_python_abi.py --check
 .venv/bin/python scripts/make_python_reference.py --check
 python3 scripts/make_demo_data.py --check
+python3 scripts/make_model_table.py --check
 if [ -e docs/results.md ]; then
   python3 bench/report.py --check
 fi
@@ -41,6 +42,9 @@ if [ -e docs/results_python.md ]; then
 fi
 if [ -e docs/results_vllm.md ]; then
   python3 bench/vllm_report.py --check
+fi
+if [ -e docs/results_shapes.md ]; then
+  python3 bench/shapes_report.py --check
 fi
 if [ -e docs/results_peers.md ]; then
   python3 bench/peers_report.py --check

@@ -23,8 +23,10 @@ constexpr int kPlanRepeats = 15;
 constexpr int kHostWarmUps = 3;
 constexpr int kRecordedReplays = 5;
 
-// All suites have this head size, on which alone a kind of kernels' profile depends.
-constexpr AttentionShape kSuitesShape = AttentionShape::uniform(32, 8, 128, 16, DType::kF16, Device::kCuda);
+// A kind of kernels' profile depends on the head size alone.
+AttentionShape shape_of(std::int32_t head_dim) {
+  return AttentionShape::uniform(32, 8, head_dim, 16, DType::kF16, Device::kCuda);
+}
 
 // P is rounded to the element type before it meets V: 2^-12 (f16) or 2^-9 (bf16) of outputs that are seldom above 4.
 cli::OracleError tolerance_of(DType dtype) {
@@ -73,10 +75,10 @@ double span_us(const std::vector<experimental::CudaTaskTime>& tasks) {
 
 }  // namespace
 
-Machine::Machine(int threads, CudaKernels wanted, CudaKernels of)
+Machine::Machine(int threads, CudaKernels wanted, CudaKernels of, std::int32_t head_dim)
     : workers(threads),
       device(cuda_device_info(0)),
-      planner(cuda_profile(0, kSuitesShape, of)),
+      planner(cuda_profile(0, shape_of(head_dim), of)),
       stream(),
       timer(),
       kernels(of),

@@ -1,6 +1,7 @@
 // One case on the device: its tensors, their check, and the times of plans on them.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,7 +21,8 @@
 
 namespace trunkline::gpu_bench {
 
-/// The device, a planner for it, and an executor for each way to launch and merge; all cases share them.
+/// The device, a planner for it, and an executor for each way to launch and merge; all cases of a kind of kernels and a
+/// head size share them.
 struct Machine {
   ThreadPool workers;
   CudaDeviceInfo device;
@@ -31,7 +33,7 @@ struct Machine {
   CudaKernels kernels;  // that `wanted` stands for: never kAuto
   /// \param threads that make tensors and check \param wanted of all runs; kAuto also has what no family has
   /// \throws Error where CUDA cannot be used, or the device cannot run them.
-  Machine(int threads, CudaKernels wanted, CudaKernels kernels);
+  Machine(int threads, CudaKernels wanted, CudaKernels kernels, std::int32_t head_dim);
   /// \throws Error(kUnsupported) where the device cannot run them.
   CudaExecutor& executor(const experimental::CudaStudy& launch);
 

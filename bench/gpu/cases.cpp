@@ -161,14 +161,17 @@ std::int32_t page_size_for(const PrefixTree& tree, std::int32_t page_size) {
   return page_size;
 }
 
-void add(const SuiteRow& row, const Path& data, DType dtype, std::vector<Case>& cases) {
+void add(const SuiteRow& row, const Path& data, const GivenShape& given, std::vector<Case>& cases) {
   const Trees trees = row.trees(data);
-  for (const std::int32_t page_size : row.page_sizes) {
-    for (const Heads heads : row.heads) {
+  const std::vector<Heads> all_heads =
+      given.q_heads == 0 ? row.heads : std::vector{Heads{given.q_heads, given.kv_heads}};
+  const std::vector<std::int32_t> page_sizes = given.page_size == 0 ? row.page_sizes : std::vector{given.page_size};
+  for (const std::int32_t page_size : page_sizes) {
+    for (const Heads heads : all_heads) {
       for (const PrefixTree& tree : trees) {
         const std::int32_t page = page_size_for(tree, page_size);
-        cases.push_back(
-            {row.name, tree, AttentionShape::uniform(heads.q, heads.kv, 128, page, dtype, Device::kCuda), row.methods});
+        const auto shape = AttentionShape::uniform(heads.q, heads.kv, given.head_dim, page, given.dtype, Device::kCuda);
+        cases.push_back({row.name, tree, shape, row.methods});
       }
     }
   }
@@ -191,13 +194,17 @@ std::string suite_names() {
   return names;
 }
 
-std::vector<Case> load_suite(const std::string& suite, const Path& data, DType dtype) {
+std::vector<Case> load_suite(const std::string& suite, const Path& data, const GivenShape& given) {
   std::vector<Case> cases;
   for (const SuiteRow& row : suites()) {
-    if (suite == row.name) add(row, data, dtype, cases);
+    if (suite == row.name) add(row, data, given, cases);
   }
   for (const MadeSuite& made : kMadeSuites) {
-    if (suite == made.name) cases = made.cases(dtype);
+    if (suite != made.name) continue;
+    if (given.changes_suites()) {
+      fail(ErrorCode::kInvalidArgument, "--head-dim, --page-size, --as: suite ", suite, " has shapes of its own");
+    }
+    cases = made.cases(given.dtype);
   }
   if (cases.empty()) fail(ErrorCode::kInvalidArgument, "suite is '", suite, "'; known are ", suite_names());
   return cases;

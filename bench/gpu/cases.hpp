@@ -27,10 +27,22 @@ struct Case {
   std::string heads() const;
 };
 
+/// What the command line sets in place of a suite's own shapes; an empty or zero member leaves the suite's.
+struct GivenShape {
+  DType dtype = DType::kF16;
+  std::int32_t head_dim = 128;
+  std::int32_t page_size = 0;
+  std::int32_t q_heads = 0;
+  std::int32_t kv_heads = 0;
+
+  bool changes_suites() const { return head_dim != 128 || page_size != 0 || q_heads != 0; }
+};
+
 /// "flat, pat, ..."
 std::string suite_names();
 
-/// \param suite one of suite_names(); \throws Error naming these, or naming a file that cannot be read.
-std::vector<Case> load_suite(const std::string& suite, const std::filesystem::path& data, DType dtype = DType::kF16);
+/// \param suite one of suite_names() \throws Error naming these, or a file that cannot be read, or a suite whose shapes
+/// are its subject and cannot be changed.
+std::vector<Case> load_suite(const std::string& suite, const std::filesystem::path& data, const GivenShape& given = {});
 
 }  // namespace trunkline::gpu_bench

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <iostream>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -28,7 +30,7 @@ bool is_named(const Case& test, const std::vector<std::string>& names) {
 std::vector<Case> chosen_cases(const Options& options) {
   std::vector<Case> cases;
   for (const std::string& suite : options.suites) {
-    for (Case& test : load_suite(suite, options.data, options.dtype)) {
+    for (Case& test : load_suite(suite, options.data, options.shape)) {
       if (!options.heads.empty() && test.heads() != options.heads) continue;
       if (!is_named(test, options.cases)) continue;
       if (options.method_given && test.methods != MethodSet::kGiven) {
@@ -45,8 +47,8 @@ std::vector<Case> chosen_cases(const Options& options) {
 
 void list(const std::vector<Case>& cases) {
   for (const Case& test : cases) {
-    std::cout << test.suite << '\t' << test.heads() << '\t' << name_of(test.shape.q_dtype) << "\tpage "
-              << test.shape.page_size << '\t' << test.tree.name << '\n';
+    std::cout << test.suite << '\t' << test.heads() << '\t' << name_of(test.shape.q_dtype) << "\td "
+              << test.shape.head_dim_qk << "\tpage " << test.shape.page_size << '\t' << test.tree.name << '\n';
   }
 }
 
@@ -80,12 +82,15 @@ int run_all(const Options& options) {
   }
   const auto start = std::chrono::steady_clock::now();
   const Recorded recorded(options.recorded);
-  std::map<CudaKernels, Machine> machines;  // of each kind of kernels that cases take
+  std::map<std::pair<CudaKernels, std::int32_t>, Machine> machines;  // of each kind of kernels and head size
   bool right = true;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (!too_large(cases[i])) {
       const CudaKernels kernels = cuda_kernels(0, cases[i].shape, options.kernels);
-      Machine& machine = machines.try_emplace(kernels, options.threads, options.kernels, kernels).first->second;
+      Machine& machine = machines
+                             .try_emplace({kernels, cases[i].shape.head_dim_qk}, options.threads, options.kernels,
+                                          kernels, cases[i].shape.head_dim_qk)
+                             .first->second;
       right = run_case(machine, cases[i], options, recorded) && right;
     }
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;

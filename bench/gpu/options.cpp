@@ -20,6 +20,9 @@ JSON object for each case and method, with the floor and the times of published 
   --heads HQ/HKV      only cases of these heads
   --case NAME         only cases of this name; may be given again
   --dtype f16|bf16    of Q, K and V (f16)
+  --head-dim D        of Q, K and V (128)
+  --page-size N       in place of a suite's page sizes
+  --as HQ/HKV         each tree once, with these heads in place of the suite's
   --pages ORDER       consecutive, as the recorded runs had them (the default), or shuffled, as ragged always is
   --repeat N          timed replays (25)
   --threads N         for making tensors and checking (8)
@@ -67,6 +70,15 @@ TileShape parse_tile(const std::string& value) {
     fail(ErrorCode::kInvalidArgument, "--tile is '", value, "'; rows x tokens are needed, as in 64x64");
   }
   return tile;
+}
+
+void parse_heads(const std::string& value, GivenShape& shape) {
+  const std::size_t slash = value.find('/');
+  const std::string_view text = value;
+  if (slash == std::string::npos || !read_number(text.substr(0, slash), shape.q_heads) ||
+      !read_number(text.substr(slash + 1), shape.kv_heads) || shape.kv_heads < 1 || shape.q_heads < shape.kv_heads) {
+    fail(ErrorCode::kInvalidArgument, "--as is '", value, "'; query heads / KV heads are needed, as in 32/8");
+  }
 }
 
 DType parse_dtype(const std::string& value) {
@@ -125,7 +137,13 @@ void read_value(const std::string& option, const std::string& value, Options& op
   } else if (option == "--case") {
     options.cases.push_back(value);
   } else if (option == "--dtype") {
-    options.dtype = parse_dtype(value);
+    options.shape.dtype = parse_dtype(value);
+  } else if (option == "--head-dim") {
+    options.shape.head_dim = parse_count(option, value);
+  } else if (option == "--page-size") {
+    options.shape.page_size = parse_count(option, value);
+  } else if (option == "--as") {
+    parse_heads(value, options.shape);
   } else if (option == "--pages") {
     options.pages = parse_order(value);
   } else if (option == "--repeat") {

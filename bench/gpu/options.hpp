@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/cases.hpp"
 #include "gpu/methods.hpp"
 #include "synthetic/paged_batch.hpp"
 #include "trunkline/types.hpp"
@@ -17,7 +18,7 @@ struct Options {
   std::string recorded;            ///< file of published kernels' times; empty: none
   std::string heads;               ///< "32/8": only these; empty: all
   std::vector<std::string> cases;  ///< only cases of these names; empty: all
-  DType dtype = DType::kF16;
+  GivenShape shape;
   PageOrder pages = PageOrder::kConsecutive;
   Method method;  ///< of suites that bring none of their own
   bool method_given = false;

@@ -7,6 +7,8 @@
 namespace trunkline::gpu_bench {
 namespace {
 
+constexpr std::int32_t kRecordedHeadDim = 128;
+
 std::string key_of(const std::string& name, const std::string& heads, const std::string& dtype, std::int32_t page) {
   return concat(name, "|", heads, "|", dtype, "|", page);
 }
@@ -23,6 +25,7 @@ Recorded::Recorded(const std::string& path) {
 }
 
 const Json& Recorded::times(const Case& test) const {
+  if (test.shape.head_dim_qk != kRecordedHeadDim) return none_;
   const auto found =
       times_.find(key_of(test.tree.name, test.heads(), name_of(test.shape.q_dtype), test.shape.page_size));
   return found == times_.end() ? none_ : found->second;
@@ -33,6 +36,7 @@ Json plan_row(const Case& test, const Method& method, const Plan& plan, const Ma
   Json row = {{"suite", test.suite},
               {"case", test.tree.name},
               {"heads", test.heads()},
+              {"head_dim", test.shape.head_dim_qk},
               {"dtype", name_of(test.shape.q_dtype)},
               {"page_size", test.shape.page_size},
               {"requests", test.tree.end_node.size()},

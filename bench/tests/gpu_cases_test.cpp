@@ -61,6 +61,22 @@ TEST(GpuCases, EachIsNamedOnce) {
   }
 }
 
+TEST(GpuCases, TakeAGivenShape) {
+  const GivenShape given{DType::kBF16, 256, 1, 24, 4};
+  const std::vector<Case> cases = load_suite("fasttree", kData, given);
+  std::set<std::string> names;
+  for (const Case& test : cases) {
+    EXPECT_EQ(test.heads(), "24/4");
+    EXPECT_EQ(test.shape.head_dim_qk, 256);
+    EXPECT_EQ(test.shape.page_size, 1);
+    EXPECT_EQ(test.shape.kv_dtype, DType::kBF16);
+    EXPECT_TRUE(names.insert(test.tree.name).second) << test.tree.name;
+  }
+  EXPECT_EQ(3 * cases.size(), load_suite("fasttree", kData).size());  // which has each tree at three kinds of heads
+  testing::expect_error(ErrorCode::kInvalidArgument, "suite ragged has shapes of its own",
+                        [&] { load_suite("ragged", kData, given); });
+}
+
 // Nodes of `ragged` end anywhere.
 TEST(GpuCases, PagesAreNoLongerThanNodes) {
   for (const std::string& suite : all_suites()) {

@@ -22,7 +22,8 @@ TEST(GpuOptions, DefaultsAreOurs) {
   EXPECT_THAT(options.suites, ElementsAre("pat", "flat"));
   EXPECT_EQ(options.method.name, "default");
   EXPECT_FALSE(options.method_given);
-  EXPECT_EQ(options.dtype, DType::kF16);
+  EXPECT_EQ(options.shape.dtype, DType::kF16);
+  EXPECT_FALSE(options.shape.changes_suites());
   EXPECT_EQ(options.seconds, 0);
 }
 
@@ -41,11 +42,19 @@ TEST(GpuOptions, MethodIsNamedAfterWhatIsGiven) {
 TEST(GpuOptions, OthersAreRead) {
   const Options options = parse({"--dtype", "bf16", "--phases", "off", "--seconds", "1.5", "--once", "--case", "1x1024",
                                  "--case", "1x32768", "flat"});
-  EXPECT_EQ(options.dtype, DType::kBF16);
+  EXPECT_EQ(options.shape.dtype, DType::kBF16);
   EXPECT_FALSE(options.method.plan.policies.study->greedy_phases);
   EXPECT_EQ(options.seconds, 1.5);
   EXPECT_TRUE(options.once);
   EXPECT_THAT(options.cases, ElementsAre("1x1024", "1x32768"));
+}
+
+TEST(GpuOptions, ShapesAreSet) {
+  const GivenShape shape = parse({"--head-dim", "64", "--page-size", "1", "--as", "24/4", "pat"}).shape;
+  EXPECT_EQ(shape.head_dim, 64);
+  EXPECT_EQ(shape.page_size, 1);
+  EXPECT_EQ(shape.q_heads, 24);
+  EXPECT_EQ(shape.kv_heads, 4);
 }
 
 TEST(GpuOptions, FaultsAreNamed) {
@@ -55,6 +64,10 @@ TEST(GpuOptions, FaultsAreNamed) {
   refuses({}, "no suite is given");
   refuses({"pat", "--heads"}, "--heads needs a value");
   refuses({"--colour", "red", "pat"}, "unknown option --colour");
+  for (const char* heads : {"24", "24/", "/4", "24/0", "4/24", "24x4"}) {
+    refuses({"--as", heads, "pat"}, "query heads / KV heads are needed, as in 32/8");
+  }
+  refuses({"--head-dim", "0", "pat"}, "--head-dim is '0'; an integer >= 1 is needed");
   refuses({"--tile", "64", "pat"}, "--tile is '64'; rows x tokens are needed");
   refuses({"--tile", "64x", "pat"}, "--tile is '64x'");
   refuses({"--dtype", "f32", "pat"}, "--dtype is 'f32'; known are f16, bf16");

@@ -42,9 +42,9 @@ CudaDeviceInfo cuda_device_info(std::int32_t device);
 /// The families of forward kernels. Each gives right results for every plan whose tiles it has; the results of two
 /// families differ in their last bits.
 enum class CudaKernels : std::uint8_t {
-  kAuto,      ///< kHopper where it runs the shape and pages are a multiple of 8 tokens; else kPortable
+  kAuto,      ///< kHopper where it runs the shape; else kPortable
   kPortable,  ///< mma.sync: compute capability 8.0 and newer, head sizes 64, 128 and 256, tiles of 16, 32 and 64 rows
-  kHopper,    ///< wgmma: compute capability 9.0, head size 128, tiles of 64 and 128 rows
+  kHopper,    ///< wgmma: compute capability 9.0, head sizes 64, 128 and 256, tiles of 64 and (not at 256) 128 rows
 };
 const char* name_of(CudaKernels kernels);
 /// \throws Error(kInvalidArgument) with the known names.

@@ -198,9 +198,9 @@ TRUNKLINE_API trunkline_status trunkline_get_cuda_info(int32_t device, trunkline
 
 typedef int32_t trunkline_kernels;
 enum {
-  TRUNKLINE_KERNELS_AUTO = 0,      // HOPPER where it runs the shape and pages are a multiple of 8 tokens; else PORTABLE
+  TRUNKLINE_KERNELS_AUTO = 0,      // HOPPER where it runs the shape; else PORTABLE
   TRUNKLINE_KERNELS_PORTABLE = 1,  // compute capability 8.0 and newer
-  TRUNKLINE_KERNELS_HOPPER = 2     // compute capability 9.0, head size 128
+  TRUNKLINE_KERNELS_HOPPER = 2     // compute capability 9.0
 };
 // The family that runs a shape on a device, never AUTO. UNSUPPORTED when `wanted` does not run it.
 TRUNKLINE_API trunkline_status trunkline_cuda_kernels_for(int32_t device, const trunkline_shape* shape,

@@ -51,6 +51,9 @@ TEST_F(CudaAcceptance, EveryHeadSizeAndType) {
 TEST_F(CudaAcceptance, EveryPageSize) {
   const PrefixTree tree = tree_from_levels("1,3,9/170,65,31");
   for (const std::int32_t page_size : {1, 3, 8, 16, 20, 24, 32, 64, 128}) expect_tree_matches(tree, 4, page_size, 128);
+  for (const std::int32_t page_size : {1, 8, 20, 24, 32}) {
+    for (const std::int32_t head_dim : {64, 256}) expect_tree_matches(tree, 4, page_size, head_dim);
+  }
 }
 
 TEST_F(CudaAcceptance, QueryEndingInsideANode) {
@@ -145,17 +148,19 @@ TEST_F(CudaAcceptance, ShortLeaves) {
   for (const std::int32_t page_size : {1, 8, 16, 24, 32}) {
     for (const std::int32_t group : {1, 2}) expect_tree_matches(short_leaves(), group, page_size, 128);
   }
+  for (const std::int32_t page_size : {8, 16}) expect_tree_matches(short_leaves(), 2, page_size, 256);
   expect_tree_matches(short_leaves(), 2, 16, 128, DType::kBF16);
   PrefixTree drafts = short_leaves();  // slices with masks by token beside slices without in a stage
   for (std::int32_t request = 0; request < 48; ++request) {
     drafts.drafts.push_back(request % 3 == 0 ? draft_tree(5, 2) : std::vector<std::int32_t>{});
   }
-  for (const std::int32_t page_size : {8, 16}) expect_tree_matches(drafts, 2, page_size, 128);
+  for (const std::int32_t page_size : {8, 16}) {
+    for (const std::int32_t head_dim : {64, 128, 256}) expect_tree_matches(drafts, 2, page_size, head_dim);
+  }
 }
 
 TEST_F(CudaAcceptance, EmptyRequests) {
-  expect_tree_matches(empty_requests(), 4);
-  expect_tree_matches(empty_requests(), 4, 16, 128);
+  for (const std::int32_t head_dim : {64, 128, 256}) expect_tree_matches(empty_requests(), 4, 16, head_dim);
   expect_tree_matches(PrefixTree{"all empty", {}, {}, {-1, -1}}, 4);
 }
 
@@ -188,6 +193,7 @@ TEST_F(CudaAcceptance, TokenTrees) {
   for (const std::int32_t group : {1, 3, 8}) {
     expect_tree_matches(batch, group, 16, 128);
     expect_tree_matches(batch, group, 40, 128);
+    expect_tree_matches(batch, group, 16, 256);
   }
 }
 

@@ -127,7 +127,7 @@ std::vector<CudaKernels> kernels_for(const AttentionShape& shape) {
   std::vector<CudaKernels> kernels;
   const std::int32_t major = cuda_device_info(0).major;
   for (const cuda::KernelFamily& family : cuda::kernel_families()) {
-    if (cuda::find_family(family.kernels, major, shape.q_dtype, shape.head_dim_qk, shape.page_size) != nullptr) {
+    if (cuda::find_family(family.kernels, major, shape.q_dtype, shape.head_dim_qk) != nullptr) {
       kernels.push_back(family.kernels);
     }
   }
@@ -150,13 +150,13 @@ bool runs_here(RunWay way, const AttentionShape& shape) {
   return std::find(kernels.begin(), kernels.end(), way.kernels) != kernels.end();
 }
 
-MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels) {
+MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels, std::int32_t head_dim) {
   MachineProfile profile = generic_cpu_profile(workers);
   profile.name = "cutting";
   profile.device = Device::kCuda;
   for (const cuda::KernelFamily& family : cuda::kernel_families()) {
     if (family.kernels != kernels) continue;
-    profile.tiles = family.tiles(128);
+    profile.tiles = family.tiles(head_dim);
     profile.half_rows = family.half_rows;
   }
   profile.tile_steps.clear();
@@ -269,7 +269,7 @@ void expect_all_policies_match(const AttentionCase& test, std::int32_t workers) 
   DeviceTensors other(test, {.narrow = true, .base_two = true, .heads_first = true});
   std::size_t turn = 0;
   for (const CudaKernels kernels : kernels_for(test.shape())) {
-    const MachineProfile profile = cutting_gpu_profile(workers, kernels);
+    const MachineProfile profile = cutting_gpu_profile(workers, kernels, test.shape().head_dim_qk);
     for (const Policy policy : packing_policies()) {
       for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean}) {
         SCOPED_TRACE(::testing::Message() << name_of(policy) << " split " << name_of(split));

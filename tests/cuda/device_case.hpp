@@ -76,7 +76,8 @@ class DeviceBatch {
 AttentionShape on_cuda(AttentionShape shape);
 
 /// A profile with the tiles of compiled kernels, on which cutting pays at every length that a test can afford.
-MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels = CudaKernels::kPortable);
+MachineProfile cutting_gpu_profile(std::int32_t workers, CudaKernels kernels = CudaKernels::kPortable,
+                                   std::int32_t head_dim = 128);
 
 /// The families of kernels that the device has for a shape.
 std::vector<CudaKernels> kernels_for(const AttentionShape& shape);

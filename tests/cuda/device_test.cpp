@@ -34,8 +34,7 @@ TEST_F(CudaDevice, InfoAndProfile) {
   }
   EXPECT_EQ(cuda_kernels(0, shape), kernels_for(shape).front());
   EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 128, 24))), kernels_for(shape).front());
-  EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 128, 20))), CudaKernels::kPortable);
-  EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 64, 16))), CudaKernels::kPortable);
+  EXPECT_EQ(cuda_kernels(0, on_cuda(make_shape(2, 4, 128, 20))), kernels_for(shape).front());
   const MachineProfile profile = cuda_profile(0, shape);
   EXPECT_GT(profile.read_bytes_per_us, 1e5);
   if (info.name.find("H200") != std::string::npos && info.sms == 132) {
@@ -66,14 +65,6 @@ TEST_F(CudaDevice, KernelsFitAndDoNotSpill) {
       }
     }
   }
-}
-
-TEST_F(CudaDevice, KernelsThatHaveNoneForAShapeSaySo) {
-  const CudaExecutor executor({.kernels = CudaKernels::kHopper});
-  const Support support = executor.supports(on_cuda(make_shape(2, 4, 64, 16)));
-  EXPECT_FALSE(support);
-  EXPECT_THAT(support.reason, ::testing::HasSubstr("hopper, which has none for f16 and head size 64"));
-  EXPECT_TRUE(CudaExecutor().supports(on_cuda(make_shape(2, 4, 64, 16))));
 }
 
 TEST_F(CudaDevice, ProfilePlansRun) {

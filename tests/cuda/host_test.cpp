@@ -32,16 +32,22 @@ TEST(CudaHost, StatusSaysWhy) {
   EXPECT_THAT(supports(on_cuda(make_shape(8, 4, 128, 16))).reason, ::testing::HasSubstr(status.reason));
 }
 
-TEST(CudaHost, PageSizeChoosesKernels) {
-  const auto chosen = [](std::int32_t major, std::int32_t page_size) {
-    return cuda::find_family(CudaKernels::kAuto, major, DType::kF16, 128, page_size)->kernels;
+TEST(CudaHost, TheDeviceChoosesKernels) {
+  const auto chosen = [](std::int32_t major, std::int32_t head_dim) {
+    return cuda::find_family(CudaKernels::kAuto, major, DType::kBF16, head_dim)->kernels;
   };
-  for (const std::int32_t page_size : {8, 16, 24, 40, 64}) {
-    EXPECT_EQ(chosen(9, page_size), CudaKernels::kHopper) << page_size;
-    EXPECT_EQ(chosen(8, page_size), CudaKernels::kPortable) << page_size;
+  for (const std::int32_t head_dim : {64, 128, 256}) {
+    EXPECT_EQ(chosen(9, head_dim), CudaKernels::kHopper) << head_dim;
+    for (const std::int32_t major : {8, 10, 12}) EXPECT_EQ(chosen(major, head_dim), CudaKernels::kPortable) << head_dim;
   }
-  for (const std::int32_t page_size : {1, 4, 12, 20})
-    EXPECT_EQ(chosen(9, page_size), CudaKernels::kPortable) << page_size;
+}
+
+TEST(CudaHost, KernelsThatHaveNoneForADeviceSaySo) {
+  const AttentionShape shape = on_cuda(make_shape(2, 4, 64, 16));
+  EXPECT_TRUE(cuda::supports_family(CudaKernels::kHopper, 9, shape));
+  EXPECT_TRUE(cuda::supports_family(CudaKernels::kAuto, 8, shape));
+  EXPECT_EQ(cuda::supports_family(CudaKernels::kHopper, 8, shape).reason,
+            "kernels are hopper, which has none for f16 and head size 64 on compute capability 8.x; supported: auto");
 }
 
 TEST(CudaHost, ForwardModesHaveNames) {

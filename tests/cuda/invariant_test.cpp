@@ -78,7 +78,8 @@ class InvariantCase {
   Plan plan_for(const Forest& forest, Policy policy, CudaKernels kernels) {
     PlanOptions options = options_of(policy, uniform(random_, 0, 1) == 0 ? KvSplit::kOwn : experimental::kSplitMean);
     options.policies.invariant_chunk = chunk_;
-    Plan plan = make_plan(forest, on_cuda(shape()), cutting_gpu_profile(uniform(random_, 1, 64), kernels), options);
+    Plan plan = make_plan(forest, on_cuda(shape()),
+                          cutting_gpu_profile(uniform(random_, 1, 64), kernels, shape().head_dim_qk), options);
     EXPECT_EQ(find_plan_violation(plan, forest), std::nullopt);
     return plan;
   }

@@ -30,7 +30,8 @@ void expect_isolation(const AttentionCase& test, KvSplit split = KvSplit::kOwn) 
   for (const CudaKernels kernels : kernels_for(test.shape())) {
     for (const Policy policy : all_policies()) {
       const Plan plan =
-          make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16, kernels), options_of(policy, split));
+          make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(16, kernels, test.shape().head_dim_qk),
+                    options_of(policy, split));
       for (const RunWay& way : kRunWays) {
         const AttentionOutput output = run_cuda(plan, test.batch(), executor_of(way.with(kernels)), on_device, tensors);
         EXPECT_TRUE(isolates(test, output, tolerance_of(test.shape().q_dtype)))
@@ -95,7 +96,7 @@ TEST_F(CudaIsolation, RandomForests) {
     if (!poison_random_tokens(random, test)) continue;
     const std::vector<CudaKernels> families = kernels_for(on_cuda(shape));
     const CudaKernels kernels = families[static_cast<std::size_t>(round) % families.size()];
-    const MachineProfile profile = cutting_gpu_profile(uniform(random, 1, 64), kernels);
+    const MachineProfile profile = cutting_gpu_profile(uniform(random, 1, 64), kernels, shape.head_dim_qk);
     const OutputForm form{uniform(random, 0, 1) == 1, uniform(random, 0, 1) == 1, uniform(random, 0, 1) == 1};
     const DeviceBatch on_device(batch);
     DeviceTensors tensors(test, form);

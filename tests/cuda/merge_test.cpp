@@ -155,7 +155,9 @@ TEST_F(CudaMerge, FaultsAreNamed) {
   expect_error(ErrorCode::kInvalidArgument, "states.out is at", [&] { cuda_merge_states(states, 0, nullptr); });
   states.out_row_stride = 0;
   expect_error(ErrorCode::kOutOfRange, "device is 99", [&] { cuda_merge_states(states, 99, nullptr); });
-  states.out = made.lse.data();
+  std::vector<float> lse_with_room(made.lse.size() + out.size());  // so that `out` overlaps nothing behind it
+  states.state_lse = lse_with_room.data();
+  states.out = lse_with_room.data();
   expect_error(ErrorCode::kInvalidArgument, "states.out overlaps states.state_lse",
                [&] { cuda_merge_states(states, 0, nullptr); });
   states.out = out.data();

@@ -34,7 +34,7 @@ TEST_F(CudaProperty, EveryPolicyAndCutMatchesTheOracle) {
     const AttentionCase test(shape, batch, cache);
     const std::vector<CudaKernels> families = kernels_for(on_cuda(shape));
     const CudaKernels kernels = families[static_cast<std::size_t>(round) % families.size()];
-    const MachineProfile profile = cutting_gpu_profile(uniform(random, 1, 64), kernels);
+    const MachineProfile profile = cutting_gpu_profile(uniform(random, 1, 64), kernels, shape.head_dim_qk);
     const OutputForm form{uniform(random, 0, 1) == 1, uniform(random, 0, 1) == 1, uniform(random, 0, 1) == 1};
     const DeviceBatch on_device(batch);
     DeviceTensors tensors(test, form);
@@ -65,7 +65,7 @@ TEST_F(CudaProperty, ManyShortTasksOfEachCta) {
     const Batch batch = paged.view();
     const AttentionCase test(make_shape(2, 4, head_dim, page_size, DType::kF16), batch);
     for (const CudaKernels kernels : kernels_for(test.shape())) {
-      const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64, kernels),
+      const Plan plan = make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(64, kernels, head_dim),
                                   options_of(Policy::kFlat, KvSplit::kNone));
       for (const RunWay way : kRunWays) {
         SCOPED_TRACE(::testing::Message()

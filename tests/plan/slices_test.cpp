@@ -32,7 +32,7 @@ TEST(Slices, AreThoseOfTheHopperKernels) {
     SCOPED_TRACE(page_size);
     const Slices slices = Slices::of(profile, page_size);
     EXPECT_EQ(slices.tokens, cuda::sm90::kSliceTokens);
-    EXPECT_EQ(slices.aligned, std::max(cuda::sm90::kOctetRows * cuda::sm90::octets_of_tma_tile(page_size), 1));
+    EXPECT_EQ(slices.aligned, cuda::sm90::alignment_of_tma_tile(page_size));
   }
 }
 

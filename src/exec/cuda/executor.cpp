@@ -243,8 +243,8 @@ std::size_t CudaExecutor::workspace_bytes(const CudaPlanner& planner) const {
 }
 
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
-  const cuda::KernelFamily* family = cuda::find_family(state_->options.kernels, state_->major, plan.shape.q_dtype,
-                                                       plan.shape.head_dim_qk, plan.shape.page_size);
+  const cuda::KernelFamily* family =
+      cuda::find_family(state_->options.kernels, state_->major, plan.shape.q_dtype, plan.shape.head_dim_qk);
   const cuda::DeviceScope scope(state_->options.device);
   return cuda::lay_out(capacities_for(plan), plan.shape, state_->study.merge,
                        {family == nullptr ? 0 : family->prologue_bytes(), state_->single_query_scratch(plan.shape)})

@@ -20,6 +20,8 @@ constexpr double kFlopEfficiency = 0.46;
 constexpr double kMemoryOverlap = 0.6;
 // Efficiency of the Hopper kernels: 17 clocks for a token and 64 rows.
 constexpr double kHopperFlopEfficiency = 0.55;
+// At head dimension 256 both warpgroups compute all logits: 6 d FLOPs for a token and row, not 4 d.
+constexpr double kHopperLogitsTwice = 4.0 / 6;
 constexpr double kHopperItemUs = 2.5;
 // The time of a KiB of partials, as a multiple of writing and reading it once at an SM's share: 0.17 us on an H200, not
 // 0.058. Nothing hides an epilogue's stores, and merges wait for their reads. At 0.058 ragged forests took 4 % longer.
@@ -90,8 +92,8 @@ std::int32_t ctas_per_sm(const cuda::KernelFamily& family, const AttentionShape&
 // An H200's file describes kernels with the tiles of the Hopper kernels, one CTA on an SM. The Hopper kernels take
 // 2,200 clocks for a stage of 64 tokens and two warpgroups of 64 rows, and a task costs 0.9 us more than the file says:
 // this keeps 256 x 1,024 tokens 13 us from the memory's rate, in 15.5 tasks for each SM.
-void use_hopper(MachineProfile& profile) {
-  profile.flop_efficiency = kHopperFlopEfficiency;
+void use_hopper(std::int32_t head_dim, MachineProfile& profile) {
+  profile.flop_efficiency = kHopperFlopEfficiency * (head_dim == 256 ? kHopperLogitsTwice : 1);
   profile.item_us = kHopperItemUs;
   profile.partial_us_per_kib *= kHopperPartials;
   profile.cut_us = kHopperCutUs;
@@ -128,7 +130,7 @@ MachineProfile cuda_profile(std::int32_t device, const AttentionShape& shape, Cu
   if (family.kernels == CudaKernels::kPortable) {
     use_portable(ctas_per_sm(family, shape, device), profile);
   } else {
-    use_hopper(profile);
+    use_hopper(shape.head_dim_qk, profile);
   }
   return profile;
 }

@@ -96,7 +96,7 @@ namespace cuda {
 
 Support supports_shape(const AttentionShape& shape) {
   if (shape.q_dtype == DType::kF32) return {false, "q_dtype and kv_dtype are f32; supported on cuda: f16, bf16"};
-  if (find_family(CudaKernels::kPortable, kMinMajor, shape.q_dtype, shape.head_dim_qk, shape.page_size) == nullptr) {
+  if (find_family(CudaKernels::kPortable, kMinMajor, shape.q_dtype, shape.head_dim_qk) == nullptr) {
     return {false,
             concat("no CUDA kernel is compiled for ", name_of(shape.q_dtype), " and head size ", shape.head_dim_qk)};
   }

@@ -94,6 +94,7 @@ MachineProfile any_profile(std::mt19937_64& random) {
     return profile;
   }
   MachineProfile profile = testing::hopper_like_profile(uniform(random, 1, 200));
+  if (uniform(random, 0, 3) == 0) profile.tiles.pop_back();  // as at head size 256
   if (uniform(random, 0, 3) == 0) profile.item_us = profile.cut_us = 0;
   if (uniform(random, 0, 3) == 0) profile.worker_read_bytes_per_us = 0;
   if (uniform(random, 0, 7) == 0) profile.item_us = 1e7;  // costs whose sums take more than 32 bits

@@ -32,7 +32,7 @@ CudaDetails cuda_details(std::int32_t device) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     for (const std::int32_t head_dim : {64, 128, 256}) {
       for (const cuda::KernelFamily& family : cuda::kernel_families()) {
-        const bool runs = cuda::find_family(family.kernels, major, dtype, head_dim, 1) != nullptr;
+        const bool runs = cuda::find_family(family.kernels, major, dtype, head_dim) != nullptr;
         if (runs) details.kernels.push_back(facts_of(family, dtype, head_dim));
       }
     }

@@ -11,11 +11,12 @@ bool serves(const ForwardVariant& variant, DType dtype, std::int32_t head_dim) {
 }
 
 // Prefers a kernel that merges exactly if merging is asked for to any other that serves.
-ForwardVariant* find_variant(const KernelFamily& family, DType dtype, std::int32_t head_dim, bool merging,
-                             std::size_t shared_bytes) {
+ForwardVariant* find_variant(const KernelFamily& family, DType dtype, std::int32_t head_dim, std::int32_t page_size,
+                             bool merging, std::size_t shared_bytes) {
   ForwardVariant* best = nullptr;
   for (ForwardVariant& variant : family.variants()) {
     if (!serves(variant, dtype, head_dim)) continue;
+    if (variant.takes_pages != nullptr && !variant.takes_pages(page_size)) continue;
     if (best != nullptr && (best->merging == merging || variant.merging != merging)) continue;
     if (variant.kernel.shared_bytes() <= shared_bytes && variant.kernel.runs_here()) best = &variant;
   }
@@ -33,7 +34,7 @@ bool KernelFamily::supports(DType dtype, std::int32_t head_dim) const {
 std::vector<TileShape> KernelFamily::tiles(std::int32_t head_dim) const {
   std::vector<TileShape> tiles;
   if (!supports(DType::kF16, head_dim)) return tiles;
-  for (const std::int32_t rows : tile_rows) tiles.push_back({rows, tile_tokens(head_dim)});
+  for (const std::int32_t rows : tile_rows(head_dim)) tiles.push_back({rows, tile_tokens(head_dim)});
   return tiles;
 }
 
@@ -51,9 +52,10 @@ std::vector<KernelFacts> KernelFamily::facts(DType dtype, std::int32_t head_dim)
 cudaError_t KernelFamily::launch(const ForwardArgs& args, DType dtype, std::int32_t head_dim,
                                  const LaunchLimits& limits, cudaStream_t stream) const {
   const bool merging = args.arrived != nullptr;
-  ForwardVariant* const variant = find_variant(*this, dtype, head_dim, merging, limits.shared_bytes);
+  ForwardVariant* const variant =
+      find_variant(*this, dtype, head_dim, args.pages.page_size, merging, limits.shared_bytes);
   if (variant == nullptr) return cudaErrorNotSupported;
-  return enqueue(variant->kernel, args, dtype, limits.sms, stream);
+  return enqueue(variant->kernel, args, dtype, head_dim, limits.sms, stream);
 }
 
 }  // namespace trunkline::cuda

@@ -14,16 +14,13 @@ cudaError_t no_prologues_to_write(const StepArgs&, std::int32_t, std::size_t, cu
   return cudaSuccess;
 }
 
-// Faster families come first. `auto` leaves page sizes that are no multiple of 8 tokens to the portable kernels: the
-// Hopper kernels copy such pages row by row, as the portable ones do (docs/kernels.md). sm_90a machine code runs on
-// compute capability 9.0 alone.
+// Faster families come first. sm_90a machine code runs on compute capability 9.0 alone.
 constexpr KernelFamily kFamilies[] = {
     {.kernels = CudaKernels::kHopper,
      .min_major = 9,
      .max_major = 9,
      .half_rows = 64,
-     .page_quantum = 8,
-     .tile_rows = sm90::kTileRows,
+     .tile_rows = sm90::tile_rows,
      .tile_tokens = sm90::stage_tokens,
      .variants = sm90::variants,
      .enqueue = sm90::enqueue,
@@ -33,8 +30,7 @@ constexpr KernelFamily kFamilies[] = {
      .min_major = kMinMajor,
      .max_major = INT32_MAX,
      .half_rows = 0,
-     .page_quantum = 1,
-     .tile_rows = sm80::kTileRows,
+     .tile_rows = sm80::tile_rows,
      .tile_tokens = sm80::stage_tokens,
      .variants = sm80::variants,
      .enqueue = sm80::enqueue,
@@ -48,12 +44,9 @@ std::span<const KernelFamily> kernel_families() {
   return kFamilies;
 }
 
-const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim,
-                                std::int32_t page_size) {
+const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim) {
   for (const KernelFamily& family : kFamilies) {
-    const bool is_wanted =
-        wanted == CudaKernels::kAuto ? page_size % family.page_quantum == 0 : wanted == family.kernels;
-    if (!is_wanted) continue;
+    if (wanted != CudaKernels::kAuto && wanted != family.kernels) continue;
     if (major < family.min_major || major > family.max_major) continue;
     if (family.supports(dtype, head_dim)) return &family;
   }
@@ -61,7 +54,7 @@ const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dt
 }
 
 Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
-  if (find_family(wanted, major, shape.q_dtype, shape.head_dim_qk, shape.page_size) != nullptr) return {true, {}};
+  if (find_family(wanted, major, shape.q_dtype, shape.head_dim_qk) != nullptr) return {true, {}};
   return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.q_dtype),
                         " and head size ", shape.head_dim_qk, " on compute capability ", major, ".x; supported: auto")};
 }
@@ -69,7 +62,7 @@ Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionS
 const KernelFamily& family_for(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
   const Support support = supports_family(wanted, major, shape);
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
-  return *find_family(wanted, major, shape.q_dtype, shape.head_dim_qk, shape.page_size);
+  return *find_family(wanted, major, shape.q_dtype, shape.head_dim_qk);
 }
 
 }  // namespace trunkline::cuda

@@ -28,6 +28,7 @@ struct ForwardVariant {
   std::int32_t head_dim;
   bool merging;  ///< it merges partials too, so that its registers differ
   CompiledKernel kernel;
+  bool (*takes_pages)(std::int32_t page_size) = nullptr;  ///< null: pages of all sizes
 };
 
 /// A row of the table of families. A new family is a folder with these functions, and a row.
@@ -35,15 +36,14 @@ struct KernelFamily {
   CudaKernels kernels;
   std::int32_t min_major;  ///< compute capability
   std::int32_t max_major;
-  std::int32_t half_rows;                   ///< MachineProfile::half_rows of its tiles
-  std::int32_t page_quantum;                ///< `auto` takes it where the page size is a multiple of this
-  std::span<const std::int32_t> tile_rows;  ///< m of its tiles, rising
-  int (*tile_tokens)(int head_dim);         ///< n of its tiles
+  std::int32_t half_rows;                                    ///< MachineProfile::half_rows of its tiles
+  std::span<const std::int32_t> (*tile_rows)(int head_dim);  ///< m of its tiles, rising
+  int (*tile_tokens)(int head_dim);                          ///< n of its tiles
   /// Returns all compiled kernels. If several serve a launch, the first whose shared memory the device has runs.
   std::span<ForwardVariant> (*variants)();
   /// Enqueues one kernel with as many CTAs as `sms` multiprocessors hold at once.
-  cudaError_t (*enqueue)(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
-                         cudaStream_t stream);
+  cudaError_t (*enqueue)(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t head_dim,
+                         std::int32_t sms, cudaStream_t stream);
   /// Returns the bytes of an item in DeviceStep::prologues, a multiple of 16; 0: the kernels do not read prologues.
   std::size_t (*prologue_bytes)();
   /// Writes the prologues, and their members of task headers, after resolve, once a step. \param max_items maximum of
@@ -69,9 +69,8 @@ struct KernelFamily {
 std::span<const KernelFamily> kernel_families();
 
 /// Finds the first family with kernels for a type and head dimension that a device of compute capability `major` runs.
-/// \param wanted a family, for any page size, or kAuto \return null if there is none
-const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim,
-                                std::int32_t page_size);
+/// \param wanted a family, or kAuto \return null if there is none
+const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim);
 
 /// Whether there is a family for a shape, else the reason.
 Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape);

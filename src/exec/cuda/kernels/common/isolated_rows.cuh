@@ -46,12 +46,12 @@ class IsolatedRows {
     row_ = args.step.rows[header.rows.begin + query];
   }
 
-  /// Writes columns [first_column, end_column) of the rows, multiples of 64, and their LSE with column 0.
+  /// Writes columns [first_column, end_column) of the rows, multiples of 32, and their LSE with column 0.
   __device__ __forceinline__ void run(int first_column, int end_column) {
 #pragma unroll 1
-    for (int column = first_column; column < end_column; column += kColumns) {
+    for (int column = first_column / kColumns * kColumns; column < end_column; column += kColumns) {
       attend(column);
-      write(column);
+      write(column, first_column, end_column);
     }
   }
 
@@ -218,7 +218,8 @@ class IsolatedRows {
     }
   }
 
-  __device__ __forceinline__ void write(int column) {
+  // Writes those of the columns from `column` on that are in [first_column, end_column).
+  __device__ __forceinline__ void write(int column, int first_column, int end_column) {
     const LayerArgs& layer = args_.layer;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -236,7 +237,9 @@ class IsolatedRows {
       void* const out = partial ? args_.partials.out : layer.out;
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
-        const std::int64_t to = at + column + lane_ % 4 * 16 + 8 * side;
+        const int first = column + lane_ % 4 * 16 + 8 * side;
+        if (first < first_column || first >= end_column) continue;
+        const std::int64_t to = at + first;
 #pragma unroll
         for (int i = 0; i < kColumns / 8; i += 2) {
           const float low = o_[i][2 * half + side] * factor;
@@ -248,7 +251,7 @@ class IsolatedRows {
           }
         }
       }
-      if (column != 0 || lane_ % 4 != 0) continue;
+      if (first_column != 0 || column != 0 || lane_ % 4 != 0) continue;
       if (partial) {
         args_.partials.lse[at_partial] = lse;
       } else if (layer.lse != nullptr) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 /// The list of compiled combinations (element type, head dimension), one .cu each. Dispatch, tests and the support
 /// table follow it.
@@ -26,6 +27,9 @@ inline constexpr int kThreads = 32 * (kConsumerWarps + kProducerWarps);
 
 /// Rows of the tiles: their row groups divide the consumer warps evenly.
 inline constexpr std::int32_t kTileRows[] = {16, 32, 64};
+constexpr std::span<const std::int32_t> tile_rows(int) {
+  return kTileRows;
+}
 inline constexpr int kMaxTileRows = kConsumerWarps * kWarpRows;
 /// Queries of an item of the largest tile at group size 1; a mask word has a bit for each.
 inline constexpr int kMaxTileQueries = kMaxTileRows;

@@ -16,7 +16,8 @@ std::span<ForwardVariant> variants() {
   return variants;
 }
 
-cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType, std::int32_t sms, cudaStream_t stream) {
+cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType, std::int32_t, std::int32_t sms,
+                    cudaStream_t stream) {
   ForwardArgs copy = args;
   void* parameters[] = {&copy};
   return kernel.launch(parameters, sms, false, stream);

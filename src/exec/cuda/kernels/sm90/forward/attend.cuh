@@ -11,14 +11,14 @@ namespace trunkline::cuda::sm90 {
 /// A warpgroup's rows: fragments of Q, of weights and of O, and the state of the online softmax. A lane has rows lane /
 /// 4 and lane / 4 + 8 of its warp's 16, and columns 2 (lane % 4) + {0, 1} of each 8. Loops use indices: arrays in a
 /// range-based loop stay in memory (nvcc 13.0).
-template <class Element>
+template <class Element, class S>
 class GroupRows {
   // O is rescaled only when the maximal logit has grown by 8, in base 2: weights are then at most 256, far below fp16's
   // 65504, and rescaling is rare.
   static constexpr float kLag = 8;
 
  public:
-  float o[kDim / 8][4];
+  float o[S::kColumns / 8][4];
   float max[2];  // reference of the sums: at most kLag below the maximal logit so far
   float sum[2];  // partial sum of this lane
 
@@ -39,7 +39,7 @@ class GroupRows {
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (int i = 0; i < kDim / 8; ++i) o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
+    for (int i = 0; i < S::kColumns / 8; ++i) o[i][0] = o[i][1] = o[i][2] = o[i][3] = 0;
     max[0] = max[1] = -INFINITY;
     sum[0] = sum[1] = 0;
   }
@@ -48,9 +48,14 @@ class GroupRows {
   /// registers until here, as the next task's first products name the present logits as operands.
   __device__ __forceinline__ void clear_fragments() {
 #pragma unroll
-    for (int i = 0; i < kDim / 16; ++i) q_[i][0] = q_[i][1] = q_[i][2] = q_[i][3] = 0;
+    for (int i = 0; i < S::kDim / 16; ++i) q_[i][0] = q_[i][1] = q_[i][2] = q_[i][3] = 0;
 #pragma unroll
     for (int i = 0; i < kStageTokens / 16; ++i) weights_[i][0] = weights_[i][1] = weights_[i][2] = weights_[i][3] = 0;
+    clear_logits();
+  }
+
+  /// Sets logits to zero, to end their live ranges before the next products.
+  __device__ __forceinline__ void clear_logits() {
 #pragma unroll
     for (int i = 0; i < kStageTokens / 8; ++i) s_[i][0] = s_[i][1] = s_[i][2] = s_[i][3] = 0;
   }
@@ -68,8 +73,8 @@ class GroupRows {
   __device__ __forceinline__ void load_queries(std::uint32_t slot, bool flip) {
     const std::uint32_t sign = flip ? 0x80008000u : 0;
 #pragma unroll
-    for (int step = 0; step < kDim / 16; ++step) {
-      load_matrices(q_[step], slot + chunk_offset(thread_ / 32 * 16 + lane() % 16, 2 * step + lane() / 16));
+    for (int step = 0; step < S::kDim / 16; ++step) {
+      load_matrices(q_[step], slot + chunk_offset<S>(thread_ / 32 * 16 + lane() % 16, 2 * step + lane() / 16));
 #pragma unroll
       for (int i = 0; i < 4; ++i) q_[step][i] ^= sign;
     }
@@ -79,10 +84,11 @@ class GroupRows {
   /// from one lane, so that the compiler makes descriptors in uniform registers: in other registers each product waited
   /// for two moves, and tiles bound by arithmetic took 5 % longer.
   __device__ __forceinline__ std::uint32_t word_of_keys(int slot) const {
-    return __shfl_sync(kWholeWarp, slot_word(slots_, slot), 0);
+    return __shfl_sync(kWholeWarp, slot_word<S>(slots_, slot), 0);
   }
-  __device__ __forceinline__ std::uint32_t word_of_values(int slot) const {
-    return __shfl_sync(kWholeWarp, slot_word(slots_, slot) | kPanelStride, 0);
+  /// \param group the warpgroup
+  __device__ __forceinline__ std::uint32_t word_of_values(int slot, int group) const {
+    return __shfl_sync(kWholeWarp, (slot_word<S>(slots_, slot) + columns_of_group<S>(group)) | kPanelStride, 0);
   }
 
   /// Issues the products for unscaled logits against a stage's K.
@@ -91,8 +97,8 @@ class GroupRows {
     fence_operand(s_);
     products_begin();
 #pragma unroll
-    for (int step = 0; step < kDim / 16; ++step)
-      Products<Element>::multiply_keys(s_, q_[step], keys + step_of_keys(step), step > 0);
+    for (int step = 0; step < S::kDim / 16; ++step)
+      Products<Element>::multiply_keys(s_, q_[step], keys + step_of_keys(step), kHighWord<S>, step > 0);
   }
 
   /// Issues the products that add a stage's V, multiplied by the weights, to O.
@@ -102,7 +108,7 @@ class GroupRows {
     products_begin();
 #pragma unroll
     for (int step = 0; step < kStageTokens / 16; ++step)
-      Products<Element>::multiply_values(o, weights_[step], values + step_of_values(step));
+      Products<Element>::multiply_values(o, weights_[step], values + step_of_values<S>(step), kHighWord<S>);
   }
 
   /// Waits for the logits; kProducts later groups may still be in flight.
@@ -189,7 +195,7 @@ class GroupRows {
   __device__ __forceinline__ void rescale() {
     if (!grown_) return;
 #pragma unroll
-    for (int i = 0; i < kDim / 8; ++i) {
+    for (int i = 0; i < S::kColumns / 8; ++i) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) o[i][j] *= factor_[j / 2];
     }
@@ -239,7 +245,7 @@ class GroupRows {
     }
   }
 
-  std::uint32_t q_[kDim / 16][4];
+  std::uint32_t q_[S::kDim / 16][4];
   std::uint32_t weights_[kStageTokens / 16][4];
   float s_[kStageTokens / 8][4];
   float factor_[2];

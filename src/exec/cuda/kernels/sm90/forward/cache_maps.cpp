@@ -19,20 +19,22 @@ Encode find_encode() {
 }
 
 // Encodes a map whose outermost dimension counts octets of the whole cache: pages are a fixed number of octets apart.
+// To copy runs, it counts tokens at which an octet may begin: octets overlap then, and pages lie one behind another.
 bool encode(Encode function, const void* base, const CacheStrides& strides, std::int32_t kv_heads, DType dtype,
-            int tma_tile_octets, CacheMap& map) {
+            std::int32_t head_dim, std::int32_t page_size, CacheMap& map) {
   constexpr cuuint64_t kOctets = cuuint64_t{1}
                                  << 31;  // the bound of 32-bit coordinates: page ids are the caller's contract
-  const std::int64_t octet = kOctetRows * strides.token;
-  if (octet <= 0 || strides.page % octet != 0) return false;
+  const bool runs = copies_runs(page_size);
+  const std::int64_t octet = runs ? strides.token : kOctetRows * strides.token;
+  if (octet <= 0 || (runs ? strides.page != page_size * octet : strides.page % octet != 0)) return false;
   map.page_octets = strides.page / octet;
   const auto bytes = [](std::int64_t elements) { return static_cast<cuuint64_t>(2 * elements); };
-  const cuuint64_t sizes[] = {kPanelElements, kOctetRows, kDim / kPanelElements, static_cast<cuuint64_t>(kv_heads),
-                              kOctets};
-  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements), bytes(kv_heads > 1 ? strides.head : kDim),
-                              bytes(octet)};
-  const cuuint32_t tma_tile[] = {kPanelElements, kOctetRows, kDim / kPanelElements, 1,
-                                 static_cast<cuuint32_t>(tma_tile_octets)};
+  const auto panels = static_cast<std::uint32_t>(head_dim / kPanelElements);
+  const cuuint64_t sizes[] = {kPanelElements, kOctetRows, panels, static_cast<cuuint64_t>(kv_heads), kOctets};
+  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements),
+                              bytes(kv_heads > 1 ? strides.head : head_dim), bytes(octet)};
+  const cuuint32_t tma_tile[] = {kPanelElements, kOctetRows, panels, 1,
+                                 static_cast<cuuint32_t>(octets_of_tma_tile(page_size))};
   const cuuint32_t every[] = {1, 1, 1, 1, 1};
   return function(&map.tensor,
                   dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
@@ -43,15 +45,15 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
 
 }  // namespace
 
-CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype) {
+CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype, std::int32_t head_dim) {
   static const Encode function = find_encode();
   CacheMaps maps{};
-  const int octets = octets_of_tma_tile(args.pages.page_size);
-  if (function == nullptr || octets == 0) return maps;
+  const std::int32_t page_size = args.pages.page_size;
+  if (function == nullptr) return maps;
   const LayerArgs& layer = args.layer;
-  const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, octets, maps.k) &&
-                    encode(function, layer.v, layer.v_strides, layer.kv_heads, dtype, octets, maps.v);
-  maps.octets = both ? octets : 0;
+  const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, head_dim, page_size, maps.k) &&
+                    encode(function, layer.v, layer.v_strides, layer.kv_heads, dtype, head_dim, page_size, maps.v);
+  maps.octets = both ? octets_of_tma_tile(page_size) : 0;
   return maps;
 }
 

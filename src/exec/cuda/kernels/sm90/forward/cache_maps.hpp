@@ -10,22 +10,23 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// The map's coordinates: element of a panel, row of the octet, panel, KV head, octet of 8 tokens in the cache. A TMA
-/// tile is one or two octets in the layout of slots, with the swizzle that wgmma reads.
+/// The map's coordinates: element of a panel, row of the octet, panel, KV head, octet of 8 tokens in the cache; with
+/// runs (copies_runs), the octet's first token. A TMA tile is one or two octets in the layout of slots, with the
+/// swizzle that wgmma reads.
 struct CacheMap {
   CUtensorMap tensor;
-  std::int64_t page_octets;  ///< octets from a page to the next
+  std::int64_t page_octets;  ///< octets from a page to the next; with runs, tokens
 };
 
 /// The tensor maps, as a kernel parameter.
 struct CacheMaps {
   CacheMap k;
   CacheMap v;
-  std::int32_t octets;  ///< octets of a TMA tile; 0: rows are copied one by one, as pages are no multiple of 8 tokens,
-                        ///< or not a multiple of 8 tokens apart, or the driver refused
+  std::int32_t octets;  ///< octets of a TMA tile; 0: rows are copied one by one, as pages are not a multiple of 8
+                        ///< tokens apart, or with runs not one behind another, or the driver refused
 };
 
 /// Makes the maps, on the host at each launch.
-CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype);
+CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype, std::int32_t head_dim);
 
 }  // namespace trunkline::cuda::sm90

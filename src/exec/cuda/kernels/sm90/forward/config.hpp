@@ -1,18 +1,24 @@
 // The compiled variants of the Hopper forward kernel, and the sizes that host and device share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <span>
 
 #include "base/host_device.hpp"
 
-/// The list of compiled element types, all at head dimension 128, one .cu each.
+/// The list of compiled kernels, by element type and head dimension, one .cu each.
 #define TRUNKLINE_SM90_KERNELS(ENTRY) \
-  ENTRY(kF16)                         \
-  ENTRY(kBF16)
+  ENTRY(kF16, 64)                     \
+  ENTRY(kF16, 128)                    \
+  ENTRY(kF16, 256)                    \
+  ENTRY(kBF16, 64)                    \
+  ENTRY(kBF16, 128)                   \
+  ENTRY(kBF16, 256)
 
 namespace trunkline::cuda::sm90 {
 
-inline constexpr int kDim = 128;
 /// Rows of a consumer warpgroup's matrix instructions.
 inline constexpr int kGroupRows = 64;
 inline constexpr int kGroups = 2;
@@ -24,21 +30,10 @@ inline constexpr int kProducerWarps = 4;
 inline constexpr int kRowLoaders = 2;
 inline constexpr int kThreads = kConsumerThreads + 32 * kProducerWarps;
 
-/// Registers of a thread: equal at launch; then producers release registers, and consumers take them.
-inline constexpr int kLaunchRegisters = 168;
-inline constexpr int kConsumerRegisters = 208;
-inline constexpr int kProducerRegisters = 88;
-static_assert(kConsumerThreads * kConsumerRegisters + 32 * kProducerWarps * kProducerRegisters <=
-                  kThreads * kLaunchRegisters,
-              "consumers would wait for registers that are never free");
-
-/// Rows of the tiles: both warpgroups hold the same 64 rows and take stages in turns, or each holds 64 of 128 rows.
-inline constexpr std::int32_t kTileRows[] = {kGroupRows, kGroups* kGroupRows};
 /// Queries of an item of the largest tile at group size 1.
 inline constexpr int kMaxTileQueries = kGroups * kGroupRows;
 
-/// KV tokens of a stage. Each of the kSlots slots of the ring holds the K or the V of a stage, or 64 rows of Q: 192
-/// KiB.
+/// KV tokens of a stage. A slot of the ring holds the K or the V of a stage, or 64 rows of Q.
 inline constexpr int kStageTokens = 64;
 constexpr int stage_tokens(int) {
   return kStageTokens;
@@ -46,32 +41,77 @@ constexpr int stage_tokens(int) {
 /// A stage is four slices of up to 16 tokens of one span. All slices but a span's first are aligned to TMA tiles.
 inline constexpr int kSliceTokens = 16;
 inline constexpr int kSlices = kStageTokens / kSliceTokens;
-inline constexpr int kSlots = 12;
-/// Slots in flight: 80 KiB, where 24 KiB keep the memory busy (latency x bandwidth). With the whole ring in flight, 24
-/// MB of all SMs would queue for 5 us: SMs that are served first would finish before others, and Q, page ids and
-/// records would wait behind the queue.
-inline constexpr int kSlotsOnTheirWay = 5;
-static_assert(kSlotsOnTheirWay <= kSlots);
-inline constexpr int kRowBytes = 2 * kDim;
-inline constexpr int kSlotBytes = kStageTokens * kRowBytes;
-/// Layout of a slot: octets of eight rows; an octet is two panels of 64 elements of its rows. So a slice is contiguous,
-/// and is one or two TMA tiles of a tensor map.
+/// Layout of a slot: octets of eight rows; an octet is a panel for each 64 elements of its rows. So a slice is
+/// contiguous, and is one or two TMA tiles of a tensor map.
 inline constexpr int kOctetRows = 8;
 inline constexpr int kSliceOctets = kSliceTokens / kOctetRows;
-/// Returns the octets of a TMA tile: a slice if each slice lies in one page, else half a slice; 0: pages are no
-/// multiple of an octet, and TMA is not used.
+/// Whether pages are no multiple of an octet. TMA then copies runs: octets whose tokens lie one behind another in the
+/// cache, from any token on, as a prefix cache gives them after a prefill. These kernels are instances of their own:
+/// with both layouts in one, batches of short tasks took 2 % longer.
+TRUNKLINE_HOST_DEVICE constexpr bool copies_runs(std::int32_t page_size) {
+  return page_size % kOctetRows != 0;
+}
+/// Returns the octets of a TMA tile: a slice if each slice lies in one page, else half a slice.
 TRUNKLINE_HOST_DEVICE constexpr int octets_of_tma_tile(std::int32_t page_size) {
-  if (page_size % kSliceTokens == 0) return kSliceOctets;
-  return page_size % kOctetRows == 0 ? 1 : 0;
+  return page_size % kSliceTokens == 0 ? kSliceOctets : 1;
+}
+/// Returns the tokens to a multiple of which a TMA tile's first position is aligned.
+TRUNKLINE_HOST_DEVICE constexpr int alignment_of_tma_tile(std::int32_t page_size) {
+  return copies_runs(page_size) ? 1 : kOctetRows * octets_of_tma_tile(page_size);
 }
 static_assert(octets_of_tma_tile(16) == 2 && octets_of_tma_tile(48) == 2);
 static_assert(octets_of_tma_tile(8) == 1 && octets_of_tma_tile(24) == 1 && octets_of_tma_tile(40) == 1);
-static_assert(octets_of_tma_tile(1) == 0 && octets_of_tma_tile(12) == 0 && octets_of_tma_tile(20) == 0);
-inline constexpr int kOctetBytes = kOctetRows * kRowBytes;
-inline constexpr int kSliceBytes = kSliceTokens * kRowBytes;
+static_assert(copies_runs(1) && copies_runs(12) && copies_runs(20) && !copies_runs(8) && !copies_runs(40));
 inline constexpr int kPanelElements = 64;
 inline constexpr int kPanelRowBytes = 2 * kPanelElements;
 inline constexpr int kPanelBytes = kOctetRows * kPanelRowBytes;
+
+/// The traits of a kernel: its head dimension, and whether it copies runs.
+template <int kHeadDim, bool kRuns>
+struct Traits {
+  static_assert(kHeadDim == 64 || kHeadDim == 128 || kHeadDim == 256);
+  static constexpr int kDim = kHeadDim;
+  static constexpr bool kCopiesRuns = kRuns;
+  /// Whether both warpgroups compute all stages of a tile of 64 rows, each for half of the columns of O: 64 rows of O
+  /// and of Q with 256 columns would be 192 registers of 208. The logits are then computed twice, which a tile that is
+  /// bound by memory has the time for.
+  static constexpr bool kSplitsColumns = kDim == 256;
+  /// Columns of O that a warpgroup computes.
+  static constexpr int kColumns = kSplitsColumns ? kDim / kGroups : kDim;
+
+  static constexpr int kRowBytes = 2 * kDim;
+  static constexpr int kPanels = kDim / kPanelElements;
+  static constexpr int kOctetBytes = kOctetRows * kRowBytes;
+  static constexpr int kSliceBytes = kSliceTokens * kRowBytes;
+  static constexpr int kSlotBytes = kStageTokens * kRowBytes;
+  /// The ring: 128, 192, 192 KiB.
+  static constexpr int kSlots = kDim == 64 ? 16 : kDim == 128 ? 12 : 6;
+  /// Slots in flight: 64, 80, 96 KiB, where 24 KiB keep the memory busy (latency x bandwidth). With a whole ring in
+  /// flight, 24 MB of all SMs would queue for 5 us: SMs that are served first would finish before others, and Q, page
+  /// ids and records would wait behind the queue.
+  static constexpr int kSlotsOnTheirWay = kDim == 64 ? 8 : kDim == 128 ? 5 : 3;
+  /// Maximum of the other warpgroup's stages that are passed while a stage is computed and the V of the stage before is
+  /// not added yet. The ring must have room for them from that V to the next K. Further, once a stage's K is full, all
+  /// copies before the last kSlotsOnTheirWay slots are done: the former round of the next K's slot must be one of
+  /// these.
+  static constexpr int kPassedAtMost = kSplitsColumns ? 0 : 2;
+  static_assert(2 * kPassedAtMost + 2 <= kSlots);
+  static_assert(2 * (kPassedAtMost + 1) + kSlotsOnTheirWay <= kSlots);
+
+  /// Registers of a thread: equal at launch; then producers release registers, and consumers take them.
+  static constexpr int kLaunchRegisters = 168;
+  static constexpr int kConsumerRegisters = 208;
+  static constexpr int kProducerRegisters = 88;
+  static_assert(kConsumerThreads * kConsumerRegisters + 32 * kProducerWarps * kProducerRegisters <=
+                    kThreads * kLaunchRegisters,
+                "consumers would wait for registers that are never free");
+};
+
+/// Rows of the tiles: both warpgroups hold the same 64 rows, or each holds 64 of 128 rows.
+inline constexpr std::int32_t kTileRows[] = {kGroupRows, kGroups* kGroupRows};
+constexpr std::span<const std::int32_t> tile_rows(int head_dim) {
+  return {kTileRows, head_dim == 256 ? std::size_t{1} : std::size(kTileRows)};
+}
 
 /// Stage records, written before stages are copied: batches of up to eight stages, a lane of the scheduler warp for
 /// each slice.

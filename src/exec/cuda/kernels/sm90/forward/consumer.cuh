@@ -13,20 +13,17 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// \tparam kMerges whether this kernel merges a query's partials once it has all of them
-template <class Element, bool kMerges>
+/// \tparam S Traits \tparam kMerges whether this kernel merges a query's partials once it has all
+/// of them
+template <class Element, class S, bool kMerges>
 class Consumer {
-  using Found = StageWalk::Found;
-
-  // Maximum of the other warpgroup's stages that are passed while a stage is computed and the V of the stage before is
-  // not added yet. The ring must have room for them from that V to the next K. Further, once a stage's K is full, all
-  // copies before the last kSlotsOnTheirWay slots are done: the former round of the next K's slot must be one of these.
-  static constexpr int kPassedAtMost = 2;
-  static_assert(2 * kPassedAtMost + 2 <= kSlots);
-  static_assert(2 * (kPassedAtMost + 1) + kSlotsOnTheirWay <= kSlots);
+  using Walk = StageWalk<S>;
+  using Found = typename Walk::Found;
+  using SlotPosition = typename Walk::SlotPosition;
+  using Stage = typename Walk::Stage;
 
  public:
-  __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory& shared, int group, int thread)
+  __device__ __forceinline__ Consumer(const ForwardArgs& args, SharedMemory<S>& shared, int group, int thread)
       : args_(args),
         shared_(shared),
         walk_(shared, static_cast<unsigned>(group)),
@@ -87,13 +84,13 @@ class Consumer {
         Masked masked;
         if (stage.masked()) masked = take_record();
         // A vote, so that the compiler knows that it is uniform: products must not diverge.
-        const bool more = __any_sync(kWholeWarp, walk_.find(kPassedAtMost) == Found::kStage) != 0;
+        const bool more = __any_sync(kWholeWarp, walk_.find(S::kPassedAtMost) == Found::kStage) != 0;
         const Stage& next = walk_.found();
         rows_.template wait_for_logits<1>();
         mask(stage, masked);
         // Computed here, beside the row maxima, and not where the products wait for them.
         const std::uint32_t next_keys = rows_.word_of_keys(next.keys().slot());
-        const std::uint32_t values = rows_.word_of_values(stage.values().slot());
+        const std::uint32_t values = rows_.word_of_values(stage.values().slot(), group_);
         const std::uint32_t next_keys_full = walk_.full(next.keys());
         const std::uint32_t values_full = walk_.full(stage.values());
         if (!stage.kept()) walk_.release(stage.keys(), stage.alone());
@@ -105,14 +102,20 @@ class Consumer {
         const bool keys_there = barrier_test(next_keys_full, next.keys().parity()) && !next.by_generic_proxy();
         const bool values_there = barrier_test(values_full, stage.values().parity()) && !stage.by_generic_proxy();
         if (!values_there) wait_for_values(stage, masked.lengths);
-        if (!more) {
-          add_last_values(stage, values);
-          break;
-        }
+        if (S::kSplitsColumns || !more) add_values(stage, values);
+        if (!more) break;
         if (!keys_there) wait_for_keys(next);
-        rows_.begin_logits(next_keys);
-        products_commit();
-        begin_values(stage, values);
+        if constexpr (S::kSplitsColumns) {
+          rows_.clear_logits();
+          rows_.begin_logits(next_keys);
+          products_commit();
+          products_commit();  // an empty group in place of V
+          values_ = SlotPosition::none();
+        } else {
+          rows_.begin_logits(next_keys);
+          products_commit();
+          begin_values(stage, values);
+        }
       }
     }
   }
@@ -135,9 +138,9 @@ class Consumer {
     rows_.begin_values(word);
     products_commit();
   }
-  // Adds the V of a stage that is followed by the task's end, or by more than kPassedAtMost stages of the other
-  // warpgroup.
-  __device__ __forceinline__ void add_last_values(const Stage& stage, std::uint32_t word) {
+  // Adds the V of a stage that is followed by the task's end, or by more than S::kPassedAtMost stages of the other
+  // warpgroup; or of any stage, where there are no registers for the operands of both products at once.
+  __device__ __forceinline__ void add_values(const Stage& stage, std::uint32_t word) {
     begin_values(stage, word);
     rows_.wait_for_values();
     if (!stage.kept()) walk_.release(values_, stage.alone());
@@ -183,19 +186,21 @@ class Consumer {
 #pragma unroll
     for (int slice = 0; slice < kSlices; ++slice) {
       if (row < lengths.of(slice)) continue;
-      std::byte* const of_slice = values + slice * kSliceBytes;
-      *reinterpret_cast<uint4*>(of_slice + chunk_offset(row, chunk)) = {0, 0, 0, 0};
-      *reinterpret_cast<uint4*>(of_slice + chunk_offset(row, kChunks + chunk)) = {0, 0, 0, 0};
+      std::byte* const of_slice = values + slice * S::kSliceBytes;
+#pragma unroll
+      for (int panel = 0; panel < S::kPanels; ++panel) {
+        *reinterpret_cast<uint4*>(of_slice + chunk_offset<S>(row, kChunks * panel + chunk)) = {0, 0, 0, 0};
+      }
     }
   }
 
   __device__ __forceinline__ void write(TaskInfo& task) {
     rows_.block_optimization_of_lane();
-    const Epilogue<Element> epilogue(args_, shared_, task, group_, rows_.thread());
+    const Epilogue<Element, S> epilogue(args_, shared_, task, group_, rows_.thread());
     epilogue.add_up_sums(rows_);
     const bool both = task.halves == 1;  // both warpgroups hold the same rows
     const auto places = epilogue.find_places(rows_, both);
-    if (both) {
+    if (both && !S::kSplitsColumns) {
       const SlotPosition v_position = walk_.position().back(1);
       const SlotPosition k_position = walk_.position().back(2);
       epilogue.exchange(rows_, k_position.slot(), v_position.slot());
@@ -210,7 +215,7 @@ class Consumer {
     if constexpr (kMerges) {
       if (task.has_partials != 0) {
         named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
-        merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+        merge_arrivals<Element, S::kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
         fence_ordinary_writes();  // to the task's entry, which a copy overwrites next
       }
     }
@@ -225,10 +230,10 @@ class Consumer {
   }
 
   const ForwardArgs& args_;
-  SharedMemory& shared_;
-  StageWalk walk_;
+  SharedMemory<S>& shared_;
+  Walk walk_;
   int group_;
-  GroupRows<Element> rows_;
+  GroupRows<Element, S> rows_;
   SlotPosition values_;  // position of the V that is being added, if any
   bool values_alone_;    // Stage::alone of that stage
 };

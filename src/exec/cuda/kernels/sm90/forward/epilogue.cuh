@@ -22,19 +22,20 @@ namespace trunkline::cuda::sm90 {
 
 inline constexpr int kConsumerBarrier = 1;
 
-template <class Element>
+template <class Element, class S>
 class Epilogue {
-  static constexpr int kBlocks = kDim / 8;  // blocks of 8 columns of a row
-  static constexpr int kHalf = kBlocks / 2;
+  static constexpr int kDim = S::kDim;
+  static constexpr int kHalf = kDim / 8 / 2;  // half of a row's blocks of 8 columns
+  using Rows = GroupRows<Element, S>;
 
  public:
   /// \param thread index in the warpgroup
-  __device__ __forceinline__ Epilogue(const ForwardArgs& args, SharedMemory& shared, const TaskInfo& task, int group,
+  __device__ __forceinline__ Epilogue(const ForwardArgs& args, SharedMemory<S>& shared, const TaskInfo& task, int group,
                                       int thread)
       : args_(args), shared_(shared), task_(task), group_(group), thread_(thread) {}
 
   /// Adds up the sums of weights of the four lanes of each row.
-  __device__ __forceinline__ void add_up_sums(GroupRows<Element>& rows) const {
+  __device__ __forceinline__ void add_up_sums(Rows& rows) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       rows.sum[i] += __shfl_xor_sync(kWholeWarp, rows.sum[i], 1);
@@ -44,7 +45,7 @@ class Epilogue {
 
   /// Adds up O and states of rows that both warpgroups hold: each warpgroup gets half of the columns, in its first
   /// blocks. \param k_slot, v_slot the task's last K and V
-  __device__ __forceinline__ void exchange(GroupRows<Element>& rows, int k_slot, int v_slot) const {
+  __device__ __forceinline__ void exchange(Rows& rows, int k_slot, int v_slot) const {
     // Waits until all warps have read the slots, and the states of the task before.
     named_barrier(kConsumerBarrier, kConsumerThreads);
     if (thread_ % 4 == 0) {
@@ -83,13 +84,13 @@ class Epilogue {
 
   /// Finds the destinations of the lane's two rows side by side, as each is a chain of reads. Called before the
   /// exchange, so that its barriers hide the latency. \param exchanged whether each warpgroup has half of the columns
-  __device__ __forceinline__ Places find_places(const GroupRows<Element>& rows, bool exchanged) const {
+  __device__ __forceinline__ Places find_places(const Rows& rows, bool exchanged) const {
     const int column = (exchanged ? kDim / 2 * group_ : 0) + thread_ % 4 * 2;
     return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)}};
   }
 
   /// Writes O and LSE, after the exchange if there is one. \return whether some lane of the warp wrote a NaN
-  __device__ __forceinline__ bool write(const GroupRows<Element>& rows, const Places& places, bool exchanged) const {
+  __device__ __forceinline__ bool write(const Rows& rows, const Places& places, bool exchanged) const {
     float factors[2];
     std::uint32_t sums[2] = {0, 0};
 #pragma unroll
@@ -100,7 +101,9 @@ class Epilogue {
       if (places.rows[i].lse != nullptr) *places.rows[i].lse = lse * places.rows[i].lse_factor;
     }
     store<0>(rows, places, factors, sums);
-    if (!exchanged) store<kHalf>(rows, places, factors, sums);
+    if constexpr (!S::kSplitsColumns) {
+      if (!exchanged) store<kHalf>(rows, places, factors, sums);
+    }
     const bool nan = (places.rows[0].kind != Place::kNowhere && Element::has_nan(sums[0])) ||
                      (places.rows[1].kind != Place::kNowhere && Element::has_nan(sums[1]));
     return __any_sync(kWholeWarp, nan) != 0;
@@ -137,7 +140,7 @@ class Epilogue {
 
   // Stores the half of the blocks from kFirst on for the other warpgroup.
   template <int kFirst>
-  __device__ __forceinline__ void leave(const GroupRows<Element>& rows, int slot) const {
+  __device__ __forceinline__ void leave(const Rows& rows, int slot) const {
     float4* const to = fragments(slot);
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
@@ -147,7 +150,7 @@ class Epilogue {
   }
 
   // Adds the sums of the lane's counterpart in the other warpgroup, which has the same rows and columns.
-  __device__ __forceinline__ void add_other(GroupRows<Element>& rows, const float4* from) const {
+  __device__ __forceinline__ void add_other(Rows& rows, const float4* from) const {
     float own[2];
     float other[2];
 #pragma unroll
@@ -197,14 +200,13 @@ class Epilogue {
 
   // Stores the columns of half of the blocks.
   template <int kFirst>
-  static __device__ __forceinline__ void store(const GroupRows<Element>& rows, const Places& places,
-                                               const float (&factors)[2], std::uint32_t (&sums)[2]) {
+  static __device__ __forceinline__ void store(const Rows& rows, const Places& places, const float (&factors)[2],
+                                               std::uint32_t (&sums)[2]) {
     store_blocks<kFirst>(rows, places, factors, sums, std::make_integer_sequence<int, kHalf>());
   }
   template <int kFirst, int... kBlock>
-  static __device__ __forceinline__ void store_blocks(const GroupRows<Element>& rows, const Places& places,
-                                                      const float (&factors)[2], std::uint32_t (&sums)[2],
-                                                      std::integer_sequence<int, kBlock...>) {
+  static __device__ __forceinline__ void store_blocks(const Rows& rows, const Places& places, const float (&factors)[2],
+                                                      std::uint32_t (&sums)[2], std::integer_sequence<int, kBlock...>) {
     (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock], places.rows[0], factors[0], sums[0]), ...);
     (store_block<kFirst + kBlock>(rows.o[kFirst + kBlock] + 2, places.rows[1], factors[1], sums[1]), ...);
   }
@@ -226,7 +228,7 @@ class Epilogue {
   }
 
   const ForwardArgs& args_;
-  SharedMemory& shared_;
+  SharedMemory<S>& shared_;
   const TaskInfo& task_;
   int group_;
   int thread_;

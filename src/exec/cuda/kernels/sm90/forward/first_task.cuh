@@ -26,7 +26,8 @@ class FirstTask {
 
   /// Issues the copies, by all threads. The numbers of queries and stages are not known yet, so the maximum is copied;
   /// data behind the last task is not used.
-  __device__ __forceinline__ void begin_copies(SharedMemory& shared) const {
+  template <class S>
+  __device__ __forceinline__ void begin_copies(SharedMemory<S>& shared) const {
     static_assert(kInfoWords + kRecordWords <= kThreads);
     if (!known(args_) || place_ >= args_.places) return;
     const auto word = static_cast<int>(threadIdx.x);
@@ -39,7 +40,8 @@ class FirstTask {
   }
 
   /// Publishes the task, by one thread, which has initialised the mbarriers of batches.
-  __device__ __forceinline__ void announce(SharedMemory& shared) const {
+  template <class S>
+  __device__ __forceinline__ void announce(SharedMemory<S>& shared) const {
     if (!known(args_)) return;
     // Prefetched together with the count: else the header would wait for it.
     if (place_ < args_.places) prefetch_to_cache(args_.step.tasks + place_);

@@ -1,4 +1,4 @@
-// The forward kernel for Hopper (compute capability 9.0a, head dimension 128).
+// The forward kernel for Hopper (compute capability 9.0a; head dimensions 64, 128 and 256).
 //
 // Problem. For each (item, KV head), with r = queries x g rows,
 //
@@ -7,31 +7,38 @@
 //
 // with online softmax in fp32. K and V are read once for all r rows.
 //
-// Bound. A token costs 512 bytes and 512 m FLOPs in a tile of m rows. It takes 26 clocks of an SM's share from memory
-// (4.67 TB/s at 1.75 GHz) and 14 from L2; wgmma takes 8 clocks for each 64 rows at its peak, and exponentials take 4.
-// So a tile of 64 rows is bound by memory or L2, and a tile of 128 rows, at 16 and 8 clocks, is memory-bound while its
-// KV comes from memory. Portable tiles of 64 rows take 27 clocks: mma.sync reads K and V once for each 16 rows, wgmma
-// once for 64.
+// Bound. A token costs 4 d bytes and 4 d m FLOPs in a tile of m rows. At d = 128 it takes 26 clocks of an SM's share
+// from memory (4.67 TB/s at 1.75 GHz) and 14 from L2; wgmma takes 8 clocks for each 64 rows at its peak, and
+// exponentials take 4. So a tile of 64 rows is bound by memory or L2, and a tile of 128 rows, at 16 and 8 clocks, is
+// memory-bound while its KV comes from memory. Portable tiles of 64 rows take 27 clocks: mma.sync reads K and V once
+// for each 16 rows, wgmma once for 64. At d = 64 and 256 all but the exponentials is half and twice as much; at 256
+// logits are computed twice, so that a tile of 64 rows takes 24 clocks of wgmma and 8 of exponentials, where memory
+// takes 52 and L2 28.
 //
 // Schedule. Twelve warps, one CTA on an SM.
 // - The task scheduler (one warp) takes tasks from the queue and cuts their tokens into stages of 64, of four slices
 //   of 16 tokens, a lane for each slice. It writes stage records for the other warps, up to 32 stages ahead. The first
 //   7 stages of each task are written beforehand, once for all layers of a step (task_prologues.cu). The next task is
 //   taken when the consumers reach the last stages of the present one.
-// - Three loader warps fill a ring of 12 slots, of which 5 are in flight. One copies K by TMA, a slice at a time, or
-//   half a slice if pages are no multiple of 16 tokens; one copies V by TMA. The latter and the third copy row by row
-//   (cp.async): Q, V of slices whose masks differ by token, V of short slices in a task's last stage, slices that begin
-//   inside a TMA tile, and pages that are no multiple of 8 tokens. Behind other short slices the consumers make V zero.
+// - Three loader warps fill a ring of slots (Traits::kSlots), of which some are in flight (kSlotsOnTheirWay). One
+// copies
+//   K by TMA, a slice at a time, or half a slice if pages are no multiple of 16 tokens; one copies V by TMA. The latter
+//   and the third copy row by row (cp.async): Q, V of slices whose masks differ by token, V of short slices in a task's
+//   last stage, slices that begin inside a TMA tile, and pages that are no multiple of 8 tokens. Behind other short
+//   slices the consumers make V zero.
 // - Two consumer warpgroups hold 64 rows each, with Q, O and weights in registers. In a tile of 64 rows both hold the
 //   same rows and take stages in turns; at the end each gets half of the columns of both sums through the ring's last
 //   two slots. In a tile of 128 rows each holds its own half, and passes stages that are masked for its rows without
 //   waiting for them: KV that both halves share is read once, and KV of one half costs the other nothing. A stage's
 //   logits are computed while the next stage is looked up, and its product with V beside the next stage's logits and
 //   row maxima.
+// - At d = 256 there are tiles of 64 rows alone: both warpgroups compute the logits of all stages, and each its half of
+//   the columns of O. The product with V ends before the next logits begin, as the operands of both would not fit the
+//   registers; the other warpgroup keeps the tensor cores busy.
 //
-// Budget. Registers: 168 a thread at launch; then 208 for consumers (64 of O, 32 each of Q and logits, 16 of weights)
-// and 88 for producers. Shared memory: sizeof(SharedMemory), 223 of 227 KiB. Nothing
-// spills.
+// Budget. Registers: 168 a thread at launch; then 208 for consumers (at d = 128 64 of O, 32 each of Q and logits, 16 of
+// weights; at 256 64 of Q) and 88 for producers. Shared memory: sizeof(SharedMemory<S>), 163, 223 and 217 of 227 KiB.
+// Nothing spills.
 #pragma once
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
@@ -52,13 +59,13 @@ __device__ __forceinline__ void touch_parameters(const ForwardArgs& args, const 
                "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.octets));
 }
 
-/// Needs sizeof(SharedMemory) of dynamic shared memory. \tparam kMerges whether the kernel merges partials; without it,
-/// the code for merging, 1,300 instructions between the end of a task and the begin of the next, is left out
-template <class Element, bool kMerges>
+/// Needs sizeof(SharedMemory<S>) of dynamic shared memory. \tparam kMerges whether the kernel merges partials; without
+/// it, the code for merging, 1,300 instructions between the end of a task and the begin of the next, is left out
+template <class Element, class S, bool kMerges>
 __global__ void __launch_bounds__(kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
-  auto& shared = *reinterpret_cast<SharedMemory*>(memory);
+  auto& shared = *reinterpret_cast<SharedMemory<S>*>(memory);
   touch_parameters(args, maps);
   if (threadIdx.x / 32 == 0) init_slot_barriers(shared, static_cast<int>(threadIdx.x));
   if (threadIdx.x / 32 == kConsumerWarps) init_batch_barriers(shared, static_cast<int>(threadIdx.x % 32));
@@ -72,17 +79,17 @@ __global__ void __launch_bounds__(kThreads, 1)
   // Broadcast, so that the compiler knows that it is uniform.
   const int warp = __shfl_sync(kWholeWarp, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp < kConsumerWarps) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kConsumerRegisters));
     const int group = warp / (kGroupThreads / 32);
-    Consumer<Element, kMerges>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
+    Consumer<Element, S, kMerges>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
   } else {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kProducerRegisters));
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kProducerRegisters));
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int producer = warp - kConsumerWarps;
     if (producer == 0) {
-      TaskScheduler(args, shared, maps.octets != 0, lane).run();
+      TaskScheduler<S>(args, shared, maps.octets != 0, lane).run();
     } else {
-      Loader(args, maps, shared, producer - 1, lane).run();
+      Loader<S>(args, maps, shared, producer - 1, lane).run();
     }
   }
 }

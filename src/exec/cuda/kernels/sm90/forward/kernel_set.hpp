@@ -1,4 +1,4 @@
-// The kernels of one element type, for the host.
+// The kernels of one element type and head dimension, for the host.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,12 @@ namespace trunkline::cuda::sm90 {
 struct KernelSet {
   const void* kernel;        // for items of all tiles
   const void* merging;       // also merges partials
+  const void* runs;          // like `kernel`, for pages that are no multiple of an octet
+  const void* runs_merging;  // like `merging`, for these
   std::size_t shared_bytes;  // dynamic
 };
 
-#define TRUNKLINE_SM90_DECLARE(dtype) KernelSet kernel_set_##dtype();
+#define TRUNKLINE_SM90_DECLARE(dtype, head_dim) KernelSet kernel_set_##dtype##_##head_dim();
 TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_DECLARE)
 #undef TRUNKLINE_SM90_DECLARE
 

@@ -16,6 +16,8 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam S Traits
+template <class S>
 class Loader {
   // Roles; the third loader only copies rows.
   static constexpr int kKeyTmaTiles = 0;
@@ -23,7 +25,7 @@ class Loader {
 
  public:
   /// \param role 0 to 2, uniform and known as such to the compiler
-  __device__ __forceinline__ Loader(const ForwardArgs& args, const CacheMaps& maps, SharedMemory& shared, int role,
+  __device__ __forceinline__ Loader(const ForwardArgs& args, const CacheMaps& maps, SharedMemory<S>& shared, int role,
                                     int lane)
       : page_size_(args.pages.page_size),
         shared_(shared),
@@ -44,8 +46,12 @@ class Loader {
       view_tma_tiles(batch);
       // The first TMA copy of K waits until the copies of Q are issued: no computation can start without Q.
       if (first && role_ == kKeyTmaTiles) named_barrier(kQueriesBarrier, kLoaderThreads);
+      const int first_stage = opens ? 1 : 0;
+      const bool looks_up = S::kCopiesRuns && copies_rows();
+      if (looks_up && first_stage < batch->batch_records) rows_.look_up(batch[first_stage]);
 #pragma unroll 1
-      for (int number = opens ? 1 : 0; number < batch->batch_records; ++number) {
+      for (int number = first_stage; number < batch->batch_records; ++number) {
+        if (looks_up) rows_.pass_stage(number + 1 < batch->batch_records ? &batch[number + 1] : nullptr);
         copy_stage(batch[number], number, task, head);
       }
     }
@@ -123,12 +129,12 @@ class Loader {
   }
 
   std::int32_t page_size_;
-  SharedMemory& shared_;
+  SharedMemory<S>& shared_;
   int role_;
   int lane_;
-  RecordReader records_;
-  SliceTmaTiles tma_tiles_;
-  RowLoader rows_;
+  RecordReader<S> records_;
+  SliceTmaTiles<S> tma_tiles_;
+  RowLoader<S> rows_;
 };
 
 }  // namespace trunkline::cuda::sm90

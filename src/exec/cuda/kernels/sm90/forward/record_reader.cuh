@@ -11,17 +11,21 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam S Traits
+template <class S>
 class RecordReader {
+  using SlotPosition = sm90::SlotPosition<S::kSlots>;
+
  public:
-  __device__ __forceinline__ RecordReader(SharedMemory& shared, int lane) : shared_(shared), lane_(lane) {}
+  __device__ __forceinline__ RecordReader(SharedMemory<S>& shared, int lane) : shared_(shared), lane_(lane) {}
 
   __device__ __forceinline__ SlotPosition position() const { return position_; }
   __device__ __forceinline__ int slot() const { return position_.slot(); }
   __device__ __forceinline__ std::uint32_t full() const { return shared_address(&shared_.full[position_.slot()]); }
-  /// Waits until consumers have released the slot, and fewer than kSlotsOnTheirWay slots are in flight. All loaders
+  /// Waits until consumers have released the slot, and fewer than S::kSlotsOnTheirWay slots are in flight. All loaders
   /// arrive at each slot, so that a loader that waits for a full slot is never a round behind.
   __device__ __forceinline__ void wait_for_slot() const {
-    const SlotPosition oldest = position_.back(kSlotsOnTheirWay);
+    const SlotPosition oldest = position_.back(S::kSlotsOnTheirWay);
     const std::uint32_t oldest_full = shared_address(&shared_.full[oldest.slot()]);
     const std::uint32_t empty = shared_address(&shared_.empty[position_.slot()]);
     // Both are tested at once, as each test takes 40 clocks.
@@ -53,7 +57,7 @@ class RecordReader {
   }
 
  private:
-  SharedMemory& shared_;
+  SharedMemory<S>& shared_;
   int lane_;
   RingPosition<kBatches> batch_;
   SlotPosition position_;

@@ -16,16 +16,18 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam S Traits
+template <class S>
 class RowLoader {
-  static constexpr int kRowsAtOnce = 2;   // by 16 lanes each
-  static constexpr int kRowsOfCopy = 32;  // a lane holds the address of one row
-  static constexpr int kLanesOfRow = 32 / kRowsAtOnce;
+  static constexpr int kRowsOfCopy = 32;                 // a lane holds the address of one row
+  static constexpr int kLanesOfRow = S::kRowBytes / 16;  // 8, 16, 32
+  static constexpr int kRowsAtOnce = 32 / kLanesOfRow;
   static constexpr int kSlicesOfLoader = kSlices / kRowLoaders;
   static_assert(kSlicesOfLoader * kSliceTokens == kRowsOfCopy);  // a lane for each token
 
  public:
   /// \param loader 0 or 1
-  __device__ __forceinline__ RowLoader(const ForwardArgs& args, SharedMemory& shared, int loader, int lane)
+  __device__ __forceinline__ RowLoader(const ForwardArgs& args, SharedMemory<S>& shared, int loader, int lane)
       : args_(args), shared_(shared), loader_(loader), lane_(lane), page_offsets_(args.pages.page_size) {}
 
   /// Issues the copies of the loader's part of a half's rows of Q to a slot; rows behind the last are zero.
@@ -41,6 +43,20 @@ class RowLoader {
       from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
     }
     copy(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
+  }
+
+  /// Passes to a stage whose page ids `look_up` has read, and reads those of the next. A read takes 600 clocks or more,
+  /// a stage of scattered tokens 1,000. \param next the record of the next stage; null: it is in another batch
+  __device__ __forceinline__ void pass_stage(const StageRecord* next) {
+    page_ = next_page_;
+    if (next != nullptr) look_up(*next);
+  }
+  /// Reads the page id of the lane's token of a stage, if its record does not have it.
+  __device__ __forceinline__ void look_up(const StageRecord& record) {
+    const SliceRecord& slice = record.slices[slice_of_lane()];
+    if (slice.key_tma_tile() || lane_ % kSliceTokens >= slice.count) return;
+    const std::int32_t position = slice.position + lane_ % kSliceTokens;
+    next_page_ = static_cast<std::int32_t>(page_id(args_.pages, slice.ids_begin + page_offsets_.page_of(position)));
   }
 
   /// Whether some of the loader's slices are copied by rows.
@@ -126,7 +142,7 @@ class RowLoader {
 
   // Returns the address of the loader's part of a slot.
   __device__ __forceinline__ std::uint32_t part_of(int slot) const {
-    return shared_address(shared_.slots[slot]) + kRowsOfCopy * kRowBytes * static_cast<std::uint32_t>(loader_);
+    return shared_address(shared_.slots[slot]) + kRowsOfCopy * S::kRowBytes * static_cast<std::uint32_t>(loader_);
   }
 
   __device__ __forceinline__ int slice_of_lane() const {
@@ -136,17 +152,17 @@ class RowLoader {
   // Returns the offset of the lane's token of its slice, in elements.
   __device__ __forceinline__ std::int64_t offset_of_token(const SliceRecord& slice, bool values, int head) const {
     const int token = lane_ % kSliceTokens;
-    const std::int32_t page_size = args_.pages.page_size;
     std::int64_t page = 0;
-    std::int32_t page_offset = 0;
-    if (octets_of_tma_tile(page_size) > 0) {
-      const SliceRecord::TokenLocation location = slice.location_of(token, page_size);
+    std::int64_t page_offset = 0;
+    if constexpr (!S::kCopiesRuns) {
+      const SliceRecord::TokenLocation location = slice.location_of(token, args_.pages.page_size);
       page = location.page;
       page_offset = location.page_offset;
+    } else if (slice.key_tma_tile()) {
+      page_offset = slice.place_in_run(token);  // pages lie one behind another
     } else {
-      const std::int32_t position = slice.position + token;
-      page = page_id(args_.pages, slice.ids_begin + page_offsets_.page_of(position));
-      page_offset = page_offsets_.offset_of(position);
+      page = page_;
+      page_offset = page_offsets_.offset_of(slice.position + token);
     }
     const CacheStrides& k = args_.layer.k_strides;
     const CacheStrides& v = args_.layer.v_strides;
@@ -154,35 +170,56 @@ class RowLoader {
            page_offset * (values ? v.token : k.token);
   }
 
-  // Issues copies of rows of 256 bytes, for lanes [first, end). \param row address of the lane's row \param present bit
-  // i: row i is read, else it becomes zero \param to destination of the row of lane 0
+  // Issues copies of rows, for lanes [first, end), of whole slices. \param row address of the lane's row \param present
+  // bit i: row i is read, else it becomes zero \param to destination of the row of lane 0
+  //
+  // A single warp's instructions follow each other by 4 clocks or more, so they are what the copy costs: with 19 of
+  // them for each 512 bytes it took 1,600 clocks for 32 rows of d 128, with 7 that are unrolled it should take 500.
   __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t present, int first, int end,
                                        std::uint32_t to) const {
     const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
     const int chunk = lane_ % kLanesOfRow;
+    const int row_of_lane = lane_ / kLanesOfRow;
+    const std::uint32_t to_lane = to + chunk_offset<S>(row_of_lane, chunk);
     constexpr int kTogether = 4;  // rows whose shuffles precede their copies
     static_assert(kSliceTokens % (kTogether * kRowsAtOnce) == 0);
 #pragma unroll 1
-    for (int i = first; i < end; i += kTogether * kRowsAtOnce) {
-      const std::byte* at[kTogether];
+    for (int slice = first; slice < end; slice += kSliceTokens) {
+      const std::uint32_t to_slice = to_lane + static_cast<std::uint32_t>(slice * S::kRowBytes);
+      const std::uint32_t present_rows = present >> (slice + row_of_lane);
 #pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-        const int from = i + j * kRowsAtOnce + lane_ / kLanesOfRow;
-        at[j] = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
-      }
+      for (int i = 0; i < kSliceTokens; i += kTogether * kRowsAtOnce) {
+        const std::byte* at[kTogether];
 #pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-        const int from = i + j * kRowsAtOnce + lane_ / kLanesOfRow;
-        copy_async_or_zero(to + chunk_offset(from, chunk), at[j], (present >> from & 1) != 0);
+        for (int j = 0; j < kTogether; ++j) {
+          const int from = slice + i + j * kRowsAtOnce + row_of_lane;
+          at[j] = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
+        }
+#pragma unroll
+        for (int j = 0; j < kTogether; ++j) {
+          const int row_of_slice = i + j * kRowsAtOnce;
+          copy_async_or_zero(rows_ahead(to_slice, row_of_slice), at[j], (present_rows >> row_of_slice & 1) != 0);
+        }
       }
     }
   }
 
+  // Returns the address of a chunk `rows` rows behind that of a slice's first rows: chunk_offset with one operation,
+  // as octets are aligned to 1,024 bytes.
+  static __device__ __forceinline__ std::uint32_t rows_ahead(std::uint32_t address, int rows) {
+    static_assert(kPanelRowBytes == 1 << 7 && kPanelBytes == 1 << 10 && S::kOctetBytes % kPanelBytes == 0);
+    const int row_of_octet = rows % kOctetRows;
+    return (address ^ static_cast<std::uint32_t>(row_of_octet << 7 | row_of_octet << 4)) +
+           static_cast<std::uint32_t>(rows / kOctetRows * S::kOctetBytes);
+  }
+
   const ForwardArgs& args_;
-  SharedMemory& shared_;
+  SharedMemory<S>& shared_;
   int loader_;
   int lane_;
   PageOffsets page_offsets_;
+  std::int32_t page_ = 0;  // of the lane's token of the present stage, if records do not have it
+  std::int32_t next_page_ = 0;
 };
 
 }  // namespace trunkline::cuda::sm90

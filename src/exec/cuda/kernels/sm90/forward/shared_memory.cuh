@@ -6,7 +6,7 @@
 // - Every loader arrives at every slot, also without work, so none is a round behind.
 // - A loader begins slot i when slot i - kSlotsOnTheirWay is full (RecordReader::wait_for_slot). So once slot i is
 //   full, all slots up to i - kSlotsOnTheirWay are, and a consumer that has seen one full may wait for slots near it
-//   (StageWalk::wait_for_near; Consumer::kPassedAtMost says how near).
+//   (StageWalk::wait_for_near; Traits::kPassedAtMost says how near).
 // - A consumer that passes stages of the other warpgroup without a wait may be rounds ahead. Before Q, and before a
 //   stage behind many others, it waits until `begun` has come to the slot's round (StageWalk::wait_for).
 #pragma once
@@ -52,16 +52,18 @@ inline constexpr int kTasks = kBatches + 1;
 /// The entry of a batch behind the last task.
 inline constexpr std::int32_t kNoTask = -1;
 
+/// \tparam S Traits
+template <class S>
 struct SharedMemory {
-  alignas(1024) std::byte slots[kSlots][kSlotBytes];
-  TokenMasks tokens[kSlots];  // indexed by the slot of the stage's K
+  alignas(1024) std::byte slots[S::kSlots][S::kSlotBytes];
+  TokenMasks tokens[S::kSlots];  // indexed by the slot of the stage's K
   alignas(16) StageRecord records[kBatches][kBatchStages];
   TaskInfo tasks[kTasks];
   std::int32_t batch_tasks[kBatches];  // index in `tasks` of each batch's task, or kNoTask
   std::int32_t popped[2];
   RowState states[kGroups][kGroupRows];
-  std::uint64_t full[kSlots];
-  std::uint64_t empty[kSlots];
+  std::uint64_t full[S::kSlots];
+  std::uint64_t empty[S::kSlots];
   std::uint64_t batch_full[kBatches];
   std::uint64_t batch_empty[kBatches];
   std::uint32_t begun;  // SlotPosition::word of the last slot that the K loader found empty
@@ -80,17 +82,19 @@ inline constexpr int kRowLoaderArrivals = 32 + 1;
 inline constexpr int kFullArrivals = 1 + kRowLoaders * kRowLoaderArrivals;
 
 /// Initialises the mbarriers of slots, by a whole warp before others use them.
-__device__ __forceinline__ void init_slot_barriers(SharedMemory& shared, int lane) {
-  static_assert(kSlots <= 32);
-  if (lane < kSlots) {
+template <class S>
+__device__ __forceinline__ void init_slot_barriers(SharedMemory<S>& shared, int lane) {
+  static_assert(S::kSlots <= 32);
+  if (lane < S::kSlots) {
     barrier_init(shared_address(&shared.full[lane]), kFullArrivals);
     barrier_init(shared_address(&shared.empty[lane]), kConsumerWarps);
-    shared.begun = SlotPosition::kWordBeforeFirst;
+    shared.begun = SlotPosition<S::kSlots>::kWordBeforeFirst;
     show_barriers_to_copies();
   }
 }
 /// Initialises the mbarriers of batches, by a whole warp before others use them.
-__device__ __forceinline__ void init_batch_barriers(SharedMemory& shared, int lane) {
+template <class S>
+__device__ __forceinline__ void init_batch_barriers(SharedMemory<S>& shared, int lane) {
   static_assert(kBatches <= 32);
   if (lane < kBatches) {
     barrier_init(shared_address(&shared.batch_full[lane]), 1);

@@ -12,6 +12,8 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam S Traits
+template <class S>
 class SliceTmaTiles {
   static constexpr std::uint32_t kAllSlices = (1u << kSlices) - 1;
 
@@ -26,8 +28,12 @@ class SliceTmaTiles {
   __device__ __forceinline__ void view(const SliceRecord& slice, bool wanted, std::int32_t page_size) {
 #pragma unroll
     for (int i = 0; i < kSliceOctets; ++i) {
-      const SliceRecord::TokenLocation location = slice.location_of(i * kOctetRows, page_size);
-      octets_[i] = static_cast<int>(location.page * page_octets_ + location.page_offset / kOctetRows);
+      if constexpr (S::kCopiesRuns) {
+        octets_[i] = slice.runs[i];
+      } else {
+        const SliceRecord::TokenLocation location = slice.location_of(i * kOctetRows, page_size);
+        octets_[i] = static_cast<int>(location.page * page_octets_ + location.page_offset / kOctetRows);
+      }
     }
     slices_ = __ballot_sync(kWholeWarp, wanted && slice.count > 0);
     // A short slice may end before its second tile, which then may have no page.
@@ -38,7 +44,7 @@ class SliceTmaTiles {
   /// Returns the bytes of the TMA copies of a stage. \param number index of the stage in the batch
   __device__ __forceinline__ std::uint32_t bytes(int number) const {
     const int tma_tiles = __popc(of_stage(slices_, number)) + __popc(of_stage(second_, number));
-    return static_cast<std::uint32_t>(tma_tiles * tma_tile_octets_ * kOctetBytes);
+    return static_cast<std::uint32_t>(tma_tiles * tma_tile_octets_ * S::kOctetBytes);
   }
 
   /// Issues the copies of a stage, by a whole warp. \param to the slot \param full its mbarrier, which expects the
@@ -53,15 +59,15 @@ class SliceTmaTiles {
       // One lane issues all copies: the compiler then makes no loop over lanes.
       if (elect_one()) {
 #pragma unroll
-        for (int i = 0; i < kSlices; ++i) copy_tma_tile(to + kSliceBytes * i, *tensor_, head, octets[i], full);
+        for (int i = 0; i < kSlices; ++i) copy_tma_tile(to + S::kSliceBytes * i, *tensor_, head, octets[i], full);
       }
       return;
     }
     const int slice = lane_ - kSlices * number;
     if (slice < 0 || slice >= kSlices) return;
-    if ((slices >> slice & 1) != 0) copy_tma_tile(to + kSliceBytes * slice, *tensor_, head, octets_[0], full);
+    if ((slices >> slice & 1) != 0) copy_tma_tile(to + S::kSliceBytes * slice, *tensor_, head, octets_[0], full);
     if ((second >> slice & 1) != 0)
-      copy_tma_tile(to + kSliceBytes * slice + kOctetBytes, *tensor_, head, octets_[1], full);
+      copy_tma_tile(to + S::kSliceBytes * slice + S::kOctetBytes, *tensor_, head, octets_[1], full);
   }
 
  private:

@@ -32,7 +32,7 @@ class SliceWalk {
       : args_(args),
         lane_(lane),
         page_offsets_(args.pages.page_size),
-        aligned_to_(max(kOctetRows * octets_of_tma_tile(args.pages.page_size), 1)) {}
+        aligned_to_(alignment_of_tma_tile(args.pages.page_size)) {}
 
   /// Prefetches the spans and page ids of a task behind its first slices, side by side. \param passed number of first
   /// slices

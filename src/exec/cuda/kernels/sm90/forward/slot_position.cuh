@@ -7,7 +7,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// A slot and its round. One word, as consumers have few spare registers.
+/// A slot of a ring of kSlots, and its round. One word, as consumers have few spare registers.
+template <int kSlots>
 class SlotPosition {
  public:
   /// Returns a value that is no position.

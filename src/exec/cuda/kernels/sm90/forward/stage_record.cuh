@@ -11,11 +11,14 @@ namespace trunkline::cuda::sm90 {
 
 /// A slice: up to 16 tokens of one span. If pages are a multiple of an octet, it lies in at most two pages.
 struct SliceRecord {
+  // A cache whose ids or places took more than 32 bits would have 8 TB.
   union {
-    // Ids of its page and, if it continues there, of the next. A cache whose ids took more bits would have 8 TB.
+    // If pages are a multiple of an octet: ids of its page and, if it continues there, of the next.
     std::int32_t pages[kSliceOctets];
-    std::int64_t
-        ids_begin;  // if pages are no multiple of an octet: entry of the request's first page in the page table
+    // Else, if it is copied by TMA: place in the cache of each octet's first token, in tokens.
+    std::int32_t runs[kSliceOctets];
+    // Else: entry of the request's first page in the page table.
+    std::int64_t ids_begin;
   };
   std::int32_t position;     // position of the first token in its request
   std::int32_t page_offset;  // page offset of the first token, if pages are a multiple of an octet
@@ -26,7 +29,8 @@ struct SliceRecord {
 
   // Some of its tokens may come after a query to which the mask makes them visible.
   static constexpr std::int8_t kLimited = 1;
-  // Its K, or V, is copied by TMA, also if it ends inside a TMA tile, as the page has the whole tile (SliceLengths).
+  // Its K, or V, is copied by TMA. If pages are a multiple of an octet, also if it ends inside a TMA tile, as the page
+  // has the whole tile (SliceLengths); else if it is whole and has two runs.
   static constexpr std::int8_t kKeyTmaTile = 2;
   static constexpr std::int8_t kValueTmaTile = 4;
 
@@ -43,6 +47,10 @@ struct SliceRecord {
     const std::int32_t in_first = page_offset + token;
     const bool next = in_first >= page_size;
     return {pages[next ? 1 : 0], next ? in_first - page_size : in_first};
+  }
+  /// Returns the place in the cache of one of its tokens, in tokens. \pre it has runs
+  __device__ __forceinline__ std::int32_t place_in_run(int token) const {
+    return runs[token / kOctetRows] + token % kOctetRows;
   }
 };
 

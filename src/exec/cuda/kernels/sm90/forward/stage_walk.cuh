@@ -14,7 +14,10 @@
 namespace trunkline::cuda::sm90 {
 
 /// A stage that the warpgroup computes.
+template <int kSlots>
 class Stage {
+  using SlotPosition = sm90::SlotPosition<kSlots>;
+
  public:
   static constexpr std::uint32_t kKept = 1u << StageTraits::kBits;  // beside StageTraits
 
@@ -42,14 +45,18 @@ class Stage {
   std::uint32_t traits_;
 };
 
+/// \tparam S Traits
+template <class S>
 class StageWalk {
-  static constexpr int kPassedTogether = kSlots / 2;  // stages, at most
+  static constexpr int kPassedTogether = S::kSlots / 2;  // stages, at most
 
  public:
+  using SlotPosition = sm90::SlotPosition<S::kSlots>;
+  using Stage = sm90::Stage<S::kSlots>;
   enum class Found : std::uint8_t { kStage, kFarOff, kEnd };
 
   /// \param group index of the warpgroup
-  __device__ __forceinline__ StageWalk(SharedMemory& shared, unsigned group) : shared_(shared), group_(group) {}
+  __device__ __forceinline__ StageWalk(SharedMemory<S>& shared, unsigned group) : shared_(shared), group_(group) {}
 
   /// Waits for the first batch of the next task. \return index of the task's entry, or kNoTask
   __device__ __forceinline__ std::int32_t next_task() const {
@@ -59,7 +66,7 @@ class StageWalk {
   /// Returns the present position in the ring.
   __device__ __forceinline__ SlotPosition position() const { return position_; }
   /// Returns the half whose rows the warpgroup holds.
-  __device__ __forceinline__ int half() const { return by_turns() ? 0 : static_cast<int>(group_); }
+  __device__ __forceinline__ int half() const { return by_turns() || S::kSplitsColumns ? 0 : static_cast<int>(group_); }
 
   /// Returns the mbarrier that completes when the slot is full.
   __device__ __forceinline__ std::uint32_t full(SlotPosition position) const {
@@ -86,8 +93,9 @@ class StageWalk {
     barrier_arrive_elected(shared_address(&shared_.empty[position.slot()]), alone ? kGroups : 1);
   }
 
-  /// Begins a task. \param halves 1: both warpgroups hold the same rows and take stages in turns
-  __device__ __forceinline__ void begin(int halves) { stride_ = halves == 1 ? kGroups : 1; }
+  /// Begins a task. \param halves 1: both warpgroups hold the same rows, and take stages in turns unless each computes
+  /// columns of its own
+  __device__ __forceinline__ void begin(int halves) { stride_ = halves == 1 && !S::kSplitsColumns ? kGroups : 1; }
   /// Passes a slot of Q.
   __device__ __forceinline__ void pass_queries() { position_.advance(); }
   /// Begins the stages, after all slots of Q are passed.
@@ -141,6 +149,7 @@ class StageWalk {
   // Takes the present stage, which the warpgroup computes. With stages in turns, the next one is passed as well.
   __device__ __forceinline__ Found take_stage() {
     std::uint32_t traits = traits_ & (Stage::kKept - 1);
+    if (S::kSplitsColumns) traits &= ~std::uint32_t{StageTraits::kAlone};  // no warpgroup passes a stage
     if (number_ + 1 == end_ && keeps_last_) traits |= Stage::kKept;
     found_ = Stage(position_, traits);
     position_ = position_.ahead(2 * stride_);
@@ -177,7 +186,7 @@ class StageWalk {
     }
   }
 
-  SharedMemory& shared_;
+  SharedMemory<S>& shared_;
   unsigned group_;
   SlotPosition position_;
   RingPosition<kBatches> batch_;

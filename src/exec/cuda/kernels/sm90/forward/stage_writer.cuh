@@ -12,13 +12,17 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam kRuns whether TMA copies runs (copies_runs)
+template <bool kRuns>
 class StageWriter {
  public:
   /// \param tma_tiles whether TMA is used
   __device__ __forceinline__ StageWriter(const StepArgs& args, bool tma_tiles, int lane)
       : args_(args),
         page_offsets_(args.pages.page_size),
-        tma_tile_tokens_(tma_tiles ? kOctetRows * octets_of_tma_tile(args.pages.page_size) : 0),
+        tma_tile_tokens_(!tma_tiles ? 0
+                         : kRuns    ? 1
+                                    : alignment_of_tma_tile(args.pages.page_size)),
         lane_(lane) {}
 
   /// Writes the next stages of a task, at least one: an item without tokens then needs no special case in the
@@ -77,21 +81,17 @@ class StageWriter {
   __device__ __forceinline__ std::uint32_t write_slice(const Slice& slice, const QueryHalves& halves, bool last,
                                                        StageRecord& record, int number) const {
     const bool limited = slice.mask_stride != 0 || slice.position + slice.count > slice.bound;
-    const bool tma_tiles = tma_tile_tokens_ > 0;
     const bool is_visible = !slice.visible.empty();
-    const bool key_tma_tile = tma_tiles && is_visible && (slice.position & (tma_tile_tokens_ - 1)) == 0;
+    SliceRecord& written = record.slices[number];
+    const bool located = write_location(slice, written);
+    const bool key_tma_tile =
+        tma_tile_tokens_ > 0 && located && is_visible && (slice.position & (tma_tile_tokens_ - 1)) == 0;
     // A task's last stage is not cleared but copied by rows, which delays no later stage: nothing hides the time of
     // clearing there, and with it ten batches of short tasks took 2 % longer.
     const bool whole = slice.count == kSliceTokens;
     const bool cleared = key_tma_tile && !whole && !limited && !last;
     const bool by_token = is_visible && !cleared && (limited || !whole);
     const bool value_tma_tile = key_tma_tile && !by_token;
-    SliceRecord& written = record.slices[number];
-    if (octets_of_tma_tile(args_.pages.page_size) == 0) {
-      written.ids_begin = slice.ids_begin;
-    } else if (slice.count > 0) {
-      write_location(slice, written);
-    }
     written.position = slice.position;
     written.mask = slice.mask;
     written.mask_stride = static_cast<std::int16_t>(slice.mask_stride);
@@ -115,7 +115,19 @@ class StageWriter {
     return flags;
   }
 
-  __device__ __forceinline__ void write_location(const Slice& slice, SliceRecord& written) const {
+  // Writes where the slice is in the cache. \return whether TMA may copy it, if it is aligned
+  __device__ __forceinline__ bool write_location(const Slice& slice, SliceRecord& written) const {
+    if (slice.count == 0) return false;
+    if constexpr (kRuns) {
+      if (tma_tile_tokens_ > 0 && slice.count == kSliceTokens && write_runs(slice, written)) return true;
+      written.ids_begin = slice.ids_begin;
+      return false;
+    } else {
+      write_pages(slice, written);
+      return true;
+    }
+  }
+  __device__ __forceinline__ void write_pages(const Slice& slice, SliceRecord& written) const {
     const std::int32_t page_size = args_.pages.page_size;
     const std::int32_t page = page_offsets_.page_of(slice.position);
     written.page_offset = slice.position - page * page_size;
@@ -126,10 +138,32 @@ class StageWriter {
     written.pages[0] = static_cast<std::int32_t>(first_id);
     written.pages[1] = static_cast<std::int32_t>(last_id);
   }
+  // \return whether the tokens of both octets lie one behind another
+  __device__ __forceinline__ bool write_runs(const Slice& slice, SliceRecord& written) const {
+    bool runs = true;
+#pragma unroll 1  // the places of one octet in registers are enough
+    for (int octet = 0; octet < kSliceOctets; ++octet) {
+      std::int32_t places[kOctetRows];
+#pragma unroll
+      for (int i = 0; i < kOctetRows; ++i) {
+        places[i] = place_of(slice.ids_begin, slice.position + kOctetRows * octet + i);
+      }
+#pragma unroll
+      for (int i = 1; i < kOctetRows; ++i) runs = runs && places[i] == places[0] + i;
+      written.runs[octet] = places[0];
+    }
+    return runs;
+  }
+  // Returns the place of a token in a cache whose pages lie one behind another, in tokens.
+  __device__ __forceinline__ std::int32_t place_of(std::int64_t ids_begin, std::int32_t position) const {
+    const std::int32_t page_size = args_.pages.page_size;
+    const std::int32_t page = page_offsets_.page_of(position);
+    return static_cast<std::int32_t>(page_id(args_.pages, ids_begin + page)) * page_size + position - page * page_size;
+  }
 
   const StepArgs& args_;
   PageOffsets page_offsets_;
-  int tma_tile_tokens_;  // 0: TMA is not used
+  int tma_tile_tokens_;  // alignment of TMA tiles; 0: TMA is not used
   int lane_;
 };
 

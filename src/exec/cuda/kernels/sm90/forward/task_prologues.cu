@@ -50,6 +50,7 @@ __device__ std::int32_t write_info(const TaskHeader& header, const ItemRow* rows
   return __reduce_min_sync(kWholeWarp, min_of_lane);
 }
 
+template <bool kRuns>
 __device__ void write_prologue(const StepArgs& args, std::int32_t place, std::int32_t group_size, int lane) {
   TaskHeader& header = args.step.tasks[place];
   TaskPrologue& prologue = reinterpret_cast<TaskPrologue*>(args.step.prologues)[place];
@@ -58,7 +59,7 @@ __device__ void write_prologue(const StepArgs& args, std::int32_t place, std::in
   const std::int32_t min_of_all = write_info(header, rows, halves, group_size, lane, prologue.info);
   SliceWalk slices(args, lane);
   slices.begin(header, halves, rows, min_of_all);
-  const int records = StageWriter(args, true, lane).write(slices, halves, kSlices, prologue.records);
+  const int records = StageWriter<kRuns>(args, true, lane).write(slices, halves, kSlices, prologue.records);
   if (lane != 0) return;
   prologue.records[0].kind = StageRecord::kQueries;
   prologue.min_limit = min_of_all;
@@ -66,13 +67,14 @@ __device__ void write_prologue(const StepArgs& args, std::int32_t place, std::in
   header.prologue_ends = slices.done() ? 1 : 0;
 }
 
+template <bool kRuns>
 __global__ void __launch_bounds__(32 * kWarps)
     write_prologues_kernel(const __grid_constant__ StepArgs args, std::int32_t group_size) {
   const auto warp = static_cast<std::int32_t>(blockIdx.x * kWarps + threadIdx.x / 32);
   const auto warps = static_cast<std::int32_t>(gridDim.x * kWarps);
   const std::int32_t items = args.plan.counts->items;
   for (std::int32_t place = warp; place < items; place += warps)
-    write_prologue(args, place, group_size, static_cast<int>(threadIdx.x % 32));
+    write_prologue<kRuns>(args, place, group_size, static_cast<int>(threadIdx.x % 32));
 }
 
 }  // namespace
@@ -84,7 +86,11 @@ std::size_t prologue_bytes() {
 cudaError_t launch_write_prologues(const StepArgs& args, std::int32_t group_size, std::size_t max_items,
                                    cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>((max_items + kWarps - 1) / kWarps, 1, kMaxBlocks));
-  write_prologues_kernel<<<blocks, 32 * kWarps, 0, stream>>>(args, group_size);
+  if (copies_runs(args.pages.page_size)) {
+    write_prologues_kernel<true><<<blocks, 32 * kWarps, 0, stream>>>(args, group_size);
+  } else {
+    write_prologues_kernel<false><<<blocks, 32 * kWarps, 0, stream>>>(args, group_size);
+  }
   return cudaGetLastError();
 }
 

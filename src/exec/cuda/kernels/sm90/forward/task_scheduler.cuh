@@ -18,12 +18,14 @@
 
 namespace trunkline::cuda::sm90 {
 
+/// \tparam S Traits
+template <class S>
 class TaskScheduler {
   using Queue = TaskQueue<1>;
 
  public:
   /// \param tma_tiles whether TMA is used
-  __device__ __forceinline__ TaskScheduler(const ForwardArgs& args, SharedMemory& shared, bool tma_tiles, int lane)
+  __device__ __forceinline__ TaskScheduler(const ForwardArgs& args, SharedMemory<S>& shared, bool tma_tiles, int lane)
       : args_(args),
         shared_(shared),
         tma_tiles_(tma_tiles),
@@ -119,11 +121,11 @@ class TaskScheduler {
   }
 
   const ForwardArgs& args_;
-  SharedMemory& shared_;
+  SharedMemory<S>& shared_;
   bool tma_tiles_;
   int lane_;
   SliceWalk slices_;
-  StageWriter writer_;
+  StageWriter<S::kCopiesRuns> writer_;
   RingPosition<kBatches> batch_;
   int entry_ = 0;
 };

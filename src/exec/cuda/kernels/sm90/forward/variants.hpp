@@ -12,11 +12,12 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Returns, for each element type in config.hpp's list, the kernel without and the kernel with merging of partials.
+/// Returns, for each element type and head dimension in config.hpp's list, the kernel without and the kernel with
+/// merging of partials.
 std::span<ForwardVariant> variants();
 
-cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t sms,
-                    cudaStream_t stream);
+cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t head_dim,
+                    std::int32_t sms, cudaStream_t stream);
 
 /// Returns sizeof(TaskPrologue).
 std::size_t prologue_bytes();

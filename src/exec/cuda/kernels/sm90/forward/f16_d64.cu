@@ -2,8 +2,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-KernelSet kernel_set_kF16() {
-  return instantiate<Half>();
+KernelSet kernel_set_kF16_64() {
+  return instantiate<Half, 64>();
 }
 
 }  // namespace trunkline::cuda::sm90

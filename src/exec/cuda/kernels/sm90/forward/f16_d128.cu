@@ -2,8 +2,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-KernelSet kernel_set_kBF16() {
-  return instantiate<Bfloat>();
+KernelSet kernel_set_kF16_128() {
+  return instantiate<Half, 128>();
 }
 
 }  // namespace trunkline::cuda::sm90

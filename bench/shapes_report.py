@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Writes docs/results_shapes.md from the rows of part `shapes` of scripts/gpu_bench.sh, in bench/results/GPU.
+
+python3 bench/shapes_report.py           # writes docs/results_shapes.md
+python3 bench/shapes_report.py --check   # fails when docs/results_shapes.md is not what the rows say
+"""
+
+import json
+import pathlib
+import sys
+
+from gpu_rows import by
+from report import geometric_mean, table
+
+BENCH = pathlib.Path(__file__).resolve().parent
+RESULTS = BENCH / "results"
+PAGE = BENCH.parent / "docs/results_shapes.md"
+GPUS = {"h100": "H100", "h200": "H200"}
+HEAD = """# Head sizes and page sizes
+
+Suites of [the GPU benchmark](results_gpu.md) at other head sizes and page sizes. This page is written by
+`bench/shapes_report.py` from the rows that `scripts/gpu_bench.sh BUILD OUT shapes` makes
+([bench/README.md](../bench/README.md)). Outputs are checked first; times are medians of graph replays on copies of K
+and V that have left the L2 cache. The floor is the plan's bound by the GPU's
+[machine profile](machines.md#where-the-gpus-figures-come-from). "Consecutive" tokens lie one behind another in the
+cache, as after a prefill; "shuffled" ones lie anywhere.
+"""
+
+
+def load() -> dict[str, list[dict]]:
+    """Rows by the GPU that ran them."""
+    files = {gpu: RESULTS / gpu / "shapes.jsonl" for gpu in GPUS}
+    return {
+        gpu: [json.loads(line) for line in path.read_text().splitlines()]
+        for gpu, path in files.items()
+        if path.exists()
+    }
+
+
+def layout_of(row: dict) -> str:
+    return f"page {row['page_size']}, {row['page_order']}"
+
+
+def suites_by_shape(rows: list[dict]) -> str:
+    lines = []
+    groups = by(rows, lambda row: (row["suite"], row["heads"], row["head_dim"], row["dtype"], row["kernels"]))
+    for (suite, heads, head_dim, dtype, kernels), chosen in groups.items():
+        floors = [row["x_floor"] for row in chosen]
+        worst = max(chosen, key=lambda row: row["x_floor"])
+        lines.append(
+            [suite, heads, str(head_dim), dtype, kernels, str(len(chosen)), f"{geometric_mean(floors):.2f}",
+             f"{worst['x_floor']:.2f}: {worst['case']}"]
+        )  # fmt: skip
+    return table(["suite", "heads", "d", "type", "kernels", "cases", "x floor, geometric mean", "worst"], lines)
+
+
+def page_sizes(rows: list[dict]) -> str:
+    """Times of the same cases at page size 1 over those at their suite's page size."""
+    base = {(row["suite"], row["case"]): row["us"] for row in rows if row["page_size"] != 1}
+    lines = []
+    groups = by([row for row in rows if row["page_size"] == 1], lambda row: (row["suite"], layout_of(row)))
+    for (suite, layout), chosen in groups.items():
+        paired = [(row["us"] / base[key], row) for row in chosen if (key := (suite, row["case"])) in base]
+        if not paired:
+            continue
+        worst, of = max(paired, key=lambda pair: pair[0])
+        lines.append(
+            [suite, layout, str(len(paired)), f"{geometric_mean([ratio for ratio, _ in paired]):.3f}",
+             f"{worst:.2f}: {of['case']}"]
+        )  # fmt: skip
+    return table(["suite", "tokens", "cases", "time over page 16's, geometric mean", "most"], lines)
+
+
+def section(gpu: str, rows: list[dict]) -> str:
+    # Cases of one shape at several page sizes are compared by page size, all others by shape.
+    paged = [row for row in rows if row.get("compares") == "pages"]
+    shapes = [row for row in rows if row.get("compares") != "pages"]
+    commits = ", ".join(sorted({row["commit"] for row in rows}))
+    parts = [f"\n## {GPUS[gpu]}\n\nCommit {commits} ([rows](../bench/results/{gpu}/shapes.jsonl)).\n"]
+    if shapes:
+        parts.append("\n" + suites_by_shape(shapes))
+    if paged:
+        parts.append("\nPages of one token beside pages of 16, 32/8, d 128:\n\n" + page_sizes(paged))
+    return "".join(parts)
+
+
+def page(files: dict[str, list[dict]]) -> str:
+    found = [section(gpu, rows) for gpu, rows in files.items() if rows]
+    return HEAD + ("".join(found) or "\nNo rows yet: nothing of this was measured.\n")
+
+
+def main() -> int:
+    text = page(load())
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(text)
+        return 0
+    if PAGE.exists() and PAGE.read_text() == text:
+        return 0
+    print("docs/results_shapes.md is not what the rows say: python3 bench/shapes_report.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
