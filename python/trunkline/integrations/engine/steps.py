@@ -28,9 +28,10 @@ class Engine:
 
     name, kernel: its own and its attention kernel's, in log lines. kv_layout: "NHD", caches [pages, P, Hkv, d], or
     "HND", [pages, Hkv, P, d]. null_page: a page that stands for "no page", as padding has it; None where padding has
-    length 0 and no such page is. groups: of this adapter, for statistics. gain_rule: when steps go back to the engine, if settings.gain_rule has it on. prefill_rule:
-    when Trunkline runs the decode rows of a step that has prefill rows, too. invariant: a request's results are the
-    same bits in any batch. Trunkline then runs each step with decode rows, whatever either rule says.
+    length 0 and no such page is. groups: of this adapter, for statistics. gain_rule: when steps go back to the engine,
+    if settings.gain_rule has it on. prefill_rule: when Trunkline runs the decode rows of a step that has prefill rows,
+    too. invariant: a request's results are the same bits in any batch. Trunkline then runs each step with decode rows,
+    whatever either rule says.
     """
 
     name: str
