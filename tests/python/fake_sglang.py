@@ -183,6 +183,33 @@ class FlashAttentionBackend:
         return attention(self, q, layer, found)
 
 
+class OldFlashAttentionBackend(FlashAttentionBackend):
+    """The hooks around graphs up to 0.5.12."""
+
+    def init_forward_metadata_capture_cuda_graph(
+        self, bs: int, num_tokens: int, rows: Any, lengths: Any, encoder_lens: Any, mode: ForwardMode, spec_info: Any
+    ) -> None:
+        self._of_graph(bs, rows, lengths, mode)
+
+    def init_forward_metadata_replay_cuda_graph(
+        self,
+        bs: int,
+        rows: Any,
+        lengths: Any,
+        lengths_sum: Any,
+        encoder_lens: Any,
+        mode: ForwardMode,
+        spec_info: Any,
+        seq_lens_cpu: Any,
+        out_cache_loc: Any = None,
+    ) -> None:
+        self._of_graph(bs, rows, lengths, mode)
+
+    def _of_graph(self, bs: int, rows: Any, lengths: Any, mode: ForwardMode) -> None:
+        batch = types.SimpleNamespace(batch_size=bs, req_pool_indices=rows, seq_lens=lengths, forward_mode=mode)
+        FlashAttentionBackend.init_forward_metadata_out_graph(self, batch)
+
+
 def attention(backend: Any, q: Any, layer: Any, found: Metadata) -> Any:
     """What the kernel computes, in fp64."""
     k, v = backend.get_paged_mha_kv_cache(layer)
@@ -216,9 +243,9 @@ class HookRegistry:
         cls.hooks[target] = hook
 
 
-def install(monkeypatch: Any, given: dict[str, Any]) -> types.SimpleNamespace:
-    """Puts modules in the place of SGLang's. given: the server's resolved arguments. Returns the plug-in's modules that
-    import SGLang, imported with them, and the registries."""
+def install(monkeypatch: Any, given: dict[str, Any], backend: type = FlashAttentionBackend) -> types.SimpleNamespace:
+    """Puts modules in the place of SGLang's. given: the server's resolved arguments. backend: fa3's. Returns the
+    plug-in's modules that import SGLang, imported with them, and the registries."""
     backends: dict[str, Any] = {"fa3": factory_of_fa3}
     choices = ["triton", "fa3"]
     HookRegistry.hooks = {}
@@ -229,7 +256,7 @@ def install(monkeypatch: Any, given: dict[str, Any]) -> types.SimpleNamespace:
         "sglang.srt.layers": {},
         "sglang.srt.layers.attention": {},
         "sglang.srt.layers.attention.attention_registry": {"ATTENTION_BACKENDS": backends},
-        "sglang.srt.layers.attention.flashattention_backend": {"FlashAttentionBackend": FlashAttentionBackend},
+        "sglang.srt.layers.attention.flashattention_backend": {"FlashAttentionBackend": backend},
         "sglang.srt.layers.radix_attention": {"RadixAttention": RadixAttention},
         "sglang.srt.mem_cache": {},
         "sglang.srt.mem_cache.memory_pool": {"KVWriteLoc": KVWriteLoc},

@@ -25,9 +25,10 @@ CLOSE = 2e-5
 class Server:
     """A model runner and its backend. Requests 1 to 9 of the pool share a prompt of SHARED tokens unless told."""
 
-    def __init__(self, monkeypatch, *, page_size=16, graphs=8, hnd=False, layer=None, pool=None, **given):
+    def __init__(self, monkeypatch, *, page_size=16, graphs=8, hnd=False, layer=None, pool=None, old=False, **given):
         self.page_size = page_size
-        self.modules = fake_sglang.install(monkeypatch, given)
+        parent = fake_sglang.OldFlashAttentionBackend if old else fake_sglang.FlashAttentionBackend
+        self.modules = fake_sglang.install(monkeypatch, given, parent)
         model = torch.nn.Module()
         model.layers = torch.nn.ModuleList()
         for i in range(LAYERS):
@@ -292,6 +293,22 @@ def test_queries_between_keys(made):
     assert not sliced.is_contiguous()
     found = server.backend.forward_decode(sliced, k, v, server.layers[0], batch)
     assert torch.equal(found, server.backend.forward_decode(q, k, v, server.layers[0], batch))
+
+
+def test_the_hooks_up_to_0_5_12(made, monkeypatch):
+    """They get a batch in parts, and keys go to places without a class."""
+    server = made(old=True)
+    monkeypatch.setattr(server.modules.cache_write, "KVWriteLoc", None)
+    server.share([1, 2, 3])
+    batch = server.batch([1, 2, 3], padding=1)
+    parts = batch.req_pool_indices, batch.seq_lens
+    server.backend.init_forward_metadata_capture_cuda_graph(4, 4, *parts, None, batch.forward_mode, batch.spec_info)
+    assert server.backend._tokens == 4 and counters()["decode_steps"] == 0
+    server.backend.init_forward_metadata_replay_cuda_graph(
+        4, *parts, None, None, batch.forward_mode, batch.spec_info, None, out_cache_loc=batch.out_cache_loc
+    )
+    difference, by_sglang = server.layer(batch)
+    assert difference < CLOSE and by_sglang == 0 and counters()["decode_steps"] == 1
 
 
 # -- What is SGLang's
