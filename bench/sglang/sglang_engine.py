@@ -48,9 +48,9 @@ class SglangEngine:
         folder = models.write_model(
             pathlib.Path(given.scratch) / f"sglang_{given.model}", models.shape_of(given.model, given.layers)
         )
-        import sglang
+        from sglang.srt.entrypoints import engine
 
-        class Engine(sglang.Engine):
+        class Engine(engine.Engine):
             run_scheduler_process_func = staticmethod(side_scheduler.run)
 
         self._replies = pathlib.Path(tempfile.mkdtemp())

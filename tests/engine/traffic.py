@@ -11,18 +11,19 @@ OVERFLOWING_TOKEN = 9
 
 class Traffic:
     """Requests of a few trees: a root of many pages, branches, tails of their own; lengths end anywhere in a page.
-    overflow: one prompt in ten has OVERFLOWING_TOKEN in its tail, so that from there on its keys and values are NaN."""
+    overflow: one prompt in ten has OVERFLOWING_TOKEN in its tail, so that from there on its keys and values are NaN.
+    scale: of all lengths of prompts."""
 
-    def __init__(self, seed: int, overflow: bool = False) -> None:
+    def __init__(self, seed: int, overflow: bool = False, scale: float = 1.0) -> None:
         self._random = random.Random(seed)
-        self._overflow = overflow
+        self._overflow, self.scale = overflow, scale
         self._roots = [self._tokens(self._random.choice([700, 1500, 2300])) for _ in range(3)]
         self._branches = [
             [root + self._tokens(self._random.randint(20, 500)) for _ in range(3)] for root in self._roots
         ]
 
     def _tokens(self, count: int) -> list[int]:
-        return [self._random.randrange(10, 31000) for _ in range(count)]
+        return [self._random.randrange(10, 31000) for _ in range(max(1, int(count * self.scale)))]
 
     def prompt(self) -> list[int]:
         kind = self._random.random()

@@ -32,7 +32,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--tensor-parallel", type=int, default=1)
     parser.add_argument("--requests", type=int, default=160, help="that come and go")
-    parser.add_argument("--tokens", type=int, default=16384, help="of the KV cache")
+    parser.add_argument("--kv-tokens", type=int, default=16384, help="of the KV cache")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the prompts' lengths")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ngram", action="store_true", help="drafts in chains, without a model")
     parser.add_argument("--override", action="store_true", help="in place of fa3, without a flag")
@@ -60,6 +61,7 @@ def engine_arguments(options: argparse.Namespace, model: str) -> dict:
     }
     return {
         "model_path": model,
+        "device": "cuda",
         "skip_tokenizer_init": True,
         "dtype": options.dtype,
         "attention_backend": "fa3" if options.override else "trunkline",
@@ -67,7 +69,7 @@ def engine_arguments(options: argparse.Namespace, model: str) -> dict:
         "page_size": options.page_size,
         "context_length": 8192,
         "max_running_requests": 64,
-        "max_total_tokens": options.tokens,
+        "max_total_tokens": options.kv_tokens,
         "mem_fraction_static": 0.5,
         "chunked_prefill_size": 1024,
         "schedule_conservativeness": 0.1,  # admits more than fits, so that requests are retracted
@@ -121,17 +123,17 @@ class Run:
                 raise TimeoutError(f"{len(self.live)} requests have not ended in time: {sorted(self.live)[:5]}")
 
     async def come_and_go(self, traffic: Traffic, requests: int) -> None:
-        """So many requests, at most 48 at once, one in twelve aborted while it runs."""
-        for _ in range(requests):
+        """So many requests, at most 48 at once, one in ten aborted while it waits or runs."""
+        for number in range(requests):
             while len(self.live) >= 48:
                 await asyncio.wait(list(self.live.values()), return_when=asyncio.FIRST_COMPLETED, timeout=1.0)
                 if time.monotonic() > self._end:
                     raise TimeoutError("requests do not end")
             self.begin(traffic.prompt(), traffic.wanted())
-            if traffic.event() < 1 / 12:
-                self.abort(traffic.pick(sorted(self.live)))
             if traffic.event() < 0.3:
                 await asyncio.sleep(0.02)
+            if number % 10 == 9 and len(self.live) > 1:
+                self.abort(traffic.pick(list(self.live)[:-1]))  # the last one may not have been sent yet
         await self.all_done()
 
     async def groups(self, traffic: Traffic) -> None:
@@ -145,7 +147,7 @@ class Run:
                 self.begin(prompt, 20 + 17 * sample, temperature=1.0)
         await self.all_done()
         for seed in range(16):
-            self.begin(Traffic(1000 + seed).prompt(), 40)
+            self.begin(Traffic(1000 + seed, scale=traffic.scale).prompt(), 40)
         await self.all_done()
 
     def told(self) -> dict[str, int]:
@@ -166,7 +168,7 @@ def main() -> int:
     import sglang
 
     engine = sglang.Engine(**engine_arguments(options, str(model)))
-    run, traffic = Run(engine, options.limit_s), Traffic(options.seed)
+    run, traffic = Run(engine, options.limit_s), Traffic(options.seed, scale=options.scale)
     began = time.monotonic()
 
     async def all_of_it() -> None:
@@ -178,8 +180,8 @@ def main() -> int:
     wrong = judging.judge(found, shadow=not options.no_shadow)
     if not run.finished or not run.aborted:
         wrong.append(f"{run.finished} requests finished and {run.aborted} were aborted; expected: some of each")
-    told = {"sglang": sglang.__version__, "seconds": round(time.monotonic() - began, 1), "statistics": found}
-    print(json.dumps({**vars(options), **run.told(), **told, "wrong": wrong}), flush=True)
+    told: dict = {"sglang": sglang.__version__, "seconds": round(time.monotonic() - began, 1), "statistics": found}
+    print(json.dumps({**vars(options), **told, **run.told(), "wrong": wrong}), flush=True)
     engine.shutdown()
     return int(bool(wrong))
 

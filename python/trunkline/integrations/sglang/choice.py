@@ -27,6 +27,8 @@ def backend_for(runner: Any, theirs: Any) -> Any:
     taken.sort(key=lambda found: -len(found[0].names))
     for group, _ in taken[1:]:
         leave(described, group.names, "layers of another shape have more of the model")
+    group, _ = taken[0]
+    logger.info("Trunkline runs the decode rows of %d layers from %s", len(group.names), group.names[0])
     from .backend import TrunklineAttnBackend
 
     return TrunklineAttnBackend(runner, described, *taken[0])
