@@ -88,6 +88,12 @@ class SglangEngine:
 
         self._tasks[name] = self.engine.loop.create_task(answer())
 
+    def raise_ended(self) -> None:
+        """Raises where a request has ended that was to go on: what it ended with."""
+        for name, task in self._tasks.items():
+            if task.done():
+                raise RuntimeError(f"{name} has ended: {task.exception() or task.result()['meta_info']}")
+
     def all_answers(self, within_s: float) -> dict[str, dict]:
         """Waits for all requests; their last answers by name."""
 

@@ -33,7 +33,7 @@ from paired import Rows, of_gpu, read_bytes_per_us  # noqa: E402
 from sglang_engine import SglangEngine  # noqa: E402
 from side_scheduler import AGAIN, OURS, OURS_AGAIN, SIDES, THEIRS  # noqa: E402
 
-POLL_S = 0.02
+POLL_S = 0.05
 EXTRA_STEPS = 12  # that a turn takes until it is known to be over
 BATCHES = [1, 8, 16, 32, 64, 128, 256]
 
@@ -81,6 +81,7 @@ class Batch:
         end = time.monotonic() + limit_s
         while True:
             self.engine.let_run(POLL_S)
+            self.engine.raise_ended()
             live = self.engine.ask("live")
             if live["running"] >= running and not live["waiting"]:
                 return
@@ -94,6 +95,7 @@ class Batch:
         wait = 0.02
         while True:
             self.engine.let_run(wait)
+            self.engine.raise_ended()
             found = self.engine.ask("steps")
             if len(found) > drop + count + 1:
                 break
