@@ -36,6 +36,6 @@ if [ "$engine" = vllm ]; then
   "$venv/bin/python" ../../tests/vllm/test_with_vllm.py
 else
   for page_size in 1 16; do
-    "$venv/bin/python" ../../tests/sglang/on_cpu.py --page-size "$page_size" --requests 20 --scale 0.1 --kv-tokens 4096
+    "$venv/bin/python" ../../tests/sglang/on_cpu.py --page-size "$page_size" --requests 20 --samples 9 --scale 0.1 --kv-tokens 4096
   done
 fi

@@ -32,6 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--tensor-parallel", type=int, default=1)
     parser.add_argument("--requests", type=int, default=160, help="that come and go")
+    parser.add_argument("--samples", type=int, default=24, help="of the group that shares one prompt")
     parser.add_argument("--kv-tokens", type=int, default=16384, help="of the KV cache")
     parser.add_argument("--scale", type=float, default=1.0, help="of the prompts' lengths")
     parser.add_argument("--seed", type=int, default=1)
@@ -136,17 +137,17 @@ class Run:
                 self.abort(traffic.pick(list(self.live)[:-1]))  # the last one may not have been sent yet
         await self.all_done()
 
-    async def groups(self, traffic: Traffic) -> None:
-        """Samples of one prompt of 700 to 3,000 tokens; a rollout of 8 prompts; prompts that share nothing."""
+    async def groups(self, traffic: Traffic, samples: int) -> None:
+        """Samples of one prompt; a rollout of a third as many prompts; prompts that share nothing."""
         prompt = traffic.prompt() + traffic.prompt()
-        for _ in range(24):
+        for _ in range(samples):
             self.begin(prompt, 60, temperature=1.0)
         await self.all_done()
-        for prompt in [traffic.prompt() for _ in range(8)]:
+        for prompt in [traffic.prompt() for _ in range(samples // 3)]:
             for sample in range(4):
                 self.begin(prompt, 20 + 17 * sample, temperature=1.0)
         await self.all_done()
-        for seed in range(16):
+        for seed in range(samples * 2 // 3):
             self.begin(Traffic(1000 + seed, scale=traffic.scale).prompt(), 40)
         await self.all_done()
 
@@ -173,7 +174,7 @@ def main() -> int:
 
     async def all_of_it() -> None:
         await run.come_and_go(traffic, options.requests)
-        await run.groups(traffic)
+        await run.groups(traffic, options.samples)
 
     engine.loop.run_until_complete(all_of_it())
     found = statistics_of(engine)

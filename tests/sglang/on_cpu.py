@@ -4,10 +4,12 @@
 
 Scheduler, radix cache, overlap, chunked prefill, retraction and aborts are SGLang's; Trunkline plans and runs on the
 CPU. What needs a GPU is replaced in the scheduler's process: FlashAttention 3, by a computation in fp32, and a rotary
-embedding. Graphs do not run. Takes some minutes.
+embedding. Graphs do not run; with --as-graphs decode steps have the metadata of graphs, and no graph around them.
+Takes some minutes.
 """
 
 import dataclasses
+import os
 import sys
 import types
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 import engine_check
 import torch
 
+AS_GRAPHS = "TRUNKLINE_TEST_AS_GRAPHS"
+MOST_ROWS = 24
 SMALL = {"--heads": ["4", "2"], "--head-dim": ["64"], "--eager": []}
 
 
@@ -46,6 +50,37 @@ def rotary_embedding(positions: Any, query: Any, key: Any, head_size: int, cos_s
         heads.copy_(torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(heads.dtype))
 
 
+def decode_metadata(
+    lengths: Any, starts: Any, page_table: Any, req_to_token: Any, rows: Any, pages: int, seq_lens: Any, delta: int,
+    page_size: int, *_: Any, **__: Any,
+) -> None:  # fmt: skip
+    """Of graphs: the live pages alone are written, as SGLang's kernel does."""
+    lengths.copy_(seq_lens + delta)
+    starts[1:].copy_(lengths.cumsum(0))
+    for row, length in enumerate(lengths.tolist()):
+        live = req_to_token[rows[row], :length:page_size] // page_size
+        page_table[row, : len(live)] = live
+
+
+def with_graphs_metadata(backend: Any) -> None:
+    """backend: the class. Decode steps are prepared as the capture of a graph is, and then as its replay."""
+    eager = backend.init_forward_metadata
+
+    def init_forward_metadata(self: Any, forward_batch: Any) -> None:
+        if not forward_batch.forward_mode.is_decode() or forward_batch.rids is None:
+            eager(self, forward_batch)
+            return
+        if not hasattr(self, "captured_sizes"):
+            self.init_cuda_graph_state(MOST_ROWS, MOST_ROWS)
+            self.captured_sizes = set()
+        if forward_batch.batch_size not in self.captured_sizes:
+            self.captured_sizes.add(forward_batch.batch_size)
+            self.init_forward_metadata_out_graph(forward_batch, in_capture=True)
+        self.init_forward_metadata_out_graph(forward_batch)
+
+    backend.init_forward_metadata = init_forward_metadata
+
+
 def module(name: str, **content: Any) -> types.ModuleType:
     made = types.ModuleType(name)
     vars(made).update(content)
@@ -74,6 +109,11 @@ def replace_kernels() -> None:
     attention_registry.ATTENTION_BACKENDS["fa3"] = create
     from trunkline.integrations.sglang import choice, runner_facts
 
+    if os.environ.get(AS_GRAPHS) == "1":
+        from trunkline.integrations.sglang import backend
+
+        flashattention_backend.normal_decode_set_metadata = decode_metadata
+        with_graphs_metadata(backend.TrunklineAttnBackend)
     facts_of = runner_facts.RunnerFacts.facts_of
     choice.runs_fa3 = lambda runner: True
     runner_facts.RunnerFacts.facts_of = lambda *given: dataclasses.replace(facts_of(*given), device="cpu")
@@ -91,13 +131,16 @@ def main() -> int:
     import sglang
     from sglang.srt.entrypoints import engine
 
+    if "--as-graphs" in sys.argv:
+        sys.argv.remove("--as-graphs")
+        os.environ[AS_GRAPHS] = "1"
     for name, values in SMALL.items():
         if name not in sys.argv:
             sys.argv += [name, *values]
     of_gpu = engine_check.engine_arguments
 
     def of_cpu(options: Any, model: str) -> dict:
-        changed = {"device": "cpu", "mem_fraction_static": 0.2, "max_running_requests": 24}
+        changed = {"device": "cpu", "mem_fraction_static": 0.2, "max_running_requests": MOST_ROWS}
         return {name: value for name, value in of_gpu(options, model).items() if "graph_max" not in name} | changed
 
     engine_check.engine_arguments = of_cpu
