@@ -90,12 +90,14 @@ class Run:
     def __init__(self, engine, limit_s: float) -> None:
         self._engine, self._end = engine, time.monotonic() + limit_s
         self._made = 0
+        self._wanted: dict[str, int] = {}
         self.live: dict[str, asyncio.Task] = {}
         self.finished = self.aborted = self.tokens = self.most = 0
 
     def begin(self, prompt: list[int], wanted: int, temperature: float = 0.0) -> str:
         name = f"r{self._made}"
         self._made += 1
+        self._wanted[name] = wanted
         self.live[name] = asyncio.get_running_loop().create_task(self._request(name, prompt, wanted, temperature))
         self.most = max(self.most, len(self.live))
         return name
@@ -124,7 +126,7 @@ class Run:
                 raise TimeoutError(f"{len(self.live)} requests have not ended in time: {sorted(self.live)[:5]}")
 
     async def come_and_go(self, traffic: Traffic, requests: int) -> None:
-        """So many requests, at most 48 at once, one in ten aborted while it waits or runs."""
+        """So many requests, at most 48 at once, one in six aborted while it waits or runs."""
         for number in range(requests):
             while len(self.live) >= 48:
                 await asyncio.wait(list(self.live.values()), return_when=asyncio.FIRST_COMPLETED, timeout=1.0)
@@ -133,8 +135,10 @@ class Run:
             self.begin(traffic.prompt(), traffic.wanted())
             if traffic.event() < 0.3:
                 await asyncio.sleep(0.02)
-            if number % 10 == 9 and len(self.live) > 1:
-                self.abort(traffic.pick(list(self.live)[:-1]))  # the last one may not have been sent yet
+            # The last one may not have been sent yet; short ones may end before they hear of it.
+            long = [name for name in list(self.live)[:-1] if self._wanted[name] > 40]
+            if number % 6 == 5 and long:
+                self.abort(traffic.pick(long))
         await self.all_done()
 
     async def groups(self, traffic: Traffic, samples: int) -> None:
