@@ -51,7 +51,7 @@ class Server:
             is_draft_worker=False,
             use_mla_backend=False,
             model=model,
-            model_config=types.SimpleNamespace(num_hidden_layers=LAYERS),
+            model_config=types.SimpleNamespace(),
             req_to_token_pool=types.SimpleNamespace(req_to_token=table),
             token_to_kv_pool=pool,
             given=given,
@@ -340,6 +340,16 @@ def test_layers_with_a_window_are_sglangs_and_the_others_are_not(made, caplog):
     assert server.layer(batch, 0)[1] == 0 and server.layer(batch, 1) == (0.0, 2)
     assert f"leaves 1 layers from {NAMES[1]} to SGLang's fa3: a sliding window is not supported yet" in caplog.text
     assert server.backend.schedules == 1  # that layer's
+
+
+def test_the_shape_that_most_layers_have_is_ours(made, caplog):
+    server = made()
+    model = server.runner.model
+    model.layers.append(torch.nn.Module())
+    model.layers[LAYERS].attn = RadixAttention(HEADS, HEADS, DIM, LAYERS)
+    server.backend = server.modules.choice.backend_for(server.runner, fake_sglang.factory_of_fa3)
+    assert server.step([1, 2])[1] == 0 and counters()["layers"] == LAYERS
+    assert f"leaves 1 layers from layers.{LAYERS}.attn to SGLang's fa3: layers of another shape" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -22,16 +22,16 @@ class TrunklineAttnBackend(FlashAttentionBackend):
     write to; Trunkline plans on these. All that is not planned runs in the parent, layer by layer: extend and prefill
     steps, layers outside `group`, and calls with arguments that our kernels do not take.
 
-    group: the layers that are ours. facts: what they ask.
+    group: the layers that are ours. facts: what they ask. whole: the model has no others.
     """
 
-    def __init__(self, runner: Any, engine: Engine, group: Group, facts: LayerFacts) -> None:
+    def __init__(self, runner: Any, engine: Engine, group: Group, facts: LayerFacts, *, whole: bool) -> None:
         super().__init__(runner)
         self.steps: DecodeSteps | None = None
         self._engine, self._group, self._facts = engine, group, facts
         self._is_made = False  # whether steps were made, or tried
         self._drafts = facts.longest_query
-        self._all_layers = len(group.ids) == runner.model_config.num_hidden_layers
+        self._whole = whole
         self._pool_rows = int(runner.req_to_token_pool.req_to_token.shape[0])
         self._snapshot: TableSnapshot | None = None
         self._memory: DenseTables | None = None  # the parent's, for steps in graphs
@@ -137,7 +137,7 @@ class TrunklineAttnBackend(FlashAttentionBackend):
         a_row = self._queries_of(mode, spec_info)
         steps = self._steps_for(rows) if a_row else None
         taken = steps is not None and steps.takes(rows, rows, replayed=in_graph)
-        self._has_no_use_for_schedules = taken and self._all_layers and steps is not None and steps.shadow is None
+        self._has_no_use_for_schedules = taken and self._whole and steps is not None and steps.shadow is None
         make_theirs()
         if steps is None or not taken or self._snapshot is None:
             return

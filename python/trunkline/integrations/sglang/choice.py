@@ -17,7 +17,8 @@ def backend_for(runner: Any, theirs: Any) -> Any:
     runner_wide = runner_facts(runner)
     described = engine(runner_wide.deterministic)
     taken: list[tuple[Group, LayerFacts]] = []
-    for group in groups_of(runner):
+    groups = groups_of(runner)
+    for group in groups:
         facts = runner_wide.facts_of(group)
         if takes_layers(described, facts, group.names):
             taken.append((group, facts))
@@ -25,13 +26,13 @@ def backend_for(runner: Any, theirs: Any) -> Any:
         logger.warning("Trunkline has no layer of this model; SGLang's fa3 runs all of it")
         return theirs(runner)
     taken.sort(key=lambda found: -len(found[0].names))
-    for group, _ in taken[1:]:
-        leave(described, group.names, "layers of another shape have more of the model")
-    group, _ = taken[0]
+    for other, _ in taken[1:]:
+        leave(described, other.names, "layers of another shape have more of the model")
+    group, facts = taken[0]
     logger.info("Trunkline runs the decode rows of %d layers from %s", len(group.names), group.names[0])
     from .backend import TrunklineAttnBackend
 
-    return TrunklineAttnBackend(runner, described, *taken[0])
+    return TrunklineAttnBackend(runner, described, group, facts, whole=len(groups) == 1)
 
 
 def runs_fa3(runner: Any) -> bool:
