@@ -5,7 +5,7 @@ CMAKE_OPTIONS ?=
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_OPTIONS)
 INSTALL = bash scripts/install_dependencies.sh
 
-.PHONY: demo build test python python-torch python-vllm bench traffic replay format lint clean
+.PHONY: demo build test python python-torch python-vllm python-sglang bench traffic replay format lint clean
 
 demo: build
 	$(BUILD)/tools/cli/trunkline run data/demo.jsonl --check
@@ -36,7 +36,12 @@ python-torch:
 # another release.
 python-vllm:
 	$(INSTALL) build python
-	bash scripts/vllm_tests.sh $(VLLM)
+	bash scripts/engine_tests.sh vllm $(VLLM)
+
+# The same of the SGLang plug-in, and requests that SGLang's own scheduler serves on the CPU. SGLANG=0.5.23.
+python-sglang:
+	$(INSTALL) build python
+	bash scripts/engine_tests.sh sglang $(SGLANG)
 
 bench:
 	$(INSTALL) build

@@ -4,18 +4,14 @@
     scripts/vllm_signatures.py FOLDER VERSION    # FOLDER holds the package `vllm`: site-packages, or an unpacked sdist
 
 Writes tests/vllm/signatures/VERSION.json, which tests/python/test_vllm_signatures.py compares with what the plug-in
-needs. Sources are parsed and not imported, so neither torch nor a GPU is needed.
+needs.
 """
 
-import ast
-import json
-import pathlib
-import sys
+import signatures
+from signatures import ALL
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Classes and functions by module, and the names in a class that are recorded: all of them where metadata is made or
 # replaced field by field, since a new field may need a value. A name that a release lacks is left out of its file.
-ALL: tuple[str, ...] = ()
 RECORDED = {
     "vllm.v1.attention.backends.flash_attn": {
         "FlashAttentionBackend": ("get_name", "get_impl_cls", "get_builder_cls", "get_kv_cache_shape"),
@@ -68,104 +64,5 @@ EXPORTED = {
 }
 
 
-def parameters(function: ast.FunctionDef) -> list[str]:
-    """Names in order; *args and **kwargs with their stars, keyword-only names behind a lone star."""
-    found = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-    if function.args.vararg is not None:
-        found.append("*" + function.args.vararg.arg)
-    elif function.args.kwonlyargs:
-        found.append("*")
-    found += [argument.arg for argument in function.args.kwonlyargs]
-    if function.args.kwarg is not None:
-        found.append("**" + function.args.kwarg.arg)
-    return found
-
-
-def assigned_to_self(function: ast.FunctionDef) -> set[str]:
-    return {
-        node.attr
-        for node in ast.walk(function)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-    }
-
-
-def class_entry(node: ast.ClassDef, names: tuple[str, ...]) -> dict[str, object]:
-    """bases; fields: annotated names, True where they have a default; members: other assigned names; methods;
-    attributes: what __init__ assigns to self."""
-    fields, members, methods, attributes = {}, set(), {}, set()
-    for statement in node.body:
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            fields[statement.target.id] = statement.value is not None
-        elif isinstance(statement, ast.Assign):
-            members |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
-        elif isinstance(statement, ast.FunctionDef):
-            methods[statement.name] = parameters(statement)
-            if statement.name == "__init__":
-                attributes = assigned_to_self(statement)
-    bases = [ast.unparse(base).split("[")[0] for base in node.bases]
-    kept = {name for name in (*fields, *members, *methods, *attributes) if names == ALL or name in names}
-    return {
-        "bases": " ".join(bases),
-        "fields": {name: has_default for name, has_default in fields.items() if name in kept},
-        "members": " ".join(sorted(members & kept)),
-        "methods": {name: " ".join(found) for name, found in methods.items() if name in kept},
-        "attributes": " ".join(sorted(attributes & kept)),
-    }
-
-
-def source_of(folder: pathlib.Path, module: str) -> ast.Module | None:
-    base = folder.joinpath(*module.split("."))
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if path.is_file():
-            return ast.parse(path.read_text())
-    return None
-
-
-def names_in(tree: ast.Module) -> set[str]:
-    """Names that a module's source has at any place: imported, assigned, defined, or in a string of exports."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.alias):
-            found.add((node.asname or node.name).split(".")[0])
-        elif isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
-    return found
-
-
-def record(folder: pathlib.Path) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for module, names in RECORDED.items():
-        tree = source_of(folder, module)
-        for node in tree.body if tree is not None else ():
-            if isinstance(node, ast.ClassDef) and node.name in names:
-                found[f"{module}.{node.name}"] = class_entry(node, names[node.name])
-            elif isinstance(node, ast.FunctionDef) and node.name in names:
-                found[f"{module}.{node.name}"] = {"parameters": " ".join(parameters(node))}
-    exports = {}
-    for module, names in EXPORTED.items():
-        tree = source_of(folder, module)
-        present = names_in(tree) if tree is not None else set()
-        exports[module] = [name for name in names if name in present]
-    return {**found, "exports": exports}
-
-
-def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    folder, version = pathlib.Path(sys.argv[1]), sys.argv[2]
-    if not (folder / "vllm").is_dir():
-        sys.exit(f"{folder} holds no folder vllm")
-    path = ROOT / "tests/vllm/signatures" / f"{version}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(record(folder), indent=1, sort_keys=True) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    signatures.main("vllm", __doc__, RECORDED, EXPORTED)

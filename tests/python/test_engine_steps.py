@@ -441,6 +441,23 @@ def test_a_snapshot_outlives_the_schedulers_writes(page_size, longest, library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+def test_a_snapshot_of_page_ids_lies_where_the_engine_has_its_own(library):
+    """An engine's tables for graphs are taken as they are, and those that it makes anew are copied there."""
+    step, made = Step(16), Library(library)
+    steps = decode_steps(toy(), 16, made.arrays)
+    own = engine.DenseTables(made.of(np.zeros((16, 8), np.int32)), made.of(np.zeros(16, np.int32)))
+    snapshot = engine.TableSnapshot(made.arrays, 16, 8 * 16, 16, own)
+    assert snapshot.max_rows == 16 and snapshot.take(own, ROWS) is own
+    ids, lengths = step.table().astype(np.int32), step.kv_lens.astype(np.int64)
+    tables = snapshot.take(engine.DenseTables(made.of(ids), made.of(lengths)), ROWS)
+    ids[...] = 2**30
+    lengths[...] = 0
+    assert tables is own
+    steps.plan(tables, ROWS)
+    np.testing.assert_allclose(run(steps, step, of=made.of), step.expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("lists", [np.int32, np.int64])
 @pytest.mark.parametrize("longest", [None, 6 * 16])
 @pytest.mark.parametrize("page_size", [1, 16])

@@ -352,6 +352,16 @@ def test_bad_settings(monkeypatch, name, value, text):
 # -- Releases
 
 
+def test_releases_between_which_the_interface_changes():
+    toy = engine.Releases(
+        "numpy", "Toy", first=(1, 4, 2), last=(1, 4, 9), run=((1, 4, 9),), only=((1, 4, 2), (1, 4, 9))
+    )
+    assert toy.refusal("1.4.2") is None and toy.refusal("1.4.9.post1") is None
+    for version in ("1.4.5", "1.4.10", "1.4", "dev"):
+        assert toy.refusal(version) == f"Toy is {version}; supported: 1.4.2, 1.4.9"
+    assert toy.was_run("1.4.9+cu130") and not toy.was_run("1.4.2")
+
+
 def test_releases():
     toy = engine.Releases("numpy", "Toy", first=(1, 4), last=(2, 0))
     assert toy.installed() == np.__version__

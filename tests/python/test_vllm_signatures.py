@@ -2,24 +2,20 @@
 
 import ast
 import importlib.util
-import json
 import pathlib
 
 import pytest
+import recorded
+from recorded import has
 from trunkline.integrations.vllm import rows, versions
 
-FOLDER = pathlib.Path(__file__).parent.parent / "vllm/signatures"
-RECORDED = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+RECORDED = recorded.releases("vllm")
 FLASH, BACKEND = "vllm.v1.attention.backends.flash_attn.", "vllm.v1.attention.backend."
 
 
 @pytest.fixture(params=RECORDED)
 def release(request):
     return RECORDED[request.param]
-
-
-def has(entry, name):
-    return name in entry["fields"] or name in entry["methods"] or name in entry["attributes"].split()
 
 
 def test_every_supported_release_is_recorded():

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable
 
 import engine_check
+import small_model  # of tests/engine, which engine_check puts into the path
 
 PAGE_SIZE = 16
 TOKENS = 40  # of an answer: some pass a multiple of 1,024, where plans begin another chunk
@@ -73,7 +74,7 @@ def main() -> int:
     from vllm import LLM
 
     llm = LLM(
-        model=engine_check.model_folder(options),
+        model=str(small_model.folder(options.heads, options.head_dim, options.dtype)),
         load_format="dummy",
         skip_tokenizer_init=True,
         dtype=options.dtype,

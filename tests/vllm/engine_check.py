@@ -11,12 +11,14 @@ import argparse
 import json
 import os
 import pathlib
-import random
 import sys
-import tempfile
 import time
 
-LAYERS = 4
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "engine"))
+import judging  # noqa: E402
+import small_model  # noqa: E402
+from small_model import LAYERS  # noqa: E402
+from traffic import OVERFLOWING_TOKEN, Traffic  # noqa: E402
 
 
 def arguments() -> argparse.Namespace:
@@ -55,31 +57,6 @@ def environment(options: argparse.Namespace) -> None:
     )
 
 
-def model_folder(options: argparse.Namespace) -> str:
-    folder = pathlib.Path(tempfile.mkdtemp())
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": 512,
-        "intermediate_size": 1024,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": options.heads[0],
-        "num_key_value_heads": options.heads[1],
-        "head_dim": options.head_dim,
-        "vocab_size": 32000,
-        "max_position_embeddings": 16384,
-        "rms_norm_eps": 1e-5,
-        "rope_theta": 500000.0,
-        "hidden_act": "silu",
-        "torch_dtype": options.dtype,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "tie_word_embeddings": False,
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    return str(folder)
-
-
 def spread_weights(model) -> bool:
     """vLLM's dummy weights are so small that attention is all but uniform."""
     import torch
@@ -93,51 +70,9 @@ def spread_weights(model) -> bool:
     return True
 
 
-# Its embedding is infinite in --overflow; random prompts do not have it.
-OVERFLOWING_TOKEN = 9
-
-
 def overflow_token(model) -> bool:
     model.model.embed_tokens.weight.data[OVERFLOWING_TOKEN] = float("inf")
     return True
-
-
-class Traffic:
-    """Requests of a few trees: a root of many pages, branches, tails of their own; lengths end anywhere in a page.
-    overflow: one prompt in ten has OVERFLOWING_TOKEN in its tail, so that from there on its keys and values are NaN."""
-
-    def __init__(self, seed: int, overflow: bool = False) -> None:
-        self._random = random.Random(seed)
-        self._overflow = overflow
-        self._roots = [self._tokens(self._random.choice([700, 1500, 2300])) for _ in range(3)]
-        self._branches = [
-            [root + self._tokens(self._random.randint(20, 500)) for _ in range(3)] for root in self._roots
-        ]
-
-    def _tokens(self, count: int) -> list[int]:
-        return [self._random.randrange(10, 31000) for _ in range(count)]
-
-    def prompt(self) -> list[int]:
-        kind = self._random.random()
-        if kind < 0.15:
-            return self._tokens(self._random.randint(1, 900))
-        which = self._random.randrange(3)
-        start = self._roots[which] if kind < 0.5 else self._random.choice(self._branches[which])
-        if kind > 0.95:
-            start = start[: self._random.randint(1, len(start))]
-        tail = self._tokens(self._random.randint(1, 120))
-        if self._overflow and self._random.random() < 0.1:
-            tail[self._random.randrange(len(tail))] = OVERFLOWING_TOKEN
-        return start + tail
-
-    def wanted(self) -> int:
-        return self._random.choice([1, 2, 17, 40, 90, 200])
-
-    def event(self) -> float:
-        return self._random.random()
-
-    def pick(self, items: list):
-        return self._random.choice(items)
 
 
 def drive(engine, traffic: Traffic, steps: int) -> dict:
@@ -191,7 +126,7 @@ def main() -> int:
         "default": {},
     }[options.compilation]
     llm = LLM(
-        model=model_folder(options),
+        model=str(small_model.folder(options.heads, options.head_dim, options.dtype)),
         load_format="dummy",
         skip_tokenizer_init=True,
         dtype=options.dtype,
@@ -245,25 +180,7 @@ def ranks_differ(found: list[dict]) -> dict[str, int]:
 
 
 def judge(found: list[dict], options: argparse.Namespace) -> list[str]:
-    wrong = [] if found and all(found) else ["a rank has no layers on Trunkline"]
-    for rank, groups in enumerate(found):
-        for name, counted in groups.items():
-            where = f"rank {rank}, {name}"
-            if not counted["decode_steps"] or not counted["shared_steps"]:
-                wrong.append(f"{where}: no steps, or none that share")
-            faults = {name: counted[name] for name in ("overflows", "unplanned", "bad_lengths", "bad_queries")}
-            if any(faults.values()):
-                wrong.append(f"{where}: {faults}")
-            if options.no_shadow:
-                continue
-            shadow = counted["shadow"]
-            if options.overflow and not shadow["unsound"]:
-                wrong.append(f"{where}: no request has overflowed")
-            if shadow["compared"] < 1000 or shadow["beyond"]:
-                wrong.append(
-                    f"{where}: {shadow['beyond']} of {shadow['compared']} vectors differ, most {shadow['most']}"
-                )
-    return wrong
+    return judging.judge(found, shadow=not options.no_shadow, overflow=options.overflow)
 
 
 if __name__ == "__main__":

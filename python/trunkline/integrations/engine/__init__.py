@@ -9,6 +9,8 @@ from .beside_prefill import PrefillRule
 from .capability import LayerFacts, refusal, supports
 from .counters import Counters, Groups
 from .gain_switch import GainRule
+from .making import leave, make_steps, takes_layers
+from .registration import register
 from .releases import Releases
 from .rows import leading_decode_rows
 from .settings import Settings, from_environment
@@ -38,6 +40,10 @@ __all__ = [
     "TorchArrays",
     "from_environment",
     "leading_decode_rows",
+    "leave",
+    "make_steps",
     "refusal",
+    "register",
     "supports",
+    "takes_layers",
 ]

@@ -9,10 +9,11 @@ import numpy as np
 
 class Arrays(Protocol):
     """module: the library, for functions that numpy and torch both have under one name. device: where new arrays are,
-    as DecodeAttention takes it."""
+    as DecodeAttention takes it. out_of_memory: the library's exception."""
 
     module: Any
     device: Any
+    out_of_memory: type[Exception]
 
     def empty(self, shape: int | tuple[int, ...], dtype: str) -> Any:
         """A new array; its values are undefined."""
@@ -43,6 +44,7 @@ class NumpyArrays:
 
     module: Any = np
     device: Any = "cpu"
+    out_of_memory: type[Exception] = MemoryError
 
     def empty(self, shape: int | tuple[int, ...], dtype: str) -> Any:
         return np.empty(shape, dtype)
@@ -71,6 +73,7 @@ class TorchArrays:
 
         self.module: Any = torch
         self.device: Any = device
+        self.out_of_memory: type[Exception] = torch.OutOfMemoryError
 
     def empty(self, shape: int | tuple[int, ...], dtype: str) -> Any:
         return self.module.empty(shape, dtype=getattr(self.module, dtype), device=self.device)

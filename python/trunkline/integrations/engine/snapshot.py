@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import Arrays
-from .tables import CsrTables, DenseTables, TokenTables
+from .tables import CsrTables, DenseTables, Tables
 
 
 class TableSnapshot:
-    """Copies the rows of token-level tables, TokenTables or CsrTables with an id a token, into a dense table, in memory
-    that stays where it is.
+    """Copies the rows of tables into a dense table, in memory that stays where it is. Tables are token-level
+    (TokenTables, CsrTables with an id a token), or DenseTables of pages, as an engine's metadata has them.
 
     An engine whose scheduler works on the next step meanwhile (SGLang's overlap scheduling) may give a request's row
     away before this step's last layer. A shared prefix is read through one member's row, so that such a write would
@@ -18,21 +18,33 @@ class TableSnapshot:
 
     Ids of tokens become ids of pages: with page_size P, the slots of a page are consecutive and begin at a multiple of
     P, as engines with paged allocators have them.
+
+    memory: the table, of max_rows and as many pages as max_kv_len takes, and its lengths, where the engine has such
+    memory for its own snapshots; DenseTables that lie there are taken as they are.
     """
 
-    def __init__(self, arrays: Arrays, max_rows: int, max_kv_len: int, page_size: int) -> None:
+    def __init__(
+        self, arrays: Arrays, max_rows: int, max_kv_len: int, page_size: int, memory: DenseTables | None = None
+    ) -> None:
         self._arrays = arrays
         self._page_size = page_size
-        self._tables = DenseTables(
+        self._tables = memory or DenseTables(
             arrays.zeros((max_rows, -(-max_kv_len // page_size)), "int32"), arrays.zeros(max_rows, "int32")
         )
         self._page_begins = arrays.zeros(self._tables.page_table.shape[1], "int32")
         arrays.copy(self._page_begins, arrays.module.arange(self._page_begins.shape[0]) * page_size)
 
-    def take(self, tables: TokenTables | CsrTables, rows: int, max_kv_len: int | None = None) -> DenseTables:
+    @property
+    def max_rows(self) -> int:
+        """The most rows that `take` has room for."""
+        return int(self._tables.kv_lens.shape[0])
+
+    def take(self, tables: Tables, rows: int, max_kv_len: int | None = None) -> DenseTables:
         """The first rows, for DecodeSteps.plan; the same memory each time. max_kv_len: the longest of them, where the
         host knows it; else all of a row is copied, as a captured graph must. last_page_len of CsrTables is not read."""
         found, page_size = self._tables, self._page_size
+        if isinstance(tables, DenseTables):
+            return self._from_pages(tables, rows)
         width = found.page_table.shape[1]
         if max_kv_len is not None:
             width = min(-(-max_kv_len // page_size), width)
@@ -43,6 +55,15 @@ class TableSnapshot:
         if page_size > 1:
             self._arrays.module.floor_divide(pages, page_size, out=pages)
         self._arrays.copy(found.kv_lens[:rows], lengths)
+        return found
+
+    def _from_pages(self, tables: DenseTables, rows: int) -> DenseTables:
+        found, address = self._tables, self._arrays.address
+        if address(tables.page_table) != address(found.page_table):
+            width = min(tables.page_table.shape[1], found.page_table.shape[1])
+            self._arrays.copy(found.page_table[:rows, :width], tables.page_table[:rows, :width])
+        if address(tables.kv_lens) != address(found.kv_lens):
+            self._arrays.copy(found.kv_lens[:rows], tables.kv_lens[:rows])
         return found
 
     def _from_pool(self, tables: Any, rows: int, width: int) -> tuple[Any, Any]:

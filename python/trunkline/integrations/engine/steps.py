@@ -26,11 +26,12 @@ from .tables import Tables
 class Engine:
     """An adapter's description of its engine.
 
-    name: in log lines. kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d]. null_page: a page
-    that stands for "no page", as padding has it; None where padding has length 0 and no such page is. groups: of this
-    adapter, for statistics. gain_rule: when steps go back to the engine, if settings.gain_rule has it on. prefill_rule:
-    when Trunkline runs the decode rows of a step that has prefill rows, too. invariant: a request's results are the
-    same bits in any batch. Trunkline then runs each step with decode rows, whatever either rule says.
+    name, kernel: its own and its attention kernel's, in log lines. kv_layout: "NHD", caches [pages, P, Hkv, d], or
+    "HND", [pages, Hkv, P, d]. null_page: a page that stands for "no page", as padding has it; None where padding has
+    length 0 and no such page is. groups: of this adapter, for statistics. gain_rule: when steps go back to the engine,
+    if settings.gain_rule has it on. prefill_rule: when Trunkline runs the decode rows of a step that has prefill rows,
+    too. invariant: a request's results are the same bits in any batch. Trunkline then runs each step with decode rows,
+    whatever either rule says.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Engine:
     gain_rule: GainRule = GainRule()
     prefill_rule: PrefillRule = PrefillRule()
     invariant: bool = False
+    kernel: str = "kernel"
 
 
 class DecodeSteps:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from vllm.config import get_layers_from_vllm_config
 from vllm.model_executor.layers.attention import Attention
 from vllm.v1.attention.backend import AttentionCGSupport
 from vllm.v1.attention.backends.flash_attn import FlashAttentionMetadata, FlashAttentionMetadataBuilder
 
-from ... import errors
-from ..engine import DecodeSteps, DenseTables, LayerFacts, TorchArrays, refusal
+from ..engine import DecodeSteps, DenseTables, LayerFacts, TorchArrays, leave, make_steps, takes_layers
 from .group_facts import group_facts
 from .rows import decode_rows, rows_from
-from .settings import engine, logger
+from .settings import engine
 
 # Fields of vLLM's own shared prefixes, which later releases do not have.
 _NO_CASCADE = {
@@ -70,36 +68,25 @@ class TrunklineMetadataBuilder(FlashAttentionMetadataBuilder):
         """None where vLLM's kernel runs these layers."""
         layers = get_layers_from_vllm_config(vllm_config, Attention, layer_names)
         if len(layers) != len(layer_names):
-            self._leave("not all of them are vLLM's Attention")
+            leave(engine(), layer_names, "not all of them are vLLM's Attention")
             return None
         facts = group_facts(kv_cache_spec, list(layers.values()), vllm_config)
-        reason = refusal(facts)
-        if reason is None:
-            return facts
-        self._leave(reason)
-        return None
-
-    def _leave(self, reason: str) -> None:
-        names = self.layer_names
-        logger.warning("Trunkline leaves %d layers from %s to vLLM's FlashAttention: %s", len(names), names[0], reason)
+        return facts if takes_layers(engine(), facts, layer_names) else None
 
     def _make_steps(self) -> DecodeSteps | None:
         """At the first step, which is before graphs are captured. Not with the builder: what is allocated then belongs
         to the KV cache, and in sleep mode goes with it."""
         facts, self._facts = self._facts, None
         if facts is not None:
-            try:
-                self.steps = DecodeSteps(
-                    engine(),
-                    facts,
-                    self.layer_names,
-                    TorchArrays(self.device),
-                    max_rows=max_rows(self.vllm_config),
-                    max_tokens=max_tokens(self.vllm_config),
-                    max_kv_len=self.vllm_config.model_config.max_model_len,
-                )
-            except (errors.Error, torch.OutOfMemoryError) as wrong:
-                self._leave(str(wrong))
+            self.steps = make_steps(
+                engine(),
+                facts,
+                self.layer_names,
+                TorchArrays(self.device),
+                max_rows=max_rows(self.vllm_config),
+                max_tokens=max_tokens(self.vllm_config),
+                max_kv_len=self.vllm_config.model_config.max_model_len,
+            )
         return self.steps
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:

@@ -12,6 +12,7 @@ from . import versions
 
 logger = logging.getLogger("vllm.trunkline")  # under vLLM's own, so that its handlers and levels hold
 
+PREFIX = "TRUNKLINE_VLLM"
 MODES = ("custom", "override", "off")
 NULL_PAGE = 0  # vLLM's block 0: padding has it, and no request
 _GROUPS = Groups()
@@ -20,7 +21,7 @@ _GROUPS = Groups()
 def from_environment() -> Settings:
     """TRUNKLINE_VLLM and the others that begin with it. The gain rule is off by default: steps of which nothing is
     shared are no slower here than vLLM's own (docs/vllm.md)."""
-    return parsing.from_environment("TRUNKLINE_VLLM", MODES, gain_rule=False)
+    return parsing.from_environment(PREFIX, MODES, gain_rule=False)
 
 
 @functools.cache
@@ -38,6 +39,7 @@ def engine() -> Engine:
         null_page=NULL_PAGE,
         groups=_GROUPS,
         invariant=invariant(),
+        kernel="FlashAttention",
     )
 
 
