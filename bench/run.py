@@ -23,8 +23,8 @@ def tree_notation(tree: dict) -> str:
     return ",".join(map(str, tree["nodes"])) + "/" + ",".join(map(str, tree["lens"]))
 
 
-def arguments(suite: dict, heads: str) -> list[str]:
-    """The command line of `trunkline run` for one suite and head set."""
+def arguments(suite: dict, heads: str, variant: list[str]) -> list[str]:
+    """The command line of `trunkline run` for one suite, head set and variant of attention."""
     words = list(suite.get("inputs", []))
     trees = list(suite.get("trees", []))
     if "tree_list" in suite:
@@ -36,12 +36,12 @@ def arguments(suite: dict, heads: str) -> list[str]:
         words += ["--limit", str(suite["limit"])]
     if "policy" in suite:
         words += ["--policy", suite["policy"]]
-    return words + ["--heads", heads]
+    return words + ["--heads", heads, *variant]
 
 
-def run(program: str, name: str, suite: dict, heads: str, options: list[str]) -> list[dict]:
-    """Rows of one suite and head set; stops when an output was wrong."""
-    command = [program, "run", *arguments(suite, heads), "--json", "--check", *options]
+def run(program: str, name: str, suite: dict, heads: str, variant: list[str], options: list[str]) -> list[dict]:
+    """Rows of one suite, head set and variant; stops when an output was wrong."""
+    command = [program, "run", *arguments(suite, heads, variant), "--json", "--check", *options]
     print(" ".join(command), file=sys.stderr)
     lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     rows = []
@@ -72,9 +72,11 @@ def main() -> None:
         options = ["--repeat", str(given.repeat)]
         if given.threads > 0:
             options += ["--threads", str(given.threads)]
-        rows = [
-            row for heads in suites[name]["heads"] for row in run(given.program, name, suites[name], heads, options)
-        ]
+        suite = suites[name]
+        rows = []
+        for heads in suite["heads"]:
+            for variant in suite.get("variants", [""]):
+                rows += run(given.program, name, suite, heads, variant.split(), options)
         path = given.out / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         print(f"{path}: {len(rows)} rows", file=sys.stderr)

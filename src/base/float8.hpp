@@ -44,7 +44,8 @@ TRUNKLINE_INLINE std::uint8_t f32_to_f8(float value, const Float8Format& format)
   if (std::isinf(value)) return static_cast<std::uint8_t>(sign | (format.max_finite + 1));
   const int lowest = 1 - format.bias;
   const int exponent = value == 0 ? lowest : std::max(std::ilogb(value), lowest);
-  const double steps = std::nearbyint(std::ldexp(std::abs(static_cast<double>(value)), format.mantissa_bits - exponent));
+  const double steps =
+      std::nearbyint(std::ldexp(std::abs(static_cast<double>(value)), format.mantissa_bits - exponent));
   // A sum beyond the mantissa carries into the exponent.
   const double code = steps + ((exponent - lowest) << format.mantissa_bits);
   return static_cast<std::uint8_t>(sign | static_cast<int>(std::min(code, format.max_finite + 1.0)));

@@ -13,7 +13,8 @@ struct Features {
   bool sinks;
 };
 
-inline constexpr Features kCpuFeatures = {.fp8_kv = true, .scales = true, .windows = true, .soft_cap = true, .sinks = true};
+inline constexpr Features kCpuFeatures = {
+    .fp8_kv = true, .scales = true, .windows = true, .soft_cap = true, .sinks = true};
 inline constexpr Features kCudaFeatures = {};
 
 constexpr const Features& features_of(Device device) {

@@ -101,11 +101,7 @@ TEST_F(BadInput, ScalesWindowsCapsAndSinks) {
   static const float bad_heads[] = {0.5F, -1.0F};
   static const float bad_sinks[8] = {0, 0, -kInfinity, kInfinity};
   refused([](auto& a) { a.v_scale.heads = bad_heads; }, "args.v_scale.heads is -1; it must be finite and > 0");
-  refused(
-      [](auto& a) {
-        a.k_scale = {1, heads, -1};
-      },
-      "args.k_scale.head_stride is -1; it must be >= 0");
+  refused([](auto& a) { a.k_scale = {1, heads, -1}; }, "args.k_scale.head_stride is -1; it must be >= 0");
   refused([](auto& a) { a.k_scale.value = 0; }, "args.k_scale.value is 0; it must be finite and > 0");
   refused([](auto& a) { a.q_scale.value = kInfinity; }, "args.q_scale.value is inf");
   refused([](auto& a) { a.window_left = -2; }, "args.window_left is -2; it must be >= 0, or -1");

@@ -119,8 +119,8 @@ TEST(Fp8, EveryCodeOfKeysIsExact) {
 
 void expect_all_match(const AttentionCase& test, double tolerance) {
   for (const Policy policy : packing_policies()) {
-    const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(8),
-                                options_of(policy, experimental::kSplitMean));
+    const Plan plan =
+        make_plan(test.forest(), test.shape(), generic_cpu_profile(8), options_of(policy, experimental::kSplitMean));
     for (const CpuIsa isa : available_isas()) {
       EXPECT_TRUE(test.matches(test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), tolerance))
           << name_of(policy) << " " << name_of(isa);
@@ -211,11 +211,9 @@ TEST(Fp8, Isolation) {
   for (const DType dtype : kTypes) {
     for (const bool in_keys : {false, true}) {
       AttentionCase test(with_kv_dtype(make_shape(2, 4, 64, 16), dtype), batch);
-      poison(test, {.in_keys = in_keys,
-                    .row = 3,
-                    .position = 100,
-                    .head = 1,
-                    .value = std::numeric_limits<float>::quiet_NaN()});
+      poison(
+          test,
+          {.in_keys = in_keys, .row = 3, .position = 100, .head = 1, .value = std::numeric_limits<float>::quiet_NaN()});
       test.vary([](AttentionArgs& args) { args.v_scale.value = 5; });
       ASSERT_GT(finite_percent(test), 90);
       ASSERT_LT(finite_percent(test), 100);

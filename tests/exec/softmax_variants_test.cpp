@@ -35,8 +35,8 @@ class SoftmaxVariants : public ::testing::Test {
  protected:
   // 13 requests on a trunk: rows for both kernels, some of which end in the trunk; one is empty.
   SoftmaxVariants()
-      : paged_(lay_out_pages({"trunk", {-1, 0, 0, 1}, {150, 40, 9, 30}, {1, 2, 3, 0, 1, 2, 3, 3, 3, 2, 1, -1, 3}}, 16,
-                             3)),
+      : paged_(
+            lay_out_pages({"trunk", {-1, 0, 0, 1}, {150, 40, 9, 30}, {1, 2, 3, 0, 1, 2, 3, 3, 3, 2, 1, -1, 3}}, 16, 3)),
         test_(make_shape(2, 4, 64, 16), paged_.view()) {}
 
   PagedBatch paged_;

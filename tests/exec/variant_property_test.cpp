@@ -54,10 +54,11 @@ TEST(VariantProperty, EverythingTogetherMatchesTheOracle) {
     });
     for (const Policy policy : all_policies()) {
       const KvSplit split = uniform(random, 0, 1) == 0 ? KvSplit::kOwn : experimental::kSplitMean;
-      const Plan plan = make_plan(test.forest(), shape, generic_cpu_profile(uniform(random, 1, 64)),
-                                  options_of(policy, split));
-      const CpuOptions cpu{uniform(random, 0, 1) == 0 ? MergeMode::kFused : MergeMode::kSeparate,
-                           isas[static_cast<std::size_t>(uniform(random, 0, static_cast<std::int32_t>(isas.size()) - 1))]};
+      const Plan plan =
+          make_plan(test.forest(), shape, generic_cpu_profile(uniform(random, 1, 64)), options_of(policy, split));
+      const CpuOptions cpu{
+          uniform(random, 0, 1) == 0 ? MergeMode::kFused : MergeMode::kSeparate,
+          isas[static_cast<std::size_t>(uniform(random, 0, static_cast<std::int32_t>(isas.size()) - 1))]};
       ASSERT_TRUE(test.matches(test.run_cpu(plan, test_workers(), cpu), 1e-4))
           << name_of(policy) << " " << name_of(cpu.isa) << " kind " << kind;
       if (uniform(random, 0, 7) == 0) {

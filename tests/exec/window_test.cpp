@@ -67,8 +67,8 @@ TEST(Windows, AcrossSharedSpans) {
 
 // Requests of one item whose windows begin at other places of a trunk, and an empty one.
 TEST(Windows, OfRequestsThatEndAtOtherPlaces) {
-  const PagedBatch paged = lay_out_pages(
-      {"trunk", {-1, 0, 0, 1}, {150, 40, 9, 30}, {1, 2, 3, 0, 1, 2, 3, 3, 3, 2, 1, -1, 3}}, 16, 3);
+  const PagedBatch paged =
+      lay_out_pages({"trunk", {-1, 0, 0, 1}, {150, 40, 9, 30}, {1, 2, 3, 0, 1, 2, 3, 3, 3, 2, 1, -1, 3}}, 16, 3);
   AttentionCase test(make_shape(2, 4, 64, 16), paged.view());
   for (const std::int32_t window : {0, 5, 40, 100, 170}) {
     SCOPED_TRACE(window);
@@ -136,8 +136,8 @@ TEST(Windows, MoveWhileRequestsGrow) {
     GrowingBatch batch(seed);
     std::vector<Plan> plans;
     for (const Policy policy : packing_policies()) {
-      plans.push_back(make_plan(batch.before(), batch.shape(), generic_cpu_profile(4),
-                                options_of(policy, batch.next_split())));
+      plans.push_back(
+          make_plan(batch.before(), batch.shape(), generic_cpu_profile(4), options_of(policy, batch.next_split())));
     }
     AttentionCase& grown = batch.grow();
     for (const std::int32_t window : {20, 70}) {  // the deepest draft trees have 19 tokens above one
@@ -153,10 +153,8 @@ TEST(Windows, Isolation) {
   for (const std::int32_t position : {0, 80, 100}) {
     for (const bool in_keys : {false, true}) {
       AttentionCase test(make_shape(2, 4, 64, 16), paged.view());
-      poison(test, {.in_keys = in_keys,
-                    .row = 3,
-                    .position = position,
-                    .value = std::numeric_limits<float>::quiet_NaN()});
+      poison(test,
+             {.in_keys = in_keys, .row = 3, .position = position, .value = std::numeric_limits<float>::quiet_NaN()});
       set_window(test, 30);
       if (position == 0) {
         ASSERT_EQ(finite_percent(test), 100) << "nobody sees it";

@@ -219,8 +219,8 @@ void fill_queries(const AttentionShape& shape, const SyntheticOptions& options, 
 }
 
 template <class Element>
-void fill_cache(const AttentionShape& shape, const Batch& batch, const Forest& forest,
-                const SyntheticOptions& options, const AttentionArgs& args, Workers& workers) {
+void fill_cache(const AttentionShape& shape, const Batch& batch, const Forest& forest, const SyntheticOptions& options,
+                const AttentionArgs& args, Workers& workers) {
   const CacheFiller<Element> filler(shape, options, args);
   const std::vector<std::int32_t> used_places = find_used_places(batch);
   const auto fill_pages = [&](std::int64_t begin, std::int64_t end) { filler.fill_cache(used_places, begin, end); };

@@ -46,8 +46,8 @@ void attend(const AttentionShape& shape, const AttentionArgs& args, const std::v
     scores[t] = reference::cap_logit(args, dot);
     maximum = std::max(maximum, scores[t]);
   }
-  const double sink = args.sinks == nullptr ? -std::numeric_limits<double>::infinity()
-                                            : static_cast<double>(args.sinks[q_head]);
+  const double sink =
+      args.sinks == nullptr ? -std::numeric_limits<double>::infinity() : static_cast<double>(args.sinks[q_head]);
   maximum = std::max(maximum, sink);
   std::vector<double> o(d, 0.0);
   double sum = 0;
@@ -80,8 +80,10 @@ void reference_attention(const AttentionShape& shape, const Batch& batch, const 
     for (std::int32_t head = 0; head < shape.kv_heads; ++head) {
       for (std::int32_t t = 0; t < kv_len; ++t) {
         const std::size_t at = static_cast<std::size_t>(t) * d;
-        reference::read_cache_row(args.k, args.k_scale, shape, batch, batch.pages.row_begin(row), t, head, {keys.data() + at, d});
-        reference::read_cache_row(args.v, args.v_scale, shape, batch, batch.pages.row_begin(row), t, head, {values.data() + at, d});
+        reference::read_cache_row(args.k, args.k_scale, shape, batch, batch.pages.row_begin(row), t, head,
+                                  {keys.data() + at, d});
+        reference::read_cache_row(args.v, args.v_scale, shape, batch, batch.pages.row_begin(row), t, head,
+                                  {values.data() + at, d});
       }
       for (std::int32_t query = 0; query < batch.query_count(row); ++query) {
         find_visible(batch, row, query, args.window_left, visible);
