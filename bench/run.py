@@ -55,6 +55,17 @@ def run(program: str, name: str, suite: dict, heads: str, variant: list[str], op
     return rows
 
 
+def run_variants(program: str, name: str, suite: dict, heads: str, options: list[str], turns: int) -> list[dict]:
+    """Rows of all variants of one suite and head set. Variants are compared with each other, so they take turns, and
+    of each row the fastest turn counts."""
+    variants = suite.get("variants", [""])
+    rounds = [
+        [row for variant in variants for row in run(program, name, suite, heads, variant.split(), options)]
+        for _ in range(turns if len(variants) > 1 else 1)
+    ]
+    return [min(rows, key=lambda row: row["us"]) for rows in zip(*rounds)]
+
+
 def main() -> None:
     suites = json.loads((BENCH / "suites.json").read_text())
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -63,6 +74,7 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, default=BENCH / "results/cpu")
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--threads", type=int, default=0, help="0: every core")
+    parser.add_argument("--turns", type=int, default=5, help="of suites with variants; the fastest counts")
     given = parser.parse_args()
     unknown = set(given.suites) - set(suites)
     if unknown:
@@ -73,10 +85,11 @@ def main() -> None:
         if given.threads > 0:
             options += ["--threads", str(given.threads)]
         suite = suites[name]
-        rows = []
-        for heads in suite["heads"]:
-            for variant in suite.get("variants", [""]):
-                rows += run(given.program, name, suite, heads, variant.split(), options)
+        rows = [
+            row
+            for heads in suite["heads"]
+            for row in run_variants(given.program, name, suite, heads, options, given.turns)
+        ]
         path = given.out / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         print(f"{path}: {len(rows)} rows", file=sys.stderr)

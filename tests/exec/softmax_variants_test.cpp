@@ -123,8 +123,8 @@ TEST_F(SoftmaxVariants, ASoftCapAndSinks) {
   expect_all_match(test_, kFloatTolerance);
 }
 
-// The cap bounds what the softmax sees, so hidden tokens must be hidden after it.
-TEST_F(SoftmaxVariants, ASoftCapShowsNoHiddenToken) {
+// A masked score is -inf, which a cap would make finite: masks must come after it.
+TEST_F(SoftmaxVariants, ASoftCapShowsNoMaskedToken) {
   test_.vary([](AttentionArgs& args) {
     args.scale = 0.0F;
     args.soft_cap = 1;

@@ -37,7 +37,7 @@ void expect_all_match(const AttentionCase& test, KvSplit split = experimental::k
 }
 
 // With a scale of 0 all tokens weigh alike, so the LSE counts them.
-TEST(Windows, TheOracleSeesTheLastTokens) {
+TEST(Windows, TheOracleAttendsToTheLastTokens) {
   const PagedBatch paged = lay_out_pages(tree_from_levels("1,3/40,20"), 16, 1);
   const std::vector<std::int32_t> query_start{0, 1, 4, 5};
   Batch batch = paged.view();
@@ -65,8 +65,8 @@ TEST(Windows, AcrossSharedSpans) {
   }
 }
 
-// Requests of one item whose windows begin at other places of a trunk, and an empty one.
-TEST(Windows, OfRequestsThatEndAtOtherPlaces) {
+// Requests of one item whose windows begin at different tokens of a trunk, and an empty one.
+TEST(Windows, OfRequestsOfDifferentLengths) {
   const PagedBatch paged =
       lay_out_pages({"trunk", {-1, 0, 0, 1}, {150, 40, 9, 30}, {1, 2, 3, 0, 1, 2, 3, 3, 3, 2, 1, -1, 3}}, 16, 3);
   AttentionCase test(make_shape(2, 4, 64, 16), paged.view());
@@ -157,7 +157,7 @@ TEST(Windows, Isolation) {
              {.in_keys = in_keys, .row = 3, .position = position, .value = std::numeric_limits<float>::quiet_NaN()});
       set_window(test, 30);
       if (position == 0) {
-        ASSERT_EQ(finite_percent(test), 100) << "nobody sees it";
+        ASSERT_EQ(finite_percent(test), 100) << "it is in no window";
       }
       for (const Policy policy : all_policies()) {
         const Plan plan =

@@ -112,7 +112,7 @@ void add_run_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--layout", words.layout, "Order of the KV cache: nhd, hnd")->capture_default_str()->type_name("NAME");
   app.add_option("--kv-dtype", words.kv_dtype, "Element type of K and V: that of --dtype, f8_e4m3, f8_e5m2")
       ->type_name("TYPE");
-  app.add_option("--window-left", options.variant.window_left, "Tokens that a query sees before its own; -1: all")
+  app.add_option("--window-left", options.variant.window_left, "Tokens before its own that a query attends to; -1: all")
       ->capture_default_str()
       ->check(CLI::Range(-1, INT32_MAX))
       ->type_name("N");

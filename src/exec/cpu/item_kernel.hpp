@@ -221,7 +221,7 @@ class ItemKernel {
     const int query = row / layer_.group_size;
     const int q_head = head * layer_.group_size + row % layer_.group_size;
     const float sum = sums(head)[row];
-    const float inverse = sum == 0 ? 0 : 1 / sum * value_factor<Element>(layer_, head);  // none seen: O = 0. NaN stays
+    const float inverse = sum == 0 ? 0 : 1 / sum * value_factor<Element>(layer_, head);  // no token: O = 0. NaN stays
     float lse = sum == 0 ? -__builtin_inff() : maxima(head)[row] + __builtin_log2f(sum);
     alignas(64) float o[kDim];
     const RowPlace place = place_of(row);

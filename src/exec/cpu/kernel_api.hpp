@@ -70,7 +70,7 @@ struct LayerView {
   HeadFactor k_scale;
   HeadFactor v_scale;
   const float* sinks;        // [Hq] natural logits; may be null
-  std::int32_t window_left;  // tokens that a query sees before its own; -1: all
+  std::int32_t window_left;  // tokens before its own that a query attends to; -1: all
   float lse_factor;          // turns a base-2 LSE into the caller's base
   std::byte* out;
   std::int32_t out_type;  // DType as a number

@@ -7,8 +7,8 @@
 namespace trunkline::cpu {
 
 /// cap * tanh(y), with a relative error below 3e-7; NaN for NaN. \param y logits over the soft cap
-/// Below 0.6 tanh(y) is y times a polynomial in y^2, fitted for the least relative error (9e-8): there 1 - 2 / (e^2y +
-/// 1), which serves above, would cancel, and an error of 1e-7 of the cap is more than one of small logits.
+/// Below 0.6 tanh(y) is y times a polynomial in y^2, fitted for the minimum relative error (9e-8): there 1 - 2 / (e^2y
+/// + 1), which serves above, would cancel, and an error of 1e-7 of the cap is more than one of small logits.
 template <int kLanes>
 TRUNKLINE_INLINE VecF<kLanes> cap_logits(VecF<kLanes> y, float cap) {
   using F = VecF<kLanes>;

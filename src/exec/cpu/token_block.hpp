@@ -135,12 +135,12 @@ class TokenWalk {
         words[0] = item_.masks[2 * mask];
         words[1] = item_.masks[2 * mask + 1];
       }
-      if (position_ + i >= min_limit_ || position_ + i < max_begin_) hide_out_of_reach(position_ + i, words);
+      if (position_ + i >= min_limit_ || position_ + i < max_begin_) mask_out_of_reach(position_ + i, words);
     }
   }
 
   // From queries before the token, and from those whose window begins after it.
-  TRUNKLINE_INLINE void hide_out_of_reach(std::int32_t position, std::uint64_t* words) {
+  TRUNKLINE_INLINE void mask_out_of_reach(std::int32_t position, std::uint64_t* words) {
     for (int query = 0; query < item_.query_count; ++query) {
       const ResolvedQuery& at = item_.queries[item_.query_ids[query]];
       if (position < at.limit && (!windowed() || position >= window_begin(at))) continue;

@@ -11,7 +11,7 @@
 namespace trunkline {
 namespace {
 
-// The positions that a query token sees: all before the row's query tokens, then its ancestors and itself. A window
+// The positions visible to a query token: all before the row's query tokens, then its ancestors and itself. A window
 // keeps the last of them.
 // \param window_left as AttentionArgs has it
 void find_visible(const Batch& batch, std::int32_t row, std::int32_t query, std::int32_t window_left,
