@@ -169,6 +169,33 @@ def policies_table(rows: list[dict]) -> str:
     return table(["case", "heads", "fastest, ms", *names, "auto", "regret"], lines)
 
 
+def variant_name(row: dict) -> str:
+    """What distinguishes a row from plain attention over a cache of Q's type; empty: nothing."""
+    names = [row["kv_dtype"]] if row["kv_dtype"] != row["dtype"] else []
+    names += ["sinks"] if row["sinks"] else []
+    names += [f"soft cap {row['soft_cap']:g}"] if row["soft_cap"] else []
+    names += [f"window {row['window_left'] + 1:,}"] if row["window_left"] >= 0 else []
+    return ", ".join(names)
+
+
+def variants_section(about: str, rows: list[dict]) -> list[str]:
+    """Times of variants over that of plain attention, on the machine of these rows."""
+    first = rows[0]
+    names = list(dict.fromkeys(variant_name(row) for row in rows))
+    lines = []
+    for case in dict.fromkeys(row["case"] for row in rows):
+        of_case = {variant_name(row): row for row in rows if row["case"] == case}
+        plain = of_case[""]["us"]
+        lines.append([case, milliseconds(plain), *(f"{of_case[name]['us'] / plain:.2f}" for name in names if name)])
+    return [
+        "## Variants of attention\n",
+        f"{about[0].upper()}{about[1:]}: multiples of the time without. {first['device']}, {first['threads']} threads, "
+        f"{first['isa']} kernels, heads {first['heads']}, `auto`; variants by turns, the fastest of them. Commit "
+        f"{', '.join(sorted({row['commit'] for row in rows}))}.\n",
+        table(["case", "without, ms", *(name for name in names if name)], lines),
+    ]
+
+
 def page() -> str:
     suites = {name: load(name) for name in ("reasoning", "pat_style", "unshared", "faithful", "papers")}
     suites = {name: rows for name, rows in suites.items() if rows}
@@ -196,12 +223,13 @@ def page() -> str:
     if load("rows"):
         text += ["## Cost by rows\n", about["rows"][0].upper() + about["rows"][1:] + ".\n", rows_table(load("rows"))]
     if load("policies"):
-        about = about["policies"][0].upper() + about["policies"][1:]
         text += [
             "## Policies\n",
-            about + ". Times are multiples of the fastest policy's.\n",
+            about["policies"][0].upper() + about["policies"][1:] + ". Times are multiples of the fastest policy's.\n",
             policies_table(load("policies")),
         ]
+    if load("variants"):
+        text += variants_section(about["variants"], load("variants"))
     if load("planner"):
         text += ["## Forest and plan\n", "One core, `auto`, heads 32/8, medians.\n", planner_tables(load("planner"))]
     return "\n".join(text)

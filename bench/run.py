@@ -23,8 +23,8 @@ def tree_notation(tree: dict) -> str:
     return ",".join(map(str, tree["nodes"])) + "/" + ",".join(map(str, tree["lens"]))
 
 
-def arguments(suite: dict, heads: str) -> list[str]:
-    """The command line of `trunkline run` for one suite and head set."""
+def arguments(suite: dict, heads: str, variant: list[str]) -> list[str]:
+    """The command line of `trunkline run` for one suite, head set and variant of attention."""
     words = list(suite.get("inputs", []))
     trees = list(suite.get("trees", []))
     if "tree_list" in suite:
@@ -36,12 +36,12 @@ def arguments(suite: dict, heads: str) -> list[str]:
         words += ["--limit", str(suite["limit"])]
     if "policy" in suite:
         words += ["--policy", suite["policy"]]
-    return words + ["--heads", heads]
+    return words + ["--heads", heads, *variant]
 
 
-def run(program: str, name: str, suite: dict, heads: str, options: list[str]) -> list[dict]:
-    """Rows of one suite and head set; stops when an output was wrong."""
-    command = [program, "run", *arguments(suite, heads), "--json", "--check", *options]
+def run(program: str, name: str, suite: dict, heads: str, variant: list[str], options: list[str]) -> list[dict]:
+    """Rows of one suite, head set and variant; stops when an output was wrong."""
+    command = [program, "run", *arguments(suite, heads, variant), "--json", "--check", *options]
     print(" ".join(command), file=sys.stderr)
     lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     rows = []
@@ -55,6 +55,17 @@ def run(program: str, name: str, suite: dict, heads: str, options: list[str]) ->
     return rows
 
 
+def run_variants(program: str, name: str, suite: dict, heads: str, options: list[str], turns: int) -> list[dict]:
+    """Rows of all variants of one suite and head set. Variants are compared with each other, so they take turns, and
+    of each row the fastest turn counts."""
+    variants = suite.get("variants", [""])
+    rounds = [
+        [row for variant in variants for row in run(program, name, suite, heads, variant.split(), options)]
+        for _ in range(turns if len(variants) > 1 else 1)
+    ]
+    return [min(rows, key=lambda row: row["us"]) for rows in zip(*rounds)]
+
+
 def main() -> None:
     suites = json.loads((BENCH / "suites.json").read_text())
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -63,6 +74,7 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, default=BENCH / "results/cpu")
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--threads", type=int, default=0, help="0: every core")
+    parser.add_argument("--turns", type=int, default=5, help="of suites with variants; the fastest counts")
     given = parser.parse_args()
     unknown = set(given.suites) - set(suites)
     if unknown:
@@ -72,8 +84,11 @@ def main() -> None:
         options = ["--repeat", str(given.repeat)]
         if given.threads > 0:
             options += ["--threads", str(given.threads)]
+        suite = suites[name]
         rows = [
-            row for heads in suites[name]["heads"] for row in run(given.program, name, suites[name], heads, options)
+            row
+            for heads in suite["heads"]
+            for row in run_variants(given.program, name, suite, heads, options, given.turns)
         ]
         path = given.out / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))

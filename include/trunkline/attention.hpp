@@ -60,15 +60,18 @@ struct AttentionArgs {
   /// the number of the present batch; 0: the plan's capacity. With 1, CUDA may take the kernel for a single query
   /// (CudaExecutor::runs_single_query).
   std::int64_t max_queries = 0;
+  // CUDA's kernels have none of the following yet: values other than the defaults are Error(kUnsupported) there.
   TensorScale q_scale = {};
   TensorScale k_scale = {};
   TensorScale v_scale = {};
   /// A query at position p attends to the tokens at p - window_left to p alone; -1: all tokens up to its own.
+  /// Any plan serves any window, also while requests grow: executors leave out of each span what precedes all windows.
+  /// In a draft tree p counts along the query's ancestors, and a window must hold all of them.
   std::int32_t window_left = -1;
   /// Bounds logits after `scale`: x becomes soft_cap * tanh(x / soft_cap). Finite and >= 0; 0: no bound.
   float soft_cap = 0;
-  /// Attention sinks, [Hq] where the tensors are: for each query head a logit that counts in the softmax and in the LSE
-  /// and adds no value. Null: none.
+  /// Attention sinks, [Hq] where the tensors are: for each query head a logit, below +inf, that counts once in the
+  /// softmax and in the LSE and adds no value. Neither the soft cap nor scales apply to it. Null: none.
   const float* sinks = nullptr;
 };
 

@@ -153,7 +153,7 @@ typedef struct trunkline_shape {
   int32_t head_dim_v;       // elements of one head of V and of the output; for now equal to head_dim_qk. 0: head_dim_qk
   int32_t page_size;        // P, tokens in a page, >= 1
   trunkline_dtype q_dtype;  // element type of Q: F16, BF16, on the CPU also F32
-  trunkline_dtype kv_dtype;  // element type of K and V; for now equal to q_dtype. 0: q_dtype
+  trunkline_dtype kv_dtype;  // element type of K and V: q_dtype, or on the CPU one of 8 bits. 0: q_dtype
   trunkline_device device;   // 0: CPU
 } trunkline_shape;
 
@@ -663,11 +663,12 @@ typedef struct trunkline_attention {
   trunkline_scale v_scale;
   int32_t has_window_left;  // 1: window_left is used as it is; with 0 a query attends to its own token alone
   int32_t window_left;      // a query at position p attends to p - window_left to p alone; -1, and 0 without
-                            // has_window_left: all tokens up to its own
+                            // has_window_left: all tokens up to its own. Any plan serves any window. In draft trees p
+                            // counts along ancestors, and a window must hold all of a query's among the drafts
   float soft_cap;           // bounds logits after scale: x becomes soft_cap * tanh(x / soft_cap); 0: no bound
   int32_t reserved;
-  trunkline_tensor sinks;  // optional, [q_heads] of F32: for each query head a logit that counts in the softmax and in
-                           // the LSE and adds no value
+  trunkline_tensor sinks;  // optional, [q_heads] of F32: for each query head a logit that counts once in the softmax
+                           // and in the LSE and adds no value
 } trunkline_attention;
 
 // A pool of threads, one of which is the caller of a run; 0: one for every core that this process may use.

@@ -36,7 +36,7 @@ struct AttentionShape {
   std::int32_t head_dim_v = 0;   ///< elements of one head of V and of the output; for now equal to head_dim_qk
   std::int32_t page_size = 0;    ///< P, tokens in a page, >= 1
   DType q_dtype = DType::kF16;   ///< element type of Q
-  DType kv_dtype = DType::kF16;  ///< element type of K and V; for now equal to q_dtype
+  DType kv_dtype = DType::kF16;  ///< element type of K and V: q_dtype, or on the CPU one of 8 bits
   Device device = Device::kCpu;
 
   /// A shape with one head size and one element type for Q, K and V.

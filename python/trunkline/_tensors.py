@@ -25,6 +25,7 @@ _DTYPE_NAMES = {number: name for name, number in _DTYPES.items()} | {_abi.I32: "
 _ALIASES = {"f32": "float32", "float": "float32", "f16": "float16", "half": "float16", "bf16": "bfloat16"}
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 _ARRAY_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_EXTENSION_CODES = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
 # The first character of an array interface's typestr; "|" where there is no order, as in bytes.
 _ORDERS = {"<": "little", ">": "big"}
 _FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
@@ -126,8 +127,8 @@ def describe(tensor: Tensor, name: str) -> tuple[Any, ...]:
     address, read_only = interface["data"]
     kind, size = typestr[1], int(typestr[2:])
     code = _ARRAY_KINDS.get(kind, -1)
-    if kind == "V" and str(getattr(tensor, "dtype", "")) == "bfloat16":
-        code = 4
+    if kind in "Vf":  # numpy's additional types name themselves alone
+        code = _EXTENSION_CODES.get(str(getattr(tensor, "dtype", "")), code)
     shape = tuple(interface["shape"])
     elements = _strides(shape, interface.get("strides"), size, name)
     return address, code, size * 8, device, 0, int(read_only), shape, elements, interface

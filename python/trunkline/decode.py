@@ -37,6 +37,7 @@ class DecodeAttention(NotCopied):
 
     num_qo_heads, num_kv_heads: Hq, a multiple of Hkv (1 to 64 times); head_dim: d, 64, 128 or 256; page_size: P.
     dtype: of Q, K and V: float16, bfloat16, on the CPU also float32 (a name, numpy's or torch's).
+    kv_dtype: of K and V where it is not `dtype`: on the CPU float8_e4m3fn or float8_e5m2.
     device: "cpu", "cuda", "cuda:1", a torch.device. "cuda" is torch's current device at that time, or "cuda:0".
     kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d].
     lse_base: "natural" or "two" (FlashInfer's), of the logarithm in log-sum-exps.
@@ -92,10 +93,11 @@ class DecodeAttention(NotCopied):
         kernels: str = "auto",
         check_pages: bool = False,
         device_planning: DevicePlanning | None = None,
+        kv_dtype: object = None,
     ) -> None:
         self._layout = choice(LAYOUTS, kv_layout, "kv_layout")
         self._lse_base = choice(LSE_BASES, lse_base, "lse_base")
-        self._shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
+        self._shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device, kv_dtype)
         kind, index = device_of(device)
         choice(KERNELS, kernels, "kernels")
         flag(use_cuda_graph, "use_cuda_graph")
@@ -290,7 +292,8 @@ class DecodeAttention(NotCopied):
         q_scale, k_scale, v_scale: what elements of quantised q, k and v are multiplied by, a number or a tensor of
         float32, [Hkv] or [1]; None: 1. window_left: a query sees this many tokens before its own; None or -1: all.
         soft_cap bounds logits x to soft_cap * tanh(x / soft_cap); None or 0: none. sinks [Hq] of float32: a logit for
-        each head that takes weight and adds no value. No kernel has these six yet: they are an UnsupportedError.
+        each head that takes weight and adds no value. A plan serves layers with windows and without. On a GPU these six
+        are an UnsupportedError so far. Draft trees need windows that hold all of a query's drafts.
 
         There is no backward: where torch records gradients, tensors that require them are an UnsupportedError.
 

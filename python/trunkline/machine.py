@@ -19,7 +19,13 @@ KERNELS = {"auto": _abi.KERNELS_AUTO, "portable": _abi.KERNELS_PORTABLE, "hopper
 
 
 def shape_struct(
-    num_qo_heads: int, num_kv_heads: int, head_dim: int, page_size: int, dtype: object, device: object
+    num_qo_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    page_size: int,
+    dtype: object,
+    device: object,
+    kv_dtype: object = None,
 ) -> _abi.Shape:
     return new(
         _abi.Shape,
@@ -28,6 +34,7 @@ def shape_struct(
         head_dim_qk=int32(head_dim, "head_dim"),
         page_size=int32(page_size, "page_size"),
         q_dtype=dtype_number(dtype),
+        kv_dtype=0 if kv_dtype is None else dtype_number(kv_dtype, "kv_dtype"),
         device=device_of(device)[0],
     )
 
@@ -58,8 +65,9 @@ def supports(
     *,
     dtype: object = "float16",
     device: object = "cpu",
+    kv_dtype: object = None,
 ) -> Support:
-    """Whether this build runs a shape here.
+    """Whether this build runs a shape here. kv_dtype: of K and V; None: that of Q, `dtype`.
 
     >>> import trunkline
     >>> bool(trunkline.supports(32, 8, 128))
@@ -67,7 +75,7 @@ def supports(
     >>> print(trunkline.supports(32, 8, 80).reason)
     head_dim_qk and head_dim_v are 80; supported: 64, 128, 256
     """
-    shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
+    shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device, kv_dtype)
     kind, index = device_of(device)
     if kind == _abi.CUDA and index > 0:
         cuda = Handle("cuda", ctypes.byref(new(_abi.CudaOptions, device=index)))

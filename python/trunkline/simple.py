@@ -50,9 +50,10 @@ def decode_attention(
     """Attention of a decode step in one call: plans and runs. To run many layers by one plan, use DecodeAttention.
 
     q [T, Hq, d], T = B unless query_start_loc says otherwise; k_cache, v_cache [pages, P, Hkv, d] (NHD) or
-    [pages, Hkv, P, d] (HND), float16, bfloat16, on the CPU also float32, all on one device; page_table [B, W], kv_lens
-    [B]: row r's token t is in page page_table[r, t // P]. Page ids are checked. The other arguments are those of
-    DecodeAttention.plan and run. Returns out [T, Hq, d], or (out, lse [T, Hq]) with return_lse.
+    [pages, Hkv, P, d] (HND), float16, bfloat16, on the CPU also float32, all on one device, of one dtype; but caches
+    on the CPU may be float8_e4m3fn or float8_e5m2; page_table [B, W], kv_lens [B]: row r's token t is in page
+    page_table[r, t // P]. Page ids are checked. The other arguments are those of DecodeAttention.plan and run. Returns
+    out [T, Hq, d], or (out, lse [T, Hq]) with return_lse.
 
     Any thread may call it at any time, in a forked child too. Requests that begin with the same pages read them once:
 
@@ -75,7 +76,7 @@ def decode_attention(
     hnd = choice(LAYOUTS, kv_layout, "kv_layout") == 1
     pages, page_size, kv_heads = of_k.shape[0], of_k.shape[2 if hnd else 1], of_k.shape[1 if hnd else 2]
     shape = (of_q.shape[1], kv_heads, of_q.shape[2], page_size)
-    key = (*shape, of_q.dtype, of_q.place, kv_layout, lse_base, policy, os.getpid(), threading.get_ident())
+    key = (*shape, of_q.dtype, of_k.dtype, of_q.place, kv_layout, lse_base, policy, os.getpid(), threading.get_ident())
     attention = _kept.pop(key, None)
     if attention is None:
         attention = DecodeAttention(
@@ -85,6 +86,7 @@ def decode_attention(
             kv_layout=kv_layout,
             lse_base=lse_base,
             policy=policy,
+            kv_dtype=dtype_name(of_k.dtype) if of_k.dtype in (_abi.F8E4M3, _abi.F8E5M2) else None,
         )
     try:
         attention.plan(

@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "exec/check_overlap.hpp"
 #include "exec/check_tensor.hpp"
+#include "exec/features.hpp"
 
 namespace trunkline {
 namespace {
@@ -68,13 +69,14 @@ void check_enumerators(const AttentionArgs& args) {
 }
 
 void check_scale(const TensorScale& scale, const char* name, const AttentionShape& shape) {
+  const bool supported = features_of(shape.device).scales;
   const auto check = [name](const char* member, float value) {
     if (std::isfinite(value) && value > 0) return;
     fail(ErrorCode::kInvalidArgument, "args.", name, member, " is ", value, "; it must be finite and > 0");
   };
   if (scale.heads == nullptr) {
     check(".value", scale.value);
-    if (scale.value == 1) return;
+    if (scale.value == 1 || supported) return;
     fail(ErrorCode::kUnsupported, "args.", name, ".value is ", scale.value, "; supported: 1");
   }
   if (scale.head_stride < 0) {
@@ -83,6 +85,7 @@ void check_scale(const TensorScale& scale, const char* name, const AttentionShap
   if (shape.device == Device::kCpu) {
     for (std::int64_t head = 0; head < shape.kv_heads; ++head) check(".heads", scale.heads[head * scale.head_stride]);
   }
+  if (supported) return;
   fail(ErrorCode::kUnsupported, "args.", name, ".heads are given; supported: null, with a value of 1");
 }
 
@@ -94,11 +97,13 @@ void check_sinks(const float* sinks, const AttentionShape& shape) {
       fail(ErrorCode::kInvalidArgument, "args.sinks[", head, "] is ", sinks[head], "; it must be a number below +inf");
     }
   }
+  if (features_of(shape.device).sinks) return;
   fail(ErrorCode::kUnsupported, "args.sinks are given; supported: null");
 }
 
-// Refuses features that no kernel has. Values that are wrong in any version come first, so their error says so.
-void check_variants(const AttentionArgs& args, const AttentionShape& shape) {
+// Refuses features that the device's kernels lack. Values that are wrong on any device come first, so their error says
+// so.
+void check_variants(const AttentionArgs& args, const AttentionShape& shape, const TensorCounts& counts) {
   if (args.window_left < -1) {
     fail(ErrorCode::kInvalidArgument, "args.window_left is ", args.window_left,
          "; it must be >= 0, or -1 for no window");
@@ -109,10 +114,15 @@ void check_variants(const AttentionArgs& args, const AttentionShape& shape) {
   check_scale(args.q_scale, "q_scale", shape);
   check_scale(args.k_scale, "k_scale", shape);
   check_scale(args.v_scale, "v_scale", shape);
-  if (args.window_left != -1) {
+  const Features& features = features_of(shape.device);
+  if (args.window_left != -1 && !features.windows) {
     fail(ErrorCode::kUnsupported, "args.window_left is ", args.window_left, "; supported: -1, no window");
   }
-  if (args.soft_cap != 0) {
+  if (args.window_left != -1 && args.window_left < counts.tree_depth) {
+    fail(ErrorCode::kUnsupported, "args.window_left is ", args.window_left, ", and a draft tree of the batch has ",
+         counts.tree_depth, " tokens above one of its tokens; supported: at least as many, or -1");
+  }
+  if (args.soft_cap != 0 && !features.soft_cap) {
     fail(ErrorCode::kUnsupported, "args.soft_cap is ", args.soft_cap, "; supported: 0, no soft cap");
   }
   check_sinks(args.sinks, shape);
@@ -145,7 +155,7 @@ AttentionArgs check_args(const AttentionArgs& given, const AttentionShape& shape
     fail(ErrorCode::kInvalidArgument, "args.max_queries is ", args.max_queries, "; expected: 0, or at least the ",
          counts.queries, " query tokens of the batch");
   }
-  check_variants(args, shape);
+  check_variants(args, shape, counts);
   if (counts.queries == 0) return args;
   if (!std::isfinite(*args.scale)) {
     fail(ErrorCode::kInvalidArgument, "args.scale is ", *args.scale, "; it must be finite");

@@ -22,4 +22,9 @@ struct ResolveOutput {
 /// a length has fallen below a closed span's end; check_batch's errors for a malformed batch.
 void resolve_plan(const Plan& plan, const Batch& batch, const ResolveOutput& output);
 
+/// The maximum number of ancestors among the drafts, over the queries whose position in the cache is not that in the
+/// text: those of a draft tree's later branches. Kernels count windows in cache positions, so windows must hold all of
+/// these ancestors.
+std::int32_t tree_depth_of(const Plan& plan, std::span<const ResolvedQuery> queries);
+
 }  // namespace trunkline

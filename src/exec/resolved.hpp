@@ -19,6 +19,8 @@ struct ResolvedSpan {
 struct ResolvedQuery {
   std::int32_t token;  // the query's row in Q and O
   std::int32_t limit;  // KV positions from here on come after the query, and are unseen
+  // In the text, which windows count in. In a draft tree it is one more than the parent's, whatever the KV position.
+  std::int32_t position;
 };
 
 }  // namespace trunkline

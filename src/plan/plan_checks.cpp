@@ -68,13 +68,19 @@ std::optional<ShapeFault> find_shape_fault(const AttentionShape& shape) {
   if (shape.head_dim_qk != 64 && shape.head_dim_qk != 128 && shape.head_dim_qk != 256) {
     return unsupported("head_dim_qk and head_dim_v are ", shape.head_dim_qk, "; supported: 64, 128, 256");
   }
-  for (const auto& [name, dtype] : {std::pair("q_dtype", shape.q_dtype), std::pair("kv_dtype", shape.kv_dtype)}) {
-    if (dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16) continue;
-    return unsupported(name, " is ", text_of(dtype), "; supported: f32, f16, bf16");
+  const auto is_8_bits = [](DType dtype) { return dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2; };
+  const auto is_wider = [](DType dtype) {
+    return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+  };
+  if (!is_wider(shape.q_dtype)) {
+    return unsupported("q_dtype is ", text_of(shape.q_dtype), "; supported: f32, f16, bf16");
   }
-  if (shape.q_dtype != shape.kv_dtype) {
+  if (!is_wider(shape.kv_dtype) && !is_8_bits(shape.kv_dtype)) {
+    return unsupported("kv_dtype is ", text_of(shape.kv_dtype), "; supported: f32, f16, bf16, f8_e4m3, f8_e5m2");
+  }
+  if (shape.q_dtype != shape.kv_dtype && !is_8_bits(shape.kv_dtype)) {
     return unsupported("q_dtype is ", name_of(shape.q_dtype), " and kv_dtype is ", name_of(shape.kv_dtype),
-                       "; supported: the same for both");
+                       "; supported: the same for both, or a kv_dtype of f8_e4m3 or f8_e5m2");
   }
   return std::nullopt;
 }

@@ -166,6 +166,35 @@ TEST_F(CBadInput, DefaultsOfVariantsRun) {
                             kFloatTolerance));
 }
 
+// What C callers set reaches the kernels.
+TEST_F(CBadInput, VariantsRun) {
+  AlignedWorkspace workspace(bytes_);
+  ASSERT_OK(trunkline_cpu_resolve(serving_.cpu, plan_, &batch_.batch, workspace.bytes().data(), bytes_));
+  AttentionCase test(test_.shape(), test_.batch());
+  const float k_scales[] = {0.5F, 2.0F};
+  const float sinks[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  const float v_scale = 3;
+  test.vary([&](AttentionArgs& args) {
+    args.q_scale.value = 2;
+    args.k_scale.heads = k_scales;
+    args.v_scale.value = v_scale;
+    args.window_left = 20;
+    args.soft_cap = 4;
+    args.sinks = sinks;
+  });
+  EXPECT_TRUE(test.matches(test.collect([&](const AttentionArgs& args) {
+    CLayer layer(test.shape(), test.batch(), args);
+    layer.layer.q_scale.value = 2;
+    layer.layer.k_scale.heads = floats(k_scales, kTwo);
+    layer.layer.v_scale.heads = floats(&v_scale, kOne);
+    layer.layer.window_left = 20;
+    layer.layer.soft_cap = 4;
+    layer.layer.sinks = floats(sinks, kEight);
+    EXPECT_OK(trunkline_cpu_run(serving_.cpu, &layer.layer, workspace.bytes().data(), bytes_));
+  }),
+                           kFloatTolerance));
+}
+
 TEST_F(CBadInput, Layers) {
   AlignedWorkspace workspace(bytes_);
   ASSERT_OK(trunkline_cpu_resolve(serving_.cpu, plan_, &batch_.batch, workspace.bytes().data(), bytes_));
@@ -213,12 +242,8 @@ TEST_F(CBadInput, Layers) {
       {[](CLayer& l) { l.layer.has_scale = 2; }, invalid, "layer.has_scale is 2"},
       {[](CLayer& l) { l.layer.max_queries = -1; }, TRUNKLINE_INVALID_ARGUMENT, "max_queries is -1"},
       {[](CLayer& l) { l.layer.max_queries = 1; }, TRUNKLINE_INVALID_ARGUMENT, "max_queries is 1"},
-      {[](CLayer& l) { l.layer.q_scale.value = 2; }, TRUNKLINE_UNSUPPORTED, "q_scale.value is 2; supported: 1"},
       {[](CLayer& l) { l.layer.k_scale.value = -1; }, invalid, "k_scale.value is -1; it must be finite and > 0"},
       {[](CLayer& l) { l.layer.k_scale.reserved = 1; }, TRUNKLINE_UNSUPPORTED, "layer.k_scale.reserved is 1"},
-      {[](CLayer& l) { l.layer.k_scale.heads = floats(kNumbers, kTwo); }, TRUNKLINE_UNSUPPORTED,
-       "k_scale.heads are given; supported: null"},
-      {[](CLayer& l) { l.layer.v_scale.heads = floats(kNumbers, kOne); }, TRUNKLINE_UNSUPPORTED, "v_scale.heads are"},
       {[](CLayer& l) { l.layer.v_scale.heads = floats(kNumbers, kEight); }, invalid,
        "layer.v_scale.heads has shape [8]; expected: [kv_heads] or [1] = [2]"},
       {[](CLayer& l) {
@@ -226,15 +251,10 @@ TEST_F(CBadInput, Layers) {
          l.layer.v_scale.heads.dtype = TRUNKLINE_F16;
        },
        invalid, "layer.v_scale.heads has dtype f16; expected: f32"},
-      {[](CLayer& l) { l.layer.window_left = 5; }, TRUNKLINE_UNSUPPORTED, "window_left is 5; supported: -1"},
-      {[](CLayer& l) { l.layer.has_window_left = 1; }, TRUNKLINE_UNSUPPORTED, "window_left is 0; supported: -1"},
       {[](CLayer& l) { l.layer.has_window_left = 2; }, invalid, "layer.has_window_left is 2"},
       {[](CLayer& l) { l.layer.window_left = -2; }, invalid, "window_left is -2"},
-      {[](CLayer& l) { l.layer.soft_cap = 30; }, TRUNKLINE_UNSUPPORTED, "soft_cap is 30; supported: 0"},
       {[](CLayer& l) { l.layer.soft_cap = std::nanf(""); }, invalid, "soft_cap is nan"},
       {[](CLayer& l) { l.layer.reserved = 1; }, TRUNKLINE_UNSUPPORTED, "layer.reserved is 1"},
-      {[](CLayer& l) { l.layer.sinks = floats(kNumbers, kEight); }, TRUNKLINE_UNSUPPORTED,
-       "sinks are given; supported: null"},
       {[](CLayer& l) { l.layer.sinks = floats(kNumbers, kTwo); }, invalid,
        "layer.sinks has shape [2]; expected: [q_heads]"},
   };

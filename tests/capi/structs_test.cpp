@@ -46,7 +46,10 @@ TEST(CStructs, AShapeOfOneHeadSizeAndTypeNamesThemOnce) {
   shape.kv_dtype = TRUNKLINE_F16;
   expect_failure(trunkline_supports(&shape), TRUNKLINE_UNSUPPORTED, "q_dtype is f32 and kv_dtype is f16");
   shape.kv_dtype = TRUNKLINE_F8E4M3;
-  expect_failure(trunkline_supports(&shape), TRUNKLINE_UNSUPPORTED, "kv_dtype is f8_e4m3; supported: f32, f16, bf16");
+  EXPECT_OK(trunkline_supports(&shape));
+  shape.q_dtype = TRUNKLINE_F8E5M2;
+  expect_failure(trunkline_supports(&shape), TRUNKLINE_UNSUPPORTED, "q_dtype is f8_e5m2; supported: f32, f16, bf16");
+  shape.q_dtype = TRUNKLINE_F32;
   shape.kv_dtype = TRUNKLINE_I32;
   expect_failure(trunkline_supports(&shape), TRUNKLINE_INVALID_ARGUMENT, "shape.kv_dtype is 4; known: TRUNKLINE_F32");
 }

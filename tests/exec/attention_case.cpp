@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "trunkline/machine.hpp"
 
@@ -38,6 +39,11 @@ AttentionShape make_shape(std::int32_t kv_heads, std::int32_t group, std::int32_
   return AttentionShape::uniform(kv_heads * group, kv_heads, head_dim, page_size, dtype);
 }
 
+AttentionShape with_kv_dtype(AttentionShape shape, DType kv_dtype) {
+  shape.kv_dtype = kv_dtype;
+  return shape;
+}
+
 AlignedWorkspace::AlignedWorkspace(std::size_t bytes)
     : data_(static_cast<std::byte*>(::operator new(bytes + kGuardBytes, std::align_val_t(kAlignment)))), size_(bytes) {
   std::fill(data_, data_ + bytes + kGuardBytes, kGuard);
@@ -68,6 +74,11 @@ void AttentionCase::copy_page(const PageCopy& copy) {
   }
 }
 
+void AttentionCase::vary(std::function<void(AttentionArgs&)> change) {
+  change_ = std::move(change);
+  recompute_expected();
+}
+
 void AttentionCase::recompute_expected() {
   expected_ = collect([&](const AttentionArgs& args) { reference_attention(shape_, batch_, args); });
 }
@@ -86,6 +97,7 @@ AttentionOutput AttentionCase::collect(const std::function<void(const AttentionA
   args.lse_token_stride = 0;
   args.lse_head_stride = 0;
   args.lse_base = LseBase::kNatural;
+  if (change_) change_(args);
   run(args);
   return output;
 }

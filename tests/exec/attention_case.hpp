@@ -27,6 +27,8 @@ std::vector<CpuIsa> available_isas();
 /// Shape with g query heads for each of `kv_heads` KV heads.
 AttentionShape make_shape(std::int32_t kv_heads, std::int32_t group, std::int32_t head_dim, std::int32_t page_size,
                           DType dtype = DType::kF16);
+/// The same with K and V of another element type.
+AttentionShape with_kv_dtype(AttentionShape shape, DType kv_dtype);
 
 /// Memory that a plan's run needs, aligned; its bytes beyond the size asked for are checked for stray writes.
 class AlignedWorkspace {
@@ -56,6 +58,8 @@ class AttentionCase {
 
   /// Copies the first places of a page of a 16-bit cache in NHD, K and V; recompute_expected() does not follow.
   void copy_page(const PageCopy& copy);
+  /// Changes the arguments of all runs, the oracle's too: scales, windows, caps, sinks. Recomputes the expected output.
+  void vary(std::function<void(AttentionArgs&)> change);
   /// After a test has changed the cache.
   void recompute_expected();
 
@@ -73,6 +77,7 @@ class AttentionCase {
   Batch batch_;
   Forest forest_;
   SyntheticCache cache_;
+  std::function<void(AttentionArgs&)> change_;
   AttentionOutput expected_;
 };
 

@@ -82,63 +82,43 @@ TEST_F(BadInput, Tensors) {
   refused([](AttentionArgs& args) { args.scale = std::numeric_limits<float>::quiet_NaN(); }, {"args.scale is"});
 }
 
-// An option that no kernel has is unsupported; a value that is never right is invalid, also where no kernel has the
-// option.
+// Values that are never right, in options that the CPU has.
 TEST_F(BadInput, ScalesWindowsCapsAndSinks) {
   executor_.resolve(plan_, paged_.view(), workspace_.bytes());
-  const auto refused = [&](ErrorCode code, void (*change)(AttentionArgs&), std::string words) {
+  const auto refused = [&](void (*change)(AttentionArgs&), std::string words) {
+    constexpr auto kInvalid = ErrorCode::kInvalidArgument;
     const AttentionOutput output = test_.collect([&](const AttentionArgs& given) {
       AttentionArgs args = given;
       change(args);
-      expect_refused([&] { executor_.run(args, workspace_.bytes()); }, code, {words});
-      expect_refused([&] { reference_run_plan(plan_, paged_.view(), args); }, code, {words});
-      expect_refused([&] { reference_attention(test_.shape(), paged_.view(), args); }, code, {words});
+      expect_refused([&] { executor_.run(args, workspace_.bytes()); }, kInvalid, {words});
+      expect_refused([&] { reference_run_plan(plan_, paged_.view(), args); }, kInvalid, {words});
+      expect_refused([&] { reference_attention(test_.shape(), paged_.view(), args); }, kInvalid, {words});
     });
     EXPECT_THAT(output.o, ::testing::Each(::testing::IsNan())) << words;
   };
-  constexpr auto kUnsupported = ErrorCode::kUnsupported;
-  constexpr auto kInvalid = ErrorCode::kInvalidArgument;
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   static const float heads[] = {0.5F, 2.0F};
   static const float bad_heads[] = {0.5F, -1.0F};
-  static const float sinks[8] = {1, 2, -kInfinity};
-  static const float bad_sinks[8] = {0, 0, 0, kInfinity};
-  refused(
-      kUnsupported, [](auto& a) { a.q_scale.value = 2; }, "args.q_scale.value is 2; supported: 1");
-  refused(
-      kUnsupported, [](auto& a) { a.k_scale.heads = heads; }, "args.k_scale.heads are given; supported: null");
-  refused(
-      kUnsupported,
-      [](auto& a) {
-        a.v_scale = {1, bad_heads, 0};
-      },
-      "args.v_scale.heads are given");
-  refused(
-      kInvalid, [](auto& a) { a.v_scale.heads = bad_heads; }, "args.v_scale.heads is -1; it must be finite and > 0");
-  refused(
-      kInvalid,
-      [](auto& a) {
-        a.k_scale = {1, heads, -1};
-      },
-      "args.k_scale.head_stride is -1; it must be >= 0");
-  refused(
-      kInvalid, [](auto& a) { a.k_scale.value = 0; }, "args.k_scale.value is 0; it must be finite and > 0");
-  refused(
-      kInvalid, [](auto& a) { a.q_scale.value = kInfinity; }, "args.q_scale.value is inf");
-  refused(
-      kUnsupported, [](auto& a) { a.window_left = 0; }, "args.window_left is 0; supported: -1, no window");
-  refused(
-      kInvalid, [](auto& a) { a.window_left = -2; }, "args.window_left is -2; it must be >= 0, or -1");
-  refused(
-      kUnsupported, [](auto& a) { a.soft_cap = 30; }, "args.soft_cap is 30; supported: 0, no soft cap");
-  refused(
-      kInvalid, [](auto& a) { a.soft_cap = -1; }, "args.soft_cap is -1; it must be finite and >= 0");
-  refused(
-      kInvalid, [](auto& a) { a.soft_cap = std::nanf(""); }, "args.soft_cap is nan");
-  refused(
-      kUnsupported, [](auto& a) { a.sinks = sinks; }, "args.sinks are given; supported: null");
-  refused(
-      kInvalid, [](auto& a) { a.sinks = bad_sinks; }, "args.sinks[3] is inf; it must be a number below +inf");
+  static const float bad_sinks[8] = {0, 0, -kInfinity, kInfinity};
+  refused([](auto& a) { a.v_scale.heads = bad_heads; }, "args.v_scale.heads is -1; it must be finite and > 0");
+  refused([](auto& a) { a.k_scale = {1, heads, -1}; }, "args.k_scale.head_stride is -1; it must be >= 0");
+  refused([](auto& a) { a.k_scale.value = 0; }, "args.k_scale.value is 0; it must be finite and > 0");
+  refused([](auto& a) { a.q_scale.value = kInfinity; }, "args.q_scale.value is inf");
+  refused([](auto& a) { a.window_left = -2; }, "args.window_left is -2; it must be >= 0, or -1");
+  refused([](auto& a) { a.soft_cap = -1; }, "args.soft_cap is -1; it must be finite and >= 0");
+  refused([](auto& a) { a.soft_cap = std::nanf(""); }, "args.soft_cap is nan");
+  refused([](auto& a) { a.sinks = bad_sinks; }, "args.sinks[3] is inf; it must be a number below +inf");
+}
+
+// A head stride of 0 gives all heads the first scale, whatever follows it.
+TEST_F(BadInput, AScaleOfAllHeadsIsReadOnce) {
+  executor_.resolve(plan_, paged_.view(), workspace_.bytes());
+  const float heads[] = {1.0F, -1.0F};
+  const AttentionOutput output = test_.collect([&](AttentionArgs args) {
+    args.v_scale = {5, heads, 0};
+    executor_.run(args, workspace_.bytes());
+  });
+  EXPECT_TRUE(test_.matches(output, kFloatTolerance));
 }
 
 TEST_F(BadInput, WorkspaceOfAnotherExecutor) {
@@ -248,7 +228,16 @@ TEST(Supports, AnswersWithReasons) {
   AttentionShape odd = make_shape(3, 2, 128, 16);
   odd.q_heads = 7;
   EXPECT_THAT(reason(odd), ::testing::HasSubstr("7/3"));
-  AttentionShape cuda = make_shape(8, 4, 128, 16);
+  EXPECT_TRUE(supports(with_kv_dtype(make_shape(8, 4, 128, 16), DType::kF8E4M3)));
+  EXPECT_TRUE(supports(with_kv_dtype(make_shape(8, 4, 128, 16, DType::kF32), DType::kF8E5M2)));
+  EXPECT_THAT(reason(make_shape(8, 4, 128, 16, DType::kF8E4M3)),
+              ::testing::HasSubstr("q_dtype is f8_e4m3; supported: f32, f16, bf16"));
+  EXPECT_THAT(reason(with_kv_dtype(make_shape(8, 4, 128, 16), DType::kBF16)),
+              ::testing::HasSubstr("q_dtype is f16 and kv_dtype is bf16; supported: the same for both, or a kv_dtype"));
+  AttentionShape cuda = with_kv_dtype(make_shape(8, 4, 128, 16), DType::kF8E4M3);
+  cuda.device = Device::kCuda;
+  EXPECT_THAT(reason(cuda), ::testing::HasSubstr("kv_dtype is f8_e4m3; supported on cuda: the q_dtype, which is f16"));
+  cuda = make_shape(8, 4, 128, 16);
   cuda.device = Device::kCuda;
   if (!cuda_status().usable) {
     EXPECT_THAT(reason(cuda), ::testing::HasSubstr("supported: cpu"));

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/float8.hpp"
 #include "base/half.hpp"
 #include "support/random_batch.hpp"
 
@@ -36,12 +37,12 @@ void poison(AttentionCase& test, const PoisonedElement& where) {
                           where.position % page_size * cache.token_stride + where.head * cache.head_stride +
                           where.element;
   void* data = const_cast<void*>(cache.data);  // the case owns the cache
-  switch (test.shape().q_dtype) {
+  switch (test.shape().kv_dtype) {
     case DType::kF16: static_cast<std::uint16_t*>(data)[at] = f32_to_f16(where.value); break;
     case DType::kBF16: static_cast<std::uint16_t*>(data)[at] = f32_to_bf16(where.value); break;
     case DType::kF32: static_cast<float*>(data)[at] = where.value; break;
-    case DType::kF8E4M3:
-    case DType::kF8E5M2: break;  // no test has 8 bits
+    case DType::kF8E4M3: static_cast<std::uint8_t*>(data)[at] = f32_to_f8(where.value, kE4M3); break;
+    case DType::kF8E5M2: static_cast<std::uint8_t*>(data)[at] = f32_to_f8(where.value, kE5M2); break;
   }
 }
 

@@ -144,6 +144,17 @@ void understand_launch(const Words& words, Options& options) {
   fail(ErrorCode::kUnsupported, given, " needs --device cuda, and this runs on cpu; supported there: --merge");
 }
 
+// Tensors of CUDA runs have none of these.
+void check_variant(const Options& options) {
+  const SoftmaxVariant& variant = options.variant;
+  const char* given = variant.window_left >= 0 ? "--window-left"
+                      : variant.soft_cap > 0   ? "--soft-cap"
+                      : variant.sinks          ? "--sinks"
+                                               : nullptr;
+  if (given == nullptr || options.shape.device == Device::kCpu) return;
+  fail(ErrorCode::kUnsupported, given, " needs --device cpu, and this runs on cuda");
+}
+
 void understand_replay(const Words& words, Options& options) {
   replay::ReplayOptions& loop = options.replay.loop;
   loop.async = choose<bool>("--planner", words.planner, {{"async", true}, {"sync", false}});
@@ -170,12 +181,19 @@ void understand(const Words& words, Options& options) {
   options.shape.head_dim_v = options.shape.head_dim_qk;
   options.shape.q_dtype = options.shape.kv_dtype =
       choose<DType>("--dtype", words.dtype, {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}});
+  if (!words.kv_dtype.empty()) {
+    options.shape.kv_dtype = choose<DType>("--kv-dtype", words.kv_dtype,
+                                           {{name_of(options.shape.q_dtype), options.shape.q_dtype},
+                                            {name_of(DType::kF8E4M3), DType::kF8E4M3},
+                                            {name_of(DType::kF8E5M2), DType::kF8E5M2}});
+  }
   understand_policies(words, options);
   options.layout =
       choose<CacheLayout>("--layout", words.layout, {{"nhd", CacheLayout::kNhd}, {"hnd", CacheLayout::kHnd}});
   parse_machine(words.machine, options);
   choose_device(words.device, options);
   understand_launch(words, options);
+  check_variant(options);
   if (options.command == Command::kReplay) understand_replay(words, options);
   const bool measures = options.command == Command::kTune && options.tiles.empty();
   const Support support = takes_batches(options.command) || measures ? supports(options.shape) : Support{true, ""};

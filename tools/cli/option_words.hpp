@@ -11,6 +11,7 @@ namespace trunkline::cli {
 struct Words {
   std::string heads = "32/8";
   std::string dtype = "f16";
+  std::string kv_dtype;  // run; empty: that of Q
   std::string device = "auto";
   std::string policy = "auto";
   std::string policies = "all";   // compare, replay

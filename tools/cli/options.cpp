@@ -110,6 +110,17 @@ void add_json_flag(CLI::App& app, Options& options) {
 
 void add_run_options(CLI::App& app, Options& options, Words& words) {
   app.add_option("--layout", words.layout, "Order of the KV cache: nhd, hnd")->capture_default_str()->type_name("NAME");
+  app.add_option("--kv-dtype", words.kv_dtype, "Element type of K and V: that of --dtype, f8_e4m3, f8_e5m2")
+      ->type_name("TYPE");
+  app.add_option("--window-left", options.variant.window_left, "Tokens before its own that a query attends to; -1: all")
+      ->capture_default_str()
+      ->check(CLI::Range(-1, INT32_MAX))
+      ->type_name("N");
+  app.add_option("--soft-cap", options.variant.soft_cap, "Bound of the logits, by a tanh; 0: none")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0F, 1e6F))
+      ->type_name("X");
+  app.add_flag("--sinks", options.variant.sinks, "Give each query head an attention sink, of 1");
   app.add_option("--repeat", options.repeat, "Timed runs of each policy")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000))

@@ -33,6 +33,13 @@ struct ReplayWords {
   std::string json_file;     ///< empty: none
 };
 
+/// What `run` adds to plain attention.
+struct SoftmaxVariant {
+  std::int32_t window_left = -1;  ///< -1: all tokens
+  float soft_cap = 0;             ///< 0: none
+  bool sinks = false;             ///< one of 1 for each query head
+};
+
 struct Options {
   Command command = Command::kDoctor;
   std::vector<std::string> inputs;  ///< decode-batch files
@@ -40,7 +47,8 @@ struct Options {
   std::string draft;                ///< FILE:NAME of a draft tree for every request; empty: as the inputs have it
   std::int32_t limit = 0;           ///< batches per file; 0: all
   AttentionShape shape = AttentionShape::uniform(32, 8, 128, 16);
-  CudaOptions cuda;  ///< of shape.device cuda, without a study
+  SoftmaxVariant variant;  ///< run
+  CudaOptions cuda;        ///< of shape.device cuda, without a study
   experimental::ForwardMode forward = experimental::ForwardMode::kPersistent;  ///< run on cuda
   std::optional<MergeMode> merge;                                              ///< run; nothing: the device's default
   bool plan_on_device = false;  ///< run on cuda: the device plans, by `trunk` or `invariant`

@@ -69,9 +69,10 @@ void attend_head(const AttentionShape& shape, const Batch& batch, const Attentio
   slice.q = static_cast<const std::byte*>(args.q) + group * d * size_of(shape.q_dtype);
   slice.out = static_cast<float*>(args.out) + group * d;
   slice.lse = args.lse + group;
+  if (args.sinks != nullptr) slice.sinks = args.sinks + group;
   for (CacheView* cache : {&slice.k, &slice.v}) {
     cache->data = static_cast<const std::byte*>(cache->data) +
-                  static_cast<std::size_t>(head * cache->head_stride) * size_of(shape.q_dtype);
+                  static_cast<std::size_t>(head * cache->head_stride) * size_of(shape.kv_dtype);
   }
   reference_attention(one, batch, slice);
 }

@@ -182,7 +182,12 @@ RunResult run_batch(const DecodeBatch& input, const Machine& machine, Progress& 
   synthetic.seed = static_cast<std::uint64_t>(options.seed);
   synthetic.layout = options.layout;
   const SyntheticCache cache(options.shape, batch, forest, synthetic, machine.workers);
-  const HostBatch host{paged, batch, cache.args()};
+  const std::vector<float> sinks(static_cast<std::size_t>(options.shape.q_heads), 1.0F);
+  AttentionArgs tensors = cache.args();
+  tensors.window_left = options.variant.window_left;
+  tensors.soft_cap = options.variant.soft_cap;
+  if (options.variant.sinks) tensors.sinks = sinks.data();
+  const HostBatch host{paged, batch, tensors};
   const std::size_t plans = planned.plans.size();
   const std::unique_ptr<LoadedBatch> loaded = machine.backend.load(host, std::move(planned.plans));
 

@@ -22,6 +22,17 @@ bool on_cuda(const Options& options) {
   return options.shape.device == Device::kCuda;
 }
 
+// What distinguishes a run from plain attention over a cache of Q's type.
+std::string variant_of(const Options& options) {
+  std::string text;
+  if (options.shape.kv_dtype != options.shape.q_dtype) text += concat(" over ", name_of(options.shape.kv_dtype));
+  if (options.variant.window_left >= 0)
+    text += concat(", windows of ", std::int64_t{options.variant.window_left} + 1, " tokens");
+  if (options.variant.soft_cap > 0) text += concat(", soft cap ", options.variant.soft_cap);
+  if (options.variant.sinks) text += ", sinks";
+  return text;
+}
+
 constexpr std::size_t kNameWidth = 40;
 
 std::string name_of_batch(const RunResult& result) {
@@ -162,6 +173,10 @@ void add_case(const RunSetting& setting, const RunResult& result, Json& row) {
   row["heads"] = heads_of(options.shape);
   row["head_dim"] = options.shape.head_dim_qk;
   row["dtype"] = name_of(options.shape.q_dtype);
+  row["kv_dtype"] = name_of(options.shape.kv_dtype);
+  row["window_left"] = options.variant.window_left;
+  row["soft_cap"] = options.variant.soft_cap;
+  row["sinks"] = options.variant.sinks;
   row["page_size"] = options.shape.page_size;
   row["layout"] = options.layout == CacheLayout::kNhd ? "nhd" : "hnd";
   row["policy"] = options.policies.empty() ? name_of(options.plan.policy) : "all";
@@ -248,7 +263,8 @@ void print_run_tables(std::ostream& out, const RunSetting& setting, const std::v
   const Options& options = setting.options;
   const AttentionShape& shape = options.shape;
   out << "Decode attention: " << heads_of(shape) << " heads of " << shape.head_dim_qk << ", " << name_of(shape.q_dtype)
-      << ", pages of " << shape.page_size << ", caches " << caches_of(options) << " before each run\n";
+      << variant_of(options) << ", pages of " << shape.page_size << ", caches " << caches_of(options)
+      << " before each run\n";
   print_machine(out, setting, results);
   print_reads(out, options, results);
   print_times(out, options, results);

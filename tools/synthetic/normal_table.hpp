@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/float8.hpp"
 #include "base/half.hpp"
 #include "base/random.hpp"
 
@@ -23,6 +24,15 @@ struct Half {
 struct BFloat {
   using Type = std::uint16_t;
   static Type from(float value) { return f32_to_bf16(value); }
+};
+
+struct E4M3 {
+  using Type = std::uint8_t;
+  static Type from(float value) { return f32_to_f8(value, kE4M3); }
+};
+struct E5M2 {
+  using Type = std::uint8_t;
+  static Type from(float value) { return f32_to_f8(value, kE5M2); }
 };
 
 inline constexpr int kQuantiles = 4096;

@@ -134,9 +134,9 @@ void for_parts(Workers& workers, std::int64_t count, Body& body) {
 }
 
 template <class Element>
-class Filler {
+class CacheFiller {
  public:
-  Filler(const AttentionShape& shape, const SyntheticOptions& options, const AttentionArgs& args)
+  CacheFiller(const AttentionShape& shape, const SyntheticOptions& options, const AttentionArgs& args)
       : shape_(shape), options_(options), args_(args) {}
 
   void fill_cache(const std::vector<std::int32_t>& used_places, std::int64_t page_begin, std::int64_t page_end) const {
@@ -154,37 +154,6 @@ class Filler {
       Type* key = at(args_.k, page, place, head);
       for (std::int32_t i = 0; i < shape_.head_dim_qk; ++i) {
         key[i] = Element::from(static_cast<float>(length * direction_at(options_.seed, head, i, shape_.head_dim_qk)));
-      }
-    }
-  }
-
-  // A query row: logit_scale * (normal noise across the head's direction, of length sqrt(d), + the shared part along
-  // it). The fixed length gives ordinary logits the same variance for all queries.
-  void fill_queries(std::int64_t row_begin, std::int64_t row_end) const {
-    const auto dim = static_cast<std::size_t>(shape_.head_dim_qk);
-    const double length = std::sqrt(static_cast<double>(dim));
-    const NormalTable<Float> normals;
-    std::vector<float> noise(dim);
-    std::vector<double> direction(dim);
-    Type* queries = static_cast<Type*>(const_cast<void*>(args_.q));
-    for (std::int64_t row = row_begin; row < row_end; ++row) {
-      const auto head = static_cast<int>(row % shape_.q_heads) / shape_.group_size();
-      normals.fill(noise.data(), shape_.head_dim_qk,
-                   stream_seed(options_.seed, Stream::kQueries, static_cast<std::uint64_t>(row)));
-      double along = 0;
-      double squares = 0;
-      for (std::size_t i = 0; i < dim; ++i) {
-        direction[i] = direction_at(options_.seed, head, static_cast<int>(i), shape_.head_dim_qk);
-        along += direction[i] * static_cast<double>(noise[i]);
-        squares += static_cast<double>(noise[i]) * static_cast<double>(noise[i]);
-      }
-      const double across = squares - along * along;
-      const double noise_scale = across > 0 ? length / std::sqrt(across) : 0;
-      for (std::size_t i = 0; i < dim; ++i) {
-        const double value =
-            noise_scale * (static_cast<double>(noise[i]) - along * direction[i]) + kSharedLogit * length * direction[i];
-        queries[static_cast<std::size_t>(row) * dim + i] =
-            Element::from(static_cast<float>(static_cast<double>(options_.logit_scale) * value));
       }
     }
   }
@@ -217,14 +186,45 @@ class Filler {
   const Type nan_ = Element::from(std::numeric_limits<float>::quiet_NaN());
 };
 
+// A query row: logit_scale * (normal noise across the head's direction, of length sqrt(d), + the shared part along it).
+// The fixed length gives ordinary logits the same variance for all queries.
 template <class Element>
-void fill(const AttentionShape& shape, const Batch& batch, const Forest& forest, const SyntheticOptions& options,
-          const AttentionArgs& args, Workers& workers) {
-  const Filler<Element> filler(shape, options, args);
+void fill_queries(const AttentionShape& shape, const SyntheticOptions& options, std::int64_t rows, void* to) {
+  const auto dim = static_cast<std::size_t>(shape.head_dim_qk);
+  const double length = std::sqrt(static_cast<double>(dim));
+  const NormalTable<Float> normals;
+  std::vector<float> noise(dim);
+  std::vector<double> direction(dim);
+  auto* queries = static_cast<typename Element::Type*>(to);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto head = static_cast<int>(row % shape.q_heads) / shape.group_size();
+    normals.fill(noise.data(), shape.head_dim_qk,
+                 stream_seed(options.seed, Stream::kQueries, static_cast<std::uint64_t>(row)));
+    double along = 0;
+    double squares = 0;
+    for (std::size_t i = 0; i < dim; ++i) {
+      direction[i] = direction_at(options.seed, head, static_cast<int>(i), shape.head_dim_qk);
+      along += direction[i] * static_cast<double>(noise[i]);
+      squares += static_cast<double>(noise[i]) * static_cast<double>(noise[i]);
+    }
+    const double across = squares - along * along;
+    const double noise_scale = across > 0 ? length / std::sqrt(across) : 0;
+    for (std::size_t i = 0; i < dim; ++i) {
+      const double value =
+          noise_scale * (static_cast<double>(noise[i]) - along * direction[i]) + kSharedLogit * length * direction[i];
+      queries[static_cast<std::size_t>(row) * dim + i] =
+          Element::from(static_cast<float>(static_cast<double>(options.logit_scale) * value));
+    }
+  }
+}
+
+template <class Element>
+void fill_cache(const AttentionShape& shape, const Batch& batch, const Forest& forest, const SyntheticOptions& options,
+                const AttentionArgs& args, Workers& workers) {
+  const CacheFiller<Element> filler(shape, options, args);
   const std::vector<std::int32_t> used_places = find_used_places(batch);
   const auto fill_pages = [&](std::int64_t begin, std::int64_t end) { filler.fill_cache(used_places, begin, end); };
   for_parts(workers, batch.num_pages, fill_pages);
-  filler.fill_queries(0, std::int64_t{batch.total_queries()} * shape.q_heads);
   if (!options.planted_keys) return;
 
   const std::vector<double> logits =
@@ -254,9 +254,8 @@ void check_shape(const AttentionShape& shape, const SyntheticOptions& options) {
     fail(ErrorCode::kInvalidArgument, "head_dim_qk is ", shape.head_dim_qk, " and head_dim_v is ", shape.head_dim_v,
          "; they must be the same, at least 1");
   }
-  if (size_of(shape.q_dtype) < 2 || shape.kv_dtype != shape.q_dtype) {
-    fail(ErrorCode::kUnsupported, "q_dtype is ", name_of(shape.q_dtype), " and kv_dtype is ", name_of(shape.kv_dtype),
-         "; supported: f32, f16, bf16, the same for both");
+  if (size_of(shape.q_dtype) < 2) {
+    fail(ErrorCode::kUnsupported, "q_dtype is ", name_of(shape.q_dtype), "; supported: f32, f16, bf16");
   }
   if (shape.page_size < 1)
     fail(ErrorCode::kInvalidArgument, "page_size is ", shape.page_size, "; at least 1 is needed");
@@ -296,12 +295,21 @@ SyntheticCache::SyntheticCache(const AttentionShape& shape, const Batch& batch, 
   args.out = memory + offsets.out;
   args.out_dtype = options.out_dtype;
   args.lse = static_cast<float*>(static_cast<void*>(memory + offsets.lse));
+  void* const q = memory + offsets.q;
+  const std::int64_t rows = std::int64_t{batch.total_queries()} * shape.q_heads;
   switch (shape.q_dtype) {
-    case DType::kF32: fill<Float>(shape, batch, forest, options, args, workers); break;
-    case DType::kF16: fill<Half>(shape, batch, forest, options, args, workers); break;
-    case DType::kBF16: fill<BFloat>(shape, batch, forest, options, args, workers); break;
+    case DType::kF32: fill_queries<Float>(shape, options, rows, q); break;
+    case DType::kF16: fill_queries<Half>(shape, options, rows, q); break;
+    case DType::kBF16: fill_queries<BFloat>(shape, options, rows, q); break;
     case DType::kF8E4M3:
     case DType::kF8E5M2: break;
+  }
+  switch (shape.kv_dtype) {
+    case DType::kF32: fill_cache<Float>(shape, batch, forest, options, args, workers); break;
+    case DType::kF16: fill_cache<Half>(shape, batch, forest, options, args, workers); break;
+    case DType::kBF16: fill_cache<BFloat>(shape, batch, forest, options, args, workers); break;
+    case DType::kF8E4M3: fill_cache<E4M3>(shape, batch, forest, options, args, workers); break;
+    case DType::kF8E5M2: fill_cache<E5M2>(shape, batch, forest, options, args, workers); break;
   }
 }
 

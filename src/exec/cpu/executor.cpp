@@ -125,11 +125,16 @@ cpu::CacheBytes in_bytes(const CacheView& cache, const AttentionShape& shape) {
           cache.head_stride * element};
 }
 
+cpu::HeadFactor factor_of(const TensorScale& scale) {
+  return {scale.value, scale.heads, scale.head_stride};
+}
+
 LayerView layer_view(const AttentionArgs& args, const Plan& plan, const Batch& batch, const Workspace& workspace) {
   LayerView layer{};
   layer.q = static_cast<const std::byte*>(args.q);
   layer.q_token_stride = args.q_token_stride;
   layer.q_head_stride = args.q_head_stride;
+  layer.q_type = static_cast<std::int32_t>(plan.shape.q_dtype);
   layer.k = in_bytes(args.k, plan.shape);
   layer.v = in_bytes(args.v, plan.shape);
   std::visit([&](auto ids) { layer.page_ids = ids.data(); }, batch.pages.ids());
@@ -137,7 +142,13 @@ LayerView layer_view(const AttentionArgs& args, const Plan& plan, const Batch& b
   layer.page_size = batch.pages.page_size();
   layer.q_heads = plan.shape.q_heads;
   layer.group_size = plan.shape.group_size();
-  layer.logit_factor = *args.scale * std::numbers::log2e_v<float>;
+  layer.logit_factor = args.soft_cap > 0 ? *args.scale / args.soft_cap : *args.scale * std::numbers::log2e_v<float>;
+  layer.cap = args.soft_cap * std::numbers::log2e_v<float>;
+  layer.q_scale = factor_of(args.q_scale);
+  layer.k_scale = factor_of(args.k_scale);
+  layer.v_scale = factor_of(args.v_scale);
+  layer.sinks = args.sinks;
+  layer.window_left = args.window_left;
   layer.lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F;
   layer.out = static_cast<std::byte*>(args.out);
   layer.out_type = static_cast<std::int32_t>(args.out_dtype);
@@ -267,13 +278,13 @@ CpuExecutor::CpuExecutor(Workers& workers, CpuOptions options)
 }
 
 std::size_t CpuExecutor::workspace_bytes(const Plan& plan, std::int32_t rows) const {
-  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.q_dtype);
+  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.kv_dtype);
   return cpu::lay_out_workspace(nullptr, plan.shape, sizes_of_capacity(plan, rows, workers_->size(), kernels)).bytes;
 }
 
 void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::byte> memory) const {
   check_supported(plan.shape);
-  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.q_dtype);
+  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.kv_dtype);
   const WorkspaceSizes sizes = sizes_of(plan, batch.rows(), workers_->size(), kernels);
   const std::size_t needed = cpu::lay_out_workspace(nullptr, plan.shape, sizes).bytes;
   if (memory.size() < needed || memory.data() == nullptr) {
@@ -299,6 +310,7 @@ void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::b
                                                            .batch = batch,
                                                            .bytes = workspace.bytes,
                                                            .sizes = sizes,
+                                                           .tree_depth = tree_depth_of(plan, workspace.queries),
                                                            .next_task = 0,
                                                            .next_merge = 0});
 }
@@ -306,8 +318,10 @@ void CpuExecutor::resolve(const Plan& plan, const Batch& batch, std::span<std::b
 void CpuExecutor::run(const AttentionArgs& given, std::span<std::byte> memory) const {
   const cpu::WorkspaceHeader& header = resolved_header(memory, *owner_, workers_->size());
   const Plan& plan = *header.plan;
-  const AttentionArgs args = check_args(given, plan.shape, tensor_counts(header.batch), memory);
-  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.q_dtype);
+  TensorCounts counts = tensor_counts(header.batch);
+  counts.tree_depth = header.tree_depth;
+  const AttentionArgs args = check_args(given, plan.shape, counts, memory);
+  const KernelTable& kernels = cpu::kernels_for(isa_, plan.shape.head_dim_qk, plan.shape.kv_dtype);
   const Workspace workspace = cpu::lay_out_workspace(memory.data(), plan.shape, header.sizes);
   const LayerView layer = layer_view(args, plan, header.batch, workspace);
   workspace.header->next_task = 0;

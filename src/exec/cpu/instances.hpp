@@ -1,4 +1,4 @@
-// One table of instances for an instruction set: head sizes 64, 128, 256 by f32, f16, bf16.
+// One table of instances for an instruction set: head sizes 64, 128, 256 by the element types of K and V.
 #pragma once
 
 #include "exec/cpu/item_kernel.hpp"
@@ -15,6 +15,8 @@ const KernelTable* instance_of(int dtype) {
     case 0: return &kInstance<Isa, kDim, F32>;
     case 1: return &kInstance<Isa, kDim, F16>;
     case 2: return &kInstance<Isa, kDim, BF16>;
+    case 3: return &kInstance<Isa, kDim, F8E4M3>;
+    case 4: return &kInstance<Isa, kDim, F8E5M2>;
     default: return nullptr;
   }
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "exec/cpu/isa.hpp"
+#include "exec/cpu/soft_cap.hpp"
 #include "exec/cpu/token_block.hpp"
 
 namespace trunkline::cpu {
@@ -16,6 +17,12 @@ TRUNKLINE_INLINE bool has_nan(const float* values) {
   std::int32_t unordered = 0;
   for (int element = 0; element < kDim; ++element) unordered |= values[element] != values[element] ? 1 : 0;
   return unordered != 0;
+}
+
+/// The factor of sums of loaded V.
+template <class Element>
+TRUNKLINE_INLINE float value_factor(const LayerView& layer, int head) {
+  return layer.v_scale.at(head) * Element::kUnit;
 }
 
 /// \param query index in the item \param q [kDim] the row, scaled to base-2 logits
@@ -38,7 +45,8 @@ TRUNKLINE_NOINLINE float attend_isolated(const LayerView& layer, const ItemView&
         products += load<kLanes>(q + element) *
                     load_elements<Isa, Element>(keys + block.k_offset[token] + element * Element::kBytes);
       }
-      const float logit = horizontal_sum<kLanes>(products);
+      float logit = horizontal_sum<kLanes>(products);
+      if (layer.cap > 0) logit = cap_logits<kLanes>(broadcast<kLanes>(logit), layer.cap)[0];
       if (logit == -__builtin_inff()) continue;
       if (logit > maximum) {
         const float factor = exp2<kLanes>(broadcast<kLanes>(maximum - logit))[0];  // 0 where nothing was seen before
@@ -56,7 +64,8 @@ TRUNKLINE_NOINLINE float attend_isolated(const LayerView& layer, const ItemView&
     }
   }
   const float inverse = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
-  for (int element = 0; element < kDim; ++element) o[element] *= inverse;
+  const float factor = inverse * value_factor<Element>(layer, head);
+  for (int element = 0; element < kDim; ++element) o[element] *= factor;
   return sum == 0 ? -__builtin_inff() : maximum + __builtin_log2f(sum);
 }
 

@@ -8,6 +8,8 @@
 #include "exec/cpu/isolated_row.hpp"
 #include "exec/cpu/narrow_kernel.hpp"
 #include "exec/cpu/output.hpp"
+#include "exec/cpu/query_row.hpp"
+#include "exec/cpu/soft_cap.hpp"
 #include "exec/cpu/wide_kernel.hpp"
 
 namespace trunkline::cpu {
@@ -108,17 +110,12 @@ class ItemKernel {
     }
   }
 
-  // A row of Q as factors of base-2 logits. \param scaled [kDim], 64-byte aligned
+  // A row of Q as factors of logits: in base 2, or over the soft cap. \param scaled [kDim], 64-byte aligned
   TRUNKLINE_INLINE void load_query(int head, int row, float* scaled) const {
     const int query = item_.query_ids[row / layer_.group_size];
     const int q_head = head * layer_.group_size + row % layer_.group_size;
-    const std::byte* from =
-        layer_.q +
-        (item_.queries[query].token * layer_.q_token_stride + q_head * layer_.q_head_stride) * Element::kBytes;
-    for (int element = 0; element < kDim; element += kLanes) {
-      store<kLanes>(scaled + element,
-                    load_elements<Isa, Element>(from + element * Element::kBytes) * layer_.logit_factor);
-    }
+    const float factor = layer_.logit_factor * layer_.q_scale.at(head) * layer_.k_scale.at(head) * Element::kUnit;
+    load_query_row<Isa, kDim>(layer_, item_.queries[query].token, q_head, factor, scaled);
   }
 
   TRUNKLINE_INLINE void gather_row(int head, int row, float* q) {
@@ -175,6 +172,7 @@ class ItemKernel {
       const Tokens keys{prefetch_.keys, block.k_offset};
       const Tokens values{prefetch_.values, block.v_offset};
       narrow_scores<Isa, kDim, kRows>(state(head) + first * kDim, keys, block.count, scores_, prefetch_);
+      if (layer_.cap > 0) cap_scores<kLanes>(scores_, kRows * kBlockTokens, layer_.cap);
       if (block.masked) hide(block, first, kRows, 1, kBlockTokens);
       narrow_softmax<Isa, kDim, kRows>(scores_, block.count, maxima(head) + first, sums(head) + first, o);
       narrow_values<Isa, kDim, kRows>(scores_, values, block.count, o, prefetch_);
@@ -193,6 +191,7 @@ class ItemKernel {
   TRUNKLINE_NOINLINE void attend_panel_of(const TokenBlock& block, int head, int panel) {
     float* o = outputs(head) + panel * kDim;
     wide_scores<Isa, kDim, kVecs>(state(head) + panel * kDim, keys_, block.count, scores_, prefetch_);
+    if (layer_.cap > 0) cap_scores<kLanes>(scores_, block.count * kVecs * kLanes, layer_.cap);
     if (block.masked) hide(block, panel, kVecs * kLanes, kVecs * kLanes, 1);
     wide_softmax<Isa, kDim, kVecs>(scores_, block.count, maxima(head) + panel, sums(head) + panel, o);
     wide_values<Isa, kDim, kVecs>(scores_, values_, block.count, o, prefetch_);
@@ -222,7 +221,7 @@ class ItemKernel {
     const int query = row / layer_.group_size;
     const int q_head = head * layer_.group_size + row % layer_.group_size;
     const float sum = sums(head)[row];
-    const float inverse = sum == 0 ? 0 : 1 / sum;  // nothing seen: O = 0. A NaN stays one
+    const float inverse = sum == 0 ? 0 : 1 / sum * value_factor<Element>(layer_, head);  // no token: O = 0. NaN stays
     float lse = sum == 0 ? -__builtin_inff() : maxima(head)[row] + __builtin_log2f(sum);
     alignas(64) float o[kDim];
     const RowPlace place = place_of(row);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/inline.hpp"
 #include "exec/resolved.hpp"
 
 namespace trunkline::cpu {
@@ -21,6 +22,15 @@ struct CacheBytes {
   std::int64_t page;
   std::int64_t token;
   std::int64_t head;
+};
+
+/// A factor of each KV head.
+struct HeadFactor {
+  float value = 1;               // of all heads where `heads` is null
+  const float* heads = nullptr;  // by KV head, `stride` apart
+  std::int64_t stride = 1;
+
+  TRUNKLINE_INLINE float at(int head) const { return heads == nullptr ? value : heads[head * stride]; }
 };
 
 /// How the rows of an item are computed.
@@ -46,6 +56,7 @@ struct LayerView {
   const std::byte* q;
   std::int64_t q_token_stride;
   std::int64_t q_head_stride;
+  std::int32_t q_type;  // DType as a number
   CacheBytes k;
   CacheBytes v;
   const void* page_ids;
@@ -53,8 +64,14 @@ struct LayerView {
   std::int32_t page_size;
   std::int32_t q_heads;
   std::int32_t group_size;
-  float logit_factor;  // scale * log2(e): the kernels work in base 2
-  float lse_factor;    // turns a base-2 LSE into the caller's base
+  float logit_factor;  // scale * log2(e): the kernels work in base 2. With a cap: scale / soft_cap
+  float cap;           // soft_cap * log2(e); 0: none
+  HeadFactor q_scale;
+  HeadFactor k_scale;
+  HeadFactor v_scale;
+  const float* sinks;        // [Hq] natural logits; may be null
+  std::int32_t window_left;  // tokens before its own that a query attends to; -1: all
+  float lse_factor;          // turns a base-2 LSE into the caller's base
   std::byte* out;
   std::int32_t out_type;  // DType as a number
   std::int64_t out_token_stride;

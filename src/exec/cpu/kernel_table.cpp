@@ -4,8 +4,8 @@
 
 namespace trunkline::cpu {
 
-const KernelTable& kernels_for(CpuIsa isa, std::int32_t head_dim, DType dtype) {
-  const auto type = static_cast<int>(dtype);
+const KernelTable& kernels_for(CpuIsa isa, std::int32_t head_dim, DType kv_dtype) {
+  const auto type = static_cast<int>(kv_dtype);
   const KernelTable* table = nullptr;
   switch (isa) {
     case CpuIsa::kPortable: table = portable_kernels(head_dim, type); break;
@@ -17,8 +17,8 @@ const KernelTable& kernels_for(CpuIsa isa, std::int32_t head_dim, DType dtype) {
 #endif
   }
   if (table == nullptr) {
-    fail(ErrorCode::kUnsupported, "no CPU kernel for head_dim ", head_dim, " and ", name_of(dtype), " on ",
-         name_of(isa), "; head_dim 64, 128 and 256 are compiled, for f32, f16 and bf16");
+    fail(ErrorCode::kUnsupported, "no CPU kernel for head_dim ", head_dim, " and ", name_of(kv_dtype), " on ",
+         name_of(isa), "; head_dim 64, 128 and 256 are compiled, for all element types");
   }
   return *table;
 }

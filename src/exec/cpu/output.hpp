@@ -7,9 +7,26 @@
 
 namespace trunkline::cpu {
 
-/// O of one (query token, query head) in the caller's type, and its LSE (given in base 2).
+/// Lets a sink take its share of a softmax over all tokens of a query: a logit more in its sum, without a value.
+/// \param lse in base 2, before and after
 template <class Isa, int kDim>
-TRUNKLINE_INLINE void write_output(const LayerView& layer, int token, int q_head, const float* o, float lse) {
+TRUNKLINE_NOINLINE void add_sink(float sink, float* o, float& lse) {
+  constexpr int kLanes = Isa::kLanes;
+  const float logit = sink * 1.44269504F;
+  const float maximum = logit > lse ? logit : lse;
+  if (maximum == -__builtin_inff()) return;  // neither a token nor a sink with weight
+  const float tokens = exp2<kLanes>(broadcast<kLanes>(lse - maximum))[0];
+  const float sum = tokens + exp2<kLanes>(broadcast<kLanes>(logit - maximum))[0];
+  const float share = tokens / sum;
+  for (int element = 0; element < kDim; ++element) o[element] *= share;
+  lse = maximum + __builtin_log2f(sum);
+}
+
+/// O of one (query token, query head) in the caller's type, and its LSE (given in base 2). As each output is written
+/// once, whether it is an item's own or merged from partials, sinks are added here.
+template <class Isa, int kDim>
+TRUNKLINE_INLINE void write_output(const LayerView& layer, int token, int q_head, float* o, float lse) {
+  if (layer.sinks != nullptr) add_sink<Isa, kDim>(layer.sinks[q_head], o, lse);
   const std::int64_t at = token * layer.out_token_stride + q_head * layer.out_head_stride;
   if (layer.out_type == 0) {
     __builtin_memcpy(layer.out + at * 4, o, kDim * sizeof(float));

@@ -46,10 +46,11 @@ class TokenWalk {
   TRUNKLINE_INLINE TokenWalk(const LayerView& layer, const ItemView& item, int block_tokens)
       : layer_(layer), item_(item), block_tokens_(block_tokens) {
     for (int query = 0; query < item.query_count; ++query) {
-      const std::int32_t limit = item.queries[item.query_ids[query]].limit;
-      min_limit_ = limit < min_limit_ ? limit : min_limit_;
+      const ResolvedQuery& at = item.queries[item.query_ids[query]];
+      min_limit_ = at.limit < min_limit_ ? at.limit : min_limit_;
+      if (windowed() && window_begin(at) > max_begin_) max_begin_ = window_begin(at);
     }
-    position_ = item.span_count > 0 ? item.spans[0].begin : 0;
+    if (item.span_count > 0) enter(item.spans[0]);
   }
 
   /// Fills the block with the next tokens; false when there are none left.
@@ -60,7 +61,7 @@ class TokenWalk {
       const ResolvedSpan& span = item_.spans[span_];
       if (position_ >= span.end) {
         ++span_;
-        if (span_ < item_.span_count) position_ = item_.spans[span_].begin;
+        if (span_ < item_.span_count) enter(item_.spans[span_]);
         continue;
       }
       append_page_run(span, block);
@@ -70,6 +71,28 @@ class TokenWalk {
   }
 
  private:
+  TRUNKLINE_INLINE bool windowed() const { return layer_.window_left >= 0; }
+  // The first position in a query's window; it may be negative.
+  TRUNKLINE_INLINE std::int32_t window_begin(const ResolvedQuery& query) const {
+    return query.position - layer_.window_left;
+  }
+
+  // Begins a span: at its first token, or at the first that is in the window of a query that reads the span.
+  TRUNKLINE_INLINE void enter(const ResolvedSpan& span) {
+    position_ = span.begin;
+    if (windowed()) skip_to_windows(span);
+  }
+  TRUNKLINE_NOINLINE void skip_to_windows(const ResolvedSpan& span) {
+    std::int32_t first = span.end;
+    for (int query = 0; query < item_.query_count; ++query) {
+      const bool reads = span.mask < 0 || span.mask_stride != 0 ||
+                         ((item_.masks[2 * std::int64_t{span.mask} + query / 64] >> (query % 64)) & 1) != 0;
+      const std::int32_t begin = window_begin(item_.queries[item_.query_ids[query]]);
+      if (reads && begin < first) first = begin;
+    }
+    if (first > position_) position_ = first;
+  }
+
   TRUNKLINE_INLINE std::int64_t page_id(std::int64_t entry) const {
     return layer_.wide_ids != 0 ? static_cast<const std::int64_t*>(layer_.page_ids)[entry]
                                 : static_cast<const std::int32_t*>(layer_.page_ids)[entry];
@@ -91,7 +114,9 @@ class TokenWalk {
       k_offset += layer_.k.token;
       v_offset += layer_.v.token;
     }
-    if (span.mask >= 0 || position_ + run > min_limit_ || block.masked) mark_visible(span, run, block);
+    if (span.mask >= 0 || position_ + run > min_limit_ || position_ < max_begin_ || block.masked) {
+      mark_visible(span, run, block);
+    }
     block.count += run;
     position_ += run;
   }
@@ -110,13 +135,15 @@ class TokenWalk {
         words[0] = item_.masks[2 * mask];
         words[1] = item_.masks[2 * mask + 1];
       }
-      if (position_ + i >= min_limit_) hide_from_earlier_queries(position_ + i, words);
+      if (position_ + i >= min_limit_ || position_ + i < max_begin_) mask_out_of_reach(position_ + i, words);
     }
   }
 
-  TRUNKLINE_INLINE void hide_from_earlier_queries(std::int32_t position, std::uint64_t* words) {
+  // From queries before the token, and from those whose window begins after it.
+  TRUNKLINE_INLINE void mask_out_of_reach(std::int32_t position, std::uint64_t* words) {
     for (int query = 0; query < item_.query_count; ++query) {
-      if (position < item_.queries[item_.query_ids[query]].limit) continue;
+      const ResolvedQuery& at = item_.queries[item_.query_ids[query]];
+      if (position < at.limit && (!windowed() || position >= window_begin(at))) continue;
       words[query / 64] &= ~(std::uint64_t{1} << (query % 64));
     }
   }
@@ -134,6 +161,7 @@ class TokenWalk {
   const ItemView& item_;
   int block_tokens_;
   std::int32_t min_limit_ = 0x7FFFFFFF;
+  std::int32_t max_begin_ = -0x7FFFFFFF;  // of the queries' windows
   std::int32_t span_ = 0;
   std::int32_t position_ = 0;
 };

@@ -49,6 +49,7 @@ struct WorkspaceHeader {
   Batch batch;
   std::size_t bytes;  // that the layout takes
   WorkspaceSizes sizes;
+  std::int32_t tree_depth;  // tree_depth_of() the plan
   std::int32_t next_task;   // atomic: the front of the queue
   std::int32_t next_merge;  // atomic
 };

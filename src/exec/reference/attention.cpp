@@ -11,8 +11,11 @@
 namespace trunkline {
 namespace {
 
-// The positions that a query token sees: all before the row's query tokens, then its ancestors and itself.
-void find_visible(const Batch& batch, std::int32_t row, std::int32_t query, std::vector<std::size_t>& positions) {
+// The positions visible to a query token: all before the row's query tokens, then its ancestors and itself. A window
+// keeps the last of them.
+// \param window_left as AttentionArgs has it
+void find_visible(const Batch& batch, std::int32_t row, std::int32_t query, std::int32_t window_left,
+                  std::vector<std::size_t>& positions) {
   positions.clear();
   const std::int32_t kv_len = batch.kv_lens[static_cast<std::size_t>(row)];
   if (kv_len == 0) return;
@@ -23,6 +26,7 @@ void find_visible(const Batch& batch, std::int32_t row, std::int32_t query, std:
   for (std::int32_t position = past - 1; position >= 0; --position) {
     positions.push_back(static_cast<std::size_t>(position));
   }
+  if (window_left >= 0) positions.resize(std::min(positions.size(), static_cast<std::size_t>(window_left) + 1));
   std::reverse(positions.begin(), positions.end());
 }
 
@@ -39,9 +43,12 @@ void attend(const AttentionShape& shape, const AttentionArgs& args, const std::v
   for (std::size_t t = 0; t < tokens; ++t) {
     double dot = 0;
     for (std::size_t i = 0; i < d; ++i) dot += q[i] * keys[visible[t] * d + i];
-    scores[t] = dot;
-    maximum = std::max(maximum, dot);
+    scores[t] = reference::cap_logit(args, dot);
+    maximum = std::max(maximum, scores[t]);
   }
+  const double sink =
+      args.sinks == nullptr ? -std::numeric_limits<double>::infinity() : static_cast<double>(args.sinks[q_head]);
+  maximum = std::max(maximum, sink);
   std::vector<double> o(d, 0.0);
   double sum = 0;
   for (std::size_t t = 0; t < tokens; ++t) {
@@ -49,8 +56,10 @@ void attend(const AttentionShape& shape, const AttentionArgs& args, const std::v
     sum += weight;
     for (std::size_t i = 0; i < d; ++i) o[i] += weight * values[visible[t] * d + i];
   }
+  const bool empty = tokens == 0 && sink == -std::numeric_limits<double>::infinity();
+  if (args.sinks != nullptr && !empty) sum += std::exp(sink - maximum);
   for (double& element : o) element = tokens > 0 ? element / sum : 0.0;
-  const double lse = tokens > 0 ? maximum + std::log(sum) : -std::numeric_limits<double>::infinity();
+  const double lse = empty ? -std::numeric_limits<double>::infinity() : maximum + std::log(sum);
   reference::write_result(args, token, q_head, o, lse);
 }
 
@@ -71,11 +80,13 @@ void reference_attention(const AttentionShape& shape, const Batch& batch, const 
     for (std::int32_t head = 0; head < shape.kv_heads; ++head) {
       for (std::int32_t t = 0; t < kv_len; ++t) {
         const std::size_t at = static_cast<std::size_t>(t) * d;
-        reference::read_cache_row(args.k, shape, batch, batch.pages.row_begin(row), t, head, {keys.data() + at, d});
-        reference::read_cache_row(args.v, shape, batch, batch.pages.row_begin(row), t, head, {values.data() + at, d});
+        reference::read_cache_row(args.k, args.k_scale, shape, batch, batch.pages.row_begin(row), t, head,
+                                  {keys.data() + at, d});
+        reference::read_cache_row(args.v, args.v_scale, shape, batch, batch.pages.row_begin(row), t, head,
+                                  {values.data() + at, d});
       }
       for (std::int32_t query = 0; query < batch.query_count(row); ++query) {
-        find_visible(batch, row, query, visible);
+        find_visible(batch, row, query, args.window_left, visible);
         for (std::int32_t i = 0; i < shape.group_size(); ++i) {
           attend(shape, args, keys, values, visible, batch.query_begin(row) + query, head * shape.group_size() + i);
         }

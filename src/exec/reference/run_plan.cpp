@@ -65,7 +65,9 @@ class PlanRun {
   }
 
   void run(const AttentionArgs& given) {
-    args_ = check_args(given, plan_.shape, tensor_counts(batch_));
+    TensorCounts counts = tensor_counts(batch_);
+    counts.tree_depth = tree_depth_of(plan_, queries_);
+    args_ = check_args(given, plan_.shape, counts);
     for (const WorkItem& item : plan_.items) {
       for (std::int32_t head = 0; head < plan_.shape.kv_heads; ++head) run_item(item, head);
     }
@@ -75,6 +77,7 @@ class PlanRun {
  private:
   bool visible(const ResolvedSpan& span, std::int32_t position, int query_in_item, const ResolvedQuery& query) const {
     if (position >= query.limit) return false;
+    if (args_.window_left >= 0 && position < query.position - args_.window_left) return false;
     if (span.mask < 0) return true;
     return plan_.masks[static_cast<std::size_t>(span.mask + span.mask_stride * (position - span.begin))].test(
         query_in_item);
@@ -94,13 +97,13 @@ class PlanRun {
     for (std::int32_t s = item.spans.begin; s < item.spans.end; ++s) {
       const ResolvedSpan& span = spans_[static_cast<std::size_t>(s)];
       for (std::int32_t position = span.begin; position < span.end; ++position) {
-        reference::read_cache_row(args_.k, plan_.shape, batch_, span.ids_begin, position, head, key);
-        reference::read_cache_row(args_.v, plan_.shape, batch_, span.ids_begin, position, head, value);
+        reference::read_cache_row(args_.k, args_.k_scale, plan_.shape, batch_, span.ids_begin, position, head, key);
+        reference::read_cache_row(args_.v, args_.v_scale, plan_.shape, batch_, span.ids_begin, position, head, value);
         for (std::size_t row = 0; row < rows; ++row) {
           if (!visible(span, position, static_cast<int>(row) / group, query_of(item, row))) continue;
           double dot = 0;
           for (std::size_t i = 0; i < d_; ++i) dot += q[row][i] * key[i];
-          state[row].add(dot, value);
+          state[row].add(reference::cap_logit(args_, dot), value);
         }
       }
     }
@@ -108,11 +111,10 @@ class PlanRun {
       const std::int32_t q_head = head * group + static_cast<std::int32_t>(row) % group;
       const std::int32_t output =
           plan_.item_outputs[static_cast<std::size_t>(item.queries.begin) + row / static_cast<std::size_t>(group)];
-      const Partial result = state[row].finish();
       if (output == kDirect) {
-        reference::write_result(args_, query_of(item, row).token, q_head, result.o, result.lse);
+        write(state[row], query_of(item, row).token, q_head);
       } else {
-        partial(output, q_head) = result;
+        partial(output, q_head) = state[row].finish();
       }
     }
   }
@@ -125,9 +127,15 @@ class PlanRun {
         const Partial& part = partial(plan_.merge_slots[static_cast<std::size_t>(i)], head);
         sum.add(part.lse, part.o);
       }
-      const Partial result = sum.finish();
-      reference::write_result(args_, queries_[query].token, head, result.o, result.lse);
+      write(sum, queries_[query].token, head);
     }
+  }
+
+  // A sink counts once for each output, so not in partials.
+  void write(Accumulator& sum, std::int32_t token, std::int32_t q_head) const {
+    if (args_.sinks != nullptr) sum.add(static_cast<double>(args_.sinks[q_head]), std::vector<double>(d_, 0.0));
+    const Partial result = sum.finish();
+    reference::write_result(args_, token, q_head, result.o, result.lse);
   }
 
   const ResolvedQuery& query_of(const WorkItem& item, std::size_t row) const {

@@ -51,6 +51,20 @@ class RunIsRightTest(RunningTest):
                 (row,) = self.checked(*TINY, "--heads", "4/2", "--policy", "node", "--merge", merge)
                 self.assertEqual(row["merge"], merge)
 
+    def test_every_variant_of_attention_is_right(self):
+        plain = dict(kv_dtype="f16", window_left=-1, soft_cap=0, sinks=False)
+        for words, changes in (
+            ([], {}),
+            (["--kv-dtype", "f8_e4m3"], dict(kv_dtype="f8_e4m3")),
+            (["--kv-dtype", "f8_e5m2"], dict(kv_dtype="f8_e5m2")),
+            (["--window-left", 9], dict(window_left=9)),
+            (["--soft-cap", 2.5], dict(soft_cap=2.5)),
+            (["--sinks"], dict(sinks=True)),
+        ):
+            with self.subTest(words=words):
+                (row,) = self.checked(*TINY, "--heads", "4/2", "--policy", "node", "--device", "cpu", *words)
+                self.assertEqual({name: row[name] for name in plain}, plain | changes)
+
     def test_portable_kernels_are_right(self):
         (row,) = self.checked(*TINY, "--heads", "4/2", TRUNKLINE_ISA="portable")
         self.assertEqual(row["isa"], "portable")
