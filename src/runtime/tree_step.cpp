@@ -164,6 +164,23 @@ const TreeStep& SequenceTree::last_step() const {
   return state_->last;
 }
 
+void SequenceTree::cancel_step() {
+  State& state = *state_;
+  for (std::size_t row = 0; row < state.last.nodes.size(); ++row) {
+    State::Node& node = state.at(state.last.nodes[row].index);
+    if (node.state != NodeState::kLeaf || !node.sequence) continue;
+    const std::int32_t queries = state.last.query_start[row + 1] - state.last.query_start[row];
+    const std::int32_t begin = state.last.positions[static_cast<std::size_t>(state.last.query_start[row])];
+    if (state.kv.tokens(*node.sequence) != begin + queries) continue;  // restored, or accepted drafts, since
+    state.leave_batch(node);
+    state.kv.truncate(*node.sequence, begin);
+    node.draft_tokens.clear();
+    node.draft_parents.clear();
+    node.drafts_computed = false;
+  }
+  state.last = {};
+}
+
 ExplicitTree SequenceTree::explicit_tree() {
   State& state = *state_;
   const TreeStep& step = state.last;

@@ -134,6 +134,10 @@ class SequenceTree {
   const TreeStep& step(std::span<const NodeId> leaves, std::int32_t max_queries = 0);
   /// The last step.
   const TreeStep& last_step() const;
+  /// Takes the last step back, where its keys and values were not written as the model failed: its tokens have no KV
+  /// again, and its drafts are dropped. The copies of the step must have been made. Leaves that were pruned or finished
+  /// since stay so.
+  void cancel_step();
 
   /// The batch of the last step, for planners: batch() and forest() of it are views.
   LiveBatch& live();
