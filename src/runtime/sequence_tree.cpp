@@ -511,6 +511,10 @@ std::vector<std::int64_t> SequenceTree::slots(NodeId node) const {
   return slots;
 }
 
+std::uint32_t SequenceTree::tag() const {
+  return state_->tag;
+}
+
 std::int32_t SequenceTree::nodes() const {
   return static_cast<std::int32_t>(state_->nodes.size());
 }

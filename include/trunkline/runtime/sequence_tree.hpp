@@ -154,6 +154,8 @@ class SequenceTree {
   std::vector<std::int32_t> sequence(NodeId node) const;
   /// The slots of the tokens of a node that have KV in the pool. \throws Error(kStale) for a node that holds no KV
   std::vector<std::int64_t> slots(NodeId node) const;
+  /// NodeId::tree of its nodes.
+  std::uint32_t tag() const;
   /// All nodes that ever were, in the order in which they were made.
   std::int32_t nodes() const;
   NodeId node(std::int32_t index) const;
