@@ -16,8 +16,9 @@ SRC = {
     "live": {"base", "machine", "forest", "plan"},
     "exec": {"base", "machine", "forest", "plan", "live"},
     "kv": {"base"},
+    "runtime": {"base", "machine", "forest", "plan", "live", "exec", "kv"},
     "report": {"base", "machine", "forest", "plan"},
-    "capi": {"base", "machine", "forest", "plan", "live", "exec", "report"},
+    "capi": {"base", "machine", "forest", "plan", "live", "exec", "kv", "runtime", "report"},
 }
 LIBRARY = set(SRC) - {"capi"}
 TOOLS = {

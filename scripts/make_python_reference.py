@@ -28,17 +28,29 @@ PARTS = {
     "Tables on a GPU": "_device_tables",
     "Plans made on a GPU": "_device_planning",
     "Batches that live across steps": "live",
+    "Tree decoding": "runtime.generator",
+    "Sequence trees": "runtime.tree",
+    "Models": "runtime.session",
+    "Controllers": "runtime.controllers",
+    "Beam search": "runtime.beam_search",
+    "Samples": "runtime.samples",
+    "Thoughts": "runtime.thoughts",
+    "Monte Carlo": "runtime.mcts",
+    "Speculation": "runtime.speculation",
+    "KV caches": "runtime.kv_cache",
     "Plans, and what they share": "plans",
     "Machines": "machine",
     "Merging": "merging",
     "Errors": "errors",
     "torch operators": "integrations.torch",
+    "Transformers' models": "integrations.transformers",
     "FlashInfer's wrappers": "integrations.flashinfer",
     "FlashInfer's decode wrapper": "integrations.flashinfer.decode",
     "FlashInfer's cascade wrapper": "integrations.flashinfer.cascade",
     "FlashInfer's merges": "integrations.flashinfer.merging",
 }
 WITHOUT_WORDS = {"close"}  # the name says it
+OVERRIDES = {"begin", "decide", "results", "run"}  # of a BranchController: without a docstring, as the base has them
 MADE_BY_OTHERS = {"Explanation", "Plan", "Profile"}  # their constructors are not for users
 INTRODUCTION = (
     "Signatures and docstrings of the package; `scripts/make_python_reference.py` writes this page. "
@@ -178,7 +190,7 @@ def class_text(kind: griffe.Class) -> str:
         names = names_of(init)
     parts.append(words_of(kind, names))
     for member in public(kind):
-        if member.is_function:
+        if member.is_function and (member.docstring is not None or member.name not in OVERRIDES):
             parts.append("\n" + function_text(member, "####", f"{kind.name}."))
         elif "property" in member.labels:
             parts.append(f"\n#### {kind.name}.{member.name}\n")

@@ -99,6 +99,10 @@ typedef struct trunkline_workers trunkline_workers;              // a group of C
 typedef struct trunkline_cpu trunkline_cpu;                      // runs plans on the CPU
 typedef struct trunkline_cuda trunkline_cuda;                    // runs plans on one NVIDIA GPU
 typedef struct trunkline_cuda_planner trunkline_cuda_planner;    // makes plans on one NVIDIA GPU
+typedef struct trunkline_kv_store trunkline_kv_store;            // keys and values of all layers in host memory
+typedef struct trunkline_sequence_tree trunkline_sequence_tree;  // the sequences of a tree search, and their pages
+typedef struct trunkline_beam_search trunkline_beam_search;      // decides how beams go on
+typedef struct trunkline_sampler trunkline_sampler;              // verifies drafts by sampling
 
 // The bytes of a text, followed by a NUL that `length` does not count. Valid until the text is destroyed.
 TRUNKLINE_API trunkline_status trunkline_text_view(const trunkline_text* text, const char** data, size_t* length);
@@ -626,6 +630,294 @@ TRUNKLINE_API trunkline_status trunkline_async_planner_take(trunkline_async_plan
 TRUNKLINE_API trunkline_status trunkline_async_planner_counts(const trunkline_async_planner* planner,
                                                               trunkline_plan_counts* counts);
 TRUNKLINE_API trunkline_status trunkline_async_planner_destroy(trunkline_async_planner* planner);
+
+// -------- Tree decoding (docs/runtime.md): sequences that fork, grow and are pruned, over one pool of KV pages
+
+typedef struct trunkline_kv_store_shape {
+  size_t struct_size;
+  int32_t layers;
+  int32_t kv_heads;     // Hkv
+  int32_t head_dim_qk;  // elements of a head of K
+  int32_t head_dim_v;   // elements of a head of V; 0: head_dim_qk
+  int32_t page_size;    // P, tokens in a page, >= 1
+  trunkline_dtype dtype;
+  int64_t num_pages;  // pages of the pool
+} trunkline_kv_store_shape;
+// A K or V cache: element i of KV head `head`, at page offset `offset`, is at data + page * page_stride + offset *
+// token_stride + head * head_stride + i, in elements.
+typedef struct trunkline_kv_cache {
+  void* data;
+  int64_t page_stride;
+  int64_t token_stride;
+  int64_t head_stride;
+} trunkline_kv_cache;
+typedef struct trunkline_kv_layer {
+  trunkline_kv_cache k;
+  trunkline_kv_cache v;
+} trunkline_kv_layer;
+
+// layers: [shape->layers] the caller's memory, which outlives the store; NULL: memory of the store's own, NHD, all
+// zeros.
+TRUNKLINE_API trunkline_status trunkline_kv_store_create(const trunkline_kv_store_shape* shape,
+                                                         const trunkline_kv_layer* layers, trunkline_kv_store** store);
+// The caches of a layer.
+TRUNKLINE_API trunkline_status trunkline_kv_store_get_layer(const trunkline_kv_store* store, int32_t layer,
+                                                            trunkline_kv_layer* caches);
+// Writes a step's keys and values of one layer: slots [count] as trunkline_tree_step.slot_mapping, k [count, Hkv, d_qk]
+// and v [count, Hkv, d_v] without gaps.
+TRUNKLINE_API trunkline_status trunkline_kv_store_write(trunkline_kv_store* store, int32_t layer, const int64_t* slots,
+                                                        int64_t count, const void* k, const void* v);
+TRUNKLINE_API trunkline_status trunkline_kv_store_destroy(trunkline_kv_store* store);
+
+// A node of a tree: a run of tokens after those of its parent. Indices are never used twice; `tree` distinguishes
+// trees.
+typedef struct trunkline_node {
+  int32_t index;
+  uint32_t tree;
+} trunkline_node;
+
+typedef int32_t trunkline_node_state;
+enum {
+  TRUNKLINE_NODE_LEAF = 0,      // may get tokens, and be forked
+  TRUNKLINE_NODE_INNER = 1,     // was forked
+  TRUNKLINE_NODE_FINISHED = 2,  // a result; its KV is freed
+  TRUNKLINE_NODE_PRUNED = 3,    // given up; its KV is freed
+  TRUNKLINE_NODE_SAVED = 4      // its KV is in memory outside the pool
+};
+
+typedef struct trunkline_node_info {
+  size_t struct_size;
+  trunkline_node parent;  // index -1 for a root
+  trunkline_node_state state;
+  int32_t begin;   // position of the node's first token
+  int32_t end;     // one past the last: the length of its sequence
+  int32_t kv_len;  // tokens of its sequence whose KV is in the pool; 0 for a node that holds no KV
+  int32_t drafts;  // draft tokens behind `end` that are not accepted yet
+  int32_t reserved;
+  double score;
+  int64_t user_data;
+} trunkline_node_info;
+
+typedef struct trunkline_sequence_tree_options {
+  size_t struct_size;
+  int32_t page_size;        // P, >= 1
+  int32_t expected_leaves;  // capacity that the batch allocates at once
+  int32_t expected_pages;   // pages of one leaf
+  int32_t reserved;         // 0
+  int64_t num_pages;        // pages of the pool
+} trunkline_sequence_tree_options;
+
+// Copy-on-write: keys and values of the first `tokens` page offsets of page `source` are
+// copied to page `target`, in the cache of each layer.
+typedef struct trunkline_page_copy {
+  int32_t source;
+  int32_t target;
+  int32_t tokens;
+  int32_t row;         // of the step
+  int32_t page_index;  // of the row's page table
+} trunkline_page_copy;
+// A token's keys and values move from one slot to another. A slot is page * page_size + page offset.
+typedef struct trunkline_token_move {
+  int64_t source;
+  int64_t target;
+} trunkline_token_move;
+
+// One decode step, row after row in the order of the leaves that were given. The arrays are the tree's, and valid until
+// the next call that changes it.
+typedef struct trunkline_tree_step {
+  size_t struct_size;
+  int32_t rows;                       // B
+  int32_t queries;                    // T
+  const trunkline_node* nodes;        // [B]
+  const int32_t* query_start;         // [B + 1] prefix sums of the query tokens of each row
+  const int32_t* tokens;              // [T] token ids
+  const int32_t* positions;           // [T] positions for the model; a draft's is that of its depth
+  const int64_t* slot_mapping;        // [T] where K and V of each token are to be written
+  const trunkline_page_copy* copies;  // [copy_count] due before that; none where the tree has a store, which made them
+  int64_t copy_count;
+} trunkline_tree_step;
+
+// A tree of sequences. store: does the copies of keys and values, and stays alive with the tree; NULL: the caller does
+// them. The store must not be written by another thread while a call changes the tree.
+//
+// STALE for a node that was finished, pruned or saved; OUT_OF_RANGE for a node of another tree, or a full pool. A call
+// that is refused changes nothing.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_create(const trunkline_sequence_tree_options* options,
+                                                              trunkline_kv_store* store,
+                                                              trunkline_sequence_tree** tree);
+// The batch of the last step, for planners, resolve and upload. It belongs to the tree and ends with it: its events
+// give UNSUPPORTED.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_live(const trunkline_sequence_tree* tree,
+                                                            trunkline_live_batch** live);
+// A root with the tokens of a prompt, at least one. It holds the pages that are cached of all but the last token.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_add_root(trunkline_sequence_tree* tree, const int32_t* tokens,
+                                                                int64_t count, trunkline_node* root);
+// Makes `count` children without tokens, written to children [count]. The KV of a leaf passes to them; with keep 1 it
+// keeps its own, too. An inner node can be forked again while it or a leaf below it holds KV.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_fork(trunkline_sequence_tree* tree, trunkline_node node,
+                                                            int32_t count, int32_t keep, trunkline_node* children);
+// Adds tokens to the end of a leaf. The next step with the leaf has them as queries.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_append(trunkline_sequence_tree* tree, trunkline_node leaf,
+                                                              const int32_t* tokens, int64_t count);
+// Adds a tree of drafts behind the leaf's last token, which has no KV yet. parents [count]: index of each token's
+// parent among the drafts, -1 for a child of the leaf's last token.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_draft(trunkline_sequence_tree* tree, trunkline_node leaf,
+                                                             const int32_t* tokens, const int32_t* parents,
+                                                             int32_t count);
+// Ends the drafts of a leaf: those accepted, a path from the leaf's last token, become its tokens. *moves [*move_count]
+// are to be done in this order before the next step; none where the tree has a store.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_accept(trunkline_sequence_tree* tree, trunkline_node leaf,
+                                                              const int32_t* accepted, int32_t count,
+                                                              const trunkline_token_move** moves, int64_t* move_count);
+// Gives up a node and all below it, but for results.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_prune(trunkline_sequence_tree* tree, trunkline_node node);
+// Makes a leaf a result, and frees its KV.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_finish(trunkline_sequence_tree* tree, trunkline_node leaf);
+// Prunes all branches of the node's root that neither lead to it nor come from it.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_commit(trunkline_sequence_tree* tree, trunkline_node node);
+// Caches the full pages of a node's sequence, for _add_root to find. Call it when their KV has been written.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_cache(trunkline_sequence_tree* tree, trunkline_node node);
+// Copies a leaf's KV out of the pool, and brings it back. UNSUPPORTED without a store.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_save(trunkline_sequence_tree* tree, trunkline_node leaf);
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_restore(trunkline_sequence_tree* tree, trunkline_node leaf);
+// Prunes all nodes and forgets them; their ids are refused from now on. Cached pages stay.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_clear(trunkline_sequence_tree* tree);
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_set_score(trunkline_sequence_tree* tree, trunkline_node node,
+                                                                 double score);
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_set_user_data(trunkline_sequence_tree* tree, trunkline_node node,
+                                                                     int64_t user_data);
+// Begins a decode step: all tokens without KV and all drafts of the leaves are its queries, at most max_queries of a
+// leaf without drafts; 0: no limit. OUT_OF_RANGE, before anything is changed, when the pool is full.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_step(trunkline_sequence_tree* tree, const trunkline_node* leaves,
+                                                            int32_t count, int32_t max_queries,
+                                                            trunkline_tree_step* step);
+// Takes the last step back, where its keys and values were not written: its tokens have no KV again.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_cancel_step(trunkline_sequence_tree* tree);
+
+typedef struct trunkline_sequence_tree_info {
+  size_t struct_size;
+  int32_t nodes;  // that ever were, since the last clear
+  uint32_t tree;  // trunkline_node.tree of all of them
+  int64_t num_pages;
+  int64_t free_pages;       // without a reference
+  int64_t available_pages;  // free, or cached and not in use
+  int64_t cached_pages;     // in use or not
+  int64_t evicted_pages;    // since the start
+  int64_t sequences;        // nodes that hold KV
+} trunkline_sequence_tree_info;
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_get_info(const trunkline_sequence_tree* tree,
+                                                                trunkline_sequence_tree_info* info);
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_get_node(const trunkline_sequence_tree* tree,
+                                                                trunkline_node node, trunkline_node_info* info);
+// Writes the tokens of a node's whole sequence to tokens [capacity], of which the first trunkline_node_info.end are
+// used.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_sequence(const trunkline_sequence_tree* tree,
+                                                                trunkline_node node, int32_t* tokens, int32_t capacity);
+// Writes the slots of a node's tokens that have KV to slots [capacity]; the first trunkline_node_info.kv_len are used.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_slots(const trunkline_sequence_tree* tree, trunkline_node node,
+                                                             int64_t* slots, int32_t capacity);
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_destroy(trunkline_sequence_tree* tree);
+
+// One token after a leaf.
+typedef struct trunkline_continuation {
+  int32_t leaf;  // index among the leaves that were decided on
+  int32_t token;
+  double score;      // the score that its node gets
+  int32_t finished;  // 1: its node becomes a result, without a further step
+  int32_t reserved;  // 0
+} trunkline_continuation;
+// How leaves go on. One with a continuation goes on; with several it is forked into them. One that is named nowhere
+// waits.
+typedef struct trunkline_decisions {
+  size_t struct_size;
+  const trunkline_continuation* continuations;
+  int64_t continuation_count;
+  const int32_t* prune;  // leaves to give up
+  int64_t prune_count;
+  const int32_t* finish;  // leaves that become results as they are
+  int64_t finish_count;
+  int32_t stop;      // 1: no further step
+  int32_t reserved;  // 0
+} trunkline_decisions;
+// Carries decisions out. The leaves of the next step are written to next [capacity], and their number to *next_count;
+// capacity is at least continuation_count.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_apply(trunkline_sequence_tree* tree,
+                                                             const trunkline_node* leaves, int32_t count,
+                                                             const trunkline_decisions* decisions, trunkline_node* next,
+                                                             int32_t capacity, int32_t* next_count);
+
+// Logits in rows of `vocabulary` numbers. row_stride is in elements; 0: vocabulary.
+typedef struct trunkline_logits {
+  const float* data;
+  int64_t row_stride;
+  int32_t rows;
+  int32_t vocabulary;
+} trunkline_logits;
+
+typedef int32_t trunkline_early_stopping;
+enum {
+  TRUNKLINE_STOP_HEURISTIC = 0,  // when the best beam at its present length is no better than the worst result
+  TRUNKLINE_STOP_ALWAYS = 1,     // as soon as there are as many results as beams
+  TRUNKLINE_STOP_NEVER = 2       // when no beam can become better
+};
+typedef struct trunkline_beam_search_options {
+  size_t struct_size;
+  int32_t beams;
+  int32_t max_new_tokens;     // an end token included
+  const int32_t* end_tokens;  // [end_token_count], read by _create
+  int32_t end_token_count;
+  trunkline_early_stopping early_stopping;
+  double length_penalty;  // a result's score is its log-probability divided by its new tokens to this power
+} trunkline_beam_search_options;
+typedef struct trunkline_beam_result {
+  trunkline_node node;  // its last node
+  double score;         // with the length penalty
+} trunkline_beam_result;
+TRUNKLINE_API trunkline_status trunkline_beam_search_create(const trunkline_beam_search_options* options,
+                                                            trunkline_beam_search** search);
+// Decides how the leaves of a step go on: at the first call the root, then the beams. The arrays of *decisions are the
+// search's, and valid until its next call.
+TRUNKLINE_API trunkline_status trunkline_beam_search_decide(trunkline_beam_search* search,
+                                                            trunkline_sequence_tree* tree, const trunkline_node* leaves,
+                                                            int32_t count, const trunkline_logits* logits,
+                                                            trunkline_decisions* decisions);
+// Writes the results, the best first, to results [capacity], at most as many as beams, and their number to *count.
+TRUNKLINE_API trunkline_status trunkline_beam_search_results(const trunkline_beam_search* search,
+                                                             const trunkline_sequence_tree* tree,
+                                                             trunkline_beam_result* results, int32_t capacity,
+                                                             int32_t* count);
+TRUNKLINE_API trunkline_status trunkline_beam_search_destroy(trunkline_beam_search* search);
+
+// Draws tokens by softmax(logits / temperature), > 0, from a seed.
+TRUNKLINE_API trunkline_status trunkline_sampler_create(uint64_t seed, double temperature, trunkline_sampler** sampler);
+TRUNKLINE_API trunkline_status trunkline_sampler_sample(trunkline_sampler* sampler, const float* logits,
+                                                        int32_t vocabulary, int32_t* token);
+TRUNKLINE_API trunkline_status trunkline_sampler_destroy(trunkline_sampler* sampler);
+
+// Drafts to be verified, as trunkline_sequence_tree_draft has them.
+typedef struct trunkline_drafts {
+  size_t struct_size;
+  const int32_t* tokens;   // [count]
+  const int32_t* parents;  // [count]
+  int32_t count;
+  int32_t reserved;  // 0
+  // [count + 1, vocabulary] row 0 is the distribution from which the children of the leaf's last token were drawn, row
+  // i + 1 that for the children of draft i; children of one parent without replacement, in their order. NULL: drafts
+  // may come from anywhere.
+  const float* probabilities;
+} trunkline_drafts;
+typedef struct trunkline_verified {
+  size_t struct_size;
+  int32_t accepted_count;
+  int32_t next_token;      // the token that the target model has after the accepted drafts
+  double log_probability;  // of all these tokens
+} trunkline_verified;
+// Verifies drafts by the target model's logits, row 0 after the leaf's last token, row i + 1 after draft i. sampler:
+// the text has the distribution of sampling from the target alone; NULL: that of greedy decoding. The accepted drafts,
+// a path for trunkline_sequence_tree_accept, are written to accepted [drafts->count].
+TRUNKLINE_API trunkline_status trunkline_verify_drafts(trunkline_sampler* sampler, const trunkline_drafts* drafts,
+                                                       const trunkline_logits* logits, int32_t* accepted,
+                                                       trunkline_verified* verified);
 
 // -------- Running
 

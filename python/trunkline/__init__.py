@@ -2,6 +2,7 @@
 
 Simple: decode_attention(q, k_cache, v_cache, page_table, kv_lens) does all in one call.
 Serving: DecodeAttention, plan() once a step and run() once a layer; LiveBatch follows a batch across steps.
+Tree decoding: TreeGenerator, with a model and a controller: BeamSearch, Samples, TreeOfThoughts and others.
 To understand: explain(), supports(), Profile, Plan.
 
 Tensors are numpy's, torch's or any with DLPack, on the CPU or a GPU, and are never copied. torch is imported only by
@@ -30,6 +31,31 @@ from .live import LiveBatch, Request, RequestInfo
 from .machine import Profile, Support, Workers, cpu_info, cuda_info, cuda_status, supports, version
 from .merging import merge_state, merge_states
 from .plans import POLICIES, Explanation, Forest, Node, Plan, PlanOptions, Statistics
+from .runtime import (
+    BeamSearch,
+    BestOfN,
+    BranchController,
+    Continuation,
+    Decisions,
+    MonteCarloTreeSearch,
+    NodeInfo,
+    PromptLookup,
+    Result,
+    Sampler,
+    Samples,
+    SelfConsistency,
+    SequenceTree,
+    SpeculativeDecoding,
+    TokenSampler,
+    TreeGenerator,
+    TreeModel,
+    TreeNode,
+    TreeOfThoughts,
+    TreeSession,
+    TreeStep,
+    Verified,
+    verify_drafts,
+)
 from .simple import decode_attention, explain
 
 _direct.configure(
@@ -47,8 +73,13 @@ __version__: str = _library.c.trunkline_version().decode()
 __all__ = [
     "POLICIES",
     "ArgumentTypeError",
+    "BeamSearch",
+    "BestOfN",
+    "BranchController",
     "BusyError",
     "ClosedError",
+    "Continuation",
+    "Decisions",
     "DecodeAttention",
     "DevicePlanReport",
     "DevicePlanning",
@@ -61,18 +92,35 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "LiveBatch",
+    "MonteCarloTreeSearch",
     "NoMemoryError",
     "Node",
+    "NodeInfo",
     "Plan",
     "PlanOptions",
     "PreparedStep",
     "Profile",
+    "PromptLookup",
     "Request",
     "RequestInfo",
+    "Result",
+    "Sampler",
+    "Samples",
+    "SelfConsistency",
+    "SequenceTree",
+    "SpeculativeDecoding",
     "StaleError",
     "Statistics",
     "Support",
+    "TokenSampler",
+    "TreeGenerator",
+    "TreeModel",
+    "TreeNode",
+    "TreeOfThoughts",
+    "TreeSession",
+    "TreeStep",
     "UnsupportedError",
+    "Verified",
     "Workers",
     "WorkspaceError",
     "cpu_info",
@@ -83,5 +131,6 @@ __all__ = [
     "merge_state",
     "merge_states",
     "supports",
+    "verify_drafts",
     "version",
 ]

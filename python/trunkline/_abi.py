@@ -82,6 +82,16 @@ PLAN_GROWTH = 3
 PLAN_EDITED = 4
 PLAN_FLAT = 5
 
+NODE_LEAF = 0
+NODE_INNER = 1
+NODE_FINISHED = 2
+NODE_PRUNED = 3
+NODE_SAVED = 4
+
+STOP_HEURISTIC = 0
+STOP_ALWAYS = 1
+STOP_NEVER = 2
+
 NHD = 0
 HND = 1
 
@@ -529,6 +539,259 @@ class PlanCounts(Structure):
     ]
 
 
+class KvStoreShape(Structure):
+    struct_size: int
+    layers: int
+    kv_heads: int
+    head_dim_qk: int
+    head_dim_v: int
+    page_size: int
+    dtype: int
+    num_pages: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("layers", c_int32),
+        ("kv_heads", c_int32),
+        ("head_dim_qk", c_int32),
+        ("head_dim_v", c_int32),
+        ("page_size", c_int32),
+        ("dtype", c_int32),
+        ("num_pages", c_int64),
+    ]
+
+
+class KvCache(Structure):
+    data: int | None
+    page_stride: int
+    token_stride: int
+    head_stride: int
+    _fields_ = [("data", c_void_p), ("page_stride", c_int64), ("token_stride", c_int64), ("head_stride", c_int64)]
+
+
+class KvLayer(Structure):
+    k: KvCache
+    v: KvCache
+    _fields_ = [("k", KvCache), ("v", KvCache)]
+
+
+class Node(Structure):
+    index: int
+    tree: int
+    _fields_ = [("index", c_int32), ("tree", c_uint32)]
+
+
+class NodeInfo(Structure):
+    struct_size: int
+    parent: Node
+    state: int
+    begin: int
+    end: int
+    kv_len: int
+    drafts: int
+    reserved: int
+    score: float
+    user_data: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("parent", Node),
+        ("state", c_int32),
+        ("begin", c_int32),
+        ("end", c_int32),
+        ("kv_len", c_int32),
+        ("drafts", c_int32),
+        ("reserved", c_int32),
+        ("score", c_double),
+        ("user_data", c_int64),
+    ]
+
+
+class SequenceTreeOptions(Structure):
+    struct_size: int
+    page_size: int
+    expected_leaves: int
+    expected_pages: int
+    reserved: int
+    num_pages: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("page_size", c_int32),
+        ("expected_leaves", c_int32),
+        ("expected_pages", c_int32),
+        ("reserved", c_int32),
+        ("num_pages", c_int64),
+    ]
+
+
+class PageCopy(Structure):
+    source: int
+    target: int
+    tokens: int
+    row: int
+    page_index: int
+    _fields_ = [
+        ("source", c_int32),
+        ("target", c_int32),
+        ("tokens", c_int32),
+        ("row", c_int32),
+        ("page_index", c_int32),
+    ]
+
+
+class TokenMove(Structure):
+    source: int
+    target: int
+    _fields_ = [("source", c_int64), ("target", c_int64)]
+
+
+class TreeStep(Structure):
+    struct_size: int
+    rows: int
+    queries: int
+    nodes: int | None
+    query_start: int | None
+    tokens: int | None
+    positions: int | None
+    slot_mapping: int | None
+    copies: int | None
+    copy_count: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rows", c_int32),
+        ("queries", c_int32),
+        ("nodes", c_void_p),
+        ("query_start", c_void_p),
+        ("tokens", c_void_p),
+        ("positions", c_void_p),
+        ("slot_mapping", c_void_p),
+        ("copies", c_void_p),
+        ("copy_count", c_int64),
+    ]
+
+
+class SequenceTreeInfo(Structure):
+    struct_size: int
+    nodes: int
+    tree: int
+    num_pages: int
+    free_pages: int
+    available_pages: int
+    cached_pages: int
+    evicted_pages: int
+    sequences: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("nodes", c_int32),
+        ("tree", c_uint32),
+        ("num_pages", c_int64),
+        ("free_pages", c_int64),
+        ("available_pages", c_int64),
+        ("cached_pages", c_int64),
+        ("evicted_pages", c_int64),
+        ("sequences", c_int64),
+    ]
+
+
+class Continuation(Structure):
+    leaf: int
+    token: int
+    score: float
+    finished: int
+    reserved: int
+    _fields_ = [
+        ("leaf", c_int32),
+        ("token", c_int32),
+        ("score", c_double),
+        ("finished", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class Decisions(Structure):
+    struct_size: int
+    continuations: int | None
+    continuation_count: int
+    prune: int | None
+    prune_count: int
+    finish: int | None
+    finish_count: int
+    stop: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("continuations", c_void_p),
+        ("continuation_count", c_int64),
+        ("prune", c_void_p),
+        ("prune_count", c_int64),
+        ("finish", c_void_p),
+        ("finish_count", c_int64),
+        ("stop", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class Logits(Structure):
+    data: int | None
+    row_stride: int
+    rows: int
+    vocabulary: int
+    _fields_ = [("data", c_void_p), ("row_stride", c_int64), ("rows", c_int32), ("vocabulary", c_int32)]
+
+
+class BeamSearchOptions(Structure):
+    struct_size: int
+    beams: int
+    max_new_tokens: int
+    end_tokens: int | None
+    end_token_count: int
+    early_stopping: int
+    length_penalty: float
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("beams", c_int32),
+        ("max_new_tokens", c_int32),
+        ("end_tokens", c_void_p),
+        ("end_token_count", c_int32),
+        ("early_stopping", c_int32),
+        ("length_penalty", c_double),
+    ]
+
+
+class BeamResult(Structure):
+    node: Node
+    score: float
+    _fields_ = [("node", Node), ("score", c_double)]
+
+
+class Drafts(Structure):
+    struct_size: int
+    tokens: int | None
+    parents: int | None
+    count: int
+    reserved: int
+    probabilities: int | None
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("tokens", c_void_p),
+        ("parents", c_void_p),
+        ("count", c_int32),
+        ("reserved", c_int32),
+        ("probabilities", c_void_p),
+    ]
+
+
+class Verified(Structure):
+    struct_size: int
+    accepted_count: int
+    next_token: int
+    log_probability: float
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("accepted_count", c_int32),
+        ("next_token", c_int32),
+        ("log_probability", c_double),
+    ]
+
+
 class Scale(Structure):
     heads: Tensor
     value: float
@@ -807,6 +1070,42 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_async_planner_take": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p)),
     "trunkline_async_planner_counts": (c_int32, (c_void_p, c_void_p)),
     "trunkline_async_planner_destroy": (c_int32, (c_void_p,)),
+    "trunkline_kv_store_create": (c_int32, (c_void_p, c_void_p, c_void_p)),
+    "trunkline_kv_store_get_layer": (c_int32, (c_void_p, c_int32, c_void_p)),
+    "trunkline_kv_store_write": (c_int32, (c_void_p, c_int32, c_void_p, c_int64, c_void_p, c_void_p)),
+    "trunkline_kv_store_destroy": (c_int32, (c_void_p,)),
+    "trunkline_sequence_tree_create": (c_int32, (c_void_p, c_void_p, c_void_p)),
+    "trunkline_sequence_tree_live": (c_int32, (c_void_p, c_void_p)),
+    "trunkline_sequence_tree_add_root": (c_int32, (c_void_p, c_void_p, c_int64, c_void_p)),
+    "trunkline_sequence_tree_fork": (c_int32, (c_void_p, Node, c_int32, c_int32, c_void_p)),
+    "trunkline_sequence_tree_append": (c_int32, (c_void_p, Node, c_void_p, c_int64)),
+    "trunkline_sequence_tree_draft": (c_int32, (c_void_p, Node, c_void_p, c_void_p, c_int32)),
+    "trunkline_sequence_tree_accept": (c_int32, (c_void_p, Node, c_void_p, c_int32, c_void_p, c_void_p)),
+    "trunkline_sequence_tree_prune": (c_int32, (c_void_p, Node)),
+    "trunkline_sequence_tree_finish": (c_int32, (c_void_p, Node)),
+    "trunkline_sequence_tree_commit": (c_int32, (c_void_p, Node)),
+    "trunkline_sequence_tree_cache": (c_int32, (c_void_p, Node)),
+    "trunkline_sequence_tree_save": (c_int32, (c_void_p, Node)),
+    "trunkline_sequence_tree_restore": (c_int32, (c_void_p, Node)),
+    "trunkline_sequence_tree_clear": (c_int32, (c_void_p,)),
+    "trunkline_sequence_tree_set_score": (c_int32, (c_void_p, Node, c_double)),
+    "trunkline_sequence_tree_set_user_data": (c_int32, (c_void_p, Node, c_int64)),
+    "trunkline_sequence_tree_step": (c_int32, (c_void_p, c_void_p, c_int32, c_int32, c_void_p)),
+    "trunkline_sequence_tree_cancel_step": (c_int32, (c_void_p,)),
+    "trunkline_sequence_tree_get_info": (c_int32, (c_void_p, c_void_p)),
+    "trunkline_sequence_tree_get_node": (c_int32, (c_void_p, Node, c_void_p)),
+    "trunkline_sequence_tree_sequence": (c_int32, (c_void_p, Node, c_void_p, c_int32)),
+    "trunkline_sequence_tree_slots": (c_int32, (c_void_p, Node, c_void_p, c_int32)),
+    "trunkline_sequence_tree_destroy": (c_int32, (c_void_p,)),
+    "trunkline_sequence_tree_apply": (c_int32, (c_void_p, c_void_p, c_int32, c_void_p, c_void_p, c_int32, c_void_p)),
+    "trunkline_beam_search_create": (c_int32, (c_void_p, c_void_p)),
+    "trunkline_beam_search_decide": (c_int32, (c_void_p, c_void_p, c_void_p, c_int32, c_void_p, c_void_p)),
+    "trunkline_beam_search_results": (c_int32, (c_void_p, c_void_p, c_void_p, c_int32, c_void_p)),
+    "trunkline_beam_search_destroy": (c_int32, (c_void_p,)),
+    "trunkline_sampler_create": (c_int32, (c_uint64, c_double, c_void_p)),
+    "trunkline_sampler_sample": (c_int32, (c_void_p, c_void_p, c_int32, c_void_p)),
+    "trunkline_sampler_destroy": (c_int32, (c_void_p,)),
+    "trunkline_verify_drafts": (c_int32, (c_void_p, c_void_p, c_void_p, c_void_p, c_void_p)),
     "trunkline_workers_create": (c_int32, (c_int32, c_void_p)),
     "trunkline_workers_from_thread_group": (c_int32, (c_void_p, c_void_p)),
     "trunkline_workers_size": (c_int32, (c_void_p, c_void_p)),

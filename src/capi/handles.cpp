@@ -138,6 +138,10 @@ const char* name_of(Kind kind) {
     case Kind::kCpu: return "CPU executor";
     case Kind::kCuda: return "CUDA executor";
     case Kind::kCudaPlanner: return "CUDA planner";
+    case Kind::kKvStore: return "KV store";
+    case Kind::kSequenceTree: return "sequence tree";
+    case Kind::kBeamSearch: return "beam search";
+    case Kind::kSampler: return "sampler";
   }
   return "unknown";
 }

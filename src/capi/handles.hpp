@@ -29,6 +29,10 @@ enum class Kind : std::uint8_t {
   kCpu,
   kCuda,
   kCudaPlanner,
+  kKvStore,
+  kSequenceTree,
+  kBeamSearch,
+  kSampler,
 };
 /// "planner"
 const char* name_of(Kind kind);

@@ -34,11 +34,17 @@ std::span<const std::int32_t> parents_of(const std::int32_t* query_parents, std:
   return {query_parents, static_cast<std::size_t>(std::max(queries, 0))};
 }
 
+void check_events_allowed(const LiveBatchObject& live) {
+  if (!live.owned_by_tree) return;
+  fail(ErrorCode::kUnsupported, "live is a sequence tree's batch; calls on the tree edit it and end it");
+}
+
 /// An event. The forest shown before it ends, whether it is refused or not.
 template <class Event>
 trunkline_status on_event(trunkline_live_batch* live, Event&& event) {
   return guard([&] {
     const auto held = exclusive<LiveBatchObject>(live);
+    check_events_allowed(*held);
     const Lease::Change change(held->forest_lease);
     event(held->live);
   });
@@ -233,6 +239,7 @@ trunkline_status trunkline_live_batch_destroy(trunkline_live_batch* live) {
   if (live == nullptr) return TRUNKLINE_OK;
   return guard([&] {
     auto held = exclusive<LiveBatchObject>(live);
+    check_events_allowed(*held);
     { const Lease::Change change(held->forest_lease); }
     held.close();
   });

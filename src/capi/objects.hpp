@@ -85,6 +85,7 @@ struct LiveBatchObject final : Object {
   LiveBatch live;
   std::shared_ptr<ForestObject> forest = std::make_shared<ForestObject>();
   Lease forest_lease{Kind::kForest, forest};
+  bool owned_by_tree = false;  // a sequence tree's, which alone edits it
 };
 
 /// LivePlanner or AsyncPlanner, which serves the live batch that it met first.

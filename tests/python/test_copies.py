@@ -25,6 +25,8 @@ WITH_HANDLES = {
     "Forest": trunkline.Forest.from_tree([-1], [5], [0]),
     "LiveBatch": trunkline.LiveBatch(page_size=16, num_pages=4),
     "Profile": trunkline.Profile.generic_cpu(2),
+    "SequenceTree": trunkline.SequenceTree(page_size=16, num_pages=4),
+    "Sampler": trunkline.Sampler(),
     "Workers": trunkline.Workers(1),
 }
 WAYS = [copy.copy, copy.deepcopy, *(lambda one, p=p: pickle.dumps(one, p) for p in range(pickle.HIGHEST_PROTOCOL + 1))]

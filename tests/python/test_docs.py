@@ -11,7 +11,9 @@ import pytest
 PAGES = [Path(__file__).resolve().parents[2] / name for name in ("docs/python.md", "README.md")]
 
 
-@pytest.mark.parametrize("name", ["decode", "live", "machine", "merging", "plans", "simple"])
+@pytest.mark.parametrize(
+    "name", ["decode", "live", "machine", "merging", "plans", "runtime.tree", "runtime.controllers", "simple"]
+)
 def test_docstrings(name):
     failed, attempted = doctest.testmod(importlib.import_module(f"trunkline.{name}"))
     assert attempted and not failed

@@ -1,0 +1,152 @@
+"""Tree decoding of Transformers models, tiny ones of random weights, beside generate() with eager attention."""
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trunkline
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+VOCABULARY = 97
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 128,
+    "num_attention_heads": 4,
+    "head_dim": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+
+
+def config_of(name, **changes):
+    options = dict(SIZES) | {"num_key_value_heads": 2} | changes
+    kind = {"llama": "LlamaConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config", "mistral": "MistralConfig"}
+    if name == "mistral":
+        options = {"sliding_window": None} | options
+    if name == "qwen2":
+        options["hidden_size"] = 256  # its head size is hidden_size / num_attention_heads
+        del options["head_dim"]
+    if name == "olmo2":
+        options["hidden_size"] = 256
+        del options["head_dim"]
+        return transformers.Olmo2Config(**options)
+    if name == "gpt2":
+        return transformers.GPT2Config(
+            vocab_size=VOCABULARY, n_embd=128, n_head=2, n_layer=2, bos_token_id=1, eos_token_id=2
+        )
+    return getattr(transformers, kind[name])(**options)
+
+
+def model_of(name, **changes):
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(config_of(name, **changes), attn_implementation="eager")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(6)  # random weights as they come give nearly uniform logits
+    return model.eval()
+
+
+def prompt_of(size, seed=0):
+    return np.random.default_rng(seed).integers(3, VOCABULARY, size=size).tolist()
+
+
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "mistral", "olmo2", "gpt2"]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_beam_search_is_generates(name):
+    model, prompt = model_of(name), prompt_of(37)
+    expected = model.generate(
+        torch.tensor([prompt]),
+        num_beams=4,
+        num_return_sequences=4,
+        max_new_tokens=12,
+        do_sample=False,
+        return_dict_in_generate=True,
+        output_scores=True,
+        pad_token_id=0,
+    )
+    generator = trunkline.TreeGenerator(model, None, trunkline.BeamSearch(4, 12, end_tokens=2), max_tokens=1000)
+    found = generator.generate(prompt)
+    rows = [[token for token in row[len(prompt) :].tolist() if token != 0] for row in expected.sequences]
+    assert [result.tokens for result in found] == rows
+    np.testing.assert_allclose([result.score for result in found], expected.sequences_scores.numpy(), atol=1e-4)
+    assert model.config._attn_implementation == "eager"
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_log_probabilities_of_branches_are_the_models(name):
+    model, prompt = model_of(name), prompt_of(21)
+    generator = trunkline.TreeGenerator(model, None, trunkline.Samples(5, 9), max_tokens=1000, max_queries=8)
+    found = generator.generate(prompt)
+    for result in found:
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + result.tokens])).logits[0].double().log_softmax(-1)
+        scores = logits[len(prompt) - 1 : -1].gather(1, torch.tensor(result.tokens)[:, None])
+        assert result.score == pytest.approx(float(scores.sum()), abs=1e-3)
+
+
+def test_speculation_is_greedy_generate():
+    model, prompt = model_of("llama"), prompt_of(9) * 3
+    expected = model.generate(torch.tensor([prompt]), max_new_tokens=24, do_sample=False, pad_token_id=0)
+    controller = trunkline.SpeculativeDecoding(trunkline.PromptLookup(), 24, end_tokens=2)
+    (found,) = trunkline.TreeGenerator(model, None, controller, max_tokens=1000).generate(prompt)
+    assert found.tokens == expected[0, len(prompt) :].tolist()
+    assert controller.drafted > 0
+
+
+def test_sixteen_bits():
+    model, prompt = model_of("llama").to(torch.bfloat16), prompt_of(30)
+    (found, *_) = trunkline.TreeGenerator(model, None, trunkline.BeamSearch(2, 8), max_tokens=1000).generate(prompt)
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + found.tokens])).logits[0].double().log_softmax(-1)
+    scores = logits[len(prompt) - 1 : -1].gather(1, torch.tensor(found.tokens)[:, None])
+    assert found.score * 8 == pytest.approx(float(scores.sum()), abs=0.5)
+
+
+def test_text_by_a_tokenizer():
+    class Letters:
+        def encode(self, text):
+            return [ord(letter) - 30 for letter in text]
+
+        def decode(self, tokens, skip_special_tokens):
+            return "".join(chr(token + 30) for token in tokens)
+
+    generator = trunkline.TreeGenerator(model_of("llama"), Letters(), trunkline.BeamSearch(2, 5), max_tokens=1000)
+    found = generator.generate("Once upon a time")
+    assert found[0].text == "".join(chr(token + 30) for token in found[0].tokens)
+
+
+def test_models_that_are_not_supported():
+    def refused(model, text):
+        with pytest.raises(trunkline.UnsupportedError, match=text):
+            trunkline.TreeGenerator(model, None, trunkline.BeamSearch(2, 4))
+
+    refused(model_of("mistral", sliding_window=16), "has sliding windows of 16 tokens; supported: decoders of full-att")
+    layer_types = ["full_attention", "sliding_attention"]
+    refused(
+        model_of("qwen3", use_sliding_window=True, sliding_window=8, layer_types=layer_types),
+        "has 'sliding_attention' in layer 1",
+    )
+    refused(model_of("llama", head_dim=48), "head_dim")
+    t5 = transformers.T5Config(d_model=32, d_kv=16, d_ff=32, num_layers=1, num_heads=2, vocab_size=VOCABULARY)
+    refused(transformers.T5ForConditionalGeneration(t5), "is an encoder-decoder")
+    with pytest.raises(trunkline.ArgumentTypeError, match="model is of type object, without num_layers"):
+        trunkline.TreeGenerator(object(), None, trunkline.BeamSearch(2, 4))
+    model = model_of("llama").train()
+    with pytest.raises(trunkline.InvalidArgumentError, match="model is in training mode"):
+        trunkline.TreeGenerator(model, None, trunkline.BeamSearch(2, 4)).generate([1, 2])
+
+
+def test_the_page():
+    page = Path(__file__).resolve().parents[2] / "docs/runtime.md"
+    examples = doctest.DocTestParser().get_doctest(page.read_text(), {}, page.name, str(page), 0)
+    failed, attempted = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(examples)
+    assert attempted and not failed
