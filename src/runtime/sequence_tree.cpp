@@ -1,4 +1,4 @@
-// The nodes of a SequenceTree: forking, appending, pruning, and what is known of them. Steps are in tree_step.cpp.
+// The nodes of a SequenceTree: forking, appending, pruning. Steps are in tree_step.cpp.
 #include "trunkline/runtime/sequence_tree.hpp"
 
 #include <algorithm>
@@ -46,30 +46,7 @@ std::shared_ptr<LiveBatch> batch_for(const SequenceTreeOptions& options, std::sh
   return given;
 }
 
-void check_drafts(std::span<const std::int32_t> tokens, std::span<const std::int32_t> parents) {
-  if (tokens.empty()) fail(ErrorCode::kInvalidArgument, "tokens is empty; a draft has at least one token");
-  if (parents.size() != tokens.size()) {
-    fail(ErrorCode::kInvalidArgument, "parents has ", parents.size(), " entries; tokens has ", tokens.size());
-  }
-  for (std::size_t i = 0; i < parents.size(); ++i) {
-    if (parents[i] >= -1 && parents[i] < static_cast<std::int32_t>(i)) continue;
-    fail(ErrorCode::kInvalidArgument, "parents[", i, "] is ", parents[i],
-         "; it must be -1 or the index of an earlier draft");
-  }
-}
-
 }  // namespace
-
-const char* name_of(NodeState state) {
-  switch (state) {
-    case NodeState::kLeaf: return "leaf";
-    case NodeState::kInner: return "inner";
-    case NodeState::kFinished: return "finished";
-    case NodeState::kPruned: return "pruned";
-    case NodeState::kSaved: break;
-  }
-  return "saved";
-}
 
 SequenceTree::State::State(const SequenceTreeOptions& given, KvStore* given_store, std::shared_ptr<LiveBatch> batch)
     : options(given),
@@ -295,67 +272,6 @@ void SequenceTree::append(NodeId leaf, std::int32_t token) {
   append(leaf, {&token, 1});
 }
 
-void SequenceTree::draft(NodeId leaf, std::span<const std::int32_t> tokens, std::span<const std::int32_t> parents) {
-  State& state = *state_;
-  State::Node& node = state.at(state.leaf_of(leaf));
-  check_drafts(tokens, parents);
-  if (node.drafts() > 0) {
-    fail(ErrorCode::kInvalidArgument, "leaf is node ", leaf.index, ", which has ", node.drafts(),
-         " drafts; accept() ends them");
-  }
-  if (state.kv_len(node) == node.end()) {
-    fail(ErrorCode::kInvalidArgument, "leaf is node ", leaf.index, ", whose tokens all have KV; append() the token ",
-         "that the drafts follow");
-  }
-  std::vector<std::int32_t> copy(parents.begin(), parents.end());
-  node.draft_tokens.assign(tokens.begin(), tokens.end());
-  node.draft_parents = std::move(copy);
-}
-
-std::span<const TokenMove> SequenceTree::accept(NodeId leaf, std::span<const std::int32_t> accepted) {
-  State& state = *state_;
-  State::Node& node = state.at(state.leaf_of(leaf));
-  if (!node.drafts_computed && !accepted.empty()) {
-    fail(ErrorCode::kInvalidArgument, "accepted has ", accepted.size(), " drafts; no step has had drafts of node ",
-         leaf.index);
-  }
-  std::int32_t before = -1;
-  for (std::size_t i = 0; i < accepted.size(); ++i) {
-    const std::int32_t draft = accepted[i];
-    if (draft < 0 || draft >= node.drafts()) {
-      fail(ErrorCode::kOutOfRange, "accepted[", i, "] is ", draft, "; the leaf has drafts 0 to ", node.drafts() - 1);
-    }
-    const std::int32_t parent = node.draft_parents[static_cast<std::size_t>(draft)];
-    if (parent != before) {
-      fail(ErrorCode::kInvalidArgument, "accepted[", i, "] is ", draft, ", a child of ", parent, "; expected: of ",
-           before);
-    }
-    before = draft;
-  }
-  state.moves.clear();
-  if (node.drafts_computed) {
-    const std::int32_t past = node.end();
-    const auto count = static_cast<std::int32_t>(accepted.size());
-    node.tokens.reserve(node.tokens.size() + accepted.size());
-    for (std::int32_t i = 0; i < count; ++i) {
-      const std::int32_t draft = accepted[static_cast<std::size_t>(i)];
-      if (draft == i) continue;
-      state.moves.push_back({state.slot_of(*node.sequence, past + draft), state.slot_of(*node.sequence, past + i)});
-    }
-    if (state.store != nullptr) state.store->move_tokens(state.moves);
-    node.changed_page = std::min(node.changed_page, (past + count) / state.options.page_size);
-    for (const std::int32_t draft : accepted) {
-      node.tokens.push_back(node.draft_tokens[static_cast<std::size_t>(draft)]);
-    }
-    state.kv.truncate(*node.sequence, past + count);
-  }
-  node.draft_tokens.clear();
-  node.draft_parents.clear();
-  node.drafts_computed = false;
-  if (state.store != nullptr) state.moves.clear();
-  return state.moves;
-}
-
 void SequenceTree::prune(NodeId node) {
   const std::int32_t index = state_->index_of(node);
   const NodeState before = state_->at(index).state;
@@ -385,153 +301,12 @@ void SequenceTree::commit(NodeId node) {
   }
 }
 
-void SequenceTree::cache(NodeId node) {
-  State& state = *state_;
-  const std::int32_t index = state.index_of(node);
-  State::Node& cached = state.at(index);
-  if (!cached.sequence) fail(ErrorCode::kStale, "node is node ", index, ", which holds no KV");
-  const std::vector<std::int32_t> tokens = state.path_tokens(index, state.kv_len(cached));
-  for (const std::int32_t page : state.kv.insert(*cached.sequence, tokens)) {
-    if (!cached.request) continue;
-    state.live->replace_page(*cached.request, page, state.kv.pages(*cached.sequence)[static_cast<std::size_t>(page)]);
-  }
-}
-
-void SequenceTree::save(NodeId leaf) {
-  State& state = *state_;
-  State::Node& node = state.at(state.leaf_of(leaf));
-  if (state.store == nullptr) {
-    fail(ErrorCode::kUnsupported, "save() needs a tree with a store; slots() says where the KV of a node is");
-  }
-  if (node.drafts() > 0) {
-    fail(ErrorCode::kInvalidArgument, "leaf is node ", leaf.index, ", which has ", node.drafts(),
-         " drafts; accept() ends them");
-  }
-  const std::vector<std::int64_t> from = slots(leaf);
-  std::vector<std::byte> bytes(from.size() * state.store->bytes_per_token());
-  state.store->save(from, bytes);
-  state.release(node);
-  node.saved = std::move(bytes);
-  node.saved_tokens = static_cast<std::int32_t>(from.size());
-  node.state = NodeState::kSaved;
-}
-
-void SequenceTree::restore(NodeId leaf) {
-  State& state = *state_;
-  const std::int32_t index = state.index_of(leaf, "leaf");
-  State::Node& node = state.at(index);
-  if (node.state != NodeState::kSaved) {
-    fail(ErrorCode::kStale, "leaf is node ", index, ", which is ", name_of(node.state), "; a saved one is needed");
-  }
-  // Of all nodes that hold KV, the one with the most tokens in common is below the nearest ancestor that has any.
-  std::int32_t holder = -1;
-  std::int32_t common = 0;
-  for (std::int32_t above = node.parent; above >= 0 && holder < 0; above = state.at(above).parent) {
-    holder = state.holder_below(above);
-    if (holder >= 0) common = std::min({state.at(above).end(), state.kv_len(state.at(holder)), node.saved_tokens});
-  }
-  const std::vector<std::int32_t> tokens = state.path_tokens(index, node.saved_tokens);
-  const SequenceId sequence = holder >= 0 ? state.kv.fork(*state.at(holder).sequence) : state.kv.match(tokens);
-  try {
-    if (holder < 0) common = state.kv.tokens(sequence);
-    if (state.kv.tokens(sequence) > common) state.kv.truncate(sequence, common);
-    const AppendResult& result = state.kv.append(sequence, node.saved_tokens - common);
-    state.store->copy_pages(result.copies);
-    const std::size_t skipped = static_cast<std::size_t>(common) * state.store->bytes_per_token();
-    state.store->restore(result.slot_mapping, std::span(node.saved).subspan(skipped));
-  } catch (...) {
-    state.kv.free(sequence);
-    throw;
-  }
-  node.sequence = sequence;
-  node.saved = {};
-  node.saved_tokens = 0;
-  node.state = NodeState::kLeaf;
-}
-
 void SequenceTree::clear() {
   State& state = *state_;
   for (State::Node& node : state.nodes) state.release(node);
   state.nodes.clear();
   state.last = {};
   state.tag = new_tag();
-}
-
-void SequenceTree::set_score(NodeId node, double score) {
-  state_->at(state_->index_of(node)).score = score;
-}
-
-void SequenceTree::set_user_data(NodeId node, std::int64_t user_data) {
-  state_->at(state_->index_of(node)).user_data = user_data;
-}
-
-LiveBatch& SequenceTree::live() {
-  return *state_->live;
-}
-
-const LiveBatch& SequenceTree::live() const {
-  return *state_->live;
-}
-
-const KvManager& SequenceTree::kv() const {
-  return state_->kv;
-}
-
-NodeInfo SequenceTree::info(NodeId node) const {
-  const State::Node& found = state_->at(state_->index_of(node));
-  NodeInfo info;
-  info.parent = found.parent < 0 ? NodeId{-1, state_->tag} : state_->id_of(found.parent);
-  info.state = found.state;
-  info.begin = found.begin;
-  info.end = found.end();
-  info.kv_len = state_->kv_len(found);
-  info.drafts = found.drafts();
-  info.score = found.score;
-  info.user_data = found.user_data;
-  return info;
-}
-
-std::span<const std::int32_t> SequenceTree::tokens(NodeId node) const {
-  return state_->at(state_->index_of(node)).tokens;
-}
-
-std::vector<std::int32_t> SequenceTree::sequence(NodeId node) const {
-  const std::int32_t index = state_->index_of(node);
-  return state_->path_tokens(index, state_->at(index).end());
-}
-
-std::vector<std::int64_t> SequenceTree::slots(NodeId node) const {
-  const std::int32_t index = state_->index_of(node);
-  const State::Node& found = state_->at(index);
-  if (!found.sequence) fail(ErrorCode::kStale, "node is node ", index, ", which holds no KV");
-  std::vector<std::int64_t> slots(static_cast<std::size_t>(state_->kv_len(found)));
-  for (std::size_t token = 0; token < slots.size(); ++token) {
-    slots[token] = state_->slot_of(*found.sequence, static_cast<std::int32_t>(token));
-  }
-  return slots;
-}
-
-std::uint32_t SequenceTree::tag() const {
-  return state_->tag;
-}
-
-std::int32_t SequenceTree::nodes() const {
-  return static_cast<std::int32_t>(state_->nodes.size());
-}
-
-NodeId SequenceTree::node(std::int32_t index) const {
-  if (index < 0 || index >= nodes()) {
-    fail(ErrorCode::kOutOfRange, "index is ", index, "; the tree has ", nodes(), " nodes");
-  }
-  return state_->id_of(index);
-}
-
-std::vector<NodeId> SequenceTree::leaves() const {
-  std::vector<NodeId> found;
-  for (std::int32_t index = 0; index < nodes(); ++index) {
-    if (state_->at(index).state == NodeState::kLeaf) found.push_back(state_->id_of(index));
-  }
-  return found;
 }
 
 }  // namespace trunkline

@@ -62,6 +62,9 @@ def _node_struct(node: TreeNode, name: str = "node") -> _abi.Node:
 
 
 def _node_structs(nodes: Iterable[TreeNode], name: str) -> Any:
+    nodes = list(nodes)
+    if all(type(node) is TreeNode for node in nodes):  # as they came from here: no need to look at each
+        return (_abi.Node * len(nodes))(*nodes)  # type: ignore[misc]
     structs = [_node_struct(node, f"{name}[{i}]") for i, node in enumerate(nodes)]
     return (_abi.Node * len(structs))(*structs)
 
