@@ -82,7 +82,7 @@ def test_caches_of_8_bits(tensors, dtype):
     attention = trunkline.DecodeAttention(8, 2, 64, 16, dtype="float32", kv_dtype=dtype)
     attention.plan(ROWS, LENGTHS)
     expect(attention.run(q, (k8, v8), return_lse=True, **scales), expected)
-    with pytest.raises(ValueError, match="layer.k has dtype f32; expected: f8_"):
+    with pytest.raises(ValueError, match="k has dtype f32; expected: f8_"):
         attention.run(q, (k, v))
 
 
