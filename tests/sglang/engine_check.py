@@ -37,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="of the prompts' lengths")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ngram", action="store_true", help="drafts in chains, without a model")
+    parser.add_argument("--beams", action="store_true", help="two searches by beams, too; SGLang wants --page-size 1")
     parser.add_argument("--override", action="store_true", help="in place of fa3, without a flag")
     parser.add_argument("--no-shadow", action="store_true", help="serve Trunkline's results, without a comparison")
     parser.add_argument("--limit-s", type=float, default=240.0, help="of all requests together")
@@ -94,16 +95,19 @@ class Run:
         self.live: dict[str, asyncio.Task] = {}
         self.finished = self.aborted = self.tokens = self.most = 0
 
-    def begin(self, prompt: list[int], wanted: int, temperature: float = 0.0) -> str:
+    def begin(self, prompt: list[int], wanted: int, temperature: float = 0.0, beams: int = 1) -> str:
         name = f"r{self._made}"
         self._made += 1
         self._wanted[name] = wanted
-        self.live[name] = asyncio.get_running_loop().create_task(self._request(name, prompt, wanted, temperature))
+        self.live[name] = asyncio.get_running_loop().create_task(
+            self._request(name, prompt, wanted, temperature, beams)
+        )
         self.most = max(self.most, len(self.live))
         return name
 
-    async def _request(self, name: str, prompt: list[int], wanted: int, temperature: float) -> None:
+    async def _request(self, name: str, prompt: list[int], wanted: int, temperature: float, beams: int) -> None:
         sampling = {"max_new_tokens": wanted, "temperature": temperature, "ignore_eos": True}
+        sampling |= {"beam_width": beams} if beams > 1 else {}
         answer = await self._engine.async_generate(input_ids=prompt, sampling_params=sampling, rid=name)
         meta = answer["meta_info"]
         del self.live[name]
@@ -141,8 +145,9 @@ class Run:
                 self.abort(traffic.pick(long))
         await self.all_done()
 
-    async def groups(self, traffic: Traffic, samples: int) -> None:
-        """Samples of one prompt; a rollout of a third as many prompts; prompts that share nothing."""
+    async def groups(self, traffic: Traffic, samples: int, with_beams: bool) -> None:
+        """Samples of one prompt; a rollout of a third as many prompts; two searches by beams; prompts that share
+        nothing."""
         prompt = traffic.prompt() + traffic.prompt()
         for _ in range(samples):
             self.begin(prompt, 60, temperature=1.0)
@@ -150,6 +155,9 @@ class Run:
         for prompt in [traffic.prompt() for _ in range(samples // 3)]:
             for sample in range(4):
                 self.begin(prompt, 20 + 17 * sample, temperature=1.0)
+        await self.all_done()
+        for _ in range(2 * with_beams):
+            self.begin(traffic.prompt(), 24, beams=max(2, samples // 3))
         await self.all_done()
         for seed in range(samples * 2 // 3):
             self.begin(Traffic(1000 + seed, scale=traffic.scale).prompt(), 40)
@@ -178,7 +186,7 @@ def main() -> int:
 
     async def all_of_it() -> None:
         await run.come_and_go(traffic, options.requests)
-        await run.groups(traffic, options.samples)
+        await run.groups(traffic, options.samples, options.beams)
 
     engine.loop.run_until_complete(all_of_it())
     found = statistics_of(engine)
