@@ -10,7 +10,6 @@
 
 #include "runtime/toy_model.hpp"
 #include "support/expect_error.hpp"
-#include "support/test_scale.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -74,7 +73,7 @@ TEST(BeamSearch, FindsTheTokensAndScoresOfAPlainSearch) {
   std::mt19937_64 random(11);
   const auto uniform = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   int ended_early = 0;
-  for (int run = 0; run < scaled(24); ++run) {
+  for (int run = 0; run < 24; ++run) {
     SCOPED_TRACE(::testing::Message() << "run " << run);
     const ToyWeights weights(uniform(8, 30), static_cast<std::uint64_t>(run));
     ToyTreeModel model(weights, uniform(1, 5), 200);
