@@ -10,6 +10,7 @@
 
 #include "runtime/toy_model.hpp"
 #include "support/expect_error.hpp"
+#include "support/test_scale.hpp"
 
 namespace trunkline::testing {
 namespace {
@@ -73,7 +74,8 @@ TEST(BeamSearch, FindsTheTokensAndScoresOfAPlainSearch) {
   std::mt19937_64 random(11);
   const auto uniform = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   int ended_early = 0;
-  for (int run = 0; run < 24; ++run) {
+  const int runs = scaled(24);
+  for (int run = 0; run < runs; ++run) {
     SCOPED_TRACE(::testing::Message() << "run " << run);
     const ToyWeights weights(uniform(8, 30), static_cast<std::uint64_t>(run));
     ToyTreeModel model(weights, uniform(1, 5), 200);
@@ -99,7 +101,9 @@ TEST(BeamSearch, FindsTheTokensAndScoresOfAPlainSearch) {
     EXPECT_EQ(tree.kv().free_pages(), 200);
     ended_early += found.front().node.index < tree.nodes() - options.beams ? 1 : 0;
   }
-  EXPECT_GT(ended_early, 0);
+  if (runs >= 24) {  // fewer may meet none
+    EXPECT_GT(ended_early, 0);
+  }
 }
 
 TEST(BeamSearch, TakesFewPagesBeyondOneCopyOfThePrompt) {

@@ -62,7 +62,8 @@ Tokens greedy(const ToyWeights& weights, Tokens sequence, std::int32_t count, st
 
 TEST(Speculation, GreedyTextIsThatOfGreedyDecoding) {
   std::int64_t accepted = 0;
-  for (int seed = 0; seed < 12; ++seed) {
+  const int seeds = scaled(12);
+  for (int seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const ToyWeights weights(20, static_cast<std::uint64_t>(seed));
     ToyTreeModel model(weights, 1 + seed % 5, 120);
@@ -76,7 +77,7 @@ TEST(Speculation, GreedyTextIsThatOfGreedyDecoding) {
     EXPECT_THAT(tree.sequence(leaf), ::testing::ElementsAreArray(greedy(weights, prompt, 24, end_token)));
     accepted += counts.accepted;
   }
-  EXPECT_GT(accepted, 50);
+  EXPECT_GT(accepted, 4 * seeds);
 }
 
 TEST(Speculation, AFailureOfModelOrDrafterLeavesAUsableTree) {
