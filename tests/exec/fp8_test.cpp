@@ -24,6 +24,16 @@ constexpr DType kTypes[] = {DType::kF8E4M3, DType::kF8E5M2};
 // 1; outputs here are as large as the scales of V, to which matches() relates errors.
 constexpr double kPromisedTolerance = 4e-4;
 
+/// A request of one token.
+Batch one_token() {
+  static const std::vector<std::int32_t> ids{0}, lens{1};
+  Batch batch;
+  batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 1, 1, 16);
+  batch.kv_lens = lens;
+  batch.num_pages = 1;
+  return batch;
+}
+
 TEST(Float8, LandmarksOfTheFormats) {
   EXPECT_EQ(f8_to_f32(0x00, kE4M3), 0.0F);
   EXPECT_TRUE(std::signbit(f8_to_f32(0x80, kE4M3)));
@@ -60,11 +70,7 @@ TEST(Float8, CodesComeBackAndHalvesGoToEven) {
 // A single token has the weight 1, so its V comes out as it is, exactly: all 256 codes, subnormal ones and NaN too. The
 // same through the kernel of many rows, which converts ahead, and in the isolated path, where a code beside is NaN.
 TEST(Fp8, EveryCodeIsExact) {
-  const std::vector<std::int32_t> ids{0}, lens{1};
-  Batch batch;
-  batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 1, 1, 16);
-  batch.kv_lens = lens;
-  batch.num_pages = 1;
+  const Batch batch = one_token();
   for (const DType dtype : kTypes) {
     const Float8Format& format = dtype == DType::kF8E4M3 ? kE4M3 : kE5M2;
     for (const std::int32_t group : {1, 4, 48}) {
@@ -91,11 +97,7 @@ TEST(Fp8, EveryCodeIsExact) {
 
 // Each code as a key: with a query of ones, the LSE of one token is the sum of its elements.
 TEST(Fp8, EveryCodeOfKeysIsExact) {
-  const std::vector<std::int32_t> ids{0}, lens{1};
-  Batch batch;
-  batch.pages = PageTable::dense(std::span<const std::int32_t>(ids), 1, 1, 16);
-  batch.kv_lens = lens;
-  batch.num_pages = 1;
+  const Batch batch = one_token();
   for (const DType dtype : kTypes) {
     const Float8Format& format = dtype == DType::kF8E4M3 ? kE4M3 : kE5M2;
     AttentionCase test(with_kv_dtype(make_shape(256, 1, 64, 16, DType::kF32), dtype), batch);
@@ -217,14 +219,7 @@ TEST(Fp8, Isolation) {
       test.vary([](AttentionArgs& args) { args.v_scale.value = 5; });
       ASSERT_GT(finite_percent(test), 90);
       ASSERT_LT(finite_percent(test), 100);
-      for (const Policy policy : all_policies()) {
-        const Plan plan =
-            make_plan(test.forest(), test.shape(), generic_cpu_profile(8), options_of(policy, KvSplit::kBalance));
-        for (const CpuIsa isa : available_isas()) {
-          EXPECT_TRUE(isolates(test, test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), kFloatTolerance))
-              << name_of(policy) << ", " << name_of(isa);
-        }
-      }
+      expect_isolation_on_cpu(test);
     }
   }
 }

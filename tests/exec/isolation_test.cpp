@@ -17,19 +17,6 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-void expect_isolation(const AttentionCase& test, KvSplit split = KvSplit::kBalance) {
-  for (const Policy policy : all_policies()) {
-    const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(8), options_of(policy, split));
-    for (const CpuIsa isa : available_isas()) {
-      for (const MergeMode merge : {MergeMode::kFused, MergeMode::kSeparate}) {
-        EXPECT_TRUE(isolates(test, test.run_cpu(plan, test_workers(), {merge, isa}), kFloatTolerance))
-            << name_of(policy) << ", " << name_of(isa);
-      }
-    }
-    EXPECT_TRUE(isolates(test, test.run_reference(plan), 1e-6)) << name_of(policy) << ", reference";
-  }
-}
-
 TEST(Isolation, TwoRequestsThatShareNothing) {
   const std::vector<std::int32_t> ids{0, 1}, lens{5, 5};
   Batch batch;
@@ -41,7 +28,7 @@ TEST(Isolation, TwoRequestsThatShareNothing) {
       AttentionCase test(make_shape(2, 4, 64, 16, dtype), batch);
       poison(test, {.row = 0, .position = 0, .value = value});
       test.recompute_expected();
-      expect_isolation(test);
+      expect_isolation_on_cpu(test);
     }
   }
 }
@@ -56,7 +43,7 @@ TEST(Isolation, PrivateTokensOverATrunk) {
     test.recompute_expected();
     EXPECT_GT(finite_percent(test), 90);
     for (const KvSplit split : {KvSplit::kNone, KvSplit::kBalance, experimental::kSplitMean})
-      expect_isolation(test, split);
+      expect_isolation_on_cpu(test, split);
   }
 }
 
@@ -75,7 +62,7 @@ TEST(Isolation, LaterTokensOfAChunkAndOtherBranchesOfATree) {
       poison(test, {.row = 0, .position = position, .value = kNan});
       test.recompute_expected();
       EXPECT_GT(finite_percent(test), 60);
-      expect_isolation(test);
+      expect_isolation_on_cpu(test);
     }
   }
 }

@@ -7,6 +7,8 @@
 
 #include "base/float8.hpp"
 #include "base/half.hpp"
+#include "exec/executor_cases.hpp"
+#include "support/policies.hpp"
 #include "support/random_batch.hpp"
 
 namespace trunkline::testing {
@@ -76,6 +78,19 @@ bool poison_random_tokens(std::mt19937_64& random, AttentionCase& test) {
   replace_non_finite(test.expected().o, comparable.o);
   replace_non_finite(test.expected().lse, comparable.lse);
   return test.matches(comparable, tolerance);
+}
+
+void expect_isolation_on_cpu(const AttentionCase& test, KvSplit split) {
+  for (const Policy policy : all_policies()) {
+    const Plan plan = make_plan(test.forest(), test.shape(), generic_cpu_profile(8), options_of(policy, split));
+    for (const CpuIsa isa : available_isas()) {
+      for (const MergeMode merge : {MergeMode::kFused, MergeMode::kSeparate}) {
+        EXPECT_TRUE(isolates(test, test.run_cpu(plan, test_workers(), {merge, isa}), kFloatTolerance))
+            << name_of(policy) << ", " << name_of(isa);
+      }
+    }
+    EXPECT_TRUE(isolates(test, test.run_reference(plan), 1e-6)) << name_of(policy) << ", reference";
+  }
 }
 
 int finite_percent(const AttentionCase& test) {

@@ -30,6 +30,9 @@ bool poison_random_tokens(std::mt19937_64& random, AttentionCase& test);
 /// weight that 16 bits round to zero turns infinity to NaN.
 ::testing::AssertionResult isolates(const AttentionCase& test, const AttentionOutput& output, double tolerance);
 
+/// Expects isolates() of every policy's plan, run by every CPU kernel and by the reference.
+void expect_isolation_on_cpu(const AttentionCase& test, KvSplit split = KvSplit::kBalance);
+
 /// Elements of the oracle's O that are finite, in percent.
 int finite_percent(const AttentionCase& test);
 

@@ -159,14 +159,7 @@ TEST(Windows, Isolation) {
       if (position == 0) {
         ASSERT_EQ(finite_percent(test), 100) << "it is in no window";
       }
-      for (const Policy policy : all_policies()) {
-        const Plan plan =
-            make_plan(test.forest(), test.shape(), generic_cpu_profile(8), options_of(policy, KvSplit::kBalance));
-        for (const CpuIsa isa : available_isas()) {
-          EXPECT_TRUE(isolates(test, test.run_cpu(plan, test_workers(), {MergeMode::kFused, isa}), kFloatTolerance))
-              << name_of(policy) << ", " << name_of(isa);
-        }
-      }
+      expect_isolation_on_cpu(test);
     }
   }
 }
