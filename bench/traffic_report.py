@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Writes docs/traffic.md from the rows in bench/results/traffic: the papers' traffic figures beside ours.
+"""Writes bench/results/traffic/README.md from the rows beside it: the papers' traffic figures beside ours.
 
-python3 bench/traffic_report.py           # writes docs/traffic.md
-python3 bench/traffic_report.py --check   # fails when docs/traffic.md is not what the rows say
+python3 bench/traffic_report.py           # writes the page
+python3 bench/traffic_report.py --check   # fails when it is not what the rows say
 """
 
 import json
 import pathlib
-import sys
 
+import pages
 from report import table
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/traffic"
-PAGE = BENCH.parent / "docs/traffic.md"
+PAGE = RESULTS / "README.md"
 
 
 def load(name: str) -> list[dict]:
@@ -201,17 +201,16 @@ TEXT = {
 What the published systems read and write by their own papers, beside what our plans read and write on the same
 inputs. Every figure of ours comes from plans, step by step, not from a formula, save where a method of a paper is
 none of our policies (Medusa, SpecInfer, contiguous storage: then from the paper's own formula over the same steps).
-No kernel runs here; times are in [results.md](results.md). A plan counts KV tokens in two ways: by its *grouping*
+No kernel runs here; times are in [the results](../../../docs/results.md). A plan counts KV tokens in two ways: by its *grouping*
 (each item reads its tokens once, however many queries it has) and as tiles really *read* them ("narrow tiles": a
 group of more queries than a tile has rows is split, and each part reads again; a cache may serve that).
 
-This page is written by `bench/traffic_report.py` from the rows in
-[bench/results/traffic](../bench/results/traffic).
+This page is written by `bench/traffic_report.py` from the rows beside it.
 """,
     "deft": """Llama-3-8B's heads (32/8, d 128, fp16, 32 layers) as in the paper; "difference" is in points.
 
 - *Few-shot*: a prompt of 4,000 tokens and 400 steps of 20, 30 or 50 branches.
-- *Reasoning*: the recorded trees of [data/reasoning](../data/README.md), about 60 % of the paper's, replayed by
+- *Reasoning*: the recorded trees of [data/reasoning](../../../data/README.md), about 60 % of the paper's, replayed by
   their branch and prune records, every iteration planned anew. The paper's averages are over all trees, ours over
   these.
 - *Speculative*: draft trees of t tokens on a past that grows by the recorded accept list until it has 6,000 tokens.
@@ -285,14 +284,7 @@ def page() -> str:
 
 
 def main() -> None:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text() != text:
-            raise SystemExit(
-                "docs/traffic.md is not what bench/results/traffic says; run python3 bench/traffic_report.py"
-            )
-        return
-    PAGE.write_text(text)
+    pages.write_or_check(PAGE, page(), "traffic_report.py")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables of docs/results_vllm.md: rollouts, and the prompt lengths from which on sharing gains."""
+"""Tables of bench/results/vllm/README.md: rollouts, and the prompt lengths from which on sharing gains."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Tables of docs/results_vllm.md, each of the rows of one kind."""
+"""Tables of bench/results/vllm/README.md, each of the rows of one kind."""
 
 from report import table
 

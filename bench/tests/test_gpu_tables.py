@@ -1,4 +1,4 @@
-"""The tables of docs/results_gpu.md, of made-up rows."""
+"""The tables of bench/results/h200/README.md, of made-up rows."""
 
 import json
 import pathlib
@@ -180,10 +180,9 @@ class TestsLineTest(unittest.TestCase):
     def line(self, *output, **more):
         record = {"commit": "abcdef" * 3, "command": "scripts/gpu_bench.sh BUILD OUT tests", "output": output, **more}
         with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder)
-            (path / "tests.json").write_text(json.dumps(record))
-            with unittest.mock.patch.object(gpu_report, "RESULTS", path):
-                return gpu_report.tests_line()
+            path = pathlib.Path(folder) / "tests.json"
+            path.write_text(json.dumps(record))
+            return gpu_report.tests_line(path)
 
     def test_what_passed(self):
         passed = "[  PASSED  ] 9 tests.", "========= ERROR SUMMARY: 0 errors"

@@ -81,7 +81,7 @@ class CrossoverTest(unittest.TestCase):
         # At 256 tokens 5.7 % are saved, but at 1,024 less than 2 %.
         self.assertIn("| 4 | 8 | 4,096 | 4,096 | 4,096 | 16,384 |", text)
         self.assertIn("| 4 | 1 | - | - | - | - |", text)
-        self.assertIn("(results/vllm_crossover.svg)", text)
+        self.assertIn("(crossover.svg)", text)
 
     def test_curves_by_model_and_samples(self):
         found = vllm_crossover_plot.content([*self.ROWS, crossover_row(8, "256", 1.25, "qwen3-8b"), GROUPS, START])
