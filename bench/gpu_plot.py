@@ -37,7 +37,7 @@ class Plot:
 
 
 def draw_or_check(late: list[tuple[Plot, list[dict]]], script: str) -> None:
-    """Draws plots that are not of their rows. :raises SystemExit: with --check, or without matplotlib, where there are"""
+    """Draws plots that are not of their rows. :raises SystemExit: with --check, or without matplotlib"""
     for plot, rows in late:
         name = plot.path.relative_to(ROOT)
         if "--check" in sys.argv[1:]:

@@ -83,7 +83,10 @@ def turns(rows: list[dict]) -> str:
             row.get("dtype", "f16"),
             str(row["cases"]),
             f"{row['mean_ratio']:.3f}",
-            *(f"{row[name]['ratio']:.3f}: {row[name]['case']} at {row[name]['heads']}" for name in ("fastest", "slowest")),
+            *(
+                f"{row[name]['ratio']:.3f}: {row[name]['case']} at {row[name]['heads']}"
+                for name in ("fastest", "slowest")
+            ),
             str(row["same_bits"]),
         ]
         for row in rows

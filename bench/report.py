@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes bench/results/cpu/README.md from the rows in bench/results/cpu: the tables, their summary, and where they come from.
+"""Writes bench/results/cpu/README.md from the rows beside it: the tables, their summary, and where they come from.
 
 python3 bench/report.py           # writes the page
 python3 bench/report.py --check   # fails when it is not what the rows say

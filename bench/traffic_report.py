@@ -201,9 +201,9 @@ TEXT = {
 What the published systems read and write by their own papers, beside what our plans read and write on the same
 inputs. Every figure of ours comes from plans, step by step, not from a formula, save where a method of a paper is
 none of our policies (Medusa, SpecInfer, contiguous storage: then from the paper's own formula over the same steps).
-No kernel runs here; times are in [the results](../../../docs/results.md). A plan counts KV tokens in two ways: by its *grouping*
-(each item reads its tokens once, however many queries it has) and as tiles really *read* them ("narrow tiles": a
-group of more queries than a tile has rows is split, and each part reads again; a cache may serve that).
+No kernel runs here; times are in [the results](../../../docs/results.md). A plan counts KV tokens in two ways: by its
+*grouping* (each item reads its tokens once, however many queries it has) and as tiles really *read* them ("narrow
+tiles": a group of more queries than a tile has rows is split, and each part reads again; a cache may serve that).
 
 This page is written by `bench/traffic_report.py` from the rows beside it.
 """,

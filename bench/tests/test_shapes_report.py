@@ -37,7 +37,9 @@ class ShapesReport(unittest.TestCase):
         self.assertNotIn("x floor", page)
 
     def test_a_page_names_its_gpu(self):
-        self.assertTrue(shapes_report.page("h200", [row("a", 10)]).startswith("# Head sizes and page sizes on an H200\n"))
+        self.assertTrue(
+            shapes_report.page("h200", [row("a", 10)]).startswith("# Head sizes and page sizes on an H200\n")
+        )
 
 
 if __name__ == "__main__":
