@@ -207,11 +207,21 @@ kernels that no paper on prefix sharing brought.
 """
     if host:
         text += f"## On the host, outside a graph\nOnce a plan, then once a layer.\n\n{host}\n"
+    compared = suites | {name: files[name] for name in ("ragged",) if name in files}
     predicted = {name: rows for name, rows in files.items() if name in PREDICTED}
     text += f"""## What the cost model predicts
 Predicted over measured time, case by case.
 
 {gpu_suite_tables.cost_model(predicted)}
+"""
+    text += f"""## Hopper's kernels over the portable ones
+Time over the portable kernels', whose rows are older and of other machines.
+
+{gpu_suite_tables.hopper_over_portable(compared)}
+## Workers without a task
+Share of the forward pass, in the mean of all workers; a single query has no tasks.
+
+{gpu_suite_tables.idle_workers(compared)}
 """
     text += f"## The sources that were measured\n{gpu_tables.provenance(files)}\n{since(files)}"
     text += choices(files) + comparisons(files)

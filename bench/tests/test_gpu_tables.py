@@ -239,5 +239,23 @@ class SuiteTableTest(unittest.TestCase):
         ])  # fmt: skip
 
 
+class KernelsComparedTest(unittest.TestCase):
+    def test_cases_of_both_kernels_are_compared(self):
+        rows = [
+            measured(us=20.0),
+            measured(us=10.0, kernels="hopper"),
+            measured(us=9.0, kernels="hopper", case="alone"),
+        ]
+        ((suite, cases, mean, least, _, slower),) = cells(gpu_suite_tables.hopper_over_portable({"pat": rows}))
+        self.assertEqual((suite, cases, mean, slower), ("pat", "1", "0.50", "0"))
+        self.assertTrue(least.startswith("0.50: "))
+
+    def test_idle_workers_have_a_median_and_the_most(self):
+        rows = [measured(bubble_share=share, case=f"c{share}") for share in (0.1, 0.3, 0.2)]
+        found = cells(gpu_suite_tables.idle_workers({"pat": rows}))
+        self.assertEqual(found[0][2:4], ["3", "20 %"])
+        self.assertTrue(found[0][4].startswith("30 %: c0.3"))
+
+
 if __name__ == "__main__":
     unittest.main()
