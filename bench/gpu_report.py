@@ -214,7 +214,12 @@ Predicted over measured time, case by case.
 
 {gpu_suite_tables.cost_model(predicted)}
 """
-    text += f"""## Hopper's kernels over the portable ones
+    text += f"""## Recorded kernels
+Geometric means over all heads of a suite; ours by the Hopper kernels. The paper's kernel is the one of the suite's
+name, timed in its own way (above).
+
+{gpu_recorded.each_recorded(suites)}
+## Hopper's kernels over the portable ones
 Time over the portable kernels', whose rows are older and of other machines.
 
 {gpu_suite_tables.hopper_over_portable(compared)}

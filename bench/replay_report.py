@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes bench/results/replay/README.md from the text of replay_page.md and the rows beside the page.
+"""Writes bench/results/replay/README.md from the text of replay_page.md.in and the rows beside the page.
 
 python3 bench/replay_report.py           # writes the page
 python3 bench/replay_report.py --check   # fails when it is not what the rows say
@@ -196,7 +196,7 @@ def sources(rows: list[dict]) -> str:
 
 def page() -> str:
     traces, figure5, executed = (load(name) for name in ("traces", "figure5", "executed"))
-    text = (BENCH / "replay_page.md").read_text()
+    text = (BENCH / "replay_page.md.in").read_text()
     parts = {
         "sharing": sharing_table(traces),
         "planning": planning_table(traces),

@@ -104,7 +104,7 @@ def hopper_kernel() -> Figure:
     figure.box(360, tops[0], 160, 24, "", "up to 4 batches ahead")
     figure.box(150, tops[3], 40, 24, "load", "Q")
     figure.box(195, tops[3], 325, 24, "load", "rows that TMA cannot copy: masked by token, ends")
-    for place, (name, kind) in enumerate(kinds.items()):
+    for place, name in enumerate(kinds):
         begin = 150 + 60 * place
         figure.box(begin, tops[1], 55, 24, "load", f"K {name}")
         figure.box(begin + 30, tops[2], 55, 24, "load", f"V {name}")
@@ -126,8 +126,8 @@ def portable_kernel() -> Figure:
     figure = Figure(
         300,
         "The portable kernel",
-        "Two producer warps fill a ring of six slots with K and V by turns, four consumer warps hold 16 rows each. In a "
-        "tile of 64 rows each warp has its own rows; in a tile of 16 all warps have the same rows and share the tokens.",
+        "Two producer warps fill a ring of six slots with K and V by turns, four consumer warps hold 16 rows each. In "
+        "a tile of 64 rows each warp has its own rows; in a tile of 16 all warps have the same rows and share tokens.",
     )
     figure.text(10, 20, "A block: 6 warps, two blocks on an SM (d up to 128, H200)", "head")
     for number in range(2):
@@ -151,7 +151,7 @@ def planner() -> Figure:
     figure = Figure(
         400,
         "The device planner",
-        "Seven kernels. The first compares each row with the last plan; the second decides whether that plan is reused, "
+        "Seven kernels. The first compares rows with the last plan; the second decides whether that plan is reused; "
         "then all others return at once. Else forest, tiles, cuts and lists follow.",
     )
     figure.box(20, 10, 300, 34, "load", "page tables, lengths, query starts (device)")
@@ -213,7 +213,7 @@ def cpu_kernel() -> Figure:
         290,
         "A task of the CPU kernels",
         "A task streams its tokens in blocks of 16 or 32; for each block all its KV heads are computed in turn, while "
-        "the next block is fetched into L2. Narrow items have lanes along the head dimension, wide ones along the rows.",
+        "the next block is fetched into L2. Narrow items have lanes along the head dimension, wide ones along rows.",
     )
     figure.text(10, 20, "A task: an item of the plan, some KV heads; blocks of 16 or 32 tokens", "head")
     for block, left in enumerate((10, 370)):

@@ -256,6 +256,12 @@ class KernelsComparedTest(unittest.TestCase):
         self.assertEqual(found[0][2:4], ["3", "20 %"])
         self.assertTrue(found[0][4].startswith("30 %: c0.3"))
 
+    def test_recorded_kernels_are_set_beside_ours_and_the_papers(self):
+        rows = [measured(us=10.0, recorded_us={"pat": 20.0, "fa3": 60.0})]
+        found = cells(gpu_recorded.each_recorded({"pat": rows}))
+        self.assertEqual(found[0][1:4] + found[0][6:7], ["pat", "1", "2.00", ""])
+        self.assertEqual(found[1][1:4] + found[1][6:7], ["fa3", "1", "6.00", "3.00"])
+
 
 if __name__ == "__main__":
     unittest.main()

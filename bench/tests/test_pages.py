@@ -8,6 +8,8 @@ BENCH = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
 import pages  # noqa: E402
+import stale  # noqa: E402
+from source_trees import PYTHON_TREES  # noqa: E402
 
 
 class Wrapping(unittest.TestCase):
@@ -39,6 +41,18 @@ class Committed(unittest.TestCase):
         for page in found:
             lines = [line for line in page.read_text().splitlines() if not line.startswith("|")]
             self.assertEqual([line for line in lines if len(line) > 120], [], page)
+
+
+class Stale(unittest.TestCase):
+    PRESENT = dict.fromkeys(PYTHON_TREES, "new")
+
+    def test_parts_that_changed_are_named(self):
+        row = {"kernels_tree": "old", "plan_tree": "new"}
+        self.assertEqual(stale.changed(row, self.PRESENT), (PYTHON_TREES["kernels_tree"].title,))
+        self.assertEqual(stale.changed({"plan_tree": "new"}, self.PRESENT), ())
+
+    def test_rows_without_hashes_are_told_apart(self):
+        self.assertIsNone(stale.changed({"commit": "abc"}, self.PRESENT))
 
 
 if __name__ == "__main__":
