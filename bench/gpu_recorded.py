@@ -53,12 +53,11 @@ def each_recorded(suites: dict[str, list[dict]]) -> str:
             line = [suite, kernel, str(len(timed)), *spread([time / row["us"] for row, time in timed])]
             lines.append(line + (spread(papers) if kernel != suite else [""] * 3))
     header = [
-        "suite", "recorded kernel", "cases", "its time over ours", "least", "most", "over the paper's kernel", "least",
-        "most",
+        "suite", "recorded kernel", "cases", "its time over ours", "min", "max", "over the paper's kernel", "min", "max",
     ]  # fmt: skip
     return table(header, lines)
 
 
 def spread(values: list[float]) -> list[str]:
-    """Geometric mean, least and most."""
+    """Geometric mean, minimum and maximum."""
     return [f"{geometric_mean(values):.2f}", f"{min(values):.2f}", f"{max(values):.2f}"] if values else [""] * 3

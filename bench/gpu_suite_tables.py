@@ -132,7 +132,7 @@ def hopper_over_portable(files: dict[str, list[dict]]) -> str:
             lines.append([name, str(len(over)), f"{geometric_mean([row['over'] for row in over]):.2f}"])
             lines[-1] += [named_extreme(over, lambda row: row["over"], extreme) for extreme in (min, max)]
             lines[-1].append(str(sum(row["over"] > 1 for row in over)))
-    return table(["suite", "cases", "time, geometric mean", "least", "most", "slower in"], lines)
+    return table(["suite", "cases", "time, geometric mean", "min", "max", "slower in"], lines)
 
 
 def idle_workers(files: dict[str, list[dict]]) -> str:
@@ -145,4 +145,4 @@ def idle_workers(files: dict[str, list[dict]]) -> str:
             most = max(run, key=lambda row: row["bubble_share"])
             lines.append([name, ran_on, str(len(run)), f"{shares[len(shares) // 2]:.0f} %", f"{shares[-1]:.0f} %"])
             lines[-1][-1] += f": {most['case']} at {most['heads']}"
-    return table(["suite", "kernels", "cases", "median", "most"], lines)
+    return table(["suite", "kernels", "cases", "median", "max"], lines)

@@ -25,8 +25,8 @@ own; [results in vLLM](../vllm/README.md) have runs on an H100, too.
 """
 PLAN_TIME = """## Planning on the device
 
-Microseconds of a plan made anew, by rows that are warm in L2. "Alternating" plans two batches by turns, whose rows are
-in other places, so that comparing rows with the last plan does not help. "Reused" is a step whose last plan still
+Microseconds of a plan made anew, by rows that are warm in L2. "Alternating" plans two batches by turns, whose rows
+have other tables, so that comparing rows with the last plan does not help. "Reused" is a step whose last plan still
 reads it; a resolve follows a plan in each step. Cases are `rows/tokens` by level of the tree.
 """
 TRIAL = """## A planner design that was not kept
@@ -91,7 +91,7 @@ def turns(rows: list[dict]) -> str:
         ]
         for row in rows
     ]
-    header = ["suite", "kernels", "type", "cases", "time, geometric mean", "least", "most", "outputs of the same bits"]
+    header = ["suite", "kernels", "type", "cases", "time, geometric mean", "min", "max", "outputs of the same bits"]
     return table(header, lines)
 
 

@@ -87,12 +87,13 @@ def hopper_kernel() -> Figure:
     for name in kinds:
         figure.text(x + 50, 42, name, "mid")
         x += 105
-    for row, (words, own) in enumerate((("rows 0 to 63: warpgroup 0", "A"), ("rows 64 to 127: warpgroup 1", "B"))):
+    for row, (rows, own) in enumerate((("rows 0 to 63", "A"), ("rows 64 to 127", "B"))):
         top = 50 + 34 * row
-        figure.text(140, top + 20, words.split(":")[0], "right")
+        figure.text(140, top + 20, rows, "right")
         for place, (name, kind) in enumerate(kinds.items()):
-            seen = kind == "both" or name == own
-            figure.box(150 + 105 * place, top, 100, 30, kind if seen else "none", "visible" if seen else "masked")
+            visible = kind == "both" or name == own
+            words = "visible" if visible else "masked"
+            figure.box(150 + 105 * place, top, 100, 30, kind if visible else "none", words)
     figure.text(150, 136, "S: tokens that all rows share. A, B: tokens that only one half's requests have.")
 
     figure.text(10, 170, "The block: 12 warps, one block on an SM", "head")
@@ -161,7 +162,7 @@ def planner() -> Figure:
         ("try full tiles", "a block a tile width: tiles, cuts, their time"),
         ("try early ends", "a block a try: tiles that are closed early"),
         ("list tiles", "a block a tile: the KV segments of the best try"),
-        ("lay out", "one block: prefix sums give places in all lists"),
+        ("lay out", "one block: prefix sums give ranges in all lists"),
         ("write", "a block a pack: items, queries, spans, masks"),
     )
     top = 62
