@@ -53,7 +53,7 @@ def each_recorded(suites: dict[str, list[dict]]) -> str:
             line = [suite, kernel, str(len(timed)), *spread([time / row["us"] for row, time in timed])]
             lines.append(line + (spread(papers) if kernel != suite else [""] * 3))
     header = [
-        "suite", "recorded kernel", "cases", "its time over ours", "min", "max", "over the paper's kernel", "min", "max",
+        "suite", "recorded kernel", "cases", "time over ours", "min", "max", "over the paper's kernel", "min", "max",
     ]  # fmt: skip
     return table(header, lines)
 
