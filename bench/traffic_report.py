@@ -245,26 +245,20 @@ The faithful batches are the same traces as they were served: there is little to
 """,
     "pat12b": """## PAT, figure 12b: KV and partial bytes of its ablations
 PAT's 20 trees at 32/8; bytes more than `profit`'s, in %, by grouping and with re-reads by tiles of 64 rows ("narrow
-tiles"), without cuts along KV and with PAT's cuts to the mean, which leave partials in all three alike. The paper's
-figures are averages of hardware counters on an A100, which see the caches too; ours are smaller. By grouping and
-without cuts the order is the paper's, though barely: `node` leaves more partials where trees are deep, and the compute
-cost reads more KV. With narrow tiles the compute cost comes out ahead of `profit`: a child that carries its parent's
-tokens along spares the parent tiles that would have read them again, which PAT's memory cost does not count.
+tiles"), without cuts along KV and with PAT's cuts to the mean. The paper's figures are averages of hardware counters on
+an A100. With narrow tiles the compute cost reads less than `profit`: a child that carries its parent's tokens along
+saves the parent's tiles from reading them again, which PAT's memory cost does not count.
 """,
     "fasttree": """## FastTree, figure 9: its trees and group sizes
 15 trees, heads 32/32, 32/8, 16/1, predicted for an H100 by the cost model; the paper's are times of its kernels.
-`greedy` with long contexts split is 1; above 1, greedy is better. The search and the split show as in the paper:
-little on shallow trees, up to nearly a factor of two where trees are deep or work is scarce. With one KV head the
-pieces of 1,024 tokens often cost more than they gain. The paper's figures for other systems (FlashInfer,
-CascadeAttn) are of other kernels; ours are the same division of work by one model. In that model a shared token
-that is read again comes from the L2 cache at its full rate, and then `flat` beats greedy on most trees of short
-nodes, whose partials cost more than they save. Whether it does is for kernels to show, not for this table.
+`greedy` with long contexts split is 1; above 1, greedy is better. The paper's figures for other systems (FlashInfer,
+CascadeAttn) are of other kernels; ours are the same division of work by one model, in which a shared token that is read
+again comes from the L2 cache at its full rate.
 """,
     "codec": """## CoDec (FlashForge): the five families of its benchmark
 Heads 32/8; the ranges are those of the released benchmark, the points in them ours where it names none. KV tokens
-by grouping, and partials. The abstract's 120.9 times less memory access cannot follow from these shapes, whatever
-the method: the column "flat / least" is what a kernel saves that reads each token once and leaves no partials. We
-cannot say what the abstract counts.
+by grouping, and partials. "flat / least" is what a kernel saves that reads each token once and leaves no partials: the
+abstract's 120.9 times less memory access cannot follow from these shapes.
 """,
 }
 
