@@ -189,7 +189,7 @@ them are good to some 3 %. {COLD_CACHES}
 This page is written by `bench/gpu_report.py` from [bench/results/h200](../bench/results/h200), whose rows come from
 `scripts/gpu_bench.sh`, or its program by hand, by `bench/gpu_collect.py`; each names its command.
 {gpu_tables.which_kernels(files)}
-[gpu.md](gpu.md) explains them. {tests_line()}
+[gpu.md](guides/graphs.md) explains them. {tests_line()}
 
 {gpu_tables.summary(suites)}
 Not measured: {", ".join(missing) or "nothing"}.

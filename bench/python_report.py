@@ -133,7 +133,7 @@ def page() -> str:
         "One KV head of 64, one page shared by all requests, one thread: `run` and `plan` beside C loops of the same "
         f"calls, in turn; medians; load {span([row['load'] for row in called])}; version {versions(called)}. The aims, "
         "with torch's tensors: `run` at most 4 us over the C call with outputs given, `plan` at most 10. The custom "
-        "operator's row has torch's own dispatch. [What the C interface costs](c.md#what-it-costs).\n",
+        "operator's row has torch's own dispatch. [What the C interface costs](guides/c.md#what-it-costs).\n",
         calls(called),
         *python_gpu_tables.section(load("h200")),
     ]

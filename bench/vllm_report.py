@@ -183,7 +183,7 @@ def over_rates(rows: list[dict]) -> str:
 ![Times against the rate of requests, vLLM with and without Trunkline](results/vllm_rates_h200.svg)
 
 Rows of HTTP servers with KV caches of {caches} GiB, of each rate one of most rounds. By commit: {commits}.
-[What differs between them](vllm.md#measure-it).
+[What differs between them](guides/vllm.md#measure-it).
 """
 
 

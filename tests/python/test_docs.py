@@ -1,4 +1,4 @@
-"""Every example of docstrings, of docs/python.md and of README.md, as doctests."""
+"""Every example of docstrings, of docs/guides/python.md and of README.md, as doctests."""
 
 import doctest
 import importlib
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PAGES = [Path(__file__).resolve().parents[2] / name for name in ("docs/python.md", "README.md")]
+PAGES = [Path(__file__).resolve().parents[2] / name for name in ("docs/guides/python.md", "README.md")]
 
 
 @pytest.mark.parametrize(
