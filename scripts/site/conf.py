@@ -40,7 +40,13 @@ pygments_style, pygments_dark_style = "default", "monokai"
 
 # The pages by reader. A name with a star adds what is not listed before it.
 NAVIGATION = {
-    "Get started": ["docs/start/cpu", "docs/start/vllm", "docs/start/sglang", "docs/start/transformers", "docs/start/*"],
+    "Get started": [
+        "docs/start/cpu",
+        "docs/start/vllm",
+        "docs/start/sglang",
+        "docs/start/transformers",
+        "docs/start/*",
+    ],
     "Guides": ["docs/guides/gain", "docs/guides/python", "docs/guides/cpp", "docs/guides/c", "docs/guides/*"],
     "Concepts": ["docs/concepts/overview", "docs/concepts/policies", "docs/concepts/*"],
     "How it works": ["docs/architecture", "docs/deep/*"],
@@ -51,7 +57,7 @@ NAVIGATION = {
 
 
 def navigation(app):
-    """One hidden table of contents a heading. Sphinx warns of a name that is no page, and of a page that has no place."""
+    """One hidden table of contents a heading. Sphinx warns of a page that has no place in one."""
     parts = []
     for caption, pages in NAVIGATION.items():
         known = [page for page in pages if "*" in page or (ROOT / f"{page}.md").exists()]
