@@ -37,7 +37,7 @@ with attention in fp32 first: on one copy of K and V while all others were NaN, 
 of replays of a captured graph between two events, medians, on copies of K and V that have left the L2 cache. Planning,
 once a step on the host, is apart. FlashAttention and FlashInfer's decode wrapper read a shared prefix once for each
 request; the cascade reads it once. The floor is the plan's bound by the
-[machine profile](../../../docs/machines.md#where-the-gpus-figures-come-from): launch + max(distinct bytes / read
+[machine profile](../../../docs/guides/tuning.md#where-the-gpus-figures-come-from): launch + max(distinct bytes / read
 rate, FLOPs / matrix rate).
 """
 

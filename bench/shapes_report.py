@@ -21,7 +21,7 @@ Suites of [the GPU benchmark](../h200/README.md) at other head sizes and page si
 `bench/shapes_report.py` from the rows that `scripts/gpu_bench.sh BUILD OUT shapes` makes
 ([bench/README.md](../../README.md)). Outputs are checked first; times are medians of graph replays on copies of K
 and V that have left the L2 cache. The floor is the plan's bound by the GPU's
-[machine profile](../../../docs/machines.md#where-the-gpus-figures-come-from). "Consecutive" tokens lie one behind
+[machine profile](../../../docs/guides/tuning.md#where-the-gpus-figures-come-from). "Consecutive" tokens lie one behind
 another in the cache, as after a prefill; "shuffled" ones lie anywhere.
 """
 

@@ -23,6 +23,7 @@ fi
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
 .venv/bin/mypy --cache-dir build/mypy
+python3 scripts/check_docs.py
 python3 scripts/check_includes.py
 python3 scripts/check_policies.py
 python3 scripts/check_sources.py

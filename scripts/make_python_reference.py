@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/api_python.md: signatures and docstrings of what the Python package makes public, read from its source.
+"""Writes docs/reference/api_python.md: signatures and docstrings of what the Python package makes public.
+
+It reads them from the source.
 
     python3 scripts/make_python_reference.py            # writes it; needs griffelib (scripts/requirements-lint.txt)
     python3 scripts/make_python_reference.py --check    # fails when the page is not what the source says
@@ -20,7 +22,7 @@ except ModuleNotFoundError:
     sys.exit("make_python_reference: griffelib is missing; make lint installs it for .venv/bin/python")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/api_python.md"
+PAGE = ROOT / "docs/reference/api_python.md"
 # Parts of the page: a title, and the module whose public names it has, in the order of its source.
 PARTS = {
     "One call": "simple",
@@ -54,8 +56,8 @@ OVERRIDES = {"begin", "decide", "results", "run"}  # of a BranchController: with
 MADE_BY_OTHERS = {"Explanation", "Plan", "Profile"}  # their constructors are not for users
 INTRODUCTION = (
     "Signatures and docstrings of the package; `scripts/make_python_reference.py` writes this page. "
-    "[From Python](python.md) is the tour. B: requests, T: query tokens, P: tokens of a page, Hq and Hkv: query and KV "
-    "heads, d: head size."
+    "[From Python](../guides/python.md) is the tour. B: requests, T: query tokens, P: tokens of a page, Hq and Hkv: "
+    "query and KV heads, d: head size."
 )
 
 
@@ -142,7 +144,7 @@ def words_of(item: griffe.Object, parameters: list[str]) -> str:
         return rendered(item.docstring.value, parameters) + "\n"
     if item.name in WITHOUT_WORDS:
         return ""
-    raise SystemExit(f"{item.path} has no docstring; docs/api_python.md needs one")
+    raise SystemExit(f"{item.path} has no docstring; docs/reference/api_python.md needs one")
 
 
 def names_of(function: griffe.Function) -> list[str]:

@@ -1,4 +1,4 @@
-"""The adapter that docs/engines.md writes for Toy: the Python blocks of the page are one module, which is run here."""
+"""The adapter that docs/guides/engines.md writes for Toy. The Python blocks of the page are one module, run here."""
 
 import dataclasses
 import logging
@@ -11,7 +11,7 @@ import pytest
 import toy_engine
 from trunkline.integrations import engine
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/engines.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/guides/engines.md"
 ALWAYS_BESIDE_PREFILL = engine.PrefillRule(host_us=0, gpu_us=0)
 
 

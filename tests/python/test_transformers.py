@@ -146,7 +146,7 @@ def test_models_that_are_not_supported():
 
 
 def test_the_page():
-    page = Path(__file__).resolve().parents[2] / "docs/runtime.md"
+    page = Path(__file__).resolve().parents[2] / "docs/guides/runtime.md"
     examples = doctest.DocTestParser().get_doctest(page.read_text(), {}, page.name, str(page), 0)
     failed, attempted = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(examples)
     assert attempted and not failed

@@ -1,5 +1,6 @@
-"""Toy, a made-up serving engine on the CPU with numpy, for which docs/engines.md writes an adapter. It does not know
-Trunkline.
+"""Toy, a made-up serving engine on the CPU with numpy, for which docs/guides/engines.md writes an adapter.
+
+It does not know Trunkline.
 
 A scheduler with a prefix cache gives out pages. Decode rows come first in a batch, prefill rows behind them. A batch of
 decode rows may be padded, with rows that have a query token and length 0. Page 0 is given to no request.

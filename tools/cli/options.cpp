@@ -147,7 +147,7 @@ void add_run_options(CLI::App& app, Options& options, Words& words) {
 }
 
 void add_plan_options(CLI::App& app, Options& options) {
-  app.add_flag("--all", options.all, "Print every node and item, however many");
+  app.add_flag("--all", options.all, "Print every node, and every item with all of its spans");
   app.add_option("--batch", options.batch, "Take only this batch, counted from 1 over all inputs")
       ->check(CLI::Range(1, INT32_MAX))
       ->type_name("N");

@@ -3,7 +3,7 @@
     generator = trunkline.TreeGenerator(model, tokenizer, trunkline.BeamSearch(beams=4, max_new_tokens=64))
     best, *others = generator.generate("Once upon a time")
 
-docs/runtime.md is a tour. torch is imported only where a model is torch's.
+docs/guides/runtime.md is a tour. torch is imported only where a model is torch's.
 """
 
 from .beam_search import BeamSearch
