@@ -9,9 +9,7 @@ import shutil
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from check_docs import slug  # noqa: E402  (anchors are GitHub's there, too)
+sys.path.insert(0, str(ROOT / "scripts"))  # check_docs.py
 
 project = "Trunkline"
 version = release = re.search(r"project\(trunkline VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
@@ -22,7 +20,7 @@ include_patterns = ["*.md", "docs/**.md", "bench/README.md", "bench/results/**.m
 
 myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
-myst_heading_slug_func = slug
+myst_heading_slug_func = "check_docs.slug"  # GitHub's
 myst_links_external_new_tab = False
 suppress_warnings = [
     "myst.header",  # a page may begin a level deeper, as generated ones do
@@ -36,32 +34,36 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
-pygments_style, pygments_dark_style = "default", "monokai"
+pygments_style, pygments_dark_style = "default", "github-dark"
 
-# The pages by reader. A name with a star adds what is not listed before it.
+# The pages by reader. A name with a star adds pages that no earlier name has.
 NAVIGATION = {
-    "Get started": [
-        "docs/start/cpu",
-        "docs/start/vllm",
-        "docs/start/sglang",
-        "docs/start/transformers",
-        "docs/start/*",
-    ],
-    "Guides": ["docs/guides/gain", "docs/guides/python", "docs/guides/cpp", "docs/guides/c", "docs/guides/*"],
-    "Concepts": ["docs/concepts/overview", "docs/concepts/policies", "docs/concepts/*"],
-    "How it works": ["docs/architecture", "docs/deep/*"],
-    "Results": ["docs/results", "docs/papers", "docs/*", "bench/README", "bench/results/**", "data/README"],
-    "Reference": ["docs/reference/*"],
-    "Contributing": ["CONTRIBUTING", "docs/contributing/build", "docs/contributing/*", "SECURITY", "CHANGELOG"],
+    "Get started": "docs/start/cpu docs/start/vllm docs/start/sglang docs/start/transformers docs/start/*",
+    "Serving": "docs/guides/gain docs/guides/vllm docs/guides/sglang docs/guides/rl docs/guides/cli docs/guides/tuning",
+    "Programming": "docs/guides/python docs/guides/graphs docs/guides/flashinfer docs/guides/cpp docs/guides/c"
+    " docs/guides/runtime docs/guides/engines docs/guides/engine_layer docs/guides/*",
+    "Concepts": "docs/concepts/overview docs/concepts/policies docs/concepts/*",
+    "How it works": "docs/architecture docs/deep/*",
+    "Results": "docs/results docs/papers docs/* bench/README bench/results/**/* data/README",
+    "Reference": "docs/reference/*",
+    "Contributing": "CONTRIBUTING docs/contributing/build docs/contributing/style docs/contributing/recipes"
+    " docs/contributing/* SECURITY CHANGELOG",
 }
 
 
-def navigation(app):
+def navigation():
     """One hidden table of contents a heading. Sphinx warns of a page that has no place in one."""
+    placed = {root_doc}
     parts = []
-    for caption, pages in NAVIGATION.items():
-        known = [page for page in pages if "*" in page or (ROOT / f"{page}.md").exists()]
-        parts.append("\n".join(["```{toctree}", ":hidden:", ":glob:", f":caption: {caption}", "", *known, "```"]))
+    for caption, names in NAVIGATION.items():
+        pages = []
+        for name in names.split():
+            for path in sorted(ROOT.glob(f"{name}.md")):
+                page = str(path.relative_to(ROOT).with_suffix(""))
+                if page not in placed:
+                    placed.add(page)
+                    pages.append(page)
+        parts.append("\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```"]))
     return "\n\n" + "\n\n".join(parts) + "\n"
 
 
@@ -85,7 +87,7 @@ def folder_links(page, text):
 def read(app, docname, content):
     content[0] = folder_links(f"{docname}.md", content[0])
     if docname == root_doc:
-        content[0] += navigation(app)
+        content[0] += navigation()
 
 
 def add_index(app, error):
