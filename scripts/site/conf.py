@@ -44,7 +44,7 @@ NAVIGATION = {
     " docs/guides/runtime docs/guides/engines docs/guides/engine_layer docs/guides/*",
     "Concepts": "docs/concepts/overview docs/concepts/policies docs/concepts/*",
     "How it works": "docs/architecture docs/deep/*",
-    "Results": "docs/results docs/papers docs/* bench/README bench/results/**/* data/README",
+    "Results": "docs/results docs/papers docs/papers/* docs/* bench/README bench/results/**/* data/README",
     "Reference": "docs/reference/*",
     "Contributing": "CONTRIBUTING docs/contributing/build docs/contributing/style docs/contributing/recipes"
     " docs/contributing/* SECURITY CHANGELOG",
