@@ -10,6 +10,6 @@ environment=build/site-venv
 "$python" -m venv "$environment"
 "$environment/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements-site.txt
 rm -rf build/site
-"$environment/bin/python" -m sphinx -c scripts/site -b html -d build/site-doctrees -W --keep-going -j auto -q . build/site
+"$environment/bin/python" -m sphinx -c scripts/site -b html -E -d build/site-doctrees -W --keep-going -j auto -q . build/site
 TRUNKLINE_SITE=build/site "$python" tests/site/test_site.py
 echo "build_site: build/site/index.html"
