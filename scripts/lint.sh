@@ -49,6 +49,9 @@ fi
 if [ -e docs/results_peers.md ]; then
   python3 bench/peers_report.py --check
 fi
+if [ -e bench/results/runtime/README.md ]; then
+  python3 bench/runtime_report.py --check
+fi
 if [ -e docs/traffic.md ]; then
   python3 bench/traffic_report.py --check
 fi
