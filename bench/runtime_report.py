@@ -30,20 +30,22 @@ METHODS = {
     "copies": "`scaled_dot_product_attention` as in `generate()`, a KV copy a branch",
     "request_per_query": "each draft a request of its own by policy `flat`, at page size 1: radix attention",
 }
-# DeFT, tables 7 and 11, seconds on an A100, Llama-3-8B: attention and whole, by column and method.
-PAPER = {
-    "b=20": {"radix": (5.99, 12.37), "medusa": (3.93, 52.58), "node": (10.51, 17.53), "flatten": (3.47, 9.98)},
-    "b=30": {"radix": (7.30, 14.08), "medusa": (7.51, 103.90), "node": (11.41, 21.19), "flatten": (4.07, 10.99)},
-    "b=50": {"radix": (9.96, 16.54), "medusa": (9.57, 144.07), "flatten": (5.87, 12.48)},
-    "sorting": {"radix": (39.37, 104.79), "medusa": (38.64, 380.87), "node": (42.96, 114.06), "flatten": (28.41, 94.67)},
-    "document": {"radix": (24.69, 69.61), "medusa": (29.10, 236.86), "node": (33.29, 81.87), "flatten": (21.45, 66.95)},
-    "keyword": {"radix": (3.11, 11.25), "medusa": (2.62, 33.52), "node": (6.16, 15.20), "flatten": (2.57, 10.90)},
-    "set": {"radix": (5.13, 17.03), "medusa": (3.96, 50.10), "node": (9.58, 22.55), "flatten": (3.83, 16.10)},
-    "t=32": {"radix": (32.60, 64.57), "medusa": (18.05, 263.40), "node": (50.82, 84.72), "flatten": (12.68, 44.94)},
-    "t=64": {"radix": (54.57, 86.12), "medusa": (26.31, 483.35), "flatten": (18.18, 50.48)},
-    "t=128": {"radix": (109.39, 145.88), "medusa": (41.10, 924.97), "flatten": (29.97, 65.44)},
-    "t=256": {"radix": (212.29, 263.76), "medusa": (68.28, 1881.51), "flatten": (55.58, 104.65)},
-}  # fmt: skip
+# DeFT, tables 7 and 11, seconds on an A100, Llama-3-8B: attention and whole, of Radix Attention, Tree Attention-Medusa,
+# DeFT-Node (None: not supported there) and DeFT-Flatten.
+_TABLES = {
+    "b=20": ((5.99, 12.37), (3.93, 52.58), (10.51, 17.53), (3.47, 9.98)),
+    "b=30": ((7.30, 14.08), (7.51, 103.90), (11.41, 21.19), (4.07, 10.99)),
+    "b=50": ((9.96, 16.54), (9.57, 144.07), None, (5.87, 12.48)),
+    "sorting": ((39.37, 104.79), (38.64, 380.87), (42.96, 114.06), (28.41, 94.67)),
+    "document": ((24.69, 69.61), (29.10, 236.86), (33.29, 81.87), (21.45, 66.95)),
+    "keyword": ((3.11, 11.25), (2.62, 33.52), (6.16, 15.20), (2.57, 10.90)),
+    "set": ((5.13, 17.03), (3.96, 50.10), (9.58, 22.55), (3.83, 16.10)),
+    "t=32": ((32.60, 64.57), (18.05, 263.40), (50.82, 84.72), (12.68, 44.94)),
+    "t=64": ((54.57, 86.12), (26.31, 483.35), None, (18.18, 50.48)),
+    "t=128": ((109.39, 145.88), (41.10, 924.97), None, (29.97, 65.44)),
+    "t=256": ((212.29, 263.76), (68.28, 1881.51), None, (55.58, 104.65)),
+}
+PAPER = {case: dict(zip(("radix", "medusa", "node", "flatten"), figures)) for case, figures in _TABLES.items()}
 # What stands here for a method of the paper: the first of these that a case has.
 STANDS_FOR = {"radix": ("request_per_query", "flat"), "medusa": ("masks",), "node": ("node",)}
 INTRODUCTION = """# Tree decoding beside DeFT's tables
@@ -178,9 +180,8 @@ def beside_paper(rows: list[dict], key: str) -> str:
         lines.append(line)
     names = ["radix", "full masks", "node"]
     header = ["", *(f"attention, {name}" for name in names), *(f"whole, {name}" for name in names)]
-    return (
-        "\nOurs over `trunk` / the paper's over DeFT-Flatten (tables 7 and 11; its full masks copy KV):\n\n"
-        + table(header, lines)
+    return "\nOurs over `trunk` / the paper's over DeFT-Flatten (tables 7 and 11; its full masks copy KV):\n\n" + table(
+        header, lines
     )
 
 
@@ -224,10 +225,10 @@ def facts(rows: list[dict]) -> str:
     commits = ", ".join(sorted({row["commit"][:12] for row in rows}))
     loads = [row["load"] for row in rows]
     text = (
-        f"{first['device']}, {first['threads']} threads, load {min(loads)} to {max(loads)} when it began; "
-        f"{first['model']}, {first['layers']} layers, heads {first['heads']}, d {first['head_dim']}, {first['dtype']}; "
-        f"torch {first['torch']}, Transformers {first['transformers']}, Trunkline {first['version']}, commit {commits}; "
-        + ", ".join(sorted({f"`{row['command']}`" for row in rows}))
+        f"{first['device']}, {first['threads']} threads, clock: {first['clock']}, load {min(loads)} to {max(loads)} "
+        f"when it began; {first['model']}, {first['layers']} layers, heads {first['heads']}, d {first['head_dim']}, "
+        f"{first['dtype']}; torch {first['torch']}, Transformers {first['transformers']}, Trunkline "
+        f"{first['version']}, commit {commits}; " + ", ".join(sorted({f"`{row['command']}`" for row in rows}))
     )
     return textwrap.fill(text + ".", 118, break_long_words=False, break_on_hyphens=False) + "\n"
 
@@ -240,8 +241,8 @@ def section(name: str, suites: dict[str, list[dict]]) -> str:
         first = few_shot[0]
         text += (
             f"\n### Few-shot prompting\n\n{first['prompt']:,} tokens of prompt, {first['steps']} steps, "
-            f"{first['steps_timed']} of them timed.\n\n{step_table(few_shot)}{beside_paper(few_shot, 'case')}"
-            f"{iteration_table(few_shot)}"
+            f"{first['steps_timed']} of them timed.\n\n"
+            f"{step_table(few_shot)}{beside_paper(few_shot, 'case')}{iteration_table(few_shot)}"
         )
     if reasoning := suites.get("reasoning"):
         text += (
@@ -251,7 +252,7 @@ def section(name: str, suites: dict[str, list[dict]]) -> str:
         )
     if speculative := suites.get("speculative"):
         text += (
-            "\n### Speculative decoding\n\nA text of 500 to 6,000 tokens, verified by draft trees of t query tokens.\n\n"
+            "\n### Speculative decoding\n\nA text of 500 to 6,000 tokens, verified by trees of t query tokens.\n\n"
             f"{step_table(speculative)}{beside_paper(speculative, 'case')}"
         )
     stepped = [row for suite, of in suites.items() if suite in ("few_shot", "speculative") for row in of]
@@ -260,7 +261,7 @@ def section(name: str, suites: dict[str, list[dict]]) -> str:
     if found := suites.get("searches"):
         text += (
             f"\n### Searches\n\n`TreeGenerator` beside Transformers' `generate()` with "
-            f"`scaled_dot_product_attention`; prompts of {found[0]['prompt']} tokens, {found[0]['new_tokens']} new ones "
+            f"fused attention; {found[0]['prompt']} tokens of prompt, {found[0]['new_tokens']} new ones "
             "of beams and samples. Tree search by `generate()` is one call for each expansion, from the text of its "
             "path; some are timed and stand for all, and its KV is what keeping all leaves' would take.\n\n"
             f"{search_table(found)}"

@@ -91,9 +91,7 @@ class RequestPerQuery(Method):
         table = np.zeros((len(rows), int(lengths.max())), np.int32)
         for slots, row in zip(rows, table):
             row[: len(slots)] = slots
-        self.attention.plan_token_level(
-            table, np.arange(len(rows), dtype=np.int32), lengths, num_pages=step.num_slots
-        )
+        self.attention.plan_token_level(table, np.arange(len(rows), dtype=np.int32), lengths, num_pages=step.num_slots)
         self._caches = [
             tuple(part.view(step.num_slots, 1, *part.shape[2:]) for part in pair) for pair in step.cache.layers
         ]

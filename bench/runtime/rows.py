@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 import transformers
-import trunkline
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(BENCH), str(BENCH / "vllm"), str(BENCH / "python")]
@@ -62,6 +61,7 @@ def where(model: Any, given: Any) -> dict:
         "head_dim": model.head_dim,
         "dtype": given.dtype,
         **found,
+        "clock": "thread CPU time" if device.type == "cpu" and given.threads == 1 else found["clock"],
         "transformers": transformers.__version__,
         "threads": given.threads,
         "load": round(os.getloadavg()[0], 1),

