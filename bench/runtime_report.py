@@ -28,7 +28,8 @@ METHODS = {
     "`scaled_dot_product_attention`; keys and values are gathered before",
     "masks_unfused": "the same one operator after the other, as Medusa has it",
     "copies": "`scaled_dot_product_attention` as in `generate()`, a KV copy a branch",
-    "request_per_query": "each draft a request of its own by policy `flat`, at page size 1: radix attention",
+    "request_per_query": "each draft a request of its own by policy `flat`, at page size 1: radix attention. On a CPU "
+    "pages of one token are read more slowly than the pages of 16 of all others",
 }
 # DeFT, tables 7 and 11, seconds on an A100, Llama-3-8B: attention and whole, of Radix Attention, Tree Attention-Medusa,
 # DeFT-Node (None: not supported there) and DeFT-Flatten.

@@ -10,8 +10,8 @@ from visible import Step, visible_slots
 
 #: The largest difference of an element of attention's output, of which V's elements are about 1.
 ATTENTION_TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-#: The largest difference of a forced token's log-probability.
-LOG_PROBABILITY_TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1.5e-1}
+#: The largest difference of a forced token's log-probability. Logits of 16 to 32 are 0.125 apart in bf16, 0.016 in f16.
+LOG_PROBABILITY_TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-1, torch.bfloat16: 5e-1}
 _CHECKED = 6  # queries of a step that are compared
 
 

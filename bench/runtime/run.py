@@ -51,7 +51,7 @@ def options() -> argparse.ArgumentParser:
         help="of torch and of Trunkline; 0: every core; with 1, times are the thread's CPU time",
     )
     parser.add_argument("--measured", action="store_true", help="plan for this CPU as measured, not as is typical")
-    parser.add_argument("--timed", type=int, default=8, help="timed steps of a tree, evenly spread")
+    parser.add_argument("--timed", type=int, default=6, help="timed steps of a tree, evenly spread")
     parser.add_argument("--methods", nargs="+", choices=tree_suites.NAMES, help="of the tree suites")
     parser.add_argument("--branches", type=int, nargs="+", default=[20, 30, 50], help="few_shot: widths")
     parser.add_argument("--prompt", type=int, default=4096, help="few_shot: tokens")
@@ -62,9 +62,9 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--beams", type=int, nargs="+", default=[4, 16, 64], help="searches: beam widths")
     parser.add_argument("--samples", type=int, default=64, help="searches: of best-of-n")
     parser.add_argument("--tree-nodes", type=int, default=256, help="searches: of Monte Carlo tree search")
-    parser.add_argument("--search-prompt", type=int, default=192, help="searches: tokens of the prompt, at most")
-    parser.add_argument("--new-tokens", type=int, default=24, help="searches: of a beam or sample")
-    parser.add_argument("--repeat", type=int, default=3, help="searches: runs of each side, by turns")
+    parser.add_argument("--search-prompt", type=int, default=96, help="searches: tokens of the prompt, at most")
+    parser.add_argument("--new-tokens", type=int, default=16, help="searches: of a beam or sample")
+    parser.add_argument("--repeat", type=int, default=2, help="searches: runs of each side, by turns")
     return parser
 
 
@@ -99,14 +99,13 @@ def main() -> None:
     print(f"log-probabilities agree: {errors}", file=sys.stderr)
     given.out.mkdir(parents=True, exist_ok=True)
     for suite in suites:
-        lines = []
-        for row in SUITES[suite](model, given):
-            if row["method"] in errors:
-                row["log_probability_err"] = errors[row["method"]]
-            lines.append(json.dumps(row | provenance))
-            shown = {name: row[name] for name in ("case", "method", "whole_ms", "attention_ms") if name in row}
-            print(f"{suite}: {shown}, {time.perf_counter() - began:.0f} s", file=sys.stderr)
-        (given.out / f"{suite}.jsonl").write_text("".join(line + "\n" for line in lines))
+        with open(given.out / f"{suite}.jsonl", "w") as file:
+            for row in SUITES[suite](model, given):
+                if row["method"] in errors:
+                    row["log_probability_err"] = errors[row["method"]]
+                print(json.dumps(row | provenance), file=file, flush=True)
+                shown = {name: row[name] for name in ("case", "method", "whole_ms", "attention_ms") if name in row}
+                print(f"{suite}: {shown}, {time.perf_counter() - began:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":
