@@ -73,7 +73,8 @@ class _TimedAttention:
 
 class Run(argparse.Namespace):
     """One side's run: results (tokens, score), seconds, first_s (until the first step's logits), step_ms, attention_ms
-    and kv_bytes. Of a generator also `tree`."""
+    and kv_bytes. Of TreeGenerator also scored (tokens, log-probability), paths (texts that a tree search expanded) and
+    held (tokens of all sequences without children)."""
 
 
 def by_trunk(model: Any, given: Any, controller: Any, prompt: list[int], max_tokens: int) -> Run:
@@ -99,6 +100,7 @@ def by_trunk(model: Any, given: Any, controller: Any, prompt: list[int], max_tok
         tree = session.tree
         return Run(
             results=[(result.tokens, result.score) for result in results],
+            scored=_finished(tree, len(prompt)),
             kv_bytes=session.counts["max_pages"] * tree.page_size * token_bytes(model),
             paths=_expanded(tree) if isinstance(controller, trunkline.MonteCarloTreeSearch) else [],
             held=_held(tree, len(prompt)),
@@ -173,7 +175,7 @@ def _beams(model: Any, given: Any, prompt: list[int], beams: int) -> Iterator[di
     exact = model.dtype == torch.float32 and torch.device(model.device).type == "cpu"
     if exact and (not difference < 1e-4 or tuple(ours[0][0]) != tuple(theirs[0][0])):
         raise WrongResult(f"{beams} beams: scores differ by {difference}, {same} of {beams} sequences are the same")
-    error = _forced_error(model, prompt, [(tokens, score * len(tokens)) for tokens, score in ours])
+    error = _forced_error(model, prompt, runs["trunk"][0].scored)
     fields = {"case": f"beams={beams}", "beams": beams, "score_err": difference, "same_sequences": same}
     yield from _rows(given, prompt, runs, fields | {"log_probability_err": error})
 
@@ -181,23 +183,15 @@ def _beams(model: Any, given: Any, prompt: list[int], beams: int) -> Iterator[di
 def _best_of(model: Any, given: Any, prompt: list[int]) -> Iterator[dict]:
     samples = given.samples
     room = len(prompt) + samples * (given.new_tokens + 32) + 64
-    drawn_scores: list[tuple[list[int], float]] = []
-
-    class Kept(trunkline.Samples):
-        def results(self, tree: Any, root: Any) -> Any:
-            found = super().results(tree, root)
-            drawn_scores[:] = [(result.tokens, result.score) for result in found]
-            return found
-
     runs = _by_turns(
         given.repeat,
-        lambda: by_trunk(model, given, Kept(samples, given.new_tokens), prompt, room),
+        lambda: by_trunk(model, given, trunkline.Samples(samples, given.new_tokens), prompt, room),
         lambda: by_generate(
             model, prompt, num_return_sequences=samples, max_new_tokens=given.new_tokens, do_sample=True, top_k=0,
             top_p=1.0, temperature=1.0,
         ),
     )  # fmt: skip
-    error = _forced_error(model, prompt, drawn_scores)
+    error = _forced_error(model, prompt, runs["trunk"][0].scored)
     yield from _rows(given, prompt, runs, {"case": f"best of {samples}", "log_probability_err": error})
 
 
@@ -226,7 +220,9 @@ def _tree_search(model: Any, given: Any, prompt: list[int]) -> Iterator[dict]:
         attention_ms=statistics.fmean(part.attention_ms for part in parts) * len(paths),
         kv_bytes=ours[0].held * token_bytes(model),
     )
+    error = _forced_error(model, prompt, ours[0].scored)
     fields = {"case": f"tree search of {iterations * WIDTH} nodes", "expansions_timed": len(some)}
+    fields["log_probability_err"] = error
     yield from _rows(given, prompt, {"trunk": ours, "generate": [theirs]}, fields)
 
 
@@ -241,6 +237,8 @@ def _by_turns(repeat: int, ours: Callable[[], Run], theirs: Callable[[], Run]) -
 
 def _forced_error(model: Any, prompt: list[int], results: list[tuple[list[int], float]]) -> float:
     """The largest difference of a result's log-probability from eager attention's, for each of its tokens."""
+    if not results:
+        raise WrongResult("a search has no results")
     worst = 0.0
     some = [results[i * (len(results) - 1) // max(_CHECKED - 1, 1)] for i in range(min(_CHECKED, len(results)))]
     for tokens, score in some:
@@ -260,6 +258,12 @@ def _times(parts: dict[str, float], began: float, stamps: list[float]) -> dict[s
         "first_s": stamps[0] - began,
         "step_ms": [1e3 * (b - a) for a, b in zip(stamps, stamps[1:])],
     }
+
+
+def _finished(tree: Any, prompt: int) -> list[tuple[list[int], float]]:
+    """The tokens and log-probabilities of all results."""
+    found = [(node, info.score) for node in tree.nodes() if (info := tree.info(node)).state == "finished"]
+    return [(tree.sequence(node)[prompt:], score) for node, score in found]
 
 
 def _expanded(tree: Any) -> list[list[int]]:
