@@ -11,7 +11,7 @@ import statistics
 import sys
 import textwrap
 
-from report import geometric_mean, table
+from report import table
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results/runtime"
 PAGE = RESULTS / "README.md"
@@ -20,7 +20,8 @@ OURS = "trunk"
 METHODS = {
     "trunk": "`DecodeAttention`, policy `trunk`",
     "auto": "policy `auto`, the default",
-    "flat": "policy `flat`: each request by itself; radix attention's reads on shared pages",
+    "flat": "policy `flat`: each request by itself, radix attention's reads on shared pages; a draft tree is one "
+    "request, and `flat` reads its past once",
     "flatten": "policy `flatten`, DeFT-Flatten",
     "node": "policy `node`, DeFT-Node",
     "node_chunk": "policy `node` with chunks of 128 tokens, DeFT-Node-Chunk",
@@ -28,8 +29,7 @@ METHODS = {
     "`scaled_dot_product_attention`; keys and values are gathered before",
     "masks_unfused": "the same one operator after the other, as Medusa has it",
     "copies": "`scaled_dot_product_attention` as in `generate()`, a KV copy a branch",
-    "request_per_query": "each draft a request of its own by policy `flat`, at page size 1: radix attention. On a CPU "
-    "pages of one token are read more slowly than the pages of 16 of all others",
+    "request_per_query": "each draft a request of its own by policy `flat`, at page size 1: radix attention",
 }
 # DeFT, tables 7 and 11, seconds on an A100, Llama-3-8B: attention and whole, of Radix Attention, Tree Attention-Medusa,
 # DeFT-Node (None: not supported there) and DeFT-Flatten.
@@ -119,23 +119,23 @@ def step_table(rows: list[dict]) -> str:
     return table([*header, "step over trunk's", "KV, MiB", "error"], lines)
 
 
+def seconds(rows: list[dict], method: str, part: str) -> float:
+    """Of whole trees, the mean of several: the mean timed step, times all steps."""
+    found = [row[f"{part}_mean_ms"] * row["steps"] / 1e3 for row in rows if row["method"] == method]
+    return statistics.fmean(found)
+
+
 def task_table(rows: list[dict]) -> str:
     """Whole trees: seconds by task and method, means over trees."""
     lines = []
     for task in dict.fromkeys(row["task"] for row in rows):
         of_task = [row for row in rows if row["task"] == task]
         for method in dict.fromkeys(row["method"] for row in of_task):
-            found = [row for row in of_task if row["method"] == method]
-            seconds = {
-                part: statistics.fmean(row[f"{part}_mean_ms"] * row["steps"] / 1e3 for row in found)
-                for part in ("attention", "whole")
-            }
-            ratios = {
-                part: [row[f"{part}_over_trunk"]["ratio"] for row in found if f"{part}_over_trunk" in row]
-                for part in ("attention", "whole")
-            }
-            lines.append([task, str(len(found)), method, f"{seconds['attention']:.4g}", f"{seconds['whole']:.4g}"])
-            lines[-1] += [f"{geometric_mean(of):.2f}" if of else "" for of in ratios.values()]
+            count = sum(row["method"] == method for row in of_task)
+            times = [seconds(of_task, method, part) for part in ("attention", "whole")]
+            ours = [seconds(of_task, OURS, part) for part in ("attention", "whole")]
+            lines.append([task, str(count), method, *(f"{time:.4g}" for time in times)])
+            lines[-1] += [f"{time / own:.2f}" if method != OURS else "" for time, own in zip(times, ours)]
     header = ["task", "trees", "method", "attention of a tree, s", "tree, s", "attention over trunk's"]
     return table([*header, "tree over trunk's"], lines)
 
@@ -163,8 +163,16 @@ def parts_table(rows: list[dict]) -> str:
     return table(header, lines)
 
 
+def first_of_each(rows: list[dict]) -> list[dict]:
+    """Of reasoning the first tree of each task; else all."""
+    firsts: dict[str, str] = {}
+    for row in rows:
+        firsts.setdefault(row.get("task", row["case"]), row["case"])
+    return [row for row in rows if row["case"] in firsts.values()]
+
+
 def beside_paper(rows: list[dict], key: str) -> str:
-    """Ratios of what stands for the paper's baselines to `trunk`, beside the paper's to DeFT-Flatten."""
+    """Times of what stands for the paper's baselines over `trunk`'s, beside the paper's over DeFT-Flatten's."""
     lines = []
     for name in dict.fromkeys(row[key] for row in rows):
         if name not in PAPER:
@@ -174,16 +182,15 @@ def beside_paper(rows: list[dict], key: str) -> str:
         for part, index in (("attention", 0), ("whole", 1)):
             for baseline, standing in STANDS_FOR.items():
                 known = [method for method in standing if any(row["method"] == method for row in of)]
-                chosen = [row[f"{part}_over_trunk"]["ratio"] for row in of if row["method"] == (known or [""])[0]]
                 theirs = PAPER[name].get(baseline)
                 paper = f"{theirs[index] / PAPER[name]['flatten'][index]:.2f}" if theirs else "-"
-                line.append(f"{geometric_mean(chosen):.2f} / {paper}" if chosen else f"- / {paper}")
+                ours = f"{seconds(of, known[0], part) / seconds(of, OURS, part):.2f}" if known else "-"
+                line.append(f"{ours} / {paper}")
         lines.append(line)
     names = ["radix", "full masks", "node"]
     header = ["", *(f"attention, {name}" for name in names), *(f"whole, {name}" for name in names)]
-    return "\nOurs over `trunk` / the paper's over DeFT-Flatten (tables 7 and 11; its full masks copy KV):\n\n" + table(
-        header, lines
-    )
+    title = "Seconds of whole trees, ours over `trunk` / the paper's over DeFT-Flatten"
+    return f"\n{title} (tables 7 and 11; its full masks copy KV):\n\n{table(header, lines)}"
 
 
 def losses(rows: list[dict]) -> str:
@@ -256,7 +263,7 @@ def section(name: str, suites: dict[str, list[dict]]) -> str:
             "\n### Speculative decoding\n\nA text of 500 to 6,000 tokens, verified by trees of t query tokens.\n\n"
             f"{step_table(speculative)}{beside_paper(speculative, 'case')}"
         )
-    stepped = [row for suite, of in suites.items() if suite in ("few_shot", "speculative") for row in of]
+    stepped = [row for suite, of in suites.items() if suite != "searches" for row in first_of_each(of)]
     if stepped:
         text += f"\n### Where a step's time goes\n\n{parts_table(stepped)}"
     if found := suites.get("searches"):

@@ -61,7 +61,10 @@ class PageTest(unittest.TestCase):
             row("trunk", 30.0, case="set:1", **tree), row("flat", 60.0, case="set:1", **tree),
         )  # fmt: skip
         self.assertIn("| set | 2 | trunk | 20 | 40 |", text)
+        self.assertIn("| set | 2 | flat | 40 | 80 | 2.00 | 2.00 |", text)
         self.assertIn("| 200 | 20 | 10 | 20 |", text)
+        self.assertIn("| set:0 | trunk | 20 | 50.0% | 0.0% | 0.0% | 0.0% | 50.0% |", text)
+        self.assertNotIn("| set:1 | trunk | 60 | 50.0%", text)  # where time goes: the first tree of a task
 
     def test_speculative_compares_with_a_request_a_draft(self):
         drafts = {"suite": "speculative", "case": "t=64"}
