@@ -103,6 +103,36 @@ def test_token_sampler_draws_from_what_it_says():
     assert dict(different)[0] == pytest.approx(np.log(0.5), abs=1e-6)
 
 
+def test_token_sampler_is_that_of_a_full_sort():
+    """Of a vocabulary that is larger than what it looks at first, with ties; as softmax, sort and choice() have it."""
+    row = np.random.default_rng(3).integers(-40, 40, 3000).astype(np.float32) / 16
+    for options in ({}, {"temperature": 0.7}, {"top_k": 50}, {"top_p": 0.97}, {"top_p": 0.9, "top_k": 500}):
+        scores = log_probabilities(row)
+        probabilities = np.exp(log_probabilities(row / options.get("temperature", 1)))
+        order = np.argsort(-probabilities, kind="stable")
+        before = np.cumsum(probabilities[order]) - probabilities[order]
+        kept = max(1, min(int((before < options.get("top_p", 1)).sum()), options.get("top_k", len(row))))
+        probabilities[order[kept:]] = 0
+        for count, replace in ((1, True), (64, True), (5, False)):
+            random = np.random.default_rng(7)
+            expected = random.choice(len(row), size=count, replace=replace, p=probabilities / probabilities.sum())
+            found = trunkline.TokenSampler(seed=7, **options).draw(row, count, replace=replace)
+            assert [token for token, _ in found] == expected.tolist()
+            assert [score for _, score in found] == pytest.approx(scores[expected].tolist(), abs=1e-12)
+    greedy = trunkline.TokenSampler(temperature=0)
+    assert [token for token, _ in greedy.draw(row, 3, replace=False)] == np.argsort(-row, kind="stable")[:3].tolist()
+    assert [token for token, _ in greedy.draw(row, 2)] == [int(row.argmax())] * 2
+
+
+def test_token_sampler_refuses_what_has_no_softmax():
+    for bad in (np.nan, np.inf):
+        for options in ({}, {"top_k": 2}, {"top_p": 0.5}, {"temperature": 0}):
+            with pytest.raises(trunkline.InvalidArgumentError, match="logits have NaN or inf"):
+                trunkline.TokenSampler(**options).draw(np.array([0, bad, 1, 2], np.float32))
+    masked = np.array([-np.inf, 0, -np.inf], np.float32)
+    assert {token for token, _ in trunkline.TokenSampler(top_p=0.9).draw(masked, 20)} == {1}
+
+
 def test_best_of_n_stops_early():
     model = ToyTreeModel()
     seen = []
