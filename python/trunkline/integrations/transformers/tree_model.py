@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from transformers import AttentionInterface
 
-from .. import errors
+from ... import errors
 
 _NAME = "trunkline_tree"
 
@@ -38,12 +38,17 @@ def _attend(
     step = _running.get()
     if step is None:
         raise errors.UnsupportedError(f"attention {_NAME!r} runs within a step of TreeGenerator or TreeSession alone")
-    for name in ("sliding_window", "softcap", "s_aux", "position_bias"):
-        if options.get(name) is not None:
-            raise errors.UnsupportedError(f"layer {module.layer_idx} has {name}; supported: full attention")
+    refuse_options(module, options)
     step.layers += 1
     q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))
     return step.attention(module.layer_idx, q, k, v, scaling)[None], None
+
+
+def refuse_options(module: Any, options: dict[str, Any]) -> None:
+    """UnsupportedError for a layer that asks AttentionInterface for more than causal attention."""
+    for name in ("sliding_window", "softcap", "s_aux", "position_bias"):
+        if options.get(name) is not None:
+            raise errors.UnsupportedError(f"layer {module.layer_idx} has {name}; supported: full attention")
 
 
 AttentionInterface.register(_NAME, _attend)
@@ -63,7 +68,9 @@ class TransformersModel:
                 f"model is of type {type(model).__name__}; expected: a causal language model of Transformers"
             )
         text = config.get_text_config()
-        _check(model, text)
+        reason = refusal(model)
+        if reason is not None:
+            raise errors.UnsupportedError(reason)
         self.model = model
         self._config = text
         self.num_layers: int = text.num_hidden_layers
@@ -105,22 +112,29 @@ class TransformersModel:
         return output.logits[0]
 
 
-def _check(model: Any, config: Any) -> None:
-    name = type(model).__name__
+def refusal(model: Any) -> str | None:
+    """The reason why the attention of a model cannot be replaced, or None."""
+    config = model.config.get_text_config()
+    found = _unsupported(model, config)
+    if found is None:
+        return None
+    return f"{type(model).__name__} {found}; supported: decoders of full-attention layers alone"
 
-    def refuse(found: str) -> errors.UnsupportedError:
-        return errors.UnsupportedError(f"{name} {found}; supported: decoders of full-attention layers alone")
 
+def _unsupported(model: Any, config: Any) -> str | None:
     if getattr(config, "is_encoder_decoder", False):
-        raise refuse("is an encoder-decoder")
+        return "is an encoder-decoder"
     if not getattr(model, "_supports_attention_backend", True):
-        raise refuse("does not go by AttentionInterface")
+        return "does not go by AttentionInterface"
     layer_types = getattr(config, "layer_types", None)
     for layer, kind in enumerate(layer_types or []):
         if kind != "full_attention":
-            raise refuse(f"has {kind!r} in layer {layer}")
+            return f"has {kind!r} in layer {layer}"
     window = getattr(config, "sliding_window", None)
     if layer_types is None and window is not None and getattr(config, "use_sliding_window", True):
-        raise refuse(f"has sliding windows of {window} tokens")
+        return f"has sliding windows of {window} tokens"
+    if getattr(config, "kv_lora_rank", None) is not None:
+        return "has latent K and V (kv_lora_rank)"
     if getattr(config, "attn_logit_softcapping", None) is not None:
-        raise refuse("bounds its logits (attn_logit_softcapping)")
+        return "bounds its logits (attn_logit_softcapping)"
+    return None
