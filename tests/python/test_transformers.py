@@ -1,6 +1,7 @@
 """Tree decoding of Transformers models, tiny ones of random weights, beside generate() with eager attention."""
 
 import doctest
+import importlib
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import trunkline
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-from tiny_models import VOCABULARY, model_of, prompt_of
+tiny_models = importlib.import_module("tiny_models")
+VOCABULARY, model_of, prompt_of = tiny_models.VOCABULARY, tiny_models.model_of, tiny_models.prompt_of
 
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "mistral", "olmo2", "gpt2"]
 
@@ -63,6 +65,26 @@ def test_sixteen_bits():
         logits = model(torch.tensor([prompt + found.tokens])).logits[0].double().log_softmax(-1)
     scores = logits[len(prompt) - 1 : -1].gather(1, torch.tensor(found.tokens)[:, None])
     assert found.score * 8 == pytest.approx(float(scores.sum()), abs=0.5)
+
+
+def test_a_saved_branch_comes_back():
+    model, prompt = model_of("qwen3"), prompt_of(30)
+    session = trunkline.TreeGenerator(model, None, trunkline.Samples(2, 4), max_tokens=600).session
+    tree = session.tree
+    root = tree.add_root(prompt)
+    session.step([root])
+    kept, saved = tree.fork(root, 2)
+    for leaf, token in ((kept, 5), (saved, 9)):
+        tree.append(leaf, [token, 11])
+    session.step([kept, saved])
+    session.save(saved)
+    tree.append(kept, prompt_of(60, seed=3))
+    session.step([kept])
+    session.restore(saved)
+    tree.append(saved, [7])
+    with torch.no_grad():
+        expected = model(torch.tensor([[*prompt, 9, 11, 7]])).logits[0, -1].numpy()
+    np.testing.assert_allclose(session.step([saved])[0], expected, atol=1e-3)
 
 
 def test_text_by_a_tokenizer():

@@ -1,5 +1,7 @@
 """generate_batch of Transformers on Trunkline, beside its own attention, with tiny models of random weights in fp32."""
 
+import importlib
+import inspect
 import logging
 
 import pytest
@@ -8,33 +10,34 @@ import trunkline
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("psutil", reason="psutil is not installed, without which generate_batch finds no memory on a CPU")
-import inspect
+batching = importlib.import_module("trunkline.integrations.transformers")
+tiny_models = importlib.import_module("tiny_models")
+continuous_api = importlib.import_module("transformers.generation.continuous_batching.continuous_api")
+initialization = importlib.import_module("transformers.generation.continuous_batching.initialization")
+model_runner = importlib.import_module("transformers.generation.continuous_batching.model_runner")
+releases = batching.versions.RELEASES
+if releases.refusal(releases.installed()):
+    pytest.skip(releases.refusal(releases.installed()), allow_module_level=True)
 
-from tiny_models import model_of, prompt_of
-from transformers import ContinuousBatchingConfig, GenerationConfig
-from transformers.generation.continuous_batching import initialization
-from transformers.generation.continuous_batching.continuous_api import ContinuousBatchProcessor
-from transformers.generation.continuous_batching.model_runner import ModelRunner
-from trunkline.integrations import transformers as batching
-from trunkline.integrations.engine import Releases
-from trunkline.integrations.transformers.versions import RELEASES
-
-if RELEASES.refusal(RELEASES.installed()):
-    pytest.skip(RELEASES.refusal(RELEASES.installed()), allow_module_level=True)
-
+ModelRunner = model_runner.ModelRunner
+model_of, prompt_of = tiny_models.model_of, tiny_models.prompt_of
 ARCHITECTURES = ["llama", "qwen3", "mistral"]
 PAGE = 16
-_PAGE_SIZE = "page_size" if "page_size" in inspect.signature(ContinuousBatchingConfig).parameters else "block_size"
+_OPTIONS = inspect.signature(transformers.ContinuousBatchingConfig).parameters
+_PAGE_SIZE = "page_size" if "page_size" in _OPTIONS else "block_size"  # up to 5.17
 TRUNK = prompt_of(5 * PAGE + 3)
 PROMPTS = [TRUNK + prompt_of(size, seed=size) for size in (1, 9, 17)] + [prompt_of(21, seed=9), TRUNK]
 
 
 def engine_config(**changes):
-    return ContinuousBatchingConfig(**({_PAGE_SIZE: PAGE, "num_blocks": 96, "max_batch_tokens": 128} | changes))
+    options = {_PAGE_SIZE: PAGE, "num_blocks": 96, "max_batch_tokens": 128}
+    return transformers.ContinuousBatchingConfig(**(options | changes))
 
 
 def generation(**changes):
-    return GenerationConfig(**({"max_new_tokens": 12, "do_sample": False, "eos_token_id": -1, "pad_token_id": 0} | changes))
+    return transformers.GenerationConfig(
+        **({"max_new_tokens": 12, "do_sample": False, "eos_token_id": -1, "pad_token_id": 0} | changes)
+    )
 
 
 def run(model, prompts, lengths=None, *, config=None, options=None, late=()):
@@ -78,7 +81,9 @@ def test_tokens_are_the_engines(name, attention):
     assert counts["layers"] == 2
     assert counts["decode_rows"] >= len(PROMPTS) * 11
     assert counts["engine_steps"] == 0
-    assert counts["kv_tokens"] - counts["kv_tokens_read"] >= 11 * 5 * PAGE  # two prompts that share five pages, at least
+    assert (
+        counts["kv_tokens"] - counts["kv_tokens_read"] >= 11 * 5 * PAGE
+    )  # two prompts that share five pages, at least
     assert model.config._attn_implementation == attention
 
 
@@ -184,7 +189,9 @@ def test_windows_are_left_to_the_engine(caplog):
         assert not support and "has sliding windows of 24 tokens; supported: decoders of full-att" in support.reason
         assert tokens_of(run(model, PROMPTS, config=config)) == expected
     assert batches.statistics() == {}
-    assert "leaves 2 layers from MistralForCausalLM.0 to Transformers's attention: MistralForCausalLM has" in caplog.text
+    assert (
+        "leaves 2 layers from MistralForCausalLM.0 to Transformers's attention: MistralForCausalLM has" in caplog.text
+    )
 
 
 def test_heads_that_no_kernel_has_are_left_to_the_engine(caplog):
@@ -228,7 +235,7 @@ def test_a_run_goes_on_with_the_engine(monkeypatch):
     """enable() and disable() while requests are being computed; the KV cache is the engine's throughout."""
     model, lengths, turns = model_of("llama"), [60] * len(PROMPTS), []
     expected = tokens_of(run(model, PROMPTS, lengths))
-    theirs = ContinuousBatchProcessor._generation_step
+    theirs = continuous_api.ContinuousBatchProcessor._generation_step
 
     def by_turns(processor, model):
         turns.append(batching.enable() if len(turns) % 10 == 5 else None)
@@ -236,7 +243,7 @@ def test_a_run_goes_on_with_the_engine(monkeypatch):
             batching.disable()
         theirs(processor, model)
 
-    monkeypatch.setattr(ContinuousBatchProcessor, "_generation_step", by_turns)
+    monkeypatch.setattr(continuous_api.ContinuousBatchProcessor, "_generation_step", by_turns)
     try:
         assert tokens_of(run(model, PROMPTS, lengths)) == expected
     finally:
@@ -263,7 +270,7 @@ def test_generate_batch_with_a_manager_that_stays():
 
 def test_releases_that_are_not_known(monkeypatch):
     theirs = ModelRunner.compute_batch
-    monkeypatch.setattr(Releases, "installed", lambda _: "5.18.0")
+    monkeypatch.setattr(type(releases), "installed", lambda _: "5.18.0")
     with pytest.raises(trunkline.UnsupportedError, match=r"Transformers is 5.18.0; supported: 5.17, 5.24"):
         batching.enable()
     assert ModelRunner.compute_batch is theirs

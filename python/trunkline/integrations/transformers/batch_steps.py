@@ -163,4 +163,3 @@ class BatchSteps:
 def _of_full_layers(lengths: Any) -> Any:
     """Up to 5.17 a model of one kind of layers has them without a dictionary."""
     return lengths["full_attention"] if isinstance(lengths, dict) else lengths
-
