@@ -1,4 +1,4 @@
-"""The KV cache of all layers as a pool of pages, as engines have one. Trees of branches need none: SequenceTree is one."""
+"""The KV cache of all layers as a pool of pages, as engines have one. Branches have SequenceTree instead."""
 
 import numpy as np
 from trunkline.runtime.kv_cache import KVCache as Tensors

@@ -37,7 +37,9 @@ class ToyModel:
     def new_cache(self, shape: tuple[int, ...]) -> np.ndarray:
         return np.zeros(shape, np.float32)
 
-    def forward(self, tokens: np.ndarray, positions: np.ndarray | None, attention: Callable, rows: object) -> np.ndarray:
+    def forward(
+        self, tokens: np.ndarray, positions: np.ndarray | None, attention: Callable, rows: object
+    ) -> np.ndarray:
         """One decode step. tokens [T]; attention(layer, q, k, v) stores k and v, and attends. Returns logits of the
         tokens `rows`."""
         hidden = self.embedding[tokens]

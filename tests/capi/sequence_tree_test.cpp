@@ -75,6 +75,14 @@ TEST(CSequenceTree, TheCallerKeepsASavedLeaf) {
   std::vector<std::int64_t> slots(6);
   ASSERT_OK(trunkline_sequence_tree_slots(tree, root, slots.data(), 6));
   EXPECT_EQ(slots, std::vector(restored.slots, restored.slots + restored.count));
+
+  CStore store;
+  const trunkline_kv_store_shape shape = store_shape();
+  ASSERT_OK(trunkline_kv_store_create(&shape, nullptr, store.out()));
+  CTree with_store;
+  ASSERT_OK(trunkline_sequence_tree_create(&options, store, with_store.out()));
+  ASSERT_OK(trunkline_sequence_tree_add_root(with_store, prompt.data(), 6, &root));
+  expect_failure(trunkline_sequence_tree_save_outside(with_store, root), TRUNKLINE_UNSUPPORTED, "tree has a store");
 }
 
 TEST(CSequenceTree, ABeamSearchIsThatOfCpp) {
@@ -227,14 +235,6 @@ TEST(CSequenceTree, RefusesWhatCannotBe) {
   auto restored = c_struct<trunkline_restored_kv>();
   expect_failure(trunkline_sequence_tree_restore_outside(tree, root, &restored), TRUNKLINE_STALE,
                  "which is leaf; a saved one is needed");
-  CStore store;
-  const trunkline_kv_store_shape shape = store_shape();
-  ASSERT_OK(trunkline_kv_store_create(&shape, nullptr, store.out()));
-  CTree with_store;
-  ASSERT_OK(trunkline_sequence_tree_create(&options, store, with_store.out()));
-  trunkline_node other{};
-  ASSERT_OK(trunkline_sequence_tree_add_root(with_store, prompt.data(), 2, &other));
-  expect_failure(trunkline_sequence_tree_save_outside(with_store, other), TRUNKLINE_UNSUPPORTED, "tree has a store");
   trunkline_live_batch* live = nullptr;
   ASSERT_OK(trunkline_sequence_tree_live(tree, &live));
   expect_failure(trunkline_live_batch_advance(live, nullptr, 0, nullptr), TRUNKLINE_UNSUPPORTED,

@@ -16,20 +16,22 @@ VOCABULARY, model_of, prompt_of = tiny_models.VOCABULARY, tiny_models.model_of, 
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "mistral", "olmo2", "gpt2"]
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_beam_search_is_generates(name):
+@pytest.mark.parametrize(
+    ("name", "beams"), [*((name, 4) for name in ARCHITECTURES), ("llama", 16), ("qwen3", 16), ("llama", 64)]
+)
+def test_beam_search_is_generates(name, beams):
     model, prompt = model_of(name), prompt_of(37)
     expected = model.generate(
         torch.tensor([prompt]),
-        num_beams=4,
-        num_return_sequences=4,
+        num_beams=beams,
+        num_return_sequences=beams,
         max_new_tokens=12,
         do_sample=False,
         return_dict_in_generate=True,
         output_scores=True,
         pad_token_id=0,
     )
-    generator = trunkline.TreeGenerator(model, None, trunkline.BeamSearch(4, 12, end_tokens=2), max_tokens=1000)
+    generator = trunkline.TreeGenerator(model, None, trunkline.BeamSearch(beams, 12, end_tokens=2), max_tokens=4000)
     found = generator.generate(prompt)
     rows = [[token for token in row[len(prompt) :].tolist() if token != 0] for row in expected.sequences]
     assert [result.tokens for result in found] == rows

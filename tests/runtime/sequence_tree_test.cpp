@@ -262,7 +262,8 @@ TEST(SequenceTreeWithoutStore, TheCallerWritesARestoredLeaf) {
   EXPECT_EQ(restored.copies[0].tokens, 2);
   tree.save(leaves[1]);
   tree.prune(leaves[0]);
-  EXPECT_EQ(tree.restore(leaves[1]).slots, tree.slots(leaves[1]));
+  const std::vector<std::int64_t> all = tree.restore(leaves[1]).slots;
+  EXPECT_EQ(all, tree.slots(leaves[1]));
 }
 
 TEST_F(SequenceTreeTest, TheExplicitTreeHasTheSameForest) {

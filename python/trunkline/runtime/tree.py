@@ -225,9 +225,7 @@ class SequenceTree(NotCopied):
         whose, found = _node_struct(leaf, "leaf"), new(_abi.RestoredKv)
         check(c.trunkline_sequence_tree_restore_outside(self._edited(), whose, ctypes.byref(found)))
         copies = _array(found.copies, 5 * found.copy_count, ctypes.c_int32).reshape(-1, 5)
-        return RestoredKV(
-            found.begin, _array(found.slots, found.count, ctypes.c_int64), self._slots_of_copies(copies)
-        )
+        return RestoredKV(found.begin, _array(found.slots, found.count, ctypes.c_int64), self._slots_of_copies(copies))
 
     def clear(self) -> None:
         """Prunes all nodes and forgets them. Cached pages stay."""

@@ -11,8 +11,8 @@ import torch
 from ... import errors
 from ..engine import CsrTables, DecodeSteps, DenseTables, Engine, LayerFacts, TorchArrays, make_steps
 from ..engine.arrays import dtype_name
+from .full_attention import refuse_options
 from .paged_cache import PagedCache
-from .tree_model import refuse_options
 
 # Of a step that the engine has prepared: its arguments of the model.
 Batch = dict[str, Any]

@@ -17,8 +17,8 @@ from ... import Support, errors, supports
 from ..._arguments import flag, number
 from ..engine import Counters, Engine, Settings, Shadow, leave
 from .batch_steps import Batch, BatchSteps
+from .full_attention import refusal
 from .paged_cache import windowed_layers
-from .tree_model import refusal
 from .versions import RELEASES
 
 logger = logging.getLogger("trunkline.transformers")
@@ -132,10 +132,10 @@ def enable(*, shadow: bool = False, log_seconds: float = 60.0, gain_rule: bool =
     allow_block_sharing, by prompts that begin alike and by num_return_sequences. Trunkline reads shared pages once. On
     a CPU it runs prefill, too; on a GPU the decode steps of a flash attention implementation, also in graphs. Models
     whose layers do not all have full attention are left to Transformers; the log says so, and supports_batches.
+    UnsupportedError for releases of Transformers whose continuous batching is not known.
 
     shadow: both run, results are compared, and Transformers' are served. log_seconds: between lines of counters; 0:
-    none. gain_rule: steps go to Transformers while sharing saves too little. UnsupportedError for releases of
-    Transformers whose continuous batching is not known.
+    none. gain_rule: steps go to Transformers while sharing saves too little.
     """
     settings = Settings(
         "on", flag(shadow, "shadow"), number(log_seconds, "log_seconds", 0.0), flag(gain_rule, "gain_rule")
@@ -181,7 +181,6 @@ def _refusal(model: Any) -> str | None:
     return reason
 
 
-@torch.compiler.disable
 def _attend(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
@@ -202,7 +201,8 @@ def _attend(
     return theirs, None
 
 
-AttentionInterface.register(_NAME, _attend)
+# torch.compile must not look into it: it hands addresses to a library.
+AttentionInterface.register(_NAME, torch.compiler.disable(_attend))
 
 
 def _summed(runs: list[tuple[Counters, Shadow | None]]) -> dict[str, Any]:

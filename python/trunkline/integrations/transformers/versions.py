@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from ..engine import Releases
 
-# Continuous batching changes between minor releases: the paged cache, names of attention functions, arguments of layers.
-# In these two tests run models on the CPU.
+# Between minor releases the paged cache changes, names of attention functions, and arguments of layers. In these two,
+# tests run models on the CPU.
 RELEASES = Releases("transformers", "Transformers", first=(5, 17), last=(5, 24), only=((5, 17), (5, 24)))
