@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import logging
+import types
 
 import pytest
 import trunkline
@@ -136,28 +137,51 @@ def test_samples_of_a_prompt_share_it(name):
     assert counts["kv_tokens"] - counts["kv_tokens_read"] > 11 * (7 * 5 + 3) * PAGE * 0.9
 
 
-def test_block_tables(monkeypatch):
-    """Decode steps as they come on a GPU, with padding as for graphs: K and V are appended here."""
+@pytest.mark.parametrize("graphs", [False, True])
+def test_block_tables(graphs, monkeypatch):
+    """Decode steps as they come on a GPU, padded as for graphs: K and V are appended here. A replay stands for a graph:
+    it runs again what was captured, with the same tensors."""
 
     def available(config, cb_config, *_):
         cb_config.max_blocks_per_request = 12
 
     def padded(runner, num_q_tokens, max_kv_read, use_decode_fast_path):
         runner.pad_inputs = use_decode_fast_path
-        steps.append(use_decode_fast_path)
+        runner.use_cuda_graph_decode = graphs
+        steps.append("table" if use_decode_fast_path else "index")
         return (8, 0) if use_decode_fast_path else (num_q_tokens, max_kv_read)
+
+    def capture(runner, forward, stream, *given):
+        def replay():
+            steps.append("replay")
+            forward(*given)
+
+        steps.append("capture")
+        forward(*given)
+        runner.inputs_and_outputs.set_graph(types.SimpleNamespace(replay=replay, reset=lambda: None))
 
     model, steps = model_of("llama"), []
     expected = tokens_of(run(model, PROMPTS))
     monkeypatch.setattr(initialization, "ensure_decode_fast_path_is_available", available)
     monkeypatch.setattr(ModelRunner, "maybe_pad_inputs", padded)
+    monkeypatch.setattr(ModelRunner, "_capture_graph", capture)
     with batching.enable() as batches:
         found = run(model, PROMPTS, config=engine_config(max_requests_per_batch=8))
     assert tokens_of(found) == expected
     counts = batches.statistics()["LlamaForCausalLM"]
-    assert sum(steps) >= 11
-    assert counts["decode_steps"] >= sum(steps)
+    assert steps.count("table") >= 11
+    assert steps.count("capture") == int(graphs)
+    assert steps.count("capture") + steps.count("replay") == graphs * steps.count("table")
+    assert counts["decode_steps"] >= steps.count("table")
     assert counts["shared_steps"] > 0
+
+
+def test_graphs_are_captured_anew():
+    """By enable() and by disable(), as a graph keeps its kernels: of both pairs of inputs where there are two."""
+    pair = types.SimpleNamespace(host_io=types.SimpleNamespace(graphs=[1]), device_io=types.SimpleNamespace(graphs=[2]))
+    runner = types.SimpleNamespace(inputs_and_outputs=types.SimpleNamespace(io_pairs=[pair]))
+    batching.batches._drop_graphs(runner)
+    assert pair.host_io.graphs == pair.device_io.graphs == []
 
 
 def test_shadow_mode():

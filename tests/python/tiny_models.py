@@ -4,6 +4,9 @@ import numpy as np
 import torch
 import transformers
 
+# Of matrices so small, threads on a busy machine wait for each other longer than they compute.
+torch.set_num_threads(1)
+
 VOCABULARY = 97
 SIZES = {
     "vocab_size": VOCABULARY,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 import weakref
 from contextvars import ContextVar
 from dataclasses import asdict
@@ -38,6 +39,7 @@ class Batches:
         self._runs: dict[str, list[tuple[Counters, Shadow | None]]] = {}  # by the model's class
         self._theirs = ModelRunner.compute_batch
         self._on = True
+        self._lock = threading.Lock()
 
         @functools.wraps(self._theirs)
         def compute_batch(runner: Any, model: Any, batch_data: Batch) -> None:
@@ -49,10 +51,8 @@ class Batches:
         """Counters of all runs since enable(), by the model's class; integrations/engine/counters.py explains each. A
         decode row is a request in a step; kv_tokens would be read without sharing, kv_tokens_read were. In shadow mode
         with the comparison."""
-        for steps in list(self._of_runner.values()):
-            if steps is not None and steps.steps is not None:
-                steps.steps.look()
-        return {name: _summed(runs) for name, runs in self._runs.items()}
+        with self._lock:
+            return {name: _summed(runs) for name, runs in self._runs.items()}
 
     def disable(self) -> None:
         """Gives generate_batch its own attention back; a run that is under way goes on with it."""
@@ -62,9 +62,10 @@ class Batches:
         self._on = False  # where another package has wrapped ours, it stays, and passes on
         if ModelRunner.compute_batch is self._ours:
             ModelRunner.compute_batch = self._theirs
-        for runner in list(self._of_runner):
-            _drop_graphs(runner)
-        self._of_runner.clear()
+        with self._lock:
+            for runner in list(self._of_runner):
+                _drop_graphs(runner)
+            self._of_runner.clear()
         if _enabled is self:
             _enabled = None
 
@@ -97,13 +98,14 @@ class Batches:
                 f"{steps.layers} layers of {type(model).__name__} called AttentionInterface; expected: all "
                 f"{steps.num_layers}"
             )
-        if steps.steps is not None and not by_table:
-            steps.steps.look()  # the host's plans are reported at once
+        if steps.steps is not None:
+            steps.steps.look()
 
     def _steps_of(self, runner: Any, model: Any) -> BatchSteps | None:
-        if runner not in self._of_runner:
-            self._of_runner[runner] = self._made(runner, model)
-        return self._of_runner[runner]
+        with self._lock:  # managers run on threads of their own
+            if runner not in self._of_runner:
+                self._of_runner[runner] = self._made(runner, model)
+            return self._of_runner[runner]
 
     def _made(self, runner: Any, model: Any) -> BatchSteps | None:
         name = type(model).__name__
