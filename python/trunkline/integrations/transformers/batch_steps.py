@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 
 from ... import errors
-from ..engine import CsrTables, DecodeSteps, DenseTables, Engine, LayerFacts, TorchArrays, make_steps
+from ..engine import CsrTables, DecodeSteps, DenseTables, Engine, LayerFacts, TorchArrays, make_steps, takes_layers
 from ..engine.arrays import dtype_name
 from .full_attention import refuse_options
 from .paged_cache import PagedCache
@@ -29,7 +30,7 @@ class BatchSteps:
     a GPU the engine's flash attention is made for prefill.
     """
 
-    def __init__(self, engine: Engine, model: Any, runner: Any) -> None:
+    def __init__(self, engine: Engine, model: Any, runner: Any, layers: Sequence[str]) -> None:
         config = model.config.get_text_config()
         self.num_layers: int = config.num_hidden_layers
         self.layers = 0  # that have run in this step
@@ -46,15 +47,17 @@ class BatchSteps:
             dtype_name(k),
             device=k.device.type,
         )
-        self.steps: DecodeSteps | None = make_steps(
-            engine,
-            facts,
-            [f"{type(model).__name__}.{layer}" for layer in range(self.num_layers)],
-            TorchArrays(k.device),
-            max_rows=self._max_rows,
-            max_tokens=int(runner.cache.max_batch_tokens),
-            num_pages=min(self._cache.pages(layer)[0].shape[0] for layer in range(self.num_layers)),
-        )
+        self.steps: DecodeSteps | None = None
+        if takes_layers(engine, facts, layers):
+            self.steps = make_steps(
+                engine,
+                facts,
+                layers,
+                TorchArrays(k.device),
+                max_rows=self._max_rows,
+                max_tokens=int(runner.cache.max_batch_tokens),
+                num_pages=min(self._cache.pages(layer)[0].shape[0] for layer in range(self.num_layers)),
+            )
         self._tables: DenseTables | None = None  # for block tables: in memory that graphs may read
         self._slots: Any = None
         self._by_table = False

@@ -118,7 +118,7 @@ class Batches:
         if reason is not None:
             leave(self._engine, layers, reason)
             return None
-        made = BatchSteps(self._engine, model, runner)
+        made = BatchSteps(self._engine, model, runner, layers)
         if made.steps is None:
             return None
         _drop_graphs(runner)  # of a manager that is older than enable()
