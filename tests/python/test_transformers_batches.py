@@ -82,6 +82,7 @@ def test_tokens_are_the_engines(name, attention):
     assert counts["layers"] == 2
     assert counts["decode_rows"] >= len(PROMPTS) * 11
     assert counts["engine_steps"] == 0
+    assert counts["plans_made"] <= counts["decode_steps"] + len(PROMPTS)  # once a step, prefill steps as well
     assert (
         counts["kv_tokens"] - counts["kv_tokens_read"] >= 11 * 5 * PAGE
     )  # two prompts that share five pages, at least
