@@ -12,7 +12,7 @@ from rows import step_rows
 from stepping import SteppedTree
 
 PAGE_SIZE = 16
-#: Methods by the names that rows have. DeFT-Node, Node-chunk and Flatten are policies here (docs/policies.md).
+#: Methods by the names that rows have. DeFT-Node, Node-chunk and Flatten are policies here (docs/concepts/policies.md).
 NAMES = ("trunk", "auto", "flat", "flatten", "node", "node_chunk", "masks", "masks_unfused", "copies",
          "request_per_query")  # fmt: skip
 DEFAULTS = {

@@ -737,6 +737,17 @@ typedef struct trunkline_tree_step {
   int64_t copy_count;
 } trunkline_tree_step;
 
+// A leaf that was brought back in a tree without a store: the caller writes K and V of tokens [begin, begin + count) of
+// its sequence; those before are shared. The arrays are the tree's, and valid until the next call that changes it.
+typedef struct trunkline_restored_kv {
+  size_t struct_size;
+  int32_t begin;
+  int32_t count;
+  const int64_t* slots;               // [count] where K and V of each token are to be written
+  const trunkline_page_copy* copies;  // [copy_count] due before that; their row is 0
+  int64_t copy_count;
+} trunkline_restored_kv;
+
 // A tree of sequences. store: does the copies of keys and values, and stays alive with the tree; NULL: the caller does
 // them. The store must not be written by another thread while a call changes the tree.
 //
@@ -780,6 +791,13 @@ TRUNKLINE_API trunkline_status trunkline_sequence_tree_cache(trunkline_sequence_
 // Copies a leaf's KV out of the pool, and brings it back. UNSUPPORTED without a store.
 TRUNKLINE_API trunkline_status trunkline_sequence_tree_save(trunkline_sequence_tree* tree, trunkline_node leaf);
 TRUNKLINE_API trunkline_status trunkline_sequence_tree_restore(trunkline_sequence_tree* tree, trunkline_node leaf);
+// The same where the caller keeps keys and values: those of the leaf's slots (_slots) are copied out before
+// _save_outside, which frees its pages, and written back as *restored says, before the next step. UNSUPPORTED with a
+// store.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_save_outside(trunkline_sequence_tree* tree, trunkline_node leaf);
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_restore_outside(trunkline_sequence_tree* tree,
+                                                                       trunkline_node leaf,
+                                                                       trunkline_restored_kv* restored);
 // Prunes all nodes and forgets them; their ids are refused from now on. Cached pages stay.
 TRUNKLINE_API trunkline_status trunkline_sequence_tree_clear(trunkline_sequence_tree* tree);
 TRUNKLINE_API trunkline_status trunkline_sequence_tree_set_score(trunkline_sequence_tree* tree, trunkline_node node,

@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ def log_probabilities(logits):
 
 
 def generator_of(model, controller, **options):
-    return trunkline.TreeGenerator(model, None, controller, max_tokens=1000, page_size=4, **options)
+    return trunkline.TreeGenerator(model, None, controller, **({"max_tokens": 1000, "page_size": 4} | options))
 
 
 def no_branch_is_left(generator):
@@ -324,6 +325,85 @@ def test_a_failing_controller_leaks_nothing(steps):
     assert no_branch_is_left(generator)
     generator.controller = trunkline.BeamSearch(2, 4)
     assert [len(result.tokens) for result in generator.generate(PROMPT)] == [4, 4]
+
+
+def test_a_full_pool_ends_the_search_and_leaks_nothing():
+    generator = generator_of(ToyTreeModel(), trunkline.Samples(8, 30), max_tokens=48, cache_prompts=False)
+    with pytest.raises(trunkline.InvalidArgumentError, match="appends need 8 pages; of the pool's"):
+        generator.generate(PROMPT)
+    assert no_branch_is_left(generator)
+    assert generator.session.tree.leaves() == []
+    generator.controller = trunkline.Samples(2, 4)
+    assert [len(result.tokens) for result in generator.generate(PROMPT)] == [4, 4]
+
+
+def test_a_failing_score_leaks_nothing():
+    def score(tokens):
+        raise KeyError("the score has failed")
+
+    for controller in (
+        trunkline.BestOfN(3, 4, score),
+        trunkline.TreeOfThoughts(levels=2, thoughts=2, kept=1, thought_tokens=2, value=score),
+        trunkline.MonteCarloTreeSearch(3, 2, 2, score, max_new_tokens=6),
+    ):
+        generator = generator_of(ToyTreeModel(), controller)
+        with pytest.raises(KeyError, match="the score has failed"):
+            generator.generate(PROMPT)
+        assert no_branch_is_left(generator)
+
+
+class AtRandom(trunkline.BranchController):
+    "Forks, prunes, finishes, saves and wakes leaves at random; compares logits with those of whole sequences."
+
+    def __init__(self, seed, steps):
+        self.random = np.random.default_rng(seed)
+        self.steps = steps
+
+    def run(self, session, root):
+        self.session, self.saved, self.count = session, [], 0
+        super().run(session, root)
+        for leaf in self.saved:
+            session.tree.prune(leaf)
+
+    def decide(self, tree, leaves, logits, decisions):
+        self.count += 1
+        model = self.session.model
+        at = self.random.integers(len(leaves))
+        np.testing.assert_allclose(logits[at], model.after(tree.sequence(leaves[at])), atol=3e-4)
+        if self.count == self.steps:
+            decisions.stop()
+            return
+        if self.saved and self.random.random() < 0.4:
+            leaf = self.saved.pop(self.random.integers(len(self.saved)))
+            self.session.restore(leaf)
+            tree.append(leaf, self.random.integers(30, size=1))
+            decisions.also(leaf)
+        going_on = len(leaves)
+        for i, leaf in enumerate(leaves):
+            draw = self.random.random()
+            if draw < 0.2 and going_on > 1:
+                going_on -= 1
+                (decisions.prune if draw < 0.1 else decisions.finish)(i)
+            elif draw < 0.3 and going_on > 1:
+                going_on -= 1
+                self.session.save(leaf)
+                self.saved.append(leaf)
+            else:
+                children = 1 if going_on > 5 else int(self.random.integers(1, 4))
+                going_on += children - 1
+                tokens = self.random.choice(30, size=children, replace=False)
+                decisions.fork(i, [trunkline.Continuation(int(token)) for token in tokens])
+
+
+def test_random_controllers_keep_sequences_apart():
+    scale = float(os.environ.get("TRUNKLINE_TEST_SCALE", "1"))
+    steps = 0
+    for seed in range(max(1, int(60 * scale))):
+        generator = generator_of(ToyTreeModel(), AtRandom(seed, 35), max_tokens=1600)
+        generator.generate(PROMPT)
+        steps += generator.controller.count
+        assert no_branch_is_left(generator)
+    assert steps >= 35 * max(1, int(60 * scale))
 
 
 def test_a_controller_of_ones_own_waits_and_wakes():

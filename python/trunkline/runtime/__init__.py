@@ -14,7 +14,7 @@ from .samples import BestOfN, Samples, SelfConsistency, TokenSampler
 from .session import TreeModel, TreeSession
 from .speculation import PromptLookup, Sampler, SpeculativeDecoding, Verified, verify_drafts
 from .thoughts import TreeOfThoughts
-from .tree import NodeInfo, SequenceTree, TreeNode, TreeStep
+from .tree import NodeInfo, RestoredKV, SequenceTree, TreeNode, TreeStep
 
 __all__ = [
     "BeamSearch",
@@ -26,6 +26,7 @@ __all__ = [
     "TreeNode",
     "NodeInfo",
     "PromptLookup",
+    "RestoredKV",
     "Result",
     "Sampler",
     "Samples",

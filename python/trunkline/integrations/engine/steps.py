@@ -142,13 +142,15 @@ class DecodeSteps:
         *,
         query_parents: Any = None,
         counted: bool = True,
+        decode_rows: int | None = None,
     ) -> None:
         """Plans the first rows of the tables, which are on the device, for runs of [tokens, Hq, d].
 
         query_start_loc: prefix sums on the device; None for a query token in each of the first `tokens` rows, and none
         in those behind. tokens: their last, padding of the graph included, by default rows. query_parents [tokens]: for
         draft trees, on the device, as DecodeAttention.plan takes it. counted: False for batches without requests of
-        users, as those of captures.
+        users, as those of captures. decode_rows: those that count as such, where Trunkline runs rows of prefill, too;
+        by default all do.
         """
         tokens = rows if tokens is None else tokens
         if query_start_loc is None:
@@ -157,7 +159,7 @@ class DecodeSteps:
         if self.shadow is not None:
             self.shadow.live(tables, query_start_loc, rows, tokens)
         if counted:
-            self._count(rows)
+            self._count(rows, rows if decode_rows is None else decode_rows)
 
     def run(self, query: Any, kv_cache: Any, output: Any, scale: float | None, tokens: int) -> None:
         """One layer. query, output [tokens and more, Hq, d], of which the first are of the planned rows. kv_cache: a
@@ -195,10 +197,13 @@ class DecodeSteps:
         self.counters.switched_steps += 1
         return False
 
-    def _count(self, rows: int) -> None:
+    def _count(self, rows: int, decode_rows: int) -> None:
+        if not decode_rows:
+            return
         counters = self.counters
         counters.decode_steps += 1
-        counters.decode_rows += rows
+        counters.decode_rows += decode_rows
+        counters.mixed_steps += int(decode_rows < rows)
         if counters.decode_steps - self._looked_at >= SAMPLED:
             self.look()
             self._log.tick()

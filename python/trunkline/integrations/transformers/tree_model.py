@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 from transformers import AttentionInterface
 
-from .. import errors
+from ... import errors
+from .full_attention import refusal, refuse_options
 
 _NAME = "trunkline_tree"
 
@@ -38,9 +39,7 @@ def _attend(
     step = _running.get()
     if step is None:
         raise errors.UnsupportedError(f"attention {_NAME!r} runs within a step of TreeGenerator or TreeSession alone")
-    for name in ("sliding_window", "softcap", "s_aux", "position_bias"):
-        if options.get(name) is not None:
-            raise errors.UnsupportedError(f"layer {module.layer_idx} has {name}; supported: full attention")
+    refuse_options(module, options)
     step.layers += 1
     q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))
     return step.attention(module.layer_idx, q, k, v, scaling)[None], None
@@ -63,7 +62,9 @@ class TransformersModel:
                 f"model is of type {type(model).__name__}; expected: a causal language model of Transformers"
             )
         text = config.get_text_config()
-        _check(model, text)
+        reason = refusal(model)
+        if reason is not None:
+            raise errors.UnsupportedError(reason)
         self.model = model
         self._config = text
         self.num_layers: int = text.num_hidden_layers
@@ -103,24 +104,3 @@ class TransformersModel:
                 f"{self.num_layers}"
             )
         return output.logits[0]
-
-
-def _check(model: Any, config: Any) -> None:
-    name = type(model).__name__
-
-    def refuse(found: str) -> errors.UnsupportedError:
-        return errors.UnsupportedError(f"{name} {found}; supported: decoders of full-attention layers alone")
-
-    if getattr(config, "is_encoder_decoder", False):
-        raise refuse("is an encoder-decoder")
-    if not getattr(model, "_supports_attention_backend", True):
-        raise refuse("does not go by AttentionInterface")
-    layer_types = getattr(config, "layer_types", None)
-    for layer, kind in enumerate(layer_types or []):
-        if kind != "full_attention":
-            raise refuse(f"has {kind!r} in layer {layer}")
-    window = getattr(config, "sliding_window", None)
-    if layer_types is None and window is not None and getattr(config, "use_sliding_window", True):
-        raise refuse(f"has sliding windows of {window} tokens")
-    if getattr(config, "attn_logit_softcapping", None) is not None:
-        raise refuse("bounds its logits (attn_logit_softcapping)")
