@@ -186,10 +186,9 @@ void print_cluster(std::ostream& out, const ClusterResult& result) {
   const double steps = static_cast<double>(std::max<std::int64_t>(totals.steps, 1));
   out << printable(result.trace.name, kNameWidth) << " (" << result.trace.format << "), planned for "
       << printable(result.machine, kNameWidth) << '\n'
-      << load.copies << (load.copies == 1 ? " copy" : " time-shifted copies") << " of the trace, "
-      << load.samples << (load.samples == 1 ? " sample" : " samples") << " of each prompt; "
-      << result.cluster.size() << (result.cluster.size() == 1 ? " replica" : " replicas") << ", routed by "
-      << options.replay.routing << '\n';
+      << load.copies << (load.copies == 1 ? " copy" : " time-shifted copies") << " of the trace, " << load.samples
+      << (load.samples == 1 ? " sample" : " samples") << " of each prompt; " << result.cluster.size()
+      << (result.cluster.size() == 1 ? " replica" : " replicas") << ", routed by " << options.replay.routing << '\n';
   if (!result.trace.caution.empty()) out << "Note: " << result.trace.caution << ".\n";
   out << '\n';
   Table table({"all replicas", "", "mean", "median", "99 %", "most"});
@@ -200,8 +199,8 @@ void print_cluster(std::ostream& out, const ClusterResult& result) {
   count(result.trace.searches() ? "searches" : "requests", with_commas(facts.counts.admitted));
   count("refused", with_commas(facts.counts.refused));
   count("prompt tokens", with_commas(facts.counts.prompt_tokens));
-  count("found in a prefix cache", percent(static_cast<double>(facts.counts.cached_tokens),
-                                          static_cast<double>(facts.counts.prompt_tokens)));
+  count("found in a prefix cache",
+        percent(static_cast<double>(facts.counts.cached_tokens), static_cast<double>(facts.counts.prompt_tokens)));
   count("output tokens", with_commas(facts.counts.output_tokens));
   count("decode steps", with_commas(totals.steps));
   count("requests a step", fixed(static_cast<double>(totals.requests) / steps, 1));
@@ -210,8 +209,7 @@ void print_cluster(std::ostream& out, const ClusterResult& result) {
   count("attention, all steps and layers",
         seconds_text(totals.price.predicted_us * options.replay.loop.layers / kUsPerSecond));
   count("busy, all replicas", seconds_text(facts.busy_s));
-  count("busy, the busiest over the mean",
-        fixed(ratio(facts.most_busy_s * result.cluster.size(), facts.busy_s), 2));
+  count("busy, the busiest over the mean", fixed(ratio(facts.most_busy_s * result.cluster.size(), facts.busy_s), 2));
   count("the replay's clock", seconds_text(facts.seconds));
   spread("in the queue", spread_of(facts.admitted_s), seconds_text);
   spread("until the first token", spread_of(facts.first_token_s), seconds_text);

@@ -76,8 +76,8 @@ class Replay {
   /// The same with requests from elsewhere; \param source outlives the replay
   Replay(const Trace& trace, RequestSource& source, const MachineProfile& profile, const ReplayOptions& options);
 
-  /// One turn of the loop: a decode step, a step that computes prompts alone (kOther), or the time until the next arrival
-  /// (kOther). \return kDone when the source has no more, or max_steps are made
+  /// One turn of the loop: a decode step, a step that computes prompts alone (kOther), or the time until the next
+  /// arrival (kOther). \return kDone when the source has no more, or max_steps are made
   LoopTurn turn();
   /// Goes on to the end of the next decode step. \return false when there is none
   bool step();
@@ -109,8 +109,8 @@ class Replay {
   StepRecord record_;
   std::int64_t unpriced_ = 0;  // steps since the last prices
   std::int64_t prompt_steps_ = 0;
-  EventCounts events_;     // since the last decode step
-  double room_us_ = 0;     // the time of the last decode step, in which the next plan can be made
+  EventCounts events_;  // since the last decode step
+  double room_us_ = 0;  // the time of the last decode step, in which the next plan can be made
   double busy_s_ = 0;
   double now_s_ = 0;
 };

@@ -183,7 +183,7 @@ TEST(Superposition, SharesCommonBlocksAndNoOthers) {
     EXPECT_EQ(blocks, 3);
   }
   ASSERT_EQ(ids.size(), 2u);
-  EXPECT_EQ(ids.begin()->second.size(), 7u);              // the recorded: the common one, 1 to 4, 50, 51
+  EXPECT_EQ(ids.begin()->second.size(), 7u);             // the recorded: the common one, 1 to 4, 50, 51
   EXPECT_EQ(std::next(ids.begin())->second.size(), 6u);  // a copy's own
 }
 

@@ -7,8 +7,8 @@
 namespace trunkline::replay {
 namespace {
 
-/// Remembers which replica was sent each prefix last, by whole blocks, as a router does that sees prompts but no caches.
-/// A prefix that a replica has evicted is still remembered.
+/// Remembers which replica was sent each prefix last, by whole blocks, as a router does that sees prompts but no
+/// caches. A prefix that a replica has evicted is still remembered.
 class PrefixRouter : public Router {
  public:
   std::int32_t choose(const RoutedRequest& request, std::span<const ReplicaLoad> loads) override {
