@@ -17,6 +17,7 @@ struct Scheduler::Job {
   std::int32_t end_tokens = 0;   // of a request: kept_tokens when its last output is known
   std::int64_t page_bound = 0;   // that it holds, or takes, at most
   bool computed = false;         // its prompt is
+  bool answered = false;         // its first token is known
   bool ended = false;
   std::vector<std::int32_t> token_ids;  // of the prompt, for the prefix cache; none once it is computed
   Sequence request;
@@ -52,7 +53,7 @@ const SchedulerOptions& checked(const SchedulerOptions& options, const Trace& tr
 
 }  // namespace
 
-Scheduler::Scheduler(const Trace& trace, Arrivals& arrivals, const SchedulerOptions& options)
+Scheduler::Scheduler(const Trace& trace, RequestSource& arrivals, const SchedulerOptions& options)
     : trace_(&trace),
       arrivals_(&arrivals),
       options_(checked(options, trace)),
@@ -91,6 +92,10 @@ StepWork Scheduler::begin_step(double now_s) {
 // A request has ended when all of its output is known; the last token is in no cache.
 void Scheduler::finish_jobs(double now_s) {
   for (const auto& job : running_) {
+    if (job->computed && !job->answered) {
+      delays_.first_token_s.push_back(now_s - arrivals_->arrival_s(job->index));
+      job->answered = true;
+    }
     if (job->search || !job->computed) continue;
     if (job->request.live) {
       const std::int32_t left = job->end_tokens - job->kept_tokens;
@@ -125,7 +130,7 @@ void Scheduler::admit(double now_s) {
       arrivals_->end(*index, now_s);
     }
   }
-  while (!waiting_.empty() && !blocked_) blocked_ = !admit_next();
+  while (!waiting_.empty() && !blocked_) blocked_ = !admit_next(now_s);
 }
 
 std::unique_ptr<Scheduler::Job> Scheduler::make_job(std::int32_t index) {
@@ -161,7 +166,7 @@ std::int64_t Scheduler::promised_pages() const {
   return pages;
 }
 
-bool Scheduler::admit_next() {
+bool Scheduler::admit_next(double now_s) {
   Job& job = *waiting_.front();
   if (running_width_ + job.width > options_.max_batch) return false;
   if (options_.prefix_cache && !job.search) {
@@ -177,6 +182,7 @@ bool Scheduler::admit_next() {
     return false;
   }
   ++counts_.admitted;
+  delays_.admitted_s.push_back(now_s - arrivals_->arrival_s(job.index));
   counts_.prompt_tokens += job.prompt_tokens;
   counts_.cached_tokens += batch_.tokens(job.request);
   running_width_ += job.width;
