@@ -16,6 +16,7 @@ struct Scheduler::Job {
   std::int32_t kept_tokens = 0;  // of a request: in the cache, confirmed; the prompt, and outputs that are no drafts
   std::int32_t end_tokens = 0;   // of a request: kept_tokens when its last output is known
   std::int64_t page_bound = 0;   // that it holds, or takes, at most
+  bool begun = false;            // its prompt is computed in part
   bool computed = false;         // its prompt is
   bool answered = false;         // its first token is known
   bool ended = false;
@@ -169,13 +170,7 @@ std::int64_t Scheduler::promised_pages() const {
 bool Scheduler::admit_next(double now_s) {
   Job& job = *waiting_.front();
   if (running_width_ + job.width > options_.max_batch) return false;
-  if (options_.prefix_cache && !job.search) {
-    const TraceRequest& request = trace_->requests[static_cast<std::size_t>(job.index)];
-    if (job.token_ids.empty()) job.token_ids = prompt_token_ids(request, trace_->block_tokens);
-    // The prompt's last token is computed in any case, for its logits.
-    const std::size_t most = std::min(job.token_ids.size(), static_cast<std::size_t>(job.prompt_tokens - 1));
-    batch_.match(job.request, std::span(job.token_ids).first(most));
-  }
+  if (options_.prefix_cache && !job.search) match_prefix(job);
   const std::int64_t needed = job.page_bound - static_cast<std::int64_t>(batch_.pages(job.request).size());
   if (batch_.held_pages() + promised_pages() + needed > options_.num_pages) {
     batch_.release(job.request);
@@ -189,6 +184,14 @@ bool Scheduler::admit_next(double now_s) {
   running_.push_back(std::move(waiting_.front()));
   waiting_.pop_front();
   return true;
+}
+
+void Scheduler::match_prefix(Job& job) {
+  const TraceRequest& request = trace_->requests[static_cast<std::size_t>(job.index)];
+  if (job.token_ids.empty()) job.token_ids = prompt_token_ids(request, trace_->block_tokens);
+  // The prompt's last token is computed in any case, for its logits.
+  const std::size_t most = std::min(job.token_ids.size(), static_cast<std::size_t>(job.prompt_tokens - 1));
+  batch_.match(job.request, std::span(job.token_ids).first(most));
 }
 
 // The first output token is known from the prompt; this step's query is that token, with drafts after it.
@@ -220,6 +223,13 @@ std::int32_t Scheduler::compute_prompts() {
 
 std::int32_t Scheduler::compute_prompt(Job& job, std::int32_t most) {
   Sequence& prompt = job.prompt();
+  if (options_.match_again && options_.prefix_cache && !job.begun && !job.search) {
+    counts_.cached_tokens -= batch_.tokens(job.request);
+    batch_.release(job.request);
+    match_prefix(job);
+    counts_.cached_tokens += batch_.tokens(job.request);
+  }
+  job.begun = true;
   const std::int32_t before = batch_.tokens(prompt);
   const std::int32_t tokens = std::min(job.prompt_tokens - before, most);
   batch_.extend(prompt, before + tokens);

@@ -152,6 +152,23 @@ TEST(RoutingPolicies, PrefixKeepsAFamilyTogetherUntilItsReplicaIsOverloaded) {
   EXPECT_NE(choose(2), first);
 }
 
+TEST(RoutingPolicies, PrefixIgnoresAMatchOfASmallPartOfThePrompt) {
+  Trace trace;
+  trace.block_tokens = 16;
+  for (std::int32_t i = 0; i < 2; ++i) add_single(trace, {0, -1, 160, 4, {{0, 0, 4}, {0, 100 + 6 * i, 6}}});
+  add_single(trace, {0, -1, 160, 4, {{0, 0, 4}, {0, 106, 4}}});
+  const std::unique_ptr<Router> router = routing_policy("prefix").make();
+  std::vector<ReplicaLoad> loads(3);
+  const auto choose = [&](std::int32_t i) {
+    return router->choose({i, i, &trace.requests[static_cast<std::size_t>(i)]}, loads);
+  };
+  EXPECT_EQ(choose(0), 0);
+  loads[0].requests = 1;
+  EXPECT_EQ(choose(1), 1);  // 4 of 10 blocks are replica 0's
+  loads[1].requests = 2;
+  EXPECT_EQ(choose(2), 1);  // all of its 8 blocks are replica 1's
+}
+
 TEST(RoutingPolicies, LeastLoadedByRequestsThenTokensThenIndex) {
   EXPECT_EQ(least_loaded_replica(std::vector<ReplicaLoad>{{2, 1}, {1, 9}, {1, 8}, {1, 8}}), 2);
 }
@@ -185,6 +202,20 @@ TEST(Superposition, SharesCommonBlocksAndNoOthers) {
   ASSERT_EQ(ids.size(), 2u);
   EXPECT_EQ(ids.begin()->second.size(), 7u);             // the recorded: the common one, 1 to 4, 50, 51
   EXPECT_EQ(std::next(ids.begin())->second.size(), 6u);  // a copy's own
+}
+
+TEST(Superposition, SamplesShareTheirWholePromptAndNoOther) {
+  const Trace trace = superpose(load("/traces/azure_code.csv", 5), {.copies = 2, .samples = 3});
+  ASSERT_EQ(trace.requests.size(), 30U);
+  std::set<std::uint64_t> spaces;
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    const TraceRequest& request = trace.requests[i];
+    ASSERT_EQ(request.blocks.size(), 1U);
+    EXPECT_EQ(request.blocks.front().space, trace.requests[i - i % 3].blocks.front().space);
+    EXPECT_EQ(prompt_token_ids(request, trace.block_tokens).size(), static_cast<std::size_t>(request.input_tokens));
+    spaces.insert(request.blocks.front().space);
+  }
+  EXPECT_EQ(spaces.size(), 10U);
 }
 
 TEST(Superposition, KeepsTheSpanAndTheOrderOfTurns) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <vector>
 
@@ -9,6 +11,8 @@ namespace {
 
 /// Remembers which replica was sent each prefix last, by whole blocks, as a router does that sees prompts but no
 /// caches. A prefix that a replica has evicted is still remembered.
+///
+/// A match of a small part of the prompt decides nothing: a system prompt is in every replica's cache.
 class PrefixRouter : public Router {
  public:
   std::int32_t choose(const RoutedRequest& request, std::span<const ReplicaLoad> loads) override {
@@ -22,6 +26,8 @@ class PrefixRouter : public Router {
   // Ours: half as much again as the mean, and 4 more, so that a few requests on idle replicas are no overload.
   static constexpr double kMeanShare = 1.5;
   static constexpr double kSlackRequests = 4;
+  // Ours: the part of a prompt's blocks that a match needs.
+  static constexpr double kMinMatch = 0.5;
 
   /// A hash of each prefix of whole blocks, the shortest first.
   static std::vector<std::uint64_t> prefixes_of(const RoutedRequest& request) {
@@ -41,8 +47,9 @@ class PrefixRouter : public Router {
     double requests = 0;
     for (const ReplicaLoad& load : loads) requests += load.requests;
     const double limit = kMeanShare * requests / static_cast<double>(loads.size()) + kSlackRequests;
-    for (auto prefix = prefixes.rbegin(); prefix != prefixes.rend(); ++prefix) {
-      const auto found = replica_of_.find(*prefix);
+    const auto shortest = static_cast<std::size_t>(std::ceil(kMinMatch * static_cast<double>(prefixes.size())));
+    for (std::size_t blocks = prefixes.size(); blocks >= std::max<std::size_t>(shortest, 1); --blocks) {
+      const auto found = replica_of_.find(prefixes[blocks - 1]);
       if (found == replica_of_.end()) continue;
       if (loads[static_cast<std::size_t>(found->second)].requests <= limit) return found->second;
     }

@@ -12,6 +12,11 @@
 namespace trunkline::replay {
 namespace {
 
+// Ours: the blocks of samples in traces that have no blocks. As long as the pages of most engines.
+constexpr std::int32_t kSampleBlockTokens = 16;
+// A constant of no meaning, apart from the spaces of files: those are numbers from 0 on, and hashes.
+constexpr std::uint64_t kOwnSpaces = 0x9e3779b97f4a7c15;
+
 std::uint64_t block_key(std::uint64_t space, std::int64_t id) {
   return mix_bits(space + mix_bits(static_cast<std::uint64_t>(id)));
 }
@@ -129,6 +134,14 @@ std::vector<SessionCopy> order_sessions(const Trace& trace, std::int32_t copies)
   return order;
 }
 
+/// Gives the tokens of a prompt that no block covers blocks that are nobody else's.
+void cover_prompt(TraceRequest& request, std::int32_t block_tokens, std::uint64_t space) {
+  std::int64_t tokens = request.input_tokens;
+  for (const BlockRun& run : request.blocks) tokens -= std::int64_t{run.count} * block_tokens;
+  if (tokens <= 0) return;
+  request.blocks.push_back({space, 0, static_cast<std::int32_t>((tokens + block_tokens - 1) / block_tokens)});
+}
+
 void add_session(const Trace& trace, const SessionCopy& from, const BlockUse& use, std::int32_t samples,
                  Trace& result) {
   const TraceSession& given = trace.sessions[static_cast<std::size_t>(from.session)];
@@ -138,6 +151,7 @@ void add_session(const Trace& trace, const SessionCopy& from, const BlockUse& us
     TraceRequest request = trace.requests[static_cast<std::size_t>(i)];
     if (from.copy > 0) request.blocks = blocks_of_copy(request.blocks, use, from.copy);
     if (request.after >= 0) request.after = first + (request.after - given.first) * samples;
+    if (samples > 1) cover_prompt(request, result.block_tokens, mix_bits(kOwnSpaces + result.requests.size()));
     for (std::int32_t sample = 0; sample < samples; ++sample) result.requests.push_back(request);
   }
 }
@@ -152,6 +166,7 @@ Trace superpose(const Trace& trace, const SuperpositionOptions& options) {
   result.format = trace.format;
   result.caution = trace.caution;
   result.block_tokens = trace.block_tokens;
+  if (result.block_tokens == 0 && options.samples > 1) result.block_tokens = kSampleBlockTokens;
   result.recorded = trace.recorded;
   result.side_by_side = trace.side_by_side * options.copies;
   const BlockUse use(trace, options.common_share);
