@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Simulates replicas behind a router with `trunkline replay --replicas`, and writes docs/routing.md from the rows.
+"""Simulates replicas behind a router with `trunkline replay --replicas`: bench/results/routing has rows and a table.
 
-python3 bench/routing.py --program build/release/tools/cli/trunkline   # rewrites the rows and the page
-python3 bench/routing.py                                               # writes the page alone
-python3 bench/routing.py --check                                       # fails when the page is not what the rows say
+The full traces are not part of the repository: TRACES is a folder that holds them by the names of CASES below, whose
+sources bench/replay.py names.
+
+python3 bench/routing.py --simulate TRACES --program build/release/tools/cli/trunkline   # rows, then the table
+python3 bench/routing.py                                                                 # the table from the rows
+python3 bench/routing.py --check                        # fails when the table is not what the rows say
 """
 
 import argparse
@@ -12,91 +15,119 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from typing import NamedTuple
 
 from report import table
 
 BENCH = pathlib.Path(__file__).resolve().parent
 ROOT = BENCH.parent
-ROWS = BENCH / "results/routing.jsonl"
-PAGE = ROOT / "docs/routing.md"
-TEXT = BENCH / "routing_page.md"
-MACHINE = "data/machines/h200-sxm.json"
-POLICIES = ("round_robin", "least_loaded", "prefix", "sibling")
-# name, trace, options: the largest loads of the recorded heads that decode in minutes on two cores.
-CASES = (
-    ("tool agents", "data/traces/mooncake_toolagent.jsonl", ["--samples", "1"]),
-    ("tool agents, 8 samples", "data/traces/mooncake_toolagent.jsonl", ["--samples", "8", "--time-scale", "8"]),
-)
-REPLICAS = (1, 10, 100, 1000)
+ROWS = BENCH / "results/routing/rows.jsonl"
+PAGE = BENCH / "results/routing/README.md"
+ROUTERS = ("round_robin", "least_loaded", "prefix", "sibling")
 GIB = 1 << 30
+# 100 GiB of KV cache: an H200's 131 GiB less weights of 8 billion parameters, activations and a reserve.
+COMMON = ["--machine", str(ROOT / "data/machines/h200-sxm.json"), "--policies", "flat", "--pool", "51200"]
 
 
-def simulate(program: str, only: list[int], limit: int) -> None:
-    rows = [] if not ROWS.exists() else [json.loads(line) for line in ROWS.read_text().splitlines()]
-    for name, trace, options in CASES:
-        for replicas in only:
-            for policy in POLICIES:
-                with tempfile.NamedTemporaryFile() as file:
-                    words = [program, "replay", trace, "--machine", MACHINE, "--replicas", str(replicas)]
-                    words += ["--routing", policy, "--limit", str(limit), "--policies", "flat", "--json", file.name]
-                    subprocess.run([*words, *options], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-                    summary = json.loads(pathlib.Path(file.name).read_text().splitlines()[-1])
-                key = (name, replicas, policy)
-                rows = [row for row in rows if (row["case"], row["replicas"], row["routing"]) != key]
-                rows.append({"case": name, **summary})
-                ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows))
-                print(name, replicas, policy, file=sys.stderr)
+class Case(NamedTuple):
+    name: str
+    trace: str
+    options: list[str]
+    replicas: tuple[int, ...] = (1, 10, 100, 1000)
+
+
+# Loads that one replica can serve, by as many requests as a thousand replicas decode in minutes of one core.
+CASES = (
+    Case("tool agents", "mooncake/toolagent_window.jsonl", ["--limit", "100"]),
+    Case("conversations", "mooncake/conversation.jsonl", ["--limit", "200", "--time-scale", "2"], (1, 10, 100)),
+    Case("agent sessions", "agentic/lmcache_miniswe.jsonl", ["--sessions", "12"]),
+    Case("rollouts", "mooncake/toolagent_window.jsonl", ["--limit", "40", "--samples", "8", "--time-scale", "4"]),
+    Case("short rollouts", "serving/azure_conv.csv", ["--limit", "60", "--samples", "8"], (1, 10, 100)),
+)
+HEADER = ["replicas", "router", "requests", "found in cache", "sharing", "attention, s", "flat's over it", "busy, s"]
+HEADER += ["busiest over mean", "queue P99, s", "first token P99, s", "KV GiB, mean", "KV GiB, largest"]
+TEXT = """# Replicas behind a router
+Written by `bench/routing.py` from [rows.jsonl](rows.jsonl): simulations, in which every time is a prediction. What they
+say, and what each column is: [docs/routing.md](../../../docs/routing.md).
+
+"""
+
+
+def simulate(case: Case, replicas: int, router: str, traces: pathlib.Path, program: str) -> dict:
+    folder = ROOT / "data" if case.trace.startswith("serving/") else traces
+    with tempfile.TemporaryDirectory() as scratch:
+        lines = pathlib.Path(scratch) / "lines.jsonl"
+        words = ["replay", case.trace, *COMMON, *case.options, "--replicas", str(replicas), "--routing", router]
+        command = [program, *words, "--json", str(lines)]
+        print(" ".join(command), file=sys.stderr)
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        return {"case": case.name, **json.loads(lines.read_text().splitlines()[-1])}
+
+
+def simulate_all(traces: pathlib.Path, program: str, names: list[str], counts: list[int]) -> None:
+    rows = load()
+    ROWS.parent.mkdir(parents=True, exist_ok=True)
+    for case in (case for case in CASES if case.name in names):
+        for replicas in (count for count in case.replicas if count in counts):
+            for router in ROUTERS:
+                row = simulate(case, replicas, router, traces, program)
+                rows = [other for other in rows if key_of(other) != key_of(row)] + [row]
+                ROWS.write_text("".join(json.dumps(row) + "\n" for row in sorted(rows, key=key_of)))
+
+
+def load() -> list[dict]:
+    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+
+
+def key_of(row: dict) -> tuple[int, int, int]:
+    names = [case.name for case in CASES]
+    return names.index(row["case"]), row["replicas"], ROUTERS.index(row["routing"])
 
 
 def line(row: dict) -> list[str]:
-    flat = row["attention_us_by"]["flat"] / row["attention_us"]
     return [
         f"{row['replicas']:,}",
-        row["routing"],
+        f"`{row['routing']}`",
         f"{row['admitted']:,}",
         f"{100 * row['cached_tokens'] / row['prompt_tokens']:.1f} %",
-        f"**{row['sharing']:.3f}**",
-        f"{row['attention_us'] * row['layers'] / 1e6:,.0f}",
-        f"{flat:.2f}",
+        f"{row['sharing']:.3f}",
+        f"{row['attention_us'] * row['layers'] / 1e6:,.1f}",
+        f"{row['attention_us_by']['flat'] / row['attention_us']:.2f}",
         f"{row['busy_s']:,.0f}",
+        f"{row['busiest_s'] * row['replicas'] / row['busy_s']:.2f}",
         f"{row['queue_s']['p99']:.2f}",
         f"{row['first_token_s']['p99']:.2f}",
-        f"{row['kv_bytes_max']['mean'] / GIB:.1f}",
+        f"{row['kv_bytes_mean']['mean'] / GIB:.2f}",
         f"{row['kv_bytes_max']['max'] / GIB:.1f}",
     ]
 
 
 def page() -> str:
-    text = TEXT.read_text()
-    if not ROWS.exists():
-        return text.replace("{tables}", "There are no rows yet; `bench/routing.py --program` writes them.")
-    rows = [json.loads(row) for row in ROWS.read_text().splitlines()]
-    rows.sort(key=lambda row: (row["replicas"], POLICIES.index(row["routing"])))
-    header = ["replicas", "routing", "requests", "found in cache", "sharing", "attention, s", "flat's over it"]
-    header += ["busy, s", "queue 99 %, s", "first token 99 %, s", "KV GiB, mean", "most"]
-    parts = []
-    for name, trace, options in CASES:
-        lines = [line(row) for row in rows if row["case"] == name]
-        if lines:
-            parts.append(f"### {name}\n`{trace} {' '.join(options)}`\n\n" + table(header, lines))
-    facts = f"Planned for {rows[0]['machine']}; commit {rows[0]['commit']}.\n\n"
-    return text.replace("{tables}", facts + "\n".join(parts).rstrip())
+    rows = load()
+    commits = ", ".join(sorted({row["commit"] for row in rows}))
+    parts = [TEXT + f"Planned for {rows[0]['machine']}; commit {commits}.\n"]
+    for case in CASES:
+        options = " ".join(case.options)
+        lines = [line(row) for row in rows if row["case"] == case.name]
+        parts.append(f"## {case.name.capitalize()}\n`{case.trace} {options}`\n\n" + table(HEADER, lines))
+    return "\n".join(parts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", help="simulate with this program first")
-    parser.add_argument("--replicas", type=int, nargs="+", default=list(REPLICAS))
-    parser.add_argument("--limit", type=int, default=100, help="requests to take from each trace")
+    parser.add_argument("--simulate", metavar="TRACES", type=pathlib.Path)
+    parser.add_argument("--program", default=str(ROOT / "build/release/tools/cli/trunkline"))
+    parser.add_argument("--cases", nargs="+", default=[case.name for case in CASES])
+    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    if options.program:
-        simulate(options.program, options.replicas, options.limit)
-    if options.check:
-        if PAGE.read_text() != page():
-            sys.exit("docs/routing.md is not what bench/results/routing.jsonl says: run bench/routing.py")
-    else:
+    if options.simulate:
+        program = str(pathlib.Path(options.program).resolve())
+        simulate_all(options.simulate.resolve(), program, options.cases, options.replicas)
+    if not options.check:
         PAGE.write_text(page())
+    elif PAGE.read_text() != page():
+        sys.exit("bench/results/routing/README.md is not what rows.jsonl says: run bench/routing.py")
 
 
 if __name__ == "__main__":

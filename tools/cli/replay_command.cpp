@@ -119,7 +119,7 @@ int replay_cluster(const Options& given) {
   Options options = given;
   replay::SuperpositionOptions& load_options = options.replay.superposition;
   if (load_options.copies == 0) load_options.copies = options.replay.replicas;
-  options.replay.loop.scheduler.match_again = load_options.samples > 1;
+  options.replay.loop.scheduler.match_again = true;  // else siblings that arrive together would not share their prompt
   const replay::RoutingPolicy& policy = replay::routing_policy(options.replay.routing);
   const replay::Trace trace = replay::superpose(load(options), load_options);
   std::optional<OutputFile> json;
