@@ -32,18 +32,25 @@ COMMON = ["--machine", str(ROOT / "data/machines/h200-sxm.json"), "--policies", 
 class Case(NamedTuple):
     name: str
     trace: str
+    limit: int  # requests, or sessions
     options: list[str]
-    replicas: tuple[int, ...] = (1, 10, 100, 1000)
+    limit_of_1000: int  # the same for 1,000 replicas; 0: not simulated
+    routers: tuple[str, ...] = ROUTERS
+
+    def words(self, replicas: int) -> list[str]:
+        return [*self.options, "--limit", str(self.limit_of_1000 if replicas == 1000 else self.limit)]
 
 
-# Loads that one replica can serve, by as many requests as a thousand replicas decode in minutes of one core.
+# Loads that one replica can serve. A thousand replicas get a shorter head of the trace: minutes of one core.
 CASES = (
-    Case("tool agents", "mooncake/toolagent_window.jsonl", ["--limit", "100"]),
-    Case("conversations", "mooncake/conversation.jsonl", ["--limit", "200", "--time-scale", "2"], (1, 10, 100)),
-    Case("agent sessions", "agentic/lmcache_miniswe.jsonl", ["--sessions", "12"]),
-    Case("rollouts", "mooncake/toolagent_window.jsonl", ["--limit", "40", "--samples", "8", "--time-scale", "4"]),
-    Case("short rollouts", "serving/azure_conv.csv", ["--limit", "60", "--samples", "8"], (1, 10, 100)),
+    # Requests that are sessions by themselves: sibling is least_loaded.
+    Case("tool agents", "mooncake/toolagent_window.jsonl", 100, [], 25, ROUTERS[:3]),
+    Case("conversations", "mooncake/conversation.jsonl", 200, ["--time-scale", "2"], 0, ROUTERS[:3]),
+    Case("agent sessions", "agentic/lmcache_miniswe.jsonl", 12, ["--sessions", "12"], 0),
+    Case("rollouts", "mooncake/toolagent_window.jsonl", 20, ["--samples", "8", "--rate", "0.5"], 10),
+    Case("short rollouts", "serving/azure_conv.csv", 60, ["--samples", "8"], 0),
 )
+REPLICAS = (1, 10, 100, 1000)
 HEADER = ["replicas", "router", "requests", "found in cache", "sharing", "attention, s", "flat's over it", "busy, s"]
 HEADER += ["busiest over mean", "queue P99, s", "first token P99, s", "KV GiB, mean", "KV GiB, largest"]
 TEXT = """# Replicas behind a router
@@ -57,7 +64,7 @@ def simulate(case: Case, replicas: int, router: str, traces: pathlib.Path, progr
     folder = ROOT / "data" if case.trace.startswith("serving/") else traces
     with tempfile.TemporaryDirectory() as scratch:
         lines = pathlib.Path(scratch) / "lines.jsonl"
-        words = ["replay", case.trace, *COMMON, *case.options, "--replicas", str(replicas), "--routing", router]
+        words = ["replay", case.trace, *COMMON, *case.words(replicas), "--replicas", str(replicas), "--routing", router]
         command = [program, *words, "--json", str(lines)]
         print(" ".join(command), file=sys.stderr)
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
@@ -68,8 +75,8 @@ def simulate_all(traces: pathlib.Path, program: str, names: list[str], counts: l
     rows = load()
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     for case in (case for case in CASES if case.name in names):
-        for replicas in (count for count in case.replicas if count in counts):
-            for router in ROUTERS:
+        for replicas in (count for count in counts if count < 1000 or case.limit_of_1000 > 0):
+            for router in case.routers:
                 row = simulate(case, replicas, router, traces, program)
                 rows = [other for other in rows if key_of(other) != key_of(row)] + [row]
                 ROWS.write_text("".join(json.dumps(row) + "\n" for row in sorted(rows, key=key_of)))
@@ -107,7 +114,9 @@ def page() -> str:
     commits = ", ".join(sorted({row["commit"] for row in rows}))
     parts = [TEXT + f"Planned for {rows[0]['machine']}; commit {commits}.\n"]
     for case in CASES:
-        options = " ".join(case.options)
+        options = " ".join(case.words(1))
+        if case.limit_of_1000 > 0:
+            options += f"`, with 1,000 replicas `--limit {case.limit_of_1000}"
         lines = [line(row) for row in rows if row["case"] == case.name]
         parts.append(f"## {case.name.capitalize()}\n`{case.trace} {options}`\n\n" + table(HEADER, lines))
     return "\n".join(parts)
@@ -118,7 +127,7 @@ def main() -> None:
     parser.add_argument("--simulate", metavar="TRACES", type=pathlib.Path)
     parser.add_argument("--program", default=str(ROOT / "build/release/tools/cli/trunkline"))
     parser.add_argument("--cases", nargs="+", default=[case.name for case in CASES])
-    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10, 100, 1000])
+    parser.add_argument("--replicas", type=int, nargs="+", choices=REPLICAS, default=list(REPLICAS))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.simulate:

@@ -239,7 +239,8 @@ void add_replay_outputs(CLI::App& app, Options& options) {
       ->needs(execute)
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
-  app.add_option("--json", options.replay.json_file, "Write a JSON line for each step, or replica, and a last one that sums up")
+  app.add_option("--json", options.replay.json_file,
+                 "Write a JSON line for each step, or replica, and a last one that sums up")
       ->type_name("FILE");
   app.add_option("--html", options.html, "Write a page that shows sharing and cost over time")->type_name("FILE");
 }

@@ -21,8 +21,9 @@ struct SchedulerOptions {
   std::int32_t max_batch = 256;      ///< requests that are served at once; of a search, all branches that it will have
   std::int32_t token_budget = 2048;  ///< of a step: query tokens of decoding first, the rest for prompts
   bool prefix_cache = true;
-  /// Whether a prompt looks in the prefix cache again before its first chunk is computed, as engines do: of samples that
-  /// are admitted together, all but the first then find their prompt. Else it looks when it is admitted, and not again.
+  /// Whether a prompt looks in the prefix cache again before its first chunk is computed, as engines do: of samples
+  /// that are admitted together, all but the first then find their prompt. Else it looks when it is admitted, and not
+  /// again.
   bool match_again = false;
   std::int32_t drafts = 0;  ///< draft tokens that each request brings to each step, a chain
   double accept = 0.7;      ///< the chance of a draft to be accepted, when those before it are

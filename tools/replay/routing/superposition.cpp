@@ -103,6 +103,13 @@ struct SessionCopy {
   std::int32_t copy = 0;
 };
 
+/// How late a copy begins, as a share of the trace's length. Not k / copies: arrivals would repeat themselves after as
+/// many sessions as the trace has, and round robin would send one long session of each copy to the same replica.
+double shift_of(std::int32_t copy) {
+  if (copy == 0) return 0;
+  return RandomBits(mix_bits(static_cast<std::uint64_t>(copy))).below(1u << 30) / static_cast<double>(1u << 30);
+}
+
 std::vector<SessionCopy> order_sessions(const Trace& trace, std::int32_t copies) {
   std::vector<SessionCopy> order;
   const auto each = [&](const auto& visit) {
@@ -125,7 +132,7 @@ std::vector<SessionCopy> order_sessions(const Trace& trace, std::int32_t copies)
   }
   const double span = last - first;
   each([&](std::int32_t i, std::int32_t copy) {
-    double begin = trace.sessions[static_cast<std::size_t>(i)].begin_s + span * copy / copies;
+    double begin = trace.sessions[static_cast<std::size_t>(i)].begin_s + span * shift_of(copy);
     if (begin > last) begin -= span;
     order.push_back({begin, i, copy});
   });
