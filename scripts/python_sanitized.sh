@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The Python tests with the library, and the compiled part of the package, under AddressSanitizer and
+# UndefinedBehaviorSanitizer. CPython itself is not sanitized; what it leaks at its end is not counted.
+#
+# Usage: scripts/python_sanitized.sh BUILD PYTHON [pytest's arguments]
+#   BUILD    a build with clang-14 and TRUNKLINE_SANITIZE=address,undefined, as .ci/run has it
+#   PYTHON   an interpreter with scripts/requirements-python-tests.txt installed
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build="$(realpath "$1")" python="$2"
+shift 2
+package="$build/python_sanitized"
+rm -rf "$package"
+mkdir -p "$package"
+cp -r python/trunkline "$package/"
+cp -L "$build/src/capi/libtrunkline.so.0" "$package/trunkline/"
+include="$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')"
+clang-14 -shared -fPIC -O1 -g1 -std=c11 -fvisibility=hidden -fsanitize=address,undefined -fno-sanitize-recover=all \
+  -shared-libasan -fno-omit-frame-pointer -DPy_LIMITED_API=0x030A0000 -Iinclude -Ipython/direct -I"$include" \
+  python/direct/*.c "$package/trunkline/libtrunkline.so.0" -Wl,-rpath,'$ORIGIN' -o "$package/trunkline/_direct.abi3.so"
+export PYTHONPATH="$package" PYTHONMALLOC=malloc LD_PRELOAD
+LD_PRELOAD="$(clang-14 -print-file-name=libclang_rt.asan-x86_64.so)"
+export ASAN_OPTIONS="detect_leaks=${LEAKS:-0}:allocator_may_return_null=1:detect_stack_use_after_return=0"
+export LSAN_OPTIONS="suppressions=$PWD/scripts/lsan_python.supp:print_suppressions=0"
+cd "$build"
+"$python" -m pytest --quiet -p no:cacheprovider -c "$OLDPWD/pyproject.toml" --rootdir "$OLDPWD" "$OLDPWD/tests/python" "$@"
