@@ -55,4 +55,7 @@ fi
 if [ -e docs/replay.md ]; then
   python3 bench/replay_report.py --check
 fi
+if [ -e docs/routing.md ]; then
+  python3 bench/routing.py --check
+fi
 echo "lint: ${#sources[@]} C++ files are formatted, includes point one way, Python is clean"
