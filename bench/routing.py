@@ -71,12 +71,13 @@ def simulate(case: Case, replicas: int, router: str, traces: pathlib.Path, progr
         return {"case": case.name, **json.loads(lines.read_text().splitlines()[-1])}
 
 
-def simulate_all(traces: pathlib.Path, program: str, names: list[str], counts: list[int]) -> None:
+def simulate_all(traces: pathlib.Path, options: argparse.Namespace) -> None:
+    program = str(pathlib.Path(options.program).resolve())
     rows = load()
     ROWS.parent.mkdir(parents=True, exist_ok=True)
-    for case in (case for case in CASES if case.name in names):
-        for replicas in (count for count in counts if count < 1000 or case.limit_of_1000 > 0):
-            for router in case.routers:
+    for case in (case for case in CASES if case.name in options.cases):
+        for replicas in (count for count in options.replicas if count < 1000 or case.limit_of_1000 > 0):
+            for router in (router for router in case.routers if router in options.routers):
                 row = simulate(case, replicas, router, traces, program)
                 rows = [other for other in rows if key_of(other) != key_of(row)] + [row]
                 ROWS.write_text("".join(json.dumps(row) + "\n" for row in sorted(rows, key=key_of)))
@@ -127,12 +128,12 @@ def main() -> None:
     parser.add_argument("--simulate", metavar="TRACES", type=pathlib.Path)
     parser.add_argument("--program", default=str(ROOT / "build/release/tools/cli/trunkline"))
     parser.add_argument("--cases", nargs="+", default=[case.name for case in CASES])
+    parser.add_argument("--routers", nargs="+", choices=ROUTERS, default=list(ROUTERS))
     parser.add_argument("--replicas", type=int, nargs="+", choices=REPLICAS, default=list(REPLICAS))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.simulate:
-        program = str(pathlib.Path(options.program).resolve())
-        simulate_all(options.simulate.resolve(), program, options.cases, options.replicas)
+        simulate_all(options.simulate.resolve(), options)
     if not options.check:
         PAGE.write_text(page())
     elif PAGE.read_text() != page():

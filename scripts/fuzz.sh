@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs fuzz targets one after another, each in one process, from their committed corpora; fails when one finds a bug.
 #
-# Usage: scripts/fuzz.sh BUILD SECONDS [TARGET ...]    BUILD has TRUNKLINE_BUILD_FUZZERS; all targets unless some are named
+# Usage: scripts/fuzz.sh BUILD SECONDS [TARGET ...]    BUILD has TRUNKLINE_BUILD_FUZZERS; without TARGET all run
 #
 # What is found on top of the corpora stays in BUILD/found_TARGET. With RECORD=1 the counts of each target go to
 # bench/results/fuzz.json; RUNS=N ends a target after N executions, or after SECONDS.

@@ -20,6 +20,13 @@ constexpr std::size_t kHandles = 6;
 template <class T>
 using Handles = std::array<T*, kHandles>;
 
+/// A struct with bytes behind it, as a caller's of a newer header has: struct_size may claim them.
+template <class T>
+struct Padded {
+  T value = {};
+  std::array<std::uint8_t, 256> newer = {};
+};
+
 class Calls {
  public:
   explicit Calls(ByteReader& reader) : reader_(reader) {
@@ -81,7 +88,8 @@ class Calls {
     for (std::int32_t& id : ids) id = reader_.number();
     Numbers places(rows + 1);
     for (std::int32_t& place : places) place = reader_.byte() % 12;
-    trunkline_page_table table = {};
+    Padded<trunkline_page_table> padded_table;
+    trunkline_page_table& table = padded_table.value;
     table.struct_size = reader_.byte() == 255 ? reader_.byte() : sizeof(table);
     table.form = reader_.byte() % 6;
     table.id_dtype = TRUNKLINE_I32;
@@ -92,7 +100,9 @@ class Calls {
     table.row_map = places.data();
     table.rows = static_cast<std::int32_t>(rows);
     table.page_size = reader_.number();
-    trunkline_batch batch = {};
+    Padded<trunkline_batch> padded_batch;
+    padded_batch.newer.front() = reader_.byte() == 255 ? 1 : 0;
+    trunkline_batch& batch = padded_batch.value;
     batch.struct_size = reader_.byte() == 255 ? reader_.byte() : sizeof(batch);
     batch.pages = reader_.byte() == 255 ? nullptr : &table;
     batch.kv_lens = reader_.byte() == 255 ? nullptr : kv_lens.data();
@@ -128,7 +138,8 @@ class Calls {
     return trunkline_forest_get_info(forest, &info);
   }
   trunkline_status make_plan() {
-    trunkline_plan_options options = {};
+    Padded<trunkline_plan_options> padded;
+    trunkline_plan_options& options = padded.value;
     options.struct_size = reader_.byte() == 255 ? reader_.byte() : sizeof(options);
     options.policy = reader_.byte() % 12;
     options.split = reader_.byte() % 4;
