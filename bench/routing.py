@@ -119,6 +119,8 @@ def page() -> str:
         if case.limit_of_1000 > 0:
             options += f"`, with 1,000 replicas `--limit {case.limit_of_1000}"
         lines = [line(row) for row in rows if row["case"] == case.name]
+        if not lines:
+            continue
         parts.append(f"## {case.name.capitalize()}\n`{case.trace} {options}`\n\n" + table(HEADER, lines))
     return "\n".join(parts)
 

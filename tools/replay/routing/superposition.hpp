@@ -16,11 +16,11 @@ struct SuperpositionOptions {
 
 /// Copies of the trace, one after another in a cycle of the trace's length. Each but the first begins late by a share
 /// of that length that is drawn at random, from its number alone; sessions that would begin after the end begin at the
-/// start instead. Without recorded times, each copy begins with another session. Blocks of at least two sessions and of `common_share` of all, such as those of a system prompt, are
-/// the same in all copies; the others are a user's, and each copy has its own. With samples, each request is followed
-/// by others of its session with the same prompt, which arrive with it; turns follow on the first. Their whole prompt
-/// is the same, also where the trace names no blocks. \throws Error(kInvalidArgument) naming the option; kUnsupported
-/// for samples of a trace of searches.
+/// start instead. Without recorded times, each copy begins with another session. Blocks of at least two sessions and of
+/// `common_share` of all, such as those of a system prompt, are the same in all copies; the others are a user's, and
+/// each copy has its own. With samples, each request is followed by others of its session with the same prompt, which
+/// arrive with it; turns follow on the first. Their whole prompt is the same, also where the trace names no blocks.
+/// \throws Error(kInvalidArgument) naming the option; kUnsupported for samples of a trace of searches.
 Trace superpose(const Trace& trace, const SuperpositionOptions& options);
 
 /// Arrivals of so many copies: rates and sessions that are live at once grow with them.
