@@ -248,7 +248,7 @@ Plan make_plan(const Forest& forest, const AttentionShape& shape, const MachineP
 /// Proves that a plan is right for a forest, at the present lengths and at all lengths that requests can grow to: every
 /// (query, visible KV token) pair is covered exactly once, spans are read only through requests that share them, every
 /// query ends in one open-ended span of its own, partial slots do not collide, merges list every partial once, and the
-/// plan keeps its limits. \return the first violation, or nothing.
+/// plan keeps its limits. Rows may be reordered since it was made. \return the first violation, or nothing.
 std::optional<std::string> find_plan_violation(const Plan& plan, const Forest& forest);
 /// \throws Error(kInternal) with the violation.
 void validate_plan(const Plan& plan, const Forest& forest);
