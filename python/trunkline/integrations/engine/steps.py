@@ -110,7 +110,9 @@ class DecodeSteps:
         self._invariant = engine.invariant
         self._switch = GainSwitch(engine.gain_rule if settings.gain_rule else None)
         group = f"{len(layers)} layers from {layers[0]}"
-        self._log = CounterLog(self.counters, group, engine.name, engine.logger, settings.log_seconds)
+        self._log = CounterLog(
+            self.counters, group, engine.name, engine.logger, settings.log_seconds, self.shadow_report
+        )
         self._metrics = Metrics(layers[0])
         self._looked_at = 0
         engine.groups.add(layers[0], self)
