@@ -89,8 +89,9 @@ def losses(rows: list[dict]) -> str:
     """Where the baseline is faster, whether beyond doubt or not."""
     behind = [row for row in rows if row.get("ratio") is not None and row["ratio"] < 1]
     by = " in time per output token" if all(row["kind"] in ("serve", "http") for row in rows) else ""
+    row_of = "rollout as a whole" if all(row["kind"] == "rollout" for row in rows) else "row"
     if not behind:
-        return f"No row has the baseline faster{by}.\n"
+        return f"No {row_of} has the baseline faster{by}.\n"
     told = [
         f"{row['workload']} ({ratio(row)}{'' if sure(row) else ', the interval holds 1'})"
         for row in sorted(behind, key=lambda row: row["ratio"])
@@ -158,7 +159,10 @@ def page(runs: dict[str, list[dict]]) -> str:
         "# Results in vLLM\n",
         "The plug-in against vLLM's own attention, on one GPU, engines in turns. A ratio is the baseline's time over\n"
         "ours, above 1 where we are faster, with its 95 % interval over pairs of turns or rounds. `a/b` is the\n"
-        "baseline's and ours. [Workloads, terms and commands](../../README.md#in-vllm).\n\n"
+        "baseline's figure, then ours. `floor` is the time of reading each distinct key and value once; `recovered`\n"
+        "is the step's time won over (the baseline's attention - floor), 1 where all is won that reading once can\n"
+        "win. Steps gain elsewhere, too, so it may pass 1.\n"
+        "[Workloads, terms and commands](../../README.md#in-vllm).\n\n"
         "Each section is a run, and names its commit; `git rev-list --count COMMIT..HEAD` says how many commits ago\n"
         "it was. Runs of different sections are of different commits and machines: compare within a section alone.\n"
         "`bench/vllm_report.py` writes this page from the rows beside it.\n",
