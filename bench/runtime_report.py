@@ -70,7 +70,7 @@ arithmetic, on a GPU by reading. Its baselines without pages also copy KV each s
 (table 5); here only `masks` gathers, and only `copies` has no pages. Its trees are the same recordings, of which the
 repository has the first part; `steps` of a tree are all walked, of which `timed` are computed. Table 1 is the sorting
 column of tables 7, 11 and 12, and a chain of thought that was not recorded. Table 4 and 12 count traffic:
-[traffic](../../../docs/traffic.md).
+[traffic](../traffic/README.md).
 """
 
 
