@@ -32,9 +32,9 @@ class LayerFacts:
     cross attention, is refused. uniform: the layers agree in heads, head size and cache. features: names of all that
     the layers or the engine ask of attention beside causal softmax, of SLIDING_WINDOW and its like or free words; a
     cache that has no K and V for each head, as MLA's, is such a feature. longest_query: the most query tokens of a
-    decode row, drafts included. speculative: the engine's name of its drafting method; draft_methods: the methods that
-    run no attention of their own. device: the kind, "cuda" or "cpu"; which of the GPUs, the array library says.
-    max_group_size: the most query heads a KV head that the adapter takes.
+    decode row, drafts included. speculative: the engine's name of its drafting method; draft_methods: the methods whose
+    drafting changes no length that a plan was made for. device: the kind, "cuda" or "cpu"; which of the GPUs, the array
+    library says. max_group_size: the most query heads a KV head that the adapter takes.
     """
 
     num_qo_heads: int
