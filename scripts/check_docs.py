@@ -21,6 +21,7 @@ GENERATED = (
     "bench/results/",
     "docs/concepts/models.md",
     "docs/reference/api_python.md",
+    "docs/reference/engine_layer.md",
 )
 # Texts of generated pages, whose links start from where the page will be.
 TEMPLATES = ("bench/replay_page.md.in",)

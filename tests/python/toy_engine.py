@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import oracle
 
+VERSION = "1.2"
+BACKENDS: dict[str, type[Backend]] = {}  # of plug-ins, by name
+
 
 @dataclass(frozen=True)
 class Config:
@@ -26,6 +29,7 @@ class Config:
     max_rows: int = 16
     max_tokens: int = 256
     num_pages: int = 256
+    max_kv_len: int = 4096
 
 
 @dataclass

@@ -51,11 +51,19 @@ class DecodeSteps:
     waits for the device. Page tables there stay where the first plan had them: page_table, indices, req_to_token, and
     of 32 bits indptr and req_pool_indices.
 
-    layers: their names. max_rows: requests of a step, padding to the largest graph included; max_tokens: query tokens
-    of a step, prefill and padding included. num_pages: of the KV cache; page ids are not checked against it. On the CPU
-    None has the largest id looked up. max_kv_len: the most tokens of a request, which Engine.invariant needs.
+    One object serves all graphs of its group, on one thread and one stream, or streams that wait for each other: the
+    plan of a step may be launched while the last step still runs, once the last step's runs are launched.
+
+    layers: their names. max_rows: requests of a step, padding to the largest graph included; on a GPU `plan` raises
+    InvalidArgumentError for more rows, or more than max_rows * facts.longest_query tokens, so an adapter that may have
+    more asks before `takes`. max_tokens: query tokens of a step, prefill and padding included, for the lists of shadow
+    mode alone. num_pages: of the KV cache; page ids are not checked against it. On the CPU None has the largest id
+    looked up. max_kv_len: the most tokens of a request, which Engine.invariant needs.
     Raises trunkline.Error for a shape that no kernel has, and for Engine.invariant with drafts; and the array library's
     error where memory is out.
+
+    Attributes: counters; shadow, the comparison, None without shadow mode; several, whether decode rows may have
+    several query tokens.
     """
 
     def __init__(
@@ -152,7 +160,7 @@ class DecodeSteps:
         in those behind. tokens: their last, padding of the graph included, by default rows. query_parents [tokens]: for
         draft trees, on the device, as DecodeAttention.plan takes it. counted: False for batches without requests of
         users, as those of captures. decode_rows: those that count as such, where Trunkline runs rows of prefill, too;
-        by default all do.
+        by default all do. In graphs rows and tokens are those of the capture.
         """
         tokens = rows if tokens is None else tokens
         if query_start_loc is None:
