@@ -232,7 +232,8 @@ def page() -> str:
     if load("variants"):
         text += variants_section(about["variants"], load("variants"))
     if load("planner"):
-        text += ["## Forest and plan\n", "One core, `auto`, heads 32/8, medians.\n", planner_tables(load("planner"))]
+        method = "One core, `auto`, heads 32/8, medians, warm.\n"
+        text += ["## Forest and plan\n", method, planner_tables(load("planner"))]
     return "\n".join(text)
 
 
