@@ -190,7 +190,8 @@ them hold to some 3 % (a judgement: no kernel was timed on both days). {COLD_CAC
 This page is written by `bench/gpu_report.py` from the rows beside it, which come from `scripts/gpu_bench.sh`, or its
 program by hand, by `bench/gpu_collect.py`; each names its command.
 {gpu_tables.which_kernels(files)}
-The kernels: [Hopper](../../../docs/deep/hopper_kernel.md), [portable](../../../docs/deep/portable_kernel.md).
+The kernels: [Hopper](../../../docs/deep/hopper_kernel.md), [portable](../../../docs/deep/portable_kernel.md). Words
+are in the [glossary](../../../docs/concepts/glossary.md#words-of-the-measurements).
 {tests_line(RESULTS / "tests.json")}
 
 {gpu_tables.summary(suites)}

@@ -214,7 +214,8 @@ def page() -> str:
         f"Commit {', '.join(commits)}. Every output was checked against plain attention in fp64 first.\n",
         "The floor is max(distinct KV bytes / read bandwidth, FLOPs / FMA rate). This page is written by "
         "`bench/report.py` from the rows beside it; `python3 bench/run.py` and "
-        "`planner_bench` make those.\n",
+        "`planner_bench` make those. The [glossary](../../../docs/concepts/glossary.md#words-of-the-measurements) "
+        "has the words.\n",
         "## Summary\n",
         summary(suites),
         policy_note(suites),
