@@ -1,5 +1,7 @@
 """Searches refuse what callers give them by the name of the argument, and as early as they can."""
 
+from collections import UserDict
+
 import numpy as np
 import pytest
 import trunkline
@@ -85,6 +87,7 @@ def test_prompts():
     generator = generator_of(trunkline.BeamSearch(2, 4), max_tokens=18)
     for found, kind, text in (
         ({"input_ids": PROMPT}, trunkline.ArgumentTypeError, r"^prompt is of type dict; .* its \['input_ids'\]"),
+        (UserDict(input_ids=PROMPT), trunkline.ArgumentTypeError, "^prompt is of type UserDict;"),  # as BatchEncoding
         (np.array([PROMPT]), trunkline.InvalidArgumentError, "^prompt has 2 dimensions; expected: 1"),
         ([PROMPT], trunkline.ArgumentTypeError, r"^prompt\[0\] is of type list; expected: an int"),
         (list(range(21)), trunkline.InvalidArgumentError, "^prompt has 21 tokens; expected: at most 20, which max_tok"),
