@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .._arguments import number
 from ._checks import end_tokens_of, function, judged, positive
 from .controllers import BranchController, Continuation, Decisions, Logits, Result
-from .samples import TokenSampler, _sampler_of
+from .samples import TokenSampler, sampler_of
 from .tree import SequenceTree, TreeNode
 
 
@@ -59,7 +59,7 @@ class MonteCarloTreeSearch(BranchController):
         self.exploration = number(exploration, "exploration", 0.0)
         self.value = function(value, "value")
         self.end_tokens = end_tokens_of(end_tokens)
-        self.sampler = _sampler_of(sampler)
+        self.sampler = sampler_of(sampler)
 
     def begin(self, tree: SequenceTree, root: TreeNode) -> None:
         self._root = root

@@ -78,7 +78,7 @@ class TokenSampler:
         return self._random.choice(len(weights), size=size, replace=False, p=weights / weights.sum())
 
 
-def _sampler_of(sampler: TokenSampler | None) -> TokenSampler:
+def sampler_of(sampler: TokenSampler | None) -> TokenSampler:
     """A controller's sampler: None is one at temperature 1."""
     if sampler is None:
         return TokenSampler()
@@ -117,7 +117,7 @@ class Samples(BranchController):
         self.samples = positive(samples, "samples")
         self.max_new_tokens = positive(max_new_tokens, "max_new_tokens")
         self.end_tokens = end_tokens_of(end_tokens)
-        self.sampler = _sampler_of(sampler)
+        self.sampler = sampler_of(sampler)
 
     def decide(self, tree: SequenceTree, leaves: list[TreeNode], logits: Logits, decisions: Decisions) -> None:
         for i, (leaf, row) in enumerate(zip(leaves, logits)):

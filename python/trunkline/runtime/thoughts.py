@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ._checks import end_tokens_of, function, judged, positive
 from .controllers import BranchController, Continuation, Decisions, Logits
-from .samples import TokenSampler, _sampler_of
+from .samples import TokenSampler, sampler_of
 from .tree import SequenceTree, TreeNode
 
 
@@ -40,7 +40,7 @@ class TreeOfThoughts(BranchController):
         self.value = function(value, "value")
         self.thought_ends = end_tokens_of(thought_ends, "thought_ends")
         self.end_tokens = end_tokens_of(end_tokens)
-        self.sampler = _sampler_of(sampler)
+        self.sampler = sampler_of(sampler)
 
     def begin(self, tree: SequenceTree, root: TreeNode) -> None:
         self._level = 0
