@@ -1,5 +1,6 @@
 #include "exec/cuda/step/layer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -40,6 +41,20 @@ float factor_of(float scale) {
   return std::abs(factor) < kMin ? kMin : factor;
 }
 
+// The logits' factor, and what a soft cap multiplies Q K by before it (LayerArgs). Without a cap, or with one that no
+// logit comes near, the latter is 0.
+struct Factors {
+  float scale_log2;
+  float cap_factor;
+};
+Factors factors_of(float scale, float soft_cap) {
+  constexpr float kLog2E = std::numbers::log2e_v<float>;
+  constexpr float kMax = 1e30F;  // times a logit of 0 it must not be NaN
+  const float cap_factor = soft_cap > 0 ? std::min(kMax, 2 * kLog2E * (std::abs(scale) / soft_cap)) : 0.0F;
+  if (cap_factor < std::numeric_limits<float>::min()) return {factor_of(scale), 0.0F};
+  return {std::copysign(factor_of(soft_cap), scale), cap_factor};
+}
+
 CacheStrides strides_of(const CacheView& cache) {
   return {cache.page_stride, cache.token_stride, cache.head_stride};
 }
@@ -59,6 +74,7 @@ LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
   check_stride(args.q_head_stride, "q_head_stride");
   check_stride(args.out_token_stride, "out_token_stride");
   check_stride(args.out_head_stride, "out_head_stride");
+  const Factors factors = factors_of(*args.scale, args.soft_cap);
   return {.q = args.q,
           .k = args.k.data,
           .v = args.v.data,
@@ -72,7 +88,9 @@ LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
           .out_head = args.out_head_stride,
           .lse_token = args.lse_token_stride,
           .lse_head = args.lse_head_stride,
-          .scale_log2 = factor_of(*args.scale),
+          .sinks = args.sinks,
+          .scale_log2 = factors.scale_log2,
+          .cap_factor = factors.cap_factor,
           .lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F,
           .out_f32 = args.out_dtype == DType::kF32 ? 1 : 0,
           .q_heads = shape.q_heads,

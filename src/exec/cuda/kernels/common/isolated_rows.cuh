@@ -20,6 +20,8 @@
 #include "exec/cuda/kernels/common/kernel_args.hpp"
 #include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/common/sink.cuh"
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 
 namespace trunkline::cuda {
 
@@ -158,6 +160,7 @@ class IsolatedRows {
 
   __device__ __forceinline__ void exp_logits(unsigned visible, float (&logits)[kTokens / 8][4],
                                              std::uint32_t (&weights)[4]) {
+    if (has_soft_cap(args_.layer)) cap_logits(logits, args_.layer.cap_factor);
     float largest[2] = {max_[0], max_[1]};
 #pragma unroll
     for (int tile = 0; tile < kTokens / 8; ++tile) {
@@ -228,10 +231,15 @@ class IsolatedRows {
       sum += __shfl_xor_sync(kWholeWarp, sum, 2);
       const int row = lane_ / 4 + 8 * half;
       if (row >= rows_) continue;
-      const float factor = sum == 0 ? 0 : 1 / sum;  // no token is visible: O = 0. A NaN stays NaN
-      const float lse = sum == 0 ? -INFINITY : max_[half] + __log2f(sum);
+      float factor = sum == 0 ? 0 : 1 / sum;  // no token is visible: O = 0. A NaN stays NaN
+      float lse = sum == 0 ? -INFINITY : max_[half] + __log2f(sum);
       const std::int32_t q_head = q_head_ + row;
       const bool partial = row_.output >= 0;
+      if (!partial && layer.sinks != nullptr) {
+        const SinkShare share = add_sink(sink_of(layer, q_head), lse);
+        factor *= share.tokens;
+        lse = share.lse;
+      }
       const std::int64_t at_partial = std::int64_t{row_.output} * layer.q_heads + q_head;
       const std::int64_t at = partial ? at_partial * kDim : row_.token * layer.out_token + q_head * layer.out_head;
       void* const out = partial ? args_.partials.out : layer.out;

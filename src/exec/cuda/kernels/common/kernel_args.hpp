@@ -79,7 +79,9 @@ struct LayerArgs {
   std::int64_t out_head;
   std::int64_t lse_token;
   std::int64_t lse_head;
-  float scale_log2;      // scale * log2(e): logits in base 2
+  const float* sinks;    // [Hq] natural logits that count once in each softmax; null: none
+  float scale_log2;      // scale * log2(e): logits in base 2. With a soft cap: cap * log2(e), with the sign of scale
+  float cap_factor;      // 2 log2(e) |scale| / cap: the argument of cap_logit() for each unit of Q K; 0: no soft cap
   float lse_factor;      // converts a base-2 LSE to the caller's base: ln 2 or 1
   std::int32_t out_f32;  // 1: O is fp32; 0: O has Q's type
   std::int32_t q_heads;

@@ -7,6 +7,7 @@
 #include "exec/cuda/kernels/common/arrivals.cuh"
 #include "exec/cuda/kernels/common/isolated_rows.cuh"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 #include "exec/cuda/kernels/common/warp_rows.cuh"
 #include "exec/cuda/kernels/sm80/forward/epilogue.cuh"
 #include "exec/cuda/kernels/sm80/forward/shared_memory.cuh"
@@ -98,6 +99,7 @@ class Consumer {
     {
       float logits[kTokens / 8][4];
       rows_.template multiply_keys<kTokens>(slot_address(k_slot), share.first(), logits);
+      if (has_soft_cap(args_.layer)) cap_logits(logits, args_.layer.cap_factor);
       if (share.masked()) mask<kTokens>(k_slot, share.first(), logits);
       if (!share.last()) release(k_slot);
       rows_.template exp_scores<kTokens>(logits, weights);

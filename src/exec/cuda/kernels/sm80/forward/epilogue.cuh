@@ -6,6 +6,7 @@
 
 #include "base/host_device.hpp"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/sink.cuh"
 #include "exec/cuda/kernels/common/warp_rows.cuh"
 #include "exec/cuda/kernels/sm80/forward/shared_memory.cuh"
 
@@ -116,7 +117,7 @@ class Epilogue {
     return isnan((o.x + o.y) + (o.z + o.w));
   }
 
-  __device__ __forceinline__ void store_row(int row, int column, const float4& o, float lse) const {
+  __device__ __forceinline__ void store_row(int row, int column, float4 o, float lse) const {
     const LayerArgs& layer = args_.layer;
     const int query = task_.row_query[row];
     const int q_head = task_.head * layer.group_size + row - query * layer.group_size;
@@ -126,6 +127,11 @@ class Epilogue {
       *reinterpret_cast<float4*>(args_.partials.out + at * kDim + column) = o;
       if (column == 0) args_.partials.lse[at] = lse;
       return;
+    }
+    if (layer.sinks != nullptr) {
+      const SinkShare share = add_sink(sink_of(layer, q_head), lse);
+      o = make_float4(o.x * share.tokens, o.y * share.tokens, o.z * share.tokens, o.w * share.tokens);
+      lse = share.lse;
     }
     const std::int64_t token = task_.token[query];
     const std::int64_t at = token * layer.out_token + q_head * layer.out_head + column;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_record.cuh"
 #include "exec/cuda/kernels/sm90/forward/wgmma.cuh"
 
@@ -120,6 +121,9 @@ class GroupRows {
   __device__ __forceinline__ void wait_for_values() {
     wait_for_products<0>(o);
   }
+
+  /// Caps the logits. \param factor LayerArgs::cap_factor
+  __device__ __forceinline__ void cap(float factor) { cap_logits(s_, factor); }
 
   /// Masks slices: sets their logits to -inf, by a select, so that NaN does not spread.
   /// \param visible for each slice, the mask word with the rows' queries

@@ -5,6 +5,7 @@
 
 #include "exec/cuda/kernels/common/arrivals.cuh"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 #include "exec/cuda/kernels/sm90/forward/attend.cuh"
 #include "exec/cuda/kernels/sm90/forward/epilogue.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
@@ -87,6 +88,7 @@ class Consumer {
         const bool more = __any_sync(kWholeWarp, walk_.find(S::kPassedAtMost) == Found::kStage) != 0;
         const Stage& next = walk_.found();
         rows_.template wait_for_logits<1>();
+        if (has_soft_cap(args_.layer)) rows_.cap(args_.layer.cap_factor);
         mask(stage, masked);
         // Computed here, beside the row maxima, and not where the products wait for them.
         const std::uint32_t next_keys = rows_.word_of_keys(next.keys().slot());

@@ -15,6 +15,7 @@
 
 #include "exec/cuda/kernels/common/isolated_rows.cuh"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/sink.cuh"
 #include "exec/cuda/kernels/sm90/forward/attend.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
 
@@ -76,6 +77,7 @@ class Epilogue {
     std::byte* out;
     float* lse;  // null: not written
     float lse_factor;
+    float sink;  // -inf: none
     Kind kind;
   };
   struct Places {
@@ -98,7 +100,9 @@ class Epilogue {
       const float sum = rows.sum[i];
       factors[i] = sum == 0 ? 0 : reciprocal_approx(sum);  // no token is visible: O = 0. A NaN stays NaN
       const float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
-      if (places.rows[i].lse != nullptr) *places.rows[i].lse = lse * places.rows[i].lse_factor;
+      const SinkShare share = add_sink(places.rows[i].sink, lse);
+      factors[i] *= share.tokens;
+      if (places.rows[i].lse != nullptr) *places.rows[i].lse = share.lse * places.rows[i].lse_factor;
     }
     store<0>(rows, places, factors, sums);
     if constexpr (!S::kSplitsColumns) {
@@ -195,6 +199,7 @@ class Epilogue {
     place.lse += partial ? at_partial : token * layer.lse_token + q_head * layer.lse_head;
     if (!report) place.lse = nullptr;
     place.lse_factor = partial ? 1 : layer.lse_factor;
+    place.sink = partial || place.kind == Place::kNowhere ? -INFINITY : sink_of(layer, q_head);
     return place;
   }
 

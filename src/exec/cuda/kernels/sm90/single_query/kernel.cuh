@@ -29,6 +29,7 @@
 
 #include "exec/cuda/kernels/common/cluster.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 #include "exec/cuda/kernels/common/warp_rows.cuh"
 #include "exec/cuda/kernels/sm90/single_query/args.hpp"
 #include "exec/cuda/kernels/sm90/single_query/merge.cuh"
@@ -162,6 +163,7 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_const
     float logits[kSliceTokens / 8][4];
     std::uint32_t weights[kSliceTokens / 16][4];
     rows.template multiply_keys<kSliceTokens>(shared_address(stages[stage].keys), 0, logits);
+    if (has_soft_cap(args.layer)) cap_logits(logits, args.layer.cap_factor);
     const std::int32_t tokens = limit - slice * kSliceTokens;
     if (tokens < kSliceTokens) mask_end(logits, tokens, rows.lane());
     rows.template exp_scores<kSliceTokens>(logits, weights);
