@@ -1,4 +1,5 @@
 // Whether CUDA can be used, and what the devices are.
+#include <algorithm>
 #include <cuda_runtime_api.h>
 
 #include <string>
@@ -96,9 +97,13 @@ namespace cuda {
 
 Support supports_shape(const AttentionShape& shape) {
   if (shape.q_dtype == DType::kF32) return {false, "q_dtype and kv_dtype are f32; supported on cuda: f16, bf16"};
-  if (find_family(CudaKernels::kPortable, kMinMajor, shape.q_dtype, shape.head_dim_qk) == nullptr) {
-    return {false,
-            concat("no CUDA kernel is compiled for ", name_of(shape.q_dtype), " and head size ", shape.head_dim_qk)};
+  const auto families = kernel_families();
+  const bool compiled = std::any_of(families.begin(), families.end(), [&](const KernelFamily& family) {
+    return family.supports(kernel_shape_of(shape));
+  });
+  if (!compiled) {
+    return {false, concat("no CUDA kernel is compiled for ", name_of(shape.q_dtype), " queries, ",
+                          name_of(shape.kv_dtype), " K and V and head size ", shape.head_dim_qk)};
   }
   const CudaStatus status = cuda_status();
   if (!status.usable) return {false, concat("device cuda cannot be used: ", status.reason, "; supported: cpu")};

@@ -23,13 +23,36 @@ void check_stride(std::int64_t stride, const char* name) {
        kStrideMultiple, " elements");
 }
 
-void check_cache(const CacheView& cache, const char* name) {
+void check_cache(const CacheView& cache, const char* name, DType kv_dtype) {
   check_pointer(cache.data, name);
+  const auto multiple = static_cast<std::int64_t>(kTensorAlignment / size_of(kv_dtype));
   for (const std::int64_t stride : {cache.page_stride, cache.token_stride, cache.head_stride}) {
-    if (stride % kStrideMultiple == 0) continue;
+    if (stride % multiple == 0) continue;
     fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", cache.page_stride, ", ", cache.token_stride,
-         ", ", cache.head_stride, "); on cuda they must be multiples of ", kStrideMultiple, " elements");
+         ", ", cache.head_stride, "); on cuda they must be multiples of ", multiple, " elements of ",
+         name_of(kv_dtype));
   }
+}
+
+// Scales of KV heads are read by kernels of 8-bit K and V alone: others have no register for a scale of each task.
+void check_head_scales(const AttentionArgs& args, DType kv_dtype) {
+  if (size_of(kv_dtype) == 1) return;
+  const struct {
+    const char* name;
+    const TensorScale& scale;
+  } given[] = {{"q_scale", args.q_scale}, {"k_scale", args.k_scale}, {"v_scale", args.v_scale}};
+  for (const auto& [name, scale] : given) {
+    if (scale.heads == nullptr) continue;
+    fail(ErrorCode::kUnsupported, "args.", name, ".heads are given with K and V of ", name_of(kv_dtype),
+         "; supported on cuda: a value for all heads, or heads with K and V of 8 bits");
+  }
+}
+
+HeadScale head_scale(const TensorScale& scale) {
+  return {scale.heads, scale.head_stride};
+}
+float factor_of_all(const TensorScale& scale) {
+  return scale.heads == nullptr ? scale.value : 1.0F;
 }
 
 // Returns the factor of the logits, which must not be 0: kernels mask tokens by logits of -inf and multiply by it. The
@@ -68,13 +91,15 @@ LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
   }
   check_pointer(args.q, "q");
   check_pointer(args.out, "out");
-  check_cache(args.k, "k.data");
-  check_cache(args.v, "v.data");
+  check_cache(args.k, "k.data", shape.kv_dtype);
+  check_cache(args.v, "v.data", shape.kv_dtype);
+  check_head_scales(args, shape.kv_dtype);
   check_stride(args.q_token_stride, "q_token_stride");
   check_stride(args.q_head_stride, "q_head_stride");
   check_stride(args.out_token_stride, "out_token_stride");
   check_stride(args.out_head_stride, "out_head_stride");
-  const Factors factors = factors_of(*args.scale, args.soft_cap);
+  const float scale = *args.scale * factor_of_all(args.q_scale) * factor_of_all(args.k_scale);
+  const Factors factors = factors_of(scale, args.soft_cap);
   return {.q = args.q,
           .k = args.k.data,
           .v = args.v.data,
@@ -91,6 +116,11 @@ LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
           .sinks = args.sinks,
           .scale_log2 = factors.scale_log2,
           .cap_factor = factors.cap_factor,
+          .q_scale = head_scale(args.q_scale),
+          .k_scale = head_scale(args.k_scale),
+          .v_scale = head_scale(args.v_scale),
+          .v_factor = factor_of_all(args.v_scale),
+          .kv_e5m2 = shape.kv_dtype == DType::kF8E5M2 ? 1 : 0,
           .lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F,
           .out_f32 = args.out_dtype == DType::kF32 ? 1 : 0,
           .q_heads = shape.q_heads,

@@ -17,7 +17,7 @@ namespace trunkline::cuda::sm80 {
 template <class Element, class Size>
 class Consumer {
   static constexpr int kDim = Size::kDim;
-  using Isolated = IsolatedRows<Element, kDim, 1>;
+  using Isolated = IsolatedRows<Element, kDim, 2, 1>;
   static constexpr int kConsumers = 32 * kConsumerWarps;
   // Maximum of a stage's tokens that one warp computes: reached by the tile whose rows need all warps.
   static constexpr int kMaxTokens = stage_tokens(kDim);

@@ -110,8 +110,11 @@ class Epilogue {
       o.z += weight * share.z;
       o.w += weight * share.w;
     }
-    const float inverse = sum == 0 ? 0 : 1 / sum;  // no token is visible: O = 0. A NaN stays NaN
+    // No token is visible: O = 0. A NaN stays NaN.
+    const float inverse = sum == 0 ? 0 : 1 / sum;
     o = make_float4(o.x * inverse, o.y * inverse, o.z * inverse, o.w * inverse);
+    const float v_factor = args_.layer.v_factor;
+    o = make_float4(o.x * v_factor, o.y * v_factor, o.z * v_factor, o.w * v_factor);
     const float lse = sum == 0 ? -INFINITY : max + __log2f(sum);
     store_row(row, first + 4 * chunk, o, lse);
     return isnan((o.x + o.y) + (o.z + o.w));

@@ -28,6 +28,9 @@ class GroupRows {
   __device__ __forceinline__ GroupRows(std::uint32_t slots, int thread, float scale)
       : slots_(slots), thread_(thread), scale_(scale) {}
 
+  /// Sets the scale of the task's logits, where heads differ.
+  __device__ __forceinline__ void set_scale(float scale) { scale_ = scale; }
+
   __device__ __forceinline__ int lane() const { return thread_ % 32; }
   /// Makes the lane opaque to the compiler: values that depend on it are computed anew after this, and take no
   /// registers before.
@@ -122,7 +125,7 @@ class GroupRows {
     wait_for_products<0>(o);
   }
 
-  /// Caps the logits. \param factor LayerArgs::cap_factor
+  /// Caps the logits. \param factor as cap_logit() has it
   __device__ __forceinline__ void cap(float factor) { cap_logits(s_, factor); }
 
   /// Masks slices: sets their logits to -inf, by a select, so that NaN does not spread.

@@ -3,7 +3,7 @@
 namespace trunkline::cuda::sm90 {
 
 KernelSet kernel_set_kBF16_128() {
-  return instantiate<Bfloat, 128>();
+  return instantiate<Bfloat, 128, 2>();
 }
 
 }  // namespace trunkline::cuda::sm90

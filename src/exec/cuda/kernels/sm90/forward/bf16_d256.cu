@@ -3,7 +3,7 @@
 namespace trunkline::cuda::sm90 {
 
 KernelSet kernel_set_kBF16_256() {
-  return instantiate<Bfloat, 256>();
+  return instantiate<Bfloat, 256, 2>();
 }
 
 }  // namespace trunkline::cuda::sm90

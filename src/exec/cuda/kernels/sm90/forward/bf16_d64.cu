@@ -3,7 +3,7 @@
 namespace trunkline::cuda::sm90 {
 
 KernelSet kernel_set_kBF16_64() {
-  return instantiate<Bfloat, 64>();
+  return instantiate<Bfloat, 64, 2>();
 }
 
 }  // namespace trunkline::cuda::sm90

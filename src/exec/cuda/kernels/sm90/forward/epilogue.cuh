@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "exec/cuda/kernels/common/head_scale.cuh"
 #include "exec/cuda/kernels/common/isolated_rows.cuh"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
 #include "exec/cuda/kernels/common/sink.cuh"
@@ -82,13 +83,14 @@ class Epilogue {
   };
   struct Places {
     Place rows[2];
+    float v_scale;  // the head's
   };
 
   /// Finds the destinations of the lane's two rows side by side, as each is a chain of reads. Called before the
   /// exchange, so that its barriers hide the latency. \param exchanged whether each warpgroup has half of the columns
   __device__ __forceinline__ Places find_places(const Rows& rows, bool exchanged) const {
     const int column = (exchanged ? kDim / 2 * group_ : 0) + thread_ % 4 * 2;
-    return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)}};
+    return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)}, S::kWidens ? scale_of(args_.layer.v_scale, task_.head) : 1};
   }
 
   /// Writes O and LSE, after the exchange if there is one. \return whether some lane of the warp wrote a NaN
@@ -101,7 +103,7 @@ class Epilogue {
       factors[i] = sum == 0 ? 0 : reciprocal_approx(sum);  // no token is visible: O = 0. A NaN stays NaN
       const float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
       const SinkShare share = add_sink(places.rows[i].sink, lse);
-      factors[i] *= share.tokens;
+      factors[i] *= share.tokens * args_.layer.v_factor * places.v_scale;
       if (places.rows[i].lse != nullptr) *places.rows[i].lse = share.lse * places.rows[i].lse_factor;
     }
     store<0>(rows, places, factors, sums);
@@ -129,7 +131,7 @@ class Epilogue {
       const int query = __shfl_sync(kWholeWarp, task_.query_of(half, row), 0);
       const int next = (query - task_.first_query[half] + 1) * group_size;  // the next query's first row
       const int rows = min(next, end) - row;
-      IsolatedRows<Element, kDim, 2>(args_, task_.number, query, task_.q_head_of(half, row, group_size), rows,
+      IsolatedRows<Element, kDim, S::kKvBytes, 2>(args_, task_.number, query, task_.q_head_of(half, row, group_size), rows,
                                      thread_ % 32)
           .run(first_column, end_column);
       row += rows;

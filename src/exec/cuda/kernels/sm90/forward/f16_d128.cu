@@ -3,7 +3,7 @@
 namespace trunkline::cuda::sm90 {
 
 KernelSet kernel_set_kF16_128() {
-  return instantiate<Half, 128>();
+  return instantiate<Half, 128, 2>();
 }
 
 }  // namespace trunkline::cuda::sm90

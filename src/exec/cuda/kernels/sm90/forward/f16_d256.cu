@@ -3,7 +3,7 @@
 namespace trunkline::cuda::sm90 {
 
 KernelSet kernel_set_kF16_256() {
-  return instantiate<Half, 256>();
+  return instantiate<Half, 256, 2>();
 }
 
 }  // namespace trunkline::cuda::sm90

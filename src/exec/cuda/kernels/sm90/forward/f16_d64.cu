@@ -3,7 +3,7 @@
 namespace trunkline::cuda::sm90 {
 
 KernelSet kernel_set_kF16_64() {
-  return instantiate<Half, 64>();
+  return instantiate<Half, 64, 2>();
 }
 
 }  // namespace trunkline::cuda::sm90

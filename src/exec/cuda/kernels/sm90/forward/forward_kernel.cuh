@@ -36,6 +36,9 @@
 //   the columns of O. The product with V ends before the next logits begin, as the operands of both would not fit the
 //   registers; the other warpgroup keeps the tensor cores busy.
 //
+// - If K and V have 8 bits, four widener warps make each slot's rows 16 bits wide, once for all rows of the tile, before
+//   the consumers read it (widener.cuh).
+//
 // Budget. Registers: 168 a thread at launch; then 208 for consumers (at d = 128 64 of O, 32 each of Q and logits, 16 of
 // weights; at 256 64 of Q) and 88 for producers. Shared memory: sizeof(SharedMemory<S>), 163, 223 and 217 of 227 KiB.
 // Nothing spills.
@@ -48,6 +51,7 @@
 #include "exec/cuda/kernels/sm90/forward/loader.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
 #include "exec/cuda/kernels/sm90/forward/task_scheduler.cuh"
+#include "exec/cuda/kernels/sm90/forward/widener.cuh"
 
 namespace trunkline::cuda::sm90 {
 
@@ -59,10 +63,19 @@ __device__ __forceinline__ void touch_parameters(const ForwardArgs& args, const 
                "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.octets));
 }
 
+template <class Element, class S>
+__device__ __forceinline__ void widen_slices(const ForwardArgs& args, SharedMemory<S>& shared, int slice, int lane) {
+  if (args.layer.kv_e5m2 != 0) {
+    Widener<Element, S, true>(shared, slice, lane).run();
+  } else {
+    Widener<Element, S, false>(shared, slice, lane).run();
+  }
+}
+
 /// Needs sizeof(SharedMemory<S>) of dynamic shared memory. \tparam kMerges whether the kernel merges partials; without
 /// it, the code for merging, 1,300 instructions between the end of a task and the begin of the next, is left out
 template <class Element, class S, bool kMerges>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(S::kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory<S>*>(memory);
@@ -83,9 +96,15 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int group = warp / (kGroupThreads / 32);
     Consumer<Element, S, kMerges>(args, shared, group, static_cast<int>(threadIdx.x) % kGroupThreads).run();
   } else {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kProducerRegisters));
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int producer = warp - kConsumerWarps;
+    if constexpr (S::kWidens) {
+      if (producer >= kProducerWarps) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kWidenerRegisters));
+        return widen_slices<Element>(args, shared, producer - kProducerWarps, lane);
+      }
+    }
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kProducerRegisters));
     if (producer == 0) {
       TaskScheduler<S>(args, shared, maps.octets != 0, lane).run();
     } else {

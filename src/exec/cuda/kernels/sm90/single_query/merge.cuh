@@ -204,7 +204,8 @@ class ClusterMerge {
     const std::int32_t q_head = head_ * layer.group_size + unit / kRowUnits;
     const int column = unit % kRowUnits * kUnitColumns;
     float lse = sums.state.sum == 0 ? -INFINITY : sums.state.max + log2f(sums.state.sum);
-    float inverse = sums.state.sum == 0 ? 0 : 1 / sums.state.sum;  // no token is visible: O = 0. A NaN stays NaN
+    // No token is visible: O = 0. A NaN stays NaN.
+    float inverse = sums.state.sum == 0 ? 0 : layer.v_factor / sums.state.sum;
     if (layer.sinks != nullptr) {
       const SinkShare share = add_sink(sink_of(layer, q_head), lse);
       inverse *= share.tokens;
