@@ -5,7 +5,7 @@ CMAKE_OPTIONS ?=
 CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_OPTIONS)
 INSTALL = bash scripts/install_dependencies.sh
 
-.PHONY: demo build test python python-torch python-vllm python-sglang bench traffic replay format lint clean
+.PHONY: demo build test python python-torch python-vllm python-sglang bench traffic replay format lint site clean
 
 demo: build
 	$(BUILD)/tools/cli/trunkline run data/demo.jsonl --check
@@ -77,6 +77,11 @@ format:
 lint:
 	$(INSTALL) ci
 	bash scripts/lint.sh
+
+# The pages of the repository as static HTML, in build/site; looked at in a browser where Chromium is installed.
+site:
+	$(INSTALL) python
+	bash scripts/build_site.sh
 
 clean:
 	rm -rf build

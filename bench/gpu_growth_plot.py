@@ -60,4 +60,4 @@ def figure(panels: dict):
     return result
 
 
-PLOT = Plot(ROOT / "docs/results/growth_h200.svg", content, figure)
+PLOT = Plot(ROOT / "bench/results/h200/growth.svg", content, figure)

@@ -61,4 +61,4 @@ def figure(drawn: dict):
     return result
 
 
-PLOT = Plot(ROOT / "docs/results/pat_h200.svg", content, figure)
+PLOT = Plot(ROOT / "bench/results/h200/pat.svg", content, figure)

@@ -1,12 +1,14 @@
-"""Code that the plots of docs/results_gpu.md share: the rows that a plot was drawn from, and how it is written."""
+"""Code that all plots share: the rows that a plot was drawn from, and how it is written."""
 
 import dataclasses
 import hashlib
 import json
 import pathlib
 import re
+import sys
 from collections.abc import Callable
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 REQUIREMENTS = "bench/requirements-plots.txt"
 
 
@@ -32,6 +34,20 @@ class Plot:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {"Date": None, "Creator": None, "Description": self.digest(rows)}
         self.figure(self.content(rows)).savefig(self.path, metadata=metadata)
+
+
+def draw_or_check(late: list[tuple[Plot, list[dict]]], script: str) -> None:
+    """Draws plots that are not of their rows. :raises SystemExit: with --check, or without matplotlib"""
+    for plot, rows in late:
+        name = plot.path.relative_to(ROOT)
+        if "--check" in sys.argv[1:]:
+            raise SystemExit(
+                f"{name} is not what the rows say; pip install -r {REQUIREMENTS} and run python3 bench/{script}"
+            )
+        try:
+            plot.draw(rows)
+        except ImportError:
+            raise SystemExit(f"{name} is not drawn: pip install -r {REQUIREMENTS}") from None
 
 
 def legend_above(figure, axes) -> None:

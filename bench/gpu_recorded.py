@@ -3,7 +3,7 @@
 import textwrap
 
 from gpu_rows import by, kernels, method, recorded
-from report import geometric_mean
+from report import geometric_mean, table
 
 PAPERS = {"pat": "PAT", "fasttree": "FastTree"}  # a paper's kernel by its suite's name
 
@@ -39,3 +39,25 @@ def methods_over_papers(rows: list[dict]) -> str:
         return ""
     found.append("So these rows neither confirm nor refute what the papers found by their own kernels.")
     return textwrap.fill(" ".join(found), 118)
+
+
+def each_recorded(suites: dict[str, list[dict]]) -> str:
+    """Each recorded kernel's time over ours and over the paper's kernel of the suite, by the present kernels."""
+    lines = []
+    for suite, rows in suites.items():
+        ours = by(rows, kernels)
+        run = ours.get("hopper") or next(iter(ours.values()))
+        for kernel in dict.fromkeys(name for row in run for name in row.get("recorded_us", {})):
+            timed = [(row, time) for row in run if (time := recorded(row, kernel)) is not None]
+            papers = [time / paper for row, time in timed if (paper := recorded(row, suite)) is not None]
+            line = [suite, kernel, str(len(timed)), *spread([time / row["us"] for row, time in timed])]
+            lines.append(line + (spread(papers) if kernel != suite else [""] * 3))
+    header = [
+        "suite", "recorded kernel", "cases", "time over ours", "min", "max", "over the paper's kernel", "min", "max",
+    ]  # fmt: skip
+    return table(header, lines)
+
+
+def spread(values: list[float]) -> list[str]:
+    """Geometric mean, minimum and maximum."""
+    return [f"{geometric_mean(values):.2f}", f"{min(values):.2f}", f"{max(values):.2f}"] if values else [""] * 3

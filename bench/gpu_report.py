@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes docs/results_gpu.md, and its plots, from the rows in bench/results/h200.
+"""Writes bench/results/h200/README.md, and its plots, from the rows beside it.
 
 python3 bench/gpu_report.py           # writes all; the plots need bench/requirements-plots.txt
 python3 bench/gpu_report.py --check   # fails when they are not what the rows say; needs no package
 """
 
 import json
+import pathlib
 import re
 import sys
 import textwrap
@@ -17,10 +18,11 @@ import gpu_plot
 import gpu_recorded
 import gpu_suite_tables
 import gpu_tables
-from gpu_rows import COMPARISONS, RESULTS, ROOT, SUITES, by, kernels, load
+import pages
+from gpu_rows import COMPARISONS, RESULTS, SUITES, by, kernels, load
 from source_trees import changed_parts, commits_since, present_trees
 
-PAGE = ROOT / "docs/results_gpu.md"
+PAGE = RESULTS / "README.md"
 # By the rows that they are drawn of.
 PLOTS = {"pat": gpu_pat_plot.PLOT, "growth": gpu_growth_plot.PLOT}
 # Files whose predicted times are compared with the measured ones.
@@ -58,8 +60,7 @@ def ages(files: dict[str, list[dict]]) -> str:
 FAILED_STEP = re.compile(r"gpu_test: .* failed( with exit code \d+)?$|\[  FAILED  \] .*tests?, listed below:$")
 
 
-def tests_line() -> str:
-    path = RESULTS / "tests.json"
+def tests_line(path: pathlib.Path) -> str:
     if not path.exists():
         return "Tests and sanitizers: no run is filed."
     tests = json.loads(path.read_text())
@@ -69,7 +70,7 @@ def tests_line() -> str:
     sanitizers = f"of {len(tools)} sanitizers, {clean} found nothing" if tools else "no sanitizer ended on it"
     scaled = " with a share of the random cases" if "TEST_SCALE" in tests["command"] else ""
     failed = [line.removeprefix("gpu_test: ") for line in tests["output"] if FAILED_STEP.match(line)]
-    failures = f" **{'; '.join(failed)}**: {tests.get('remark') or 'not explained'}." if failed else ""
+    failures = f" **{'; '.join(failed)}**: {(tests.get('remark') or 'not explained').rstrip('.')}." if failed else ""
     return f"Tests on commit {tests['commit'][:12]}{scaled}: {passed} passed; {sanitizers}.{failures}"
 
 
@@ -182,14 +183,15 @@ fp16, head size 128. Every case was checked against plain attention in fp64 firs
 forward and merge, by replays of a captured graph between two events, median of 25; planning and resolve, once a step,
 are apart. "forward" is from when the first task began to when the last one ended, without launch and merge.
 {textwrap.fill(gpu_floors.floors(files), 118)}
-[Recorded](../bench/recorded/h200.json) times are of published kernels on the same kind of GPU on another day: ratios to
+[Recorded](../../recorded/h200.json) times are of published kernels on the same kind of GPU on another day: ratios to
 them are good to some 3 %. {COLD_CACHES}
 {gpu_recorded.how_timed(suites)}
 
-This page is written by `bench/gpu_report.py` from [bench/results/h200](../bench/results/h200), whose rows come from
-`scripts/gpu_bench.sh`, or its program by hand, by `bench/gpu_collect.py`; each names its command.
+This page is written by `bench/gpu_report.py` from the rows beside it, which come from `scripts/gpu_bench.sh`, or its
+program by hand, by `bench/gpu_collect.py`; each names its command.
 {gpu_tables.which_kernels(files)}
-[gpu.md](gpu.md) explains them. {tests_line()}
+The kernels: [Hopper](../../../docs/deep/hopper_kernel.md), [portable](../../../docs/deep/portable_kernel.md).
+{tests_line(RESULTS / "tests.json")}
 
 {gpu_tables.summary(suites)}
 Not measured: {", ".join(missing) or "nothing"}.
@@ -205,11 +207,26 @@ kernels that no paper on prefix sharing brought.
 """
     if host:
         text += f"## On the host, outside a graph\nOnce a plan, then once a layer.\n\n{host}\n"
+    compared = suites | {name: files[name] for name in ("ragged",) if name in files}
     predicted = {name: rows for name, rows in files.items() if name in PREDICTED}
     text += f"""## What the cost model predicts
 Predicted over measured time, case by case.
 
 {gpu_suite_tables.cost_model(predicted)}
+"""
+    text += f"""## Recorded kernels
+Geometric means over all heads of a suite; ours by the Hopper kernels. The paper's kernel is the one of the suite's
+name, timed in its own way (above).
+
+{gpu_recorded.each_recorded(suites)}
+## Hopper's kernels over the portable ones
+Time over the portable kernels', whose rows are older and of other machines.
+
+{gpu_suite_tables.hopper_over_portable(compared)}
+## Workers without a task
+Share of the forward pass, in the mean of all workers; a single query has no tasks.
+
+{gpu_suite_tables.idle_workers(compared)}
 """
     text += f"## The sources that were measured\n{gpu_tables.provenance(files)}\n{since(files)}"
     text += choices(files) + comparisons(files)
@@ -219,7 +236,7 @@ Predicted over measured time, case by case.
 
 
 def without_since(text: str) -> list[str]:
-    return [line for line in text.splitlines() if not line.startswith(SINCE)]
+    return [part for part in text.split("\n\n") if not part.startswith(SINCE)]
 
 
 def stale_plots() -> list[tuple[gpu_plot.Plot, list[dict]]]:
@@ -229,27 +246,16 @@ def stale_plots() -> list[tuple[gpu_plot.Plot, list[dict]]]:
 
 
 def check() -> None:
-    if without_since(PAGE.read_text()) != without_since(page()):
-        raise SystemExit("docs/results_gpu.md is not what the rows say; run python3 bench/gpu_report.py")
-    for plot, _ in stale_plots():
-        raise SystemExit(
-            f"{plot.path.relative_to(ROOT)} is not what the rows say; pip install -r {gpu_plot.REQUIREMENTS} and "
-            "run python3 bench/gpu_report.py"
-        )
+    if without_since(PAGE.read_text()) != without_since(pages.wrapped_page(page())):
+        raise SystemExit(f"{PAGE.relative_to(pages.ROOT)} is not what the rows say; run python3 bench/gpu_report.py")
 
 
 def main() -> None:
     if "--check" in sys.argv[1:]:
         check()
-        return
-    PAGE.write_text(page())
-    for plot, rows in stale_plots():
-        try:
-            plot.draw(rows)
-        except ImportError:
-            raise SystemExit(
-                f"{plot.path.relative_to(ROOT)} is not drawn: pip install -r {gpu_plot.REQUIREMENTS}"
-            ) from None
+    else:
+        pages.write_or_check(PAGE, page(), "gpu_report.py")
+    gpu_plot.draw_or_check(stale_plots(), "gpu_report.py")
 
 
 if __name__ == "__main__":

@@ -115,3 +115,34 @@ def cost_model(files: dict[str, list[dict]]) -> str:
             )
     header = ["suite", "kernels", "heads", "method", "cases", "geometric mean", "least", "most"]
     return table(header, lines)
+
+
+def hopper_over_portable(files: dict[str, list[dict]]) -> str:
+    """Time of the Hopper kernels over the portable ones', of a file's cases that have both by the default method."""
+    lines = []
+    for name, rows in files.items():
+        kinds = by([row for row in rows if "us" in row and method(row) == "default"], kernels)
+        portable = {same_case(row)[:-1]: row["us"] for row in kinds.get("portable", [])}
+        over = [
+            {**row, "over": row["us"] / portable[case], "case": f"{row['case']} at {row['heads']}"}
+            for row in kinds.get("hopper", [])
+            if (case := same_case(row)[:-1]) in portable
+        ]
+        if over:
+            lines.append([name, str(len(over)), f"{geometric_mean([row['over'] for row in over]):.2f}"])
+            lines[-1] += [named_extreme(over, lambda row: row["over"], extreme) for extreme in (min, max)]
+            lines[-1].append(str(sum(row["over"] > 1 for row in over)))
+    return table(["suite", "cases", "time, geometric mean", "min", "max", "slower in"], lines)
+
+
+def idle_workers(files: dict[str, list[dict]]) -> str:
+    """Share of the forward pass in which workers had no task, over a file's cases by the default method."""
+    lines = []
+    for name, rows in files.items():
+        chosen = [row for row in rows if "bubble_share" in row and method(row) == "default"]
+        for ran_on, run in by(chosen, kernels).items():
+            shares = sorted(100 * row["bubble_share"] for row in run)
+            most = max(run, key=lambda row: row["bubble_share"])
+            lines.append([name, ran_on, str(len(run)), f"{shares[len(shares) // 2]:.0f} %", f"{shares[-1]:.0f} %"])
+            lines[-1][-1] += f": {most['case']} at {most['heads']}"
+    return table(["suite", "kernels", "cases", "median", "max"], lines)

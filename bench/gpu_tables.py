@@ -1,4 +1,4 @@
-"""The tables of docs/results_gpu.md, each from the rows of a file."""
+"""The tables of bench/results/h200/README.md, each from the rows of a file."""
 
 from collections.abc import Callable
 

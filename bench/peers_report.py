@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Writes docs/results_peers.md from the rows in bench/results/peers.
+"""Writes bench/results/peers/README.md from the rows beside it.
 
-python3 bench/peers_report.py           # writes docs/results_peers.md
-python3 bench/peers_report.py --check   # fails when docs/results_peers.md is not what the rows say
+python3 bench/peers_report.py           # writes the page
+python3 bench/peers_report.py --check   # fails when it is not what the rows say
 """
 
 import json
 import pathlib
-import sys
 import textwrap
 
+import pages
 from report import geometric_mean, table
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/peers"
-PAGE = BENCH.parent / "docs/results_peers.md"
+PAGE = RESULTS / "README.md"
 OURS = "trunkline"
 METHODS = {
     OURS: "`DecodeAttention`, policy `auto`, planned on the host from page tables alone",
@@ -27,17 +27,18 @@ METHODS = {
 INTRODUCTION = """# Beside FlashAttention 3 and FlashInfer
 
 One attention layer of a decode step, all methods in one process and by turns: Trunkline, FlashAttention 3 as vLLM's
-wheel has it, and FlashInfer. This page is written by `bench/peers_report.py` from the rows in `bench/results/peers`;
-[bench/README.md](../bench/README.md#beside-other-kernels) has the commands. Cases are the trees of the suites `flat`,
-`pat` and `fasttree` of [the GPU benchmark](results_gpu.md).
+wheel has it, and FlashInfer. This page is written by `bench/peers_report.py` from the rows beside it;
+[bench/README.md](../../README.md#beside-other-kernels) has the commands. Cases are the trees of the suites `flat`,
+`pat` and `fasttree` of [the GPU benchmark](../h200/README.md).
 """
 HOW = """
 Every method reads the same tensors, K and V apart as [pages, P, Hkv, d] with consecutive pages, and was compared
 with attention in fp32 first: on one copy of K and V while all others were NaN, and again after its replays. Times are
 of replays of a captured graph between two events, medians, on copies of K and V that have left the L2 cache. Planning,
 once a step on the host, is apart. FlashAttention and FlashInfer's decode wrapper read a shared prefix once for each
-request; the cascade reads it once. The floor is the plan's bound by the [machine
-profile](machines.md#where-the-gpus-figures-come-from): launch + max(distinct bytes / read rate, FLOPs / matrix rate).
+request; the cascade reads it once. The floor is the plan's bound by the
+[machine profile](../../../docs/guides/tuning.md#where-the-gpus-figures-come-from): launch + max(distinct bytes / read
+rate, FLOPs / matrix rate).
 """
 
 
@@ -169,12 +170,7 @@ def page(files: dict[str, list[dict]]) -> str:
 
 
 def main() -> None:
-    text = page(load())
-    if "--check" in sys.argv[1:]:
-        if not PAGE.exists() or PAGE.read_text() != text:
-            raise SystemExit("docs/results_peers.md is not what the rows say; run python3 bench/peers_report.py")
-        return
-    PAGE.write_text(text)
+    pages.write_or_check(PAGE, page(load()), "peers_report.py")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The part of docs/results_python.md about a GPU, from the rows of bench/python/compare_cuda.py."""
+"""The part of bench/results/python/README.md about a GPU, from the rows of bench/python/compare_cuda.py."""
 
 from report import geometric_mean, table
 
@@ -57,7 +57,7 @@ def introduction(rows: list[dict]) -> str:
         "alone. An eager call begins on an idle GPU and includes its launches. Outputs of all requests were compared "
         "with attention in fp32. Ours read the paged cache; SDPA and flex attention read what was gathered from it "
         "beforehand. FlashInfer's times were taken apart, on the same kind of GPU: versions and method are in "
-        "`bench/recorded/h200.json`."
+        "[bench/recorded/h200.json](../../recorded/h200.json)."
         f"{'' if all(row.get('copies_apart') for row in rows) else SAME_COPY}\n"
     )
 

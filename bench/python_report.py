@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Writes docs/results_python.md from the rows in bench/results/python.
+"""Writes bench/results/python/README.md from the rows beside it.
 
-python3 bench/python_report.py           # writes docs/results_python.md
-python3 bench/python_report.py --check   # fails when docs/results_python.md is not what the rows say
+python3 bench/python_report.py           # writes the page
+python3 bench/python_report.py --check   # fails when it is not what the rows say
 """
 
 import json
 import pathlib
-import sys
 
+import pages
 import python_gpu_tables
 from report import geometric_mean, milliseconds, table
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/python"
-PAGE = BENCH.parent / "docs/results_python.md"
+PAGE = RESULTS / "README.md"
 OTHERS = {  # what is compared with auto's time
     "flat_us": "our `flat`",
     "sdpa_us": "SDPA a request",
@@ -114,7 +114,7 @@ def page() -> str:
         f"{first['device']}, {first['cores']} cores shared with others (load {loads}), {threads} thread for all, "
         f"{first['isa']} kernels; medians. Times are CPU times of that thread, which leave out what others took; "
         f"memory and caches were shared. torch {first['torch']}. This page is written by `bench/python_report.py` from "
-        "the rows in [bench/results/python](../bench/results/python); [commands](../bench/README.md).\n",
+        "the rows beside it; [commands](../../README.md).\n",
         "## Against torch's scaled_dot_product_attention\n",
         f"Heads {first['heads']} of {first['head_dim']}, pages of {first['page_size']}, shuffled; methods in turn, "
         f"each after a sweep through 128 MB; medians of {repeats}; version {versions(compared)}. Outputs of four "
@@ -133,7 +133,7 @@ def page() -> str:
         "One KV head of 64, one page shared by all requests, one thread: `run` and `plan` beside C loops of the same "
         f"calls, in turn; medians; load {span([row['load'] for row in called])}; version {versions(called)}. The aims, "
         "with torch's tensors: `run` at most 4 us over the C call with outputs given, `plan` at most 10. The custom "
-        "operator's row has torch's own dispatch. [What the C interface costs](c.md#what-it-costs).\n",
+        "operator's row has torch's own dispatch.\n",
         calls(called),
         *python_gpu_tables.section(load("h200")),
     ]
@@ -141,12 +141,7 @@ def page() -> str:
 
 
 def main() -> None:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text() != text:
-            raise SystemExit(f"{PAGE.name} is not what bench/results/python says; run python3 bench/python_report.py")
-        return
-    PAGE.write_text(text)
+    pages.write_or_check(PAGE, page(), "python_report.py")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replays recorded traces and writes the rows of docs/replay.md to bench/results/replay.
+"""Replays recorded traces and writes its rows to bench/results/replay.
 
 The full traces are not part of the repository: TRACES is a folder that holds them by the names of RUNS below, whose
 sources they come from. The search trees are in data/reasoning.

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Writes docs/replay.md from its text below and the rows in bench/results/replay.
+"""Writes bench/results/replay/README.md from the text of replay_page.md.in and the rows beside the page.
 
-python3 bench/replay_report.py           # writes docs/replay.md
-python3 bench/replay_report.py --check   # fails when docs/replay.md is not what the rows say
+python3 bench/replay_report.py           # writes the page
+python3 bench/replay_report.py --check   # fails when it is not what the rows say
 """
 
 import json
 import math
 import pathlib
-import sys
 
+import pages
 from report import geometric_mean, table
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/replay"
-PAGE = BENCH.parent / "docs/replay.md"
+PAGE = RESULTS / "README.md"
 SHOWN_POLICIES = ("flat", "cascade", "node", "profit", "greedy", "flatten", "balanced", "trunk")
 
 
@@ -196,7 +196,7 @@ def sources(rows: list[dict]) -> str:
 
 def page() -> str:
     traces, figure5, executed = (load(name) for name in ("traces", "figure5", "executed"))
-    text = (BENCH / "replay_page.md").read_text()
+    text = (BENCH / "replay_page.md.in").read_text()
     parts = {
         "sharing": sharing_table(traces),
         "planning": planning_table(traces),
@@ -219,12 +219,7 @@ def page() -> str:
 
 
 def main() -> None:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text() != text:
-            raise SystemExit("docs/replay.md is not what bench/results/replay says; run python3 bench/replay_report.py")
-        return
-    PAGE.write_text(text)
+    pages.write_or_check(PAGE, page(), "replay_report.py")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Writes docs/results.md from the rows in bench/results/cpu: the tables, their summary, and where they come from.
+"""Writes bench/results/cpu/README.md from the rows beside it: the tables, their summary, and where they come from.
 
-python3 bench/report.py           # writes docs/results.md
-python3 bench/report.py --check   # fails when docs/results.md is not what the rows say
+python3 bench/report.py           # writes the page
+python3 bench/report.py --check   # fails when it is not what the rows say
 """
 
 import json
 import math
 import pathlib
-import sys
+
+import pages
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/cpu"
-PAGE = BENCH.parent / "docs/results.md"
+PAGE = RESULTS / "README.md"
 # The suites whose distance from the floor is the project's aim.
 AIMED = ("reasoning", "pat_style", "unshared")
 
@@ -212,7 +213,7 @@ def page() -> str:
         f"{min(bandwidth):.0f} to {max(bandwidth):.0f} GB/s read, {min(flops):.0f} to {max(flops):.0f} GFLOP/s fp32. "
         f"Commit {', '.join(commits)}. Every output was checked against plain attention in fp64 first.\n",
         "The floor is max(distinct KV bytes / read bandwidth, FLOPs / FMA rate). This page is written by "
-        "`bench/report.py` from the rows in [bench/results/cpu](../bench/results/cpu); `python3 bench/run.py` and "
+        "`bench/report.py` from the rows beside it; `python3 bench/run.py` and "
         "`planner_bench` make those.\n",
         "## Summary\n",
         summary(suites),
@@ -236,12 +237,7 @@ def page() -> str:
 
 
 def main() -> None:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text() != text:
-            raise SystemExit("docs/results.md is not what bench/results/cpu says; run python3 bench/report.py")
-        return
-    PAGE.write_text(text)
+    pages.write_or_check(PAGE, page(), "report.py")
 
 
 if __name__ == "__main__":

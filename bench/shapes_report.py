@@ -1,29 +1,28 @@
 #!/usr/bin/env python3
-"""Writes docs/results_shapes.md from the rows of part `shapes` of scripts/gpu_bench.sh, in bench/results/GPU.
+"""Writes bench/results/GPU/shapes.md from the rows of part `shapes` of scripts/gpu_bench.sh, in bench/results/GPU.
 
-python3 bench/shapes_report.py           # writes docs/results_shapes.md
-python3 bench/shapes_report.py --check   # fails when docs/results_shapes.md is not what the rows say
+python3 bench/shapes_report.py           # writes the pages
+python3 bench/shapes_report.py --check   # fails when they are not what the rows say
 """
 
 import json
 import pathlib
-import sys
 
+import pages
 from gpu_rows import by
 from report import geometric_mean, table
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results"
-PAGE = BENCH.parent / "docs/results_shapes.md"
 GPUS = {"h100": "H100", "h200": "H200"}
-HEAD = """# Head sizes and page sizes
+HEAD = """# Head sizes and page sizes on an {gpu}
 
-Suites of [the GPU benchmark](results_gpu.md) at other head sizes and page sizes. This page is written by
+Suites of [the GPU benchmark](../h200/README.md) at other head sizes and page sizes. This page is written by
 `bench/shapes_report.py` from the rows that `scripts/gpu_bench.sh BUILD OUT shapes` makes
-([bench/README.md](../bench/README.md)). Outputs are checked first; times are medians of graph replays on copies of K
+([bench/README.md](../../README.md)). Outputs are checked first; times are medians of graph replays on copies of K
 and V that have left the L2 cache. The floor is the plan's bound by the GPU's
-[machine profile](machines.md#where-the-gpus-figures-come-from). "Consecutive" tokens lie one behind another in the
-cache, as after a prefill; "shuffled" ones lie anywhere.
+[machine profile](../../../docs/guides/tuning.md#where-the-gpus-figures-come-from). "Consecutive" tokens lie one behind
+another in the cache, as after a prefill; "shuffled" ones lie anywhere.
 """
 
 
@@ -71,34 +70,23 @@ def page_sizes(rows: list[dict]) -> str:
     return table(["suite", "tokens", "cases", "time over page 16's, geometric mean", "most"], lines)
 
 
-def section(gpu: str, rows: list[dict]) -> str:
+def page(gpu: str, rows: list[dict]) -> str:
     # Cases of one shape at several page sizes are compared by page size, all others by shape.
     paged = [row for row in rows if row.get("compares") == "pages"]
     shapes = [row for row in rows if row.get("compares") != "pages"]
     commits = ", ".join(sorted({row["commit"] for row in rows}))
-    parts = [f"\n## {GPUS[gpu]}\n\nCommit {commits} ([rows](../bench/results/{gpu}/shapes.jsonl)).\n"]
+    parts = [f"\nCommit {commits} ([rows](shapes.jsonl)).\n"]
     if shapes:
         parts.append("\n" + suites_by_shape(shapes))
     if paged:
         parts.append("\nPages of one token beside pages of 16, 32/8, d 128:\n\n" + page_sizes(paged))
-    return "".join(parts)
+    return HEAD.format(gpu=GPUS[gpu]) + "".join(parts)
 
 
-def page(files: dict[str, list[dict]]) -> str:
-    found = [section(gpu, rows) for gpu, rows in files.items() if rows]
-    return HEAD + ("".join(found) or "\nNo rows yet: nothing of this was measured.\n")
-
-
-def main() -> int:
-    text = page(load())
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text)
-        return 0
-    if PAGE.exists() and PAGE.read_text() == text:
-        return 0
-    print("docs/results_shapes.md is not what the rows say: python3 bench/shapes_report.py", file=sys.stderr)
-    return 1
+def main() -> None:
+    for gpu, rows in load().items():
+        pages.write_or_check(RESULTS / gpu / "shapes.md", page(gpu, rows), "shapes_report.py")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

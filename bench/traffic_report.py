@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Writes docs/traffic.md from the rows in bench/results/traffic: the papers' traffic figures beside ours.
+"""Writes bench/results/traffic/README.md from the rows beside it: the papers' traffic figures beside ours.
 
-python3 bench/traffic_report.py           # writes docs/traffic.md
-python3 bench/traffic_report.py --check   # fails when docs/traffic.md is not what the rows say
+python3 bench/traffic_report.py           # writes the page
+python3 bench/traffic_report.py --check   # fails when it is not what the rows say
 """
 
 import json
 import pathlib
-import sys
 
+import pages
 from report import table
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/traffic"
-PAGE = BENCH.parent / "docs/traffic.md"
+PAGE = RESULTS / "README.md"
 
 
 def load(name: str) -> list[dict]:
@@ -201,17 +201,16 @@ TEXT = {
 What the published systems read and write by their own papers, beside what our plans read and write on the same
 inputs. Every figure of ours comes from plans, step by step, not from a formula, save where a method of a paper is
 none of our policies (Medusa, SpecInfer, contiguous storage: then from the paper's own formula over the same steps).
-No kernel runs here; times are in [results.md](results.md). A plan counts KV tokens in two ways: by its *grouping*
-(each item reads its tokens once, however many queries it has) and as tiles really *read* them ("narrow tiles": a
-group of more queries than a tile has rows is split, and each part reads again; a cache may serve that).
+No kernel runs here; times are in [the results](../../../docs/results.md). A plan counts KV tokens in two ways: by its
+*grouping* (each item reads its tokens once, however many queries it has) and as tiles really *read* them ("narrow
+tiles": a group of more queries than a tile has rows is split, and each part reads again; a cache may serve that).
 
-This page is written by `bench/traffic_report.py` from the rows in
-[bench/results/traffic](../bench/results/traffic).
+This page is written by `bench/traffic_report.py` from the rows beside it.
 """,
     "deft": """Llama-3-8B's heads (32/8, d 128, fp16, 32 layers) as in the paper; "difference" is in points.
 
 - *Few-shot*: a prompt of 4,000 tokens and 400 steps of 20, 30 or 50 branches.
-- *Reasoning*: the recorded trees of [data/reasoning](../data/README.md), about 60 % of the paper's, replayed by
+- *Reasoning*: the recorded trees of [data/reasoning](../../../data/README.md), about 60 % of the paper's, replayed by
   their branch and prune records, every iteration planned anew. The paper's averages are over all trees, ours over
   these.
 - *Speculative*: draft trees of t tokens on a past that grows by the recorded accept list until it has 6,000 tokens.
@@ -246,26 +245,20 @@ The faithful batches are the same traces as they were served: there is little to
 """,
     "pat12b": """## PAT, figure 12b: KV and partial bytes of its ablations
 PAT's 20 trees at 32/8; bytes more than `profit`'s, in %, by grouping and with re-reads by tiles of 64 rows ("narrow
-tiles"), without cuts along KV and with PAT's cuts to the mean, which leave partials in all three alike. The paper's
-figures are averages of hardware counters on an A100, which see the caches too; ours are smaller. By grouping and
-without cuts the order is the paper's, though barely: `node` leaves more partials where trees are deep, and the compute
-cost reads more KV. With narrow tiles the compute cost comes out ahead of `profit`: a child that carries its parent's
-tokens along spares the parent tiles that would have read them again, which PAT's memory cost does not count.
+tiles"), without cuts along KV and with PAT's cuts to the mean. The paper's figures are averages of hardware counters on
+an A100. With narrow tiles the compute cost reads less than `profit`: a child that carries its parent's tokens along
+saves the parent's tiles from reading them again, which PAT's memory cost does not count.
 """,
     "fasttree": """## FastTree, figure 9: its trees and group sizes
 15 trees, heads 32/32, 32/8, 16/1, predicted for an H100 by the cost model; the paper's are times of its kernels.
-`greedy` with long contexts split is 1; above 1, greedy is better. The search and the split show as in the paper:
-little on shallow trees, up to nearly a factor of two where trees are deep or work is scarce. With one KV head the
-pieces of 1,024 tokens often cost more than they gain. The paper's figures for other systems (FlashInfer,
-CascadeAttn) are of other kernels; ours are the same division of work by one model. In that model a shared token
-that is read again comes from the L2 cache at its full rate, and then `flat` beats greedy on most trees of short
-nodes, whose partials cost more than they save. Whether it does is for kernels to show, not for this table.
+`greedy` with long contexts split is 1; above 1, greedy is better. The paper's figures for other systems (FlashInfer,
+CascadeAttn) are of other kernels; ours are the same division of work by one model, in which a shared token that is read
+again comes from the L2 cache at its full rate.
 """,
     "codec": """## CoDec (FlashForge): the five families of its benchmark
 Heads 32/8; the ranges are those of the released benchmark, the points in them ours where it names none. KV tokens
-by grouping, and partials. The abstract's 120.9 times less memory access cannot follow from these shapes, whatever
-the method: the column "flat / least" is what a kernel saves that reads each token once and leaves no partials. We
-cannot say what the abstract counts.
+by grouping, and partials. "flat / least" is what a kernel saves that reads each token once and leaves no partials: the
+abstract's 120.9 times less memory access cannot follow from these shapes.
 """,
 }
 
@@ -285,14 +278,7 @@ def page() -> str:
 
 
 def main() -> None:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text() != text:
-            raise SystemExit(
-                "docs/traffic.md is not what bench/results/traffic says; run python3 bench/traffic_report.py"
-            )
-        return
-    PAGE.write_text(text)
+    pages.write_or_check(PAGE, page(), "traffic_report.py")
 
 
 if __name__ == "__main__":

@@ -56,4 +56,4 @@ def figure(panels: dict):
     return result
 
 
-PLOT = Plot(ROOT / "docs/results/vllm_crossover.svg", content, figure)
+PLOT = Plot(ROOT / "bench/results/vllm/crossover.svg", content, figure)

@@ -1,4 +1,4 @@
-"""Tables of docs/results_vllm.md about models that are split over GPUs (tensor parallelism)."""
+"""Tables of bench/results/vllm/README.md about models that are split over GPUs (tensor parallelism)."""
 
 from report import table
 from vllm_tables import number

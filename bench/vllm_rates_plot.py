@@ -59,4 +59,4 @@ def figure(panels: dict):
     return result
 
 
-PLOT = Plot(ROOT / "docs/results/vllm_rates_h200.svg", content, figure)
+PLOT = Plot(ROOT / "bench/results/vllm/rates_h200.svg", content, figure)

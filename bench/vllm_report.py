@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Writes docs/results_vllm.md from the rows in bench/results/vllm.
+"""Writes bench/results/vllm/README.md from the rows beside it.
 
-python3 bench/vllm_report.py           # writes docs/results_vllm.md and its plot (bench/requirements-plots.txt)
-python3 bench/vllm_report.py --check   # fails when docs/results_vllm.md is not what the rows say
+python3 bench/vllm_report.py           # writes the page and its plots (bench/requirements-plots.txt)
+python3 bench/vllm_report.py --check   # fails when they are not what the rows say
 """
 
 import json
 import pathlib
-import sys
 
+import gpu_plot
+import pages
 import vllm_crossover_plot
 import vllm_rank_tables
 import vllm_rates_plot
@@ -19,7 +20,7 @@ from vllm_tables import ratio
 
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results/vllm"
-PAGE = BENCH.parent / "docs/results_vllm.md"
+PAGE = RESULTS / "README.md"
 EQUAL = 0.01  # what shares nothing must not differ by more
 MEASURED = ("steps", "sides", "serve", "http", "rollout")
 PLOTS = (vllm_rates_plot.PLOT, vllm_crossover_plot.PLOT)
@@ -50,7 +51,7 @@ def introduction(name: str, rows: list[dict]) -> str:
         f"{last['compilation']}; commit {last['commit'][:12]}; `{last['command']}`. {told}"
     )
     log = RESULTS / f"logs/{name}.txt"
-    link = f" [Its log](../bench/results/vllm/logs/{log.name})." if log.exists() else ""
+    link = f" [Its log](logs/{log.name})." if log.exists() else ""
     return f"## {name}\n\n{text.rstrip('. ')}.{link}\n"
 
 
@@ -88,8 +89,9 @@ def losses(rows: list[dict]) -> str:
     """Where the baseline is faster, whether beyond doubt or not."""
     behind = [row for row in rows if row.get("ratio") is not None and row["ratio"] < 1]
     by = " in time per output token" if all(row["kind"] in ("serve", "http") for row in rows) else ""
+    row_of = "rollout as a whole" if all(row["kind"] == "rollout" for row in rows) else "row"
     if not behind:
-        return f"No row has the baseline faster{by}.\n"
+        return f"No {row_of} has the baseline faster{by}.\n"
     told = [
         f"{row['workload']} ({ratio(row)}{'' if sure(row) else ', the interval holds 1'})"
         for row in sorted(behind, key=lambda row: row["ratio"])
@@ -157,10 +159,13 @@ def page(runs: dict[str, list[dict]]) -> str:
         "# Results in vLLM\n",
         "The plug-in against vLLM's own attention, on one GPU, engines in turns. A ratio is the baseline's time over\n"
         "ours, above 1 where we are faster, with its 95 % interval over pairs of turns or rounds. `a/b` is the\n"
-        "baseline's and ours. [Workloads, terms and commands](../bench/README.md#in-vllm).\n\n"
+        "baseline's figure, then ours. `floor` is the time of reading each distinct key and value once; `recovered`\n"
+        "is the step's time won over (the baseline's attention - floor), 1 where all is won that reading once can\n"
+        "win. Steps gain elsewhere, too, so it may pass 1.\n"
+        "[Workloads, terms and commands](../../README.md#in-vllm).\n\n"
         "Each section is a run, and names its commit; `git rev-list --count COMMIT..HEAD` says how many commits ago\n"
         "it was. Runs of different sections are of different commits and machines: compare within a section alone.\n"
-        "`bench/vllm_report.py` writes this page from the rows in [bench/results/vllm](../bench/results/vllm).\n",
+        "`bench/vllm_report.py` writes this page from the rows beside it.\n",
     ]
     for name, rows in runs.items():
         text += run_section(name, rows)
@@ -180,10 +185,9 @@ def over_rates(rows: list[dict]) -> str:
     commits = "; ".join(f"{commit}: {', '.join(named)}" for commit, named in rates.items())
     return f"""## Over request rates
 
-![Times against the rate of requests, vLLM with and without Trunkline](results/vllm_rates_h200.svg)
+![Times against the rate of requests, vLLM with and without Trunkline](rates_h200.svg)
 
 Rows of HTTP servers with KV caches of {caches} GiB, of each rate one of most rounds. By commit: {commits}.
-[What differs between them](vllm.md#measure-it).
 """
 
 
@@ -193,7 +197,7 @@ def every_row(runs: dict[str, list[dict]]) -> list[dict]:
 
 CROSSOVER = """## Over samples and prompt lengths
 
-![Share of a decode step that is saved, against the prompt's length](results/vllm_crossover.svg)
+![Share of a decode step that is saved, against the prompt's length](crossover.svg)
 
 Of each model and number of samples the last rows, inside one engine; bars are 95 % intervals over turns.
 """
@@ -201,16 +205,10 @@ Of each model and number of samples the last rows, inside one engine; bars are 9
 
 def main() -> None:
     runs = load()
-    text, rows = page(runs), every_row(runs)
+    rows = every_row(runs)
     late = [plot for plot in PLOTS if plot.content(rows) and not plot.is_current(rows)]
-    if "--check" in sys.argv[1:]:
-        wrong = [PAGE.name] * (PAGE.read_text() != text) + [plot.path.name for plot in late]
-        if wrong:
-            raise SystemExit(f"{wrong[0]} is not what bench/results/vllm says; run python3 bench/vllm_report.py")
-        return
-    PAGE.write_text(text)
-    for plot in late:
-        plot.draw(rows)
+    pages.write_or_check(PAGE, page(runs), "vllm_report.py")
+    gpu_plot.draw_or_check([(plot, rows) for plot in late], "vllm_report.py")
 
 
 if __name__ == "__main__":

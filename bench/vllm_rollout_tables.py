@@ -1,4 +1,4 @@
-"""Tables of docs/results_vllm.md: rollouts, and the prompt lengths from which on sharing gains."""
+"""Tables of bench/results/vllm/README.md: rollouts, and the prompt lengths from which on sharing gains."""
 
 import re
 
@@ -53,8 +53,9 @@ def rollouts(rows: list[dict]) -> str:
             f"All requests arrive at once; {about}.\n",
             table(header, lines),
             between(measured),
-            "Decode steps by live requests, ms, and their ratio.\n",
+            "Decode steps by live requests, ms, and their ratio (95 %).\n",
             by_live(measured),
+            slower_steps(measured),
         ]
     )
 
@@ -83,7 +84,19 @@ def live_cell(row: dict, found: dict | None) -> str:
     if found is None:
         return "-"
     times = "/".join(number(found["step_ms"][side]) for side in (row["baseline"], row["subject"]))
-    return f"{times}: {found['ratio']:.3f}"
+    return f"{times}: {ratio(found)}"
+
+
+def slower_steps(rows: list[dict]) -> str:
+    """The numbers of live requests at which the baseline's steps are shorter, though whole rollouts may not be."""
+    behind = [
+        (found["ratio"], f"{row['workload'].removeprefix('rollout_')} with {live} live ({ratio(found)})")
+        for row in rows
+        for live, found in row["by_live"].items()
+        if found["ratio"] < 1
+    ]
+    told = ", ".join(text for _, text in sorted(behind))
+    return f"The baseline's steps are shorter in: {told or 'none'}.\n"
 
 
 def kernels(rows: list[dict]) -> str:

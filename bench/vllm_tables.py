@@ -1,4 +1,4 @@
-"""Tables of docs/results_vllm.md, each of the rows of one kind."""
+"""Tables of bench/results/vllm/README.md, each of the rows of one kind."""
 
 from report import table
 
@@ -136,14 +136,14 @@ def http(rows: list[dict]) -> str:
             str(row["requests"]),
             str(row["rounds"]),
             *(pair(row["served"][base], row["served"][subject], column) for column in columns),
-            ratio(row["ratios"].get("mean_tpot_ms")),
-            ratio(row["ratios"].get("mean_e2el_ms")),
+            *(ratio(row["ratios"].get(metric)) for metric in ("mean_tpot_ms", "mean_ttft_ms", "mean_e2el_ms")),
             "/".join(str(count) for count in row["failures"].values()),
         ]
         for row in rows
     ]
     header = ["workload", "requests", "rounds", "completion, ms", "TTFT", "TPOT", "P99 TPOT", "P99 ITL", "tokens/s"]
-    return table([*header, "TPOT, ratio (95 %)", "completion, ratio (95 %)", "failures"], lines)
+    header += [f"{what}, ratio (95 %)" for what in ("TPOT", "TTFT", "completion")]
+    return table([*header, "failures"], lines)
 
 
 def shadow(rows: list[dict]) -> str:

@@ -32,8 +32,8 @@ def faults():
     constants = {name: int(number) for name, number in CONSTANT.findall(text_of("include/trunkline/trunkline.h"))}
     sources = text_of("src/plan/CMakeLists.txt")
     python = text_of("python/trunkline/plans.py")
-    policies = text_of("docs/policies.md")
-    concepts = text_of("docs/concepts.md")
+    policies = text_of("docs/concepts/policies.md")
+    concepts = text_of("docs/concepts/overview.md")
     for enumerator, name in [*rows, ("Auto", "auto")]:
         number = numbers.get(enumerator)
         if number is None:
@@ -45,11 +45,11 @@ def faults():
             yield f"python/trunkline/plans.py: POLICIES lacks {name}"
         if name != "auto" and f"policies/{name}.cpp" not in sources:
             yield f"src/plan/CMakeLists.txt: policies/{name}.cpp is not listed"
-        for path, text in (("docs/policies.md", policies), ("docs/concepts.md", concepts)):
+        for path, text in (("docs/concepts/policies.md", policies), ("docs/concepts/overview.md", concepts)):
             if f"\n| `{name}` |" not in text:
                 yield f"{path}: the table of policies lacks `{name}`"
         if f"\n## {name}\n" not in policies:
-            yield f"docs/policies.md: a section '## {name}' is needed"
+            yield f"docs/concepts/policies.md: a section '## {name}' is needed"
     for name in constants:
         yield f"{TABLE}: TRUNKLINE_POLICY_{name} of trunkline.h has no row"
     for name in numbers.keys() - {enumerator for enumerator, _ in rows} - {"Auto"}:

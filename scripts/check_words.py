@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORDS = ROOT / "scripts/retired_words.txt"
 # The history of names, and measured rows, which keep the names of their time.
-KEPT = ("CHANGELOG.md", "scripts/retired_words.txt", "bench/results/", "data/", "docs/results/")
+KEPT = ("CHANGELOG.md", "scripts/retired_words.txt", "bench/results/", "data/")
 
 
 def retired() -> dict[str, str]:

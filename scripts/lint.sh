@@ -23,6 +23,7 @@ fi
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
 .venv/bin/mypy --cache-dir build/mypy
+python3 scripts/check_docs.py
 python3 scripts/check_includes.py
 python3 scripts/check_policies.py
 python3 scripts/check_sources.py
@@ -31,28 +32,9 @@ python3 scripts/make_python_abi.py --check
 .venv/bin/python scripts/make_python_reference.py --check
 python3 scripts/make_demo_data.py --check
 python3 scripts/make_model_table.py --check
-if [ -e docs/results.md ]; then
-  python3 bench/report.py --check
-fi
-if [ -e docs/results_gpu.md ]; then
-  python3 bench/gpu_report.py --check
-fi
-if [ -e docs/results_python.md ]; then
-  python3 bench/python_report.py --check
-fi
-if [ -e docs/results_vllm.md ]; then
-  python3 bench/vllm_report.py --check
-fi
-if [ -e docs/results_shapes.md ]; then
-  python3 bench/shapes_report.py --check
-fi
-if [ -e docs/results_peers.md ]; then
-  python3 bench/peers_report.py --check
-fi
-if [ -e docs/traffic.md ]; then
-  python3 bench/traffic_report.py --check
-fi
-if [ -e docs/replay.md ]; then
-  python3 bench/replay_report.py --check
-fi
+python3 scripts/draw_figures.py --check
+for report in report gpu_report h100_report shapes_report peers_report python_report vllm_report traffic_report \
+  replay_report runtime_report routing; do
+  python3 "bench/$report.py" --check
+done
 echo "lint: ${#sources[@]} C++ files are formatted, includes point one way, Python is clean"

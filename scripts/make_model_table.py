@@ -1,4 +1,4 @@
-"""Writes docs/models.md: which kernels run the full-attention layers of models that are served.
+"""Writes docs/concepts/models.md: which kernels run the full-attention layers of models that are served.
 
 python3 scripts/make_model_table.py           # from data/models.json and the lists of compiled kernels
 python3 scripts/make_model_table.py --check   # fails where the page is not what they say
@@ -10,17 +10,17 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/models.md"
+PAGE = ROOT / "docs/concepts/models.md"
 FAMILIES = {"Hopper": "sm90", "portable": "sm80"}  # in the order in which `auto` prefers them
 MAX_GROUP = 64  # query heads a KV head, in all kernels
 HEAD = """# Models
 
 Which of Trunkline's kernels run the decode attention of models that are served, on one rank.
-`scripts/make_model_table.py` makes this page from [data/models.json](../data/models.json) and from the lists of
-compiled kernels (`TRUNKLINE_SM90_KERNELS`, `TRUNKLINE_SM80_KERNELS`); [README](../README.md#what-runs-where) says what
-was measured. On H100 and H200 it is the Hopper kernels where they have the head size, on other GPUs the portable ones.
-fp16 and bf16; KV caches of 8 bits have no kernels on GPUs yet. Layers with a window, chunks or sinks, and MLA, are left
-to the engine.
+`scripts/make_model_table.py` makes this page from [data/models.json](../../data/models.json) and from the lists of
+compiled kernels (`TRUNKLINE_SM90_KERNELS`, `TRUNKLINE_SM80_KERNELS`); [README](../../README.md#what-runs-where) says
+what was measured. On H100 and H200 it is the Hopper kernels where they have the head size, on other GPUs the portable
+ones. fp16 and bf16; KV caches of 8 bits have no kernels on GPUs yet. Layers with a window, chunks or sinks, and MLA,
+are left to the engine.
 
 | model | query/KV heads | head size | layers | kernels | beside these |
 |---|---|---:|---|---|---|

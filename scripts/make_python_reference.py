@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Writes docs/api_python.md: signatures and docstrings of what the Python package makes public, read from its source.
+"""Writes api_python.md and engine_layer.md in docs/reference: signatures and docstrings of what the Python package, and
+its engine layer, make public.
 
-    python3 scripts/make_python_reference.py            # writes it; needs griffelib (scripts/requirements-lint.txt)
-    python3 scripts/make_python_reference.py --check    # fails when the page is not what the source says
+It reads them from the source.
+
+    python3 scripts/make_python_reference.py            # writes them; needs griffelib (scripts/requirements-lint.txt)
+    python3 scripts/make_python_reference.py --check    # fails when a page is not what the source says
 
 Nothing is imported, so that no built package is needed. A public item without a docstring is an error.
 """
@@ -13,6 +16,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 try:
     import griffe
@@ -20,8 +24,8 @@ except ModuleNotFoundError:
     sys.exit("make_python_reference: griffelib is missing; make lint installs it for .venv/bin/python")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/api_python.md"
-# Parts of the page: a title, and the module whose public names it has, in the order of its source.
+FOLDER = ROOT / "docs/reference"
+# Parts of a page: a title, and the module whose public names it has, in the order of its source.
 PARTS = {
     "One call": "simple",
     "Serving": "decode",
@@ -43,19 +47,68 @@ PARTS = {
     "Merging": "merging",
     "Errors": "errors",
     "torch operators": "integrations.torch",
-    "Transformers' models": "integrations.transformers",
+    "Transformers' models": "integrations.transformers.tree_model",
+    "Transformers' continuous batching": "integrations.transformers.batches",
     "FlashInfer's wrappers": "integrations.flashinfer",
     "FlashInfer's decode wrapper": "integrations.flashinfer.decode",
     "FlashInfer's cascade wrapper": "integrations.flashinfer.cascade",
     "FlashInfer's merges": "integrations.flashinfer.merging",
 }
+ENGINE_PARTS = {
+    "What layers use": "integrations.engine.capability",
+    "Steps": "integrations.engine.steps",
+    "Making steps": "integrations.engine.making",
+    "Decode rows": "integrations.engine.rows",
+    "Page tables": "integrations.engine.tables",
+    "Copies of page tables": "integrations.engine.snapshot",
+    "Arrays": "integrations.engine.arrays",
+    "Switches": "integrations.engine.settings",
+    "The gain rule": "integrations.engine.gain_switch",
+    "Steps with prefill rows": "integrations.engine.beside_prefill",
+    "Counters": "integrations.engine.counters",
+    "Shadow mode": "integrations.engine.shadow",
+    "Registration": "integrations.engine.registration",
+    "Releases": "integrations.engine.releases",
+}
 WITHOUT_WORDS = {"close"}  # the name says it
-OVERRIDES = {"begin", "decide", "results", "run"}  # of a BranchController: without a docstring, as the base has them
-MADE_BY_OTHERS = {"Explanation", "Plan", "Profile"}  # their constructors are not for users
+# Without a docstring, as the base has them: of a BranchController, and of Arrays.
+OVERRIDES = {"begin", "decide", "results", "run"} | {"empty", "zeros", "float32", "copy", "rows_of", "address"}
+MADE_BY_OTHERS = {"Explanation", "Plan", "Profile", "Shadow"}  # their constructors are not for users
+FIELDS_ALONE = {"CsrTables", "DenseTables", "TokenTables"}  # their methods are for the engine layer
+NAMES = {"capability"}  # modules whose strings are public, too
 INTRODUCTION = (
     "Signatures and docstrings of the package; `scripts/make_python_reference.py` writes this page. "
-    "[From Python](python.md) is the tour. B: requests, T: query tokens, P: tokens of a page, Hq and Hkv: query and KV "
-    "heads, d: head size."
+    "[From Python](../guides/python.md) is the tour. B: requests, T: query tokens, P: tokens of a page, Hq and Hkv: "
+    "query and KV heads, d: head size."
+)
+ENGINE_INTRODUCTION = (
+    "Signatures and docstrings of `trunkline.integrations.engine`, on which adapters of serving engines stand; "
+    "`scripts/make_python_reference.py` writes this page. [Adding an engine](../guides/engines.md) writes an adapter, "
+    "[the engine layer](../guides/engine_layer.md) is the guide. B: requests, T: query tokens, P: tokens of a page, W: "
+    "pages of a row, Hq and Hkv: query and KV heads, d: head size."
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """package: the module whose exports the page must have, all of them."""
+
+    name: str
+    title: str
+    introduction: str
+    package: str
+    parts: dict[str, str]
+
+
+PAGES = (
+    Page("api_python.md", "Python reference", INTRODUCTION, "trunkline", PARTS),
+    Page(
+        "engine_layer.md",
+        "Python reference of the engine layer",
+        ENGINE_INTRODUCTION,
+        "trunkline.integrations.engine",
+        ENGINE_PARTS,
+    ),
 )
 
 
@@ -142,7 +195,7 @@ def words_of(item: griffe.Object, parameters: list[str]) -> str:
         return rendered(item.docstring.value, parameters) + "\n"
     if item.name in WITHOUT_WORDS:
         return ""
-    raise SystemExit(f"{item.path} has no docstring; docs/api_python.md needs one")
+    raise SystemExit(f"{item.path} has no docstring; the reference needs one")
 
 
 def names_of(function: griffe.Function) -> list[str]:
@@ -189,6 +242,8 @@ def class_text(kind: griffe.Class) -> str:
         parts.append(fenced(signature(init, kind.name)))
         names = names_of(init)
     parts.append(words_of(kind, names))
+    if kind.name in FIELDS_ALONE:
+        return "".join(parts)
     for member in public(kind):
         if member.is_function and (member.docstring is not None or member.name not in OVERRIDES):
             parts.append("\n" + function_text(member, "####", f"{kind.name}."))
@@ -208,11 +263,18 @@ def errors_text(module: griffe.Module) -> str:
     return "\n".join(lines) + "\n"
 
 
+def strings_of(module: griffe.Module) -> str:
+    """The module's strings by name."""
+    strings = [member for member in public(module) if member.is_attribute and str(member.value)[:1] in "'\""]
+    return fenced("\n".join(f"{member.name} = {quoted(member.value)}" for member in strings))
+
+
 def part_text(title: str, module: griffe.Module, exported: set[str]) -> str:
     parts = [f"## {title}\n"]
     if module.path.startswith("trunkline.integrations"):
         parts.append(f"`{module.path}`\n\n{rendered(module.docstring.value, [])}\n")
-        exported = {member.name for member in public(module) if member.is_class or member.is_function}
+    if module.name in NAMES:
+        parts.append(strings_of(module))
     if module.name == "errors":
         return "\n".join([*parts, errors_text(module)])
     for member in public(module):
@@ -222,32 +284,42 @@ def part_text(title: str, module: griffe.Module, exported: set[str]) -> str:
             parts.append(class_text(member))
         elif member.is_function:
             parts.append(function_text(member, "###"))
-        else:
+        elif isinstance(member.value, griffe.ExprDict):
             parts.append(
                 f"### {member.name}\nA dictionary, of {', '.join(quoted(key) for key in member.value.keys)}.\n"
             )
+        else:
+            parts.append(f"### {member.name}\n{fenced(f'{member.name} = {member.value}')}")
     return "\n".join(parts)
 
 
-def page() -> str:
-    package = griffe.load("trunkline", search_paths=[ROOT / "python"], allow_inspection=False)
-    exported = {str(name).strip("'\"") for name in package.exports or []}
-    text = [f"# Python reference\n\n{INTRODUCTION}\n"]
-    text += [part_text(title, package[module], exported) for title, module in PARTS.items()]
+def page_text(package: griffe.Module, page: Page) -> str:
+    owner = package if page.package == package.path else package[page.package.removeprefix("trunkline.")]
+    exported = {str(name).strip("'\"") for name in owner.exports or []}
+    text = [f"# {page.title}\n\n{page.introduction}\n"]
+    for title, path in page.parts.items():
+        module = package[path]
+        # Of an integration that no page is about, all that is public.
+        whole = path.startswith("integrations.") and owner is package
+        names = {member.name for member in public(module) if member.is_class or member.is_function}
+        text.append(part_text(title, module, names if whole else exported))
     made = "\n".join(text)
     missing = [name for name in sorted(exported) if f"### {name}\n" not in made and f"| `{name}` |" not in made]
     if missing:
-        raise SystemExit(f"{', '.join(missing)}: public, but of no module in PARTS")
+        raise SystemExit(
+            f"{', '.join(missing)}: public, but of no module of {page.name} in {pathlib.Path(__file__).name}"
+        )
     return made
 
 
 def main() -> None:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if not PAGE.exists() or PAGE.read_text() != text:
-            raise SystemExit(f"{PAGE.name} is not what the source says; run python3 scripts/make_python_reference.py")
-        return
-    PAGE.write_text(text)
+    package = griffe.load("trunkline", search_paths=[ROOT / "python"], allow_inspection=False)
+    for page in PAGES:
+        text, path = page_text(package, page), FOLDER / page.name
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            raise SystemExit(f"{path.name} is not what the source says; run python3 scripts/make_python_reference.py")
 
 
 if __name__ == "__main__":

@@ -133,12 +133,12 @@ class PageTest(unittest.TestCase):
         ragged = pair(20.0, 40.0, suite="ragged", case="ragged#0")
         policies = [measured(suite="policies", method=name, policy=name) for name in ("auto", "flat")]
         text = self.page(pat=[measured()], ragged=ragged, growth=GROWTH, policies=policies)
-        for part in ("## Random forests\n", "## Growth\n", "## Policies, ", "(results/growth_h200.svg)", "ragged#0"):
+        for part in ("## Random forests\n", "## Growth\n", "## Policies, ", "(growth.svg)", "ragged#0"):
             self.assertIn(part, text)
         alone = self.page(pat=[measured()])
         self.assertIn("`ragged`, `growth`, `policies`", alone)
         self.assertNotIn("## Random forests", alone)
-        self.assertNotIn("growth_h200", alone)
+        self.assertNotIn("growth.svg", alone)
 
     def test_both_kernels_of_a_file_have_a_table_each(self):
         text = self.page(ragged=pair(20.0, 40.0) + pair(10.0, 40.0, kernels="hopper"))

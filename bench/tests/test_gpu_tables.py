@@ -1,4 +1,4 @@
-"""The tables of docs/results_gpu.md, of made-up rows."""
+"""The tables of bench/results/h200/README.md, of made-up rows."""
 
 import json
 import pathlib
@@ -180,10 +180,9 @@ class TestsLineTest(unittest.TestCase):
     def line(self, *output, **more):
         record = {"commit": "abcdef" * 3, "command": "scripts/gpu_bench.sh BUILD OUT tests", "output": output, **more}
         with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder)
-            (path / "tests.json").write_text(json.dumps(record))
-            with unittest.mock.patch.object(gpu_report, "RESULTS", path):
-                return gpu_report.tests_line()
+            path = pathlib.Path(folder) / "tests.json"
+            path.write_text(json.dumps(record))
+            return gpu_report.tests_line(path)
 
     def test_what_passed(self):
         passed = "[  PASSED  ] 9 tests.", "========= ERROR SUMMARY: 0 errors"
@@ -238,6 +237,30 @@ class SuiteTableTest(unittest.TestCase):
         self.assertEqual([line[1:5] for line in found[1:]], [
             ["portable", "64/8", "default", "1"], ["hopper", "32/8", "flat", "1"],
         ])  # fmt: skip
+
+
+class KernelsComparedTest(unittest.TestCase):
+    def test_cases_of_both_kernels_are_compared(self):
+        rows = [
+            measured(us=20.0),
+            measured(us=10.0, kernels="hopper"),
+            measured(us=9.0, kernels="hopper", case="alone"),
+        ]
+        ((suite, cases, mean, least, _, slower),) = cells(gpu_suite_tables.hopper_over_portable({"pat": rows}))
+        self.assertEqual((suite, cases, mean, slower), ("pat", "1", "0.50", "0"))
+        self.assertTrue(least.startswith("0.50: "))
+
+    def test_idle_workers_have_a_median_and_the_most(self):
+        rows = [measured(bubble_share=share, case=f"c{share}") for share in (0.1, 0.3, 0.2)]
+        found = cells(gpu_suite_tables.idle_workers({"pat": rows}))
+        self.assertEqual(found[0][2:4], ["3", "20 %"])
+        self.assertTrue(found[0][4].startswith("30 %: c0.3"))
+
+    def test_recorded_kernels_are_set_beside_ours_and_the_papers(self):
+        rows = [measured(us=10.0, recorded_us={"pat": 20.0, "fa3": 60.0})]
+        found = cells(gpu_recorded.each_recorded({"pat": rows}))
+        self.assertEqual(found[0][1:4] + found[0][6:7], ["pat", "1", "2.00", ""])
+        self.assertEqual(found[1][1:4] + found[1][6:7], ["fa3", "1", "6.00", "3.00"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""docs/results_peers.md, of made-up rows."""
+"""bench/results/peers/README.md, of made-up rows."""
 
 import contextlib
 import io

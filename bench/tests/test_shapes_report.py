@@ -1,4 +1,4 @@
-"""The tables of docs/results_shapes.md."""
+"""The tables of bench/results/GPU/shapes.md."""
 
 import pathlib
 import sys
@@ -20,7 +20,7 @@ def row(case: str, us: float, **others) -> dict:
 class ShapesReport(unittest.TestCase):
     def test_shapes_have_a_mean_and_the_worst_case(self):
         rows = [row("a", 10, head_dim=64), row("b", 40, head_dim=64), row("a", 30, head_dim=256)]
-        page = shapes_report.page({"h100": rows})
+        page = shapes_report.page("h100", rows)
         self.assertIn("| pat | 32/8 | 64 | f16 | hopper | 2 | 2.00 | 4.00: b |", page)
         self.assertIn("| pat | 32/8 | 256 | f16 | hopper | 1 | 3.00 | 3.00: a |", page)
 
@@ -32,12 +32,14 @@ class ShapesReport(unittest.TestCase):
             row("b", 44, compares="pages", page_size=1),
             row("c", 99, compares="pages", page_size=1),
         ]
-        page = shapes_report.page({"h200": rows})
+        page = shapes_report.page("h200", rows)
         self.assertIn("| pat | page 1, consecutive | 2 | 2.200 | 4.40: b |", page)
         self.assertNotIn("x floor", page)
 
-    def test_without_rows_it_says_so(self):
-        self.assertTrue(shapes_report.page({}).endswith("No rows yet: nothing of this was measured.\n"))
+    def test_a_page_names_its_gpu(self):
+        self.assertTrue(
+            shapes_report.page("h200", [row("a", 10)]).startswith("# Head sizes and page sizes on an H200\n")
+        )
 
 
 if __name__ == "__main__":

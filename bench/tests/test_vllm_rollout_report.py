@@ -44,7 +44,9 @@ class RolloutTest(unittest.TestCase):
         )
         self.assertIn(line, text)
         self.assertIn("sleep of level 2: sleep 0.50 to 0.75.", text)
-        self.assertIn("| 8x8x4k | 9.00/6.00: 1.500 |", text)
+        self.assertIn("| 8x8x4k | 9.00/6.00: 1.500 (1.400 to 1.600) |", text)
+        self.assertIn("The baseline's steps are shorter in: none.", text)
+        self.assertIn("No rollout as a whole has the baseline faster.", text)
         self.assertIn("All requests arrive at once; log-normal answers.", text)
 
     def test_sides_are_compared_apart_and_losses_named(self):
@@ -54,6 +56,15 @@ class RolloutTest(unittest.TestCase):
         text = self.page(rollout_row(), row)
         self.assertIn("`trunkline` against `rival`", text)
         self.assertIn("The baseline is faster in 1 of 1 rows: rollout_8x8x4k (0.900 (0.850 to 0.950)).", text)
+
+    def test_slower_steps_are_named_though_no_rollout_is_slower(self):
+        steps = {"default": 6.0, "trunkline": 6.5}
+        one = {"step_ms": steps, "ratio": 0.923, "ratio_lo": None, "ratio_hi": None, "pairs": 1}
+        several = {"step_ms": steps, "ratio": 0.91, "ratio_lo": 0.8, "ratio_hi": 1.04, "pairs": 4}
+        text = self.page(rollout_row(by_live={"1": one, "5-8": several}))
+        told = "8x8x4k with 5-8 live (0.910 (0.800 to 1.040)), 8x8x4k with 1 live (0.923 (one pair))."
+        self.assertIn(told, " ".join(text.split()))
+        self.assertIn("No rollout as a whole has the baseline faster.", text)
 
     def test_no_sound_round_has_no_numbers(self):
         text = self.page(rollout_row(ratio=None, pairs=0, failures={"default": 3, "trunkline": 0}))
@@ -81,7 +92,7 @@ class CrossoverTest(unittest.TestCase):
         # At 256 tokens 5.7 % are saved, but at 1,024 less than 2 %.
         self.assertIn("| 4 | 8 | 4,096 | 4,096 | 4,096 | 16,384 |", text)
         self.assertIn("| 4 | 1 | - | - | - | - |", text)
-        self.assertIn("(results/vllm_crossover.svg)", text)
+        self.assertIn("(crossover.svg)", text)
 
     def test_curves_by_model_and_samples(self):
         found = vllm_crossover_plot.content([*self.ROWS, crossover_row(8, "256", 1.25, "qwen3-8b"), GROUPS, START])

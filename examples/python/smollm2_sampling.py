@@ -40,7 +40,7 @@ def sampled(model, prompt, random):
     def step(tokens, positions, slots):
         def attend(layer, q, k, v):
             cache.write(layer, slots, k, v)
-            return attention.run(q, cache.layer(layer))
+            return attention.run(q, cache.layers[layer])
 
         return log_probabilities(model.logits(tokens, positions, attend))
 

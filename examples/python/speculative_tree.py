@@ -115,11 +115,9 @@ def main():
             path = accepted(trees[chat], parents[chat], chosen[chat])
             text += [int(chosen[chat][node]) for node in path]
             # What was accepted stays, moved to its place behind the past; the rest is written over.
-            places = np.array(cache.slots(rows[chat], [kv_lens[chat] + node for node in path]))
+            places = cache.slots(rows[chat], [kv_lens[chat] + node for node in path])
             kept = cache.slots(rows[chat], range(kv_lens[chat], kv_lens[chat] + len(path)))
-            for layer in range(model.layers):
-                k, v = (part.reshape(-1, *part.shape[2:])[places] for part in cache.layer(layer))
-                cache.write(layer, kept, k, v)
+            cache.copy(np.stack([places, kept], axis=1))
             kv_lens[chat] += len(path)
             verified += len(path)
 

@@ -59,7 +59,7 @@ ForwardMode forward_mode_from_name(std::string_view name);
 struct CudaStudy {
   ForwardMode forward = ForwardMode::kPersistent;
   /// kSeparate is a second launch, of all SMs at once. kFused saves it, but few warps merge then: it takes 1.04x
-  /// to 1.74x the time of portable kernels on the six trees with partials that were measured (docs/results_gpu.md,
+  /// to 1.74x the time of portable kernels on the six trees with partials that were measured (bench/results/h200,
   /// suite `merge`). On Hopper's kernels, in one run without committed rows, it took 2 to 6 % less for 1 to 8 requests
   /// alone, and at most 1.5x for drafts.
   MergeMode merge = MergeMode::kSeparate;

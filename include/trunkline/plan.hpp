@@ -16,8 +16,8 @@
 
 namespace trunkline {
 
-/// How a forest becomes work items (docs/policies.md). The numbers are trunkline_policy's (trunkline.h) and never
-/// change.
+/// How a forest becomes work items (docs/concepts/policies.md). The numbers are trunkline_policy's (trunkline.h) and
+/// never change.
 enum class Policy : std::uint8_t {
   kAuto = 0,     ///< the policy of flat, node, profit and, on GPUs, trunk with the lowest predicted time
   kFlat = 1,     ///< one request per item: FlashDecoding, FlashInfer; the cost that an unshared batch must have
@@ -29,7 +29,7 @@ enum class Policy : std::uint8_t {
   kBalanced = 7,   ///< FlashForge (CoDec): one item per node, divided by a cost table and a bound of the makespan
   kTrunk = 8,      ///< row tiles of neighbouring requests; each reads once, with masks, what any of its rows needs
   kInvariant = 9,  ///< chunks between multiples of a fixed number of tokens: a request's results have the same bits
-                   ///< whatever else is in the batch (docs/policies.md says on which executors)
+                   ///< whatever else is in the batch (docs/concepts/policies.md says on which executors)
 };
 const char* name_of(Policy policy);
 /// \throws Error(kInvalidArgument) with the known names.
@@ -248,7 +248,7 @@ Plan make_plan(const Forest& forest, const AttentionShape& shape, const MachineP
 /// Proves that a plan is right for a forest, at the present lengths and at all lengths that requests can grow to: every
 /// (query, visible KV token) pair is covered exactly once, spans are read only through requests that share them, every
 /// query ends in one open-ended span of its own, partial slots do not collide, merges list every partial once, and the
-/// plan keeps its limits. \return the first violation, or nothing.
+/// plan keeps its limits. Rows may be reordered since it was made. \return the first violation, or nothing.
 std::optional<std::string> find_plan_violation(const Plan& plan, const Forest& forest);
 /// \throws Error(kInternal) with the violation.
 void validate_plan(const Plan& plan, const Forest& forest);

@@ -1,4 +1,4 @@
-// Machine profiles as JSON files, in which every figure says where it comes from. docs/machines.md has the format.
+// Machine profiles as JSON files, in which every figure says where it comes from. docs/guides/tuning.md has the format.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,8 @@
 // Trunkline's C interface: prefix-aware decode attention for batches whose requests share prefixes.
 //
-// docs/c.md is a tour, docs/concepts.md explains the words, and the C++ headers beside this one document the same items
-// at greater length. One step of decoding calls trunkline_forest_build (finds what requests share),
-// trunkline_planner_plan (decides which queries read which tokens together), trunkline_cpu_resolve, or on a GPU
+// docs/guides/c.md is a tour, docs/concepts/overview.md explains the words, and the C++ headers beside this one
+// document the same items at greater length. One step of decoding calls trunkline_forest_build (finds what requests
+// share), trunkline_planner_plan (decides which queries read which tokens together), trunkline_cpu_resolve, or on a GPU
 // trunkline_cuda_upload and trunkline_cuda_resolve (once a step), and trunkline_cpu_run or trunkline_cuda_run (once a
 // layer). Where page tables are only on a GPU, trunkline_cuda_plan replaces the first two and upload.
 //
@@ -210,7 +210,7 @@ enum {
 TRUNKLINE_API trunkline_status trunkline_cuda_kernels_for(int32_t device, const trunkline_shape* shape,
                                                           trunkline_kernels wanted, trunkline_kernels* kernels);
 
-// -------- Machine profiles (docs/machines.md)
+// -------- Machine profiles (docs/guides/tuning.md)
 
 // A profile with typical figures for a number of threads. Measures nothing.
 TRUNKLINE_API trunkline_status trunkline_profile_generic_cpu(int32_t threads, trunkline_profile** profile);
@@ -346,7 +346,7 @@ TRUNKLINE_API trunkline_status trunkline_forest_nodes(const trunkline_forest* fo
 TRUNKLINE_API trunkline_status trunkline_forest_order(const trunkline_forest* forest, int32_t* rows, size_t capacity);
 TRUNKLINE_API trunkline_status trunkline_forest_destroy(trunkline_forest* forest);
 
-// -------- Plans (docs/policies.md)
+// -------- Plans (docs/concepts/policies.md)
 
 typedef int32_t trunkline_policy;
 enum {
@@ -478,7 +478,7 @@ TRUNKLINE_API trunkline_status trunkline_plan_page(const trunkline_profile* prof
                                                    const trunkline_shape* shape, const trunkline_plan_options* options,
                                                    const char* title, const char* source, trunkline_text** html);
 
-// -------- Live planning (docs/live.md)
+// -------- Live planning (docs/guides/live.md)
 
 typedef struct trunkline_request {
   int32_t slot;
@@ -631,7 +631,7 @@ TRUNKLINE_API trunkline_status trunkline_async_planner_counts(const trunkline_as
                                                               trunkline_plan_counts* counts);
 TRUNKLINE_API trunkline_status trunkline_async_planner_destroy(trunkline_async_planner* planner);
 
-// -------- Tree decoding (docs/runtime.md): sequences that fork, grow and are pruned, over one pool of KV pages
+// -------- Tree decoding (docs/guides/runtime.md): sequences that fork, grow and are pruned, over one pool of KV pages
 
 typedef struct trunkline_kv_store_shape {
   size_t struct_size;
@@ -737,6 +737,17 @@ typedef struct trunkline_tree_step {
   int64_t copy_count;
 } trunkline_tree_step;
 
+// A leaf that was brought back in a tree without a store: the caller writes K and V of tokens [begin, begin + count) of
+// its sequence; those before are shared. The arrays are the tree's, and valid until the next call that changes it.
+typedef struct trunkline_restored_kv {
+  size_t struct_size;
+  int32_t begin;
+  int32_t count;
+  const int64_t* slots;               // [count] where K and V of each token are to be written
+  const trunkline_page_copy* copies;  // [copy_count] due before that; their row is 0
+  int64_t copy_count;
+} trunkline_restored_kv;
+
 // A tree of sequences. store: does the copies of keys and values, and stays alive with the tree; NULL: the caller does
 // them. The store must not be written by another thread while a call changes the tree.
 //
@@ -780,6 +791,13 @@ TRUNKLINE_API trunkline_status trunkline_sequence_tree_cache(trunkline_sequence_
 // Copies a leaf's KV out of the pool, and brings it back. UNSUPPORTED without a store.
 TRUNKLINE_API trunkline_status trunkline_sequence_tree_save(trunkline_sequence_tree* tree, trunkline_node leaf);
 TRUNKLINE_API trunkline_status trunkline_sequence_tree_restore(trunkline_sequence_tree* tree, trunkline_node leaf);
+// The same where the caller keeps keys and values: those of the leaf's slots (_slots) are copied out before
+// _save_outside, which frees its pages, and written back as *restored says, before the next step. UNSUPPORTED with a
+// store.
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_save_outside(trunkline_sequence_tree* tree, trunkline_node leaf);
+TRUNKLINE_API trunkline_status trunkline_sequence_tree_restore_outside(trunkline_sequence_tree* tree,
+                                                                       trunkline_node leaf,
+                                                                       trunkline_restored_kv* restored);
 // Prunes all nodes and forgets them; their ids are refused from now on. Cached pages stay.
 TRUNKLINE_API trunkline_status trunkline_sequence_tree_clear(trunkline_sequence_tree* tree);
 TRUNKLINE_API trunkline_status trunkline_sequence_tree_set_score(trunkline_sequence_tree* tree, trunkline_node node,

@@ -1,5 +1,5 @@
 // trunkline._direct: what is called once a layer, and how tensors are read. All else goes through ctypes
-// (trunkline/_library.py), which needs no code of its own; docs/dependencies.md has the times.
+// (trunkline/_library.py), which needs no code of its own; docs/contributing/dependencies.md has the times.
 #include <Python.h>
 
 #include "dlpack.h"

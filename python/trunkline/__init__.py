@@ -6,7 +6,7 @@ Tree decoding: TreeGenerator, with a model and a controller: BeamSearch, Samples
 To understand: explain(), supports(), Profile, Plan.
 
 Tensors are numpy's, torch's or any with DLPack, on the CPU or a GPU, and are never copied. torch is imported only by
-trunkline.integrations. docs/python.md is a tour.
+trunkline.integrations. docs/guides/python.md is a tour.
 """
 
 from . import _direct, _library, _tensors
@@ -40,6 +40,7 @@ from .runtime import (
     MonteCarloTreeSearch,
     NodeInfo,
     PromptLookup,
+    RestoredKV,
     Result,
     Sampler,
     Samples,
@@ -103,6 +104,7 @@ __all__ = [
     "PromptLookup",
     "Request",
     "RequestInfo",
+    "RestoredKV",
     "Result",
     "Sampler",
     "Samples",

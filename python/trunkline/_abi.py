@@ -668,6 +668,23 @@ class TreeStep(Structure):
     ]
 
 
+class RestoredKv(Structure):
+    struct_size: int
+    begin: int
+    count: int
+    slots: int | None
+    copies: int | None
+    copy_count: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("begin", c_int32),
+        ("count", c_int32),
+        ("slots", c_void_p),
+        ("copies", c_void_p),
+        ("copy_count", c_int64),
+    ]
+
+
 class SequenceTreeInfo(Structure):
     struct_size: int
     nodes: int
@@ -1087,6 +1104,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "trunkline_sequence_tree_cache": (c_int32, (c_void_p, Node)),
     "trunkline_sequence_tree_save": (c_int32, (c_void_p, Node)),
     "trunkline_sequence_tree_restore": (c_int32, (c_void_p, Node)),
+    "trunkline_sequence_tree_save_outside": (c_int32, (c_void_p, Node)),
+    "trunkline_sequence_tree_restore_outside": (c_int32, (c_void_p, Node, c_void_p)),
     "trunkline_sequence_tree_clear": (c_int32, (c_void_p,)),
     "trunkline_sequence_tree_set_score": (c_int32, (c_void_p, Node, c_double)),
     "trunkline_sequence_tree_set_user_data": (c_int32, (c_void_p, Node, c_int64)),

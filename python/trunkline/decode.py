@@ -48,7 +48,8 @@ class DecodeAttention(NotCopied):
     share workers wait for each other.
     workspace: memory on the device, of any dtype; by default our own, which grows. workspace_bytes() tells what it
     takes. It is this object's from a plan to that step's last run: where another plans in any of it meanwhile, run() is
-    a WorkspaceError. Replays of captured graphs cannot tell: objects that are captured have a workspace each.
+    a WorkspaceError. Replays of captured graphs cannot tell: objects that are captured have a workspace each, which
+    serves all graphs of the object whose replays follow one another.
     use_cuda_graph: `run` will be captured: workspace, tables and capacities then stay as the first plan has them.
     max_queries: the most query tokens of a step, which must be given then.
     async_planning: plan_live takes plans that a thread has made since `submit`.
@@ -284,6 +285,7 @@ class DecodeAttention(NotCopied):
 
         q [T, Hq, d]; kv: a pair (k, v) of [pages, P, Hkv, d] (NHD) or [pages, Hkv, P, d] (HND), or both packed as
         [pages, 2, ..] or with 2 d in the last dimension, K before V. The last dimension has stride 1, all others any.
+        On a GPU q, k, v and out are aligned to 16 bytes, and their other strides are multiples of 8 elements.
         out [T, Hq, d], writable, float16, bfloat16 or float32, by default new and like q; 0 for an empty request.
         lse [T, Hq] of float32: log-sum-exps of the scaled logits, -inf for an empty request; given, or made by
         return_lse. scale multiplies the logits; None: 1 / sqrt(d); by 0 all tokens weigh alike.

@@ -1,4 +1,4 @@
-"""A batch edited by events between decode steps (docs/live.md), and planners that keep a plan while it is good."""
+"""A batch edited by events between decode steps (docs/guides/live.md), and planners that keep a plan while it fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about this machine, threads, and the machine profiles that planning needs (docs/machines.md)."""
+"""Facts about this machine, threads, and the machine profiles that planning needs (docs/guides/tuning.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forests, plans, planners, and what there is to know about them (docs/policies.md)."""
+"""Forests, plans, planners, and what there is to know about them (docs/concepts/policies.md)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PlanOptions:
     policy: one of POLICIES; split: "own", "balance", "none"; capacity_*: upper limits, for workspaces
     and graphs of fixed size, beyond which a plan falls back to `flat`, which its statistics count, and one of
     "invariant" is an error; tile_m, tile_n: the tile of all items; the others are of single policies
-    (docs/policies.md).
+    (docs/concepts/policies.md).
 
     policy="invariant": a request's results are the same bits whatever else is in the batch.
     """

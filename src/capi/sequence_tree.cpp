@@ -40,15 +40,33 @@ trunkline_kv_cache cache_view(const CacheView& from) {
   return view;
 }
 
+/// Who keeps keys and values of saved leaves.
+enum class Keeper { kEither, kStore, kCaller };
+
+void check_keeper(const SequenceTreeObject& held, Keeper keeper) {
+  if (keeper == Keeper::kStore && held.store == nullptr) {
+    fail(ErrorCode::kUnsupported, "tree has no store; supported: _save_outside and _restore_outside");
+  }
+  if (keeper == Keeper::kCaller && held.store != nullptr) {
+    fail(ErrorCode::kUnsupported, "tree has a store, which keeps saved leaves; supported: _save and _restore");
+  }
+}
+
 /// A call that may edit the batch: the forest shown before it ends, whether it is refused or not.
 template <class Edit>
-trunkline_status on_tree(trunkline_sequence_tree* tree, Edit&& edit) {
+trunkline_status on_tree(trunkline_sequence_tree* tree, Keeper keeper, Edit&& edit) {
   return guard([&] {
     const auto held = exclusive<SequenceTreeObject>(tree);
+    check_keeper(*held, keeper);
     const auto live = exclusive<LiveBatchObject>(held->live_handle);
     const Lease::Change change(live->forest_lease);
     edit(held->tree);
   });
+}
+
+template <class Edit>
+trunkline_status on_tree(trunkline_sequence_tree* tree, Edit&& edit) {
+  return on_tree(tree, Keeper::kEither, std::forward<Edit>(edit));
 }
 
 trunkline_tree_step view_of(const TreeStep& step) {
@@ -62,6 +80,16 @@ trunkline_tree_step view_of(const TreeStep& step) {
   view.slot_mapping = step.slot_mapping.data();
   view.copies = same_layout<trunkline_page_copy>(step.copies.data());
   view.copy_count = static_cast<std::int64_t>(step.copies.size());
+  return view;
+}
+
+trunkline_restored_kv view_of(const RestoredKv& restored) {
+  trunkline_restored_kv view{};
+  view.begin = restored.begin;
+  view.count = static_cast<std::int32_t>(restored.slots.size());
+  view.slots = restored.slots.data();
+  view.copies = same_layout<trunkline_page_copy>(restored.copies.data());
+  view.copy_count = static_cast<std::int64_t>(restored.copies.size());
   return view;
 }
 
@@ -221,11 +249,23 @@ trunkline_status trunkline_sequence_tree_cache(trunkline_sequence_tree* tree, tr
 }
 
 trunkline_status trunkline_sequence_tree_save(trunkline_sequence_tree* tree, trunkline_node leaf) {
-  return on_tree(tree, [&](SequenceTree& on) { on.save(id_of(leaf)); });
+  return on_tree(tree, Keeper::kStore, [&](SequenceTree& on) { on.save(id_of(leaf)); });
 }
 
 trunkline_status trunkline_sequence_tree_restore(trunkline_sequence_tree* tree, trunkline_node leaf) {
-  return on_tree(tree, [&](SequenceTree& on) { on.restore(id_of(leaf)); });
+  return on_tree(tree, Keeper::kStore, [&](SequenceTree& on) { on.restore(id_of(leaf)); });
+}
+
+trunkline_status trunkline_sequence_tree_save_outside(trunkline_sequence_tree* tree, trunkline_node leaf) {
+  return on_tree(tree, Keeper::kCaller, [&](SequenceTree& on) { on.save(id_of(leaf)); });
+}
+
+trunkline_status trunkline_sequence_tree_restore_outside(trunkline_sequence_tree* tree, trunkline_node leaf,
+                                                         trunkline_restored_kv* restored) {
+  return on_tree(tree, Keeper::kCaller, [&](SequenceTree& on) {
+    checked_size(restored, "restored");
+    write_struct(restored, "restored", view_of(on.restore(id_of(leaf))));
+  });
 }
 
 trunkline_status trunkline_sequence_tree_clear(trunkline_sequence_tree* tree) {

@@ -10,19 +10,27 @@
 namespace trunkline {
 namespace {
 
-Violation find_query_violation(const Plan& plan, const Forest& forest) {
+/// The queries of each request follow each other, in the order of its query tokens. The order of requests is free: a
+/// plan names slots, so it stays right when rows are reordered.
+Violation find_query_violation(const Plan& plan, const Forest& forest, const RowOfSlot& row_of_slot) {
   std::size_t total = 0;
   for (const ForestRequest& request : forest.requests) total += static_cast<std::size_t>(request.queries);
   if (plan.queries.size() != total) {
     return concat("plan has ", plan.queries.size(), " queries, the forest ", total);
   }
-  for (std::size_t row = 0; row < forest.requests.size(); ++row) {
+  std::vector<bool> seen(forest.requests.size(), false);
+  for (std::size_t id = 0; id < total;) {
+    const std::int32_t slot = plan.queries[id].slot;
+    const auto found = row_of_slot.find(slot);
+    if (found == row_of_slot.end()) return concat("queries[", id, "] names slot ", slot, ", which no request has");
+    const auto row = static_cast<std::size_t>(found->second);
+    if (seen[row]) return concat("queries[", id, "] names slot ", slot, " again");
+    seen[row] = true;
     const ForestRequest& request = forest.requests[row];
-    for (std::int32_t token = 0; token < request.queries; ++token) {
-      const auto id = static_cast<std::size_t>(request.query_begin + token);
+    for (std::int32_t token = 0; token < request.queries; ++token, ++id) {
       const Query expected = {request.slot, request.generation, token, request.queries - 1 - token,
                               forest.query_parent(request, token)};
-      if (id >= total || plan.queries[id] != expected) {
+      if (id == total || plan.queries[id] != expected) {
         return concat("queries[", id, "] is not query token ", token, " of row ", row);
       }
     }
@@ -66,7 +74,7 @@ std::optional<std::string> find_plan_violation(const Plan& plan, const Forest& f
   for (std::size_t row = 0; row < forest.requests.size(); ++row) {
     row_of_slot.emplace(forest.requests[row].slot, static_cast<std::int32_t>(row));
   }
-  if (Violation violation = find_query_violation(plan, forest)) return violation;
+  if (Violation violation = find_query_violation(plan, forest, row_of_slot)) return violation;
   if (Violation violation = find_item_violation(plan, forest, row_of_slot)) return violation;
   if (Violation violation = find_output_violation(plan)) return violation;
   if (Violation violation = find_schedule_violation(plan)) return violation;

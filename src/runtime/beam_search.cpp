@@ -60,15 +60,19 @@ struct BeamSearch::State {
     const auto count =
         static_cast<std::size_t>(options.beams) * std::max<std::size_t>(2, options.end_tokens.size() + 1);
     candidates.clear();
+    // The least of the best `count` so far. An equal score that comes later is no candidate.
+    double least = -std::numeric_limits<double>::infinity();
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
       const auto row = logits.row(static_cast<std::int32_t>(leaf));
       const double base = tree.info(leaves[leaf]).score - log_sum_exp(row);
-      of_leaf.clear();
       for (std::size_t token = 0; token < row.size(); ++token) {
-        of_leaf.push_back({static_cast<std::int32_t>(leaf), static_cast<std::int32_t>(token), base + row[token]});
+        const double score = base + row[token];
+        if (score <= least && candidates.size() >= count) continue;
+        candidates.push_back({static_cast<std::int32_t>(leaf), static_cast<std::int32_t>(token), score});
+        if (candidates.size() < 4 * count) continue;
+        keep_best(candidates, count);
+        least = candidates.back().score;
       }
-      keep_best(of_leaf, count);
-      candidates.insert(candidates.end(), of_leaf.begin(), of_leaf.end());
     }
     keep_best(candidates, count);
   }
@@ -92,7 +96,6 @@ struct BeamSearch::State {
   std::int32_t new_tokens = 0;  // of the beams
   std::vector<double> results;  // scores, the best first
   std::vector<Candidate> candidates;
-  std::vector<Candidate> of_leaf;
 };
 
 BeamSearch::BeamSearch(BeamSearchOptions options) : state_(std::make_unique<State>(checked(options))) {}

@@ -28,7 +28,7 @@ struct SequenceTree::State {
     std::optional<RequestId> request;    // its row in the batch
     /// From this index on, the row's pages may be others than the sequence's.
     std::int32_t changed_page = std::numeric_limits<std::int32_t>::max();
-    std::vector<std::byte> saved;  // KV of its first saved_tokens tokens
+    std::vector<std::byte> saved;  // KV of its first saved_tokens tokens; empty without a store
     std::int32_t saved_tokens = 0;
     std::uint64_t checked = 0;  // number of the last step that had it
     double score = 0;
@@ -91,6 +91,7 @@ struct SequenceTree::State {
   std::vector<std::int32_t> page_ids;
   std::vector<std::int32_t> query_parents;
   std::vector<TokenMove> moves;
+  RestoredKv restored;
   std::vector<std::int32_t> tree_parent;  // of explicit_tree()
   std::vector<std::int32_t> tree_tokens;
   std::vector<std::int32_t> tree_end;

@@ -22,23 +22,23 @@ void SequenceTree::cache(NodeId node) {
 void SequenceTree::save(NodeId leaf) {
   State& state = *state_;
   State::Node& node = state.at(state.leaf_of(leaf));
-  if (state.store == nullptr) {
-    fail(ErrorCode::kUnsupported, "save() needs a tree with a store; slots() says where the KV of a node is");
-  }
   if (node.drafts() > 0) {
     fail(ErrorCode::kInvalidArgument, "leaf is node ", leaf.index, ", which has ", node.drafts(),
          " drafts; accept() ends them");
   }
   const std::vector<std::int64_t> from = slots(leaf);
-  std::vector<std::byte> bytes(from.size() * state.store->bytes_per_token());
-  state.store->save(from, bytes);
+  std::vector<std::byte> bytes;
+  if (state.store != nullptr) {
+    bytes.resize(from.size() * state.store->bytes_per_token());
+    state.store->save(from, bytes);
+  }
   state.release(node);
   node.saved = std::move(bytes);
   node.saved_tokens = static_cast<std::int32_t>(from.size());
   node.state = NodeState::kSaved;
 }
 
-void SequenceTree::restore(NodeId leaf) {
+const RestoredKv& SequenceTree::restore(NodeId leaf) {
   State& state = *state_;
   const std::int32_t index = state.index_of(leaf, "leaf");
   State::Node& node = state.at(index);
@@ -58,9 +58,14 @@ void SequenceTree::restore(NodeId leaf) {
     if (holder < 0) common = state.kv.tokens(sequence);
     if (state.kv.tokens(sequence) > common) state.kv.truncate(sequence, common);
     const AppendResult& result = state.kv.append(sequence, node.saved_tokens - common);
-    state.store->copy_pages(result.copies);
-    const std::size_t skipped = static_cast<std::size_t>(common) * state.store->bytes_per_token();
-    state.store->restore(result.slot_mapping, std::span(node.saved).subspan(skipped));
+    if (state.store == nullptr) {
+      state.restored = {common, result.slot_mapping, result.copies};
+    } else {
+      state.restored = {};
+      state.store->copy_pages(result.copies);
+      const std::size_t skipped = static_cast<std::size_t>(common) * state.store->bytes_per_token();
+      state.store->restore(result.slot_mapping, std::span(node.saved).subspan(skipped));
+    }
   } catch (...) {
     state.kv.free(sequence);
     throw;
@@ -69,6 +74,7 @@ void SequenceTree::restore(NodeId leaf) {
   node.saved = {};
   node.saved_tokens = 0;
   node.state = NodeState::kLeaf;
+  return state.restored;
 }
 
 }  // namespace trunkline

@@ -55,6 +55,36 @@ std::vector<std::int32_t> sequence_of(const trunkline_sequence_tree* tree, trunk
   return tokens;
 }
 
+TEST(CSequenceTree, TheCallerKeepsASavedLeaf) {
+  CTree tree;
+  const trunkline_sequence_tree_options options = tree_options();
+  ASSERT_OK(trunkline_sequence_tree_create(&options, nullptr, tree.out()));
+  const std::vector<std::int32_t> prompt{1, 2, 3, 4, 5, 6};
+  trunkline_node root{};
+  ASSERT_OK(trunkline_sequence_tree_add_root(tree, prompt.data(), 6, &root));
+  auto step = c_struct<trunkline_tree_step>();
+  ASSERT_OK(trunkline_sequence_tree_step(tree, &root, 1, 0, &step));
+  ASSERT_OK(trunkline_sequence_tree_save_outside(tree, root));
+  auto info = c_struct<trunkline_node_info>();
+  ASSERT_OK(trunkline_sequence_tree_get_node(tree, root, &info));
+  EXPECT_EQ(info.state, TRUNKLINE_NODE_SAVED);
+  auto restored = c_struct<trunkline_restored_kv>();
+  ASSERT_OK(trunkline_sequence_tree_restore_outside(tree, root, &restored));
+  EXPECT_EQ(restored.begin, 0);
+  EXPECT_EQ(restored.copy_count, 0);
+  std::vector<std::int64_t> slots(6);
+  ASSERT_OK(trunkline_sequence_tree_slots(tree, root, slots.data(), 6));
+  EXPECT_EQ(slots, std::vector(restored.slots, restored.slots + restored.count));
+
+  CStore store;
+  const trunkline_kv_store_shape shape = store_shape();
+  ASSERT_OK(trunkline_kv_store_create(&shape, nullptr, store.out()));
+  CTree with_store;
+  ASSERT_OK(trunkline_sequence_tree_create(&options, store, with_store.out()));
+  ASSERT_OK(trunkline_sequence_tree_add_root(with_store, prompt.data(), 6, &root));
+  expect_failure(trunkline_sequence_tree_save_outside(with_store, root), TRUNKLINE_UNSUPPORTED, "tree has a store");
+}
+
 TEST(CSequenceTree, ABeamSearchIsThatOfCpp) {
   const std::vector<std::int32_t> prompt{1, 2, 3, 4, 5, 6};
   const std::int32_t end_token = 3;
@@ -199,7 +229,12 @@ TEST(CSequenceTree, RefusesWhatCannotBe) {
   expect_failure(trunkline_sequence_tree_fork(tree, root, 2, 7, children), TRUNKLINE_INVALID_ARGUMENT, "keep is 7");
   const trunkline_node foreign{root.index, root.tree + 1};
   expect_failure(trunkline_sequence_tree_commit(tree, foreign), TRUNKLINE_OUT_OF_RANGE, "node is node 0 of tree");
-  expect_failure(trunkline_sequence_tree_save(tree, root), TRUNKLINE_UNSUPPORTED, "save() needs a tree with a store");
+  expect_failure(trunkline_sequence_tree_save(tree, root), TRUNKLINE_UNSUPPORTED,
+                 "tree has no store; supported: _save_outside");
+  expect_failure(trunkline_sequence_tree_restore(tree, root), TRUNKLINE_UNSUPPORTED, "tree has no store");
+  auto restored = c_struct<trunkline_restored_kv>();
+  expect_failure(trunkline_sequence_tree_restore_outside(tree, root, &restored), TRUNKLINE_STALE,
+                 "which is leaf; a saved one is needed");
   trunkline_live_batch* live = nullptr;
   ASSERT_OK(trunkline_sequence_tree_live(tree, &live));
   expect_failure(trunkline_live_batch_advance(live, nullptr, 0, nullptr), TRUNKLINE_UNSUPPORTED,

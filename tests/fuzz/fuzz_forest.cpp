@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/byte_reader.hpp"
 #include "support/brute_forest.hpp"
 #include "support/forest_invariants.hpp"
 #include "trunkline/error.hpp"
@@ -16,41 +17,6 @@
 
 namespace trunkline::testing {
 namespace {
-
-using Numbers = std::vector<std::int32_t>;
-
-/// Small numbers from bytes; zero once they have run out.
-class ByteReader {
- public:
-  explicit ByteReader(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
-
-  std::uint8_t byte() {
-    if (at_ == bytes_.size()) return 0;
-    return bytes_[at_++];
-  }
-  /// Mostly in [-2, 29]; the highest bytes give numbers at the ends of 32 bits.
-  std::int32_t number() {
-    const std::int32_t value = byte();
-    if (value == 254) return std::numeric_limits<std::int32_t>::min();
-    if (value == 255) return std::numeric_limits<std::int32_t>::max();
-    return value % 32 - 2;
-  }
-  Numbers numbers(std::size_t count) {
-    Numbers values(count);
-    for (std::int32_t& value : values) value = number();
-    return values;
-  }
-  /// A count that is right, but for the highest bytes.
-  std::size_t count(std::size_t right) {
-    const std::uint8_t value = byte();
-    if (value == 255) return right + 1;
-    return value == 254 && right > 0 ? right - 1 : right;
-  }
-
- private:
-  std::span<const std::uint8_t> bytes_;
-  std::size_t at_ = 0;
-};
 
 void require_valid(const Forest& forest) {
   if (const auto violation = find_forest_violation(forest)) throw std::logic_error(*violation);

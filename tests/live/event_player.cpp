@@ -117,17 +117,6 @@ RandomBatch EventPlayer::model() const {
   return batch_of(requests_, options_);
 }
 
-RandomBatch EventPlayer::model_in_order_of(const Plan& plan) const {
-  std::vector<Request> ordered;
-  for (const Query& query : plan.queries) {
-    if (query.token > 0) continue;
-    for (const Request& request : requests_) {
-      if (request.id.slot == query.slot) ordered.push_back(request);
-    }
-  }
-  return batch_of(ordered, options_);
-}
-
 std::optional<std::string> EventPlayer::difference() {
   const Batch live = live_.batch();
   const RandomBatch batch = model();

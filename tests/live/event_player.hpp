@@ -39,8 +39,6 @@ class EventPlayer {
 
   /// The model as a batch, rows as in the LiveBatch.
   RandomBatch model() const;
-  /// The same with rows in the order of a plan's queries, which reorder() does not change.
-  RandomBatch model_in_order_of(const Plan& plan) const;
   /// \return where the LiveBatch differs from the model, or nothing
   std::optional<std::string> difference();
 

@@ -137,6 +137,21 @@ TEST(LivePlanner, PlansAnewWhenAPlanReadsTokensThatAreGone) {
   EXPECT_EQ(planner.source(), PlanSource::kTruncated);
 }
 
+// Plans name slots: one that was made before rows were reordered stays right, and the validator says so.
+TEST(LivePlanner, ReusesAPlanWhoseRowsWereReordered) {
+  PlannedBatch batch;
+  const RequestId parent = batch.join(100);
+  batch.live().fork(parent);
+  batch.live().set_queries(batch.join(40), 3);
+  LivePlanner planner(generic_cpu_profile(4), kShape);
+  const std::vector<Query> queries = planner.plan(batch.live()).queries;
+  batch.live().reorder(std::vector<std::int32_t>{2, 0, 1});
+  const Plan& plan = planner.plan(batch.live());
+  EXPECT_EQ(planner.source(), PlanSource::kReused);
+  EXPECT_EQ(plan.queries, queries);
+  EXPECT_EQ(find_plan_violation(plan, batch.live().forest()), std::nullopt);
+}
+
 TEST(LivePlanner, EditsUntilTooManyHaveComeAndGone) {
   PlannedBatch batch;
   std::vector<RequestId> requests;

@@ -54,8 +54,8 @@ LivePlanOptions random_plan_options(std::mt19937_64& random) {
 /// Describes the first fault of a plan for the model's requests as they are. Rows may have been reordered since it was
 /// made.
 std::optional<std::string> plan_fault(EventPlayer& player, const Plan& plan) {
-  const RandomBatch ordered = player.model_in_order_of(plan);
-  const Forest forest = build_forest(ordered.view());
+  const RandomBatch batch = player.model();
+  const Forest forest = build_forest(batch.view());
   if (const auto violation = find_plan_violation(plan, forest)) return violation;
   std::vector<std::int32_t> growth;
   for (const ForestRequest& request : forest.requests) {

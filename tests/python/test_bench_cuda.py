@@ -1,4 +1,4 @@
-"""The comparison on a GPU, tried out on the CPU, and its part of docs/results_python.md on made rows."""
+"""The comparison on a GPU, tried out on the CPU, and its part of bench/results/python/README.md on made rows."""
 
 import json
 import subprocess

@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ def log_probabilities(logits):
 
 
 def generator_of(model, controller, **options):
-    return trunkline.TreeGenerator(model, None, controller, max_tokens=1000, page_size=4, **options)
+    return trunkline.TreeGenerator(model, None, controller, **({"max_tokens": 1000, "page_size": 4} | options))
 
 
 def no_branch_is_left(generator):
@@ -101,6 +102,36 @@ def test_token_sampler_draws_from_what_it_says():
     different = trunkline.TokenSampler().draw(row, 9, replace=False)
     assert sorted(token for token, _ in different) == [0, 1, 2, 3]
     assert dict(different)[0] == pytest.approx(np.log(0.5), abs=1e-6)
+
+
+def test_token_sampler_is_that_of_a_full_sort():
+    """Of a vocabulary that is larger than what it looks at first, with ties; as softmax, sort and choice() have it."""
+    row = np.random.default_rng(3).integers(-40, 40, 3000).astype(np.float32) / 16
+    for options in ({}, {"temperature": 0.7}, {"top_k": 50}, {"top_p": 0.97}, {"top_p": 0.9, "top_k": 500}):
+        scores = log_probabilities(row)
+        probabilities = np.exp(log_probabilities(row / options.get("temperature", 1)))
+        order = np.argsort(-probabilities, kind="stable")
+        before = np.cumsum(probabilities[order]) - probabilities[order]
+        kept = max(1, min(int((before < options.get("top_p", 1)).sum()), options.get("top_k", len(row))))
+        probabilities[order[kept:]] = 0
+        for count, replace in ((1, True), (64, True), (5, False)):
+            random = np.random.default_rng(7)
+            expected = random.choice(len(row), size=count, replace=replace, p=probabilities / probabilities.sum())
+            found = trunkline.TokenSampler(seed=7, **options).draw(row, count, replace=replace)
+            assert [token for token, _ in found] == expected.tolist()
+            assert [score for _, score in found] == pytest.approx(scores[expected].tolist(), abs=1e-12)
+    greedy = trunkline.TokenSampler(temperature=0)
+    assert [token for token, _ in greedy.draw(row, 3, replace=False)] == np.argsort(-row, kind="stable")[:3].tolist()
+    assert [token for token, _ in greedy.draw(row, 2)] == [int(row.argmax())] * 2
+
+
+def test_token_sampler_refuses_what_has_no_softmax():
+    for bad in (np.nan, np.inf):
+        for options in ({}, {"top_k": 2}, {"top_p": 0.5}, {"temperature": 0}):
+            with pytest.raises(trunkline.InvalidArgumentError, match="logits have NaN or inf"):
+                trunkline.TokenSampler(**options).draw(np.array([0, bad, 1, 2], np.float32))
+    masked = np.array([-np.inf, 0, -np.inf], np.float32)
+    assert {token for token, _ in trunkline.TokenSampler(top_p=0.9).draw(masked, 20)} == {1}
 
 
 def test_best_of_n_stops_early():
@@ -294,6 +325,85 @@ def test_a_failing_controller_leaks_nothing(steps):
     assert no_branch_is_left(generator)
     generator.controller = trunkline.BeamSearch(2, 4)
     assert [len(result.tokens) for result in generator.generate(PROMPT)] == [4, 4]
+
+
+def test_a_full_pool_ends_the_search_and_leaks_nothing():
+    generator = generator_of(ToyTreeModel(), trunkline.Samples(8, 30), max_tokens=48, cache_prompts=False)
+    with pytest.raises(trunkline.InvalidArgumentError, match="appends need 8 pages; of the pool's"):
+        generator.generate(PROMPT)
+    assert no_branch_is_left(generator)
+    assert generator.session.tree.leaves() == []
+    generator.controller = trunkline.Samples(2, 4)
+    assert [len(result.tokens) for result in generator.generate(PROMPT)] == [4, 4]
+
+
+def test_a_failing_score_leaks_nothing():
+    def score(tokens):
+        raise KeyError("the score has failed")
+
+    for controller in (
+        trunkline.BestOfN(3, 4, score),
+        trunkline.TreeOfThoughts(levels=2, thoughts=2, kept=1, thought_tokens=2, value=score),
+        trunkline.MonteCarloTreeSearch(3, 2, 2, score, max_new_tokens=6),
+    ):
+        generator = generator_of(ToyTreeModel(), controller)
+        with pytest.raises(KeyError, match="the score has failed"):
+            generator.generate(PROMPT)
+        assert no_branch_is_left(generator)
+
+
+class AtRandom(trunkline.BranchController):
+    "Forks, prunes, finishes, saves and wakes leaves at random; compares logits with those of whole sequences."
+
+    def __init__(self, seed, steps):
+        self.random = np.random.default_rng(seed)
+        self.steps = steps
+
+    def run(self, session, root):
+        self.session, self.saved, self.count = session, [], 0
+        super().run(session, root)
+        for leaf in self.saved:
+            session.tree.prune(leaf)
+
+    def decide(self, tree, leaves, logits, decisions):
+        self.count += 1
+        model = self.session.model
+        at = self.random.integers(len(leaves))
+        np.testing.assert_allclose(logits[at], model.after(tree.sequence(leaves[at])), atol=3e-4)
+        if self.count == self.steps:
+            decisions.stop()
+            return
+        if self.saved and self.random.random() < 0.4:
+            leaf = self.saved.pop(self.random.integers(len(self.saved)))
+            self.session.restore(leaf)
+            tree.append(leaf, self.random.integers(30, size=1))
+            decisions.also(leaf)
+        going_on = len(leaves)
+        for i, leaf in enumerate(leaves):
+            draw = self.random.random()
+            if draw < 0.2 and going_on > 1:
+                going_on -= 1
+                (decisions.prune if draw < 0.1 else decisions.finish)(i)
+            elif draw < 0.3 and going_on > 1:
+                going_on -= 1
+                self.session.save(leaf)
+                self.saved.append(leaf)
+            else:
+                children = 1 if going_on > 5 else int(self.random.integers(1, 4))
+                going_on += children - 1
+                tokens = self.random.choice(30, size=children, replace=False)
+                decisions.fork(i, [trunkline.Continuation(int(token)) for token in tokens])
+
+
+def test_random_controllers_keep_sequences_apart():
+    scale = float(os.environ.get("TRUNKLINE_TEST_SCALE", "1"))
+    steps = 0
+    for seed in range(max(1, int(60 * scale))):
+        generator = generator_of(ToyTreeModel(), AtRandom(seed, 35), max_tokens=1600)
+        generator.generate(PROMPT)
+        steps += generator.controller.count
+        assert no_branch_is_left(generator)
+    assert steps >= 35 * max(1, int(60 * scale))
 
 
 def test_a_controller_of_ones_own_waits_and_wakes():

@@ -1,4 +1,4 @@
-"""The adapter that docs/engines.md writes for Toy: the Python blocks of the page are one module, which is run here."""
+"""The adapter that docs/guides/engines.md writes for Toy. The Python blocks of the page are one module, run here."""
 
 import dataclasses
 import logging
@@ -11,7 +11,7 @@ import pytest
 import toy_engine
 from trunkline.integrations import engine
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/engines.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/guides/engines.md"
 ALWAYS_BESIDE_PREFILL = engine.PrefillRule(host_us=0, gpu_us=0)
 
 
@@ -143,3 +143,21 @@ def test_the_gain_rule(adapter, caplog):
     assert [rows for _, rows in found] == [18, 18, 18, 0, 0, 0, 0, 0]
     assert max(difference for difference, _ in found) < 2e-5
     assert "steps go to Toy" in caplog.text and "steps come back" in caplog.text
+
+
+@pytest.mark.parametrize(("mode", "backends"), [("on", 1), ("off", 0), ("perhaps", 0)])
+def test_registration(adapter, monkeypatch, mode, backends):
+    monkeypatch.setattr(toy_engine, "BACKENDS", {})
+    monkeypatch.setenv("TRUNKLINE_TOY", mode)
+    adapter.register()
+    adapter.register()
+    assert list(toy_engine.BACKENDS.values()) == [adapter.TrunklineBackend] * backends
+
+
+def test_invariant_steps(adapter, monkeypatch):
+    """The switch goes through: a step with prefill rows is run, though nothing is shared."""
+    monkeypatch.setenv("TRUNKLINE_TOY_INVARIANT", "1")
+    serving = Serving(adapter)
+    serving.scheduler.add(5, shared=False)
+    difference, by_toy = serving.step(prefill=12)
+    assert difference < 2e-5 and by_toy == 1 * len(serving.config.layers)

@@ -256,6 +256,23 @@ def test_the_log_has_a_line_when_something_happened(monkeypatch, caplog):
     assert len(caplog.records) == 1 and "Trunkline, 2 layers: 5 decode steps" in caplog.text
 
 
+def test_the_log_says_what_shadow_mode_found(monkeypatch, caplog):
+    now = [100.0]
+    monkeypatch.setattr(counters.time, "monotonic", lambda: now[0])
+    counted = engine.Counters(2, 8192)
+    found = {"compared": 640.0, "beyond": 0.0}
+    log = counters.CounterLog(counted, "2 layers", "Toy", LOGGER, 10, lambda: found)
+    with caplog.at_level(logging.INFO):
+        for step, beyond in enumerate((0.0, 3.0, 3.0), 1):
+            found["beyond"] = beyond
+            counted.decode_steps = step
+            now[0] += 11
+            log.tick()
+    assert [record.levelno for record in caplog.records] == [logging.INFO, logging.ERROR, logging.INFO]
+    assert "640 vectors compared, 3 beyond the tolerance" in caplog.records[1].message
+    assert counted.shadow_beyond == 3
+
+
 def test_statistics_of_groups_that_live():
     class Steps:
         counters = engine.Counters(2, 10, decode_steps=3, kv_tokens=7, kv_tokens_read=5)

@@ -108,6 +108,70 @@ def test_copies_are_listed_by_slots():
     assert set(copies[:, 1]) <= {*tree.slots(children[0]), *tree.slots(children[1])}
 
 
+def test_a_saved_leaf_comes_back():
+    random = np.random.default_rng(5)
+    model = ToyTreeModel()
+    session = session_of(model, pages=40)
+    tree = session.tree
+    root = tree.add_root(random.integers(30, size=21))
+    session.step([root])
+    left, right = tree.fork(root, 2)
+    for leaf in (left, right):
+        tree.append(leaf, random.integers(30, size=6))
+    session.step([left, right])
+    assert tree.pages_in_use == 5 + 2 + 2  # of 21 tokens five full pages are shared
+    session.save(right)
+    assert tree.info(right).state == "saved"
+    assert tree.pages_in_use == 7
+    with pytest.raises(trunkline.StaleError, match="which is saved"):
+        tree.append(right, [1])
+    tree.append(left, random.integers(30, size=30))
+    session.step([left])  # writes to the pages that were freed
+    session.restore(right)
+    assert tree.pages_in_use == 15 + 2
+    for leaf in (left, right):
+        tree.append(leaf, [3])
+    for leaf, logits in zip((left, right), session.step([left, right])):
+        np.testing.assert_allclose(logits, model.after(tree.sequence(leaf)), atol=2e-4)
+    # Alone, it brings all of its tokens back.
+    session.save(right)
+    tree.prune(left)
+    assert tree.pages_in_use == 0
+    session.restore(right)
+    tree.append(right, [4])
+    np.testing.assert_allclose(session.step([right])[0], model.after(tree.sequence(right)), atol=2e-4)
+
+
+def test_saving_is_refused():
+    session = session_of(ToyTreeModel(), pages=6)
+    tree = session.tree
+    root = tree.add_root(range(20))
+    session.step([root])
+    with pytest.raises(trunkline.StaleError, match="which is leaf; a saved one is needed"):
+        session.restore(root)
+    session.save(root)
+    with pytest.raises(trunkline.StaleError):
+        session.save(root)
+    other = tree.add_root(range(7, 20))
+    session.step([other])
+    with pytest.raises(trunkline.InvalidArgumentError, match="need 5 pages; of the pool's 6, 2 are free"):
+        session.restore(root)
+    assert tree.info(root).state == "saved"
+    tree.prune(other)
+    session.restore(root)
+    tree.append(root, [5])
+    np.testing.assert_allclose(session.step([root])[0], session.model.after([*range(20), 5]), atol=2e-4)
+    session.save(root)
+    tree.prune(root)
+    again = tree.add_root([1, 2])
+    session.step([again])
+    session.save(again)  # forgets what was kept of the pruned one
+    assert list(session._saved) == [again]
+    tree.clear()
+    with pytest.raises(trunkline.Error):
+        session.restore(again)
+
+
 def test_refusals():
     tree = trunkline.SequenceTree(page_size=4, num_pages=8)
     root = tree.add_root([1, 2])

@@ -1,5 +1,6 @@
-"""Toy, a made-up serving engine on the CPU with numpy, for which docs/engines.md writes an adapter. It does not know
-Trunkline.
+"""Toy, a made-up serving engine on the CPU with numpy, for which docs/guides/engines.md writes an adapter.
+
+It does not know Trunkline.
 
 A scheduler with a prefix cache gives out pages. Decode rows come first in a batch, prefill rows behind them. A batch of
 decode rows may be padded, with rows that have a query token and length 0. Page 0 is given to no request.
@@ -11,6 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import oracle
+
+VERSION = "1.2"
+BACKENDS: dict[str, type[Backend]] = {}  # of plug-ins, by name
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Config:
     max_rows: int = 16
     max_tokens: int = 256
     num_pages: int = 256
+    max_kv_len: int = 4096
 
 
 @dataclass

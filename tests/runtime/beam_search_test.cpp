@@ -119,6 +119,32 @@ TEST(BeamSearch, TakesFewPagesBeyondOneCopyOfThePrompt) {
   EXPECT_EQ(search.results(tree).size(), 8u);
 }
 
+TEST(BeamSearch, OfEqualScoresTakesTheFirst) {
+  SequenceTree tree({.page_size = 16, .num_pages = 64});
+  BeamSearch search({.beams = 3, .max_new_tokens = 3});
+  const NodeId root = tree.add_root(Tokens{1, 2});
+  std::vector<NodeId> leaves{root};
+  // Rising scores replace all candidates again and again; those of the last three tokens are equal.
+  std::vector<float> rising(500);
+  std::iota(rising.begin(), rising.end(), 0.0F);
+  std::fill(rising.end() - 3, rising.end(), 1000.0F);
+  for (int step = 0; step < 2; ++step) {
+    tree.step(leaves);
+    std::vector<float> logits;
+    for (std::size_t i = 0; i < leaves.size(); ++i) logits.insert(logits.end(), rising.begin(), rising.end());
+    Decisions decisions;
+    search.decide(tree, leaves,
+                  {.data = logits.data(), .rows = static_cast<std::int32_t>(leaves.size()), .vocabulary = 500},
+                  decisions);
+    ASSERT_EQ(decisions.continuations.size(), 3U);
+    for (std::int32_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(decisions.continuations[static_cast<std::size_t>(i)].leaf, 0);
+      EXPECT_EQ(decisions.continuations[static_cast<std::size_t>(i)].token, 497 + i);
+    }
+    leaves = apply_decisions(tree, leaves, decisions);
+  }
+}
+
 TEST(BeamSearch, RefusesWhatCannotBe) {
   expect_error(ErrorCode::kInvalidArgument, "beams is 0", [] { BeamSearch search({.beams = 0, .max_new_tokens = 1}); });
   expect_error(ErrorCode::kInvalidArgument, "max_new_tokens is 0",

@@ -245,6 +245,27 @@ TEST_F(SequenceTreeTest, ASavedLeafComesBack) {
   expect_kv(leaves[1]);
 }
 
+TEST(SequenceTreeWithoutStore, TheCallerWritesARestoredLeaf) {
+  SequenceTree tree({.page_size = 4, .num_pages = 8});
+  const NodeId root = tree.add_root(std::vector<std::int32_t>(10, 3));
+  tree.step({&root, 1});
+  const std::vector<NodeId> leaves = tree.fork(root, 2);
+  for (const NodeId leaf : leaves) tree.append(leaf, leaf.index);
+  tree.step(leaves);
+  tree.save(leaves[1]);
+  EXPECT_EQ(tree.info(leaves[1]).state, NodeState::kSaved);
+  EXPECT_EQ(tree.kv().free_pages(), 5);
+  const RestoredKv& restored = tree.restore(leaves[1]);
+  EXPECT_EQ(restored.begin, 10) << "the prompt is shared with the other leaf";
+  EXPECT_EQ(restored.slots, (std::vector{tree.slots(leaves[1]).back()}));
+  ASSERT_EQ(restored.copies.size(), 1U) << "the prompt's last page is part-filled";
+  EXPECT_EQ(restored.copies[0].tokens, 2);
+  tree.save(leaves[1]);
+  tree.prune(leaves[0]);
+  const std::vector<std::int64_t> all = tree.restore(leaves[1]).slots;
+  EXPECT_EQ(all, tree.slots(leaves[1]));
+}
+
 TEST_F(SequenceTreeTest, TheExplicitTreeHasTheSameForest) {
   const std::vector<NodeId> leaves = tree.fork(prompt(8), 2);
   for (const NodeId leaf : leaves) tree.append(leaf, 50 + leaf.index);

@@ -7,7 +7,7 @@ of a few trees run each alone, all at once, and as they come and go beside prefi
 status is 1 where a bit differs, or where nothing was shared.
 
 Prompts of 16 n + 1 tokens are cut by a token: where all but the last one are in the prefix cache, vLLM makes that one
-a decode row, which Trunkline runs (docs/vllm.md). --any-length keeps them.
+a decode row, which Trunkline runs (docs/guides/vllm.md). --any-length keeps them.
 """
 
 import argparse

@@ -1,8 +1,10 @@
 #include "cli/explain.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <ostream>
 #include <string>
+#include <unordered_map>
 
 #include "base/check.hpp"
 #include "cli/text.hpp"
@@ -58,13 +60,16 @@ std::string leaves_line(const Forest& forest, std::int32_t begin, std::int32_t e
                 users(requests));
 }
 
-// Runs of slots, as in 0-7,9; a request with several queries as 3 x5.
-std::string queries_of(const Plan& plan, const WorkItem& item) {
+// Runs of slots, as in 0-7,9; a request with several queries as 3 x5. At most `limit` runs, then how many queries
+// follow.
+std::string queries_of(const Plan& plan, const WorkItem& item, std::size_t limit) {
   const auto slot_at = [&](std::int32_t at) {
     return plan.queries[static_cast<std::size_t>(plan.item_queries[static_cast<std::size_t>(at)])].slot;
   };
   std::string text;
-  for (std::int32_t i = item.queries.begin; i < item.queries.end;) {
+  std::size_t runs = 0;
+  for (std::int32_t i = item.queries.begin; i < item.queries.end; ++runs) {
+    if (runs == limit) return text + concat(" and ", item.queries.end - i, " more");
     const auto run_to = [&](std::int32_t step) {
       std::int32_t last = i;
       while (last + 1 < item.queries.end && slot_at(last + 1) == slot_at(last) + step) ++last;
@@ -85,9 +90,13 @@ std::string bound_text(std::int32_t bound, bool from_end) {
   return bound == 0 ? "end" : concat("end", bound);
 }
 
-std::string spans_of(const Plan& plan, const WorkItem& item) {
+// At most `limit` spans, then how many follow.
+std::string spans_of(const Plan& plan, const WorkItem& item, std::size_t limit) {
   std::string text;
   for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
+    if (static_cast<std::size_t>(i - item.spans.begin) == limit) {
+      return text + concat(" + ", item.spans.end - i, " more spans");
+    }
     const KvSpan& span = plan.spans[static_cast<std::size_t>(i)];
     text += concat(text.empty() ? "" : " + ", "slot ", span.slot, " [",
                    bound_text(span.begin, (span.flags & kSpanBeginFromEnd) != 0), ", ",
@@ -103,6 +112,23 @@ std::string outputs_of(const Plan& plan, const WorkItem& item) {
   if (direct == 0) return "partials";
   return direct == item.queries.size() ? "output"
                                        : concat(direct, " output, ", item.queries.size() - direct, " partials");
+}
+
+// KV tokens that each item reads at the forest's lengths, a token for each tile that reads it.
+std::vector<std::int64_t> tokens_of_items(const Plan& plan, const Forest& forest) {
+  std::unordered_map<std::int32_t, std::int32_t> kv_lens;
+  for (const ForestRequest& request : forest.requests) kv_lens[request.slot] = request.kv_len;
+  std::vector<std::int64_t> tokens;
+  tokens.reserve(plan.items.size());
+  for (const WorkItem& item : plan.items) {
+    std::int64_t sum = 0;
+    for (std::int32_t i = item.spans.begin; i < item.spans.end; ++i) {
+      const KvSpan& span = plan.spans[static_cast<std::size_t>(i)];
+      sum += span.at(kv_lens.at(span.slot)).size();
+    }
+    tokens.push_back(sum);
+  }
+  return tokens;
 }
 
 }  // namespace
@@ -141,18 +167,32 @@ void print_plans(std::ostream& out, const std::vector<Plan>& plans, Policy chose
   table.print(out);
 }
 
-void print_items(std::ostream& out, const Plan& plan, std::size_t limit) {
+void print_items(std::ostream& out, const Plan& plan, const Forest& forest, const ListLimits& limits) {
+  const std::size_t items = plan.schedule.size();
   out << "Items of `" << name_of(plan.policy) << "`, the costliest first; each is done once for each of "
       << plan.shape.kv_heads << " KV heads:\n";
-  for (std::size_t i = 0; i < plan.schedule.size(); ++i) {
-    if (i == limit) {
-      out << "  ... and " << plan.schedule.size() - limit << " more items (--all shows them)\n";
-      return;
-    }
-    const WorkItem& item = plan.items[static_cast<std::size_t>(plan.schedule[i])];
-    out << "  item " << plan.schedule[i] << ": requests " << queries_of(plan, item) << " read " << spans_of(plan, item)
-        << " -> " << outputs_of(plan, item) << '\n';
+  const std::vector<std::int64_t> tokens = tokens_of_items(plan, forest);
+  const std::size_t listed = std::min(items, limits.items);
+  for (std::size_t i = 0; i < listed; ++i) {
+    const auto index = static_cast<std::size_t>(plan.schedule[i]);
+    const WorkItem& item = plan.items[index];
+    out << "  item " << index << ": " << (item.queries.size() == 1 ? "request " : "requests ")
+        << queries_of(plan, item, limits.runs) << ", " << with_commas(tokens[index])
+        << (tokens[index] == 1 ? " token: " : " tokens: ") << spans_of(plan, item, limits.spans) << " -> "
+        << outputs_of(plan, item) << '\n';
   }
+  if (listed == items) return;
+  std::int64_t rest = 0;
+  std::int64_t with_partials = 0;
+  for (std::size_t i = listed; i < items; ++i) {
+    const auto index = static_cast<std::size_t>(plan.schedule[i]);
+    rest += tokens[index];
+    with_partials += outputs_of(plan, plan.items[index]) == "output" ? 0 : 1;
+  }
+  const std::int64_t total = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+  out << "  ... and " << with_commas(static_cast<std::int64_t>(items - listed))
+      << (items - listed == 1 ? " more item" : " more items") << " that read " << with_commas(rest) << " of the plan's "
+      << with_commas(total) << " tokens, " << with_commas(with_partials) << " with partials (--all shows them)\n";
 }
 
 }  // namespace trunkline::cli

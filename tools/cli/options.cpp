@@ -9,6 +9,7 @@
 #include "cli/policies.hpp"
 #include "cli/version.hpp"
 #include "replay/formats/format_table.hpp"
+#include "replay/routing/routing_table.hpp"
 
 namespace trunkline::cli {
 namespace {
@@ -147,7 +148,7 @@ void add_run_options(CLI::App& app, Options& options, Words& words) {
 }
 
 void add_plan_options(CLI::App& app, Options& options) {
-  app.add_flag("--all", options.all, "Print every node and item, however many");
+  app.add_flag("--all", options.all, "Print every node, and every item with all of its spans");
   app.add_option("--batch", options.batch, "Take only this batch, counted from 1 over all inputs")
       ->check(CLI::Range(1, INT32_MAX))
       ->type_name("N");
@@ -238,9 +239,39 @@ void add_replay_outputs(CLI::App& app, Options& options) {
       ->needs(execute)
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
-  app.add_option("--json", options.replay.json_file, "Write a JSON line for each step, and a last one that sums up")
+  app.add_option("--json", options.replay.json_file,
+                 "Write a JSON line for each step, or replica, and a last one that sums up")
       ->type_name("FILE");
   app.add_option("--html", options.html, "Write a page that shows sharing and cost over time")->type_name("FILE");
+}
+
+// After all others of `replay`, some of which it excludes: they show or run the steps of one loop.
+void add_replica_options(CLI::App& app, Options& options) {
+  ReplayWords& replay = options.replay;
+  CLI::Option* replicas =
+      app.add_option("--replicas", replay.replicas, "Replicas behind a router, 1 to 1000; without it one loop")
+          ->check(CLI::Range(1, 1000))
+          ->type_name("N");
+  for (const char* name : {"--planner", "--execute", "--html"}) replicas->excludes(app.get_option(name));
+  app.add_option("--routing", replay.routing, "Which replica serves a request: " + replay::routing_policy_names())
+      ->capture_default_str()
+      ->needs(replicas)
+      ->type_name("NAME");
+  replay::SuperpositionOptions& load = replay.superposition;
+  app.add_option("--copies", load.copies, "Time-shifted copies of the trace; without it as many as replicas")
+      ->needs(replicas)
+      ->check(CLI::Range(1, 10000))
+      ->type_name("N");
+  app.add_option("--samples", load.samples, "Answers to each request's prompt, asked for together")
+      ->capture_default_str()
+      ->needs(replicas)
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
+  app.add_option("--common-share", load.common_share,
+                 "Blocks that so large a share of the sessions has are the same in all copies")
+      ->capture_default_str()
+      ->needs(replicas)
+      ->type_name("X");
 }
 
 }  // namespace
@@ -268,6 +299,7 @@ std::optional<Options> parse_command_line(int argc, const char* const* argv) {
   for (CLI::App* command : {run, plan, compare, tune, doctor, replay}) add_common_options(*command, options);
   for (CLI::App* command : {run, plan, compare, tune, doctor}) add_json_flag(*command, options);
   add_replay_outputs(*replay, options);
+  add_replica_options(*replay, options);
   add_device_option(*tune, words);
   add_tune_options(*tune, options);
   add_run_options(*run, options, words);

@@ -8,6 +8,7 @@
 
 #include "replay/pat_style.hpp"
 #include "replay/replay.hpp"
+#include "replay/routing/superposition.hpp"
 #include "synthetic/synthetic_cache.hpp"
 #include "trunkline/cuda.hpp"
 #include "trunkline/experimental.hpp"
@@ -28,9 +29,12 @@ struct ReplayWords {
   replay::PatStyle pat;
   replay::ArrivalOptions arrivals;
   replay::ReplayOptions loop;
-  std::int32_t execute = 0;  ///< every so many steps attention is run and checked; 0: never
-  std::int32_t repeat = 0;   ///< timed runs of each policy in these steps; 0: no time is taken
-  std::string json_file;     ///< empty: none
+  std::int32_t execute = 0;   ///< every so many steps attention is run and checked; 0: never
+  std::int32_t repeat = 0;    ///< timed runs of each policy in these steps; 0: no time is taken
+  std::string json_file;      ///< empty: none
+  std::int32_t replicas = 0;  ///< 0: one loop without a router
+  std::string routing = "round_robin";
+  replay::SuperpositionOptions superposition{.copies = 0};  ///< copies 0: as many as replicas
 };
 
 /// What `run` adds to plain attention.

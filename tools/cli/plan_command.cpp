@@ -23,7 +23,7 @@
 namespace trunkline::cli {
 namespace {
 
-constexpr std::size_t kListed = 24;  // lines of a forest, and items of a plan, without --all
+constexpr std::size_t kListedNodes = 24;  // lines of a forest without --all
 
 Plan plan_of(Planner& planner, const Forest& forest, const Options& options, Policy policy) {
   PlanOptions plan = options.plan;
@@ -68,7 +68,7 @@ void print_json(const DecodeBatch& batch, const Forest& forest, const std::vecto
 
 void print_text(const DecodeBatch& batch, const Options& options, const Forest& forest, const std::vector<Plan>& plans,
                 const Plan& chosen, const MachineProfile& profile) {
-  const std::size_t limit = options.all ? std::numeric_limits<std::size_t>::max() : kListed;
+  const std::size_t limit = options.all ? std::numeric_limits<std::size_t>::max() : kListedNodes;
   constexpr std::size_t kTitleWidth = 100;
   std::cout << printable(batch.tree.name + (batch.source.empty() ? "" : " (" + batch.source + ")"), kTitleWidth)
             << '\n';
@@ -76,7 +76,7 @@ void print_text(const DecodeBatch& batch, const Options& options, const Forest& 
   std::cout << "\nPlans for " << printable(profile.name, kTitleWidth) << " (" << name_of(profile.device) << "):\n";
   print_plans(std::cout, plans, chosen.policy);
   std::cout << '\n';
-  print_items(std::cout, chosen, limit);
+  print_items(std::cout, chosen, forest, options.all ? ListLimits::none() : ListLimits{});
 }
 
 std::vector<DecodeBatch> chosen_batches(const Options& options) {

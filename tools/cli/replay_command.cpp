@@ -1,13 +1,14 @@
 // `trunkline replay`: a recorded trace walked through a serving loop with a prefix cache, step by step.
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "base/check.hpp"
 #include "base/text_file.hpp"
+#include "cli/cluster_report.hpp"
+#include "cli/output_file.hpp"
 #include "cli/plan_inputs.hpp"
 #include "cli/program.hpp"
 #include "cli/replay_execute.hpp"
@@ -19,32 +20,6 @@
 
 namespace trunkline::cli {
 namespace {
-
-/// A file that is opened before the work begins, so that a path that cannot be written is no late surprise.
-class OutputFile {
- public:
-  OutputFile(const char* option, std::string path)
-      : option_(option), path_(std::move(path)), file_(path_, std::ios::binary) {
-    check();
-  }
-  void write(const std::string& text) {
-    file_ << text;
-    check();
-  }
-  void finish() {
-    file_ << std::flush;
-    check();
-  }
-
- private:
-  void check() const {
-    if (!file_) fail(ErrorCode::kIo, option_, " ", path_, ": cannot be written");
-  }
-
-  const char* option_;
-  std::string path_;
-  std::ofstream file_;
-};
 
 replay::Trace load(const Options& options) {
   const std::size_t limit = options.limit > 0 ? static_cast<std::size_t>(options.limit) : kAllLines;
@@ -140,9 +115,39 @@ replay::ReplayPage page_of(const Options& options, const replay::Trace& trace, c
   return page;
 }
 
+int replay_cluster(const Options& given) {
+  Options options = given;
+  replay::SuperpositionOptions& load_options = options.replay.superposition;
+  if (load_options.copies == 0) load_options.copies = options.replay.replicas;
+  options.replay.loop.scheduler.match_again = true;  // else siblings that arrive together would not share their prompt
+  const replay::RoutingPolicy& policy = replay::routing_policy(options.replay.routing);
+  const replay::Trace trace = replay::superpose(load(options), load_options);
+  std::optional<OutputFile> json;
+  if (!options.replay.json_file.empty()) json.emplace("--json", options.replay.json_file);
+  ThreadPool workers(options.threads);
+  const MachineProfile profile = planning_profile(options, workers);
+  replay::Cluster cluster(trace, replay::superpose(options.replay.arrivals, load_options.copies), profile,
+                          options.replay.loop, options.replay.replicas, policy);
+  replay::ReplayTotals totals;
+  std::vector<ReplicaTotals> replicas(static_cast<std::size_t>(cluster.size()));
+  for (std::int32_t replica = cluster.step(); replica >= 0; replica = cluster.step()) {
+    const replay::StepRecord& step = cluster.replica(replica).record();
+    totals.add(step);
+    replicas[static_cast<std::size_t>(replica)].add(step);
+  }
+  const ClusterResult result{options, trace, cluster, totals, replicas, profile.name};
+  if (json) {
+    json->write(cluster_to_json(result));
+    json->finish();
+  }
+  print_cluster(std::cout, result);
+  return kExitOk;
+}
+
 }  // namespace
 
 int replay_command(const Options& options) {
+  if (options.replay.replicas > 0) return replay_cluster(options);
   const replay::Trace trace = load(options);
   ThreadPool workers(options.threads);
   std::optional<StepExecutor> executor;

@@ -38,6 +38,7 @@ Arrivals::Arrivals(const Trace& trace, const ArrivalOptions& options)
       time_scale_(options.time_scale),
       next_session_(trace.size()),
       total_(trace.searches() ? trace.size() : static_cast<std::int32_t>(trace.requests.size())),
+      arrival_s_(at(total_)),
       begin_s_(at(trace.size())),
       left_(at(trace.size()), 1),
       session_of_(at(total_)),

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "replay/request_source.hpp"
 #include "replay/trace.hpp"
 
 namespace trunkline::replay {
@@ -24,25 +25,27 @@ struct ArrivalOptions {
 ///
 /// A session begins when it is recorded to, by rate, or when one before it has ended. Its requests come at their
 /// recorded times after that, and none before the one that it follows has ended.
-class Arrivals {
+class Arrivals : public RequestSource {
  public:
   /// \param trace outlives the arrivals
   /// \throws Error(kInvalidArgument) on a scale or rate that is not positive and finite, or a negative side_by_side.
   Arrivals(const Trace& trace, const ArrivalOptions& options);
 
-  /// The next that has come by `now_s`, earliest first.
-  std::optional<std::int32_t> pop(double now_s);
-  /// When the next comes, if it waits for no other to end.
-  std::optional<double> next_s() const;
-  /// A request that was popped has ended, or was refused.
-  void end(std::int32_t index, double now_s);
-  /// Whether all that there are have come and ended.
-  bool done() const { return ended_ == total_; }
+  std::optional<std::int32_t> pop(double now_s) override;
+  std::optional<double> next_s() const override;
+  double arrival_s(std::int32_t index) const override { return arrival_s_[static_cast<std::size_t>(index)]; }
+  void end(std::int32_t index, double now_s) override;
+  bool done() const override { return ended_ == total_; }
+  std::int32_t session_of(std::int32_t index) const { return session_of_[static_cast<std::size_t>(index)]; }
+  std::int32_t total() const { return total_; }
 
  private:
   void begin_session(std::int32_t session, double now_s);
   void begin_next_session(double now_s);
-  void push(std::int32_t index, double at_s) { coming_.emplace(at_s, index); }
+  void push(std::int32_t index, double at_s) {
+    coming_.emplace(at_s, index);
+    arrival_s_[static_cast<std::size_t>(index)] = at_s;
+  }
 
   const Trace* trace_;
   double time_scale_;
@@ -51,6 +54,7 @@ class Arrivals {
   std::int32_t ended_ = 0;
   std::priority_queue<std::pair<double, std::int32_t>, std::vector<std::pair<double, std::int32_t>>, std::greater<>>
       coming_;
+  std::vector<double> arrival_s_;                     // by request, once it is known
   std::vector<double> begin_s_;                       // by session
   std::vector<std::int32_t> left_;                    // by session: requests that have not ended
   std::vector<std::int32_t> session_of_;              // by request

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -36,19 +37,57 @@ ReplayOptions checked(ReplayOptions options, const MachineProfile& profile) {
 Replay::Replay(const Trace& trace, const ArrivalOptions& arrivals, const MachineProfile& profile,
                const ReplayOptions& options)
     : options_(checked(options, profile)),
-      arrivals_(trace, arrivals),
-      scheduler_(trace, arrivals_, options_.scheduler),
+      arrivals_(std::in_place, trace, arrivals),
+      source_(&*arrivals_),
+      scheduler_(trace, *source_, options_.scheduler),
+      step_planner_(profile, options_.shape, options_.plan, options_.async),
+      planner_(profile) {}
+
+Replay::Replay(const Trace& trace, RequestSource& source, const MachineProfile& profile, const ReplayOptions& options)
+    : options_(checked(options, profile)),
+      source_(&source),
+      scheduler_(trace, *source_, options_.scheduler),
       step_planner_(profile, options_.shape, options_.plan, options_.async),
       planner_(profile) {}
 
 bool Replay::step() {
-  if (options_.max_steps > 0 && record_.step == options_.max_steps) return false;
-  const double room_us = record_.step_us;
-  if (!reach_decode_step()) return false;
+  LoopTurn last = turn();
+  while (last == LoopTurn::kOther) last = turn();
+  return last == LoopTurn::kDecoded;
+}
+
+LoopTurn Replay::turn() {
+  if (options_.max_steps > 0 && record_.step == options_.max_steps) return LoopTurn::kDone;
+  if (scheduler_.done()) return LoopTurn::kDone;
+  record_.work = scheduler_.begin_step(now_s_);
+  events_ += record_.work.events;
+  record_.work.events = events_;
+  if (live().rows() > 0) {
+    decode(std::max(room_us_, record_.step_us));
+    events_ = {};
+    room_us_ = record_.step_us;
+    return LoopTurn::kDecoded;
+  }
+  if (record_.work.prompt_tokens > 0) {
+    ++prompt_steps_;
+    pass(options_.step_us.value_or(options_.rest_us + options_.prompt_token_us * record_.work.prompt_tokens));
+  } else if (record_.work.idle && source_->next_s()) {
+    now_s_ = std::max(now_s_, *source_->next_s());
+  }
+  return LoopTurn::kOther;
+}
+
+void Replay::pass(double step_us) {
+  record_.step_us = step_us;
+  busy_s_ += step_us / kUsPerSecond;
+  now_s_ += step_us / kUsPerSecond;
+}
+
+void Replay::decode(double room_us) {
   LiveBatch& batch = live();
   ++record_.step;
   record_.time_s = now_s_;
-  const StepPlan planned = step_planner_.plan(batch, std::max(room_us, record_.step_us));
+  const StepPlan planned = step_planner_.plan(batch, room_us);
   plan_ = planned.plan;
   record_.source = planned.source;
   record_.exposed_us = planned.exposed_us;
@@ -59,30 +98,8 @@ bool Replay::step() {
   describe(forest);
   record_.priced = planned.source != PlanSource::kReused || ++unpriced_ >= options_.price_every;
   if (record_.priced) price(forest);
-  record_.step_us = options_.step_us.value_or(options_.layers * record_.price.predicted_us + options_.rest_us +
-                                              options_.prompt_token_us * record_.work.prompt_tokens);
-  now_s_ += record_.step_us / kUsPerSecond;
-  return true;
-}
-
-// Steps that compute prompts alone, and times in which nothing is to do, pass.
-bool Replay::reach_decode_step() {
-  EventCounts events;
-  while (!scheduler_.done()) {
-    record_.work = scheduler_.begin_step(now_s_);
-    events += record_.work.events;
-    record_.work.events = events;
-    if (live().rows() > 0) return true;
-    if (record_.work.prompt_tokens > 0) {
-      ++prompt_steps_;
-      record_.step_us =
-          options_.step_us.value_or(options_.rest_us + options_.prompt_token_us * record_.work.prompt_tokens);
-      now_s_ += record_.step_us / kUsPerSecond;
-    } else if (record_.work.idle && arrivals_.next_s()) {
-      now_s_ = std::max(now_s_, *arrivals_.next_s());
-    }
-  }
-  return false;
+  pass(options_.step_us.value_or(options_.layers * record_.price.predicted_us + options_.rest_us +
+                                 options_.prompt_token_us * record_.work.prompt_tokens));
 }
 
 void Replay::describe(const Forest& forest) {

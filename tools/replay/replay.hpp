@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "replay/arrivals.hpp"
 #include "replay/scheduler.hpp"
 #include "replay/step_planner.hpp"
 #include "trunkline/machine.hpp"
@@ -63,12 +64,21 @@ struct StepRecord {
   }
 };
 
+/// The work of one turn of the serving loop.
+enum class LoopTurn { kDecoded, kOther, kDone };
+
 class Replay {
  public:
   /// \param trace outlives the replay \throws Error as Scheduler, Arrivals and the planners.
   Replay(const Trace& trace, const ArrivalOptions& arrivals, const MachineProfile& profile,
          const ReplayOptions& options);
 
+  /// The same with requests from elsewhere; \param source outlives the replay
+  Replay(const Trace& trace, RequestSource& source, const MachineProfile& profile, const ReplayOptions& options);
+
+  /// One turn of the loop: a decode step, a step that computes prompts alone (kOther), or the time until the next
+  /// arrival (kOther). \return kDone when the source has no more, or max_steps are made
+  LoopTurn turn();
   /// Goes on to the end of the next decode step. \return false when there is none
   bool step();
 
@@ -79,15 +89,19 @@ class Replay {
   Scheduler& scheduler() { return scheduler_; }
   std::int64_t prompt_steps() const { return prompt_steps_; }
   double now_s() const { return now_s_; }
+  /// Sum of the times of all steps.
+  double busy_s() const { return busy_s_; }
 
  private:
-  bool reach_decode_step();
+  void pass(double step_us);
+  void decode(double room_us);
   void describe(const Forest& forest);
   void price(const Forest& forest);
   PolicyPrice price_of(const Forest& forest, Policy policy);
 
   ReplayOptions options_;
-  Arrivals arrivals_;
+  std::optional<Arrivals> arrivals_;  // where no other source is given
+  RequestSource* source_;
   Scheduler scheduler_;
   StepPlanner step_planner_;
   Planner planner_;  // for prices
@@ -95,6 +109,9 @@ class Replay {
   StepRecord record_;
   std::int64_t unpriced_ = 0;  // steps since the last prices
   std::int64_t prompt_steps_ = 0;
+  EventCounts events_;  // since the last decode step
+  double room_us_ = 0;  // the time of the last decode step, in which the next plan can be made
+  double busy_s_ = 0;
   double now_s_ = 0;
 };
 

@@ -16,7 +16,9 @@ struct Scheduler::Job {
   std::int32_t kept_tokens = 0;  // of a request: in the cache, confirmed; the prompt, and outputs that are no drafts
   std::int32_t end_tokens = 0;   // of a request: kept_tokens when its last output is known
   std::int64_t page_bound = 0;   // that it holds, or takes, at most
+  bool begun = false;            // its prompt is computed in part
   bool computed = false;         // its prompt is
+  bool answered = false;         // its first token is known
   bool ended = false;
   std::vector<std::int32_t> token_ids;  // of the prompt, for the prefix cache; none once it is computed
   Sequence request;
@@ -52,7 +54,7 @@ const SchedulerOptions& checked(const SchedulerOptions& options, const Trace& tr
 
 }  // namespace
 
-Scheduler::Scheduler(const Trace& trace, Arrivals& arrivals, const SchedulerOptions& options)
+Scheduler::Scheduler(const Trace& trace, RequestSource& arrivals, const SchedulerOptions& options)
     : trace_(&trace),
       arrivals_(&arrivals),
       options_(checked(options, trace)),
@@ -91,6 +93,10 @@ StepWork Scheduler::begin_step(double now_s) {
 // A request has ended when all of its output is known; the last token is in no cache.
 void Scheduler::finish_jobs(double now_s) {
   for (const auto& job : running_) {
+    if (job->computed && !job->answered) {
+      delays_.first_token_s.push_back(now_s - arrivals_->arrival_s(job->index));
+      job->answered = true;
+    }
     if (job->search || !job->computed) continue;
     if (job->request.live) {
       const std::int32_t left = job->end_tokens - job->kept_tokens;
@@ -125,7 +131,7 @@ void Scheduler::admit(double now_s) {
       arrivals_->end(*index, now_s);
     }
   }
-  while (!waiting_.empty() && !blocked_) blocked_ = !admit_next();
+  while (!waiting_.empty() && !blocked_) blocked_ = !admit_next(now_s);
 }
 
 std::unique_ptr<Scheduler::Job> Scheduler::make_job(std::int32_t index) {
@@ -161,28 +167,31 @@ std::int64_t Scheduler::promised_pages() const {
   return pages;
 }
 
-bool Scheduler::admit_next() {
+bool Scheduler::admit_next(double now_s) {
   Job& job = *waiting_.front();
   if (running_width_ + job.width > options_.max_batch) return false;
-  if (options_.prefix_cache && !job.search) {
-    const TraceRequest& request = trace_->requests[static_cast<std::size_t>(job.index)];
-    if (job.token_ids.empty()) job.token_ids = prompt_token_ids(request, trace_->block_tokens);
-    // The prompt's last token is computed in any case, for its logits.
-    const std::size_t most = std::min(job.token_ids.size(), static_cast<std::size_t>(job.prompt_tokens - 1));
-    batch_.match(job.request, std::span(job.token_ids).first(most));
-  }
+  if (options_.prefix_cache && !job.search) match_prefix(job);
   const std::int64_t needed = job.page_bound - static_cast<std::int64_t>(batch_.pages(job.request).size());
   if (batch_.held_pages() + promised_pages() + needed > options_.num_pages) {
     batch_.release(job.request);
     return false;
   }
   ++counts_.admitted;
+  delays_.admitted_s.push_back(now_s - arrivals_->arrival_s(job.index));
   counts_.prompt_tokens += job.prompt_tokens;
   counts_.cached_tokens += batch_.tokens(job.request);
   running_width_ += job.width;
   running_.push_back(std::move(waiting_.front()));
   waiting_.pop_front();
   return true;
+}
+
+void Scheduler::match_prefix(Job& job) {
+  const TraceRequest& request = trace_->requests[static_cast<std::size_t>(job.index)];
+  if (job.token_ids.empty()) job.token_ids = prompt_token_ids(request, trace_->block_tokens);
+  // The prompt's last token is computed in any case, for its logits.
+  const std::size_t most = std::min(job.token_ids.size(), static_cast<std::size_t>(job.prompt_tokens - 1));
+  batch_.match(job.request, std::span(job.token_ids).first(most));
 }
 
 // The first output token is known from the prompt; this step's query is that token, with drafts after it.
@@ -214,6 +223,13 @@ std::int32_t Scheduler::compute_prompts() {
 
 std::int32_t Scheduler::compute_prompt(Job& job, std::int32_t most) {
   Sequence& prompt = job.prompt();
+  if (options_.match_again && options_.prefix_cache && !job.begun && !job.search) {
+    counts_.cached_tokens -= batch_.tokens(job.request);
+    batch_.release(job.request);
+    match_prefix(job);
+    counts_.cached_tokens += batch_.tokens(job.request);
+  }
+  job.begun = true;
   const std::int32_t before = batch_.tokens(prompt);
   const std::int32_t tokens = std::min(job.prompt_tokens - before, most);
   batch_.extend(prompt, before + tokens);

@@ -60,6 +60,14 @@ struct TreeStep {
   std::vector<PageCopy> copies;
 };
 
+/// A leaf that restore() has brought back, where the tree has no store: the caller writes K and V of tokens [begin,
+/// begin + slots.size()) of its sequence. Those before are shared.
+struct RestoredKv {
+  std::int32_t begin = 0;
+  std::vector<std::int64_t> slots;  ///< where K and V of each token are to be written
+  std::vector<PageCopy> copies;     ///< due before that
+};
+
 /// The tree of a search, its KV pages and its batches. A node is a run of tokens after those of its parent. The path
 /// from a root to a node is a sequence.
 ///
@@ -115,11 +123,13 @@ class SequenceTree {
   /// Adds the full pages of a node's sequence, as far as it has KV, to the prefix cache, in which add_root looks. Call
   /// it when their KV has been written.
   void cache(NodeId node);
-  /// Copies the KV of a leaf out of the pool, and frees its pages. \throws Error(kUnsupported) without a store
+  /// Copies the KV of a leaf out of the pool, and frees its pages. Without a store the caller copies K and V of the
+  /// leaf's slots() before.
   void save(NodeId leaf);
   /// Brings a saved leaf back. It shares what another leaf or the prefix cache still has of its sequence.
-  /// \throws Error(kOutOfRange) when the pool is full
-  void restore(NodeId leaf);
+  /// \return what the caller is to write before the next step; nothing where the tree has a store, which has written
+  /// it \throws Error(kOutOfRange) when the pool is full
+  const RestoredKv& restore(NodeId leaf);
   /// Prunes all nodes, and forgets all records. Earlier node ids are refused then. Cached pages stay.
   void clear();
 

@@ -3,7 +3,7 @@
     generator = trunkline.TreeGenerator(model, tokenizer, trunkline.BeamSearch(beams=4, max_new_tokens=64))
     best, *others = generator.generate("Once upon a time")
 
-docs/runtime.md is a tour. torch is imported only where a model is torch's.
+docs/guides/runtime.md is a tour. torch is imported only where a model is torch's.
 """
 
 from .beam_search import BeamSearch
@@ -14,7 +14,7 @@ from .samples import BestOfN, Samples, SelfConsistency, TokenSampler
 from .session import TreeModel, TreeSession
 from .speculation import PromptLookup, Sampler, SpeculativeDecoding, Verified, verify_drafts
 from .thoughts import TreeOfThoughts
-from .tree import NodeInfo, SequenceTree, TreeNode, TreeStep
+from .tree import NodeInfo, RestoredKV, SequenceTree, TreeNode, TreeStep
 
 __all__ = [
     "BeamSearch",
@@ -26,6 +26,7 @@ __all__ = [
     "TreeNode",
     "NodeInfo",
     "PromptLookup",
+    "RestoredKV",
     "Result",
     "Sampler",
     "Samples",

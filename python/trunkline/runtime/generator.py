@@ -19,7 +19,7 @@ class TreeGenerator:
     TreeOfThoughts, MonteCarloTreeSearch, SpeculativeDecoding, or a BranchController of your own.
     max_tokens: tokens of all branches together that the KV cache has room for, shared ones counted once. page_size:
     tokens of a page. cache_prompts: pages of prompts stay, until their room is needed, and later prompts that begin
-    alike find them. attention: options of TreeSession and DecodeAttention. docs/runtime.md has an example.
+    alike find them. attention: options of TreeSession and DecodeAttention. docs/guides/runtime.md has an example.
     """
 
     def __init__(

@@ -46,6 +46,17 @@ class KVCache:
         for cache, given in zip(self._flat[layer], (k, v)):
             cache[index] = given
 
+    def save(self, index: Any) -> list[list[Any]]:
+        """Copies of the keys and values of slots, [T, Hkv, d] of each layer, in host memory. index: by index()."""
+        kept = [[cache[index] for cache in pair] for pair in self._flat]  # indexing by a list copies
+        return kept if self._torch is None else [[part.cpu() for part in pair] for pair in kept]
+
+    def restore(self, index: Any, kept: list[list[Any]], begin: int = 0) -> None:
+        """Writes what save() gave to other slots, from token `begin` on."""
+        for pair, saved in zip(self._flat, kept):
+            for cache, part in zip(pair, saved):
+                cache[index] = part[begin:] if self._torch is None else part[begin:].to(self._device)
+
     def copy(self, pairs: Pairs) -> None:
         """Copies slots, from column 0 to column 1, in all layers. All are read before one is written."""
         if not len(pairs):

@@ -75,6 +75,7 @@ class TreeSession:
         self.tree = SequenceTree(page_size=page_size, num_pages=num_pages)
         shape = (num_pages, page_size, model.num_kv_heads, model.head_dim)
         self.cache = KVCache([(model.new_cache(shape), model.new_cache(shape)) for _ in range(model.num_layers)])
+        self._saved: dict[TreeNode, list[list[Any]]] = {}
         #: Leaves whose pages are cached once all their tokens have KV.
         self.to_cache: set[TreeNode] = set()
         #: Steps, query tokens, and the most pages that were in use in one.
@@ -101,6 +102,28 @@ class TreeSession:
     def accept(self, leaf: TreeNode, accepted: Indices) -> None:
         """SequenceTree.accept, with the moves of keys and values."""
         self.cache.copy(self.tree.accept(leaf, accepted))
+
+    def save(self, leaf: TreeNode) -> None:
+        """Copies a leaf's keys and values to host memory, and frees its pages. A leaf that waits for long makes room
+        for others so, until restore()."""
+        for node in [node for node in self._saved if not self._is_saved(node)]:
+            del self._saved[node]
+        kept = self.cache.save(self.cache.index(self.tree.slots(leaf)))
+        self.tree.save(leaf)
+        self._saved[TreeNode(*leaf)] = kept
+
+    def restore(self, leaf: TreeNode) -> None:
+        """Brings a saved leaf back, which shares what other leaves still have of its sequence. InvalidArgumentError
+        when the pool is full; the leaf stays saved then."""
+        restored = self.tree.restore(leaf)
+        self.cache.copy(restored.copies)
+        self.cache.restore(self.cache.index(restored.slots), self._saved.pop(TreeNode(*leaf)), restored.begin)
+
+    def _is_saved(self, node: TreeNode) -> bool:
+        try:
+            return self.tree.info(node).state == "saved"
+        except errors.Error:  # the tree was cleared
+            return False
 
     def _compute(self, step: TreeStep, last: int) -> Logits:
         ends = step.query_start[1:]

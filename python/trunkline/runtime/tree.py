@@ -54,6 +54,16 @@ class TreeStep(NamedTuple):
     copies: _Array
 
 
+class RestoredKV(NamedTuple):
+    """A leaf that was brought back. Keys and values of the tokens from `begin` on are to be written to slots [N]; those
+    before are shared. copies [M, 2]: slots whose keys and values are to be copied before that, as a TreeStep has
+    them."""
+
+    begin: int
+    slots: _Array
+    copies: _Array
+
+
 def _node_struct(node: TreeNode, name: str = "node") -> _abi.Node:
     if not isinstance(node, (tuple, list)) or len(node) != 2:
         raise wrong_type(name, node, "a TreeNode, as add_root() or fork() give")
@@ -203,6 +213,19 @@ class SequenceTree(NotCopied):
     def cache(self, node: TreeNode) -> None:
         """Caches the full pages of a node's sequence, for add_root to find, once their KV has been written."""
         self._edit("cache", node)
+
+    def save(self, leaf: TreeNode) -> None:
+        """Frees the pages of a leaf, which restore() brings back. Its keys and values are the caller's: copy those of
+        its slots() before. TreeSession.save does both."""
+        self._edit("save_outside", leaf)
+
+    def restore(self, leaf: TreeNode) -> RestoredKV:
+        """Brings a saved leaf back. It shares what another leaf or the prefix cache still has of its sequence; the rest
+        is to be written before the next step. InvalidArgumentError when the pool is full."""
+        whose, found = _node_struct(leaf, "leaf"), new(_abi.RestoredKv)
+        check(c.trunkline_sequence_tree_restore_outside(self._edited(), whose, ctypes.byref(found)))
+        copies = _array(found.copies, 5 * found.copy_count, ctypes.c_int32).reshape(-1, 5)
+        return RestoredKV(found.begin, _array(found.slots, found.count, ctypes.c_int64), self._slots_of_copies(copies))
 
     def clear(self) -> None:
         """Prunes all nodes and forgets them. Cached pages stay."""

@@ -1,7 +1,7 @@
 // `balanced`: a reconstruction of FlashForge, later CoDec, from its abstract and from descriptions of its method. The
-// code released as CoDec has no estimator, division or scheduler (docs/policies.md). One task per forest node; a cost
-// estimator C(rows, tokens); a lower bound of the makespan, found by binary search, that says into how many parts along
-// KV each node is divided. Longest task first is every plan's schedule.
+// code released as CoDec has no estimator, division or scheduler (docs/concepts/policies.md). One task per forest node;
+// a cost estimator C(rows, tokens); a lower bound of the makespan, found by binary search, that says into how many
+// parts along KV each node is divided. Longest task first is every plan's schedule.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 """`trunkline plan` and `compare` through their real command lines. Environment as for program_case.py."""
 
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -45,8 +46,29 @@ class PlanTest(ProgramTest):
         tree = ["--tree", "40/100", "--policy", "flat"]
         short = self.succeed("plan", *tree, *QUICK)
         self.assertIn("40 leaves of 100 to 100 tokens, 4,000 in all, 40 requests", short)
-        self.assertIn("more items (--all shows them)", short)
-        self.assertEqual(self.succeed("plan", *tree, "--all", *QUICK).count("100 tokens [0, 100)"), 40)
+        rest = (
+            "  ... and 28 more items that read 2,800 of the plan's 4,000 tokens, 0 with partials (--all shows them)\n"
+        )
+        self.assertTrue(short.endswith(rest), short)
+        whole = self.succeed("plan", *tree, "--all", *QUICK)
+        self.assertEqual(whole.count("100 tokens [0, 100)"), 40)
+        self.assertEqual(whole.count("\n  item "), 40)
+        self.assertNotIn("more", whole)
+
+    def test_items_of_many_spans_are_short_unless_all_is_asked_for(self):
+        gpu = ["--machine", DATA / "machines" / "h200-sxm.json"]
+        batch = [DATA / "demo.jsonl", "--limit", 3, "--policy", "trunk", *gpu]
+        short = self.succeed("plan", *batch).splitlines()
+        items = [line for line in short if line.startswith("  item ")]
+        self.assertEqual(len(items), 3 * 12)
+        self.assertLessEqual(max(map(len, items)), 140)
+        self.assertTrue(any(re.search(r", [0-9,]+ tokens: .* \+ \d+ more spans -> ", line) for line in items))
+        # Tokens of the items, and of those that are summed up, are the tokens that the plan reads.
+        whole = self.succeed("plan", *batch, "--all")
+        self.assertNotIn(" more spans", whole)
+        read = [int(text.replace(",", "")) for text in re.findall(r"^trunk \* +\d+ +([0-9,]+)", whole, re.MULTILINE)]
+        items = re.findall(r"^  item \d+: .*?, ([0-9,]+) tokens?: ", whole, re.MULTILINE)
+        self.assertEqual(sum(int(tokens.replace(",", "")) for tokens in items), sum(read))
 
     def test_shared_files_can_all_be_planned(self):
         for path in sorted((DATA / "decode_batches").glob("*.jsonl")):

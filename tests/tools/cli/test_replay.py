@@ -121,6 +121,32 @@ class ReplayTest(ReplayCase):
         self.assertNotIn("\r", self.replay(MOONCAKE, *H200)[2])
 
 
+class ReplicasTest(ProgramTest):
+    def test_lines_of_replicas_add_up(self):
+        path = pathlib.Path(self.folder.name) / "replicas.jsonl"
+        for routing in ("round_robin", "least_loaded", "prefix", "sibling"):
+            words = ("--limit", 5, "--samples", 2, "--replicas", 3, "--routing", routing, "--json", path)
+            out = self.succeed("replay", MOONCAKE, *words, *H200)
+            *replicas, whole = [json.loads(line) for line in path.read_text().splitlines()]
+            self.assertEqual([row["kind"] for row in replicas] + [whole["kind"]], ["replica"] * 3 + ["cluster"])
+            self.assertEqual(whole["admitted"], 3 * 5 * 2)  # as many copies as replicas
+            for name in ("admitted", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "kv_tokens_total"):
+                self.assertEqual(whole[name], sum(row[name] for row in replicas), name)
+            self.assertIn(f"routed by {routing}", out)
+
+    def test_options(self):
+        for words, message in (
+            (("--replicas", "1001"), "--replicas"),
+            (("--routing", "prefix"), "--replicas"),
+            (("--replicas", "2", "--routing", "random"), "round_robin, least_loaded, prefix, sibling"),
+            (("--replicas", "2", "--html", "page.html"), "--html"),
+            (("--replicas", "2", "--common-share", "0"), "--common-share is 0"),
+        ):
+            code, out, err = run("replay", MOONCAKE, *words, *H200)
+            self.assertEqual((code, out), (2, ""), err)
+            self.assertIn(message, err)
+
+
 class ReplayBadInputTest(ReplayCase):
     def refused(self, arguments, *words):
         code, out, err = run("replay", *arguments)

@@ -130,13 +130,13 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
 
-    def open(self, path, fragment=""):
+    def open(self, path, fragment="", drawn="document.documentElement.dataset.drawn === 'yes'"):
         """Loads a page and waits until it says that it is drawn. Forgets what earlier pages did."""
         self.call("Page.navigate", url="about:blank")
         self.faults.clear()
         self.requests.clear()
         self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri() + (f"#{fragment}" if fragment else ""))
-        self.wait_for("document.readyState === 'complete' && document.documentElement.dataset.drawn === 'yes'")
+        self.wait_for(f"document.readyState === 'complete' && {drawn}")
         self.frame()
 
     def frame(self):

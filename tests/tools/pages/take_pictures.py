@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes the pictures of docs/seeing.md: take_pictures.py PROGRAM DATA FOLDER, with Chromium."""
+"""Takes the pictures of docs/guides/seeing.md: take_pictures.py PROGRAM DATA FOLDER, with Chromium."""
 
 import pathlib
 import subprocess

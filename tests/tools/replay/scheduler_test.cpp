@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replay/arrivals.hpp"
 #include "support/expect_error.hpp"
 
 namespace trunkline::replay {
@@ -66,6 +67,23 @@ TEST(Scheduler, ComputesThePromptThenDecodesOneTokenAStep) {
   EXPECT_TRUE(played.scheduler.done());
   EXPECT_EQ(played.scheduler.counts().output_tokens, 3);
   EXPECT_EQ(played.scheduler.batch().held_pages(), 0);
+}
+
+// Two requests with one prompt, admitted in one step: the second finds what the first has computed in that step.
+TEST(Scheduler, LooksInTheCacheAgainBeforeTheFirstChunk) {
+  const Trace trace = trace_of({request_of(48, 3, {{1, 0, 3}}), request_of(48, 3, {{1, 0, 3}})});
+  SchedulerOptions options = small();
+  options.token_budget = 200;
+  for (const bool again : {false, true}) {
+    options.match_again = again;
+    Played played(trace, options);
+    EXPECT_EQ(played.step().prompt_tokens, again ? 48 + 16 : 2 * 48);  // the last page has the last token
+    EXPECT_EQ(played.scheduler.counts().cached_tokens, again ? 32 : 0);
+    EXPECT_EQ(played.scheduler.counts().prompt_tokens, 96);
+    while (!played.scheduler.done()) played.step();
+    EXPECT_EQ(played.scheduler.counts().output_tokens, 6);
+    EXPECT_EQ(played.scheduler.batch().held_pages(), 0);
+  }
 }
 
 TEST(Scheduler, PromptsAreCutByTheTokenBudgetThatDecodingLeaves) {

@@ -1,4 +1,6 @@
-"""The layer between Trunkline and a serving engine. It knows no engine: an adapter tells it of one (docs/engines.md).
+"""The layer between Trunkline and a serving engine. It knows no engine: an adapter describes one to it.
+
+docs/guides/engines.md writes an adapter.
 
 `refusal` says whether Trunkline can run a group of layers. `DecodeSteps` then decides which steps it runs, plans each
 once, runs each layer, counts, and in shadow mode compares. Arrays are numpy's or torch's.

@@ -12,7 +12,7 @@ class PrefillRule:
 
     Such steps run outside graphs. Where little is prefilled, the host is the slower one, and a launch takes it 12 to
     23 us, up to 60 in all: host_us. Where large_prefill tokens and more are, it is the GPU, which begins and ends a
-    kernel: gpu_us. Measured in vLLM 0.26 with Llama-3-8B's shape on an H200 (docs/results_vllm.md). Every
+    kernel: gpu_us. Measured in vLLM 0.26 with Llama-3-8B's shape on an H200 (bench/results/vllm). Every
     probe_every-th such step is planned whatever the last plan saved, as there may be no other steps to learn from.
     """
 

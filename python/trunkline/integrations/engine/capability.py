@@ -27,12 +27,14 @@ class LayerFacts:
     all, so layers with different features are a group each.
 
     Heads are those of one rank. page_size is in tokens, as the page table that the kernel reads has it. dtype is that
-    of Q, K and V; kv_cache_dtype is the engine's word for the cache, "auto" for the same. uniform: the layers agree in
-    heads, head size and cache. features: names of all that the layers or the engine ask of attention beside causal
-    softmax. longest_query: the most query tokens of a decode row, drafts included. speculative: the engine's name of
-    its drafting method; draft_methods: the methods that run no attention of their own. device: the kind, "cuda" or
-    "cpu"; which of the GPUs, the array library says. max_group_size: the most query heads a KV head that the adapter
-    takes.
+    of Q, K and V; kv_cache_dtype is the engine's word for the cache, "auto" for the same: any other type, as "fp8", is
+    refused. attention_type: "decoder" for causal self-attention; any other word, as an engine has for encoders and
+    cross attention, is refused. uniform: the layers agree in heads, head size and cache. features: names of all that
+    the layers or the engine ask of attention beside causal softmax, of SLIDING_WINDOW and its like or free words; a
+    cache that has no K and V for each head, as MLA's, is such a feature. longest_query: the most query tokens of a
+    decode row, drafts included. speculative: the engine's name of its drafting method; draft_methods: the methods whose
+    drafting changes no length that a plan was made for. device: the kind, "cuda" or "cpu"; which of the GPUs, the array
+    library says. max_group_size: the most query heads a KV head that the adapter takes.
     """
 
     num_qo_heads: int

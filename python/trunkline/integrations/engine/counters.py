@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ class Counters:
     all requests, and tokens that were read. plans_made, plans_reused: by the device. overflows: looks that found a plan
     which fell back to `flat` for lack of capacity. unplanned, bad_lengths, bad_queries: looks that found a fault: a
     step without any plan, lengths or query counts that cannot be true; the log has an error then.
+    shadow_compared, shadow_beyond: vectors that shadow mode has compared, and those beyond its tolerance, when the log
+    was last written.
     """
 
     layers: int
@@ -42,6 +45,8 @@ class Counters:
     bad_lengths: int = 0
     bad_queries: int = 0
     switched_steps: int = 0
+    shadow_compared: int = 0
+    shadow_beyond: int = 0
 
     @property
     def kv_bytes_saved(self) -> int:
@@ -64,20 +69,34 @@ class Counters:
     def line(self, engine: str) -> str:
         """The counters for a log. engine: its name."""
         saved = 100 * (1 - self.kv_tokens_read / self.kv_tokens) if self.kv_tokens else 0.0
+        shadow = (
+            f"; shadow mode: {self.shadow_compared} vectors compared, {self.shadow_beyond} beyond the tolerance"
+            if self.shadow_compared
+            else ""
+        )
         return (
             f"{self.decode_steps} decode steps ({self.mixed_steps} beside prefill), about {self.shared_steps} with "
             f"shared prefixes; {self.engine_steps} steps left to {engine}; KV reads saved about {saved:.1f} % "
             f"({self.kv_bytes_saved / 1e9:.1f} GB); plans: {self.plans_made} made, {self.plans_reused} reused, "
-            f"{self.overflows} overflows"
+            f"{self.overflows} overflows{shadow}"
         )
 
 
 class CounterLog:
     """Writes a line of counters when `seconds` have passed and steps have been run; 0: never. group: the layers' name
-    in each line."""
+    in each line. shadow_report: DecodeSteps.shadow_report; a line waits for the device if it gives counts."""
 
-    def __init__(self, counters: Counters, group: str, engine: str, logger: logging.Logger, seconds: float) -> None:
+    def __init__(
+        self,
+        counters: Counters,
+        group: str,
+        engine: str,
+        logger: logging.Logger,
+        seconds: float,
+        shadow_report: Callable[[], dict[str, float] | None] = lambda: None,
+    ) -> None:
         self._counters, self._group, self._engine = counters, group, engine
+        self._shadow_report = shadow_report
         self._logger, self._seconds = logger, seconds
         self._next = time.monotonic() + seconds
         self._written = 0
@@ -88,7 +107,13 @@ class CounterLog:
             return
         self._next = time.monotonic() + self._seconds
         self._written = self._counters.decode_steps
-        self._logger.info("Trunkline, %s: %s", self._group, self._counters.line(self._engine))
+        level = logging.INFO
+        shadow = self._shadow_report()
+        if shadow is not None:
+            beyond = int(shadow["beyond"])
+            level = logging.ERROR if beyond > self._counters.shadow_beyond else logging.INFO
+            self._counters.shadow_compared, self._counters.shadow_beyond = int(shadow["compared"]), beyond
+        self._logger.log(level, "Trunkline, %s: %s", self._group, self._counters.line(self._engine))
 
     def look(self, report: Any, steps: int) -> None:
         """Counts a look; a fault that is new is an error in the log."""

@@ -14,7 +14,7 @@ class GainRule:
 
     min_saved: planning takes a GPU up to 50 us a step, which is 1 % of the 5 ms that a step of an 8B model takes at
     least; attention is about a third of a step in which sharing can matter, so 3 % of the KV reads pay for it
-    (docs/results_vllm.md). window: some 3 s of such steps. Groups of requests that share live for hundreds of steps,
+    (bench/results/vllm). window: some 3 s of such steps. Groups of requests that share live for hundreds of steps,
     and pauses between them are shorter than the window. probe_every: 1/64 of planning's cost remains, and a new group
     waits half a second at most. The switch turns at most twice in window + probe_every steps, whatever the load.
     """

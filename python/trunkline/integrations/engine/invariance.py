@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from ... import PlanOptions
 
-SHORTEST_CHUNK = 1024  # tokens; about the least of what is read again at forks and of partials (docs/policies.md)
+SHORTEST_CHUNK = (
+    1024  # tokens; about the least of what is read again at forks and of partials (docs/concepts/policies.md)
+)
 MAX_CHUNKS = 32  # a request; a partial of each is in memory for each request
 
 

@@ -20,6 +20,8 @@ _NAMES = {
     "plans_made": "Plans made by the GPU",
     "plans_reused": "Steps that reused the plan before",
     "overflows": "Plans found without room for sharing",
+    "shadow_compared": "Vectors that shadow mode has compared, as of the last line in the log",
+    "shadow_beyond": "Of these, vectors beyond the tolerance",
 }
 _made: dict[str, Any] = {}
 

@@ -51,11 +51,19 @@ class DecodeSteps:
     waits for the device. Page tables there stay where the first plan had them: page_table, indices, req_to_token, and
     of 32 bits indptr and req_pool_indices.
 
-    layers: their names. max_rows: requests of a step, padding to the largest graph included; max_tokens: query tokens
-    of a step, prefill and padding included. num_pages: of the KV cache; page ids are not checked against it. On the CPU
-    None has the largest id looked up. max_kv_len: the most tokens of a request, which Engine.invariant needs.
+    One object serves all graphs of its group, on one thread and one stream, or streams that wait for each other: the
+    plan of a step may be launched while the last step still runs, once the last step's runs are launched.
+
+    layers: their names. max_rows: requests of a step, padding to the largest graph included; on a GPU `plan` raises
+    InvalidArgumentError for more rows, or more than max_rows * facts.longest_query tokens, so an adapter that may have
+    more asks before `takes`. max_tokens: query tokens of a step, prefill and padding included, for the lists of shadow
+    mode alone. num_pages: of the KV cache; page ids are not checked against it. On the CPU None has the largest id
+    looked up. max_kv_len: the most tokens of a request, which Engine.invariant needs.
     Raises trunkline.Error for a shape that no kernel has, and for Engine.invariant with drafts; and the array library's
     error where memory is out.
+
+    Attributes: counters; shadow, the comparison, None without shadow mode; several, whether decode rows may have
+    several query tokens.
     """
 
     def __init__(
@@ -110,7 +118,9 @@ class DecodeSteps:
         self._invariant = engine.invariant
         self._switch = GainSwitch(engine.gain_rule if settings.gain_rule else None)
         group = f"{len(layers)} layers from {layers[0]}"
-        self._log = CounterLog(self.counters, group, engine.name, engine.logger, settings.log_seconds)
+        self._log = CounterLog(
+            self.counters, group, engine.name, engine.logger, settings.log_seconds, self.shadow_report
+        )
         self._metrics = Metrics(layers[0])
         self._looked_at = 0
         engine.groups.add(layers[0], self)
@@ -142,13 +152,15 @@ class DecodeSteps:
         *,
         query_parents: Any = None,
         counted: bool = True,
+        decode_rows: int | None = None,
     ) -> None:
         """Plans the first rows of the tables, which are on the device, for runs of [tokens, Hq, d].
 
         query_start_loc: prefix sums on the device; None for a query token in each of the first `tokens` rows, and none
         in those behind. tokens: their last, padding of the graph included, by default rows. query_parents [tokens]: for
         draft trees, on the device, as DecodeAttention.plan takes it. counted: False for batches without requests of
-        users, as those of captures.
+        users, as those of captures. decode_rows: those that count as such, where Trunkline runs rows of prefill, too;
+        by default all do. In graphs rows and tokens are those of the capture.
         """
         tokens = rows if tokens is None else tokens
         if query_start_loc is None:
@@ -157,7 +169,7 @@ class DecodeSteps:
         if self.shadow is not None:
             self.shadow.live(tables, query_start_loc, rows, tokens)
         if counted:
-            self._count(rows)
+            self._count(rows, rows if decode_rows is None else decode_rows)
 
     def run(
         self,
@@ -210,10 +222,13 @@ class DecodeSteps:
         self.counters.switched_steps += 1
         return False
 
-    def _count(self, rows: int) -> None:
+    def _count(self, rows: int, decode_rows: int) -> None:
+        if not decode_rows:
+            return
         counters = self.counters
         counters.decode_steps += 1
-        counters.decode_rows += rows
+        counters.decode_rows += decode_rows
+        counters.mixed_steps += int(decode_rows < rows)
         if counters.decode_steps - self._looked_at >= SAMPLED:
             self.look()
             self._log.tick()

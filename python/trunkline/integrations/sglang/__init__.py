@@ -1,8 +1,8 @@
 """SGLang's decode attention on Trunkline, by one flag: `sglang serve --attention-backend trunkline`.
 
 SGLang finds the package by its entry point (group sglang.srt.plugins) in every process. Decode rows go to Trunkline,
-prefill and all that Trunkline does not do to SGLang's fa3 backend, of which the backend is a subclass. docs/sglang.md
-tells how to switch it on, verify it, measure it and switch it off. The environment decides:
+prefill and all that Trunkline does not do to SGLang's fa3 backend, of which the backend is a subclass.
+docs/guides/sglang.md tells how to switch it on, verify it, measure it and switch it off. The environment decides:
 
 - TRUNKLINE_SGLANG: "flag" (the default: for --attention-backend trunkline), "override" (in place of fa3, without a
   flag), "off".

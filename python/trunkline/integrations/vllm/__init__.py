@@ -1,8 +1,8 @@
 """vLLM's decode attention on Trunkline, by one flag: `vllm serve MODEL --attention-backend CUSTOM`.
 
 vLLM finds the package by its entry point (group vllm.general_plugins) in every process. Decode rows go to Trunkline,
-prefill and all that Trunkline does not do to vLLM's FlashAttention, which the backend is made of. docs/vllm.md tells
-how to switch it on, verify it, measure it and switch it off. The environment decides:
+prefill and all that Trunkline does not do to vLLM's FlashAttention, which the backend is made of.
+docs/guides/vllm.md tells how to switch it on, verify it, measure it and switch it off. The environment decides:
 
 - TRUNKLINE_VLLM: "custom" (the default: for --attention-backend CUSTOM), "override" (in place of FLASH_ATTN, without
   a flag), "off".

@@ -20,7 +20,7 @@ _GROUPS = Groups()
 
 def from_environment() -> Settings:
     """TRUNKLINE_VLLM and the others that begin with it. The gain rule is off by default: steps of which nothing is
-    shared are no slower here than vLLM's own (docs/vllm.md)."""
+    shared are no slower here than vLLM's own (docs/guides/vllm.md)."""
     return parsing.from_environment(PREFIX, MODES, gain_rule=False)
 
 
