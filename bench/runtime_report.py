@@ -267,13 +267,13 @@ def section(name: str, suites: dict[str, list[dict]]) -> str:
     if stepped:
         text += f"\n### Where a step's time goes\n\n{parts_table(stepped)}"
     if found := suites.get("searches"):
-        text += (
-            f"\n### Searches\n\n`TreeGenerator` beside Transformers' `generate()` with "
-            f"fused attention; {found[0]['prompt']} tokens of prompt, {found[0]['new_tokens']} new ones "
-            "of beams and samples. Tree search by `generate()` is one call for each expansion, from the text of its "
-            "path; some are timed and stand for all, and its KV is what keeping all leaves' would take.\n\n"
-            f"{search_table(found)}"
+        introduction = (
+            f"`TreeGenerator` beside Transformers' `generate()` with fused attention; {found[0]['prompt']} tokens of "
+            f"prompt, {found[0]['new_tokens']} new ones of beams and samples. Tree search by `generate()` is one call "
+            "for each expansion, from the text of its path; some are timed and stand for all, and its KV is what "
+            "keeping all leaves' would take."
         )
+        text += f"\n### Searches\n\n{textwrap.fill(introduction, 118)}\n\n{search_table(found)}"
     return text
 
 

@@ -202,7 +202,7 @@ def isolation() -> Figure:
     figure.text(216 + 44 * 2 + 20, 200, "V is NaN", "mid")
     figure.text(410, 48, "0 x NaN = NaN", "head")
     figure.arrow(396, 112, 430, 112)
-    figure.box(434, 62, 110, 100, "bad", "O of all rows\nis NaN:\none test\na task")
+    figure.box(434, 62, 110, 100, "bad", "O of all rows\nis NaN:\nfound by a\ntest at the end")
     figure.arrow(546, 112, 580, 112)
     figure.box(584, 62, 126, 100, "one", "again, a query\nat a time, from\nvisible tokens\nalone")
     figure.text(100, 232, "A, B and D then depend on their own tokens alone; C keeps its NaN.")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -296,7 +297,8 @@ def part_text(title: str, module: griffe.Module, exported: set[str]) -> str:
 def page_text(package: griffe.Module, page: Page) -> str:
     owner = package if page.package == package.path else package[page.package.removeprefix("trunkline.")]
     exported = {str(name).strip("'\"") for name in owner.exports or []}
-    text = [f"# {page.title}\n\n{page.introduction}\n"]
+    introduction = textwrap.fill(page.introduction, 118, break_long_words=False, break_on_hyphens=False)
+    text = [f"# {page.title}\n\n{introduction}\n"]
     for title, path in page.parts.items():
         module = package[path]
         # Of an integration that no page is about, all that is public.

@@ -67,23 +67,12 @@ class Policy(Method):
         self.attention.close()
 
 
-class RequestPerQuery(Method):
+class RequestPerQuery(Policy):
     """Radix attention, which knows no trees of queries: each query token is a request of its own, whose tokens are
     listed one by one (page size 1), by policy `flat`."""
 
     def __init__(self, model: Any, workers: Any, profile: Any) -> None:
-        self.name = "request_per_query"
-        self.attention = trunkline.DecodeAttention(
-            model.num_qo_heads,
-            model.num_kv_heads,
-            model.head_dim,
-            1,
-            dtype=model.dtype,
-            device=model.device,
-            workers=workers,
-            profile=profile,
-            policy="flat",
-        )
+        super().__init__("request_per_query", model, 1, workers, profile, policy="flat")
 
     def plan(self, step: Step) -> None:
         rows = visible_slots(step)
@@ -95,13 +84,6 @@ class RequestPerQuery(Method):
         self._caches = [
             tuple(part.view(step.num_slots, 1, *part.shape[2:]) for part in pair) for pair in step.cache.layers
         ]
-
-    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, clock: Clock) -> torch.Tensor:
-        with clock.part("attention"):
-            return self.attention.run(q, self._caches[layer])
-
-    def close(self) -> None:
-        self.attention.close()
 
 
 class FullMasks(Method):

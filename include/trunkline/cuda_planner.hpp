@@ -18,7 +18,8 @@ class DevicePlanner;
 struct CudaPlannerOptions {
   std::int32_t device = 0;
   std::int32_t rows = 0;  ///< maximum rows of a batch, padding included; >= 1
-  /// All limits > 0. A batch that does not fit gets plans of `flat` without cuts, as from Planner.
+  /// All limits > 0. With kTrunk a batch that does not fit gets plans of `flat` without cuts, as from Planner; with
+  /// kInvariant, whose bits no other plan has, none (CudaPlanReport::unplanned).
   PlanCapacity capacity;
   std::int64_t null_page = -1;          ///< a page id of the pool that is never shared; negative: none
   Policy policy = Policy::kTrunk;       ///< kTrunk or kInvariant

@@ -1079,9 +1079,9 @@ typedef struct trunkline_cuda_planner_options {
   size_t struct_size;
   int32_t device;
   int32_t rows;  // maximum rows of a batch, padding included; >= 1
-  // Limits, all >= 1. A batch whose plan exceeds one gets a plan of `flat` without cuts, as from trunkline_planner. A
-  // batch of few requests is cut into a part for each SM, with (SMs / kv_heads, rounded up) x (rows of the largest tile
-  // / query heads of a KV head) partials
+  // Limits, all >= 1. A batch whose plan exceeds one gets a plan of `flat` without cuts, as from trunkline_planner;
+  // with policy `invariant` it gets none, and `unplanned` says so. A batch of few requests is cut into a part for each
+  // SM, with (SMs / kv_heads, rounded up) x (rows of the largest tile / query heads of a KV head) partials
   int32_t capacity_queries;
   int32_t capacity_items;
   int32_t capacity_spans;
