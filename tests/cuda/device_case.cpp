@@ -28,7 +28,7 @@ void wait_for_default_stream() {
 }
 
 std::size_t cache_bytes(const AttentionCase& test) {
-  return static_cast<std::size_t>(test.batch().num_pages * test.args().k.page_stride) * size_of(test.shape().q_dtype);
+  return static_cast<std::size_t>(test.batch().num_pages * test.args().k.page_stride) * size_of(test.shape().kv_dtype);
 }
 
 std::size_t output_rows(const AttentionCase& test) {
@@ -195,14 +195,14 @@ DeviceTensors::DeviceTensors(const AttentionCase& test, const OutputForm& form)
   test.apply_changes(args_);
   copy_head_numbers(args_.sinks, test.shape().q_heads);
   for (TensorScale* scale : {&args_.q_scale, &args_.k_scale, &args_.v_scale}) {
-    copy_head_numbers(scale->heads, test.shape().kv_heads);
+    const std::int32_t numbers = (test.shape().kv_heads - 1) * static_cast<std::int32_t>(scale->head_stride) + 1;
+    copy_head_numbers(scale->heads, numbers);
   }
 }
 
-void DeviceTensors::copy_head_numbers(const float*& numbers, std::int32_t heads) {
+void DeviceTensors::copy_head_numbers(const float*& numbers, std::int32_t count) {
   if (numbers == nullptr) return;
-  head_numbers_.push_back(
-      std::make_unique<DeviceMemory>(numbers, static_cast<std::size_t>(heads) * sizeof(float)));
+  head_numbers_.push_back(std::make_unique<DeviceMemory>(numbers, static_cast<std::size_t>(count) * sizeof(float)));
   numbers = head_numbers_.back()->as<float>();
 }
 

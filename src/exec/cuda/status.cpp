@@ -1,6 +1,6 @@
 // Whether CUDA can be used, and what the devices are.
-#include <algorithm>
 #include <cuda_runtime_api.h>
+#include <algorithm>
 
 #include <string>
 
@@ -107,7 +107,13 @@ Support supports_shape(const AttentionShape& shape) {
   }
   const CudaStatus status = cuda_status();
   if (!status.usable) return {false, concat("device cuda cannot be used: ", status.reason, "; supported: cpu")};
-  return {true, {}};
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  const int major = attribute(cudaDevAttrComputeCapabilityMajor, device);
+  if (find_family(CudaKernels::kAuto, major, kernel_shape_of(shape)) != nullptr) return {true, {}};
+  return {false, concat("no CUDA kernel for ", name_of(shape.q_dtype), " queries and ", name_of(shape.kv_dtype),
+                        " K and V runs on compute capability ", major, ".x, that of the present device; supported: ",
+                        "K and V of 8 bits on 9.0, the queries' type on 8.0 and later")};
 }
 
 }  // namespace cuda

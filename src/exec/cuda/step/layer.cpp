@@ -71,9 +71,9 @@ struct Factors {
   float cap_factor;
 };
 Factors factors_of(float scale, float soft_cap) {
-  constexpr float kLog2E = std::numbers::log2e_v<float>;
-  constexpr float kMax = 1e30F;  // times a logit of 0 it must not be NaN
-  const float cap_factor = soft_cap > 0 ? std::min(kMax, 2 * kLog2E * (std::abs(scale) / soft_cap)) : 0.0F;
+  constexpr float kMax = 1e30F;  // a larger factor times a logit of 0, or cap times log2(e), may be NaN or infinite
+  if (soft_cap <= 0 || soft_cap > kMax) return {factor_of(scale), 0.0F};
+  const float cap_factor = std::min(kMax, std::abs(scale) / soft_cap);
   if (cap_factor < std::numeric_limits<float>::min()) return {factor_of(scale), 0.0F};
   return {std::copysign(factor_of(soft_cap), scale), cap_factor};
 }

@@ -85,10 +85,10 @@ struct LayerArgs {
   std::int64_t out_head;
   std::int64_t lse_token;
   std::int64_t lse_head;
-  const float* sinks;    // [Hq] natural logits that count once in each softmax; null: none
-  float scale_log2;      // scale * log2(e): logits in base 2. With a soft cap: cap * log2(e), with the sign of scale
-  float cap_factor;      // 2 log2(e) |scale| / cap: the argument of cap_logit() for each unit of Q K; 0: no soft cap
-  HeadScale q_scale;     // scales of the tensors that differ by KV head; those that do not are in scale_log2
+  const float* sinks;  // [Hq] natural logits that count once in each softmax; null: none
+  float scale_log2;    // scale * log2(e): logits in base 2. With a soft cap: cap * log2(e), with the sign of scale
+  float cap_factor;    // |scale| / cap: what cap_logit() multiplies Q K by; 0: no soft cap
+  HeadScale q_scale;   // scales of the tensors that differ by KV head; those that do not are in scale_log2
   HeadScale k_scale;
   HeadScale v_scale;     // with v_factor
   float v_factor;        // multiplies O

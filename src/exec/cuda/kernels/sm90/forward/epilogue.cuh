@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "exec/cuda/kernels/common/head_scale.cuh"
@@ -28,6 +29,7 @@ template <class Element, class S>
 class Epilogue {
   static constexpr int kDim = S::kDim;
   static constexpr int kHalf = kDim / 8 / 2;  // half of a row's blocks of 8 columns
+  static constexpr float kMinFactor = std::numeric_limits<float>::min();
   using Rows = GroupRows<Element, S>;
 
  public:
@@ -90,7 +92,8 @@ class Epilogue {
   /// exchange, so that its barriers hide the latency. \param exchanged whether each warpgroup has half of the columns
   __device__ __forceinline__ Places find_places(const Rows& rows, bool exchanged) const {
     const int column = (exchanged ? kDim / 2 * group_ : 0) + thread_ % 4 * 2;
-    return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)}, S::kWidens ? scale_of(args_.layer.v_scale, task_.head) : 1};
+    return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)},
+            S::kWidens ? scale_of(args_.layer.v_scale, task_.head) : 1};
   }
 
   /// Writes O and LSE, after the exchange if there is one. \return whether some lane of the warp wrote a NaN
@@ -103,7 +106,9 @@ class Epilogue {
       factors[i] = sum == 0 ? 0 : reciprocal_approx(sum);  // no token is visible: O = 0. A NaN stays NaN
       const float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
       const SinkShare share = add_sink(places.rows[i].sink, lse);
-      factors[i] *= share.tokens * args_.layer.v_factor * places.v_scale;
+      // A heavy sink makes the factor 0, which store_block() takes for a row without visible tokens.
+      const float factor = factors[i] * (share.tokens * args_.layer.v_factor * places.v_scale);
+      factors[i] = sum != 0 && factor == 0 ? kMinFactor : factor;
       if (places.rows[i].lse != nullptr) *places.rows[i].lse = share.lse * places.rows[i].lse_factor;
     }
     store<0>(rows, places, factors, sums);
@@ -131,8 +136,8 @@ class Epilogue {
       const int query = __shfl_sync(kWholeWarp, task_.query_of(half, row), 0);
       const int next = (query - task_.first_query[half] + 1) * group_size;  // the next query's first row
       const int rows = min(next, end) - row;
-      IsolatedRows<Element, kDim, S::kKvBytes, 2>(args_, task_.number, query, task_.q_head_of(half, row, group_size), rows,
-                                     thread_ % 32)
+      IsolatedRows<Element, kDim, S::kKvBytes, 2>(args_, task_.number, query, task_.q_head_of(half, row, group_size),
+                                                  rows, thread_ % 32)
           .run(first_column, end_column);
       row += rows;
     }

@@ -7,15 +7,15 @@
 //
 // with online softmax in fp32. K and V are read once for all r rows.
 //
-// Bound. A token costs 4 d bytes and 4 d m FLOPs in a tile of m rows. At d = 128 it takes 26 clocks of an SM's share
-// from memory (4.67 TB/s at 1.75 GHz) and 14 from L2; wgmma takes 8 clocks for each 64 rows at its peak, and
+// Bound. A token costs 4 d bytes and 4 d m FLOPs in a tile of m rows. At d = 128 it takes 25 clocks of an SM's share
+// from memory (4.67 TB/s at 1.75 GHz) and 15 from L2; wgmma takes 8 clocks for each 64 rows at its peak, and
 // exponentials take 4. So a tile of 64 rows is bound by memory or L2, and a tile of 128 rows, at 16 and 8 clocks, is
 // memory-bound while its KV comes from memory. Portable tiles of 64 rows take 27 clocks: mma.sync reads K and V once
 // for each 16 rows, wgmma once for 64. At d = 64 and 256 all but the exponentials is half and twice as much; at 256
 // logits are computed twice, so that a tile of 64 rows takes 24 clocks of wgmma and 8 of exponentials, where memory
-// takes 52 and L2 28.
+// takes 51 and L2 30.
 //
-// Schedule. Twelve warps, one CTA on an SM.
+// Schedule. Twelve warps, sixteen if K and V have 8 bits; one CTA on an SM.
 // - The task scheduler (one warp) takes tasks from the queue and cuts their tokens into stages of 64, of four slices
 //   of 16 tokens, a lane for each slice. It writes stage records for the other warps, up to 32 stages ahead. The first
 //   7 stages of each task are written beforehand, once for all layers of a step (task_prologues.cu). The next task is
@@ -35,13 +35,13 @@
 // - At d = 256 there are tiles of 64 rows alone: both warpgroups compute the logits of all stages, and each its half of
 //   the columns of O. The product with V ends before the next logits begin, as the operands of both would not fit the
 //   registers; the other warpgroup keeps the tensor cores busy.
-//
-// - If K and V have 8 bits, four widener warps make each slot's rows 16 bits wide, once for all rows of the tile, before
+// - If K and V have 8 bits, four widener warps make each slot's rows 16 bits wide, once for all rows of the tile,
+// before
 //   the consumers read it (widener.cuh).
 //
 // Budget. Registers: 168 a thread at launch; then 208 for consumers (at d = 128 64 of O, 32 each of Q and logits, 16 of
-// weights; at 256 64 of Q) and 88 for producers. Shared memory: sizeof(SharedMemory<S>), 163, 223 and 217 of 227 KiB.
-// Nothing spills.
+// weights; at 256 64 of Q) and 88 for producers; nothing spills. Beside wideners there are fewer (Traits), and some
+// words spill at d = 128 and 256. Shared memory: sizeof(SharedMemory<S>), 163, 223 and 217 of 227 KiB.
 #pragma once
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"

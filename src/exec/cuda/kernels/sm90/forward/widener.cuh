@@ -5,8 +5,8 @@
 // clocks; wgmma reads another 4 d bytes for each 64 rows, 4 clocks. So one widening serves all rows of a tile, and a
 // tile of 64 rows stays bound by memory. Queries of bf16 take four instructions for each pair, not one: 8 clocks.
 //
-// Each of four warps has a slice of 16 tokens, whose 8-bit rows lie in the second half of the slice's own place, so that
-// no other warp reads where it writes.
+// Each of four warps has a slice of 16 tokens, whose 8-bit rows lie in the second half of the slice's own place, so
+// that no other warp reads where it writes.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,9 @@ template <class Element, class S, bool kE5M2>
 class Widener {
   static constexpr int kLanesOfRow = S::kKvRowBytes / 16;  // 4, 8, 16
   static constexpr int kRowsAtOnce = 32 / kLanesOfRow;
-  static constexpr int kWords = kOctetRows / kRowsAtOnce;  // words of 16 bytes of an octet that a lane reads
+  // Words of 16 bytes that a lane reads before it writes: 2, 4, and 4 of each octet at d = 256, where 8 would be too
+  // many registers.
+  static constexpr int kWords = (S::kDim == 256 ? kOctetRows : kSliceTokens) / kRowsAtOnce;
 
  public:
   /// \param slice index of the warp's slice
@@ -58,7 +60,8 @@ class Widener {
     records_.pass_without_arrival();
   }
 
-  // Octet by octet: the wide rows of the first lie before all 8-bit rows, those of the second over them.
+  // The wide rows of the first octet lie before all 8-bit rows, those of the second over them. So the words of a slice,
+  // or those of one octet after the other, are read before their places are written.
   __device__ __forceinline__ void widen_slice(std::uint32_t place) const {
     const int chunk = lane_ % kLanesOfRow;
     const int row = lane_ / kLanesOfRow;
@@ -69,8 +72,7 @@ class Widener {
     const std::uint32_t to_one = place + chunk_offset<S>(row, 2 * chunk + first);
     const std::uint32_t to_other = place + chunk_offset<S>(row, 2 * chunk + 1 - first);
 #pragma unroll
-    for (int octet = 0; octet < kSliceOctets; ++octet) {
-      const int first_row = octet * kOctetRows;
+    for (int first_row = 0; first_row < kSliceTokens; first_row += kWords * kRowsAtOnce) {
       uint4 words[kWords];
 #pragma unroll
       for (int i = 0; i < kWords; ++i)
