@@ -76,7 +76,7 @@ TEST_F(CudaFp8, EveryCodeIsExact) {
       test.recompute_expected();
       const Plan plan =
           make_plan(test.forest(), on_cuda(test.shape()), cutting_gpu_profile(2, CudaKernels::kHopper, 64), {});
-      CudaExecutor executor = executor_of(RunWay{}.with(CudaKernels::kHopper));
+      CudaExecutor& executor = executor_of(RunWay{}.with(CudaKernels::kHopper));
       const DeviceBatch on_device(batch);
       // In 16 bits, which hold each code: in fp32 the approximate 1 / sum may be an ulp off.
       DeviceTensors tensors(test, {.narrow = true});
