@@ -184,13 +184,14 @@ forward and merge, by replays of a captured graph between two events, median of 
 are apart. "forward" is from when the first task began to when the last one ended, without launch and merge.
 {textwrap.fill(gpu_floors.floors(files), 118)}
 [Recorded](../../recorded/h200.json) times are of published kernels on the same kind of GPU on another day: ratios to
-them are good to some 3 %. {COLD_CACHES}
+them hold to some 3 % (a judgement: no kernel was timed on both days). {COLD_CACHES}
 {gpu_recorded.how_timed(suites)}
 
 This page is written by `bench/gpu_report.py` from the rows beside it, which come from `scripts/gpu_bench.sh`, or its
 program by hand, by `bench/gpu_collect.py`; each names its command.
 {gpu_tables.which_kernels(files)}
-The kernels: [Hopper](../../../docs/deep/hopper_kernel.md), [portable](../../../docs/deep/portable_kernel.md).
+The kernels: [Hopper](../../../docs/deep/hopper_kernel.md), [portable](../../../docs/deep/portable_kernel.md). Words
+are in the [glossary](../../../docs/concepts/glossary.md#words-of-the-measurements).
 {tests_line(RESULTS / "tests.json")}
 
 {gpu_tables.summary(suites)}

@@ -13,6 +13,8 @@ SUITES = {
     "trees": "token trees of t drafts on p tokens, b requests, page 16",
     "flat": "nothing shared, pages of 16 and 32",
     "batches": "two decode batches of each recorded file, page 16",
+    "small": "2 to 8 requests of 16 to 2,248 tokens, page 16",
+    "rows": "96 to 288 rows on trunks of 4K to 128K tokens, page 16",
 }
 # Files whose rows are compared with each other.
 COMPARISONS = (

@@ -214,7 +214,8 @@ def page() -> str:
         f"Commit {', '.join(commits)}. Every output was checked against plain attention in fp64 first.\n",
         "The floor is max(distinct KV bytes / read bandwidth, FLOPs / FMA rate). This page is written by "
         "`bench/report.py` from the rows beside it; `python3 bench/run.py` and "
-        "`planner_bench` make those.\n",
+        "`planner_bench` make those. The [glossary](../../../docs/concepts/glossary.md#words-of-the-measurements) "
+        "has the words.\n",
         "## Summary\n",
         summary(suites),
         policy_note(suites),
@@ -232,7 +233,8 @@ def page() -> str:
     if load("variants"):
         text += variants_section(about["variants"], load("variants"))
     if load("planner"):
-        text += ["## Forest and plan\n", "One core, `auto`, heads 32/8, medians.\n", planner_tables(load("planner"))]
+        method = "One core, `auto`, heads 32/8, medians, warm.\n"
+        text += ["## Forest and plan\n", method, planner_tables(load("planner"))]
     return "\n".join(text)
 
 

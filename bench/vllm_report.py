@@ -162,7 +162,8 @@ def page(runs: dict[str, list[dict]]) -> str:
         "baseline's figure, then ours. `floor` is the time of reading each distinct key and value once; `recovered`\n"
         "is the step's time won over (the baseline's attention - floor), 1 where all is won that reading once can\n"
         "win. Steps gain elsewhere, too, so it may pass 1.\n"
-        "[Workloads, terms and commands](../../README.md#in-vllm).\n\n"
+        "[Workloads, terms and commands](../../README.md#in-vllm); words are in the\n"
+        "[glossary](../../../docs/concepts/glossary.md#words-of-the-measurements).\n\n"
         "Each section is a run, and names its commit; `git rev-list --count COMMIT..HEAD` says how many commits ago\n"
         "it was. Runs of different sections are of different commits and machines: compare within a section alone.\n"
         "`bench/vllm_report.py` writes this page from the rows beside it.\n",

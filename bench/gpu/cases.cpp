@@ -46,6 +46,14 @@ Trees fasttree_trees(const Path& data) {
   return load_tree_list((data / "synthetic/fasttree_kernel_trees.json").string());
 }
 
+Trees small_batches(const Path& data) {
+  return load_tree_list((data / "synthetic/small_batches.json").string());
+}
+
+Trees row_counts(const Path& data) {
+  return load_tree_list((data / "synthetic/row_counts.json").string());
+}
+
 PrefixTree unshared(int batch, int length) {
   return named(concat(batch, "x", length), tree_from_levels(concat(batch, "/", length)));
 }
@@ -131,6 +139,8 @@ const std::vector<SuiteRow>& suites() {
       {"codec", codec_trees, kLlama3, {16}},
       {"trees", token_trees, kLlama3, {16}},
       {"batches", decode_batches, kLlama3, {16}},
+      {"small", small_batches, kLlama3, {16}},
+      {"rows", row_counts, kLlama3, {16}},
       {"ablation", pat_trees, kLlama3, {32}, MethodSet::kPatAblation},
       {"ablation", fasttree_trees, kLlama3, {16}, MethodSet::kFastTreeAblation},
       {"policies", pat_trees, kLlama3, {32}, MethodSet::kPolicies},

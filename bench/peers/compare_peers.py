@@ -30,7 +30,7 @@ sys.path += [str(BENCH / "python"), str(BENCH / "vllm")]
 
 import torch  # noqa: E402
 from cuda_case import MOST_BYTES, Case  # noqa: E402
-from peer_cases import CHECKED, SETTINGS, TREES, PeerCase, peer_cases  # noqa: E402
+from peer_cases import CHECKED, SETTINGS, TREES, USUAL, PeerCase, peer_cases  # noqa: E402
 from peer_method import MODULES, Maker, Method, load  # noqa: E402
 from peer_trunkline import facts  # noqa: E402
 from provenance import provenance  # noqa: E402
@@ -163,7 +163,7 @@ def wanted(given: argparse.Namespace) -> Iterator[PeerCase]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suites", nargs="+", choices=TREES, default=list(TREES))
+    parser.add_argument("--suites", nargs="+", choices=TREES, default=list(USUAL))
     parser.add_argument("--cases", nargs="*", default=[], help="names; all of the suites by default")
     parser.add_argument("--methods", nargs="+", choices=MODULES, default=list(MODULES))
     parser.add_argument("--heads", nargs="*", default=[], help="of the settings of peer_cases.py: 32/8 ...")

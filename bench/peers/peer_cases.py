@@ -1,4 +1,4 @@
-"""Cases of the comparison: the trees of bench/gpu's suites `flat`, `pat` and `fasttree`, at shapes that models have."""
+"""Cases of the comparison: the trees of some of bench/gpu's suites, at shapes that models have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 from shared_batches import ROOT, Batch, pages_of, tree_of
 
-TREES = {"flat": "unshared_batches", "pat": "pat_kernel_trees", "fasttree": "fasttree_kernel_trees"}
+TREES = {
+    "flat": "unshared_batches",
+    "pat": "pat_kernel_trees",
+    "fasttree": "fasttree_kernel_trees",
+    "small": "small_batches",
+    "rows": "row_counts",
+}
+# The suites that run at all settings unless others are named.
+USUAL = ("flat", "pat", "fasttree")
 # Cases that `--check` takes: nothing shared, one shared node, two levels of them in pages of 8.
 CHECKED = ("8x4096", "1,10/4096,416", "1,2,64/8,256,32")
 

@@ -32,7 +32,7 @@ import peer_flashinfer  # noqa: E402
 import peer_method  # noqa: E402
 import peer_trunkline  # noqa: E402
 from cuda_case import Case  # noqa: E402
-from peer_cases import SETTINGS, PeerCase, Setting, peer_cases, trees  # noqa: E402
+from peer_cases import SETTINGS, TREES, PeerCase, Setting, peer_cases, trees  # noqa: E402
 from replay_timers import HostTimer  # noqa: E402
 
 torch.set_num_threads(1)  # tensors are tiny
@@ -66,7 +66,7 @@ class CasesTest(unittest.TestCase):
     def test_names_are_the_gpu_suites(self):
         self.assertEqual(trees("flat")[2], ("8x4096", "8/4096"))
         self.assertEqual(trees("pat")[0], ("1,10/4096,416", "1,10/4096,416"))
-        self.assertEqual((len(trees("flat")), len(trees("pat")), len(trees("fasttree"))), (8, 20, 15))
+        self.assertEqual([len(trees(suite)) for suite in TREES], [8, 20, 15, 40, 16])
         found = list(peer_cases(["flat", "fasttree"], SETTINGS[:2], ["8x4096", "1,2,64/8,256,32"]))
         self.assertEqual([(case.name, case.setting.heads) for case in found][:2], [
             ("8x4096", "32/8"), ("1,2,64/8,256,32", "32/8"),

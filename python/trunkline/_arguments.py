@@ -77,7 +77,7 @@ def number(value: Any, name: str, least: float) -> float:
     except (TypeError, ValueError, OverflowError):  # an array of several elements, or an int beyond all floats
         raise wrong_type(name, value, "a number") from None
     if not found >= least:
-        raise wrong_value(name, found, f"a number of at least {least:g}")
+        raise wrong_value(name, found, "a number" if least == -np.inf else f"a number of at least {least:g}")
     return found
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import errors
-from .._arguments import int32
+from .._arguments import int32, number, wrong_type
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def log_probabilities(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -20,13 +22,28 @@ def log_probabilities(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return exact
 
 
-def end_tokens_of(tokens: int | Sequence[int] | None) -> frozenset[int]:
+def end_tokens_of(tokens: int | Sequence[int] | None, name: str = "end_tokens") -> frozenset[int]:
     """Tokens that end a sequence, as callers give them."""
     if tokens is None:
         return frozenset()
-    if isinstance(tokens, int):
-        tokens = [tokens]
-    return frozenset(int32(token, f"end_tokens[{i}]", 0) for i, token in enumerate(tokens))
+    if isinstance(tokens, (int, np.integer)):
+        return frozenset([int32(tokens, name, 0)])
+    if not hasattr(tokens, "__iter__"):
+        raise wrong_type(name, tokens, "a token id, several, or None")
+    return frozenset(int32(token, f"{name}[{i}]", 0) for i, token in enumerate(tokens))
+
+
+def function(value: _F, name: str) -> _F:
+    """Refuses what cannot be called when a controller is made, as its first call comes late in a search."""
+    if not callable(value):
+        raise wrong_type(name, value, "a function of token ids")
+    return value
+
+
+def judged(judge: Callable[[list[int]], float], tokens: list[int], name: str) -> float:
+    """A caller's score or value of a sequence. Refuses NaN, by which nothing can be sorted."""
+    found = judge(tokens)
+    return float(found) if isinstance(found, bool) else number(found, f"{name}(tokens)", -np.inf)
 
 
 def positive(value: Any, name: str) -> int:

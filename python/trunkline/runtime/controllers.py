@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _abi
-from .._arguments import int32, number
+from .._arguments import int32, number, wrong_type
 from .._library import c, check, new
 from .tree import SequenceTree, TreeNode, _node_structs
 
@@ -30,7 +30,8 @@ class Continuation(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A sequence that a search ended with. tokens: those after the prompt."""
+    """A sequence that a search ended with. tokens: those after the prompt; score: as the controller has it, higher is
+    better; text: the tokens decoded, where TreeGenerator has a tokenizer."""
 
     node: TreeNode
     tokens: list[int]
@@ -57,7 +58,11 @@ class Decisions:
 
     def fork(self, leaf: int, continuations: Sequence[Continuation]) -> None:
         """The leaf is forked into as many as there are continuations; by one alone it goes on."""
-        self.continuations += [(leaf, Continuation(*one)) for one in continuations]
+        added = list(continuations)
+        for i, one in enumerate(added):
+            if not isinstance(one, Iterable):
+                raise wrong_type(f"continuations[{i}]", one, "a Continuation")
+        self.continuations += [(leaf, Continuation(*one)) for one in added]
 
     def prune(self, leaf: int) -> None:
         """The leaf is given up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import errors
@@ -16,7 +16,8 @@ class TreeGenerator:
 
     model: a causal language model of Transformers with full attention, or a TreeModel. tokenizer: for prompts and
     results as text; None: prompts are token ids. controller: BeamSearch, Samples, BestOfN, SelfConsistency,
-    TreeOfThoughts, MonteCarloTreeSearch, SpeculativeDecoding, or a BranchController of your own.
+    TreeOfThoughts, MonteCarloTreeSearch, SpeculativeDecoding, or a BranchController of your own; the attribute of that
+    name can be set, for another search in the same KV cache.
     max_tokens: tokens of all branches together that the KV cache has room for, shared ones counted once. page_size:
     tokens of a page. cache_prompts: pages of prompts stay, until their room is needed, and later prompts that begin
     alike find them. attention: options of TreeSession and DecodeAttention. docs/guides/runtime.md has an example.
@@ -38,11 +39,16 @@ class TreeGenerator:
         self.cache_prompts = cache_prompts
         page_size = int32(page_size, "page_size", 1)
         num_pages = -(-int32(max_tokens, "max_tokens", 1) // page_size)
+        self._capacity = num_pages * page_size
         self.session = TreeSession(_tree_model(model), page_size=page_size, num_pages=num_pages, **attention)
 
     def generate(self, prompt: str | Sequence[int]) -> list[Result]:
         """The results of the controller, the best first. Their nodes can be looked up in session.tree until the next
-        call. Where it raises, no branch of the call is left."""
+        call. Where it raises, no branch of the call is left.
+
+        prompt: text, to which the tokenizer's encode() adds its special tokens, or token ids [T], with or without a
+        tokenizer. InvalidArgumentError where the KV cache is full: a larger max_tokens, or fewer branches, helps."""
+        controller = instance(self.controller, BranchController, "controller")
         tokens = self._tokens(prompt)
         tree = self.session.tree
         tree.clear()
@@ -50,8 +56,8 @@ class TreeGenerator:
         if self.cache_prompts:
             self.session.to_cache.add(root)
         try:
-            self.controller.run(self.session, root)
-            results = self.controller.results(tree, root)
+            controller.run(self.session, root)
+            results = controller.results(tree, root)
         finally:
             self.session.to_cache.clear()
             for leaf in tree.leaves():
@@ -76,9 +82,21 @@ class TreeGenerator:
             if self.tokenizer is None:
                 raise errors.InvalidArgumentError("prompt is text, and there is no tokenizer; expected: token ids")
             prompt = self.tokenizer.encode(prompt)
+        if isinstance(prompt, Mapping):
+            raise wrong_type("prompt", prompt, "text or token ids; of a tokenizer's output, its ['input_ids']")
         if not hasattr(prompt, "__iter__"):
             raise wrong_type("prompt", prompt, "text or token ids")
-        return [int32(token, f"prompt[{i}]", 0) for i, token in enumerate(prompt)]
+        dimensions = getattr(prompt, "ndim", 1)
+        if dimensions != 1:
+            raise errors.InvalidArgumentError(
+                f"prompt has {dimensions} dimensions; expected: 1, the token ids of one sequence"
+            )
+        tokens = [int32(token, f"prompt[{i}]", 0) for i, token in enumerate(prompt)]
+        if len(tokens) > self._capacity:
+            raise errors.InvalidArgumentError(
+                f"prompt has {len(tokens)} tokens; expected: at most {self._capacity}, which max_tokens sets"
+            )
+        return tokens
 
 
 def _tree_model(model: Any) -> TreeModel:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .._arguments import number
-from ._checks import end_tokens_of, positive
+from ._checks import end_tokens_of, function, judged, positive
 from .controllers import BranchController, Continuation, Decisions, Logits, Result
-from .samples import TokenSampler
+from .samples import TokenSampler, _sampler_of
 from .tree import SequenceTree, TreeNode
 
 
@@ -34,8 +34,10 @@ class MonteCarloTreeSearch(BranchController):
     mean + exploration * sqrt(log(parent's visits) / visits); forks it into `width` different continuations of
     step_tokens tokens, in one batch; and adds their values to all nodes above. Nodes share all KV above them.
 
-    value: a function of the tokens after the prompt, best in [0, 1]. max_new_tokens: of a path, its end token included.
-    Results are the ends of all paths by their values, but first the one that the most visited children lead to.
+    value: a function that takes the token ids after the prompt, and returns a number or a bool, the higher the better;
+    the default exploration suits numbers in [0, 1]. max_new_tokens: of a path, its end token included.
+    Results are the ends of all paths by their values, also of paths that were not grown further, but first the one that
+    the most visited children lead to.
     """
 
     def __init__(
@@ -55,9 +57,9 @@ class MonteCarloTreeSearch(BranchController):
         self.step_tokens = positive(step_tokens, "step_tokens")
         self.max_new_tokens = positive(max_new_tokens, "max_new_tokens")
         self.exploration = number(exploration, "exploration", 0.0)
-        self.value = value
+        self.value = function(value, "value")
         self.end_tokens = end_tokens_of(end_tokens)
-        self.sampler = sampler or TokenSampler()
+        self.sampler = _sampler_of(sampler)
 
     def begin(self, tree: SequenceTree, root: TreeNode) -> None:
         self._root = root
@@ -109,7 +111,7 @@ class MonteCarloTreeSearch(BranchController):
         visits = self._visits[node]
         if visits.terminal and visits.drawn:
             tokens.append(visits.drawn.pop()[0])
-        return float(self.value(tokens))
+        return judged(self.value, tokens, "value")
 
     def _add(self, node: TreeNode, value: float) -> None:
         at: TreeNode | None = node

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import errors
-from .._arguments import int32, integer, number
-from ._checks import end_tokens_of, positive
+from .._arguments import int32, integer, number, wrong_type
+from ._checks import end_tokens_of, function, judged, positive
 from .controllers import BranchController, Continuation, Decisions, Logits, Result
 from .tree import SequenceTree, TreeNode
 
@@ -20,7 +20,8 @@ _FIRST_LOOK = 256  # most probable tokens that top_p looks at first; sorting a w
 
 class TokenSampler:
     """Draws tokens by softmax(logits / temperature), of the top_k best alone, and of the fewest that have probability
-    top_p together. temperature 0 is greedy; top_k 0 and top_p 1 leave all. The same seed gives the same tokens."""
+    top_p together. temperature 0 is greedy; top_k 0 and top_p 1 leave all. The same seed gives the same tokens; a
+    second search with one sampler goes on in its random numbers, so it draws others."""
 
     def __init__(self, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0) -> None:
         self.temperature = number(temperature, "temperature", 0.0)
@@ -77,6 +78,15 @@ class TokenSampler:
         return self._random.choice(len(weights), size=size, replace=False, p=weights / weights.sum())
 
 
+def _sampler_of(sampler: TokenSampler | None) -> TokenSampler:
+    """A controller's sampler: None is one at temperature 1."""
+    if sampler is None:
+        return TokenSampler()
+    if not hasattr(sampler, "draw"):
+        raise wrong_type("sampler", sampler, "a TokenSampler, or None")
+    return sampler
+
+
 def _largest(values: npt.NDArray[np.float64], count: int) -> npt.NDArray[Any]:
     """The indices of the `count` largest, the largest first, of equal ones the first."""
     if count == 1:
@@ -107,7 +117,7 @@ class Samples(BranchController):
         self.samples = positive(samples, "samples")
         self.max_new_tokens = positive(max_new_tokens, "max_new_tokens")
         self.end_tokens = end_tokens_of(end_tokens)
-        self.sampler = sampler or TokenSampler()
+        self.sampler = _sampler_of(sampler)
 
     def decide(self, tree: SequenceTree, leaves: list[TreeNode], logits: Logits, decisions: Decisions) -> None:
         for i, (leaf, row) in enumerate(zip(leaves, logits)):
@@ -162,8 +172,8 @@ class _Judged(Samples):
 class BestOfN(_Judged):
     """The best of n samples by a score of the caller's.
 
-    score: a function of the tokens after the prompt; enough: a score from which on the other samples are given up, by
-    default none is.
+    score: a function that takes the token ids of a finished sample after the prompt, and returns a number or a bool,
+    the higher the better. enough: a score from which on the other samples are given up, by default none is.
     """
 
     def __init__(
@@ -177,11 +187,11 @@ class BestOfN(_Judged):
         sampler: TokenSampler | None = None,
     ) -> None:
         super().__init__(samples, max_new_tokens, end_tokens=end_tokens, sampler=sampler)
-        self.score = score
+        self.score = function(score, "score")
         self.enough = None if enough is None else number(enough, "enough", -np.inf)
 
     def _judge(self, result: Result) -> float:
-        return float(self.score(result.tokens))
+        return judged(self.score, result.tokens, "score")
 
     def _enough(self) -> bool:
         return self.enough is not None and any(score >= self.enough for score in self._judged.values())
@@ -209,10 +219,15 @@ class SelfConsistency(_Judged):
         sampler: TokenSampler | None = None,
     ) -> None:
         super().__init__(samples, max_new_tokens, end_tokens=end_tokens, sampler=sampler)
-        self.answer = answer
+        self.answer = function(answer, "answer")
 
     def _judge(self, result: Result) -> Hashable:
-        return self.answer(result.tokens)
+        found = self.answer(result.tokens)
+        try:
+            hash(found)
+        except TypeError:
+            raise wrong_type("answer(tokens)", found, "a hashable value, or None") from None
+        return found
 
     def _enough(self) -> bool:
         votes = [count for _, count in self._votes().most_common(2)]

@@ -12,7 +12,7 @@ from .. import _abi, errors
 from .._arguments import integer, number, optional
 from .._indices import Indices, host_ints
 from .._library import Handle, NotCopied, c, check, new
-from ._checks import end_tokens_of, log_probabilities, positive, refuse_logits
+from ._checks import end_tokens_of, function, log_probabilities, positive, refuse_logits
 from .controllers import BranchController, Decisions, Logits
 from .tree import SequenceTree, TreeNode
 
@@ -136,7 +136,7 @@ class SpeculativeDecoding(BranchController):
         end_tokens: int | Sequence[int] | None = None,
         sampler: Sampler | None = None,
     ) -> None:
-        self.drafter = drafter
+        self.drafter = function(drafter, "drafter")
         self.max_new_tokens = positive(max_new_tokens, "max_new_tokens")
         self.end_tokens = end_tokens_of(end_tokens)
         self.sampler = optional(sampler, Sampler, "sampler")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ._checks import end_tokens_of, positive
+from ._checks import end_tokens_of, function, judged, positive
 from .controllers import BranchController, Continuation, Decisions, Logits
-from .samples import TokenSampler
+from .samples import TokenSampler, _sampler_of
 from .tree import SequenceTree, TreeNode
 
 
@@ -18,7 +18,7 @@ class TreeOfThoughts(BranchController):
     levels they are the results, with their values as scores. A thought with a token of end_tokens is a result at once,
     and counts among the kept of its level no more.
 
-    value: a function of the tokens after the prompt.
+    value: a function that takes the token ids after the prompt, and returns a number or a bool, the higher the better.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class TreeOfThoughts(BranchController):
         self.thoughts = positive(thoughts, "thoughts")
         self.kept = positive(kept, "kept")
         self.thought_tokens = positive(thought_tokens, "thought_tokens")
-        self.value = value
-        self.thought_ends = end_tokens_of(thought_ends)
+        self.value = function(value, "value")
+        self.thought_ends = end_tokens_of(thought_ends, "thought_ends")
         self.end_tokens = end_tokens_of(end_tokens)
-        self.sampler = sampler or TokenSampler()
+        self.sampler = _sampler_of(sampler)
 
     def begin(self, tree: SequenceTree, root: TreeNode) -> None:
         self._level = 0
@@ -68,13 +68,13 @@ class TreeOfThoughts(BranchController):
             self._next_level(tree, decisions)
 
     def _valued(self, tree: SequenceTree, leaf: TreeNode, token: int) -> float:
-        return float(self.value([*tree.sequence(leaf)[self.prompt_tokens :], token]))
+        return judged(self.value, [*tree.sequence(leaf)[self.prompt_tokens :], token], "value")
 
     def _next_level(self, tree: SequenceTree, decisions: Decisions) -> None:
         waiting, self._over = self._over, {}
         if self._level > 0:
             for leaf in waiting:
-                tree.set_score(leaf, float(self.value(tree.sequence(leaf)[self.prompt_tokens :])))
+                tree.set_score(leaf, judged(self.value, tree.sequence(leaf)[self.prompt_tokens :], "value"))
             ordered = sorted(waiting, key=lambda leaf: -tree.info(leaf).score)
             for leaf in ordered[self.kept :]:
                 tree.prune(leaf)
@@ -89,7 +89,7 @@ class TreeOfThoughts(BranchController):
             for child, (token, _) in zip(tree.fork(leaf, len(drawn)), drawn):
                 tree.append(child, [token])
                 if token in self.end_tokens:
-                    tree.set_score(child, float(self.value(tree.sequence(child)[self.prompt_tokens :])))
+                    tree.set_score(child, judged(self.value, tree.sequence(child)[self.prompt_tokens :], "value"))
                     tree.finish(child)
                 else:
                     self._starts[child] = begin
