@@ -21,11 +21,10 @@
 //   7 stages of each task are written beforehand, once for all layers of a step (task_prologues.cu). The next task is
 //   taken when the consumers reach the last stages of the present one.
 // - Three loader warps fill a ring of slots (Traits::kSlots), of which some are in flight (kSlotsOnTheirWay). One
-// copies
-//   K by TMA, a slice at a time, or half a slice if pages are no multiple of 16 tokens; one copies V by TMA. The latter
-//   and the third copy row by row (cp.async): Q, V of slices whose masks differ by token, V of short slices in a task's
-//   last stage, slices that begin inside a TMA tile, and pages that are no multiple of 8 tokens. Behind other short
-//   slices the consumers make V zero.
+//   copies K by TMA, a slice at a time, or half a slice if pages are no multiple of 16 tokens; one copies V by TMA. The
+//   latter and the third copy row by row (cp.async): Q, V of slices whose masks differ by token, V of short slices in a
+//   task's last stage, slices that begin inside a TMA tile, and pages that are no multiple of 8 tokens. Behind other
+//   short slices the consumers make V zero.
 // - Two consumer warpgroups hold 64 rows each, with Q, O and weights in registers. In a tile of 64 rows both hold the
 //   same rows and take stages in turns; at the end each gets half of the columns of both sums through the ring's last
 //   two slots. In a tile of 128 rows each holds its own half, and passes stages that are masked for its rows without
