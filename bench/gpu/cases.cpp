@@ -213,7 +213,8 @@ std::vector<Case> load_suite(const std::string& suite, const Path& data, const G
   for (const MadeSuite& made : kMadeSuites) {
     if (suite != made.name) continue;
     if (given.changes_suites()) {
-      fail(ErrorCode::kInvalidArgument, "--head-dim, --page-size, --as, --kv-dtype: suite ", suite, " has shapes of its own");
+      fail(ErrorCode::kInvalidArgument, "--head-dim, --page-size, --as, --kv-dtype: suite ", suite,
+           " has shapes of its own");
     }
     cases = made.cases(given.dtype);
   }

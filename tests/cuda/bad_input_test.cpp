@@ -82,7 +82,8 @@ TEST_F(CudaBadInput, Tensors) {
   const auto unsupported = [&](void (*change)(AttentionArgs&), const char* words) {
     refused(change, words, ErrorCode::kUnsupported);
   };
-  unsupported([](AttentionArgs& args) { args.v_scale.heads = args.lse; }, "args.v_scale.heads are given with K and V of");
+  unsupported([](AttentionArgs& args) { args.v_scale.heads = args.lse; },
+              "args.v_scale.heads are given with K and V of");
   unsupported([](AttentionArgs& args) { args.window_left = 7; }, "args.window_left is 7; supported: -1");
   refused([](AttentionArgs& args) { args.q_scale.value = -1; }, "args.q_scale.value is -1; it must be finite and > 0");
   AttentionArgs inside = tensors_->args();

@@ -48,7 +48,8 @@ TEST_F(CudaDevice, KernelsFitAndDoNotSpill) {
       const AttentionShape shape = on_cuda(make_shape(2, 4, head_dim, 16, dtype));
       ASSERT_FALSE(kernels_for(shape).empty());
       for (const CudaKernels kernels : kernels_for(shape)) {
-        const auto facts = cuda::family_for(kernels, cuda_device_info(0).major, shape).facts(cuda::kernel_shape_of(shape));
+        const auto facts =
+            cuda::family_for(kernels, cuda_device_info(0).major, shape).facts(cuda::kernel_shape_of(shape));
         ASSERT_FALSE(facts.empty());
         // A kernel with the usual ring, and one with the shorter ring.
         if (kernels == CudaKernels::kPortable) {

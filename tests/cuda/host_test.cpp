@@ -46,9 +46,10 @@ TEST(CudaHost, KernelsThatHaveNoneForADeviceSaySo) {
   const AttentionShape shape = on_cuda(make_shape(2, 4, 64, 16));
   EXPECT_TRUE(cuda::supports_family(CudaKernels::kHopper, 9, shape));
   EXPECT_TRUE(cuda::supports_family(CudaKernels::kAuto, 8, shape));
-  EXPECT_EQ(cuda::supports_family(CudaKernels::kHopper, 8, shape).reason,
-            "kernels are hopper, which has none for f16 queries, f16 K and V and head size 64 on compute capability 8.x; "
-            "supported: auto");
+  EXPECT_EQ(
+      cuda::supports_family(CudaKernels::kHopper, 8, shape).reason,
+      "kernels are hopper, which has none for f16 queries, f16 K and V and head size 64 on compute capability 8.x; "
+      "supported: auto");
   const AttentionShape narrow = with_kv_dtype(shape, DType::kF8E4M3);
   EXPECT_TRUE(cuda::supports_family(CudaKernels::kAuto, 9, narrow));
   EXPECT_EQ(cuda::supports_family(CudaKernels::kAuto, 8, narrow).reason,

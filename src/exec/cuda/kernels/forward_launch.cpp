@@ -12,13 +12,15 @@ bool serves(const ForwardVariant& variant, const KernelShape& shape) {
   return variant.q_dtype == shape.q_dtype && variant.kv_bytes == (narrow ? 1 : 2) && variant.head_dim == shape.head_dim;
 }
 
-// Prefers a kernel that merges exactly if merging is asked for to any other that serves.
-ForwardVariant* find_variant(const KernelFamily& family, const KernelShape& shape, std::int32_t page_size, bool merging,
+// Prefers a kernel that merges exactly if merging is asked for to any other that serves. Of these it returns the first.
+ForwardVariant* find_variant(const KernelFamily& family, const KernelShape& shape, const ForwardArgs& args,
                              std::size_t shared_bytes) {
+  const bool merging = args.arrived != nullptr;
   ForwardVariant* best = nullptr;
   for (ForwardVariant& variant : family.variants()) {
     if (!serves(variant, shape)) continue;
-    if (variant.takes_pages != nullptr && !variant.takes_pages(page_size)) continue;
+    if (variant.takes_pages != nullptr && !variant.takes_pages(args.pages.page_size)) continue;
+    if (args.layer.varies() && !variant.varies) continue;
     if (best != nullptr && (best->merging == merging || variant.merging != merging)) continue;
     if (variant.kernel.shared_bytes() <= shared_bytes && variant.kernel.runs_here()) best = &variant;
   }
@@ -29,8 +31,7 @@ ForwardVariant* find_variant(const KernelFamily& family, const KernelShape& shap
 
 bool KernelFamily::supports(const KernelShape& shape) const {
   const std::span<const ForwardVariant> all = variants();
-  return std::any_of(all.begin(), all.end(),
-                     [&](const ForwardVariant& variant) { return serves(variant, shape); });
+  return std::any_of(all.begin(), all.end(), [&](const ForwardVariant& variant) { return serves(variant, shape); });
 }
 
 std::vector<TileShape> KernelFamily::tiles(std::int32_t head_dim) const {
@@ -53,9 +54,7 @@ std::vector<KernelFacts> KernelFamily::facts(const KernelShape& shape) const {
 
 cudaError_t KernelFamily::launch(const ForwardArgs& args, const KernelShape& shape, const LaunchLimits& limits,
                                  cudaStream_t stream) const {
-  const bool merging = args.arrived != nullptr;
-  ForwardVariant* const variant =
-      find_variant(*this, shape, args.pages.page_size, merging, limits.shared_bytes);
+  ForwardVariant* const variant = find_variant(*this, shape, args, limits.shared_bytes);
   if (variant == nullptr) return cudaErrorNotSupported;
   return enqueue(variant->kernel, args, shape, limits.sms, stream);
 }

@@ -55,8 +55,8 @@ const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, const Ke
 
 Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
   if (find_family(wanted, major, kernel_shape_of(shape)) != nullptr) return {true, {}};
-  return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.q_dtype),
-                        " queries, ", name_of(shape.kv_dtype), " K and V and head size ", shape.head_dim_qk,
+  return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.q_dtype), " queries, ",
+                        name_of(shape.kv_dtype), " K and V and head size ", shape.head_dim_qk,
                         " on compute capability ", major, ".x; supported: auto")};
 }
 

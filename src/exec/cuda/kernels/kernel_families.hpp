@@ -28,6 +28,7 @@ struct ForwardVariant {
   DType q_dtype;
   std::int32_t kv_bytes;  ///< of an element of K and V: 2 for Q's type, 1 for e4m3 and e5m2
   std::int32_t head_dim;
+  bool varies;   ///< it serves layers that vary (LayerArgs::varies), too
   bool merging;  ///< it merges partials too, so that its registers differ
   CompiledKernel kernel;
   bool (*takes_pages)(std::int32_t page_size) = nullptr;  ///< null: pages of all sizes

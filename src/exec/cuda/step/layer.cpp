@@ -116,16 +116,16 @@ LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
           .sinks = args.sinks,
           .scale_log2 = factors.scale_log2,
           .cap_factor = factors.cap_factor,
-          .q_scale = head_scale(args.q_scale),
-          .k_scale = head_scale(args.k_scale),
-          .v_scale = head_scale(args.v_scale),
           .v_factor = factor_of_all(args.v_scale),
-          .kv_e5m2 = shape.kv_dtype == DType::kF8E5M2 ? 1 : 0,
           .lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F,
           .out_f32 = args.out_dtype == DType::kF32 ? 1 : 0,
           .q_heads = shape.q_heads,
           .kv_heads = shape.kv_heads,
-          .group_size = shape.group_size()};
+          .group_size = shape.group_size(),
+          .kv_e5m2 = shape.kv_dtype == DType::kF8E5M2 ? 1 : 0,
+          .q_scale = head_scale(args.q_scale),
+          .k_scale = head_scale(args.k_scale),
+          .v_scale = head_scale(args.v_scale)};
 }
 
 }  // namespace trunkline::cuda

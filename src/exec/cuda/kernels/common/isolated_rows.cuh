@@ -27,9 +27,9 @@
 
 namespace trunkline::cuda {
 
-/// \tparam kKvBytes bytes of an element of K and V \tparam kChunks number of chunks of 32 head dimensions in flight: as
-/// many as the kernel's registers allow
-template <class Element, int kDim, int kKvBytes, int kChunks>
+/// \tparam kKvBytes bytes of an element of K and V \tparam kVaries whether layers may vary (LayerArgs::varies)
+/// \tparam kChunks number of chunks of 32 head dimensions in flight: as many as the kernel's registers allow
+template <class Element, int kDim, int kKvBytes, bool kVaries, int kChunks>
 class IsolatedRows {
   static constexpr int kTokens = 16;   // tokens at a time; with 32 the Hopper kernel's registers spill
   static constexpr int kColumns = 64;  // columns of O at a time
@@ -176,7 +176,7 @@ class IsolatedRows {
                                              std::uint32_t (&weights)[4]) {
     float scale = args_.layer.scale_log2;
     const float of_head = kKvBytes == 1 ? logit_scale_of(args_.layer, head_) : 1;
-    if (has_soft_cap(args_.layer)) {
+    if (kVaries && has_soft_cap(args_.layer)) {
       cap_logits(logits, args_.layer.cap_factor * of_head);
     } else {
       scale *= of_head;
@@ -253,11 +253,11 @@ class IsolatedRows {
       if (row >= rows_) continue;
       const float of_head = kKvBytes == 1 ? scale_of(layer.v_scale, head_) : 1;
       // No token is visible: O = 0. A NaN stays NaN.
-      float factor = sum == 0 ? 0 : layer.v_factor * of_head / sum;
+      float factor = sum == 0 ? 0 : (kVaries ? layer.v_factor * of_head : 1) / sum;
       float lse = sum == 0 ? -INFINITY : max_[half] + __log2f(sum);
       const std::int32_t q_head = q_head_ + row;
       const bool partial = row_.output >= 0;
-      if (!partial && layer.sinks != nullptr) {
+      if (kVaries && !partial && layer.sinks != nullptr) {
         const SinkShare share = add_sink(sink_of(layer, q_head), lse);
         factor *= share.tokens;
         lse = share.lse;

@@ -238,10 +238,11 @@ __device__ __forceinline__ void store_row(void* out, bool in_f32, std::int64_t a
 }
 
 /// Writes a merged (query, head), or its columns from `column` on, to a layer's O and LSE, beside the head's sink.
-template <class Element, int kDim, int kLanes>
+/// \tparam kVaries whether layers may vary (LayerArgs::varies)
+template <class Element, bool kVaries, int kDim, int kLanes>
 __device__ __forceinline__ void write_merged(const LayerArgs& layer, std::int64_t token, std::int32_t head,
                                              MergedRow<kDim, kLanes> merged, int lane, int column = 0) {
-  if (layer.sinks != nullptr) {
+  if (kVaries && layer.sinks != nullptr) {
     const SinkShare share = add_sink(sink_of(layer, head), merged.lse);
 #pragma unroll
     for (float& element : merged.o) element *= share.tokens;

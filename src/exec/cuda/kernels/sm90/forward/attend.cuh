@@ -126,7 +126,9 @@ class GroupRows {
   }
 
   /// Caps the logits. \param factor as cap_logit() has it
-  __device__ __forceinline__ void cap(float factor) { cap_logits(s_, factor); }
+  __device__ __forceinline__ void cap(float factor) {
+    cap_logits(s_, factor);
+  }
 
   /// Masks slices: sets their logits to -inf, by a select, so that NaN does not spread.
   /// \param visible for each slice, the mask word with the rows' queries

@@ -3,7 +3,7 @@
 namespace trunkline::cuda::sm90 {
 
 KernelSet kernel_set_fp8_kBF16_64() {
-  return instantiate<Bfloat, 64, 1>();
+  return instantiate<Bfloat, 64, 1, true>();
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -40,7 +40,7 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
                               bytes(octet)};
   const cuuint32_t tma_tile[] = {panel, kOctetRows, panels, 1, static_cast<cuuint32_t>(octets_of_tma_tile(page_size))};
   const cuuint32_t every[] = {1, 1, 1, 1, 1};
-  const CUtensorMapDataType type = narrow                     ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+  const CUtensorMapDataType type = narrow                    ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                                    : kv_dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                              : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   return function(&map.tensor, type, 5, const_cast<void*>(base), sizes, steps, tma_tile, every,
@@ -56,8 +56,9 @@ CacheMaps make_cache_maps(const ForwardArgs& args, const KernelShape& shape) {
   const std::int32_t page_size = args.pages.page_size;
   if (function == nullptr) return maps;
   const LayerArgs& layer = args.layer;
-  const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, shape.kv_dtype, shape.head_dim, page_size, maps.k) &&
-                    encode(function, layer.v, layer.v_strides, layer.kv_heads, shape.kv_dtype, shape.head_dim, page_size, maps.v);
+  const bool both =
+      encode(function, layer.k, layer.k_strides, layer.kv_heads, shape.kv_dtype, shape.head_dim, page_size, maps.k) &&
+      encode(function, layer.v, layer.v_strides, layer.kv_heads, shape.kv_dtype, shape.head_dim, page_size, maps.v);
   maps.octets = both ? octets_of_tma_tile(page_size) : 0;
   return maps;
 }

@@ -76,8 +76,9 @@ inline constexpr int kPanelElements = 64;
 inline constexpr int kPanelRowBytes = 2 * kPanelElements;
 inline constexpr int kPanelBytes = kOctetRows * kPanelRowBytes;
 
-/// The traits of a kernel: its head dimension, the bytes of an element of K and V, and whether it copies runs.
-template <int kHeadDim, int kBytesOfKv, bool kRuns>
+/// The traits of a kernel: its head dimension, the bytes of an element of K and V, whether it copies runs, and whether
+/// it has the code for layers that vary.
+template <int kHeadDim, int kBytesOfKv, bool kRuns, bool kVariedLayers>
 struct Traits {
   static_assert(kHeadDim == 64 || kHeadDim == 128 || kHeadDim == 256);
   static_assert(kBytesOfKv == 1 || kBytesOfKv == 2);
@@ -86,6 +87,9 @@ struct Traits {
   static constexpr int kThreads = kConsumerThreads + 32 * (kProducerWarps + (kWidens ? kWidenerWarps : 0));
   static constexpr int kDim = kHeadDim;
   static constexpr bool kCopiesRuns = kRuns;
+  /// Whether layers may vary (LayerArgs::varies). The code for it took ragged batches of plain layers 3 % longer on an
+  /// H200, though it is not executed there: half of that is the soft cap's 400 instructions in the loop over stages.
+  static constexpr bool kVaries = kVariedLayers;
   /// Whether both warpgroups compute all stages of a tile of 64 rows, each for half of the columns of O: 64 rows of O
   /// and of Q with 256 columns would be 192 registers of 208. The logits are then computed twice, which a tile that is
   /// bound by memory has the time for.

@@ -51,7 +51,8 @@ class Consumer {
     SliceLengths lengths;  // used likewise; all whole if nothing is masked
   };
 
-  // Applies the scales of a KV head. With a soft cap they come before it, and are in shared memory: no register is spare.
+  // Applies the scales of a KV head. With a soft cap they come before it, and are in shared memory: no register is
+  // spare.
   __device__ __forceinline__ void set_scales(std::int32_t head) {
     const float of_head = logit_scale_of(args_.layer, head);
     if (!has_soft_cap(args_.layer)) {
@@ -106,7 +107,9 @@ class Consumer {
         const bool more = __any_sync(kWholeWarp, walk_.find(S::kPassedAtMost) == Found::kStage) != 0;
         const Stage& next = walk_.found();
         rows_.template wait_for_logits<1>();
-        if (has_soft_cap(args_.layer)) rows_.cap(cap_factor());
+        if constexpr (S::kVaries) {
+          if (has_soft_cap(args_.layer)) rows_.cap(cap_factor());
+        }
         mask(stage, masked);
         // Computed here, beside the row maxima, and not where the products wait for them.
         const std::uint32_t next_keys = rows_.word_of_keys(next.keys().slot());
@@ -235,7 +238,7 @@ class Consumer {
     if constexpr (kMerges) {
       if (task.has_partials != 0) {
         named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
-        merge_arrivals<Element, S::kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+        merge_arrivals<Element, S::kDim, S::kVaries, kConsumerWarps>(args_, task, kConsumerBarrier);
         fence_ordinary_writes();  // to the task's entry, which a copy overwrites next
       }
     }

@@ -104,12 +104,15 @@ class Epilogue {
     for (int i = 0; i < 2; ++i) {
       const float sum = rows.sum[i];
       factors[i] = sum == 0 ? 0 : reciprocal_approx(sum);  // no token is visible: O = 0. A NaN stays NaN
-      const float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
-      const SinkShare share = add_sink(places.rows[i].sink, lse);
-      // A heavy sink makes the factor 0, which store_block() takes for a row without visible tokens.
-      const float factor = factors[i] * (share.tokens * args_.layer.v_factor * places.v_scale);
-      factors[i] = sum != 0 && factor == 0 ? kMinFactor : factor;
-      if (places.rows[i].lse != nullptr) *places.rows[i].lse = share.lse * places.rows[i].lse_factor;
+      float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
+      if constexpr (S::kVaries) {
+        const SinkShare share = add_sink(places.rows[i].sink, lse);
+        // A heavy sink makes the factor 0, which store_block() takes for a row without visible tokens.
+        const float factor = factors[i] * (share.tokens * args_.layer.v_factor * places.v_scale);
+        factors[i] = sum != 0 && factor == 0 ? kMinFactor : factor;
+        lse = share.lse;
+      }
+      if (places.rows[i].lse != nullptr) *places.rows[i].lse = lse * places.rows[i].lse_factor;
     }
     store<0>(rows, places, factors, sums);
     if constexpr (!S::kSplitsColumns) {
@@ -136,8 +139,8 @@ class Epilogue {
       const int query = __shfl_sync(kWholeWarp, task_.query_of(half, row), 0);
       const int next = (query - task_.first_query[half] + 1) * group_size;  // the next query's first row
       const int rows = min(next, end) - row;
-      IsolatedRows<Element, kDim, S::kKvBytes, 2>(args_, task_.number, query, task_.q_head_of(half, row, group_size),
-                                                  rows, thread_ % 32)
+      IsolatedRows<Element, kDim, S::kKvBytes, S::kVaries, 2>(
+          args_, task_.number, query, task_.q_head_of(half, row, group_size), rows, thread_ % 32)
           .run(first_column, end_column);
       row += rows;
     }
@@ -206,7 +209,8 @@ class Epilogue {
     place.lse += partial ? at_partial : token * layer.lse_token + q_head * layer.lse_head;
     if (!report) place.lse = nullptr;
     place.lse_factor = partial ? 1 : layer.lse_factor;
-    place.sink = partial || place.kind == Place::kNowhere ? -INFINITY : sink_of(layer, q_head);
+    const bool beside_sink = S::kVaries && !partial && place.kind != Place::kNowhere;
+    place.sink = beside_sink ? sink_of(layer, q_head) : -INFINITY;
     return place;
   }
 

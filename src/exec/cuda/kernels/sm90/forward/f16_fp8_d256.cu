@@ -3,7 +3,7 @@
 namespace trunkline::cuda::sm90 {
 
 KernelSet kernel_set_fp8_kF16_256() {
-  return instantiate<Half, 256, 1>();
+  return instantiate<Half, 256, 1, true>();
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -34,9 +34,8 @@
 // - At d = 256 there are tiles of 64 rows alone: both warpgroups compute the logits of all stages, and each its half of
 //   the columns of O. The product with V ends before the next logits begin, as the operands of both would not fit the
 //   registers; the other warpgroup keeps the tensor cores busy.
-// - If K and V have 8 bits, four widener warps make each slot's rows 16 bits wide, once for all rows of the tile,
-// before
-//   the consumers read it (widener.cuh).
+// - If K and V have 8 bits, four widener warps make each slot's rows 16 bits wide, once for all rows of the tile. Then
+//   the consumers read them (widener.cuh).
 //
 // Budget. Registers: 168 a thread at launch; then 208 for consumers (at d = 128 64 of O, 32 each of Q and logits, 16 of
 // weights; at 256 64 of Q) and 88 for producers; nothing spills. Beside wideners there are fewer (Traits), and some
@@ -54,14 +53,6 @@
 
 namespace trunkline::cuda::sm90 {
 
-/// Reads one parameter of each line of 64 bytes side by side: parameters come from cold memory line by line, and code
-/// that uses several lines in turn would wait for each.
-__device__ __forceinline__ void touch_parameters(const ForwardArgs& args, const CacheMaps& maps) {
-  asm volatile("" ::"l"(args.plan.counts), "l"(args.step.prologues), "l"(args.layer.q), "l"(args.layer.k_strides.page),
-               "l"(args.layer.out_token), "r"(args.layer.kv_heads), "r"(args.places), "l"(args.times),
-               "l"(maps.k.page_octets), "l"(maps.v.page_octets), "r"(maps.octets));
-}
-
 template <class Element, class S>
 __device__ __forceinline__ void widen_slices(const ForwardArgs& args, SharedMemory<S>& shared, int slice, int lane) {
   if (args.layer.kv_e5m2 != 0) {
@@ -78,7 +69,6 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     forward_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ CacheMaps maps) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory<S>*>(memory);
-  touch_parameters(args, maps);
   if (threadIdx.x / 32 == 0) init_slot_barriers(shared, static_cast<int>(threadIdx.x));
   if (threadIdx.x / 32 == kConsumerWarps) init_batch_barriers(shared, static_cast<int>(threadIdx.x % 32));
   wait_for_kernel_before();

@@ -16,7 +16,8 @@ struct KernelSet {
   int threads;
 };
 
-#define TRUNKLINE_SM90_DECLARE(dtype, head_dim) KernelSet kernel_set_##dtype##_##head_dim();
+/// \param varies whether layers may vary (LayerArgs::varies); kernels of 8-bit K and V take all layers
+#define TRUNKLINE_SM90_DECLARE(dtype, head_dim) KernelSet kernel_set_##dtype##_##head_dim(bool varies);
 TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_DECLARE)
 #undef TRUNKLINE_SM90_DECLARE
 #define TRUNKLINE_SM90_DECLARE_FP8(dtype, head_dim) KernelSet kernel_set_fp8_##dtype##_##head_dim();

@@ -1,9 +1,8 @@
 // Shared memory of a CTA: the ring of slots, the records of stages and tasks, and the mbarriers that hand them over.
 //
-// Invariants of the ring. A slot is full after kFullArrivals, or, if K and V have 8 bits, once each widener has followed
-// these; a widener takes slots in order. It is empty once each consumer warp has released it. A
-// parity tells a round from the one before and from no other, so no warp may be two rounds away from a slot that it
-// waits for:
+// Invariants of the ring. A slot is full after kFullArrivals, or, if K and V have 8 bits, once each widener has
+// followed these; a widener takes slots in order. It is empty once each consumer warp has released it. A parity tells a
+// round from the one before and from no other, so no warp may be two rounds away from a slot that it waits for:
 // - Every loader arrives at every slot, also without work, so none is a round behind.
 // - A loader begins slot i when slot i - kSlotsOnTheirWay is full (RecordReader::wait_for_slot). So once slot i is
 //   full, all slots up to i - kSlotsOnTheirWay are, and a consumer that has seen one full may wait for slots near it

@@ -59,7 +59,8 @@ class SliceTmaTiles {
       // One lane issues all copies: the compiler then makes no loop over lanes.
       if (elect_one()) {
 #pragma unroll
-        for (int i = 0; i < kSlices; ++i) copy_tma_tile(to + S::kSliceBytes * i + S::kKvOffset, *tensor_, head, octets[i], full);
+        for (int i = 0; i < kSlices; ++i)
+          copy_tma_tile(to + S::kSliceBytes * i + S::kKvOffset, *tensor_, head, octets[i], full);
       }
       return;
     }
@@ -67,8 +68,7 @@ class SliceTmaTiles {
     if (slice < 0 || slice >= kSlices) return;
     const std::uint32_t to_slice = to + static_cast<std::uint32_t>(S::kSliceBytes * slice + S::kKvOffset);
     if ((slices >> slice & 1) != 0) copy_tma_tile(to_slice, *tensor_, head, octets_[0], full);
-    if ((second >> slice & 1) != 0)
-      copy_tma_tile(to_slice + S::kKvOctetBytes, *tensor_, head, octets_[1], full);
+    if ((second >> slice & 1) != 0) copy_tma_tile(to_slice + S::kKvOctetBytes, *tensor_, head, octets_[1], full);
   }
 
  private:

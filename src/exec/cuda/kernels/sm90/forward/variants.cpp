@@ -13,17 +13,19 @@ bool has_octets(std::int32_t page_size) {
 }  // namespace
 
 std::span<ForwardVariant> variants() {
-#define TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, merges, function, takes) \
-  {DType::type, bytes, dim, merges, {set.function, set.threads, set.shared_bytes}, takes},
-#define TRUNKLINE_SM90_VARIANTS(set, type, bytes, dim)                     \
-  TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, false, kernel, has_octets) \
-  TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, true, merging, has_octets) \
-  TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, false, runs, copies_runs)  \
-  TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, true, runs_merging, copies_runs)
-#define TRUNKLINE_SM90_WIDE(type, dim) TRUNKLINE_SM90_VARIANTS(kernel_set_##type##_##dim(), type, 2, dim)
-#define TRUNKLINE_SM90_NARROW(type, dim) TRUNKLINE_SM90_VARIANTS(kernel_set_fp8_##type##_##dim(), type, 1, dim)
-  static ForwardVariant variants[] = {
-      TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_WIDE) TRUNKLINE_SM90_FP8_KERNELS(TRUNKLINE_SM90_NARROW)};
+#define TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, varies, merges, function, takes) \
+  {DType::type, bytes, dim, varies, merges, {set.function, set.threads, set.shared_bytes}, takes},
+#define TRUNKLINE_SM90_VARIANTS(set, type, bytes, dim, varies)                     \
+  TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, varies, false, kernel, has_octets) \
+  TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, varies, true, merging, has_octets) \
+  TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, varies, false, runs, copies_runs)  \
+  TRUNKLINE_SM90_VARIANT(set, type, bytes, dim, varies, true, runs_merging, copies_runs)
+#define TRUNKLINE_SM90_WIDE(type, dim)                                           \
+  TRUNKLINE_SM90_VARIANTS(kernel_set_##type##_##dim(false), type, 2, dim, false) \
+  TRUNKLINE_SM90_VARIANTS(kernel_set_##type##_##dim(true), type, 2, dim, true)
+#define TRUNKLINE_SM90_NARROW(type, dim) TRUNKLINE_SM90_VARIANTS(kernel_set_fp8_##type##_##dim(), type, 1, dim, true)
+  static ForwardVariant variants[] = {TRUNKLINE_SM90_KERNELS(TRUNKLINE_SM90_WIDE)
+                                          TRUNKLINE_SM90_FP8_KERNELS(TRUNKLINE_SM90_NARROW)};
 #undef TRUNKLINE_SM90_NARROW
 #undef TRUNKLINE_SM90_WIDE
 #undef TRUNKLINE_SM90_VARIANTS

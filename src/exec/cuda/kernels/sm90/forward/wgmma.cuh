@@ -19,8 +19,8 @@ __device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
                                     row % kOctetRows * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
 }
 
-/// Returns the address of a chunk `rows` rows behind another, with one operation. \param address of the chunk of a row of
-/// which row % 8 + rows % 8 is below 8
+/// Returns the address of a chunk `rows` rows behind another, with one operation. \param address of the chunk of a row
+/// of which row % 8 + rows % 8 is below 8
 template <class S>
 __device__ __forceinline__ std::uint32_t rows_ahead(std::uint32_t address, int rows) {
   static_assert(kPanelRowBytes == 1 << 7 && kPanelBytes == 1 << 10 && S::kOctetBytes % kPanelBytes == 0);

@@ -108,21 +108,12 @@ __device__ __forceinline__ void leave_sums(const Rows& rows, SharedMemory& share
   }
 }
 
-/// Reads one parameter of each line of 64 bytes side by side: parameters come from cold memory line by line, and code
-/// that uses several lines in turn would wait for each.
-__device__ __forceinline__ void touch_parameters(const SingleQueryArgs& args) {
-  const LayerArgs& layer = args.layer;
-  asm volatile("" ::"l"(args.counts), "r"(args.page_offset_step), "l"(layer.lse), "l"(layer.k_strides.head),
-               "l"(layer.v_strides.page), "l"(layer.lse_token), "r"(layer.group_size), "r"(args.clusters));
-}
-
 /// The grid has the clusters of the first KV head, of the second, ... Needs sizeof(SharedMemory) of dynamic shared
 /// memory. \tparam kWhole whether pages are a multiple of kSliceTokens
 template <class Element, bool kWhole>
 __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_constant__ SingleQueryArgs args) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory*>(memory);
-  touch_parameters(args);
   const auto blocks = static_cast<std::int32_t>(cluster_blocks());
   const std::int32_t number = static_cast<std::int32_t>(blockIdx.x) / blocks;
   const std::int32_t head = number / args.clusters;
