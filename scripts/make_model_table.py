@@ -19,8 +19,8 @@ Which of Trunkline's kernels run the decode attention of models that are served,
 `scripts/make_model_table.py` makes this page from [data/models.json](../../data/models.json) and from the lists of
 compiled kernels (`TRUNKLINE_SM90_KERNELS`, `TRUNKLINE_SM80_KERNELS`); [README](../../README.md#what-runs-where) says
 what was measured. On H100 and H200 it is the Hopper kernels where they have the head size, on other GPUs the portable
-ones. fp16 and bf16; KV caches of 8 bits have no kernels on GPUs yet. Layers with a window, chunks or sinks, and MLA,
-are left to the engine.
+ones. fp16 and bf16; KV caches of 8 bits run on the Hopper kernels. Layers with a window or chunks, and MLA, are left
+to the engine.
 
 | model | query/KV heads | head size | layers | kernels | beside these |
 |---|---|---:|---|---|---|

@@ -153,10 +153,18 @@ CaseRun::CaseRun(Machine& machine, const Case& test, PageOrder order)
       paged_(lay_out_pages(test.tree, test.shape.page_size, 1, order)),
       forest_(build_forest(paged_.view())),
       cache_(test.shape, paged_.view(), forest_, {}, machine.workers),
-      tensors_(cache_.args(), test.shape, paged_,
+      sinks_(static_cast<std::size_t>(test.sinks ? test.shape.q_heads : 0), 1.0F),
+      args_(cache_.args()),
+      tensors_(varied(args_), test.shape, paged_,
                cli::rotated_copies(synthetic_cache_bytes(test.shape, paged_.num_pages, 0))) {}
 
 CaseRun::~CaseRun() = default;
+
+const AttentionArgs& CaseRun::varied(AttentionArgs& args) const {
+  args.soft_cap = test_.soft_cap;
+  if (test_.sinks) args.sinks = sinks_.data();
+  return args;
+}
 
 std::vector<std::unique_ptr<CaseRun::Ready>> CaseRun::prepare(const std::vector<Method>& methods) {
   std::vector<std::unique_ptr<Ready>> result;
@@ -179,21 +187,23 @@ void CaseRun::rotate(Ready& ready, cudaStream_t stream) {
 }
 
 Json CaseRun::checked_row(Ready& ready) {
-  if (!oracle_) oracle_.emplace(test_.shape, paged_.view(), cache_.args(), &machine_.workers);
+  if (!oracle_) oracle_.emplace(test_.shape, paged_.view(), args_, &machine_.workers);
   tensors_.poison();
   rotate(ready, machine_.stream.get());
   tensors_.poison_other_copies();
   ready.run_and_wait();
   tensors_.restore_other_copies();
-  tensors_.download(cache_.args());
-  const cli::OracleError error = oracle_->compare(cache_.args());
+  tensors_.download(args_);
+  const cli::OracleError error = oracle_->compare(args_);
   Json row = plan_row(test_, ready.method, ready.plan, machine_.planner.profile());
   row["kernels"] = name_of(machine_.kernels);
   if (ready.single_query()) row["single_query"] = true;
   row["max_err"] = error.output;
   row["max_lse_err"] = error.lse;
-  row["output_hash"] = output_hash(cache_.args(), test_.shape, paged_.view().total_queries());
+  row["output_hash"] = output_hash(args_, test_.shape, paged_.view().total_queries());
   row["page_order"] = order_ == PageOrder::kShuffled ? "shuffled" : "consecutive";
+  if (test_.soft_cap > 0) row["soft_cap"] = test_.soft_cap;
+  if (test_.sinks) row["sinks"] = true;
   row["checked_requests"] = oracle_->rows();
   row["passed"] = cli::within(error, tolerance_of(test_.shape.q_dtype));
   row["device"] = machine_.device.name;

@@ -60,6 +60,7 @@ class CaseRun {
   struct Ready;  // a method's plan on the device
 
   std::vector<std::unique_ptr<Ready>> prepare(const std::vector<Method>& methods);
+  const AttentionArgs& varied(AttentionArgs& args) const;
   void rotate(Ready& ready, cudaStream_t stream);
   Json checked_row(Ready& ready);
   void add_time(const Ready& ready, std::vector<double> us, Json& row);
@@ -72,6 +73,8 @@ class CaseRun {
   PagedBatch paged_;
   Forest forest_;
   SyntheticCache cache_;
+  std::vector<float> sinks_;
+  AttentionArgs args_;
   cli::DeviceTensors tensors_;
   std::optional<cli::Oracle> oracle_;  // made when first needed
 };

@@ -180,7 +180,8 @@ void add(const SuiteRow& row, const Path& data, const GivenShape& given, std::ve
     for (const Heads heads : all_heads) {
       for (const PrefixTree& tree : trees) {
         const std::int32_t page = page_size_for(tree, page_size);
-        const auto shape = AttentionShape::uniform(heads.q, heads.kv, given.head_dim, page, given.dtype, Device::kCuda);
+        auto shape = AttentionShape::uniform(heads.q, heads.kv, given.head_dim, page, given.dtype, Device::kCuda);
+        shape.kv_dtype = given.kv_dtype.value_or(given.dtype);
         cases.push_back({row.name, tree, shape, row.methods});
       }
     }
@@ -212,7 +213,8 @@ std::vector<Case> load_suite(const std::string& suite, const Path& data, const G
   for (const MadeSuite& made : kMadeSuites) {
     if (suite != made.name) continue;
     if (given.changes_suites()) {
-      fail(ErrorCode::kInvalidArgument, "--head-dim, --page-size, --as: suite ", suite, " has shapes of its own");
+      fail(ErrorCode::kInvalidArgument, "--head-dim, --page-size, --as, --kv-dtype: suite ", suite,
+           " has shapes of its own");
     }
     cases = made.cases(given.dtype);
   }

@@ -22,6 +22,8 @@ struct Case {
   std::optional<PageOrder> pages = {};  ///< of the case; nothing: the command line's
   std::string factor = {};              ///< suite `growth`: what varies, ...
   std::int32_t value = 0;               ///< ... and its value here
+  float soft_cap = 0;                   ///< 0: none
+  bool sinks = false;                   ///< one of 1 for each query head
 
   /// "32/8"
   std::string heads() const;
@@ -34,8 +36,9 @@ struct GivenShape {
   std::int32_t page_size = 0;
   std::int32_t q_heads = 0;
   std::int32_t kv_heads = 0;
+  std::optional<DType> kv_dtype = {};  ///< nothing: `dtype`
 
-  bool changes_suites() const { return head_dim != 128 || page_size != 0 || q_heads != 0; }
+  bool changes_suites() const { return head_dim != 128 || page_size != 0 || q_heads != 0 || kv_dtype; }
 };
 
 /// "flat, pat, ..."

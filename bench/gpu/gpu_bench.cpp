@@ -36,6 +36,8 @@ std::vector<Case> chosen_cases(const Options& options) {
       if (options.method_given && test.methods != MethodSet::kGiven) {
         fail(ErrorCode::kInvalidArgument, options.method.name, ": suite ", suite, " brings its own methods");
       }
+      test.soft_cap = options.soft_cap;
+      test.sinks = options.sinks;
       cases.push_back(std::move(test));
     }
   }

@@ -19,7 +19,10 @@ JSON object for each case and method, with the floor and the times of published 
   --recorded FILE     times of published kernels, bench/recorded/h200.json
   --heads HQ/HKV      only cases of these heads
   --case NAME         only cases of this name; may be given again
-  --dtype f16|bf16    of Q, K and V (f16)
+  --dtype f16|bf16    of Q, and of K and V (f16)
+  --kv-dtype TYPE     of K and V, f8_e4m3 or f8_e5m2 (that of --dtype)
+  --soft-cap X        bound of the logits; 0: none (0)
+  --sinks on|off      a sink of 1 for each query head (off)
   --head-dim D        of Q, K and V (128)
   --page-size N       in place of a suite's page sizes
   --as HQ/HKV         each tree once, with these heads in place of the suite's
@@ -88,6 +91,21 @@ DType parse_dtype(const std::string& value) {
   fail(ErrorCode::kInvalidArgument, "--dtype is '", value, "'; known are f16, bf16");
 }
 
+DType parse_kv_dtype(const std::string& value) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    if (value == name_of(dtype)) return dtype;
+  }
+  fail(ErrorCode::kInvalidArgument, "--kv-dtype is '", value, "'; known are f8_e4m3, f8_e5m2");
+}
+
+float parse_cap(const std::string& option, const std::string& value) {
+  double cap = 0;
+  if (!read_number(value, cap) || !(cap >= 0)) {
+    fail(ErrorCode::kInvalidArgument, option, " is '", value, "'; a number >= 0 is needed");
+  }
+  return static_cast<float>(cap);
+}
+
 PageOrder parse_order(const std::string& value) {
   if (value == "consecutive") return PageOrder::kConsecutive;
   if (value == "shuffled") return PageOrder::kShuffled;
@@ -138,6 +156,12 @@ void read_value(const std::string& option, const std::string& value, Options& op
     options.cases.push_back(value);
   } else if (option == "--dtype") {
     options.shape.dtype = parse_dtype(value);
+  } else if (option == "--kv-dtype") {
+    options.shape.kv_dtype = parse_kv_dtype(value);
+  } else if (option == "--soft-cap") {
+    options.soft_cap = parse_cap(option, value);
+  } else if (option == "--sinks") {
+    options.sinks = parse_switch(option, value);
   } else if (option == "--head-dim") {
     options.shape.head_dim = parse_count(option, value);
   } else if (option == "--page-size") {

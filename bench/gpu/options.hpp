@@ -19,6 +19,8 @@ struct Options {
   std::string heads;               ///< "32/8": only these; empty: all
   std::vector<std::string> cases;  ///< only cases of these names; empty: all
   GivenShape shape;
+  float soft_cap = 0;  ///< of all cases; 0: none
+  bool sinks = false;  ///< of all cases
   PageOrder pages = PageOrder::kConsecutive;
   Method method;  ///< of suites that bring none of their own
   bool method_given = false;

@@ -25,7 +25,9 @@ Recorded::Recorded(const std::string& path) {
 }
 
 const Json& Recorded::times(const Case& test) const {
-  if (test.shape.head_dim_qk != kRecordedHeadDim) return none_;
+  const bool recorded = test.shape.head_dim_qk == kRecordedHeadDim && test.shape.kv_dtype == test.shape.q_dtype &&
+                        test.soft_cap == 0 && !test.sinks;
+  if (!recorded) return none_;
   const auto found =
       times_.find(key_of(test.tree.name, test.heads(), name_of(test.shape.q_dtype), test.shape.page_size));
   return found == times_.end() ? none_ : found->second;
@@ -38,6 +40,7 @@ Json plan_row(const Case& test, const Method& method, const Plan& plan, const Ma
               {"heads", test.heads()},
               {"head_dim", test.shape.head_dim_qk},
               {"dtype", name_of(test.shape.q_dtype)},
+              {"kv_dtype", name_of(test.shape.kv_dtype)},
               {"page_size", test.shape.page_size},
               {"requests", test.tree.end_node.size()},
               {"nodes", test.tree.parent.size()},

@@ -294,8 +294,9 @@ class DecodeAttention(NotCopied):
         q_scale, k_scale, v_scale: what elements of quantised q, k and v are multiplied by, a number or a tensor of
         float32, [Hkv] or [1]; None: 1. window_left: a query sees this many tokens before its own; None or -1: all.
         soft_cap bounds logits x to soft_cap * tanh(x / soft_cap); None or 0: none. sinks [Hq] of float32: a logit for
-        each head that takes weight and adds no value. A plan serves layers with windows and without. On a GPU these six
-        are an UnsupportedError so far. Draft trees need windows that hold all of a query's drafts.
+        each head that takes weight and adds no value. A plan serves layers with windows and without. Draft trees need
+        windows that hold all of a query's drafts. On a GPU windows are an UnsupportedError, and scales of single heads
+        need k and v of 8 bits.
 
         There is no backward: where torch records gradients, tensors that require them are an UnsupportedError.
 

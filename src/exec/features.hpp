@@ -15,7 +15,8 @@ struct Features {
 
 inline constexpr Features kCpuFeatures = {
     .fp8_kv = true, .scales = true, .windows = true, .soft_cap = true, .sinks = true};
-inline constexpr Features kCudaFeatures = {};
+inline constexpr Features kCudaFeatures = {
+    .fp8_kv = true, .scales = true, .windows = false, .soft_cap = true, .sinks = true};
 
 constexpr const Features& features_of(Device device) {
   return device == Device::kCuda ? kCudaFeatures : kCpuFeatures;

@@ -47,7 +47,7 @@ std::int32_t octets_of_boxes(const AttentionArgs& args, const AttentionShape& sh
   forward.layer.v = args.v.data;
   forward.layer.k_strides = {args.k.page_stride, args.k.token_stride, args.k.head_stride};
   forward.layer.v_strides = {args.v.page_stride, args.v.token_stride, args.v.head_stride};
-  return cuda::sm90::make_cache_maps(forward, shape.q_dtype, shape.head_dim_qk).octets;
+  return cuda::sm90::make_cache_maps(forward, cuda::kernel_shape_of(shape)).octets;
 }
 
 TEST_F(CudaCacheStrides, PagesApart) {

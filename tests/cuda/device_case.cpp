@@ -28,7 +28,7 @@ void wait_for_default_stream() {
 }
 
 std::size_t cache_bytes(const AttentionCase& test) {
-  return static_cast<std::size_t>(test.batch().num_pages * test.args().k.page_stride) * size_of(test.shape().q_dtype);
+  return static_cast<std::size_t>(test.batch().num_pages * test.args().k.page_stride) * size_of(test.shape().kv_dtype);
 }
 
 std::size_t output_rows(const AttentionCase& test) {
@@ -127,7 +127,7 @@ std::vector<CudaKernels> kernels_for(const AttentionShape& shape) {
   std::vector<CudaKernels> kernels;
   const std::int32_t major = cuda_device_info(0).major;
   for (const cuda::KernelFamily& family : cuda::kernel_families()) {
-    if (cuda::find_family(family.kernels, major, shape.q_dtype, shape.head_dim_qk) != nullptr) {
+    if (cuda::find_family(family.kernels, major, cuda::kernel_shape_of(shape)) != nullptr) {
       kernels.push_back(family.kernels);
     }
   }
@@ -192,6 +192,18 @@ DeviceTensors::DeviceTensors(const AttentionCase& test, const OutputForm& form)
     args_.out_token_stride = test.shape().head_dim_qk;
     args_.out_head_stride = queries * test.shape().head_dim_qk;
   }
+  test.apply_changes(args_);
+  copy_head_numbers(args_.sinks, test.shape().q_heads);
+  for (TensorScale* scale : {&args_.q_scale, &args_.k_scale, &args_.v_scale}) {
+    const std::int32_t numbers = (test.shape().kv_heads - 1) * static_cast<std::int32_t>(scale->head_stride) + 1;
+    copy_head_numbers(scale->heads, numbers);
+  }
+}
+
+void DeviceTensors::copy_head_numbers(const float*& numbers, std::int32_t count) {
+  if (numbers == nullptr) return;
+  head_numbers_.push_back(std::make_unique<DeviceMemory>(numbers, static_cast<std::size_t>(count) * sizeof(float)));
+  numbers = head_numbers_.back()->as<float>();
 }
 
 void DeviceTensors::copy_inputs(const AttentionCase& from) {

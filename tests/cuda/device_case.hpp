@@ -101,6 +101,8 @@ class DeviceTensors {
   void copy_inputs(const AttentionCase& from);
 
  private:
+  void copy_head_numbers(const float*& numbers, std::int32_t heads);
+
   const AttentionCase& test_;
   OutputForm form_;
   DeviceMemory q_;
@@ -109,6 +111,7 @@ class DeviceTensors {
   DeviceMemory out_;
   DeviceMemory lse_;
   AttentionArgs args_;
+  std::vector<std::unique_ptr<DeviceMemory>> head_numbers_;  // sinks and scales
 };
 
 /// A way to run a plan; all ways of one family of kernels give the same bits.

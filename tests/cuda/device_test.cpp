@@ -48,7 +48,8 @@ TEST_F(CudaDevice, KernelsFitAndDoNotSpill) {
       const AttentionShape shape = on_cuda(make_shape(2, 4, head_dim, 16, dtype));
       ASSERT_FALSE(kernels_for(shape).empty());
       for (const CudaKernels kernels : kernels_for(shape)) {
-        const auto facts = cuda::family_for(kernels, cuda_device_info(0).major, shape).facts(dtype, head_dim);
+        const auto facts =
+            cuda::family_for(kernels, cuda_device_info(0).major, shape).facts(cuda::kernel_shape_of(shape));
         ASSERT_FALSE(facts.empty());
         // A kernel with the usual ring, and one with the shorter ring.
         if (kernels == CudaKernels::kPortable) {
@@ -59,8 +60,27 @@ TEST_F(CudaDevice, KernelsFitAndDoNotSpill) {
           SCOPED_TRACE(::testing::Message()
                        << name_of(kernels) << " " << name_of(dtype) << " d " << head_dim << ": " << kernel.registers
                        << " registers, " << kernel.shared_bytes << " bytes shared");
-          EXPECT_EQ(kernel.local_bytes, 0U) << "registers spill";
+          // Built with trunkline_warnings_but_spills.
+          const bool may_spill = kernels == CudaKernels::kPortable && head_dim == 256;
+          EXPECT_LE(kernel.local_bytes, may_spill ? 40U : 0U) << "registers spill";
           EXPECT_GE(kernel.ctas_per_sm, 1);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaDevice, KernelsOf8BitsFit) {
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    for (const std::int32_t head_dim : {64, 128, 256}) {
+      const AttentionShape shape = on_cuda(with_kv_dtype(make_shape(2, 4, head_dim, 16, dtype), DType::kF8E4M3));
+      for (const CudaKernels kernels : kernels_for(shape)) {
+        const auto facts =
+            cuda::family_for(kernels, cuda_device_info(0).major, shape).facts(cuda::kernel_shape_of(shape));
+        EXPECT_EQ(facts.size(), 4U) << name_of(dtype) << " d " << head_dim;
+        for (const cuda::KernelFacts& kernel : facts) {
+          EXPECT_LE(kernel.local_bytes, head_dim == 64 ? 0U : 256U) << "registers spill";
+          EXPECT_EQ(kernel.ctas_per_sm, 1);
         }
       }
     }

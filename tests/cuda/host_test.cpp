@@ -34,7 +34,7 @@ TEST(CudaHost, StatusSaysWhy) {
 
 TEST(CudaHost, TheDeviceChoosesKernels) {
   const auto chosen = [](std::int32_t major, std::int32_t head_dim) {
-    return cuda::find_family(CudaKernels::kAuto, major, DType::kBF16, head_dim)->kernels;
+    return cuda::find_family(CudaKernels::kAuto, major, {DType::kBF16, DType::kBF16, head_dim})->kernels;
   };
   for (const std::int32_t head_dim : {64, 128, 256}) {
     EXPECT_EQ(chosen(9, head_dim), CudaKernels::kHopper) << head_dim;
@@ -46,8 +46,15 @@ TEST(CudaHost, KernelsThatHaveNoneForADeviceSaySo) {
   const AttentionShape shape = on_cuda(make_shape(2, 4, 64, 16));
   EXPECT_TRUE(cuda::supports_family(CudaKernels::kHopper, 9, shape));
   EXPECT_TRUE(cuda::supports_family(CudaKernels::kAuto, 8, shape));
-  EXPECT_EQ(cuda::supports_family(CudaKernels::kHopper, 8, shape).reason,
-            "kernels are hopper, which has none for f16 and head size 64 on compute capability 8.x; supported: auto");
+  EXPECT_EQ(
+      cuda::supports_family(CudaKernels::kHopper, 8, shape).reason,
+      "kernels are hopper, which has none for f16 queries, f16 K and V and head size 64 on compute capability 8.x; "
+      "supported: auto");
+  const AttentionShape narrow = with_kv_dtype(shape, DType::kF8E4M3);
+  EXPECT_TRUE(cuda::supports_family(CudaKernels::kAuto, 9, narrow));
+  EXPECT_EQ(cuda::supports_family(CudaKernels::kAuto, 8, narrow).reason,
+            "kernels are auto, which has none for f16 queries, f8_e4m3 K and V and head size 64 on compute capability "
+            "8.x; supported: auto");
 }
 
 TEST(CudaHost, ForwardModesHaveNames) {

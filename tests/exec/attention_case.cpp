@@ -97,7 +97,7 @@ AttentionOutput AttentionCase::collect(const std::function<void(const AttentionA
   args.lse_token_stride = 0;
   args.lse_head_stride = 0;
   args.lse_base = LseBase::kNatural;
-  if (change_) change_(args);
+  apply_changes(args);
   run(args);
   return output;
 }

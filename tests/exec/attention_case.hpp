@@ -60,6 +60,10 @@ class AttentionCase {
   void copy_page(const PageCopy& copy);
   /// Changes the arguments of all runs, the oracle's too: scales, windows, caps, sinks. Recomputes the expected output.
   void vary(std::function<void(AttentionArgs&)> change);
+  /// The same change of arguments that are not the case's own.
+  void apply_changes(AttentionArgs& args) const {
+    if (change_) change_(args);
+  }
   /// After a test has changed the cache.
   void recompute_expected();
 

@@ -48,6 +48,7 @@ def test_what_is_taken():
         dict(num_qo_heads=64, num_kv_heads=1),
         dict(speculative="ngram", longest_query=4),
         dict(dtype="float32", device="cpu"),
+        dict(features=(capability.SOFT_CAP, capability.SINKS)),
     ):
         assert engine.refusal(dataclasses.replace(FACTS, **change)) is None
 
@@ -57,9 +58,7 @@ def test_what_is_taken():
     [
         (dict(features=(capability.SLIDING_WINDOW,)), "a sliding window is not supported yet"),
         (dict(features=(capability.CHUNKED_ATTENTION,)), "chunked local attention is not supported yet"),
-        (dict(features=(capability.SOFT_CAP,)), "a soft cap of logits"),
         (dict(features=(capability.ALIBI,)), "ALiBi"),
-        (dict(features=(capability.SINKS,)), "attention sinks"),
         (dict(features=(capability.CONTEXT_PARALLELISM,)), "context parallelism"),
         (dict(features=("an engine's own switch",)), "an engine's own switch is not supported yet"),
         (dict(kv_cache_dtype="fp8_e4m3"), "kv_cache_dtype fp8_e4m3; supported: auto, bfloat16"),

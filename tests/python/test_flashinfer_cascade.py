@@ -118,7 +118,6 @@ def test_another_plan():
     [
         (dict(pos_encoding_mode="ROPE_LLAMA"), NotImplementedError, "pos_encoding_mode is 'ROPE_LLAMA'"),
         (dict(window_left=5), NotImplementedError, "window_left is 5"),
-        (dict(logits_soft_cap=30.0), NotImplementedError, r"logits_soft_cap is 30\.0"),
         (dict(kv_data_type="bfloat16"), NotImplementedError, "kv_data_type is 'bfloat16'"),
         (dict(qo_indptr_arr=[]), ValueError, "qo_indptr_arr has 0 entries; expected: 2, one a level"),
         (dict(qo_indptr_arr=[[0, 2], [0, 1, 3]]), ValueError, r"qo_indptr_arr\[1\] ends with 3; expected: 2"),

@@ -322,12 +322,21 @@ def test_prefill_is_sglangs(made):
     assert server.layer(batch) == (0.0, 2)
 
 
-def test_a_call_with_sinks_is_sglangs(made):
+def test_a_call_with_sinks(made):
     server = made()
     batch = server.batch([1, 2])
     server.begin(batch)
-    assert server.layer(batch, sinks=torch.zeros(HEADS)) == (0.0, 2)
-    assert server.layer(batch, sinks=None)[1] == 0
+    without_weight = torch.full((HEADS,), -1e4, dtype=torch.bfloat16)
+    difference, by_sglang = server.layer(batch, sinks=without_weight)
+    assert difference < CLOSE and by_sglang == 0
+    assert server.layer(batch, sinks=torch.full((HEADS,), 1e4))[0] > 0.01, "the sinks were not used"
+
+
+def test_a_call_with_scales_is_sglangs(made):
+    server = made()
+    batch = server.batch([1, 2])
+    server.begin(batch)
+    assert server.layer(batch, k_scale=1.0)[1] == 2
 
 
 def test_layers_with_a_window_are_sglangs_and_the_others_are_not(made, caplog):
@@ -355,7 +364,6 @@ def test_the_shape_that_most_layers_have_is_ours(made, caplog):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (dict(layer=dict(logit_cap=30.0)), "a soft cap of logits"),
         (dict(layer=dict(v_head_dim=32)), "values of another size than keys"),
         (dict(layer=dict(attn_type=fake_sglang.AttentionType.ENCODER_ONLY)), "attention of type encoder_only"),
         (dict(layer=dict(xai_temperature_len=1024)), "a temperature by length"),
@@ -439,8 +447,8 @@ def test_shadow_mode(made, monkeypatch):
     assert (found["compared"], found["beyond"]) == (3 * HEADS, 0)
     run = server.backend.steps.run
 
-    def wrong(query, kv_cache, output, *rest):
-        run(query, kv_cache, output, *rest)
+    def wrong(query, kv_cache, output, *rest, **variant):
+        run(query, kv_cache, output, *rest, **variant)
         output[0] += 1
 
     monkeypatch.setattr(server.backend.steps, "run", wrong)

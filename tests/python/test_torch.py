@@ -175,9 +175,7 @@ def test_bad_tensors(step):
     ("change", "text"),
     [
         (dict(pos_encoding_mode="ROPE_LLAMA"), "pos_encoding_mode is 'ROPE_LLAMA'; supported: \"NONE\""),
-        (dict(window_left=128), "window_left is 128; supported: -1"),
-        (dict(logits_soft_cap=30.0), "logits_soft_cap is 30.0"),
-        (dict(kv_data_type=torch.float16), "kv_data_type is torch.float16; supported: that of Q, torch.bfloat16"),
+        (dict(kv_data_type=torch.float16), "kv_data_type is torch.float16; supported: that of Q, torch.bfloat16, float8_e4m3fn and float8_e5m2"),
         (dict(head_dim=80), "head_dim_v are 80; supported: 64, 128, 256"),
     ],
 )
@@ -199,10 +197,35 @@ def test_what_flashinfers_wrapper_refuses(change, text):
     with pytest.raises(RuntimeError, match="there is no plan"):
         wrapper.run(torch.zeros(1, 4, 64), torch.zeros(1, 2, 16, 2, 64))
     wrapper.plan(**right)
-    for keywords, name in (
-        (dict(v_scale=0.5), "v_scale"),
-        (dict(sinks=1), "sinks"),
-        (dict(window_left=4), "window_left"),
-    ):
-        with pytest.raises(NotImplementedError, match=name):
-            wrapper.run(torch.zeros(1, 4, 64).bfloat16(), torch.zeros(1, 2, 16, 2, 64).bfloat16(), **keywords)
+    with pytest.raises(NotImplementedError, match="window_left is 4; supported: None, as plan"):
+        wrapper.run(torch.zeros(1, 4, 64).bfloat16(), torch.zeros(1, 2, 16, 2, 64).bfloat16(), window_left=4)
+
+
+@pytest.mark.parametrize(
+    ("planned", "given"),
+    [
+        (dict(logits_soft_cap=2.0), {}),
+        (dict(window_left=5), {}),
+        ({}, dict(v_scale=0.5, k_scale=2.0)),
+        (dict(logits_soft_cap=2.0), dict(sinks=True, v_scale=0.25)),
+        (dict(kv_data_type=torch.float8_e4m3fn), dict(k_scale=0.5)),
+    ],
+)
+def test_flashinfers_wrapper_and_the_variants_of_softmax(planned, given):
+    generator = torch.Generator().manual_seed(5)
+    q = torch.randn(2, 4, 64, generator=generator).half()
+    kv_type = planned.get("kv_data_type", torch.float16)
+    k, v = (torch.randn(4, 16, 2, 64, generator=generator).to(kv_type) for _ in range(2))
+    wrapper = BatchDecodeWithPagedKVCacheWrapper(torch.empty(1 << 20, dtype=torch.uint8))
+    tables = torch.tensor([0, 2, 4]), torch.tensor([1, 2, 1, 3]), torch.tensor([9, 16])
+    wrapper.plan(*tables, 4, 2, 64, 16, q_data_type=torch.float16, **planned)
+    given = dict(given)
+    if given.pop("sinks", None):
+        given["sinks"] = torch.tensor([0.0, 1.0, -1.0, 2.0])
+    found = wrapper.run(q, (k, v), **given)
+    expected = trunkline.decode_attention(
+        q, k, v, torch.tensor([[1, 2], [1, 3]]), torch.tensor([25, 32]), scale=given.get("k_scale", 1.0) / 8,
+        window_left=planned.get("window_left"), soft_cap=planned.get("logits_soft_cap"), sinks=given.get("sinks"),
+        v_scale=given.get("v_scale"),
+    )  # fmt: skip
+    assert float((found - expected).abs().max()) < 1e-3

@@ -217,6 +217,8 @@ def test_facts_of_plain_layers(group_facts):
     assert engine.refusal(facts) is None
     drafting = group_facts(*configured("speculative", method="ngram", num_speculative_tokens=3))
     assert drafting.longest_query == 4 and engine.refusal(drafting) is None
+    capped = group_facts(*configured("impl", logits_soft_cap=50.0, sinks=[1.0]))
+    assert capped.features == ("a soft cap of logits", "attention sinks") and engine.refusal(capped) is None
 
 
 @pytest.mark.parametrize(
@@ -225,9 +227,7 @@ def test_facts_of_plain_layers(group_facts):
         ("spec", dict(sliding_window=4096), "a sliding window is not supported yet"),
         ("impl", dict(sliding_window=(4095, 0)), "a sliding window is not supported yet"),
         ("spec", dict(attention_chunk_size=8192), "chunked local attention is not supported yet"),
-        ("impl", dict(logits_soft_cap=50.0), "a soft cap of logits is not supported yet"),
         ("impl", dict(alibi_slopes=[1.0]), "ALiBi is not supported yet"),
-        ("impl", dict(sinks=[1.0]), "attention sinks is not supported yet"),
         ("parallel", dict(decode_context_parallel_size=2), "context parallelism is not supported yet"),
         ("parallel", dict(prefill_context_parallel_size=2), "context parallelism is not supported yet"),
         ("parallel", dict(enable_dbo=True), "dual batch overlap is not supported yet"),

@@ -168,8 +168,8 @@ def test_shadow_mode(made, monkeypatch):
     assert (found["compared"], found["beyond"]) == ((3 + 22) * HEADS, 0)
     run = server.builder.steps.run
 
-    def wrong(query, kv_cache, output, *rest):
-        run(query, kv_cache, output, *rest)
+    def wrong(query, kv_cache, output, *rest, **variant):
+        run(query, kv_cache, output, *rest, **variant)
         output[0] += 1
 
     monkeypatch.setattr(server.builder.steps, "run", wrong)

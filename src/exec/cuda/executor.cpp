@@ -116,7 +116,7 @@ void CudaExecutor::State::forward(const WorkspaceRecord& record, const cuda::Lay
   args.arrived = fused() ? reinterpret_cast<std::int32_t*>(record.base + record.layout.arrived) : nullptr;
   args.times = record.times;
   if (study.forward != ForwardMode::kPersistent) return forward_by_tile(record, args, stream, capturing);
-  check_cuda(record.family->launch(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), stream),
+  check_cuda(record.family->launch(args, cuda::kernel_shape_of(record.shape), limits(), stream),
              "launching the forward kernel");
 }
 
@@ -133,7 +133,7 @@ void CudaExecutor::State::forward_by_tile(const WorkspaceRecord& record, cuda::F
     args.done = &queues[i].done;
     args.tile_m = shapes[i].m;
     args.tile_n = shapes[i].n;
-    check_cuda(record.family->launch(args, record.shape.q_dtype, record.shape.head_dim_qk, limits(), on),
+    check_cuda(record.family->launch(args, cuda::kernel_shape_of(record.shape), limits(), on),
                "launching the forward kernel of one tile");
   }
   for (std::size_t i = 0; on_streams && i < shapes.size(); ++i) {
@@ -244,7 +244,7 @@ std::size_t CudaExecutor::workspace_bytes(const CudaPlanner& planner) const {
 
 std::size_t CudaExecutor::workspace_bytes(const Plan& plan) const {
   const cuda::KernelFamily* family =
-      cuda::find_family(state_->options.kernels, state_->major, plan.shape.q_dtype, plan.shape.head_dim_qk);
+      cuda::find_family(state_->options.kernels, state_->major, cuda::kernel_shape_of(plan.shape));
   const cuda::DeviceScope scope(state_->options.device);
   return cuda::lay_out(capacities_for(plan), plan.shape, state_->study.merge,
                        {family == nullptr ? 0 : family->prologue_bytes(), state_->single_query_scratch(plan.shape)})

@@ -85,7 +85,7 @@ void scale(MachineProfile& profile, const CudaDeviceInfo& info, std::int32_t dev
 
 std::int32_t ctas_per_sm(const cuda::KernelFamily& family, const AttentionShape& shape, std::int32_t device) {
   const cuda::DeviceScope scope(device);
-  const std::vector<cuda::KernelFacts> facts = family.facts(shape.q_dtype, shape.head_dim_qk);
+  const std::vector<cuda::KernelFacts> facts = family.facts(cuda::kernel_shape_of(shape));
   return facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1);
 }
 

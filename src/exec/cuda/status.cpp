@@ -1,5 +1,6 @@
 // Whether CUDA can be used, and what the devices are.
 #include <cuda_runtime_api.h>
+#include <algorithm>
 
 #include <string>
 
@@ -96,13 +97,23 @@ namespace cuda {
 
 Support supports_shape(const AttentionShape& shape) {
   if (shape.q_dtype == DType::kF32) return {false, "q_dtype and kv_dtype are f32; supported on cuda: f16, bf16"};
-  if (find_family(CudaKernels::kPortable, kMinMajor, shape.q_dtype, shape.head_dim_qk) == nullptr) {
-    return {false,
-            concat("no CUDA kernel is compiled for ", name_of(shape.q_dtype), " and head size ", shape.head_dim_qk)};
+  const auto families = kernel_families();
+  const bool compiled = std::any_of(families.begin(), families.end(), [&](const KernelFamily& family) {
+    return family.supports(kernel_shape_of(shape));
+  });
+  if (!compiled) {
+    return {false, concat("no CUDA kernel is compiled for ", name_of(shape.q_dtype), " queries, ",
+                          name_of(shape.kv_dtype), " K and V and head size ", shape.head_dim_qk)};
   }
   const CudaStatus status = cuda_status();
   if (!status.usable) return {false, concat("device cuda cannot be used: ", status.reason, "; supported: cpu")};
-  return {true, {}};
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  const int major = attribute(cudaDevAttrComputeCapabilityMajor, device);
+  if (find_family(CudaKernels::kAuto, major, kernel_shape_of(shape)) != nullptr) return {true, {}};
+  return {false, concat("no CUDA kernel for ", name_of(shape.q_dtype), " queries and ", name_of(shape.kv_dtype),
+                        " K and V runs on compute capability ", major, ".x, that of the present device; supported: ",
+                        "K and V of 8 bits on 9.0, the queries' type on 8.0 and later")};
 }
 
 }  // namespace cuda

@@ -13,7 +13,7 @@ CudaKernelFacts facts_of(const cuda::KernelFamily& family, DType dtype, std::int
   for (const TileShape tile : family.tiles(head_dim)) {
     result.tiles += concat(result.tiles.empty() ? "" : " ", tile.m, "x", tile.n);
   }
-  const auto facts = family.facts(dtype, head_dim);
+  const auto facts = family.facts({dtype, dtype, head_dim});
   if (facts.empty()) return result;
   result.registers = facts.front().registers;  // of the kernel that takes all tiles
   result.shared_bytes = static_cast<std::int64_t>(facts.front().shared_bytes);
@@ -32,7 +32,7 @@ CudaDetails cuda_details(std::int32_t device) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
     for (const std::int32_t head_dim : {64, 128, 256}) {
       for (const cuda::KernelFamily& family : cuda::kernel_families()) {
-        const bool runs = cuda::find_family(family.kernels, major, dtype, head_dim) != nullptr;
+        const bool runs = cuda::find_family(family.kernels, major, {dtype, dtype, head_dim}) != nullptr;
         if (runs) details.kernels.push_back(facts_of(family, dtype, head_dim));
       }
     }

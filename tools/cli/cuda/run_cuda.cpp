@@ -228,7 +228,7 @@ RunDevice describe(const Options& options) {
 
 // Resident CTAs of the kernel that takes all tiles; 1 an SM where the driver does not say.
 std::int32_t resident_ctas(const Options& options) {
-  const auto facts = family_of(options).facts(options.shape.q_dtype, options.shape.head_dim_qk);
+  const auto facts = family_of(options).facts(cuda::kernel_shape_of(options.shape));
   return cuda_device_info(options.cuda.device).sms * (facts.empty() ? 1 : std::max(facts.front().ctas_per_sm, 1));
 }
 

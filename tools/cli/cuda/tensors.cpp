@@ -90,6 +90,10 @@ DeviceTensors::DeviceTensors(const AttentionArgs& host, const AttentionShape& sh
   args_.v.data = v_.data();
   args_.out = out_.data();
   args_.lse = static_cast<float*>(lse_.data());
+  if (host.sinks != nullptr) {
+    sinks_.emplace(host.sinks, static_cast<std::size_t>(shape.q_heads) * sizeof(float));
+    args_.sinks = static_cast<const float*>(sinks_->data());
+  }
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "cli/cuda/device.hpp"
 #include "synthetic/paged_batch.hpp"
@@ -89,6 +90,7 @@ class DeviceTensors {
   TensorCopies v_;
   DeviceArray out_;
   DeviceArray lse_;
+  std::optional<DeviceArray> sinks_;
   DeviceTable table_;
   AttentionArgs args_;
 };

@@ -18,7 +18,7 @@ ALIBI = "ALiBi"
 SINKS = "attention sinks"
 CONTEXT_PARALLELISM = "context parallelism"
 
-SUPPORTED_FEATURES: frozenset[str] = frozenset()  # no kernel has one of them yet
+SUPPORTED_FEATURES = frozenset({SOFT_CAP, SINKS})
 
 
 @dataclass(frozen=True)

@@ -171,10 +171,25 @@ class DecodeSteps:
         if counted:
             self._count(rows, rows if decode_rows is None else decode_rows)
 
-    def run(self, query: Any, kv_cache: Any, output: Any, scale: float | None, tokens: int) -> None:
+    def run(
+        self,
+        query: Any,
+        kv_cache: Any,
+        output: Any,
+        scale: float | None,
+        tokens: int,
+        *,
+        soft_cap: float | None = None,
+        sinks: Any = None,
+    ) -> None:
         """One layer. query, output [tokens and more, Hq, d], of which the first are of the planned rows. kv_cache: a
-        pair (k, v) in the engine's layout, or one tensor with both, as DecodeAttention.run takes it."""
-        self.attention.run(query, kv_cache, out=output, scale=scale, num_queries=tokens)
+        pair (k, v) in the engine's layout, or one tensor with both, as DecodeAttention.run takes it. sinks [Hq] of any
+        float type: they become float32 in each run, as new weights may come into the same tensor."""
+        if sinks is not None:
+            sinks = sinks.float()
+        self.attention.run(
+            query, kv_cache, out=output, scale=scale, num_queries=tokens, soft_cap=soft_cap, sinks=sinks
+        )
 
     def look(self) -> None:
         """Counts by the device's report of its plans, without waiting for it."""

@@ -2,9 +2,10 @@
 
     from trunkline.integrations.flashinfer import BatchDecodeWithPagedKVCacheWrapper
 
-For fp16 and bf16 caches, head sizes 64, 128 and 256, 1 to 64 query heads a KV head, on GPUs of compute capability 8.0
-and later, and on the CPU. What is not supported (windows, soft caps, positional encodings, fp8 scales of V, sinks) is
-an UnsupportedError that says so. Log-sum-exps are of base 2, as FlashInfer's.
+For fp16 and bf16 queries, head sizes 64, 128 and 256, 1 to 64 query heads a KV head, on GPUs of compute capability 8.0
+and later, and on the CPU. Caches are of the queries' type, or of fp8 on Hopper GPUs and on the CPU. What is not
+supported (windows on a GPU, positional encodings) is an UnsupportedError that says so. Log-sum-exps are of base 2, as
+FlashInfer's.
 
 Where `indptr`, `indices` and `last_page_len` are all on the GPU, plans are made there, by policy `trunk`: nothing is
 copied to the host, plan() does not wait, and a graph may capture it, after one call before, together with run().

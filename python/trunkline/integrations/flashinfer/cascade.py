@@ -108,6 +108,8 @@ class MultiLevelCascadeAttentionWrapper(NotCopied):
                     f"{name} has {len(arrays)} entries; expected: {self._levels}, one a level"
                 )
         self._planned = 0
+        if window_left != -1:
+            refuse("window_left", window_left, "-1, no window")
         starts = [_read(values, f"qo_indptr_arr[{i}]") for i, values in enumerate(qo_indptr_arr)]
         for i, values in enumerate(starts):
             _check_indptr(values, f"qo_indptr_arr[{i}]", int(starts[0][-1]) if starts[0].size else 0, exact=True)

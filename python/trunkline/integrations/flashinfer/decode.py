@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ... import errors
+from ... import _abi, errors
 from ..._arguments import number, wrong_type
 from ..._batches import on_gpu, on_host
 from ..._device_planner import DevicePlanning, DevicePlanReport
@@ -68,6 +68,7 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
         self._key: tuple[Any, ...] = ()
         self._scale: float | None = None
         self._out_dtype: Any = None
+        self._variant: dict[str, Any] = {}  # what plan() was given for run()
 
     @property
     def use_tensor_cores(self) -> bool:
@@ -118,18 +119,18 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
         """
         if pos_encoding_mode != "NONE":
             refuse("pos_encoding_mode", pos_encoding_mode, '"NONE": keys are rotated before they are cached')
-        if window_left != -1:
-            refuse("window_left", window_left, "-1, no window")
+        if window_left != -1 and self._on_gpu:
+            refuse("window_left", window_left, "-1, no window, on a GPU")
         if window_right > 0:
             refuse("window_right", window_right, "0, as there are no later tokens")
         if q_len_per_req != 1:
             refuse("q_len_per_req", q_len_per_req, "1; DecodeAttention.plan takes query_start_loc")
-        if logits_soft_cap:
-            refuse("logits_soft_cap", logits_soft_cap, "none")
         q_type = data_type if data_type is not None else q_data_type
         kv_type = data_type if data_type is not None else (kv_data_type if kv_data_type is not None else q_type)
-        if dtype_number(q_type, "q_data_type") != dtype_number(kv_type, "kv_data_type"):
-            refuse("kv_data_type", kv_type, f"that of Q, {q_type}")
+        kv_number = dtype_number(kv_type, "kv_data_type")
+        if kv_number not in (dtype_number(q_type, "q_data_type"), _abi.F8E4M3, _abi.F8E5M2):
+            refuse("kv_data_type", kv_type, f"that of Q, {q_type}, float8_e4m3fn and float8_e5m2")
+        cap = 0.0 if logits_soft_cap is None else number(logits_soft_cap, "logits_soft_cap", -math.inf)
         if sm_scale is not None:
             sm_scale = number(sm_scale, "sm_scale", -math.inf)
         if o_data_type is not None:
@@ -140,8 +141,8 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
             if self._on_gpu and not isinstance(tensor, torch.Tensor):
                 raise wrong_type(name, tensor, "a tensor of torch's")
         rows = self._rows_on_gpu(given)
-        shape = num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type), self._device
-        attention = self._for_shape((*shape, rows), q_type)
+        shape = num_qo_heads, num_kv_heads, head_dim, page_size, dtype_number(q_type), kv_number, self._device
+        attention = self._for_shape((*shape, rows), q_type, kv_type)
         if rows:
             starts, ids, last = self._copied(given) if self._use_graph else given
             attention.plan_csr(starts.to(torch.int32), ids, last.to(torch.int32))
@@ -151,6 +152,7 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
             attention.plan_csr(*host, device_tables=tables)
         self._scale = sm_scale
         self._head_dim = head_dim
+        self._variant = {"soft_cap": cap if cap > 0 else None, "window_left": window_left}
 
     begin_forward = plan
 
@@ -172,24 +174,20 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
         skip_softmax_threshold_scale_factor: float | None = None,
         kv_cache_sf: Any = None,
     ) -> Any:
-        """Once a layer. q [B, Hq, d]; paged_kv_cache: a pair (k, v), or one packed tensor [pages, 2, ..]. Returns
-        out, or (out, lse [B, Hq] of base 2) with return_lse. enable_pdl changes nothing."""
+        """Once a layer. q [B, Hq, d]; paged_kv_cache: a pair (k, v), or one packed tensor [pages, 2, ..]. sinks [Hq] of
+        float32. Returns out, or (out, lse [B, Hq] of base 2) with return_lse. enable_pdl changes nothing."""
         if args:
             refuse("a further argument", args[0], "none, as there are no compiled variants")
-        if window_left not in (None, -1):
-            refuse("window_left", window_left, "none")
-        if sinks is not None:
-            refuse("sinks", "given", "none")
+        if window_left not in (None, self._variant.get("window_left", -1)):
+            refuse("window_left", window_left, "None, as plan() takes it")
         if skip_softmax_threshold_scale_factor is not None:
             refuse(
                 "skip_softmax_threshold_scale_factor", skip_softmax_threshold_scale_factor, "None: no token is skipped"
             )
         if kv_cache_sf is not None:
-            refuse("kv_cache_sf", "given", "none, as caches are of fp16 or bf16")
+            refuse("kv_cache_sf", "given", "none, as elements of caches have 8 bits or more")
         if q_len_per_req not in (None, 1):
             refuse("q_len_per_req", q_len_per_req, "1; DecodeAttention.plan takes query_start_loc")
-        if v_scale not in (None, 1.0):
-            refuse("v_scale", v_scale, "1")
         if self._attention is None:
             raise errors.WorkspaceError("there is no plan; call plan() once a step")
         scale = self._scale
@@ -202,7 +200,17 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
             if not isinstance(q, torch.Tensor):
                 raise wrong_type("q", q, "a tensor of torch's")
             out = q.new_empty(q.shape, dtype=self._out_dtype)
-        return self._attention.run(q, paged_kv_cache, out=out, lse=lse, return_lse=return_lse, scale=scale)
+        return self._attention.run(
+            q,
+            paged_kv_cache,
+            out=out,
+            lse=lse,
+            return_lse=return_lse,
+            scale=scale,
+            v_scale=v_scale,
+            sinks=sinks,
+            **self._variant,
+        )
 
     def run_return_lse(self, q: Any, paged_kv_cache: Any, **keywords: Any) -> Any:
         """run(..., return_lse=True)."""
@@ -247,7 +255,7 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
         known = self._key[-1] if self._key else 0
         return known if rows <= known else max(_LEAST_ROWS, 1 << (rows - 1).bit_length())
 
-    def _for_shape(self, key: tuple[Any, ...], dtype: Any) -> DecodeAttention:
+    def _for_shape(self, key: tuple[Any, ...], dtype: Any, kv_dtype: Any) -> DecodeAttention:
         if self._attention is not None and key == self._key:
             return self._attention
         if self._attention is not None:
@@ -259,6 +267,7 @@ class BatchDecodeWithPagedKVCacheWrapper(NotCopied):
         self._attention = DecodeAttention(
             *key[:4],
             dtype=dtype,
+            kv_dtype=kv_dtype,
             device=self._device,
             kv_layout=self._layout,
             lse_base="two",

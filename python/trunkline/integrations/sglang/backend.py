@@ -203,7 +203,7 @@ class TrunklineAttnBackend(FlashAttentionBackend):
         run_theirs = super().forward_decode
         if not self._runs(q, layer, kwargs):
             return run_theirs(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
-        return self._forward(run_theirs, q, k, v, layer, forward_batch, save_kv_cache)
+        return self._forward(run_theirs, q, k, v, layer, forward_batch, save_kv_cache, kwargs.get("sinks"))
 
     def forward_extend(
         self,
@@ -219,35 +219,51 @@ class TrunklineAttnBackend(FlashAttentionBackend):
         run_theirs = super().forward_extend
         if not forward_batch.forward_mode.is_target_verify() or not self._runs(q, layer, kwargs):
             return run_theirs(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
-        return self._forward(run_theirs, q, k, v, layer, forward_batch, save_kv_cache)
+        return self._forward(run_theirs, q, k, v, layer, forward_batch, save_kv_cache, kwargs.get("sinks"))
 
     def _runs(self, q: Any, layer: Any, kwargs: dict[str, Any]) -> bool:
-        """Whether the layer's call is ours. A tensor for sinks, scales and so on is what our kernels do not take."""
-        asks = any(value is not None and value is not False for value in kwargs.values())
+        """Whether the layer's call is ours. A tensor for scales and so on is what our kernels do not take."""
+        asks = any(value is not None and value is not False for name, value in kwargs.items() if name != "sinks")
         return 0 < self._tokens == q.shape[0] and layer.layer_id in self._group.ids and not asks
 
     def _forward(
-        self, run_theirs: Any, q: Any, k: Any, v: Any, layer: Any, forward_batch: Any, save_kv_cache: bool
+        self,
+        run_theirs: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        layer: Any,
+        forward_batch: Any,
+        save_kv_cache: bool,
+        sinks: Any,
     ) -> Any:
         """q [T, Hq * d]; k, v [T, Hkv, d], or None where they are in the cache. Returns [T, Hq * d]."""
         steps: Any = self.steps
         shape = -1, layer.tp_q_head_num, layer.head_dim
         given = getattr(forward_batch, "_attn_output", None)
         if steps.shadow is not None:
-            theirs = run_theirs(q, k, v, layer, forward_batch, save_kv_cache)
+            theirs = run_theirs(q, k, v, layer, forward_batch, save_kv_cache, **_given(sinks=sinks))
             found = torch.empty_like(theirs.view(shape))
-            self._run(steps, q.reshape(shape), layer, forward_batch, found)
+            self._run(steps, q.reshape(shape), layer, forward_batch, found, sinks)
             steps.shadow.compare(found, theirs.view(shape))
             return theirs
         if k is not None and save_kv_cache:
             cache_write.write(self, layer, forward_batch, k, v)
         output = q.new_empty((q.shape[0], layer.tp_q_head_num, layer.head_dim)) if given is None else given.view(shape)
-        self._run(steps, q.reshape(shape), layer, forward_batch, output)
+        self._run(steps, q.reshape(shape), layer, forward_batch, output, sinks)
         return output.view(-1, layer.tp_q_head_num * layer.head_dim)
 
-    def _run(self, steps: DecodeSteps, query: Any, layer: Any, forward_batch: Any, output: Any) -> None:
+    def _run(
+        self, steps: DecodeSteps, query: Any, layer: Any, forward_batch: Any, output: Any, sinks: Any
+    ) -> None:
         cache = cache_write.pages(self, layer, forward_batch)
-        steps.run(query, cache, output, layer.scaling, self._tokens)
+        cap = layer.logit_cap or None
+        steps.run(query, cache, output, layer.scaling, self._tokens, soft_cap=cap, sinks=sinks)
+
+
+def _given(**words: Any) -> dict[str, Any]:
+    """Those that are not None: releases differ in what they take."""
+    return {name: value for name, value in words.items() if value is not None}
 
 
 def device_of(name: Any) -> torch.device:

@@ -44,6 +44,7 @@ class TrunklineImpl(FlashAttentionImpl):
     def _serve(self, layer: Any, new: Any, kv_cache: Any, attn_metadata: TrunklineMetadata, output: Any) -> None:
         """new: query, key and value. No views of a packed cache: outside graphs each takes the host some us."""
         cache = kv_cache.unbind(1) if kv_cache.dim() == 5 else kv_cache
-        attn_metadata.steps.run(new[0], cache, output, self.scale, attn_metadata.decode_tokens)
+        variant = {"soft_cap": self.logits_soft_cap or None, "sinks": self.sinks}
+        attn_metadata.steps.run(new[0], cache, output, self.scale, attn_metadata.decode_tokens, **variant)
         if attn_metadata.rest is not None:
             super().forward(layer, *new, kv_cache, attn_metadata.rest, output)

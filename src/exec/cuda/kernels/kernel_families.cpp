@@ -44,25 +44,26 @@ std::span<const KernelFamily> kernel_families() {
   return kFamilies;
 }
 
-const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, DType dtype, std::int32_t head_dim) {
+const KernelFamily* find_family(CudaKernels wanted, std::int32_t major, const KernelShape& shape) {
   for (const KernelFamily& family : kFamilies) {
     if (wanted != CudaKernels::kAuto && wanted != family.kernels) continue;
     if (major < family.min_major || major > family.max_major) continue;
-    if (family.supports(dtype, head_dim)) return &family;
+    if (family.supports(shape)) return &family;
   }
   return nullptr;
 }
 
 Support supports_family(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
-  if (find_family(wanted, major, shape.q_dtype, shape.head_dim_qk) != nullptr) return {true, {}};
-  return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.q_dtype),
-                        " and head size ", shape.head_dim_qk, " on compute capability ", major, ".x; supported: auto")};
+  if (find_family(wanted, major, kernel_shape_of(shape)) != nullptr) return {true, {}};
+  return {false, concat("kernels are ", name_of(wanted), ", which has none for ", name_of(shape.q_dtype), " queries, ",
+                        name_of(shape.kv_dtype), " K and V and head size ", shape.head_dim_qk,
+                        " on compute capability ", major, ".x; supported: auto")};
 }
 
 const KernelFamily& family_for(CudaKernels wanted, std::int32_t major, const AttentionShape& shape) {
   const Support support = supports_family(wanted, major, shape);
   if (!support) fail(ErrorCode::kUnsupported, support.reason);
-  return *find_family(wanted, major, shape.q_dtype, shape.head_dim_qk);
+  return *find_family(wanted, major, kernel_shape_of(shape));
 }
 
 }  // namespace trunkline::cuda

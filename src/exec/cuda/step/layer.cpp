@@ -1,5 +1,6 @@
 #include "exec/cuda/step/layer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -22,13 +23,36 @@ void check_stride(std::int64_t stride, const char* name) {
        kStrideMultiple, " elements");
 }
 
-void check_cache(const CacheView& cache, const char* name) {
+void check_cache(const CacheView& cache, const char* name, DType kv_dtype) {
   check_pointer(cache.data, name);
+  const auto multiple = static_cast<std::int64_t>(kTensorAlignment / size_of(kv_dtype));
   for (const std::int64_t stride : {cache.page_stride, cache.token_stride, cache.head_stride}) {
-    if (stride % kStrideMultiple == 0) continue;
+    if (stride % multiple == 0) continue;
     fail(ErrorCode::kInvalidArgument, "args.", name, " has strides (", cache.page_stride, ", ", cache.token_stride,
-         ", ", cache.head_stride, "); on cuda they must be multiples of ", kStrideMultiple, " elements");
+         ", ", cache.head_stride, "); on cuda they must be multiples of ", multiple, " elements of ",
+         name_of(kv_dtype));
   }
+}
+
+// Scales of KV heads are read by kernels of 8-bit K and V alone: others have no register for a scale of each task.
+void check_head_scales(const AttentionArgs& args, DType kv_dtype) {
+  if (size_of(kv_dtype) == 1) return;
+  const struct {
+    const char* name;
+    const TensorScale& scale;
+  } given[] = {{"q_scale", args.q_scale}, {"k_scale", args.k_scale}, {"v_scale", args.v_scale}};
+  for (const auto& [name, scale] : given) {
+    if (scale.heads == nullptr) continue;
+    fail(ErrorCode::kUnsupported, "args.", name, ".heads are given with K and V of ", name_of(kv_dtype),
+         "; supported on cuda: a value for all heads, or heads with K and V of 8 bits");
+  }
+}
+
+HeadScale head_scale(const TensorScale& scale) {
+  return {scale.heads, scale.head_stride};
+}
+float factor_of_all(const TensorScale& scale) {
+  return scale.heads == nullptr ? scale.value : 1.0F;
 }
 
 // Returns the factor of the logits, which must not be 0: kernels mask tokens by logits of -inf and multiply by it. The
@@ -38,6 +62,20 @@ float factor_of(float scale) {
   constexpr float kMin = std::numeric_limits<float>::min();
   const float factor = scale * std::numbers::log2e_v<float>;
   return std::abs(factor) < kMin ? kMin : factor;
+}
+
+// The logits' factor, and what a soft cap multiplies Q K by before it (LayerArgs). Without a cap, or with one that no
+// logit comes near, the latter is 0.
+struct Factors {
+  float scale_log2;
+  float cap_factor;
+};
+Factors factors_of(float scale, float soft_cap) {
+  constexpr float kMax = 1e30F;  // a larger factor times a logit of 0, or cap times log2(e), may be NaN or infinite
+  if (soft_cap <= 0 || soft_cap > kMax) return {factor_of(scale), 0.0F};
+  const float cap_factor = std::min(kMax, std::abs(scale) / soft_cap);
+  if (cap_factor < std::numeric_limits<float>::min()) return {factor_of(scale), 0.0F};
+  return {std::copysign(factor_of(soft_cap), scale), cap_factor};
 }
 
 CacheStrides strides_of(const CacheView& cache) {
@@ -53,12 +91,15 @@ LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
   }
   check_pointer(args.q, "q");
   check_pointer(args.out, "out");
-  check_cache(args.k, "k.data");
-  check_cache(args.v, "v.data");
+  check_cache(args.k, "k.data", shape.kv_dtype);
+  check_cache(args.v, "v.data", shape.kv_dtype);
+  check_head_scales(args, shape.kv_dtype);
   check_stride(args.q_token_stride, "q_token_stride");
   check_stride(args.q_head_stride, "q_head_stride");
   check_stride(args.out_token_stride, "out_token_stride");
   check_stride(args.out_head_stride, "out_head_stride");
+  const float scale = *args.scale * factor_of_all(args.q_scale) * factor_of_all(args.k_scale);
+  const Factors factors = factors_of(scale, args.soft_cap);
   return {.q = args.q,
           .k = args.k.data,
           .v = args.v.data,
@@ -72,12 +113,19 @@ LayerArgs layer_args(const AttentionArgs& args, const AttentionShape& shape) {
           .out_head = args.out_head_stride,
           .lse_token = args.lse_token_stride,
           .lse_head = args.lse_head_stride,
-          .scale_log2 = factor_of(*args.scale),
+          .sinks = args.sinks,
+          .scale_log2 = factors.scale_log2,
+          .cap_factor = factors.cap_factor,
+          .v_factor = factor_of_all(args.v_scale),
           .lse_factor = args.lse_base == LseBase::kNatural ? std::numbers::ln2_v<float> : 1.0F,
           .out_f32 = args.out_dtype == DType::kF32 ? 1 : 0,
           .q_heads = shape.q_heads,
           .kv_heads = shape.kv_heads,
-          .group_size = shape.group_size()};
+          .group_size = shape.group_size(),
+          .kv_e5m2 = shape.kv_dtype == DType::kF8E5M2 ? 1 : 0,
+          .q_scale = head_scale(args.q_scale),
+          .k_scale = head_scale(args.k_scale),
+          .v_scale = head_scale(args.v_scale)};
 }
 
 }  // namespace trunkline::cuda

@@ -63,7 +63,7 @@ class PartOfRow {
 
   template <class Element>
   __device__ __forceinline__ void merge(const LayerArgs& layer, int lane) {
-    write_merged<Element>(layer, token_, head_, row_.run(), lane, column_);
+    write_merged<Element, true>(layer, token_, head_, row_.run(), lane, column_);
   }
 
  private:

@@ -23,8 +23,8 @@ __device__ __forceinline__ std::int32_t count_arrival(const ForwardArgs& args, s
 /// Called by all consumer warps, threads 0 to 32 kWarps - 1, after a barrier that follows the writes of a task's
 /// partials. Each thread counts a query's arrival; then all warps merge the complete queries, 16 lanes a row. \param
 /// task has `head`, `queries`, and token_of() and output_of() of each query; its outputs are overwritten, as only these
-/// warps use them \param barrier named barrier of these warps
-template <class Element, int kDim, int kWarps, class TaskInfo>
+/// warps use them \param barrier named barrier of these warps \tparam kVaries whether layers may vary
+template <class Element, int kDim, bool kVaries, int kWarps, class TaskInfo>
 __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo& task, int barrier) {
   constexpr int kLanes = 16;
   constexpr int kRowsAtOnce = 32 * kWarps / kLanes;
@@ -58,7 +58,7 @@ __device__ __forceinline__ void merge_arrivals(const ForwardArgs& args, TaskInfo
     const std::int32_t head = task.head * group_size + row - query * group_size;
     const PartialStates<kDim> states{args.partials.out + std::int64_t{head} * kDim, args.partials.lse + head, q_heads};
     const auto merged = RowMerge<kDim, kLanes, kAhead, PartialStates<kDim>>(states, list, lane).run();
-    if (merge >= 0) write_merged<Element>(args.layer, task.token_of(query), head, merged, lane);
+    if (merge >= 0) write_merged<Element, kVaries>(args.layer, task.token_of(query), head, merged, lane);
   }
 }
 

@@ -17,14 +17,19 @@
 
 #include <cstdint>
 
+#include "exec/cuda/kernels/common/head_scale.cuh"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
 #include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/common/sink.cuh"
+#include "exec/cuda/kernels/common/soft_cap.cuh"
+#include "exec/cuda/kernels/common/widen.cuh"
 
 namespace trunkline::cuda {
 
+/// \tparam kKvBytes bytes of an element of K and V \tparam kVaries whether layers may vary (LayerArgs::varies)
 /// \tparam kChunks number of chunks of 32 head dimensions in flight: as many as the kernel's registers allow
-template <class Element, int kDim, int kChunks>
+template <class Element, int kDim, int kKvBytes, bool kVaries, int kChunks>
 class IsolatedRows {
   static constexpr int kTokens = 16;   // tokens at a time; with 32 the Hopper kernel's registers spill
   static constexpr int kColumns = 64;  // columns of O at a time
@@ -115,9 +120,20 @@ class IsolatedRows {
     sum_[0] = sum_[1] = 0;
   }
 
-  static __device__ __forceinline__ uint4 load_16_bytes(const void* base, std::int64_t element, bool present) {
+  // Loads eight elements of Q.
+  static __device__ __forceinline__ uint4 load_queries(const void* base, std::int64_t element, bool present) {
     if (!present) return {0, 0, 0, 0};
     return *reinterpret_cast<const uint4*>(static_cast<const std::uint16_t*>(base) + element);
+  }
+  // Loads eight elements of K or V.
+  __device__ __forceinline__ uint4 load_kv(const void* base, std::int64_t element, bool present) const {
+    if constexpr (kKvBytes == 2) {
+      return load_queries(base, element, present);
+    } else {
+      if (!present) return {0, 0, 0, 0};
+      const auto words = *reinterpret_cast<const uint2*>(static_cast<const std::byte*>(base) + element);
+      return widen<Element>(words, args_.layer.kv_e5m2 != 0);
+    }
   }
 
   /// Attends to kTokens tokens from lane `first` on. \param key offset of the lane's token in K, in elements
@@ -141,15 +157,15 @@ class IsolatedRows {
     for (auto& tile : logits) tile[0] = tile[1] = tile[2] = tile[3] = 0;
 #pragma unroll kChunks
     for (int dim = lane_ % 4 * 8; dim < kDim; dim += 32) {
-      const uint4 low = load_16_bytes(layer.q, q + dim, row < rows_);
-      const uint4 high = load_16_bytes(layer.q, q + 8 * layer.q_head + dim, row + 8 < rows_);
+      const uint4 low = load_queries(layer.q, q + dim, row < rows_);
+      const uint4 high = load_queries(layer.q, q + 8 * layer.q_head + dim, row + 8 < rows_);
       const std::uint32_t q_low[4] = {low.x, high.x, low.y, high.y};
       const std::uint32_t q_high[4] = {low.z, high.z, low.w, high.w};
 #pragma unroll
       for (int tile = 0; tile < kTokens / 8; ++tile) {
         const int token = first + 8 * tile + lane_ / 4;
         const std::int64_t at = __shfl_sync(kWholeWarp, static_cast<long long>(key), token);
-        const uint4 keys = load_16_bytes(layer.k, at + dim, (visible >> token & 1) != 0);
+        const uint4 keys = load_kv(layer.k, at + dim, (visible >> token & 1) != 0);
         Element::multiply_add(logits[tile], q_low, keys.x, keys.y);
         Element::multiply_add(logits[tile], q_high, keys.z, keys.w);
       }
@@ -158,6 +174,13 @@ class IsolatedRows {
 
   __device__ __forceinline__ void exp_logits(unsigned visible, float (&logits)[kTokens / 8][4],
                                              std::uint32_t (&weights)[4]) {
+    float scale = args_.layer.scale_log2;
+    const float of_head = kKvBytes == 1 ? logit_scale_of(args_.layer, head_) : 1;
+    if (kVaries && has_soft_cap(args_.layer)) {
+      cap_logits(logits, args_.layer.cap_factor * of_head);
+    } else {
+      scale *= of_head;
+    }
     float largest[2] = {max_[0], max_[1]};
 #pragma unroll
     for (int tile = 0; tile < kTokens / 8; ++tile) {
@@ -165,7 +188,7 @@ class IsolatedRows {
       for (int j = 0; j < 4; ++j) {
         const int token = 8 * tile + lane_ % 4 * 2 + j % 2;
         float& logit = logits[tile][j];
-        logit = (visible >> token & 1) != 0 ? logit * args_.layer.scale_log2 : -INFINITY;
+        logit = (visible >> token & 1) != 0 ? logit * scale : -INFINITY;
         largest[j / 2] = fmaxf(largest[j / 2], logit);
       }
     }
@@ -204,7 +227,7 @@ class IsolatedRows {
     for (int i = 0; i < 4; ++i) {
       const int token = first + lane_ % 4 * 2 + i % 2 + i / 2 * 8;
       const std::int64_t at = __shfl_sync(kWholeWarp, static_cast<long long>(value), token);
-      const uint4 words = load_16_bytes(args_.layer.v, at + column + lane_ / 4 * 8, (visible >> token & 1) != 0);
+      const uint4 words = load_kv(args_.layer.v, at + column + lane_ / 4 * 8, (visible >> token & 1) != 0);
       values[i][0] = words.x;
       values[i][1] = words.y;
       values[i][2] = words.z;
@@ -228,10 +251,17 @@ class IsolatedRows {
       sum += __shfl_xor_sync(kWholeWarp, sum, 2);
       const int row = lane_ / 4 + 8 * half;
       if (row >= rows_) continue;
-      const float factor = sum == 0 ? 0 : 1 / sum;  // no token is visible: O = 0. A NaN stays NaN
-      const float lse = sum == 0 ? -INFINITY : max_[half] + __log2f(sum);
+      const float of_head = kKvBytes == 1 ? scale_of(layer.v_scale, head_) : 1;
+      // No token is visible: O = 0. A NaN stays NaN.
+      float factor = sum == 0 ? 0 : (kVaries ? layer.v_factor * of_head : 1) / sum;
+      float lse = sum == 0 ? -INFINITY : max_[half] + __log2f(sum);
       const std::int32_t q_head = q_head_ + row;
       const bool partial = row_.output >= 0;
+      if (kVaries && !partial && layer.sinks != nullptr) {
+        const SinkShare share = add_sink(sink_of(layer, q_head), lse);
+        factor *= share.tokens;
+        lse = share.lse;
+      }
       const std::int64_t at_partial = std::int64_t{row_.output} * layer.q_heads + q_head;
       const std::int64_t at = partial ? at_partial * kDim : row_.token * layer.out_token + q_head * layer.out_head;
       void* const out = partial ? args_.partials.out : layer.out;

@@ -64,6 +64,12 @@ struct CacheStrides {  // in elements
   std::int64_t head;
 };
 
+/// A factor of each KV head's elements.
+struct HeadScale {
+  const float* heads;  // null: 1
+  std::int64_t stride;
+};
+
 /// One layer's tensors.
 struct LayerArgs {
   const void* q;
@@ -79,12 +85,22 @@ struct LayerArgs {
   std::int64_t out_head;
   std::int64_t lse_token;
   std::int64_t lse_head;
-  float scale_log2;      // scale * log2(e): logits in base 2
+  const float* sinks;    // [Hq] natural logits that count once in each softmax; null: none
+  float scale_log2;      // scale * log2(e): logits in base 2. With a soft cap: cap * log2(e), with the sign of scale
+  float cap_factor;      // |scale| / cap: what cap_logit() multiplies Q K by; 0: no soft cap
+  float v_factor;        // multiplies O
   float lse_factor;      // converts a base-2 LSE to the caller's base: ln 2 or 1
   std::int32_t out_f32;  // 1: O is fp32; 0: O has Q's type
   std::int32_t q_heads;
   std::int32_t kv_heads;
   std::int32_t group_size;
+  std::int32_t kv_e5m2;  // K and V of 8 bits: 1 if they are e5m2, else e4m3
+  HeadScale q_scale;     // scales of the tensors that differ by KV head; those that do not are in scale_log2
+  HeadScale k_scale;
+  HeadScale v_scale;  // with v_factor
+
+  /// Whether the layer has a soft cap, sinks or a factor of V, which some kernels lack the code for.
+  bool varies() const { return cap_factor != 0 || sinks != nullptr || v_factor != 1; }
 };
 
 /// Un-merged outputs: normalised O in fp32 and LSE in base 2.

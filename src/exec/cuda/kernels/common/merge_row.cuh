@@ -6,6 +6,7 @@
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
 #include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/common/sink.cuh"
 
 namespace trunkline::cuda {
 
@@ -236,10 +237,17 @@ __device__ __forceinline__ void store_row(void* out, bool in_f32, std::int64_t a
   }
 }
 
-/// Writes a merged (query, head), or its columns from `column` on, to a layer's O and LSE.
-template <class Element, int kDim, int kLanes>
+/// Writes a merged (query, head), or its columns from `column` on, to a layer's O and LSE, beside the head's sink.
+/// \tparam kVaries whether layers may vary (LayerArgs::varies)
+template <class Element, bool kVaries, int kDim, int kLanes>
 __device__ __forceinline__ void write_merged(const LayerArgs& layer, std::int64_t token, std::int32_t head,
-                                             const MergedRow<kDim, kLanes>& merged, int lane, int column = 0) {
+                                             MergedRow<kDim, kLanes> merged, int lane, int column = 0) {
+  if (kVaries && layer.sinks != nullptr) {
+    const SinkShare share = add_sink(sink_of(layer, head), merged.lse);
+#pragma unroll
+    for (float& element : merged.o) element *= share.tokens;
+    merged.lse = share.lse;
+  }
   const std::int64_t at = token * layer.out_token + head * layer.out_head + column;
   store_row<Element>(layer.out, layer.out_f32 != 0, at, merged, lane);
   if (layer.lse != nullptr && lane == 0 && column == 0)

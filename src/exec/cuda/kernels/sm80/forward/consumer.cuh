@@ -7,6 +7,7 @@
 #include "exec/cuda/kernels/common/arrivals.cuh"
 #include "exec/cuda/kernels/common/isolated_rows.cuh"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 #include "exec/cuda/kernels/common/warp_rows.cuh"
 #include "exec/cuda/kernels/sm80/forward/epilogue.cuh"
 #include "exec/cuda/kernels/sm80/forward/shared_memory.cuh"
@@ -16,7 +17,7 @@ namespace trunkline::cuda::sm80 {
 template <class Element, class Size>
 class Consumer {
   static constexpr int kDim = Size::kDim;
-  using Isolated = IsolatedRows<Element, kDim, 1>;
+  using Isolated = IsolatedRows<Element, kDim, 2, true, 1>;
   static constexpr int kConsumers = 32 * kConsumerWarps;
   // Maximum of a stage's tokens that one warp computes: reached by the tile whose rows need all warps.
   static constexpr int kMaxTokens = stage_tokens(kDim);
@@ -98,6 +99,7 @@ class Consumer {
     {
       float logits[kTokens / 8][4];
       rows_.template multiply_keys<kTokens>(slot_address(k_slot), share.first(), logits);
+      if (has_soft_cap(args_.layer)) cap_logits(logits, args_.layer.cap_factor);
       if (share.masked()) mask<kTokens>(k_slot, share.first(), logits);
       if (!share.last()) release(k_slot);
       rows_.template exp_scores<kTokens>(logits, weights);
@@ -128,7 +130,7 @@ class Consumer {
     if (args_.arrived != nullptr && task.has_partials != 0) {
       named_barrier(kConsumerBarrier, kConsumers);  // all partials of the task are written
       if (shared_.last_nan_task != task.number)
-        merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+        merge_arrivals<Element, kDim, true, kConsumerWarps>(args_, task, kConsumerBarrier);
     }
     note_end(task);
   }
@@ -175,7 +177,7 @@ class Consumer {
       task.output[thread] = row.output;
     }
     named_barrier(kConsumerBarrier, kConsumers);  // the entry and all partials of the task are written
-    merge_arrivals<Element, kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+    merge_arrivals<Element, kDim, true, kConsumerWarps>(args_, task, kConsumerBarrier);
   }
 
   const ForwardArgs& args_;

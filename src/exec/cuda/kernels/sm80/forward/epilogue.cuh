@@ -6,6 +6,7 @@
 
 #include "base/host_device.hpp"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/sink.cuh"
 #include "exec/cuda/kernels/common/warp_rows.cuh"
 #include "exec/cuda/kernels/sm80/forward/shared_memory.cuh"
 
@@ -109,14 +110,17 @@ class Epilogue {
       o.z += weight * share.z;
       o.w += weight * share.w;
     }
-    const float inverse = sum == 0 ? 0 : 1 / sum;  // no token is visible: O = 0. A NaN stays NaN
+    // No token is visible: O = 0. A NaN stays NaN.
+    const float inverse = sum == 0 ? 0 : 1 / sum;
     o = make_float4(o.x * inverse, o.y * inverse, o.z * inverse, o.w * inverse);
+    const float v_factor = args_.layer.v_factor;
+    o = make_float4(o.x * v_factor, o.y * v_factor, o.z * v_factor, o.w * v_factor);
     const float lse = sum == 0 ? -INFINITY : max + __log2f(sum);
     store_row(row, first + 4 * chunk, o, lse);
     return isnan((o.x + o.y) + (o.z + o.w));
   }
 
-  __device__ __forceinline__ void store_row(int row, int column, const float4& o, float lse) const {
+  __device__ __forceinline__ void store_row(int row, int column, float4 o, float lse) const {
     const LayerArgs& layer = args_.layer;
     const int query = task_.row_query[row];
     const int q_head = task_.head * layer.group_size + row - query * layer.group_size;
@@ -126,6 +130,11 @@ class Epilogue {
       *reinterpret_cast<float4*>(args_.partials.out + at * kDim + column) = o;
       if (column == 0) args_.partials.lse[at] = lse;
       return;
+    }
+    if (layer.sinks != nullptr) {
+      const SinkShare share = add_sink(sink_of(layer, q_head), lse);
+      o = make_float4(o.x * share.tokens, o.y * share.tokens, o.z * share.tokens, o.w * share.tokens);
+      lse = share.lse;
     }
     const std::int64_t token = task_.token[query];
     const std::int64_t at = token * layer.out_token + q_head * layer.out_head + column;

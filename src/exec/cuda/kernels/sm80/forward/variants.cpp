@@ -6,7 +6,8 @@ namespace trunkline::cuda::sm80 {
 
 std::span<ForwardVariant> variants() {
 #define TRUNKLINE_SM80_VARIANT(type, dim, function, bytes) \
-  {DType::type, dim, false, {kernel_set_##type##_##dim().function, kThreads, kernel_set_##type##_##dim().bytes}},
+  {DType::type, 2,     dim,                                \
+   true,        false, {kernel_set_##type##_##dim().function, kThreads, kernel_set_##type##_##dim().bytes}},
 #define TRUNKLINE_SM80_VARIANTS(type, dim)                    \
   TRUNKLINE_SM80_VARIANT(type, dim, persistent, shared_bytes) \
   TRUNKLINE_SM80_VARIANT(type, dim, compact, compact_bytes)
@@ -16,7 +17,7 @@ std::span<ForwardVariant> variants() {
   return variants;
 }
 
-cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType, std::int32_t, std::int32_t sms,
+cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, const KernelShape&, std::int32_t sms,
                     cudaStream_t stream) {
   ForwardArgs copy = args;
   void* parameters[] = {&copy};

@@ -14,7 +14,7 @@ namespace trunkline::cuda::sm80 {
 /// ring.
 std::span<ForwardVariant> variants();
 
-cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t head_dim,
-                    std::int32_t sms, cudaStream_t stream);
+cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, const KernelShape& shape, std::int32_t sms,
+                    cudaStream_t stream);
 
 }  // namespace trunkline::cuda::sm80

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_record.cuh"
 #include "exec/cuda/kernels/sm90/forward/wgmma.cuh"
 
@@ -26,6 +27,9 @@ class GroupRows {
   /// at least 0
   __device__ __forceinline__ GroupRows(std::uint32_t slots, int thread, float scale)
       : slots_(slots), thread_(thread), scale_(scale) {}
+
+  /// Sets the scale of the task's logits, where heads differ.
+  __device__ __forceinline__ void set_scale(float scale) { scale_ = scale; }
 
   __device__ __forceinline__ int lane() const { return thread_ % 32; }
   /// Makes the lane opaque to the compiler: values that depend on it are computed anew after this, and take no
@@ -119,6 +123,11 @@ class GroupRows {
   /// Waits for all products.
   __device__ __forceinline__ void wait_for_values() {
     wait_for_products<0>(o);
+  }
+
+  /// Caps the logits. \param factor as cap_logit() has it
+  __device__ __forceinline__ void cap(float factor) {
+    cap_logits(s_, factor);
   }
 
   /// Masks slices: sets their logits to -inf, by a select, so that NaN does not spread.

@@ -2,8 +2,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-KernelSet kernel_set_kBF16_128() {
-  return instantiate<Bfloat, 128>();
+KernelSet kernel_set_kBF16_128(bool varies) {
+  return varies ? instantiate<Bfloat, 128, 2, true>() : instantiate<Bfloat, 128, 2, false>();
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -2,8 +2,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-KernelSet kernel_set_kBF16_256() {
-  return instantiate<Bfloat, 256>();
+KernelSet kernel_set_kBF16_256(bool varies) {
+  return varies ? instantiate<Bfloat, 256, 2, true>() : instantiate<Bfloat, 256, 2, false>();
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -20,7 +20,8 @@ Encode find_encode() {
 
 // Encodes a map whose outermost dimension counts octets of the whole cache: pages are a fixed number of octets apart.
 // To copy runs, it counts tokens at which an octet may begin: octets overlap then, and pages lie one behind another.
-bool encode(Encode function, const void* base, const CacheStrides& strides, std::int32_t kv_heads, DType dtype,
+// Elements of 8 bits are copied as bytes, a row as one panel without a swizzle, for the wideners.
+bool encode(Encode function, const void* base, const CacheStrides& strides, std::int32_t kv_heads, DType kv_dtype,
             std::int32_t head_dim, std::int32_t page_size, CacheMap& map) {
   constexpr cuuint64_t kOctets = cuuint64_t{1}
                                  << 31;  // the bound of 32-bit coordinates: page ids are the caller's contract
@@ -28,31 +29,36 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
   const std::int64_t octet = runs ? strides.token : kOctetRows * strides.token;
   if (octet <= 0 || (runs ? strides.page != page_size * octet : strides.page % octet != 0)) return false;
   map.page_octets = strides.page / octet;
-  const auto bytes = [](std::int64_t elements) { return static_cast<cuuint64_t>(2 * elements); };
-  const auto panels = static_cast<std::uint32_t>(head_dim / kPanelElements);
-  const cuuint64_t sizes[] = {kPanelElements, kOctetRows, panels, static_cast<cuuint64_t>(kv_heads), kOctets};
-  const cuuint64_t steps[] = {bytes(strides.token), bytes(kPanelElements),
-                              bytes(kv_heads > 1 ? strides.head : head_dim), bytes(octet)};
-  const cuuint32_t tma_tile[] = {kPanelElements, kOctetRows, panels, 1,
-                                 static_cast<cuuint32_t>(octets_of_tma_tile(page_size))};
+  const bool narrow = size_of(kv_dtype) == 1;
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<cuuint64_t>(elements) * static_cast<cuuint64_t>(size_of(kv_dtype));
+  };
+  const auto panel = static_cast<std::uint32_t>(narrow ? head_dim : kPanelElements);
+  const auto panels = static_cast<std::uint32_t>(head_dim) / panel;
+  const cuuint64_t sizes[] = {panel, kOctetRows, panels, static_cast<cuuint64_t>(kv_heads), kOctets};
+  const cuuint64_t steps[] = {bytes(strides.token), bytes(panel), bytes(kv_heads > 1 ? strides.head : head_dim),
+                              bytes(octet)};
+  const cuuint32_t tma_tile[] = {panel, kOctetRows, panels, 1, static_cast<cuuint32_t>(octets_of_tma_tile(page_size))};
   const cuuint32_t every[] = {1, 1, 1, 1, 1};
-  return function(&map.tensor,
-                  dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5,
-                  const_cast<void*>(base), sizes, steps, tma_tile, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  const CUtensorMapDataType type = narrow                    ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                   : kv_dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  return function(&map.tensor, type, 5, const_cast<void*>(base), sizes, steps, tma_tile, every,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, narrow ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 }  // namespace
 
-CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype, std::int32_t head_dim) {
+CacheMaps make_cache_maps(const ForwardArgs& args, const KernelShape& shape) {
   static const Encode function = find_encode();
   CacheMaps maps{};
   const std::int32_t page_size = args.pages.page_size;
   if (function == nullptr) return maps;
   const LayerArgs& layer = args.layer;
-  const bool both = encode(function, layer.k, layer.k_strides, layer.kv_heads, dtype, head_dim, page_size, maps.k) &&
-                    encode(function, layer.v, layer.v_strides, layer.kv_heads, dtype, head_dim, page_size, maps.v);
+  const bool both =
+      encode(function, layer.k, layer.k_strides, layer.kv_heads, shape.kv_dtype, shape.head_dim, page_size, maps.k) &&
+      encode(function, layer.v, layer.v_strides, layer.kv_heads, shape.kv_dtype, shape.head_dim, page_size, maps.v);
   maps.octets = both ? octets_of_tma_tile(page_size) : 0;
   return maps;
 }

@@ -6,13 +6,14 @@
 #include <cstdint>
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/kernel_shape.hpp"
 #include "trunkline/types.hpp"
 
 namespace trunkline::cuda::sm90 {
 
 /// The map's coordinates: element of a panel, row of the octet, panel, KV head, octet of 8 tokens in the cache; with
 /// runs (copies_runs), the octet's first token. A TMA tile is one or two octets in the layout of slots, with the
-/// swizzle that wgmma reads.
+/// swizzle that wgmma reads; or rows of 8 bits, one behind another.
 struct CacheMap {
   CUtensorMap tensor;
   std::int64_t page_octets;  ///< octets from a page to the next; with runs, tokens
@@ -27,6 +28,6 @@ struct CacheMaps {
 };
 
 /// Makes the maps, on the host at each launch.
-CacheMaps make_cache_maps(const ForwardArgs& args, DType dtype, std::int32_t head_dim);
+CacheMaps make_cache_maps(const ForwardArgs& args, const KernelShape& shape);
 
 }  // namespace trunkline::cuda::sm90

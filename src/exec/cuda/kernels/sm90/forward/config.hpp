@@ -17,6 +17,15 @@
   ENTRY(kBF16, 128)                   \
   ENTRY(kBF16, 256)
 
+/// The list of compiled kernels whose K and V have 8 bits, by element type of Q and head dimension, one .cu each.
+#define TRUNKLINE_SM90_FP8_KERNELS(ENTRY) \
+  ENTRY(kF16, 64)                         \
+  ENTRY(kF16, 128)                        \
+  ENTRY(kF16, 256)                        \
+  ENTRY(kBF16, 64)                        \
+  ENTRY(kBF16, 128)                       \
+  ENTRY(kBF16, 256)
+
 namespace trunkline::cuda::sm90 {
 
 /// Rows of a consumer warpgroup's matrix instructions.
@@ -28,7 +37,8 @@ inline constexpr int kConsumerThreads = kGroups * kGroupThreads;
 /// Producer warps: the task scheduler, the K loader (TMA), and two row loaders, of which one also loads V by TMA.
 inline constexpr int kProducerWarps = 4;
 inline constexpr int kRowLoaders = 2;
-inline constexpr int kThreads = kConsumerThreads + 32 * kProducerWarps;
+/// Warps that widen K and V of 8 bits in their slots: one for each slice of a stage.
+inline constexpr int kWidenerWarps = 4;
 
 /// Queries of an item of the largest tile at group size 1.
 inline constexpr int kMaxTileQueries = kGroups * kGroupRows;
@@ -66,12 +76,20 @@ inline constexpr int kPanelElements = 64;
 inline constexpr int kPanelRowBytes = 2 * kPanelElements;
 inline constexpr int kPanelBytes = kOctetRows * kPanelRowBytes;
 
-/// The traits of a kernel: its head dimension, and whether it copies runs.
-template <int kHeadDim, bool kRuns>
+/// The traits of a kernel: its head dimension, the bytes of an element of K and V, whether it copies runs, and whether
+/// it has the code for layers that vary.
+template <int kHeadDim, int kBytesOfKv, bool kRuns, bool kVariedLayers>
 struct Traits {
   static_assert(kHeadDim == 64 || kHeadDim == 128 || kHeadDim == 256);
+  static_assert(kBytesOfKv == 1 || kBytesOfKv == 2);
+  /// Whether K and V have 8 bits, and are widened to Q's 16 bits in their slots.
+  static constexpr bool kWidens = kBytesOfKv == 1;
+  static constexpr int kThreads = kConsumerThreads + 32 * (kProducerWarps + (kWidens ? kWidenerWarps : 0));
   static constexpr int kDim = kHeadDim;
   static constexpr bool kCopiesRuns = kRuns;
+  /// Whether layers may vary (LayerArgs::varies). The code for it took ragged batches of plain layers 3 % longer on an
+  /// H200, though it is not executed there: half of that is the soft cap's 400 instructions in the loop over stages.
+  static constexpr bool kVaries = kVariedLayers;
   /// Whether both warpgroups compute all stages of a tile of 64 rows, each for half of the columns of O: 64 rows of O
   /// and of Q with 256 columns would be 192 registers of 208. The logits are then computed twice, which a tile that is
   /// bound by memory has the time for.
@@ -84,6 +102,12 @@ struct Traits {
   static constexpr int kOctetBytes = kOctetRows * kRowBytes;
   static constexpr int kSliceBytes = kSliceTokens * kRowBytes;
   static constexpr int kSlotBytes = kStageTokens * kRowBytes;
+  /// K and V as they are copied. Rows of 8 bits lie one behind another in the second half of their slice's place, so
+  /// that a warp which has read a slice may write it.
+  static constexpr int kKvBytes = kBytesOfKv;
+  static constexpr int kKvRowBytes = kKvBytes * kDim;
+  static constexpr int kKvOctetBytes = kOctetRows * kKvRowBytes;
+  static constexpr int kKvOffset = kWidens ? kSliceBytes / 2 : 0;  // in the slice's place
   /// The ring: 128, 192, 192 KiB.
   static constexpr int kSlots = kDim == 64 ? 16 : kDim == 128 ? 12 : 6;
   /// Slots in flight: 64, 80, 96 KiB, where 24 KiB keep the memory busy (latency x bandwidth). With a whole ring in
@@ -98,11 +122,14 @@ struct Traits {
   static_assert(2 * kPassedAtMost + 2 <= kSlots);
   static_assert(2 * (kPassedAtMost + 1) + kSlotsOnTheirWay <= kSlots);
 
-  /// Registers of a thread: equal at launch; then producers release registers, and consumers take them.
-  static constexpr int kLaunchRegisters = 168;
-  static constexpr int kConsumerRegisters = 208;
-  static constexpr int kProducerRegisters = 88;
-  static_assert(kConsumerThreads * kConsumerRegisters + 32 * kProducerWarps * kProducerRegisters <=
+  /// Registers of a thread: equal at launch; then producers and wideners release registers, and consumers take them.
+  /// Beside wideners too few are left at d = 128 and 256: the scheduler spills some words, consumers one or two.
+  static constexpr int kLaunchRegisters = kWidens ? 128 : 168;
+  static constexpr int kConsumerRegisters = !kWidens ? 208 : kDim == 64 ? 192 : kDim == 128 ? 200 : 208;
+  static constexpr int kProducerRegisters = !kWidens ? 88 : kDim == 64 ? 88 : kDim == 128 ? 72 : 56;
+  static constexpr int kWidenerRegisters = 40;
+  static_assert(kConsumerThreads * kConsumerRegisters + 32 * kProducerWarps * kProducerRegisters +
+                        (kWidens ? 32 * kWidenerWarps * kWidenerRegisters : 0) <=
                     kThreads * kLaunchRegisters,
                 "consumers would wait for registers that are never free");
 };

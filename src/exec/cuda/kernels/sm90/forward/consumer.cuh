@@ -4,7 +4,9 @@
 #include <cstdint>
 
 #include "exec/cuda/kernels/common/arrivals.cuh"
+#include "exec/cuda/kernels/common/head_scale.cuh"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 #include "exec/cuda/kernels/sm90/forward/attend.cuh"
 #include "exec/cuda/kernels/sm90/forward/epilogue.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
@@ -49,8 +51,26 @@ class Consumer {
     SliceLengths lengths;  // used likewise; all whole if nothing is masked
   };
 
+  // Applies the scales of a KV head. With a soft cap they come before it, and are in shared memory: no register is
+  // spare.
+  __device__ __forceinline__ void set_scales(std::int32_t head) {
+    const float of_head = logit_scale_of(args_.layer, head);
+    if (!has_soft_cap(args_.layer)) {
+      rows_.set_scale(fabsf(args_.layer.scale_log2) * of_head);
+      return;
+    }
+    __syncwarp();
+    if (rows_.lane() == 0) shared_.cap_factors[warp()] = args_.layer.cap_factor * of_head;
+    __syncwarp();
+  }
+  __device__ __forceinline__ float cap_factor() const {
+    return S::kWidens ? shared_.cap_factors[warp()] : args_.layer.cap_factor;
+  }
+  __device__ __forceinline__ int warp() const { return kGroupThreads / 32 * group_ + rows_.thread() / 32; }
+
   __device__ __forceinline__ void begin(const TaskInfo& task) {
     rows_.block_optimization_of_lane();
+    if constexpr (S::kWidens) set_scales(task.head);
     // Broadcast, so that the compiler knows that it is uniform.
     const int halves = __shfl_sync(kWholeWarp, task.halves, 0);
     walk_.begin(halves);
@@ -87,6 +107,9 @@ class Consumer {
         const bool more = __any_sync(kWholeWarp, walk_.find(S::kPassedAtMost) == Found::kStage) != 0;
         const Stage& next = walk_.found();
         rows_.template wait_for_logits<1>();
+        if constexpr (S::kVaries) {
+          if (has_soft_cap(args_.layer)) rows_.cap(cap_factor());
+        }
         mask(stage, masked);
         // Computed here, beside the row maxima, and not where the products wait for them.
         const std::uint32_t next_keys = rows_.word_of_keys(next.keys().slot());
@@ -215,7 +238,7 @@ class Consumer {
     if constexpr (kMerges) {
       if (task.has_partials != 0) {
         named_barrier(kConsumerBarrier, kConsumerThreads);  // all partials of the task are written
-        merge_arrivals<Element, S::kDim, kConsumerWarps>(args_, task, kConsumerBarrier);
+        merge_arrivals<Element, S::kDim, S::kVaries, kConsumerWarps>(args_, task, kConsumerBarrier);
         fence_ordinary_writes();  // to the task's entry, which a copy overwrites next
       }
     }

@@ -11,10 +11,13 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 
+#include "exec/cuda/kernels/common/head_scale.cuh"
 #include "exec/cuda/kernels/common/isolated_rows.cuh"
 #include "exec/cuda/kernels/common/kernel_args.hpp"
+#include "exec/cuda/kernels/common/sink.cuh"
 #include "exec/cuda/kernels/sm90/forward/attend.cuh"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
 
@@ -26,6 +29,7 @@ template <class Element, class S>
 class Epilogue {
   static constexpr int kDim = S::kDim;
   static constexpr int kHalf = kDim / 8 / 2;  // half of a row's blocks of 8 columns
+  static constexpr float kMinFactor = std::numeric_limits<float>::min();
   using Rows = GroupRows<Element, S>;
 
  public:
@@ -76,17 +80,20 @@ class Epilogue {
     std::byte* out;
     float* lse;  // null: not written
     float lse_factor;
+    float sink;  // -inf: none
     Kind kind;
   };
   struct Places {
     Place rows[2];
+    float v_scale;  // the head's
   };
 
   /// Finds the destinations of the lane's two rows side by side, as each is a chain of reads. Called before the
   /// exchange, so that its barriers hide the latency. \param exchanged whether each warpgroup has half of the columns
   __device__ __forceinline__ Places find_places(const Rows& rows, bool exchanged) const {
     const int column = (exchanged ? kDim / 2 * group_ : 0) + thread_ % 4 * 2;
-    return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)}};
+    return {{place_of(rows.row(), column), place_of(rows.row() + 8, column)},
+            S::kWidens ? scale_of(args_.layer.v_scale, task_.head) : 1};
   }
 
   /// Writes O and LSE, after the exchange if there is one. \return whether some lane of the warp wrote a NaN
@@ -97,7 +104,14 @@ class Epilogue {
     for (int i = 0; i < 2; ++i) {
       const float sum = rows.sum[i];
       factors[i] = sum == 0 ? 0 : reciprocal_approx(sum);  // no token is visible: O = 0. A NaN stays NaN
-      const float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
+      float lse = sum == 0 ? -INFINITY : rows.max[i] + __log2f(sum);
+      if constexpr (S::kVaries) {
+        const SinkShare share = add_sink(places.rows[i].sink, lse);
+        // A heavy sink makes the factor 0, which store_block() takes for a row without visible tokens.
+        const float factor = factors[i] * (share.tokens * args_.layer.v_factor * places.v_scale);
+        factors[i] = sum != 0 && factor == 0 ? kMinFactor : factor;
+        lse = share.lse;
+      }
       if (places.rows[i].lse != nullptr) *places.rows[i].lse = lse * places.rows[i].lse_factor;
     }
     store<0>(rows, places, factors, sums);
@@ -125,8 +139,8 @@ class Epilogue {
       const int query = __shfl_sync(kWholeWarp, task_.query_of(half, row), 0);
       const int next = (query - task_.first_query[half] + 1) * group_size;  // the next query's first row
       const int rows = min(next, end) - row;
-      IsolatedRows<Element, kDim, 2>(args_, task_.number, query, task_.q_head_of(half, row, group_size), rows,
-                                     thread_ % 32)
+      IsolatedRows<Element, kDim, S::kKvBytes, S::kVaries, 2>(
+          args_, task_.number, query, task_.q_head_of(half, row, group_size), rows, thread_ % 32)
           .run(first_column, end_column);
       row += rows;
     }
@@ -195,6 +209,8 @@ class Epilogue {
     place.lse += partial ? at_partial : token * layer.lse_token + q_head * layer.lse_head;
     if (!report) place.lse = nullptr;
     place.lse_factor = partial ? 1 : layer.lse_factor;
+    const bool beside_sink = S::kVaries && !partial && place.kind != Place::kNowhere;
+    place.sink = beside_sink ? sink_of(layer, q_head) : -INFINITY;
     return place;
   }
 

@@ -2,8 +2,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-KernelSet kernel_set_kF16_128() {
-  return instantiate<Half, 128>();
+KernelSet kernel_set_kF16_128(bool varies) {
+  return varies ? instantiate<Half, 128, 2, true>() : instantiate<Half, 128, 2, false>();
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -2,8 +2,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-KernelSet kernel_set_kF16_256() {
-  return instantiate<Half, 256>();
+KernelSet kernel_set_kF16_256(bool varies) {
+  return varies ? instantiate<Half, 256, 2, true>() : instantiate<Half, 256, 2, false>();
 }
 
 }  // namespace trunkline::cuda::sm90

@@ -2,8 +2,8 @@
 
 namespace trunkline::cuda::sm90 {
 
-KernelSet kernel_set_kF16_64() {
-  return instantiate<Half, 64>();
+KernelSet kernel_set_kF16_64(bool varies) {
+  return varies ? instantiate<Half, 64, 2, true>() : instantiate<Half, 64, 2, false>();
 }
 
 }  // namespace trunkline::cuda::sm90

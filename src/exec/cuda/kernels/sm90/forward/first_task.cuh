@@ -28,7 +28,7 @@ class FirstTask {
   /// data behind the last task is not used.
   template <class S>
   __device__ __forceinline__ void begin_copies(SharedMemory<S>& shared) const {
-    static_assert(kInfoWords + kRecordWords <= kThreads);
+    static_assert(kInfoWords + kRecordWords <= S::kThreads);
     if (!known(args_) || place_ >= args_.places) return;
     const auto word = static_cast<int>(threadIdx.x);
     const TaskPrologue& prologue = prologue_at(args_, place_);

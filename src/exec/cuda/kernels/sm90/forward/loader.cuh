@@ -110,9 +110,9 @@ class Loader {
   __device__ __forceinline__ void begin_tma_tiles(int number, int head) const {
     const std::uint32_t bytes = tma_tiles_.bytes(number);
     if (bytes == 0) return;
-    if (lane_ == 0) barrier_expect(records_.full(), bytes);
+    if (lane_ == 0) barrier_expect(records_.copied(), bytes);
     __syncwarp();
-    tma_tiles_.copy(number, head, shared_address(shared_.slots[records_.slot()]), records_.full());
+    tma_tiles_.copy(number, head, shared_address(shared_.slots[records_.slot()]), records_.copied());
   }
 
   // Waits for the slot, and publishes its position: consumers pass stages of each other without waiting
@@ -124,7 +124,7 @@ class Loader {
 
   // Arrives for the slot. \param rows whether the lanes have issued row copies to it
   __device__ __forceinline__ void end_slot(bool rows) {
-    if (rows) barrier_arrive_after_copies(records_.full());
+    if (rows) barrier_arrive_after_copies(records_.copied());
     records_.pass_slot(copies_rows() && !rows ? kRowLoaderArrivals : 1);
   }
 

@@ -1,4 +1,4 @@
-// Iteration of a loader warp over all stage records and, in the same order, over all slots of the ring.
+// Iteration of a loader or widener warp over all stage records and, in the same order, over all slots of the ring.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,29 @@ class RecordReader {
 
   __device__ __forceinline__ SlotPosition position() const { return position_; }
   __device__ __forceinline__ int slot() const { return position_.slot(); }
-  __device__ __forceinline__ std::uint32_t full() const { return shared_address(&shared_.full[position_.slot()]); }
+  /// Returns the mbarrier of the slot's copies.
+  __device__ __forceinline__ std::uint32_t copied() const { return barrier_of_copies(shared_, position_.slot()); }
   /// Waits until consumers have released the slot, and fewer than S::kSlotsOnTheirWay slots are in flight. All loaders
-  /// arrive at each slot, so that a loader that waits for a full slot is never a round behind.
+  /// arrive at each slot, so that a loader that waits for a slot's copies is never a round behind.
   __device__ __forceinline__ void wait_for_slot() const {
     const SlotPosition oldest = position_.back(S::kSlotsOnTheirWay);
-    const std::uint32_t oldest_full = shared_address(&shared_.full[oldest.slot()]);
+    const std::uint32_t oldest_copied = barrier_of_copies(shared_, oldest.slot());
     const std::uint32_t empty = shared_address(&shared_.empty[position_.slot()]);
     // Both are tested at once, as each test takes 40 clocks.
-    const bool arrived = barrier_try(oldest_full, oldest.parity());
+    const bool arrived = barrier_try(oldest_copied, oldest.parity());
     const bool emptied = barrier_try(empty, position_.parity() ^ 1);
     if (arrived && emptied) return;
-    barrier_wait(oldest_full, oldest.parity());
+    barrier_wait(oldest_copied, oldest.parity());
     barrier_wait(empty, position_.parity() ^ 1);
   }
   /// Passes the present slot. \param arrivals made by lane 0, after the writes of all lanes
   __device__ __forceinline__ void pass_slot(int arrivals) {
     __syncwarp();
-    if (lane_ == 0) barrier_arrive_times(full(), static_cast<std::uint32_t>(arrivals));
+    if (lane_ == 0) barrier_arrive_times(copied(), static_cast<std::uint32_t>(arrivals));
     position_.advance();
   }
+  /// Passes the present slot for a warp that is no loader.
+  __device__ __forceinline__ void pass_without_arrival() { position_.advance(); }
 
   /// Waits for the next batch of records. \return whether there is one
   __device__ __forceinline__ bool next() const {

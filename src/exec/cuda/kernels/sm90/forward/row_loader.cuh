@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "exec/cuda/kernels/common/kernel_args.hpp"
 #include "exec/cuda/kernels/common/page_offsets.cuh"
@@ -19,9 +20,7 @@ namespace trunkline::cuda::sm90 {
 /// \tparam S Traits
 template <class S>
 class RowLoader {
-  static constexpr int kRowsOfCopy = 32;                 // a lane holds the address of one row
-  static constexpr int kLanesOfRow = S::kRowBytes / 16;  // 8, 16, 32
-  static constexpr int kRowsAtOnce = 32 / kLanesOfRow;
+  static constexpr int kRowsOfCopy = 32;  // a lane holds the address of one row
   static constexpr int kSlicesOfLoader = kSlices / kRowLoaders;
   static_assert(kSlicesOfLoader * kSliceTokens == kRowsOfCopy);  // a lane for each token
 
@@ -42,7 +41,7 @@ class RowLoader {
       const int q_head = task.q_head_of(half, row, args_.layer.group_size);
       from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
     }
-    copy(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
+    copy<WideRows>(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
   }
 
   /// Passes to a stage whose page ids `look_up` has read, and reads those of the next. A read takes 600 clocks or more,
@@ -103,10 +102,12 @@ class RowLoader {
     }
     if (wanted == 0) return false;
     const auto* row = static_cast<const std::byte*>(values ? args_.layer.v : args_.layer.k);
-    if ((visible_tokens >> lane_ & 1) != 0) row += 2 * offset_of_token(record.slices[slice_of_lane()], values, head);
+    if ((visible_tokens >> lane_ & 1) != 0)
+      row += S::kKvBytes * offset_of_token(record.slices[slice_of_lane()], values, head);
     const int first = (wanted & 1) != 0 ? 0 : kSliceTokens;
     const int end = (wanted & 2) != 0 ? kRowsOfCopy : kSliceTokens;
-    copy(row, visible_tokens, first, end, part_of(slot));
+    using Rows = std::conditional_t<S::kWidens, NarrowRows, WideRows>;
+    copy<Rows>(row, visible_tokens, first, end, part_of(slot));
     return true;
   }
 
@@ -170,19 +171,43 @@ class RowLoader {
            page_offset * (values ? v.token : k.token);
   }
 
+  // The layout of rows of 16 bits in a slot.
+  struct WideRows {
+    static constexpr int kBytes = S::kRowBytes;
+
+    static __device__ __forceinline__ std::uint32_t first(int row, int chunk) { return chunk_offset<S>(row, chunk); }
+    static __device__ __forceinline__ std::uint32_t ahead(std::uint32_t address, int rows) {
+      return rows_ahead<S>(address, rows);
+    }
+  };
+  // The layout of rows of 8 bits, before they are widened.
+  struct NarrowRows {
+    static constexpr int kBytes = S::kKvRowBytes;
+
+    static __device__ __forceinline__ std::uint32_t first(int row, int chunk) {
+      return static_cast<std::uint32_t>(S::kKvOffset + row * kBytes + 16 * chunk);
+    }
+    static __device__ __forceinline__ std::uint32_t ahead(std::uint32_t address, int rows) {
+      return address + static_cast<std::uint32_t>(rows * kBytes);
+    }
+  };
+
   // Issues copies of rows, for lanes [first, end), of whole slices. \param row address of the lane's row \param present
-  // bit i: row i is read, else it becomes zero \param to destination of the row of lane 0
+  // bit i: row i is read, else it becomes zero \param to destination of the slice of lane 0
   //
-  // A single warp's instructions follow each other by 4 clocks or more, so they are what the copy costs: with 19 of
-  // them for each 512 bytes it took 1,600 clocks for 32 rows of d 128, with 7 that are unrolled it should take 500.
+  // A single warp's instructions follow each other by 4 clocks or more, so they are what the copy costs: 19 of them for
+  // each 512 bytes took 1,600 clocks for 32 rows of d 128. Here they are 7, unrolled.
+  template <class Rows>
   __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t present, int first, int end,
                                        std::uint32_t to) const {
+    constexpr int kLanesOfRow = Rows::kBytes / 16;  // 4 to 32
+    constexpr int kRowsAtOnce = 32 / kLanesOfRow;
+    constexpr int kTogether = kRowsAtOnce > 4 ? kSliceTokens / kRowsAtOnce : 4;  // rows whose shuffles precede copies
+    static_assert(kSliceTokens % (kTogether * kRowsAtOnce) == 0);
     const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
     const int chunk = lane_ % kLanesOfRow;
     const int row_of_lane = lane_ / kLanesOfRow;
-    const std::uint32_t to_lane = to + chunk_offset<S>(row_of_lane, chunk);
-    constexpr int kTogether = 4;  // rows whose shuffles precede their copies
-    static_assert(kSliceTokens % (kTogether * kRowsAtOnce) == 0);
+    const std::uint32_t to_lane = to + Rows::first(row_of_lane, chunk);
 #pragma unroll 1
     for (int slice = first; slice < end; slice += kSliceTokens) {
       const std::uint32_t to_slice = to_lane + static_cast<std::uint32_t>(slice * S::kRowBytes);
@@ -198,19 +223,10 @@ class RowLoader {
 #pragma unroll
         for (int j = 0; j < kTogether; ++j) {
           const int row_of_slice = i + j * kRowsAtOnce;
-          copy_async_or_zero(rows_ahead(to_slice, row_of_slice), at[j], (present_rows >> row_of_slice & 1) != 0);
+          copy_async_or_zero(Rows::ahead(to_slice, row_of_slice), at[j], (present_rows >> row_of_slice & 1) != 0);
         }
       }
     }
-  }
-
-  // Returns the address of a chunk `rows` rows behind that of a slice's first rows: chunk_offset with one operation,
-  // as octets are aligned to 1,024 bytes.
-  static __device__ __forceinline__ std::uint32_t rows_ahead(std::uint32_t address, int rows) {
-    static_assert(kPanelRowBytes == 1 << 7 && kPanelBytes == 1 << 10 && S::kOctetBytes % kPanelBytes == 0);
-    const int row_of_octet = rows % kOctetRows;
-    return (address ^ static_cast<std::uint32_t>(row_of_octet << 7 | row_of_octet << 4)) +
-           static_cast<std::uint32_t>(rows / kOctetRows * S::kOctetBytes);
   }
 
   const ForwardArgs& args_;

@@ -1,8 +1,8 @@
 // Shared memory of a CTA: the ring of slots, the records of stages and tasks, and the mbarriers that hand them over.
 //
-// Invariants of the ring. A slot is full after kFullArrivals, and empty once each consumer warp has released it. A
-// parity tells a round from the one before and from no other, so no warp may be two rounds away from a slot that it
-// waits for:
+// Invariants of the ring. A slot is full after kFullArrivals, or, if K and V have 8 bits, once each widener has
+// followed these; a widener takes slots in order. It is empty once each consumer warp has released it. A parity tells a
+// round from the one before and from no other, so no warp may be two rounds away from a slot that it waits for:
 // - Every loader arrives at every slot, also without work, so none is a round behind.
 // - A loader begins slot i when slot i - kSlotsOnTheirWay is full (RecordReader::wait_for_slot). So once slot i is
 //   full, all slots up to i - kSlotsOnTheirWay are, and a consumer that has seen one full may wait for slots near it
@@ -62,7 +62,9 @@ struct SharedMemory {
   std::int32_t batch_tasks[kBatches];  // index in `tasks` of each batch's task, or kNoTask
   std::int32_t popped[2];
   RowState states[kGroups][kGroupRows];
+  float cap_factors[S::kWidens ? kConsumerWarps : 1];  // of each warp's task: its head's scale times that of the layer
   std::uint64_t full[S::kSlots];
+  std::uint64_t copied[S::kWidens ? S::kSlots : 1];  // with wideners: copies are done, and they make the slot full
   std::uint64_t empty[S::kSlots];
   std::uint64_t batch_full[kBatches];
   std::uint64_t batch_empty[kBatches];
@@ -81,12 +83,19 @@ inline constexpr int kLoaderThreads = 32 * (1 + kRowLoaders);
 inline constexpr int kRowLoaderArrivals = 32 + 1;
 inline constexpr int kFullArrivals = 1 + kRowLoaders * kRowLoaderArrivals;
 
+/// Returns the mbarrier of a slot's copies: of kFullArrivals.
+template <class S>
+__device__ __forceinline__ std::uint32_t barrier_of_copies(SharedMemory<S>& shared, int slot) {
+  return shared_address(S::kWidens ? &shared.copied[slot] : &shared.full[slot]);
+}
+
 /// Initialises the mbarriers of slots, by a whole warp before others use them.
 template <class S>
 __device__ __forceinline__ void init_slot_barriers(SharedMemory<S>& shared, int lane) {
   static_assert(S::kSlots <= 32);
   if (lane < S::kSlots) {
-    barrier_init(shared_address(&shared.full[lane]), kFullArrivals);
+    barrier_init(barrier_of_copies(shared, lane), kFullArrivals);
+    if constexpr (S::kWidens) barrier_init(shared_address(&shared.full[lane]), kWidenerWarps);
     barrier_init(shared_address(&shared.empty[lane]), kConsumerWarps);
     shared.begun = SlotPosition<S::kSlots>::kWordBeforeFirst;
     show_barriers_to_copies();
@@ -98,7 +107,8 @@ __device__ __forceinline__ void init_batch_barriers(SharedMemory<S>& shared, int
   static_assert(kBatches <= 32);
   if (lane < kBatches) {
     barrier_init(shared_address(&shared.batch_full[lane]), 1);
-    barrier_init(shared_address(&shared.batch_empty[lane]), kConsumerWarps + 1 + kRowLoaders);
+    constexpr int kReaders = kConsumerWarps + 1 + kRowLoaders + (S::kWidens ? kWidenerWarps : 0);
+    barrier_init(shared_address(&shared.batch_empty[lane]), kReaders);
     show_barriers_to_copies();
   }
 }

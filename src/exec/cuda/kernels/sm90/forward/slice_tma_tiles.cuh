@@ -44,7 +44,7 @@ class SliceTmaTiles {
   /// Returns the bytes of the TMA copies of a stage. \param number index of the stage in the batch
   __device__ __forceinline__ std::uint32_t bytes(int number) const {
     const int tma_tiles = __popc(of_stage(slices_, number)) + __popc(of_stage(second_, number));
-    return static_cast<std::uint32_t>(tma_tiles * tma_tile_octets_ * S::kOctetBytes);
+    return static_cast<std::uint32_t>(tma_tiles * tma_tile_octets_ * S::kKvOctetBytes);
   }
 
   /// Issues the copies of a stage, by a whole warp. \param to the slot \param full its mbarrier, which expects the
@@ -59,15 +59,16 @@ class SliceTmaTiles {
       // One lane issues all copies: the compiler then makes no loop over lanes.
       if (elect_one()) {
 #pragma unroll
-        for (int i = 0; i < kSlices; ++i) copy_tma_tile(to + S::kSliceBytes * i, *tensor_, head, octets[i], full);
+        for (int i = 0; i < kSlices; ++i)
+          copy_tma_tile(to + S::kSliceBytes * i + S::kKvOffset, *tensor_, head, octets[i], full);
       }
       return;
     }
     const int slice = lane_ - kSlices * number;
     if (slice < 0 || slice >= kSlices) return;
-    if ((slices >> slice & 1) != 0) copy_tma_tile(to + S::kSliceBytes * slice, *tensor_, head, octets_[0], full);
-    if ((second >> slice & 1) != 0)
-      copy_tma_tile(to + S::kSliceBytes * slice + S::kOctetBytes, *tensor_, head, octets_[1], full);
+    const std::uint32_t to_slice = to + static_cast<std::uint32_t>(S::kSliceBytes * slice + S::kKvOffset);
+    if ((slices >> slice & 1) != 0) copy_tma_tile(to_slice, *tensor_, head, octets_[0], full);
+    if ((second >> slice & 1) != 0) copy_tma_tile(to_slice + S::kKvOctetBytes, *tensor_, head, octets_[1], full);
   }
 
  private:

@@ -16,8 +16,8 @@ namespace trunkline::cuda::sm90 {
 /// merging of partials.
 std::span<ForwardVariant> variants();
 
-cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, DType dtype, std::int32_t head_dim,
-                    std::int32_t sms, cudaStream_t stream);
+cudaError_t enqueue(CompiledKernel& kernel, const ForwardArgs& args, const KernelShape& shape, std::int32_t sms,
+                    cudaStream_t stream);
 
 /// Returns sizeof(TaskPrologue).
 std::size_t prologue_bytes();

@@ -1,6 +1,5 @@
 // Matrix products of a warpgroup (compute capability 9.0a): A from registers, B from a slot of the ring. wgmma takes
-// both of one type, and 8-bit types only with B along the summed dimension, so KV of 8 bits would be widened in its
-// slot.
+// both of one type, and 8-bit types only with B along the summed dimension, so KV of 8 bits is widened in its slot.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +17,16 @@ template <class S>
 __device__ __forceinline__ std::uint32_t chunk_offset(int row, int chunk) {
   return static_cast<std::uint32_t>(row / kOctetRows * S::kOctetBytes + chunk / 8 * kPanelBytes +
                                     row % kOctetRows * kPanelRowBytes + ((chunk % 8 ^ row % 8) << 4));
+}
+
+/// Returns the address of a chunk `rows` rows behind another, with one operation. \param address of the chunk of a row
+/// of which row % 8 + rows % 8 is below 8
+template <class S>
+__device__ __forceinline__ std::uint32_t rows_ahead(std::uint32_t address, int rows) {
+  static_assert(kPanelRowBytes == 1 << 7 && kPanelBytes == 1 << 10 && S::kOctetBytes % kPanelBytes == 0);
+  const int row_of_octet = rows % kOctetRows;
+  return (address ^ static_cast<std::uint32_t>(row_of_octet << 7 | row_of_octet << 4)) +
+         static_cast<std::uint32_t>(rows / kOctetRows * S::kOctetBytes);
 }
 
 /// wgmma descriptors of matrices in shared memory. In units of 16 bytes, the low word has the address and the stride

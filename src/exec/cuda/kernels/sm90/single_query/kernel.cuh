@@ -29,6 +29,7 @@
 
 #include "exec/cuda/kernels/common/cluster.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/common/soft_cap.cuh"
 #include "exec/cuda/kernels/common/warp_rows.cuh"
 #include "exec/cuda/kernels/sm90/single_query/args.hpp"
 #include "exec/cuda/kernels/sm90/single_query/merge.cuh"
@@ -107,21 +108,12 @@ __device__ __forceinline__ void leave_sums(const Rows& rows, SharedMemory& share
   }
 }
 
-/// Reads one parameter of each line of 64 bytes side by side: parameters come from cold memory line by line, and code
-/// that uses several lines in turn would wait for each.
-__device__ __forceinline__ void touch_parameters(const SingleQueryArgs& args) {
-  const LayerArgs& layer = args.layer;
-  asm volatile("" ::"l"(args.counts), "r"(args.page_offset_step), "l"(layer.lse), "l"(layer.k_strides.head),
-               "l"(layer.v_strides.page), "l"(layer.lse_token), "r"(layer.group_size), "r"(args.clusters));
-}
-
 /// The grid has the clusters of the first KV head, of the second, ... Needs sizeof(SharedMemory) of dynamic shared
 /// memory. \tparam kWhole whether pages are a multiple of kSliceTokens
 template <class Element, bool kWhole>
 __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_constant__ SingleQueryArgs args) {
   extern __shared__ __align__(1024) std::byte memory[];
   auto& shared = *reinterpret_cast<SharedMemory*>(memory);
-  touch_parameters(args);
   const auto blocks = static_cast<std::int32_t>(cluster_blocks());
   const std::int32_t number = static_cast<std::int32_t>(blockIdx.x) / blocks;
   const std::int32_t head = number / args.clusters;
@@ -162,6 +154,7 @@ __global__ void __launch_bounds__(kThreads, 1) forward_kernel(const __grid_const
     float logits[kSliceTokens / 8][4];
     std::uint32_t weights[kSliceTokens / 16][4];
     rows.template multiply_keys<kSliceTokens>(shared_address(stages[stage].keys), 0, logits);
+    if (has_soft_cap(args.layer)) cap_logits(logits, args.layer.cap_factor);
     const std::int32_t tokens = limit - slice * kSliceTokens;
     if (tokens < kSliceTokens) mask_end(logits, tokens, rows.lane());
     rows.template exp_scores<kSliceTokens>(logits, weights);

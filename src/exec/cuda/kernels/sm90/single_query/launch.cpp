@@ -101,7 +101,8 @@ Kernel* find_kernel(DType dtype) {
 
 Division divide(const AttentionShape& shape, std::int32_t sms) {
   Kernel* const kernel = find_kernel(shape.q_dtype);
-  if (kernel == nullptr || shape.head_dim_qk != kDim || shape.group_size() > kRows) return {};
+  if (kernel == nullptr || shape.kv_dtype != shape.q_dtype || shape.head_dim_qk != kDim || shape.group_size() > kRows)
+    return {};
   for (std::size_t size = 0; size < std::size(kClusterSizes); ++size) {
     const std::int32_t blocks = kClusterSizes[size];
     const std::int32_t clusters = std::min(kernel->max_clusters(size), sms / blocks) / shape.kv_heads;

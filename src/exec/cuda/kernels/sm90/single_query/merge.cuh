@@ -7,6 +7,7 @@
 #include "exec/cuda/kernels/common/cluster.cuh"
 #include "exec/cuda/kernels/common/merge_row.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/common/sink.cuh"
 #include "exec/cuda/kernels/sm90/single_query/args.hpp"
 #include "exec/cuda/kernels/sm90/single_query/shared_memory.cuh"
 
@@ -202,7 +203,14 @@ class ClusterMerge {
     const LayerArgs& layer = args_.layer;
     const std::int32_t q_head = head_ * layer.group_size + unit / kRowUnits;
     const int column = unit % kRowUnits * kUnitColumns;
-    const float inverse = sums.state.sum == 0 ? 0 : 1 / sums.state.sum;  // no token is visible: O = 0. A NaN stays NaN
+    float lse = sums.state.sum == 0 ? -INFINITY : sums.state.max + log2f(sums.state.sum);
+    // No token is visible: O = 0. A NaN stays NaN.
+    float inverse = sums.state.sum == 0 ? 0 : layer.v_factor / sums.state.sum;
+    if (layer.sinks != nullptr) {
+      const SinkShare share = add_sink(sink_of(layer, q_head), lse);
+      inverse *= share.tokens;
+      lse = share.lse;
+    }
     const float o[kUnitColumns] = {sums.o.x * inverse, sums.o.y * inverse, sums.o.z * inverse, sums.o.w * inverse};
     const std::int64_t at = token * layer.out_token + q_head * layer.out_head + column;
     if (layer.out_f32 != 0) {
@@ -211,7 +219,6 @@ class ClusterMerge {
       store_rounded<Element, kUnitColumns>(static_cast<std::uint16_t*>(layer.out) + at, o);
     }
     if (layer.lse == nullptr || column != 0) return;
-    const float lse = sums.state.sum == 0 ? -INFINITY : sums.state.max + log2f(sums.state.sum);
     layer.lse[token * layer.lse_token + q_head * layer.lse_head] = lse * layer.lse_factor;
   }
 

@@ -1,0 +1,9 @@
+#include "exec/cuda/kernels/sm90/forward/instance.cuh"
+
+namespace trunkline::cuda::sm90 {
+
+KernelSet kernel_set_fp8_kF16_64() {
+  return instantiate<Half, 64, 1, true>();
+}
+
+}  // namespace trunkline::cuda::sm90
