@@ -2,9 +2,9 @@
 # Tests, sanitizers, then the benchmark suites on a machine with a GPU, from binaries that may have been built elsewhere:
 # one command, no network, no compiler. Rows and logs go to OUT; bench/gpu_collect.py files them.
 # Usage: scripts/gpu_bench.sh BUILD OUT [PART ...]
-#   PART  tests, flat, pat, fasttree, codec, trees, batches, ragged, growth, policies, ablation, merge, equivalence,
-#         pages, bf16, shapes, counters; all of them unless given. Each takes some minutes at most: after
-#         TRUNKLINE_BENCH_SECONDS (300) a suite ends with the case that it is at.
+#   PART  tests, flat, pat, fasttree, codec, trees, batches, small, rows, ragged, growth, policies, ablation, merge,
+#         equivalence, pages, bf16, shapes, variants, counters; all of them unless given. Each takes some minutes at
+#         most: after TRUNKLINE_BENCH_SECONDS (300) a suite ends with the case that it is at.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build="$1"
@@ -34,29 +34,42 @@ suite() {  # part, options: rows go to a file of its name
     --seconds "${TRUNKLINE_BENCH_SECONDS:-300}" "$@" >"$out/$part.jsonl" || { echo "gpu_bench $* failed" >&2; failed=1; }
   echo "$part: $(wc -l <"$out/$part.jsonl") rows ($SECONDS s)"
 }
-for part in flat pat fasttree codec trees batches ragged growth policies ablation merge equivalence pages; do
+for part in flat pat fasttree codec trees batches small rows ragged growth policies ablation merge equivalence pages; do
   suite "$part" "$part"
 done
 suite bf16 --dtype bf16 --heads 32/8 flat pat
 
-# Other head sizes, page sizes and places of tokens than the suites'. Rows of one case at several page sizes are named.
-shape() {  # what the rows compare, suites, gpu_bench's options
-  local compares="$1" suites="$2"
-  shift 2
+# Rows that are compared with each other: a line names what they compare.
+compared() {  # file, what the rows compare, suites, gpu_bench's options
+  local file="$1" compares="$2" suites="$3"
+  shift 3
   for name in $suites; do
     "$build/bench/gpu_bench" --data data --threads "$(nproc)" --seconds "${TRUNKLINE_BENCH_SECONDS:-300}" "$@" "$name" |
-      sed "s/^{/{\"compares\": \"$compares\", /" >>"$out/shapes.jsonl"
+      sed "s/^{/{\"compares\": \"$compares\", /" >>"$out/$file.jsonl"
     [ "${PIPESTATUS[0]}" -eq 0 ] || { echo "gpu_bench $* $name failed" >&2; failed=1; }
   done
 }
+# Other head sizes, page sizes and places of tokens than the suites'.
 if wanted shapes; then
   : >"$out/shapes.jsonl"
-  for heads in 32/8 24/4 16/2; do shape shapes "pat fasttree" --head-dim 256 --as "$heads" --dtype bf16; done
-  for heads in 32/8 64/8; do shape shapes "pat fasttree" --head-dim 64 --as "$heads" --dtype bf16; done
-  shape pages "flat pat batches" --as 32/8 --page-size 16
-  shape pages "flat pat batches" --as 32/8 --page-size 1
-  shape pages "flat pat batches" --as 32/8 --page-size 1 --pages shuffled
+  for heads in 32/8 24/4 16/2; do compared shapes shapes "pat fasttree" --head-dim 256 --as "$heads" --dtype bf16; done
+  for heads in 32/8 64/8; do compared shapes shapes "pat fasttree" --head-dim 64 --as "$heads" --dtype bf16; done
+  compared shapes pages "flat pat batches" --as 32/8 --page-size 16
+  compared shapes pages "flat pat batches" --as 32/8 --page-size 1
+  compared shapes pages "flat pat batches" --as 32/8 --page-size 1 --pages shuffled
   echo "shapes: $(wc -l <"$out/shapes.jsonl") rows ($SECONDS s)"
+fi
+
+# K and V of 8 bits, sinks and soft caps, beside the same cases without.
+if wanted variants; then
+  : >"$out/variants.jsonl"
+  for dtype in f16 bf16; do
+    compared variants none "flat pat" --as 32/8 --dtype "$dtype"
+    compared variants fp8 "flat pat" --as 32/8 --dtype "$dtype" --kv-dtype f8_e4m3
+  done
+  compared variants sinks "flat pat" --as 32/8 --sinks on
+  compared variants soft_cap "flat pat" --as 32/8 --soft-cap 50
+  echo "variants: $(wc -l <"$out/variants.jsonl") rows ($SECONDS s)"
 fi
 
 if wanted counters; then
