@@ -1,8 +1,9 @@
 """Floors of GPU rows: launch + max(distinct K, V, Q and O bytes / read rate, FLOPs / matrix rate)."""
 
+import json
 from typing import NamedTuple
 
-from gpu_rows import by
+from source_trees import ROOT
 
 
 class Rates(NamedTuple):
@@ -13,16 +14,26 @@ class Rates(NamedTuple):
     launch_us: float
 
 
-# Earlier rows name no rates. Their floors have an H200's rates, and as launch the intercept of its cold streaming read.
-UNNAMED = Rates(4.67e6, 790e6, 5.8)
+def _profile(name: str) -> Rates:
+    figures = json.loads((ROOT / "data/machines" / f"{name}.json").read_text())
+    return Rates(*(figures[field]["value"] for field in Rates._fields))
+
+
+H200 = _profile("h200-sxm")
+# Earlier rows name no rates: they had an H200's, but as launch the intercept of its cold streaming read.
+EARLIER_LAUNCH_US = 5.8
 
 
 def rates_of(row: dict) -> Rates:
-    return Rates(*(row.get(name, default) for name, default in UNNAMED._asdict().items()))
+    return Rates(*(row.get(name, default) for name, default in H200._asdict().items()))
 
 
-def names_rates(row: dict) -> bool:
-    return "read_bytes_per_us" in row
+def with_profile_floor(row: dict) -> dict:
+    """The row, counted with the launch of an H200's profile if it names no rates."""
+    if "floor_us" not in row or "launch_us" in row:
+        return row
+    floor = row["floor_us"] - EARLIER_LAUNCH_US + H200.launch_us
+    return row | {"floor_us": floor} | ({"x_floor": row["us"] / floor} if "x_floor" in row else {})
 
 
 def formula(rates: Rates) -> str:
@@ -32,21 +43,10 @@ def formula(rates: Rates) -> str:
     )
 
 
-def source(named: bool) -> str:
-    return "the profile of the GPU that ran" if named else "an H200's rates, as the rows name none"
-
-
-def floors(files: dict[str, list[dict]]) -> str:
-    """A sentence on the floors of the rows, which may differ."""
-    used: dict[tuple, list[str]] = {}
-    for name, rows in files.items():
-        floored = [row for row in rows if "floor_us" in row]
-        for key in by(floored, lambda row: (rates_of(row), names_rates(row))):
-            used.setdefault(key, []).append(f"`{name}`")
-    if len(used) == 1:
-        ((rates, named),) = used
-        return f"The floor is {formula(rates)}: {source(named)}."
-    listed = "; ".join(
-        f"{formula(rates)} in rows of {', '.join(names)} ({source(named)})" for (rates, named), names in used.items()
+def sentence() -> str:
+    """What the page says about its floors."""
+    profile = "[machine profile](../../../data/machines/h200-sxm.json)"
+    return (
+        f"The floor is {formula(H200)}, by the {profile}. Earlier rows, which name no rates, had "
+        f"{EARLIER_LAUNCH_US:g} us for the launch, and are counted with the profile's here."
     )
-    return f"The floor is {listed}."

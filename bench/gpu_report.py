@@ -182,7 +182,7 @@ def page() -> str:
 fp16, head size 128. Every case was checked against plain attention in fp64 first. Times are of one layer on the GPU,
 forward and merge, by replays of a captured graph between two events, median of 25; planning and resolve, once a step,
 are apart. "forward" is from when the first task began to when the last one ended, without launch and merge.
-{textwrap.fill(gpu_floors.floors(files), 118)}
+{textwrap.fill(gpu_floors.sentence(), 118)}
 [Recorded](../../recorded/h200.json) times are of published kernels on the same kind of GPU on another day: ratios to
 them hold to some 3 % (a judgement: no kernel was timed on both days). {COLD_CACHES}
 {gpu_recorded.how_timed(suites)}

@@ -2,6 +2,7 @@
 
 import json
 
+from gpu_floors import with_profile_floor
 from source_trees import ROOT
 
 RESULTS = ROOT / "bench/results/h200"
@@ -31,7 +32,8 @@ KERNELS = {
 
 def load(name: str) -> list[dict]:
     path = RESULTS / f"{name}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [with_profile_floor(json.loads(line)) for line in lines]
 
 
 def same_case(row: dict) -> tuple:

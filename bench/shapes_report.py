@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes bench/results/GPU/shapes.md from the rows of part `shapes` of scripts/gpu_bench.sh, in bench/results/GPU.
+"""Writes bench/results/GPU/shapes.md from rows of parts `shapes` and `variants` of scripts/gpu_bench.sh, beside it.
 
 python3 bench/shapes_report.py           # writes the pages
 python3 bench/shapes_report.py --check   # fails when they are not what the rows say
@@ -15,25 +15,24 @@ from report import geometric_mean, table
 BENCH = pathlib.Path(__file__).resolve().parent
 RESULTS = BENCH / "results"
 GPUS = {"h100": "H100", "h200": "H200"}
-HEAD = """# Head sizes and page sizes on an {gpu}
+HEAD = """# Head sizes, page sizes, fp8, sinks and soft caps on an {gpu}
 
-Suites of [the GPU benchmark](../h200/README.md) at other head sizes and page sizes. This page is written by
-`bench/shapes_report.py` from the rows that `scripts/gpu_bench.sh BUILD OUT shapes` makes
-([bench/README.md](../../README.md)). Outputs are checked first; times are medians of graph replays on copies of K
-and V that have left the L2 cache. The floor is the plan's bound by the GPU's
+Suites of [the GPU benchmark](../h200/README.md) at other head sizes and page sizes, and with layers that vary. This
+page is written by `bench/shapes_report.py` from the rows that `scripts/gpu_bench.sh BUILD OUT shapes variants` makes
+([bench/README.md](../../README.md)). Outputs are checked first; times are medians of graph replays on copies of K and
+V that have left the L2 cache. The floor is the plan's bound by the GPU's
 [machine profile](../../../docs/guides/tuning.md#where-the-gpus-figures-come-from). "Consecutive" tokens lie one behind
 another in the cache, as after a prefill; "shuffled" ones lie anywhere.
 """
 
 
-def load() -> dict[str, list[dict]]:
-    """Rows by the GPU that ran them."""
-    files = {gpu: RESULTS / gpu / "shapes.jsonl" for gpu in GPUS}
-    return {
-        gpu: [json.loads(line) for line in path.read_text().splitlines()]
-        for gpu, path in files.items()
-        if path.exists()
-    }
+# What a row of `variants` compares, in words.
+VARIANTS = {"fp8": "K and V of 8 bits, e4m3", "sinks": "sinks", "soft_cap": "soft cap of 50"}
+
+
+def load(gpu: str, name: str) -> list[dict]:
+    path = RESULTS / gpu / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def layout_of(row: dict) -> str:
@@ -70,22 +69,56 @@ def page_sizes(rows: list[dict]) -> str:
     return table(["suite", "tokens", "cases", "time over page 16's, geometric mean", "most"], lines)
 
 
-def page(gpu: str, rows: list[dict]) -> str:
+def variants(rows: list[dict]) -> str:
+    """Each kind of layer beside the same cases of plain layers, of the same run."""
+    plain = {(row["suite"], row["case"], row["dtype"]): row["us"] for row in rows if row["compares"] == "none"}
+    lines = []
+    for (compares, suite, dtype), chosen in by(rows, lambda row: (row["compares"], row["suite"], row["dtype"])).items():
+        if compares == "none":
+            continue
+        paired = [(row["us"] / plain[key], row) for row in chosen if (key := (suite, row["case"], dtype)) in plain]
+        ratios = [ratio for ratio, _ in paired]
+        most, of = max(paired, key=lambda pair: pair[0])
+        lines.append(
+            [VARIANTS[compares], suite, dtype, str(len(paired)), f"{geometric_mean(ratios):.3f}",
+             f"{min(ratios):.2f}", f"{most:.2f}: {of['case']}",
+             f"{geometric_mean([row['x_floor'] for _, row in paired]):.2f}",
+             f"{max(row['max_err'] for _, row in paired):.1e}"]
+        )  # fmt: skip
+    header = ["layer", "suite", "type", "cases", "time over a plain layer's", "least", "most", "x floor", "error"]
+    return table(header, lines)
+
+
+def page(gpu: str, shape_rows: list[dict], variant_rows: list[dict]) -> str:
     # Cases of one shape at several page sizes are compared by page size, all others by shape.
-    paged = [row for row in rows if row.get("compares") == "pages"]
-    shapes = [row for row in rows if row.get("compares") != "pages"]
-    commits = ", ".join(sorted({row["commit"] for row in rows}))
-    parts = [f"\nCommit {commits} ([rows](shapes.jsonl)).\n"]
+    paged = [row for row in shape_rows if row.get("compares") == "pages"]
+    shapes = [row for row in shape_rows if row.get("compares") != "pages"]
+    parts = []
+    if shape_rows:
+        parts.append(f"\nCommit {commits_of(shape_rows)} ([rows](shapes.jsonl)).\n")
     if shapes:
         parts.append("\n" + suites_by_shape(shapes))
     if paged:
         parts.append("\nPages of one token beside pages of 16, 32/8, d 128:\n\n" + page_sizes(paged))
+    if variant_rows:
+        parts.append(
+            f"\n## Layers that vary\n\nCommit {commits_of(variant_rows)} ([rows](variants.jsonl)). 32/8, d 128, beside"
+            " plain layers in the same run.\nThe floor of K and V of 8 bits is that of their bytes. The error is the"
+            " largest of an output's elements against attention in\nfp64, of K and V as they are stored.\n\n"
+            + variants(variant_rows)
+        )
     return HEAD.format(gpu=GPUS[gpu]) + "".join(parts)
 
 
+def commits_of(rows: list[dict]) -> str:
+    return ", ".join(sorted({row["commit"] for row in rows}))
+
+
 def main() -> None:
-    for gpu, rows in load().items():
-        pages.write_or_check(RESULTS / gpu / "shapes.md", page(gpu, rows), "shapes_report.py")
+    for gpu in GPUS:
+        shapes, varied = load(gpu, "shapes"), load(gpu, "variants")
+        if shapes or varied:
+            pages.write_or_check(RESULTS / gpu / "shapes.md", page(gpu, shapes, varied), "shapes_report.py")
 
 
 if __name__ == "__main__":

@@ -152,24 +152,15 @@ class FloorTest(unittest.TestCase):
     NAMED = {"read_bytes_per_us": 3.12e6, "flops_per_us": 790e6, "launch_us": 4.4}
 
     def test_rows_without_rates_have_an_h200s(self):
-        self.assertEqual(gpu_floors.rates_of(measured()), gpu_floors.Rates(4.67e6, 790e6, 5.8))
+        self.assertEqual(gpu_floors.rates_of(measured()), gpu_floors.Rates(4.67e6, 790e6, 4.4))
         self.assertEqual(gpu_floors.rates_of(measured(**self.NAMED)), gpu_floors.Rates(3.12e6, 790e6, 4.4))
 
-    def test_the_page_says_which_floors_rows_have(self):
-        unnamed = (
-            "5.8 us + max(distinct K, V, Q and O bytes / 4.67 TB/s, FLOPs / 790 TFLOP/s)",
-            "an H200's rates, as the rows name none",
-        )
-        named = (
-            "4.4 us + max(distinct K, V, Q and O bytes / 3.12 TB/s, FLOPs / 790 TFLOP/s)",
-            "the profile of the GPU that ran",
-        )
-        self.assertEqual(gpu_floors.floors({"pat": [measured()]}), "The floor is {}: {}.".format(*unnamed))
-        self.assertEqual(
-            gpu_floors.floors({"pat": [measured(), measured(**self.NAMED)], "flat": [measured()], "counters": [PLAN]}),
-            f"The floor is {unnamed[0]} in rows of `pat`, `flat` ({unnamed[1]}); {named[0]} in rows of `pat` "
-            f"({named[1]}).",
-        )
+    def test_earlier_rows_are_counted_with_the_profiles_launch(self):
+        earlier = gpu_floors.with_profile_floor(measured(us=20.0, floor_us=11.4, x_floor=20.0 / 11.4))
+        self.assertAlmostEqual(earlier["floor_us"], 10.0)
+        self.assertAlmostEqual(earlier["x_floor"], 2.0)
+        named = measured(**self.NAMED)
+        self.assertIs(gpu_floors.with_profile_floor(named), named)
 
     def test_a_rate_is_compared_with_the_rate_of_the_gpu_that_ran(self):
         found = cells(gpu_tables.equivalence([measured(tile="16x64", us=2.0, **self.NAMED)]))

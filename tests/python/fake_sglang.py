@@ -173,9 +173,7 @@ class FlashAttentionBackend:
     def forward_extend(self, *given: Any, **named: Any) -> Any:
         return self._attend(*given, **named)
 
-    def _attend(
-        self, q: Any, k: Any, v: Any, layer: Any, batch: Any, save_kv_cache: bool = True, **_: Any
-    ) -> Any:
+    def _attend(self, q: Any, k: Any, v: Any, layer: Any, batch: Any, save_kv_cache: bool = True, **_: Any) -> Any:
         if k is not None and save_kv_cache:
             self.token_to_kv_pool.set_kv_buffer(layer, KVWriteLoc.for_layer(batch, layer), k, v)
         found = self.forward_metadata

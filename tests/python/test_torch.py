@@ -175,7 +175,10 @@ def test_bad_tensors(step):
     ("change", "text"),
     [
         (dict(pos_encoding_mode="ROPE_LLAMA"), "pos_encoding_mode is 'ROPE_LLAMA'; supported: \"NONE\""),
-        (dict(kv_data_type=torch.float16), "kv_data_type is torch.float16; supported: that of Q, torch.bfloat16, float8_e4m3fn and float8_e5m2"),
+        (
+            dict(kv_data_type=torch.float16),
+            "kv_data_type is torch.float16; supported: that of Q, torch.bfloat16, float8_e4m3fn and float8_e5m2",
+        ),
         (dict(head_dim=80), "head_dim_v are 80; supported: 64, 128, 256"),
     ],
 )

@@ -187,9 +187,7 @@ class DecodeSteps:
         float type: they become float32 in each run, as new weights may come into the same tensor."""
         if sinks is not None:
             sinks = sinks.float()
-        self.attention.run(
-            query, kv_cache, out=output, scale=scale, num_queries=tokens, soft_cap=soft_cap, sinks=sinks
-        )
+        self.attention.run(query, kv_cache, out=output, scale=scale, num_queries=tokens, soft_cap=soft_cap, sinks=sinks)
 
     def look(self) -> None:
         """Counts by the device's report of its plans, without waiting for it."""

@@ -253,9 +253,7 @@ class TrunklineAttnBackend(FlashAttentionBackend):
         self._run(steps, q.reshape(shape), layer, forward_batch, output, sinks)
         return output.view(-1, layer.tp_q_head_num * layer.head_dim)
 
-    def _run(
-        self, steps: DecodeSteps, query: Any, layer: Any, forward_batch: Any, output: Any, sinks: Any
-    ) -> None:
+    def _run(self, steps: DecodeSteps, query: Any, layer: Any, forward_batch: Any, output: Any, sinks: Any) -> None:
         cache = cache_write.pages(self, layer, forward_batch)
         cap = layer.logit_cap or None
         steps.run(query, cache, output, layer.scaling, self._tokens, soft_cap=cap, sinks=sinks)
