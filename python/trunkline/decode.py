@@ -37,7 +37,8 @@ class DecodeAttention(NotCopied):
 
     num_qo_heads, num_kv_heads: Hq, a multiple of Hkv (1 to 64 times); head_dim: d, 64, 128 or 256; page_size: P.
     dtype: of Q, K and V: float16, bfloat16, on the CPU also float32 (a name, numpy's or torch's).
-    kv_dtype: of K and V where it is not `dtype`: on the CPU float8_e4m3fn or float8_e5m2.
+    kv_dtype: of K and V where it is not `dtype`: float8_e4m3fn or float8_e5m2, on the CPU and on GPUs
+    of compute capability 9.0.
     device: "cpu", "cuda", "cuda:1", a torch.device. "cuda" is torch's current device at that time, or "cuda:0".
     kv_layout: "NHD", caches [pages, P, Hkv, d], or "HND", [pages, Hkv, P, d].
     lse_base: "natural" or "two" (FlashInfer's), of the logarithm in log-sum-exps.
