@@ -51,9 +51,9 @@ def decode_attention(
 
     q [T, Hq, d], T = B unless query_start_loc says otherwise; k_cache, v_cache [pages, P, Hkv, d] (NHD) or
     [pages, Hkv, P, d] (HND), float16, bfloat16, on the CPU also float32, all on one device, of one dtype; but caches
-    may be float8_e4m3fn or float8_e5m2 on the CPU and on GPUs of compute capability 9.0; page_table [B, W], kv_lens [B]: row r's token t is in page
-    page_table[r, t // P]. Page ids are checked. The other arguments are those of DecodeAttention.plan and run. Returns
-    out [T, Hq, d], or (out, lse [T, Hq]) with return_lse.
+    may be float8_e4m3fn or float8_e5m2 on the CPU and on GPUs of compute capability 9.0; page_table [B, W], kv_lens
+    [B]: row r's token t is in page page_table[r, t // P]. Page ids are checked. The other arguments are those of
+    DecodeAttention.plan and run. Returns out [T, Hq, d], or (out, lse [T, Hq]) with return_lse.
 
     Any thread may call it at any time, in a forked child too. Requests that begin with the same pages read them once:
 
