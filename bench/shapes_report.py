@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes bench/results/GPU/shapes.md from rows of parts `shapes` and `variants` of scripts/gpu_bench.sh, beside it.
+"""Writes bench/results/GPU/shapes.md from the rows there of parts `shapes` and `variants` of scripts/gpu_bench.sh.
 
 python3 bench/shapes_report.py           # writes the pages
 python3 bench/shapes_report.py --check   # fails when they are not what the rows say
@@ -17,14 +17,23 @@ RESULTS = BENCH / "results"
 GPUS = {"h100": "H100", "h200": "H200"}
 HEAD = """# Head sizes, page sizes, fp8, sinks and soft caps on an {gpu}
 
-Suites of [the GPU benchmark](../h200/README.md) at other head sizes and page sizes, and with layers that vary. This
-page is written by `bench/shapes_report.py` from the rows that `scripts/gpu_bench.sh BUILD OUT shapes variants` makes
-([bench/README.md](../../README.md)). Outputs are checked first; times are medians of graph replays on copies of K and
-V that have left the L2 cache. The floor is the plan's bound by the GPU's
+Suites of [the GPU benchmark](../h200/README.md) at other head sizes and page sizes, and with fp8 K and V, sinks or a
+soft cap. This page is written by `bench/shapes_report.py` from the rows that `scripts/gpu_bench.sh BUILD OUT shapes
+variants` makes ([bench/README.md](../../README.md)). Outputs are checked first; times are medians of graph replays on
+copies of K and V that have left the L2 cache. The floor is the plan's bound by the GPU's
 [machine profile](../../../docs/guides/tuning.md#where-the-gpus-figures-come-from). "Consecutive" tokens lie one behind
 another in the cache, as after a prefill; "shuffled" ones lie anywhere.
 """
 
+
+VARIED = """
+## fp8, sinks and soft caps
+
+Commit {commits} ([rows](variants.jsonl)). 32/8, d 128, beside layers without them in the same run. The floor of K and V
+of 8 bits is that of their bytes. The error is the largest of an output's elements against attention in fp64, of K and V
+as they are stored.
+
+"""
 
 # What a row of `variants` compares, in words.
 VARIANTS = {"fp8": "K and V of 8 bits, e4m3", "sinks": "sinks", "soft_cap": "soft cap of 50"}
@@ -85,7 +94,7 @@ def variants(rows: list[dict]) -> str:
              f"{geometric_mean([row['x_floor'] for _, row in paired]):.2f}",
              f"{max(row['max_err'] for _, row in paired):.1e}"]
         )  # fmt: skip
-    header = ["layer", "suite", "type", "cases", "time over a plain layer's", "least", "most", "x floor", "error"]
+    header = ["layer", "suite", "type", "cases", "time over that without", "least", "most", "x floor", "error"]
     return table(header, lines)
 
 
@@ -101,12 +110,7 @@ def page(gpu: str, shape_rows: list[dict], variant_rows: list[dict]) -> str:
     if paged:
         parts.append("\nPages of one token beside pages of 16, 32/8, d 128:\n\n" + page_sizes(paged))
     if variant_rows:
-        parts.append(
-            f"\n## Layers that vary\n\nCommit {commits_of(variant_rows)} ([rows](variants.jsonl)). 32/8, d 128, beside"
-            " plain layers in the same run.\nThe floor of K and V of 8 bits is that of their bytes. The error is the"
-            " largest of an output's elements against attention in\nfp64, of K and V as they are stored.\n\n"
-            + variants(variant_rows)
-        )
+        parts.append(VARIED.format(commits=commits_of(variant_rows)) + variants(variant_rows))
     return HEAD.format(gpu=GPUS[gpu]) + "".join(parts)
 
 
