@@ -22,6 +22,7 @@ import time
 # Threads that spin at barriers lose whole time slices to the other library's threads.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+import batches  # noqa: E402
 import check_methods  # noqa: E402
 import clock  # noqa: E402
 import llama_models  # noqa: E402
@@ -32,12 +33,15 @@ import tree_suites  # noqa: E402
 import trunkline  # noqa: E402
 from trunkline.integrations.transformers import TransformersModel  # noqa: E402
 
-SUITES = {**tree_suites.SUITES, **searches.SUITES}
+SUITES = {**tree_suites.SUITES, **searches.SUITES, **batches.SUITES}
+USUAL = [name for name in SUITES if name not in batches.SUITES]  # batches needs psutil, or FlashAttention on a GPU
 
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all by default")
+    parser.add_argument(
+        "suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all but batches by default"
+    )
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the rows, a file a suite")
     parser.add_argument("--model", choices=("smollm2", "llama3-8b"), default="smollm2")
     parser.add_argument("--layers", type=int, default=32, help="of llama3-8b; weights are drawn")
@@ -60,11 +64,17 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--trees", type=int, default=2, help="reasoning: of each task")
     parser.add_argument("--draft-sizes", type=int, nargs="+", default=[32, 64, 128, 256], help="speculative")
     parser.add_argument("--beams", type=int, nargs="+", default=[4, 16, 64], help="searches: beam widths")
-    parser.add_argument("--samples", type=int, default=64, help="searches: of best-of-n")
+    parser.add_argument("--samples", type=int, default=64, help="searches: of best-of-n; batches: of the prompt")
     parser.add_argument("--tree-nodes", type=int, default=256, help="searches: of Monte Carlo tree search")
     parser.add_argument("--search-prompt", type=int, default=96, help="searches: tokens of the prompt, at most")
-    parser.add_argument("--new-tokens", type=int, default=16, help="searches: of a beam or sample")
-    parser.add_argument("--repeat", type=int, default=2, help="searches: runs of each side, by turns")
+    parser.add_argument(
+        "--new-tokens", type=int, default=16, help="searches: of a beam or sample; batches: and 4 times"
+    )
+    parser.add_argument("--repeat", type=int, default=2, help="searches, batches: runs of each side, by turns")
+    parser.add_argument("--batch-prompt", type=int, default=8192, help="batches: tokens of the prompt")
+    parser.add_argument("--batch-page", type=int, default=16, help="batches: tokens of a page")
+    parser.add_argument("--batch-tokens", type=int, default=2048, help="batches: query tokens of a step, at most")
+    parser.add_argument("--batch-attention", help="batches: Transformers' attention; sdpa, on a GPU flash_attention_3")
     return parser
 
 
@@ -93,7 +103,7 @@ def main() -> None:
     model = TransformersModel(loaded)
     provenance = rows.where(model, given)
     print(f"{given.model} is loaded, {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    suites = given.suites or list(SUITES)
+    suites = given.suites or USUAL
     used = {name for suite in suites for name in given.methods or tree_suites.DEFAULTS.get(suite, [])}
     errors = check_methods.check(model, given, sorted(used))
     print(f"log-probabilities agree: {errors}", file=sys.stderr)

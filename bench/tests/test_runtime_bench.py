@@ -1,6 +1,7 @@
 """bench/runtime on a tiny model with drawn weights: its checks, its trees, its rows."""
 
 import argparse
+import importlib.util
 import math
 import pathlib
 import sys
@@ -16,6 +17,7 @@ except ImportError as missing:
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench/runtime"))
+import batches  # noqa: E402
 import check_methods  # noqa: E402
 import recorded  # noqa: E402
 import rows  # noqa: E402
@@ -55,6 +57,19 @@ class Wrong(tree_suites.Policy):
         out = super().attend(*arguments)
         out[-1, 0, 0] += self.added
         return out
+
+
+@unittest.skipUnless(importlib.util.find_spec("psutil"), "psutil is not installed")
+class BatchesTest(unittest.TestCase):
+    def test_samples_of_one_prompt_read_it_once(self):
+        sizes = {"batch_prompt": 64, "batch_page": 16, "batch_tokens": 128, "batch_attention": None}
+        found = {row["method"]: row for row in batches.batches(tiny_model(), given(repeat=1, new_tokens=2, **sizes))}
+        self.assertEqual(list(found), list(batches.SIDES))
+        ours = found["trunk"]
+        self.assertLess(ours["kv_tokens_read"], ours["kv_tokens"] / 2)
+        self.assertEqual(ours["engine_steps"], 0)
+        self.assertGreater(ours["compared"], 0)
+        self.assertEqual(ours["new_tokens"], [2, 8])
 
 
 class MethodsTest(unittest.TestCase):
