@@ -45,6 +45,7 @@ def test_what_is_taken():
         {},
         dict(dtype="float16"),
         dict(kv_cache_dtype="bfloat16"),
+        *(dict(kv_cache_dtype=word) for word in ("fp8", "fp8_e4m3", "fp8_e5m2", "float8_e4m3fn", "float8_e5m2")),
         dict(num_qo_heads=64, num_kv_heads=1),
         dict(speculative="ngram", longest_query=4),
         dict(dtype="float32", device="cpu"),
@@ -61,8 +62,12 @@ def test_what_is_taken():
         (dict(features=(capability.ALIBI,)), "ALiBi"),
         (dict(features=(capability.CONTEXT_PARALLELISM,)), "context parallelism"),
         (dict(features=("an engine's own switch",)), "an engine's own switch is not supported yet"),
-        (dict(kv_cache_dtype="fp8_e4m3"), "kv_cache_dtype fp8_e4m3; supported: auto, bfloat16"),
-        (dict(dtype="float32"), "KV cache of float32; supported: float16, bfloat16"),
+        (
+            dict(kv_cache_dtype="fp8_per_token_head"),
+            "kv_cache_dtype fp8_per_token_head; supported: auto, bfloat16, fp8, fp8_e4m3, fp8_e5m2, float8_e4m3fn, ",
+        ),
+        (dict(kv_cache_dtype="float16"), "kv_cache_dtype float16; supported: auto, bfloat16, fp8"),
+        (dict(dtype="float32"), "queries of float32; supported: float16, bfloat16"),
         (dict(attention_type="encoder_decoder"), "attention of type encoder_decoder; supported: decoder"),
         (dict(uniform=False), "its layers differ"),
         (dict(num_qo_heads=130, num_kv_heads=2), "130 query heads on 2 KV heads; supported: 1 to 64 each"),
@@ -92,6 +97,24 @@ def test_shapes_are_refused_by_the_build():
 def test_bytes_of_a_token():
     assert FACTS.kv_bytes_per_token == 2 * 8 * 128 * 2
     assert dataclasses.replace(FACTS, dtype="float32").kv_bytes_per_token == 2 * 8 * 128 * 4
+    assert dataclasses.replace(FACTS, kv_cache_dtype="fp8").kv_bytes_per_token == 2 * 8 * 128
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype"),
+    [
+        ("auto", "bfloat16"),
+        ("bfloat16", "bfloat16"),
+        ("fp8", "float8_e4m3fn"),
+        ("fp8_e4m3", "float8_e4m3fn"),
+        ("fp8_e5m2", "float8_e5m2"),
+        ("float8_e5m2", "float8_e5m2"),
+    ],
+)
+def test_types_of_caches_by_engines_words(word, dtype):
+    facts = dataclasses.replace(FACTS, kv_cache_dtype=word)
+    assert facts.kv_dtype == dtype and facts.is_narrow == (dtype != "bfloat16")
+    assert engine.supports(dataclasses.replace(facts, device="cpu"))
 
 
 # -- Rows
