@@ -10,6 +10,7 @@ COMPILATIONS = ("default", "fulldecode", "eager")  # vllm_engine.py has what the
 def add_to(parser: argparse.ArgumentParser, kv_gib: float = 44.0, compilations: tuple[str, ...] = COMPILATIONS) -> None:
     parser.add_argument("--model", choices=list(models.SHAPES), default="llama3-8b")
     parser.add_argument("--layers", type=int, help="fewer than the model has")
+    parser.add_argument("--kv-cache-dtype", choices=list(models.ELEMENT_BYTES), default="auto", help="fp8: e4m3")
     parser.add_argument("--compilation", choices=compilations, default="default")
     parser.add_argument("--tensor-parallel", type=int, default=1, metavar="N", help="GPUs that a model is split over")
     parser.add_argument("--kv-gib", type=float, default=kv_gib, help="KV cache of each engine, on each of its GPUs")

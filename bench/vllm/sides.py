@@ -188,7 +188,7 @@ def common_of(given: argparse.Namespace, info: dict, program: str) -> dict:
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
     common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16"}
     common |= {"compilation": given.compilation, "commit": given.commit, **given.trees}
-    common["tensor_parallel"] = given.tensor_parallel
+    common |= {"tensor_parallel": given.tensor_parallel, "kv_cache_dtype": given.kv_cache_dtype}
     split = f"--tensor-parallel {given.tensor_parallel} " if given.tensor_parallel > 1 else ""
     return common | {"command": f"bench/vllm/{program} {split}--workloads " + " ".join(given.workloads)}
 
@@ -204,7 +204,8 @@ def main() -> int:
     sides = Sides(engine)
     info = engine.info()
     common = common_of(given, info, "sides.py")
-    token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers), ranks=given.tensor_parallel)
+    shape = models.shape_of(given.model, given.layers)
+    token_bytes = models.kv_bytes_per_token(shape, given.kv_cache_dtype, given.tensor_parallel)
     floor = token_bytes, read_bytes_per_us(info["device"])
     rows, failed, batches = Rows(given.out, common), 0, {}
     measure.wait_for(given.begin_after)
