@@ -1,4 +1,4 @@
-"""On a GPU of compute capability 9.0, with torch: the engine layer's steps with K and V of 8 bits, as engines have them.
+"""On a GPU of compute capability 9.0, with torch: the engine layer's steps with K and V of 8 bits, in engines' forms.
 
 Skipped elsewhere. Needs neither pytest nor hypothesis: python tests/python/test_cuda_fp8.py
 """
@@ -18,20 +18,18 @@ def has_kernels():
 
 
 class Layer:
-    """Requests that share a trunk, a cache of bytes, and scales on the device. packed: as vLLM has it, [pages, Hkv, P,
-    2 d]; else two tensors [pages, P, Hkv, d], as SGLang has it."""
+    """Requests that share a trunk, a cache, and scales on the device. packed: a cache [pages, Hkv, P, 2 d], as vLLM has
+    it; else two tensors [pages, P, Hkv, d], as SGLang has them."""
 
     def __init__(self, word, dtype, *, packed, device="cuda"):
-        self.step, self.packed = Step(LENGTHS, 10, dtype), packed
-        self.kind = getattr(torch, WORDS[word])
+        self.step, kind = Step(LENGTHS, 10, dtype), getattr(torch, WORDS[word])
         self.scales = {name: torch.ones((), device=device) for name in ("q_scale", "k_scale", "v_scale")}
-        rounded = self.step.kv.to(self.kind)
+        rounded = self.step.kv.to(kind)
         self.values = rounded.float()
-        bytes_of = rounded.view(torch.uint8)
-        if packed:
-            self.cache = torch.cat([bytes_of[:, 0], bytes_of[:, 1]], -1).transpose(1, 2).contiguous()
-        else:
-            self.cache = bytes_of[:, 0].contiguous(), bytes_of[:, 1].contiguous()
+        k, v = rounded.view(torch.uint8).unbind(1)
+        pair = torch.cat([k, v], -1).transpose(1, 2) if packed else torch.stack([k, v])
+        cache = pair.contiguous().view(kind)
+        self.cache = cache if packed else tuple(cache)
         self.query = self.step.q.to(torch.float8_e4m3fn)
         self.out = torch.full_like(self.step.q, torch.nan)
         settings, logger = engine.Settings("on", False, 0), logging.getLogger("engine.tests")
@@ -53,12 +51,7 @@ class Layer:
         self.steps.plan(self.tables, len(LENGTHS))
 
     def run(self):
-        if self.packed:
-            cache = self.cache.view(self.kind)
-        else:
-            cache = tuple(half.view(self.kind) for half in self.cache)
-        query = self.query.to(self.out.dtype)
-        self.steps.run(query, cache, self.out, None, len(LENGTHS), **self.scales)
+        self.steps.run(self.query.to(self.out.dtype), self.cache, self.out, None, len(LENGTHS), **self.scales)
 
     def right(self):
         """Of scales of a head, or of all."""
