@@ -16,7 +16,7 @@ WINDOWED = ("gpt-oss-20b", "gemma2-9b")
 
 class ShapesTest(unittest.TestCase):
     def test_key_and_value_bytes(self):
-        """A layer with a window reads a part of a long text that is next to nothing."""
+        """Layers with a window are left out: each reads so many tokens of a request at most."""
         expected = {"qwen3-30b-a3b": 2 * 48 * 4 * 128, "gpt-oss-20b": 2 * 12 * 8 * 64, "gemma2-9b": 2 * 21 * 8 * 256}
         for name, elements in expected.items():
             shape = models.shape_of(name)

@@ -75,6 +75,7 @@ def arguments() -> argparse.Namespace:
         "--live", action="store_true", help="of each served workload also steps of what was live midway"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--unchecked", action="store_true", help="time kernels that disagree; such rows are not filed")
     given = parser.parse_args()
     given.workloads = workloads.names_of(given.workloads)
     given.config, given.weights = OURS, None
@@ -210,7 +211,7 @@ def main() -> int:
     rows, failed, batches = Rows(given.out, common), 0, {}
     measure.wait_for(given.begin_after)
     rows.add(compare(engine, sides)[0])
-    if not rows.rows[0]["passed"]:
+    if not rows.rows[0]["passed"] and not given.unchecked:
         print("the kernels disagree; nothing was timed", file=sys.stderr)
         return 1
     for name in given.workloads:

@@ -162,7 +162,7 @@ def main() -> int:
         **compilation,
     )
     llm.apply_model(spread_weights)
-    if options.kv_cache_dtype != "auto":
+    if options.kv_cache_dtype.startswith("fp8"):
         llm.apply_model(write_scales)
     if options.overflow:
         llm.apply_model(overflow_token)

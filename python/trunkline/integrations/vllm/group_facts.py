@@ -22,7 +22,7 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Laye
         num_kv_heads=first.num_kv_heads,
         head_dim=first.head_size,
         page_size=kv_cache_spec.block_size,
-        dtype=str(vllm_config.model_config.dtype).removeprefix("torch."),  # the spec's of an fp8 cache is of bytes
+        dtype=str(vllm_config.model_config.dtype).removeprefix("torch."),  # the spec of an fp8 cache says bytes
         kv_cache_dtype=first.kv_cache_dtype,
         attention_type=str(getattr(first.attn_type, "value", first.attn_type)),
         uniform=len(kinds) == 1,
