@@ -18,6 +18,12 @@ def add_to(parser: argparse.ArgumentParser, kv_gib: float = 44.0, compilations: 
     parser.add_argument("--scratch", default="/tmp/trunkline_vllm", help="folder for configurations and compiled code")
 
 
+def told(given: argparse.Namespace) -> str:
+    """Of these options those that a row's command names, with a space behind."""
+    split = f"--tensor-parallel {given.tensor_parallel} " if given.tensor_parallel > 1 else ""
+    return split + (f"--kv-cache-dtype {given.kv_cache_dtype} " if given.kv_cache_dtype != "auto" else "")
+
+
 def add_drawing_to(parser: argparse.ArgumentParser) -> None:
     """Adds the options for the drawn weights of an engine in this process."""
     parser.add_argument("--std", type=float, default=0.02, help="of the drawn weights")

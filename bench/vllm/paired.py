@@ -265,7 +265,7 @@ def main() -> int:
         "tensor_parallel": given.tensor_parallel, "kv_cache_dtype": given.kv_cache_dtype,
         "weights": "own" if given.own_weights else f"of {given.owner or given.configs[0]}",
         "commit": given.commit, **given.trees,
-        "command": "bench/vllm/paired.py --workloads " + " ".join(given.workloads),
+        "command": f"bench/vllm/paired.py {engine_options.told(given)}--workloads " + " ".join(given.workloads),
     }  # fmt: skip
     rows = Rows(given.out, common)
     engines: dict[str, EngineClient] = {}

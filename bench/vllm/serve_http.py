@@ -213,7 +213,7 @@ def main() -> int:
         "kv_cache_dtype": given.kv_cache_dtype, "commit": given.commit, **given.trees,
         "device": of_gpu("name"), "driver": of_gpu("driver_version"),
         "vllm": shown[-2] if len(shown) > 1 else None, "torch": shown[-1] if shown else None,
-        "command": "bench/vllm/serve_http.py --workloads " + " ".join(given.workloads),
+        "command": f"bench/vllm/serve_http.py {engine_options.told(given)}--workloads " + " ".join(given.workloads),
     }  # fmt: skip
     rows, failed, servers = Rows(given.out, common), 0, {}
     try:

@@ -190,8 +190,8 @@ def common_of(given: argparse.Namespace, info: dict, program: str) -> dict:
     common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16"}
     common |= {"compilation": given.compilation, "commit": given.commit, **given.trees}
     common |= {"tensor_parallel": given.tensor_parallel, "kv_cache_dtype": given.kv_cache_dtype}
-    split = f"--tensor-parallel {given.tensor_parallel} " if given.tensor_parallel > 1 else ""
-    return common | {"command": f"bench/vllm/{program} {split}--workloads " + " ".join(given.workloads)}
+    told = engine_options.told(given)
+    return common | {"command": f"bench/vllm/{program} {told}--workloads " + " ".join(given.workloads)}
 
 
 def about_of(workload: workloads.Workload) -> dict:
