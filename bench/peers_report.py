@@ -28,8 +28,8 @@ INTRODUCTION = """# Beside FlashAttention 3 and FlashInfer
 
 One attention layer of a decode step, all methods in one process and by turns: Trunkline, FlashAttention 3 as vLLM's
 wheel has it, and FlashInfer. This page is written by `bench/peers_report.py` from the rows beside it;
-[bench/README.md](../../README.md#beside-other-kernels) has the commands. Cases are the trees of the suites `flat`,
-`pat` and `fasttree` of [the GPU benchmark](../h200/README.md).
+[bench/README.md](../../README.md#beside-other-kernels) has the commands. Cases are the trees of suites of [the GPU
+benchmark](../h200/README.md).
 """
 HOW = """
 Every method reads the same tensors, K and V apart as [pages, P, Hkv, d] with consecutive pages, and was compared

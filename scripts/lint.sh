@@ -33,8 +33,8 @@ python3 scripts/make_python_abi.py --check
 python3 scripts/make_demo_data.py --check
 python3 scripts/make_model_table.py --check
 python3 scripts/draw_figures.py --check
-for report in report gpu_report h100_report shapes_report peers_report python_report vllm_report traffic_report \
-  replay_report runtime_report routing; do
+for report in report gpu_report h100_report shapes_report peers_report python_report vllm_report sglang_report \
+  traffic_report replay_report runtime_report routing; do
   python3 "bench/$report.py" --check
 done
 echo "lint: ${#sources[@]} C++ files are formatted, includes point one way, Python is clean"

@@ -236,7 +236,9 @@ def log_probabilities(engine: SglangEngine, side: str, parts: int = 1) -> list[l
 
 def compare(engine: SglangEngine) -> dict:
     """The row that says whether Trunkline's log-probabilities are fa3's."""
-    theirs, noise = log_probabilities(engine, THEIRS), log_probabilities(engine, AGAIN, parts=2)
+    # In two batches most rows of fa3 keep their splits, and so their bits: the noise was 0.009 in the mean, in twelve
+    # batches 0.029, where another kernel's results differ by 0.044.
+    theirs, noise = log_probabilities(engine, THEIRS), log_probabilities(engine, AGAIN, parts=12)
     verdict = check_prompts.verdict(theirs, noise, log_probabilities(engine, OURS))
     return {"workload": "check", "kind": "check", "baseline": THEIRS, "subject": OURS, **verdict}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from . import _abi
 from ._arguments import INT32_MAX, int32
-from ._capacities import partials_of_a_round
+from ._capacities import PREFIX_SPANS, partials_of_cuts
 from ._device_tables import DeviceBatch
 from ._library import NotCopied, new
 from .plans import PlanOptions
@@ -17,11 +17,11 @@ class DevicePlanning:
     """Has plans made on the GPU, where page tables and lengths are: see DecodeAttention.
 
     max_rows: the most requests of a step, padding of length 0 included. max_queries: the most query tokens; 0: one a
-    request. capacity_*: upper limits of a plan's lists; 0: room for any batch of the size that is not built to break
-    them. Beyond, a plan is `flat`, which DecodeAttention.plan_report counts. null_page: a page of the cache that stands
-    for "no page" and is never shared. growth: a plan is kept while the same requests share the same pages and none has
-    grown by more than so many tokens since it was made, or 16 or fewer where some item has the ends of more requests
-    than the mean.
+    request. capacity_*: upper limits of a plan's lists; 0: room for `trunk` while shared prefixes need up to 65,536
+    spans, one for each 64 tokens in each tile of 128 rows. Beyond, a plan is `flat`, which DecodeAttention.plan_report
+    counts. null_page: a page of the cache that stands for "no page" and is never shared. growth: a plan is kept while
+    the same requests share the same pages and none has grown by more than so many tokens since it was made, or 16 or
+    fewer where some item has the ends of more requests than the mean.
     """
 
     max_rows: int
@@ -45,14 +45,14 @@ class DevicePlanning:
             if field.name != "null_page" or value is not None:
                 int32(value, f"device_planning.{field.name}", least)
         items = self.capacity_items or 2 * self.queries + 8 * workers
-        partials = max(16 * workers, partials_of_a_round(workers, shape))
+        partials = max(16 * workers, partials_of_cuts(workers, shape))
         return new(
             _abi.CudaPlannerOptions,
             device=device_index,
             rows=self.max_rows,
             capacity_queries=self.queries,
             capacity_items=min(items, INT32_MAX),
-            capacity_spans=self.capacity_spans or min(32 * self.queries + 8 * items, INT32_MAX),
+            capacity_spans=self.capacity_spans or min(32 * self.queries + 8 * items + PREFIX_SPANS, INT32_MAX),
             capacity_partials=self.capacity_partials or min(4 * self.queries + partials, INT32_MAX),
             growth=self.growth or -1,  # 0 is the default there
             has_null_page=int(self.null_page is not None),

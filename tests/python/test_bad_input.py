@@ -215,7 +215,7 @@ def test_invariant_plans_in_graphs_need_capacities():
         with_capacities(options, 64, 132, shape)
     given = trunkline.PlanOptions(policy="invariant", capacity_items=5, capacity_spans=6, capacity_partials=7)
     assert with_capacities(given, 64, 132, shape).capacity_partials == 7
-    assert with_capacities(trunkline.PlanOptions(), 64, 132, shape).capacity_partials == 4 * 64 + 17 * 32
+    assert with_capacities(trunkline.PlanOptions(), 64, 132, shape).capacity_partials == 4 * 64 + 4 * 17 * 32
 
 
 def test_nothing_is_left_behind_by_runs_plans_and_refusals():

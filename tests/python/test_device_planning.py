@@ -29,8 +29,8 @@ def test_capacities_by_default():
         rows=256,
         capacity_queries=256,
         capacity_items=2 * 256 + 8 * 132,
-        capacity_spans=32 * 256 + 8 * (2 * 256 + 8 * 132),
-        capacity_partials=4 * 256 + 16 * 132,
+        capacity_spans=32 * 256 + 8 * (2 * 256 + 8 * 132) + 65536,
+        capacity_partials=4 * 256 + 4 * 17 * 32,
         growth=64,
         has_null_page=0,
         null_page=0,
@@ -39,7 +39,7 @@ def test_capacities_by_default():
     )
     assert filled(DevicePlanning(256, max_queries=700))["capacity_queries"] == 700
     one_head = filled(DevicePlanning(256), SimpleNamespace(q_heads=4, kv_heads=1))
-    assert one_head["capacity_partials"] == 4 * 256 + 132 * 32, "a full tile of 32 queries for each worker"
+    assert one_head["capacity_partials"] == 4 * 256 + 4 * 132 * 32, "four full tiles of 32 queries for each worker"
 
 
 def test_what_is_given_is_taken():
