@@ -33,6 +33,7 @@ COMPILATIONS = {
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
     "VLLM_ALLOW_INSECURE_SERIALIZATION": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "TRUNKLINE_VLLM_FP8_KV": "1",  # with --kv-cache-dtype; caches of 16 bits are Trunkline's without it
 }  # fmt: skip
 BATCHED_TOKENS = 8192  # vllm serve's default on such GPUs
 

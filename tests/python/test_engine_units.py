@@ -365,12 +365,13 @@ MODES = ("on", "off")
 
 
 def test_settings(monkeypatch):
-    assert engine.from_environment("TOY", MODES) == engine.Settings("on", False, 60.0, True)
+    assert engine.from_environment("TOY", MODES) == engine.Settings("on", False, 60.0, True, prefix="TOY")
     assert not engine.from_environment("TOY", MODES, gain_rule=False).gain_rule
-    values = {"TOY": "OFF", "TOY_SHADOW": "1", "TOY_LOG_SECONDS": "0.5", "TOY_GAIN_RULE": "0", "TOY_INVARIANT": "1"}
+    values = {"TOY": "OFF", "TOY_SHADOW": "1", "TOY_LOG_SECONDS": "0.5", "TOY_GAIN_RULE": "0"}
+    values |= {"TOY_INVARIANT": "1", "TOY_FP8_KV": "1"}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    assert engine.from_environment("TOY", MODES) == engine.Settings("off", True, 0.5, False, True)
+    assert engine.from_environment("TOY", MODES) == engine.Settings("off", True, 0.5, False, True, True, "TOY")
 
 
 @pytest.mark.parametrize(
@@ -379,6 +380,7 @@ def test_settings(monkeypatch):
         ("TOY", "yes", "TOY is 'yes'; expected: on, off"),
         ("TOY_SHADOW", "yes", "TOY_SHADOW is 'yes'; expected: 0 or 1"),
         ("TOY_GAIN_RULE", "", "TOY_GAIN_RULE is ''; expected: 0 or 1"),
+        ("TOY_FP8_KV", "fp8", "TOY_FP8_KV is 'fp8'; expected: 0 or 1"),
         ("TOY_LOG_SECONDS", "inf", "TOY_LOG_SECONDS is 'inf'; expected: seconds, 0 or more"),
     ],
 )
@@ -386,6 +388,26 @@ def test_bad_settings(monkeypatch, name, value, text):
     monkeypatch.setenv(name, value)
     with pytest.raises(trunkline.InvalidArgumentError, match=text):
         settings.from_environment("TOY", MODES)
+
+
+@pytest.mark.parametrize(("prefix", "words"), [("TOY", "TOY_FP8_KV=1"), ("", "Settings(fp8_kv=True)")])
+def test_caches_of_8_bits_are_the_engines_by_default(caplog, prefix, words):
+    """Without a prefix a program gave the settings, and no variable would change them."""
+    given = engine.Settings("on", prefix=prefix)
+    toy = engine.Engine("Toy", logging.getLogger("engine.tests"), given)
+    narrow = dataclasses.replace(FACTS, kv_cache_dtype="fp8")
+    assert engine.takes_layers(toy, FACTS, ["l0"]) and not caplog.records
+    assert not engine.takes_layers(toy, narrow, ["l0", "l1"])
+    assert f"leaves 2 layers from l0 to Toy's kernel: kv_cache_dtype fp8; taken with {words}" in caplog.text
+    toy = dataclasses.replace(toy, settings=dataclasses.replace(given, fp8_kv=True))
+    assert engine.takes_layers(toy, narrow, ["l0"]) and len(caplog.records) == 1
+
+
+def test_what_no_switch_takes_is_said_first(caplog):
+    toy = engine.Engine("Toy", logging.getLogger("engine.tests"), engine.Settings("on", prefix="TOY"))
+    narrow = dataclasses.replace(FACTS, kv_cache_dtype="fp8", features=(capability.SLIDING_WINDOW,))
+    assert not engine.takes_layers(toy, narrow, ["l0"])
+    assert capability.SLIDING_WINDOW in caplog.text and "TOY_FP8_KV" not in caplog.text
 
 
 # -- Releases

@@ -147,7 +147,7 @@ class Server:
 
 @pytest.fixture
 def made(monkeypatch):
-    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT"):
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT", "_FP8_KV"):
         monkeypatch.delenv(f"TRUNKLINE_SGLANG{name}", raising=False)
     settings.settings.cache_clear()
     yield lambda **how: Server(monkeypatch, **how)

@@ -102,11 +102,18 @@ class Server:
 
 @pytest.fixture
 def made(monkeypatch):
-    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT"):
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT", "_FP8_KV"):
         monkeypatch.delenv(f"TRUNKLINE_VLLM{name}", raising=False)
     settings.settings.cache_clear()
     yield lambda **how: Server(monkeypatch, **how)
     settings.settings.cache_clear()
+
+
+@pytest.fixture
+def made_fp8(made, monkeypatch):
+    """With the switch by which layers with a cache of fp8 are Trunkline's."""
+    monkeypatch.setenv("TRUNKLINE_VLLM_FP8_KV", "1")
+    return made
 
 
 def counters():
@@ -164,9 +171,9 @@ def test_caches_of_two_tensors(made, release):
 @pytest.mark.parametrize("release", ["0.25.1", "0.33.0"])
 @pytest.mark.parametrize("rounds_queries", [False, True])
 @pytest.mark.parametrize("kv_cache_dtype", ["fp8", "fp8_e4m3", "fp8_e5m2"])
-def test_caches_of_fp8(made, kv_cache_dtype, rounds_queries, release):
+def test_caches_of_fp8(made_fp8, kv_cache_dtype, rounds_queries, release):
     """Queries come rounded, or not where vLLM's kernel widens K and V, as FlashAttention 4 does at head size 512."""
-    server = made(kv_cache_dtype=kv_cache_dtype, release=release)
+    server = made_fp8(kv_cache_dtype=kv_cache_dtype, release=release)
     server.rounds_queries = rounds_queries
     for counts in ([1] * 5, [1, 1, 1, 0, 0]):
         difference, by_vllm = server.step(counts)
@@ -177,9 +184,9 @@ def test_caches_of_fp8(made, kv_cache_dtype, rounds_queries, release):
 
 
 @pytest.mark.parametrize("heads", [1, KV_HEADS])
-def test_scales_that_are_written_after_the_first_step(made, heads):
+def test_scales_that_are_written_after_the_first_step(made_fp8, heads):
     """Into the same memory, as when new weights come: graphs that were captured read it there."""
-    server = made(kv_cache_dtype="fp8")
+    server = made_fp8(kv_cache_dtype="fp8")
     scales = [torch.ones(heads) for _ in "qkv"]
     server.layer._q_scale, server.layer._k_scale, server.layer._v_scale = scales
     batch = server.batch([1, 1, 1])
@@ -190,9 +197,9 @@ def test_scales_that_are_written_after_the_first_step(made, heads):
         assert server.run(metadata, batch)[0] < 1e-4
 
 
-def test_shadow_mode_with_fp8(made, monkeypatch):
+def test_shadow_mode_with_fp8(made_fp8, monkeypatch):
     monkeypatch.setenv("TRUNKLINE_VLLM_SHADOW", "1")
-    server = made(kv_cache_dtype="fp8")
+    server = made_fp8(kv_cache_dtype="fp8")
     server.layer._k_scale.fill_(0.5)
     for counts in ([1, 1, 1, 0], [1, 1, 20]):
         assert server.step(counts)[0] == 0
@@ -207,9 +214,24 @@ def test_shadow_mode_with_fp8(made, monkeypatch):
     assert counters()["shadow"]["beyond"] == 2 * HEADS
 
 
+@pytest.mark.parametrize("release", ["0.25.1", "0.33.0"])
+@pytest.mark.parametrize("kv_cache_dtype", ["fp8", "fp8_e4m3"])
+def test_caches_of_fp8_are_vllms_by_default(made, kv_cache_dtype, release, caplog):
+    server = made(kv_cache_dtype=kv_cache_dtype, release=release)
+    assert server.builder.steps is None and server.builder._facts is None
+    assert server.builder.reorder_batch_threshold is None, "vLLM's own order of rows"
+    reason = f"kv_cache_dtype {kv_cache_dtype}; taken with TRUNKLINE_VLLM_FP8_KV=1"
+    assert f"leaves 2 layers from {LAYERS[0]} to vLLM's FlashAttention: {reason}" in caplog.text
+    for counts in ([1, 1, 1], [1, 1, 20]):
+        batch = server.batch(counts)
+        metadata = server.builder.build(0, batch)
+        assert type(metadata) is fake_vllm.FlashAttentionMetadata
+        assert server.run(metadata, batch) == (0.0, 3)
+
+
 @pytest.mark.parametrize("kv_cache_dtype", ["fp8_per_token_head", "nvfp4", "bfloat16"])
-def test_other_types_of_caches_are_vllms(made, kv_cache_dtype, caplog):
-    server = made(kv_cache_dtype=kv_cache_dtype)
+def test_other_types_of_caches_are_vllms(made_fp8, kv_cache_dtype, caplog):
+    server = made_fp8(kv_cache_dtype=kv_cache_dtype)
     assert server.builder.steps is None and server.builder._facts is None
     text = (
         f"leaves 2 layers from {LAYERS[0]} to vLLM's FlashAttention: kv_cache_dtype {kv_cache_dtype}; supported: auto"

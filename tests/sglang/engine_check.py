@@ -51,6 +51,7 @@ def environment(options: argparse.Namespace) -> None:
             "TRUNKLINE_SGLANG": "override" if options.override else "flag",
             "TRUNKLINE_SGLANG_SHADOW": "0" if options.no_shadow else "1",
             "TRUNKLINE_SGLANG_LOG_SECONDS": "2",
+            "TRUNKLINE_SGLANG_FP8_KV": "1",
             "HF_HUB_OFFLINE": "1",
         }
     )

@@ -51,6 +51,7 @@ def environment(options: argparse.Namespace) -> None:
             "TRUNKLINE_VLLM": "override" if options.override else "custom",
             "TRUNKLINE_VLLM_SHADOW": "0" if options.no_shadow else "1",
             "TRUNKLINE_VLLM_LOG_SECONDS": "2",
+            "TRUNKLINE_VLLM_FP8_KV": "1",
             "VLLM_USE_V2_MODEL_RUNNER": "1" if options.runner == "V2" else "0",
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
