@@ -35,7 +35,8 @@ cd "$work"
 if [ "$engine" = vllm ]; then
   "$venv/bin/python" ../../tests/vllm/test_with_vllm.py
 else
-  for page_size in 1 16; do
-    "$venv/bin/python" ../../tests/sglang/on_cpu.py --page-size "$page_size" --requests 20 --samples 9 --scale 0.1 --kv-tokens 4096
+  for options in "--page-size 1" "--page-size 16" "--page-size 16 --kv-cache-dtype fp8_e4m3"; do
+    # shellcheck disable=SC2086  # several arguments
+    "$venv/bin/python" ../../tests/sglang/on_cpu.py $options --requests 20 --samples 9 --scale 0.1 --kv-tokens 4096
   done
 fi

@@ -16,7 +16,7 @@ failed=0
 
 echo "== tests ($SECONDS s)"
 rm -f "$out/python_tests.txt"
-for test in attention planning sharing; do
+for test in attention planning sharing fp8; do
   "$python" "tests/python/test_cuda_$test.py" 2>&1 | tee -a "$out/python_tests.txt" || failed=1
 done
 

@@ -43,6 +43,7 @@ RECORDED = {
         "FullAttentionSpec": ("sliding_window", "attention_chunk_size"),
         "KVCacheSpec": ("block_size",),
     },
+    "vllm.config.model": {"ModelConfig": ("dtype",)},
     "vllm.config.vllm": {"get_layers_from_vllm_config": ALL},
     "vllm.config.parallel": {
         "ParallelConfig": (
@@ -60,6 +61,7 @@ RECORDED = {
 EXPORTED = {
     "vllm.config": ("get_layers_from_vllm_config",),
     "vllm.model_executor.layers.attention": ("Attention",),
+    "vllm.model_executor.layers.attention.attention": ("_q_scale", "_k_scale", "_v_scale"),
     "vllm.envs": ("VLLM_BATCH_INVARIANT",),
 }
 

@@ -92,6 +92,7 @@ def options_of(row: dict) -> str:
         "heads",
         "head_dim",
         "tensor_parallel",
+        "kv_cache_dtype",
         "speculative",
         "sleep",
         "override",
@@ -99,7 +100,8 @@ def options_of(row: dict) -> str:
         "vllm",
         "device",
     )
-    return json.dumps([row.get(name) or None for name in names])
+    usual = None, False, "", "auto"  # rows from before an option have none
+    return json.dumps([None if row.get(name) in usual else row[name] for name in names])
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+ELEMENT_BYTES = {"auto": 2, "fp8": 1}  # of K and V, by vLLM's words for the types of KV caches
 COMMON = {
     "hidden_act": "silu", "tie_word_embeddings": False, "torch_dtype": "bfloat16", "attention_bias": False,
     "initializer_range": 0.02, "use_cache": True, "bos_token_id": 1, "eos_token_id": 2, "head_dim": 128,
@@ -17,12 +18,40 @@ QWEN = COMMON | {
     "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 151936,
     "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
 }  # fmt: skip
+QWEN_MOE = QWEN | {
+    "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144,
+    "num_hidden_layers": 48, "num_key_value_heads": 4, "num_experts": 128, "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
+}  # fmt: skip
+# Layers 0, 2, .. of the next two have a window, as transformers' configurations have it where no layer_types are given.
+GPT_OSS = COMMON | {
+    "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880,
+    "num_hidden_layers": 24, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128,
+    "num_local_experts": 32, "num_experts_per_tok": 4, "swiglu_limit": 7.0, "attention_bias": True,
+    "vocab_size": 201088, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5,
+    "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+        "truncate": False, "original_max_position_embeddings": 4096,
+    },
+}  # fmt: skip
+GEMMA2 = COMMON | {
+    "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "hidden_size": 3584, "intermediate_size": 14336,
+    "num_hidden_layers": 42, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256,
+    "query_pre_attn_scalar": 256, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
+    "sliding_window": 4096, "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+    "vocab_size": 256000, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": True,
+    "bos_token_id": 2, "eos_token_id": 1,
+    "max_position_embeddings": 32768,  # beyond the published 8,192, for the long prompts
+}  # fmt: skip
 SHAPES = {
     "llama3-8b": LLAMA,  # positions beyond the published 8,192, for the long prompts
     "llama3-70b": LLAMA | {  # 1.7 GB a layer: cut by --layers where a GPU must hold it alone
         "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64,
     },
     "qwen3-8b": QWEN,
+    "qwen3-30b-a3b": QWEN_MOE,  # 1.2 GB a layer in bf16: cut by --layers where the KV cache needs the memory
+    "gpt-oss-20b": GPT_OSS,  # 1.6 GB a layer in bf16, as which it is drawn; published weights have 4 bits
+    "gemma2-9b": GEMMA2,
     "yi-6b": LLAMA | {  # 4 KV heads: one a rank with tensor parallel 4
         "intermediate_size": 11008, "num_key_value_heads": 4, "vocab_size": 64000, "rope_theta": 5000000.0,
     },
@@ -57,8 +86,11 @@ def write_tokenizer(folder: pathlib.Path, shape: dict) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-def kv_bytes_per_token(shape: dict, element_bytes: int = 2, ranks: int = 1) -> int:
-    """Keys and values of one token in all layers, on one of so many tensor-parallel ranks. Where ranks are more than KV
-    heads, several have the same head."""
+def kv_bytes_per_token(shape: dict, kv_cache_dtype: str = "auto", ranks: int = 1) -> int:
+    """Keys and values of one token in all layers that attend to all tokens, on one of so many tensor-parallel ranks.
+    Where ranks are more than KV heads, several have the same head."""
     heads = max(1, shape["num_key_value_heads"] // ranks)
-    return 2 * element_bytes * shape["num_hidden_layers"] * heads * shape["head_dim"]
+    layers = shape["num_hidden_layers"]
+    if "sliding_window" in shape:
+        layers //= 2
+    return 2 * ELEMENT_BYTES[kv_cache_dtype] * layers * heads * shape["head_dim"]

@@ -106,7 +106,8 @@ def start(given: argparse.Namespace) -> dict[str, EngineClient]:
         command = [
             given.python, str(given.worker), "--config", name, "--model", given.model, "--compilation",
             given.compilation, "--kv-gib", str(given.kv_gib), "--max-num-seqs", str(given.max_num_seqs), "--scratch",
-            given.scratch, "--tensor-parallel", str(given.tensor_parallel), *shared,
+            given.scratch, "--tensor-parallel", str(given.tensor_parallel), "--kv-cache-dtype", given.kv_cache_dtype,
+            *shared,
             *(["--layers", str(given.layers)] if given.layers else []),
         ]  # fmt: skip
         cache = {"VLLM_CACHE_ROOT": f"{given.scratch}/{name}_cache"}
@@ -197,7 +198,8 @@ def measure_one(
 def run_all(given, engines: dict[str, EngineClient], rows: Rows, clock: measure.Clock, device: str) -> int:
     """Failures."""
     plan, failed = plan_of(given), 0
-    token_bytes = models.kv_bytes_per_token(models.shape_of(given.model, given.layers), ranks=given.tensor_parallel)
+    shape = models.shape_of(given.model, given.layers)
+    token_bytes = models.kv_bytes_per_token(shape, given.kv_cache_dtype, given.tensor_parallel)
     skipped = []
     for name in given.workloads:
         kept = PROFILE_SECONDS * len(timed(rows)) if plan.profile_steps else 0.0
@@ -260,10 +262,10 @@ def main() -> int:
     clock = measure.Clock(given.budget_s)
     common = {
         "model": given.model, "dtype": "bf16", "compilation": given.compilation, "kv_gib": given.kv_gib,
-        "tensor_parallel": given.tensor_parallel,
+        "tensor_parallel": given.tensor_parallel, "kv_cache_dtype": given.kv_cache_dtype,
         "weights": "own" if given.own_weights else f"of {given.owner or given.configs[0]}",
         "commit": given.commit, **given.trees,
-        "command": "bench/vllm/paired.py --workloads " + " ".join(given.workloads),
+        "command": f"bench/vllm/paired.py {engine_options.told(given)}--workloads " + " ".join(given.workloads),
     }  # fmt: skip
     rows = Rows(given.out, common)
     engines: dict[str, EngineClient] = {}

@@ -82,7 +82,8 @@ class Server:
             given.python, "-m", "vllm.entrypoints.cli.main", "serve", str(model), "--load-format", "dummy", "--dtype",
             "bfloat16", "--max-model-len", str(drawn.CONTEXT), "--max-num-seqs", str(given.max_num_seqs),
             "--gpu-memory-utilization", "0.02", "--kv-cache-memory-bytes", str(int(given.kv_gib * 2**30)),
-            "--tensor-parallel-size", str(given.tensor_parallel), "--host", "127.0.0.1", "--port", str(port),
+            "--tensor-parallel-size", str(given.tensor_parallel), "--kv-cache-dtype", given.kv_cache_dtype,
+            "--host", "127.0.0.1", "--port", str(port),
             *flags(configuration, given.compilation),
         ]  # fmt: skip
         with open(self.log_path, "w") as log:
@@ -208,10 +209,11 @@ def main() -> int:
     shown = subprocess.run([given.python, "-c", versions], capture_output=True, text=True, check=False).stdout.split()
     common = {
         "model": given.model, "dtype": "bf16", "layers": shape["num_hidden_layers"], "compilation": given.compilation,
-        "kv_gib": given.kv_gib, "tensor_parallel": given.tensor_parallel, "commit": given.commit, **given.trees,
+        "kv_gib": given.kv_gib, "tensor_parallel": given.tensor_parallel,
+        "kv_cache_dtype": given.kv_cache_dtype, "commit": given.commit, **given.trees,
         "device": of_gpu("name"), "driver": of_gpu("driver_version"),
         "vllm": shown[-2] if len(shown) > 1 else None, "torch": shown[-1] if shown else None,
-        "command": "bench/vllm/serve_http.py --workloads " + " ".join(given.workloads),
+        "command": f"bench/vllm/serve_http.py {engine_options.told(given)}--workloads " + " ".join(given.workloads),
     }  # fmt: skip
     rows, failed, servers = Rows(given.out, common), 0, {}
     try:

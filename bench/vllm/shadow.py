@@ -81,8 +81,9 @@ def main() -> int:
     common = {name: info[name] for name in ("device", "vllm", "torch", "cuda", "layers")}
     common |= {"driver": of_gpu("driver_version"), "model": given.model, "dtype": "bf16", "commit": given.commit}
     common |= {"compilation": given.compilation, "tensor_parallel": given.tensor_parallel}
+    common["kv_cache_dtype"] = given.kv_cache_dtype
     common |= {"steps": given.steps, "seconds": given.seconds}
-    common |= {"command": "bench/vllm/shadow.py --workloads " + " ".join(given.workloads)}
+    common |= {"command": f"bench/vllm/shadow.py {engine_options.told(given)}--workloads " + " ".join(given.workloads)}
     rows, before = Rows(given.out, common), compared(engine.statistics())
     measure.wait_for(given.begin_after)
     for name in given.workloads:

@@ -185,9 +185,11 @@ class Profile(NotCopied):
         dtype: object = "float16",
         device: object = "cuda",
         kernels: str = "auto",
+        kv_dtype: object = None,
     ) -> Profile:
-        """The profile of a GPU, with the tiles of the kernels ("auto", "portable", "hopper") that run the shape."""
-        shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device)
+        """The profile of a GPU, with the tiles of the kernels ("auto", "portable", "hopper") that run the shape.
+        kv_dtype: of K and V; None: that of Q, `dtype`."""
+        shape = shape_struct(num_qo_heads, num_kv_heads, head_dim, page_size, dtype, device, kv_dtype)
         wanted = choice(KERNELS, kernels, "kernels")
         return cls._made("cuda", device_of(device)[1], ctypes.byref(shape), wanted)
 

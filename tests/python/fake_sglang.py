@@ -61,22 +61,35 @@ class KVWriteLoc:
 
 
 class MHATokenToKVPool:
-    """Slots of all layers; slot 0 is padding. hnd: pages with the heads outside, [pages, Hkv, P, d]."""
+    """Slots of all layers; slot 0 is padding. hnd: pages with the heads outside, [pages, Hkv, P, d]. dtype: fp8 is
+    stored as bytes."""
 
-    def __init__(self, slots: int, page_size: int, kv_heads: int, dim: int, layers: int, hnd: bool = False) -> None:
-        self.page_size, self.hnd = page_size, hnd
+    def __init__(
+        self, slots: int, page_size: int, kv_heads: int, dim: int, layers: int, hnd: bool, dtype: torch.dtype
+    ) -> None:
+        self.page_size, self.hnd, self.dtype = page_size, hnd, dtype
+        self.store_dtype = torch.uint8 if dtype.itemsize == 1 else dtype
         shape = (slots // page_size, kv_heads, page_size, dim) if hnd else (slots, kv_heads, dim)
         random = np.random.default_rng(5)
         self.k, self.v = (
-            [torch.from_numpy(random.standard_normal(shape, np.float32)) for _ in range(layers)] for _ in "kv"
+            [
+                torch.from_numpy(random.standard_normal(shape, np.float32)).to(dtype).view(self.store_dtype)
+                for _ in range(layers)
+            ]
+            for _ in "kv"
         )
 
     def get_kv_buffer(self, layer_id: int) -> tuple[Any, Any]:
-        return self.k[layer_id], self.v[layer_id]
+        return self.k[layer_id].view(self.dtype), self.v[layer_id].view(self.dtype)
 
     def set_kv_buffer(self, layer: Any, place: Any, k: Any, v: Any, k_scale: Any = None, v_scale: Any = None) -> None:
+        """Divides k and v in place where it rounds them, as the real one does."""
         slots = getattr(place, "loc", place)
-        for buffer, new in ((self.k[layer.layer_id], k), (self.v[layer.layer_id], v)):
+        for buffer, new, scale in ((self.k[layer.layer_id], k, k_scale), (self.v[layer.layer_id], v, v_scale)):
+            if new.dtype != self.dtype:
+                if scale is not None:
+                    new.div_(scale)
+                new = new.to(self.dtype).view(self.store_dtype)
             if self.hnd:
                 buffer[slots // self.page_size, :, slots % self.page_size] = new
             else:
@@ -85,6 +98,10 @@ class MHATokenToKVPool:
 
 class SWAKVPool(MHATokenToKVPool):
     pass
+
+
+class MHATokenToKVPoolMXFP8(MHATokenToKVPool):
+    """Has scales of blocks beside K and V."""
 
 
 @dataclass
@@ -105,7 +122,7 @@ class FlashAttentionBackend:
     def __init__(self, runner: Any) -> None:
         self.device, self.page_size, self.max_context_len = runner.device, runner.page_size, runner.context
         self.req_to_token = runner.req_to_token_pool.req_to_token
-        self.token_to_kv_pool = runner.token_to_kv_pool
+        self.token_to_kv_pool, self.kv_cache_dtype = runner.token_to_kv_pool, runner.kv_cache_dtype
         self.speculative_num_draft_tokens = runner.given.get("speculative_num_draft_tokens") or 1
         self.forward_metadata: Any = None
         self.rows_run = self.schedules = 0
@@ -175,10 +192,11 @@ class FlashAttentionBackend:
 
     def _attend(self, q: Any, k: Any, v: Any, layer: Any, batch: Any, save_kv_cache: bool = True, **_: Any) -> Any:
         if k is not None and save_kv_cache:
-            self.token_to_kv_pool.set_kv_buffer(layer, KVWriteLoc.for_layer(batch, layer), k, v)
+            place = KVWriteLoc.for_layer(batch, layer)
+            self.token_to_kv_pool.set_kv_buffer(layer, place, k, v, layer.k_scale, layer.v_scale)
         found = self.forward_metadata
         self.rows_run += len(found.cache_seqlens_int32)
-        return attention(self, q, layer, found)
+        return attention(self, q.to(self.kv_cache_dtype).float(), layer, found)
 
 
 class OldFlashAttentionBackend(FlashAttentionBackend):
@@ -209,8 +227,10 @@ class OldFlashAttentionBackend(FlashAttentionBackend):
 
 
 def attention(backend: Any, q: Any, layer: Any, found: Metadata) -> Any:
-    """What the kernel computes, in fp64."""
-    k, v = backend.get_paged_mha_kv_cache(layer)
+    """What a kernel computes, in fp64; of queries as they are."""
+    k, v = (cache.float() for cache in backend.get_paged_mha_kv_cache(layer))
+    if layer.k_scale is not None:
+        k, v = k * layer.k_scale, v * layer.v_scale
     expected, _ = oracle.attention(
         q.reshape(-1, layer.tp_q_head_num, layer.head_dim).numpy(),
         k.numpy(),

@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import oracle
+import torch
 
+# What vLLM's caches are viewed as, which are of bytes. Its FlashAttention has e4m3 alone.
+FP8 = {"fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
 OURS = [f"trunkline.integrations.vllm.{name}" for name in ("group_facts", "builder", "impl")]
 
 
@@ -59,6 +62,21 @@ class FlashAttentionMetadataBuilder:
         return self.build(0, common)
 
 
+class Attention:
+    """A layer with its scales: a number for all heads in a tensor without dimensions, or one for each KV head."""
+
+    def __init__(self) -> None:
+        self._q_scale, self._k_scale, self._v_scale = (torch.tensor(1.0) for _ in "qkv")
+
+    def rounded(self, query: Any) -> Any:
+        """Queries [T, Hq, d] as vLLM hands them to a backend whose cache is of fp8."""
+        return (query / self.of_queries(query.shape[1])).to(torch.float8_e4m3fn)
+
+    def of_queries(self, heads: int) -> Any:
+        scale = self._q_scale.reshape(-1)
+        return scale.repeat_interleave(heads // len(scale))[:, None]
+
+
 class FlashAttentionImpl:
     """rows_run: requests in all calls."""
 
@@ -73,10 +91,17 @@ class FlashAttentionImpl:
         """kv_cache [pages, Hkv, P, 2 d], or [pages, 2, P, Hkv, d]."""
         starts, lengths = found.query_start_loc.numpy(), found.seq_lens.numpy()
         self.rows_run += len(lengths)
+        scales = [1.0, 1.0]
+        if self.kv_cache_dtype in FP8:
+            kv_cache = kv_cache.view(FP8[self.kv_cache_dtype]).float()
+            if query.dtype == torch.float8_e4m3fn:
+                query = query.float() * layer.of_queries(self.num_heads)
+            scales = [scale.reshape(-1, 1).numpy() for scale in (layer._k_scale, layer._v_scale)]
         if kv_cache.dim() == 5:
             k, v = (half.numpy() for half in kv_cache.unbind(1))
         else:
             k, v = (half.numpy().transpose(0, 2, 1, 3) for half in kv_cache.split(self.head_size, -1))
+        k, v = k * scales[0], v * scales[1]
         tokens = slice(int(starts[0]), int(starts[-1]))
         expected, _ = oracle.attention(
             query[tokens].numpy(), k, v, found.block_table.numpy(), lengths, query_start=starts - starts[0]

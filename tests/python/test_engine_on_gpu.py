@@ -162,6 +162,15 @@ def test_steps_are_checked_once_and_read_anew(library, prepared, form, lists):
     assert first["ids"] == ([5, 6, 7, 5, 8, 5, 6, 9, 0, 0] if form == "csr" else TABLE.ravel().tolist())
 
 
+@pytest.mark.parametrize(("word", "kv_dtype"), [("auto", _abi.BF16), ("fp8", _abi.F8E4M3), ("fp8_e5m2", _abi.F8E5M2)])
+def test_the_profile_is_of_kernels_for_the_caches_type(monkeypatch, word, kv_dtype):
+    shapes = []
+    monkeypatch.setattr(trunkline.Profile, "_made", lambda function, *given: shapes.append(given[1]._obj))
+    facts = engine.LayerFacts(8, 2, 128, PAGE_SIZE, "bfloat16", kv_cache_dtype=word)
+    steps_module._profile(facts, "cuda:1")
+    assert [(shape.q_dtype, shape.kv_dtype) for shape in shapes] == [(_abi.BF16, kv_dtype)]
+
+
 def test_the_null_page_is_the_planners(library):
     made()
     assert (library.options.has_null_page, library.options.null_page, library.options.rows) == (1, 0, 8)

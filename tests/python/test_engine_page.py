@@ -17,7 +17,7 @@ ALWAYS_BESIDE_PREFILL = engine.PrefillRule(host_us=0, gpu_us=0)
 
 @pytest.fixture
 def adapter(monkeypatch):
-    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT"):
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT", "_FP8_KV"):
         monkeypatch.delenv(f"TRUNKLINE_TOY{name}", raising=False)
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     module = types.ModuleType("toy_adapter")

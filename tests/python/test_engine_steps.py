@@ -359,6 +359,15 @@ def test_shadow_mode_catches_a_planted_fault(form, library):
     assert (found["compared"], found["beyond"], found["most"]) == (15 * HEADS, 3, np.inf)
 
 
+@pytest.mark.parametrize(
+    ("word", "tolerance"),
+    [("auto", 2.0**-14), ("fp8", 4 * 2.0**-4), ("fp8_e4m3", 4 * 2.0**-4), ("fp8_e5m2", 4 * 2.0**-3)],
+)
+def test_the_tolerance_is_that_of_the_caches_type(word, tolerance):
+    steps = decode_steps(toy(shadow=True), 16, kv_cache_dtype=word)
+    assert steps.shadow_report()["tolerance"] == tolerance
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_shadow_mode_where_the_engine_overflows(library):

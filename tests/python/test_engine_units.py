@@ -45,6 +45,7 @@ def test_what_is_taken():
         {},
         dict(dtype="float16"),
         dict(kv_cache_dtype="bfloat16"),
+        *(dict(kv_cache_dtype=word) for word in ("fp8", "fp8_e4m3", "fp8_e5m2", "float8_e4m3fn", "float8_e5m2")),
         dict(num_qo_heads=64, num_kv_heads=1),
         dict(speculative="ngram", longest_query=4),
         dict(dtype="float32", device="cpu"),
@@ -61,8 +62,12 @@ def test_what_is_taken():
         (dict(features=(capability.ALIBI,)), "ALiBi"),
         (dict(features=(capability.CONTEXT_PARALLELISM,)), "context parallelism"),
         (dict(features=("an engine's own switch",)), "an engine's own switch is not supported yet"),
-        (dict(kv_cache_dtype="fp8_e4m3"), "kv_cache_dtype fp8_e4m3; supported: auto, bfloat16"),
-        (dict(dtype="float32"), "KV cache of float32; supported: float16, bfloat16"),
+        (
+            dict(kv_cache_dtype="fp8_per_token_head"),
+            "kv_cache_dtype fp8_per_token_head; supported: auto, bfloat16, fp8, fp8_e4m3, fp8_e5m2, float8_e4m3fn, ",
+        ),
+        (dict(kv_cache_dtype="float16"), "kv_cache_dtype float16; supported: auto, bfloat16, fp8"),
+        (dict(dtype="float32"), "queries of float32; supported: float16, bfloat16"),
         (dict(attention_type="encoder_decoder"), "attention of type encoder_decoder; supported: decoder"),
         (dict(uniform=False), "its layers differ"),
         (dict(num_qo_heads=130, num_kv_heads=2), "130 query heads on 2 KV heads; supported: 1 to 64 each"),
@@ -92,6 +97,24 @@ def test_shapes_are_refused_by_the_build():
 def test_bytes_of_a_token():
     assert FACTS.kv_bytes_per_token == 2 * 8 * 128 * 2
     assert dataclasses.replace(FACTS, dtype="float32").kv_bytes_per_token == 2 * 8 * 128 * 4
+    assert dataclasses.replace(FACTS, kv_cache_dtype="fp8").kv_bytes_per_token == 2 * 8 * 128
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype"),
+    [
+        ("auto", "bfloat16"),
+        ("bfloat16", "bfloat16"),
+        ("fp8", "float8_e4m3fn"),
+        ("fp8_e4m3", "float8_e4m3fn"),
+        ("fp8_e5m2", "float8_e5m2"),
+        ("float8_e5m2", "float8_e5m2"),
+    ],
+)
+def test_types_of_caches_by_engines_words(word, dtype):
+    facts = dataclasses.replace(FACTS, kv_cache_dtype=word)
+    assert facts.kv_dtype == dtype and facts.is_narrow == (dtype != "bfloat16")
+    assert engine.supports(dataclasses.replace(facts, device="cpu"))
 
 
 # -- Rows
@@ -342,12 +365,13 @@ MODES = ("on", "off")
 
 
 def test_settings(monkeypatch):
-    assert engine.from_environment("TOY", MODES) == engine.Settings("on", False, 60.0, True)
+    assert engine.from_environment("TOY", MODES) == engine.Settings("on", False, 60.0, True, prefix="TOY")
     assert not engine.from_environment("TOY", MODES, gain_rule=False).gain_rule
-    values = {"TOY": "OFF", "TOY_SHADOW": "1", "TOY_LOG_SECONDS": "0.5", "TOY_GAIN_RULE": "0", "TOY_INVARIANT": "1"}
+    values = {"TOY": "OFF", "TOY_SHADOW": "1", "TOY_LOG_SECONDS": "0.5", "TOY_GAIN_RULE": "0"}
+    values |= {"TOY_INVARIANT": "1", "TOY_FP8_KV": "1"}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    assert engine.from_environment("TOY", MODES) == engine.Settings("off", True, 0.5, False, True)
+    assert engine.from_environment("TOY", MODES) == engine.Settings("off", True, 0.5, False, True, True, "TOY")
 
 
 @pytest.mark.parametrize(
@@ -356,6 +380,7 @@ def test_settings(monkeypatch):
         ("TOY", "yes", "TOY is 'yes'; expected: on, off"),
         ("TOY_SHADOW", "yes", "TOY_SHADOW is 'yes'; expected: 0 or 1"),
         ("TOY_GAIN_RULE", "", "TOY_GAIN_RULE is ''; expected: 0 or 1"),
+        ("TOY_FP8_KV", "fp8", "TOY_FP8_KV is 'fp8'; expected: 0 or 1"),
         ("TOY_LOG_SECONDS", "inf", "TOY_LOG_SECONDS is 'inf'; expected: seconds, 0 or more"),
     ],
 )
@@ -363,6 +388,26 @@ def test_bad_settings(monkeypatch, name, value, text):
     monkeypatch.setenv(name, value)
     with pytest.raises(trunkline.InvalidArgumentError, match=text):
         settings.from_environment("TOY", MODES)
+
+
+@pytest.mark.parametrize(("prefix", "words"), [("TOY", "TOY_FP8_KV=1"), ("", "Settings(fp8_kv=True)")])
+def test_caches_of_8_bits_are_the_engines_by_default(caplog, prefix, words):
+    """Without a prefix a program gave the settings, and no variable would change them."""
+    given = engine.Settings("on", prefix=prefix)
+    toy = engine.Engine("Toy", logging.getLogger("engine.tests"), given)
+    narrow = dataclasses.replace(FACTS, kv_cache_dtype="fp8")
+    assert engine.takes_layers(toy, FACTS, ["l0"]) and not caplog.records
+    assert not engine.takes_layers(toy, narrow, ["l0", "l1"])
+    assert f"leaves 2 layers from l0 to Toy's kernel: kv_cache_dtype fp8; taken with {words}" in caplog.text
+    toy = dataclasses.replace(toy, settings=dataclasses.replace(given, fp8_kv=True))
+    assert engine.takes_layers(toy, narrow, ["l0"]) and len(caplog.records) == 1
+
+
+def test_what_no_switch_takes_is_said_first(caplog):
+    toy = engine.Engine("Toy", logging.getLogger("engine.tests"), engine.Settings("on", prefix="TOY"))
+    narrow = dataclasses.replace(FACTS, kv_cache_dtype="fp8", features=(capability.SLIDING_WINDOW,))
+    assert not engine.takes_layers(toy, narrow, ["l0"])
+    assert capability.SLIDING_WINDOW in caplog.text and "TOY_FP8_KV" not in caplog.text
 
 
 # -- Releases

@@ -22,7 +22,7 @@ from trunkline.integrations.sglang import registration, settings, versions
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT"):
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT", "_FP8_KV"):
         monkeypatch.delenv(f"TRUNKLINE_SGLANG{name}", raising=False)
     settings.settings.cache_clear()
     yield
@@ -33,13 +33,25 @@ def fresh(monkeypatch):
 
 
 def test_settings(monkeypatch):
-    assert settings.from_environment() == settings.Settings("flag", False, 60.0, False)
+    assert settings.from_environment() == settings.Settings("flag", False, 60.0, False, prefix="TRUNKLINE_SGLANG")
     monkeypatch.setenv("TRUNKLINE_SGLANG", "Override")
     monkeypatch.setenv("TRUNKLINE_SGLANG_SHADOW", "1")
     monkeypatch.setenv("TRUNKLINE_SGLANG_INVARIANT", "1")
-    assert settings.from_environment() == settings.Settings("override", True, 60.0, False, True)
-    monkeypatch.setenv("TRUNKLINE_SGLANG", "on")
-    with pytest.raises(trunkline.InvalidArgumentError, match="TRUNKLINE_SGLANG is 'on'; expected: flag, override, off"):
+    monkeypatch.setenv("TRUNKLINE_SGLANG_FP8_KV", "1")
+    expected = settings.Settings("override", True, 60.0, False, True, True, "TRUNKLINE_SGLANG")
+    assert settings.from_environment() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("TRUNKLINE_SGLANG", "on", "TRUNKLINE_SGLANG is 'on'; expected: flag, override, off"),
+        ("TRUNKLINE_SGLANG_FP8_KV", "true", "TRUNKLINE_SGLANG_FP8_KV is 'true'; expected: 0 or 1"),
+    ],
+)
+def test_bad_settings(monkeypatch, name, value, text):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(trunkline.InvalidArgumentError, match=text):
         settings.from_environment()
 
 

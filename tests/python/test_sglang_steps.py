@@ -20,12 +20,25 @@ HEADS, KV_HEADS, DIM, LAYERS = 4, 2, 64, 2
 CONTEXT, POOL_ROWS, SHARED = 384, 12, 192  # tokens of the longest request, of a shared prompt
 NAMES = [f"layers.{layer}.attn" for layer in range(LAYERS)]
 CLOSE = 2e-5
+E4M3 = torch.float8_e4m3fn
 
 
 class Server:
     """A model runner and its backend. Requests 1 to 9 of the pool share a prompt of SHARED tokens unless told."""
 
-    def __init__(self, monkeypatch, *, page_size=16, graphs=8, hnd=False, layer=None, pool=None, old=False, **given):
+    def __init__(
+        self,
+        monkeypatch,
+        *,
+        page_size=16,
+        graphs=8,
+        hnd=False,
+        layer=None,
+        pool=None,
+        old=False,
+        kv_cache_dtype=torch.float32,
+        **given,
+    ):
         self.page_size = page_size
         parent = fake_sglang.OldFlashAttentionBackend if old else fake_sglang.FlashAttentionBackend
         self.modules = fake_sglang.install(monkeypatch, given, parent)
@@ -37,7 +50,7 @@ class Server:
             model.layers.append(block)
         self.layers = [block.attn for block in model.layers]
         slots = -(-(POOL_ROWS + 1) * CONTEXT // page_size) * page_size
-        pool = (pool or fake_sglang.MHATokenToKVPool)(slots, page_size, KV_HEADS, DIM, LAYERS, hnd)
+        pool = (pool or fake_sglang.MHATokenToKVPool)(slots, page_size, KV_HEADS, DIM, LAYERS, hnd, kv_cache_dtype)
         table = torch.zeros(POOL_ROWS, CONTEXT, dtype=torch.int32)
         for row in range(1, POOL_ROWS):
             table[row] = row * CONTEXT + torch.arange(CONTEXT)
@@ -47,7 +60,7 @@ class Server:
             page_size=page_size,
             context=CONTEXT,
             dtype=torch.float32,
-            kv_cache_dtype=torch.float32,
+            kv_cache_dtype=kv_cache_dtype,
             is_draft_worker=False,
             use_mla_backend=False,
             model=model,
@@ -134,7 +147,7 @@ class Server:
 
 @pytest.fixture
 def made(monkeypatch):
-    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT"):
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT", "_FP8_KV"):
         monkeypatch.delenv(f"TRUNKLINE_SGLANG{name}", raising=False)
     settings.settings.cache_clear()
     yield lambda **how: Server(monkeypatch, **how)
@@ -368,6 +381,9 @@ def test_the_shape_that_most_layers_have_is_ours(made, caplog):
         (dict(layer=dict(attn_type=fake_sglang.AttentionType.ENCODER_ONLY)), "attention of type encoder_only"),
         (dict(layer=dict(xai_temperature_len=1024)), "a temperature by length"),
         (dict(pool=fake_sglang.SWAKVPool), "a KV pool of class SWAKVPool"),
+        (dict(pool=fake_sglang.MHATokenToKVPoolMXFP8, kv_cache_dtype=E4M3), "class MHATokenToKVPoolMXFP8"),
+        (dict(kv_cache_dtype=torch.float8_e5m2), "e5m2 beside fa3's prefill is not supported yet"),
+        (dict(kv_cache_dtype=torch.bfloat16), "kv_cache_dtype bfloat16; supported: auto, float32, fp8"),
         (dict(dcp_size=2), "context parallelism"),
         (dict(enable_two_batch_overlap=True), "enable_two_batch_overlap is on"),
         (dict(enable_pdmux=True), "enable_pdmux is on"),

@@ -27,7 +27,7 @@ OURS_AS_FLASH = "trunkline.integrations.vllm.backend.TrunklineFlashBackend"
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT"):
+    for name in ("", "_SHADOW", "_LOG_SECONDS", "_GAIN_RULE", "_INVARIANT", "_FP8_KV"):
         monkeypatch.delenv(f"TRUNKLINE_VLLM{name}", raising=False)
     settings.settings.cache_clear()
     yield
@@ -38,13 +38,15 @@ def fresh(monkeypatch):
 
 
 def test_settings(monkeypatch):
-    assert settings.from_environment() == settings.Settings("custom", False, 60.0, False)
+    assert settings.from_environment() == settings.Settings("custom", False, 60.0, False, prefix="TRUNKLINE_VLLM")
     monkeypatch.setenv("TRUNKLINE_VLLM", "Override")
     monkeypatch.setenv("TRUNKLINE_VLLM_SHADOW", "1")
     monkeypatch.setenv("TRUNKLINE_VLLM_LOG_SECONDS", "0")
     monkeypatch.setenv("TRUNKLINE_VLLM_GAIN_RULE", "1")
     monkeypatch.setenv("TRUNKLINE_VLLM_INVARIANT", "1")
-    assert settings.from_environment() == settings.Settings("override", True, 0.0, True, True)
+    monkeypatch.setenv("TRUNKLINE_VLLM_FP8_KV", "1")
+    expected = settings.Settings("override", True, 0.0, True, True, True, "TRUNKLINE_VLLM")
+    assert settings.from_environment() == expected
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,7 @@ def test_settings(monkeypatch):
         ("TRUNKLINE_VLLM", "on", "TRUNKLINE_VLLM is 'on'; expected: custom, override, off"),
         ("TRUNKLINE_VLLM_SHADOW", "yes", "TRUNKLINE_VLLM_SHADOW is 'yes'; expected: 0 or 1"),
         ("TRUNKLINE_VLLM_GAIN_RULE", "on", "TRUNKLINE_VLLM_GAIN_RULE is 'on'; expected: 0 or 1"),
+        ("TRUNKLINE_VLLM_FP8_KV", "e4m3", "TRUNKLINE_VLLM_FP8_KV is 'e4m3'; expected: 0 or 1"),
         ("TRUNKLINE_VLLM_LOG_SECONDS", "-1", "expected: seconds, 0 or more"),
         ("TRUNKLINE_VLLM_LOG_SECONDS", "nan", "expected: seconds, 0 or more"),
         ("TRUNKLINE_VLLM_LOG_SECONDS", "soon", "expected: seconds, 0 or more"),
@@ -196,7 +199,7 @@ def configured(part="", **changes):
         | dict(sliding_window=(-1, -1), logits_soft_cap=0, alibi_slopes=None, sinks=None),
         "parallel": dict(decode_context_parallel_size=1),
         "speculative": {},
-        "model": {},
+        "model": dict(dtype="torch.bfloat16"),
         "cache": {},
     }
     parts[part or "model"] |= changes
@@ -213,7 +216,7 @@ def configured(part="", **changes):
 def test_facts_of_plain_layers(group_facts):
     facts = group_facts(*configured())
     drafts = "ngram", "ngram_gpu", "suffix"
-    assert facts == engine.LayerFacts(32, 8, 128, 16, "bfloat16", draft_methods=drafts)
+    assert facts == engine.LayerFacts(32, 8, 128, 16, "bfloat16", "bfloat16", draft_methods=drafts)
     assert engine.refusal(facts) is None
     drafting = group_facts(*configured("speculative", method="ngram", num_speculative_tokens=3))
     assert drafting.longest_query == 4 and engine.refusal(drafting) is None
@@ -235,8 +238,14 @@ def test_facts_of_plain_layers(group_facts):
         ("model", dict(is_mm_prefix_lm=True), "bidirectional attention to parts of a prompt is not supported yet"),
         ("model", dict(rswa_window=1024), "a reference sliding window is not supported yet"),
         ("cache", dict(kv_sharing_fast_prefill=True), "kv_sharing_fast_prefill is not supported yet"),
-        ("impl", dict(kv_cache_dtype="fp8_e4m3"), "kv_cache_dtype fp8_e4m3; supported: auto, bfloat16"),
-        ("spec", dict(dtype="torch.float32"), "KV cache of float32; supported: float16, bfloat16"),
+        (
+            "impl",
+            dict(kv_cache_dtype="nvfp4"),
+            "kv_cache_dtype nvfp4; supported: auto, bfloat16, fp8, fp8_e4m3, fp8_e5m2",
+        ),
+        ("impl", dict(kv_cache_dtype="float16"), "kv_cache_dtype float16; supported: auto, bfloat16"),
+        ("spec", dict(dtype="torch.uint8"), "kv_cache_dtype uint8; supported: auto, bfloat16"),
+        ("model", dict(dtype="torch.float32"), "queries of float32; supported: float16, bfloat16"),
         ("impl", dict(attn_type="encoder_decoder"), "attention of type encoder_decoder; supported: decoder"),
         ("impl", dict(num_heads=9), "9 query heads on 8 KV heads"),
         ("impl", dict(num_heads=130, num_kv_heads=2), "130 query heads on 2 KV heads; supported: 1 to 64 each"),
@@ -251,9 +260,22 @@ def test_layers_that_are_left_to_the_engine(group_facts, part, change, text):
     assert text in engine.refusal(group_facts(*configured(part, **change)))
 
 
+@pytest.mark.parametrize(
+    ("word", "dtype"), [("fp8", "float8_e4m3fn"), ("fp8_e4m3", "float8_e4m3fn"), ("fp8_e5m2", "float8_e5m2")]
+)
+def test_caches_of_fp8(group_facts, word, dtype):
+    """vLLM's spec says bytes."""
+    spec, layers, config = configured("impl", kv_cache_dtype=word)
+    spec.dtype = "torch.uint8"
+    facts = group_facts(spec, layers, config)
+    assert (facts.dtype, facts.kv_dtype) == ("bfloat16", dtype) and engine.refusal(facts) is None
+
+
 def test_layers_of_two_kinds(group_facts):
     spec, layers, config = configured()
     other = types.SimpleNamespace(impl=types.SimpleNamespace(**vars(layers[0].impl) | dict(num_heads=16)))
+    assert "its layers differ" in engine.refusal(group_facts(spec, [layers[0], other], config))
+    other.impl.num_heads, other.impl.kv_cache_dtype = layers[0].impl.num_heads, "fp8"
     assert "its layers differ" in engine.refusal(group_facts(spec, [layers[0], other], config))
 
 

@@ -35,6 +35,10 @@ def test_names_to_import(release):
     assert parameters == ["vllm_config", "layer_type", "layer_names"]
 
 
+def test_scales_of_layers(release):
+    assert release["exports"]["vllm.model_executor.layers.attention.attention"] == ["_q_scale", "_k_scale", "_v_scale"]
+
+
 def test_the_backend(release):
     methods = release[FLASH + "FlashAttentionBackend"]["methods"]
     assert {"get_name", "get_impl_cls", "get_builder_cls"} <= set(methods)
@@ -125,6 +129,7 @@ def test_the_configuration(release):
     spec = release["vllm.v1.kv_cache_interface.KVCacheSpec"]["fields"]
     spec = spec | release["vllm.v1.kv_cache_interface.AttentionSpec"]["fields"]
     assert {"block_size", "dtype"} <= set(spec)
+    assert "dtype" in release["vllm.config.model.ModelConfig"]["fields"]
     assert "decode_context_parallel_size" in release["vllm.config.parallel.ParallelConfig"]["fields"]
     assert {"method", "num_speculative_tokens"} <= set(release["vllm.config.speculative.SpeculativeConfig"]["fields"])
     scheduler = release["vllm.config.scheduler.SchedulerConfig"]["fields"]

@@ -28,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--eager", action="store_true", help="without graphs")
     parser.add_argument("--no-overlap", action="store_true", help="without overlap scheduling")
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--kv-cache-dtype", default="auto", help="fp8_e4m3, the one type of 8 bits that fa3 has")
     parser.add_argument("--heads", type=int, nargs=2, default=[32, 8], metavar=("QO", "KV"))
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--tensor-parallel", type=int, default=1)
@@ -50,6 +51,7 @@ def environment(options: argparse.Namespace) -> None:
             "TRUNKLINE_SGLANG": "override" if options.override else "flag",
             "TRUNKLINE_SGLANG_SHADOW": "0" if options.no_shadow else "1",
             "TRUNKLINE_SGLANG_LOG_SECONDS": "2",
+            "TRUNKLINE_SGLANG_FP8_KV": "1",
             "HF_HUB_OFFLINE": "1",
         }
     )
@@ -66,6 +68,7 @@ def engine_arguments(options: argparse.Namespace, model: str) -> dict:
         "device": "cuda",
         "skip_tokenizer_init": True,
         "dtype": options.dtype,
+        "kv_cache_dtype": options.kv_cache_dtype,
         "attention_backend": "fa3" if options.override else "trunkline",
         "sampling_backend": "pytorch",
         "page_size": options.page_size,

@@ -25,8 +25,9 @@ SMALL = {"--heads": ["4", "2"], "--head-dim": ["64"], "--eager": []}
 def attention(
     q: Any, k_cache: Any, v_cache: Any, *, page_table: Any, cache_seqlens: Any, cu_seqlens_q: Any, **more: Any
 ):
-    """FlashAttention 3's call: q [T, Hq, d], caches [pages, P, Hkv, d], causal at the end of each request."""
-    output = torch.empty_like(q)
+    """FlashAttention 3's call: q [T, Hq, d], caches [pages, P, Hkv, d], causal at the end of each request. Results of
+    fp8 have bfloat16."""
+    output = torch.empty_like(q, dtype=torch.bfloat16 if q.dtype.itemsize == 1 else q.dtype)
     group, page_size = q.shape[1] // k_cache.shape[2], k_cache.shape[1]
     for row, length in enumerate(cache_seqlens.tolist()):
         begin, end = cu_seqlens_q[row : row + 2].tolist()
@@ -37,7 +38,7 @@ def attention(
         logits = torch.einsum("qhd,khd->hqk", q[begin:end].float(), keys) * more["softmax_scale"]
         last = length - (end - begin) + torch.arange(end - begin)
         logits.masked_fill_(torch.arange(length) > last[:, None], float("-inf"))
-        output[begin:end] = torch.einsum("hqk,khd->qhd", logits.softmax(-1), values).to(q.dtype)
+        output[begin:end] = torch.einsum("hqk,khd->qhd", logits.softmax(-1), values).to(output.dtype)
     return output
 
 

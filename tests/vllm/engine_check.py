@@ -26,6 +26,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runner", choices=["V1", "V2"], default="V2")
     parser.add_argument("--compilation", choices=["eager", "fulldecode", "default"], default="fulldecode")
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument(
+        "--kv-cache-dtype", default="auto", help="fp8: e4m3, the one type of 8 bits that vLLM's kernel has"
+    )
     parser.add_argument("--heads", type=int, nargs=2, default=[32, 8], metavar=("QO", "KV"))
     parser.add_argument("--head-dim", type=int, default=128)
     parser.add_argument("--tensor-parallel", type=int, default=1)
@@ -48,6 +51,7 @@ def environment(options: argparse.Namespace) -> None:
             "TRUNKLINE_VLLM": "override" if options.override else "custom",
             "TRUNKLINE_VLLM_SHADOW": "0" if options.no_shadow else "1",
             "TRUNKLINE_VLLM_LOG_SECONDS": "2",
+            "TRUNKLINE_VLLM_FP8_KV": "1",
             "VLLM_USE_V2_MODEL_RUNNER": "1" if options.runner == "V2" else "0",
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
@@ -67,6 +71,15 @@ def spread_weights(model) -> bool:
             parameter.data.normal_(0, 0.05, generator=generator)
         else:
             parameter.data.fill_(1)
+    return True
+
+
+def write_scales(model) -> bool:
+    """Scales as a checkpoint may have them, after graphs were captured: they are read where they are."""
+    for module in model.modules():
+        if hasattr(module, "_k_scale"):
+            for name, value in (("_q_scale", 0.5), ("_k_scale", 0.25), ("_v_scale", 0.125)):
+                getattr(module, name).fill_(value)
     return True
 
 
@@ -106,6 +119,12 @@ def drive(engine, traffic: Traffic, steps: int) -> dict:
     return {"requests": made, "finished": finished, "aborted": aborted, "most_at_once": most, "tokens": tokens}
 
 
+def block_bytes(options: argparse.Namespace) -> int:
+    """Of a page of 16 tokens in all layers."""
+    element = 1 if options.kv_cache_dtype.startswith("fp8") else 2
+    return 16 * options.heads[1] * options.head_dim * 2 * element * LAYERS
+
+
 def drafts(method: str) -> dict:
     return {"method": method, "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 
@@ -130,10 +149,11 @@ def main() -> int:
         load_format="dummy",
         skip_tokenizer_init=True,
         dtype=options.dtype,
+        kv_cache_dtype=options.kv_cache_dtype,
         max_model_len=8192,
         max_num_seqs=64,
         max_num_batched_tokens=2048,
-        kv_cache_memory_bytes=options.blocks * 16 * options.heads[1] * options.head_dim * 2 * 2 * LAYERS,
+        kv_cache_memory_bytes=options.blocks * block_bytes(options),
         gpu_memory_utilization=0.2,
         disable_log_stats=False,
         tensor_parallel_size=options.tensor_parallel,
@@ -143,6 +163,8 @@ def main() -> int:
         **compilation,
     )
     llm.apply_model(spread_weights)
+    if options.kv_cache_dtype.startswith("fp8"):
+        llm.apply_model(write_scales)
     if options.overflow:
         llm.apply_model(overflow_token)
     traffic = Traffic(options.seed, options.overflow)

@@ -135,6 +135,14 @@ class WhatItStandsOn(unittest.TestCase):
         ):
             self.assertIn(f"self.{name} =", source)
 
+    def test_layers_have_scales(self):
+        """On the device, in the module of vLLM's Attention."""
+        from vllm.model_executor.layers.attention import Attention
+
+        source = inspect.getsource(sys.modules[Attention.__module__])
+        for name in ("_q_scale", "_k_scale", "_v_scale"):
+            self.assertIn(f'layer.register_buffer("{name}"', source)
+
 
 class MixedSteps(unittest.TestCase):
     """Three decode rows before one with 20 tokens of a prompt."""
@@ -203,7 +211,7 @@ class ShadowMode(unittest.TestCase):
 
         compared = []
         steps = types.SimpleNamespace(
-            run=lambda query, kv_cache, output, scale, tokens: output[:tokens].fill_(1),
+            run=lambda query, kv_cache, output, scale, tokens, **variant: output[:tokens].fill_(1),
             shadow=types.SimpleNamespace(compare=lambda ours, theirs: compared.append((ours, theirs))),
         )
         names = [field.name for field in dataclasses.fields(flash_attn.FlashAttentionMetadata)]
@@ -212,7 +220,8 @@ class ShadowMode(unittest.TestCase):
             **dict.fromkeys(names) | _NO_CASCADE, steps=steps, decode_tokens=2, rest=rest, theirs=whole
         )
         impl = TrunklineImpl.__new__(TrunklineImpl)
-        impl.head_size, impl.scale = 64, 1.0
+        impl.head_size, impl.scale, impl.kv_cache_dtype = 64, 1.0, "auto"
+        impl.logits_soft_cap, impl.sinks = 0, None
         new = torch.zeros(3, 2, 64)
         output = torch.empty_like(new)
 

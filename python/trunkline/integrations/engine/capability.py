@@ -9,6 +9,15 @@ from ... import supports as supports_shape
 
 MAX_GROUP_SIZE = 64  # query heads a KV head, in all kernels
 DTYPES = {"cuda": ("float16", "bfloat16"), "cpu": ("float16", "bfloat16", "float32")}
+# Types of K and V that queries do not have, by engines' words. By "fp8" vLLM means e4m3.
+NARROW_DTYPES = {
+    "fp8": "float8_e4m3fn",
+    "fp8_e4m3": "float8_e4m3fn",
+    "fp8_e5m2": "float8_e5m2",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+}
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
 
 # Features that engines have under one meaning. A feature of a single engine is named by its adapter.
 SLIDING_WINDOW = "a sliding window"
@@ -27,14 +36,15 @@ class LayerFacts:
     all, so layers with different features are a group each.
 
     Heads are those of one rank. page_size is in tokens, as the page table that the kernel reads has it. dtype is that
-    of Q, K and V; kv_cache_dtype is the engine's word for the cache, "auto" for the same: any other type, as "fp8", is
-    refused. attention_type: "decoder" for causal self-attention; any other word, as an engine has for encoders and
-    cross attention, is refused. uniform: the layers agree in heads, head size and cache. features: names of all that
-    the layers or the engine ask of attention beside causal softmax, of SLIDING_WINDOW and its like or free words; a
-    cache that has no K and V for each head, as MLA's, is such a feature. longest_query: the most query tokens of a
-    decode row, drafts included. speculative: the engine's name of its drafting method; draft_methods: the methods whose
-    drafting changes no length that a plan was made for. device: the kind, "cuda" or "cpu"; which of the GPUs, the array
-    library says. max_group_size: the most query heads a KV head that the adapter takes.
+    of Q and of outputs; kv_cache_dtype is the engine's word for the type of K and V: "auto" or dtype for the same, or a
+    word of NARROW_DTYPES for one of 8 bits; any other is refused. attention_type: "decoder" for causal self-attention;
+    any other word, as an engine has for encoders and cross attention, is refused. uniform: the layers agree in heads,
+    head size and cache. features: names of all that the layers or the engine ask of attention beside causal softmax, of
+    SLIDING_WINDOW and its like or free words; a cache that has no K and V for each head, as MLA's, is such a feature.
+    longest_query: the most query tokens of a decode row, drafts included. speculative: the engine's name of its
+    drafting method; draft_methods: the methods whose drafting changes no length that a plan was made for. device: the
+    kind, "cuda" or "cpu"; which of the GPUs, the array library says. max_group_size: the most query heads a KV head
+    that the adapter takes.
     """
 
     num_qo_heads: int
@@ -64,23 +74,34 @@ class LayerFacts:
         return self.num_qo_heads, self.num_kv_heads, self.head_dim, self.page_size
 
     @property
+    def kv_dtype(self) -> str:
+        """The type of K and V, of facts that are not refused."""
+        return NARROW_DTYPES.get(self.kv_cache_dtype, self.dtype)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether K and V have another type than queries, and so scales."""
+        return self.kv_dtype != self.dtype
+
+    @property
     def kv_bytes_per_token(self) -> int:
         """K and V of one token in one layer."""
-        return 2 * self.num_kv_heads * self.head_dim * (4 if self.dtype == "float32" else 2)
+        return 2 * self.num_kv_heads * self.head_dim * BYTES[self.kv_dtype]
 
 
 def refusal(facts: LayerFacts) -> str | None:
     """The reason why the engine keeps these layers, or None. It reads facts alone and touches no device; whether a
     kernel has the head and page size, `supports` says, or DecodeAttention when it is made."""
     if not facts.uniform:
-        return "its layers differ in heads or head size"
+        return "its layers differ in heads, head size or cache"
     if facts.attention_type != "decoder":
         return f"attention of type {facts.attention_type}; supported: decoder"
     dtypes = DTYPES[facts.device]
     if facts.dtype not in dtypes:
-        return f"KV cache of {facts.dtype}; supported: {', '.join(dtypes)}"
-    if facts.kv_cache_dtype not in ("auto", facts.dtype):
-        return f"kv_cache_dtype {facts.kv_cache_dtype}; supported: auto, {facts.dtype}"
+        return f"queries of {facts.dtype}; supported: {', '.join(dtypes)}"
+    kv_cache_dtypes = "auto", facts.dtype, *NARROW_DTYPES
+    if facts.kv_cache_dtype not in kv_cache_dtypes:
+        return f"kv_cache_dtype {facts.kv_cache_dtype}; supported: {', '.join(kv_cache_dtypes)}"
     for feature in facts.features:
         if feature not in SUPPORTED_FEATURES:
             return f"{feature} is not supported yet"
@@ -99,4 +120,4 @@ def supports(facts: LayerFacts) -> Support:
     reason = refusal(facts)
     if reason is not None:
         return Support(False, reason)
-    return supports_shape(*facts.shape, dtype=facts.dtype, device=facts.device)
+    return supports_shape(*facts.shape, dtype=facts.dtype, device=facts.device, kv_dtype=facts.kv_dtype)

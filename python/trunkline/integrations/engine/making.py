@@ -19,8 +19,10 @@ def leave(engine: Engine, layers: Sequence[str], reason: str) -> None:
 
 
 def takes_layers(engine: Engine, facts: LayerFacts, layers: Sequence[str]) -> bool:
-    """Whether Trunkline runs the layers by what they ask; where not, the log says why."""
+    """Whether Trunkline runs the layers by what they ask and the settings allow; where not, the log says why."""
     reason = refusal(facts)
+    if reason is None and facts.is_narrow and not engine.settings.fp8_kv:
+        reason = f"kv_cache_dtype {facts.kv_cache_dtype}; taken with {engine.settings.words_for('fp8_kv')}"
     if reason is not None:
         leave(engine, layers, reason)
     return reason is None

@@ -15,18 +15,25 @@ LOG_SECONDS = 60.0
 class Settings:
     """mode: how the adapter is switched on, a word of its own. shadow: the engine's kernel runs too, and results are
     compared. log_seconds: between lines of counters; 0: none. gain_rule: steps go to the engine while sharing saves
-    too little (GainRule). invariant: Engine.invariant, asked for by the user."""
+    too little (GainRule). invariant: Engine.invariant, asked for by the user. fp8_kv: layers with a KV cache of 8 bits
+    are taken; else they stay the engine's. prefix: of the variables that these were read from, none by default."""
 
     mode: str
     shadow: bool = False
     log_seconds: float = LOG_SECONDS
     gain_rule: bool = True
     invariant: bool = False
+    fp8_kv: bool = False
+    prefix: str = ""
+
+    def words_for(self, field: str) -> str:
+        """What a user sets to switch a field on: its variable, or the argument where the environment was not read."""
+        return f"{self.prefix}_{field.upper()}=1" if self.prefix else f"Settings({field}=True)"
 
 
 def from_environment(prefix: str, modes: Sequence[str], *, gain_rule: bool = True) -> Settings:
     """PREFIX (one of modes, by default the first), PREFIX_SHADOW, PREFIX_LOG_SECONDS, PREFIX_GAIN_RULE,
-    PREFIX_INVARIANT. gain_rule: the adapter's default."""
+    PREFIX_INVARIANT, PREFIX_FP8_KV. gain_rule: the adapter's default."""
     mode = os.environ.get(prefix, modes[0]).lower()
     if mode not in modes:
         raise errors.InvalidArgumentError(f"{prefix} is {mode!r}; expected: {', '.join(modes)}")
@@ -36,6 +43,8 @@ def from_environment(prefix: str, modes: Sequence[str], *, gain_rule: bool = Tru
         seconds(f"{prefix}_LOG_SECONDS", LOG_SECONDS),
         flag(f"{prefix}_GAIN_RULE", gain_rule),
         flag(f"{prefix}_INVARIANT", False),
+        flag(f"{prefix}_FP8_KV", False),
+        prefix,
     )
 
 

@@ -90,6 +90,7 @@ class DecodeSteps:
         self.attention = DecodeAttention(
             *facts.shape,
             dtype=facts.dtype,
+            kv_dtype=facts.kv_dtype,
             device=arrays.device,
             kv_layout=engine.kv_layout,
             profile=profile,
@@ -99,11 +100,12 @@ class DecodeSteps:
         )
         if on_gpu:
             self.attention.set_workspace(arrays.empty(self.attention.workspace_bytes() + 256, "uint8"))
+        self._arrays = arrays
         bytes_per_token = facts.kv_bytes_per_token
         settings = engine.settings
         self.counters = Counters(len(layers), bytes_per_token * len(layers))
         self.several = facts.longest_query > 1
-        self.shadow = Shadow(arrays, facts.dtype, max_rows, max_tokens) if settings.shadow else None
+        self.shadow = Shadow(arrays, facts.kv_dtype, max_rows, max_tokens) if settings.shadow else None
         self._planner = GroupPlanner(
             self.attention,
             arrays,
@@ -181,13 +183,19 @@ class DecodeSteps:
         *,
         soft_cap: float | None = None,
         sinks: Any = None,
+        q_scale: Any = None,
+        k_scale: Any = None,
+        v_scale: Any = None,
     ) -> None:
         """One layer. query, output [tokens and more, Hq, d], of which the first are of the planned rows. kv_cache: a
         pair (k, v) in the engine's layout, or one tensor with both, as DecodeAttention.run takes it. sinks [Hq] of any
-        float type: they become float32 in each run, as new weights may come into the same tensor."""
+        float type: they become float32 in each run, as new weights may come into the same tensor. q_scale, k_scale,
+        v_scale: what values of query, k and v are multiplied by, as DecodeAttention.run takes them; a tensor on the
+        device is read there in each run, so that it may be written after a capture."""
         if sinks is not None:
-            sinks = sinks.float()
-        self.attention.run(query, kv_cache, out=output, scale=scale, num_queries=tokens, soft_cap=soft_cap, sinks=sinks)
+            sinks = self._arrays.float32(sinks)
+        variant = {"soft_cap": soft_cap, "sinks": sinks, "q_scale": q_scale, "k_scale": k_scale, "v_scale": v_scale}
+        self.attention.run(query, kv_cache, out=output, scale=scale, num_queries=tokens, **variant)
 
     def look(self) -> None:
         """Counts by the device's report of its plans, without waiting for it."""
@@ -245,5 +253,5 @@ def _invariant_plans(facts: LayerFacts, max_rows: int, max_kv_len: int | None) -
 
 def _profile(facts: LayerFacts, device: Any) -> Profile:
     if facts.device == "cuda":
-        return Profile.cuda(*facts.shape, dtype=facts.dtype, device=device)
+        return Profile.cuda(*facts.shape, dtype=facts.dtype, device=device, kv_dtype=facts.kv_dtype)
     return Profile.generic_cpu(shared_workers().size)

@@ -10,6 +10,7 @@ docs/guides/sglang.md tells how to switch it on, verify it, measure it and switc
 - TRUNKLINE_SGLANG_LOG_SECONDS: seconds between log lines of counters, 60 by default; 0: none.
 - TRUNKLINE_SGLANG_GAIN_RULE=1: steps go to SGLang while sharing saves too little, where no graphs of decode steps are.
 - TRUNKLINE_SGLANG_INVARIANT=1: decode attention gives a request the same bits in any batch.
+- TRUNKLINE_SGLANG_FP8_KV=1: decode rows of layers with an fp8 KV cache are Trunkline's, too.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ class TrunklineAttnBackend(FlashAttentionBackend):
         if steps.shadow is not None:
             theirs = run_theirs(q, k, v, layer, forward_batch, save_kv_cache, **_given(sinks=sinks))
             found = torch.empty_like(theirs.view(shape))
-            self._run(steps, q.reshape(shape), layer, forward_batch, found, sinks)
+            self._run(steps, self._as_theirs(q).reshape(shape), layer, forward_batch, found, sinks)
             steps.shadow.compare(found, theirs.view(shape))
             return theirs
         if k is not None and save_kv_cache:
@@ -253,10 +253,18 @@ class TrunklineAttnBackend(FlashAttentionBackend):
         self._run(steps, q.reshape(shape), layer, forward_batch, output, sinks)
         return output.view(-1, layer.tp_q_head_num * layer.head_dim)
 
+    def _as_theirs(self, q: Any) -> Any:
+        """Queries with the values that the parent's kernel gets: it rounds them to a narrow cache's type. What that
+        changes depends on the model; with equal queries the kernels are compared."""
+        facts = self._facts
+        return q.to(getattr(torch, facts.kv_dtype)).to(q.dtype) if facts.is_narrow else q
+
     def _run(self, steps: DecodeSteps, query: Any, layer: Any, forward_batch: Any, output: Any, sinks: Any) -> None:
         cache = cache_write.pages(self, layer, forward_batch)
-        cap = layer.logit_cap or None
-        steps.run(query, cache, output, layer.scaling, self._tokens, soft_cap=cap, sinks=sinks)
+        variant = {"soft_cap": layer.logit_cap or None, "sinks": sinks}
+        if self._facts.is_narrow:
+            variant |= {"k_scale": layer.k_scale, "v_scale": layer.v_scale}
+        steps.run(query, cache, output, layer.scaling, self._tokens, **variant)
 
 
 def _given(**words: Any) -> dict[str, Any]:

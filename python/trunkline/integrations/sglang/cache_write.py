@@ -11,7 +11,8 @@ except ImportError:  # 0.5.12: the places themselves
 
 
 def write(backend: Any, layer: Any, forward_batch: Any, k: Any, v: Any) -> None:
-    """k, v [T, Hkv, d]. Of layers that Trunkline runs: no cross attention, no window, a cache of the model's type."""
+    """k, v [T, Hkv, d]. Of layers that Trunkline runs: no cross attention, no window. The pool rounds them to its
+    type."""
     pool = getattr(backend, "token_to_kv_pool", None)
     if pool is None:  # 0.5.12
         pool = forward_batch.token_to_kv_pool

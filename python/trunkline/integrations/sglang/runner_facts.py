@@ -102,6 +102,7 @@ def _asked(runner: Any, given: dict[str, Any], deterministic: bool) -> dict[str,
     model = runner.model_config
     return {
         OTHER_POOL.format(pool): pool != POOL,
+        "e5m2 beside fa3's prefill": _name(runner.kv_cache_dtype) == "float8_e5m2",  # fa3 has no kernel for it
         capability.CONTEXT_PARALLELISM: any((given.get(name) or 1) > 1 for name in ("dcp_size", "attn_cp_size")),
         capability.CHUNKED_ATTENTION: bool(getattr(model, "is_local_attention_model", False)),
         capability.SINKS: bool(getattr(model, "has_attention_sinks", False)),

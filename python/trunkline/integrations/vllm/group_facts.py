@@ -22,8 +22,8 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Laye
         num_kv_heads=first.num_kv_heads,
         head_dim=first.head_size,
         page_size=kv_cache_spec.block_size,
-        dtype=str(kv_cache_spec.dtype).removeprefix("torch."),
-        kv_cache_dtype=first.kv_cache_dtype,
+        dtype=_dtype_of(vllm_config.model_config),  # the spec of an fp8 cache says bytes
+        kv_cache_dtype=_dtype_of(kv_cache_spec) if first.kv_cache_dtype == "auto" else first.kv_cache_dtype,
         attention_type=str(getattr(first.attn_type, "value", first.attn_type)),
         uniform=len(kinds) == 1,
         features=tuple(name for name, asked in found.items() if asked),
@@ -31,6 +31,11 @@ def group_facts(kv_cache_spec: Any, layers: list[Any], vllm_config: Any) -> Laye
         speculative=None if speculative is None else speculative.method,
         draft_methods=DRAFT_METHODS,
     )
+
+
+def _dtype_of(part: Any) -> str:
+    """The name of a model's or a cache's element type."""
+    return str(part.dtype).removeprefix("torch.")
 
 
 def _of_layers(kv_cache_spec: Any, impls: list[Any]) -> dict[str, bool]:

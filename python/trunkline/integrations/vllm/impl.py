@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from vllm.v1.attention.backends.flash_attn import FlashAttentionImpl
 
+from ..engine.capability import NARROW_DTYPES
 from .builder import TrunklineMetadata
 
 
@@ -26,7 +27,8 @@ class TrunklineImpl(FlashAttentionImpl):
         **kwargs: Any,
     ) -> Any:
         """query [T, Hq, d], T padded; kv_cache [pages, Hkv, P, 2 d] with any strides, K and V packed in the last
-        dimension; before vLLM 0.26 [pages, 2, P, Hkv, d]. Writes into output [T, Hq, d] and returns it."""
+        dimension; before vLLM 0.26 [pages, 2, P, Hkv, d]; bytes where it is of fp8, beside which vLLM rounds queries to
+        fp8, too. Writes into output [T, Hq, d] and returns it."""
         run_theirs = super().forward
         if not isinstance(attn_metadata, TrunklineMetadata) or args or any(x is not None for x in kwargs.values()):
             # Profiling, steps that are not ours, and outputs that are to be quantised, which the parent refuses.
@@ -42,9 +44,21 @@ class TrunklineImpl(FlashAttentionImpl):
         return output
 
     def _serve(self, layer: Any, new: Any, kv_cache: Any, attn_metadata: TrunklineMetadata, output: Any) -> None:
-        """new: query, key and value. No views of a packed cache: outside graphs each takes the host some us."""
-        cache = kv_cache.unbind(1) if kv_cache.dim() == 5 else kv_cache
+        """new: query, key and value. No views of a packed cache of 16 bits: outside graphs each takes the host some
+        us."""
+        query, cache, tokens = new[0], kv_cache, attn_metadata.decode_tokens
         variant = {"soft_cap": self.logits_soft_cap or None, "sinks": self.sinks}
-        attn_metadata.steps.run(new[0], cache, output, self.scale, attn_metadata.decode_tokens, **variant)
+        narrow = NARROW_DTYPES.get(self.kv_cache_dtype)
+        if narrow is not None:
+            cache = cache.view(getattr(torch, narrow))
+            variant |= {"k_scale": layer._k_scale, "v_scale": layer._v_scale}
+            if query.dtype.itemsize == 1:
+                # Rounded before this is called, for prefill rows as well. Our kernels take 16 bits, which have each
+                # value of 8 bits.
+                query = query[:tokens].to(output.dtype)
+                variant["q_scale"] = layer._q_scale
+        if cache.dim() == 5:
+            cache = cache.unbind(1)
+        attn_metadata.steps.run(query, cache, output, self.scale, tokens, **variant)
         if attn_metadata.rest is not None:
             super().forward(layer, *new, kv_cache, attn_metadata.rest, output)
