@@ -29,9 +29,32 @@ __device__ __forceinline__ void copy_async(std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+/// Returns the address a x b bytes behind `from`. As a sum of 64-bit terms the product takes one more instruction.
+__device__ __forceinline__ const void* add_product(const void* from, std::uint32_t a, std::uint32_t b) {
+  const void* sum = nullptr;
+  asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(sum) : "r"(a), "r"(b), "l"(from));
+  return sum;
+}
+
 /// Copies as copy_async if `present`, else writes zeros without a read.
 __device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, const void* from, bool present) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(present ? 16 : 0) : "memory");
+}
+
+/// Copies as copy_async if `bits` has one of `mask`, else writes zeros without a read. As a condition, the test takes
+/// three instructions.
+__device__ __forceinline__ void copy_async_if(std::uint32_t to, const void* from, std::uint32_t bits,
+                                              std::uint32_t mask) {
+  asm volatile(
+      "{\n"
+      ".reg .pred absent;\n"
+      ".reg .b32 found;\n"
+      "and.b32 found, %2, %3;\n"
+      "setp.eq.u32 absent, found, 0;\n"
+      "cp.async.cg.shared.global [%0], [%1], 16, absent;\n"
+      "}" ::"r"(to),
+      "l"(from), "r"(bits), "r"(mask)
+      : "memory");
 }
 
 /// Waits until all copies that this thread has begun are done.

@@ -2,6 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+#include <numeric>
+
 #include "exec/cuda/kernels/sm90/forward/config.hpp"
 
 namespace trunkline::cuda::sm90 {
@@ -48,14 +51,29 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
                   CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
+RowSteps steps_of(std::int64_t page, std::int64_t token, std::int64_t head, std::size_t element_bytes) {
+  const std::int64_t common = std::gcd(std::gcd(page, token), head);
+  const std::int64_t divisor = common > 0 ? common : 1;  // one row: all strides may be 0
+  const auto in_units = [&](std::int64_t stride) { return static_cast<std::uint32_t>(stride / divisor); };
+  return {in_units(page), in_units(token), in_units(head),
+          static_cast<std::uint32_t>(divisor * static_cast<std::int64_t>(element_bytes))};
+}
+
+RowSteps steps_of(const CacheStrides& strides, std::int32_t heads, DType dtype) {
+  return steps_of(strides.page, strides.token, heads > 1 ? strides.head : 0, size_of(dtype));
+}
+
 }  // namespace
 
 CacheMaps make_cache_maps(const ForwardArgs& args, const KernelShape& shape) {
   static const Encode function = find_encode();
   CacheMaps maps{};
   const std::int32_t page_size = args.pages.page_size;
-  if (function == nullptr) return maps;
   const LayerArgs& layer = args.layer;
+  maps.k_steps = steps_of(layer.k_strides, layer.kv_heads, shape.kv_dtype);
+  maps.v_steps = steps_of(layer.v_strides, layer.kv_heads, shape.kv_dtype);
+  maps.q_steps = steps_of(0, layer.q_token, layer.q_head, 2);
+  if (function == nullptr) return maps;
   const bool both =
       encode(function, layer.k, layer.k_strides, layer.kv_heads, shape.kv_dtype, shape.head_dim, page_size, maps.k) &&
       encode(function, layer.v, layer.v_strides, layer.kv_heads, shape.kv_dtype, shape.head_dim, page_size, maps.v);

@@ -19,10 +19,22 @@ struct CacheMap {
   std::int64_t page_octets;  ///< octets from a page to the next; with runs, tokens
 };
 
-/// The tensor maps, as a kernel parameter.
+/// Strides of a tensor's rows in units of their greatest common divisor, at least 16 bytes. The row at (page, token,
+/// head) lies at unit page * `page` + token * `token` + head * `head`: 32 bits are enough for rows of 64 GB and more.
+struct RowSteps {
+  std::uint32_t page;
+  std::uint32_t token;
+  std::uint32_t head;
+  std::uint32_t unit;  ///< bytes
+};
+
+/// The tensor maps and strides, as a kernel parameter.
 struct CacheMaps {
   CacheMap k;
   CacheMap v;
+  RowSteps k_steps;
+  RowSteps v_steps;
+  RowSteps q_steps;  ///< page: 0
   std::int32_t octets;  ///< octets of a TMA tile; 0: rows are copied one by one, as pages are not a multiple of 8
                         ///< tokens apart, or with runs not one behind another, or the driver refused
 };

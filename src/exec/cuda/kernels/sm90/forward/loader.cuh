@@ -33,7 +33,7 @@ class Loader {
         lane_(lane),
         records_(shared, lane),
         tma_tiles_(role == kKeyTmaTiles ? maps.k : maps.v, maps.octets, lane),
-        rows_(args, shared, role - kValueTmaTilesAndRows, lane) {}
+        rows_(args, maps, shared, role - kValueTmaTilesAndRows, lane) {}
 
   __device__ __forceinline__ void run() {
     tma_tiles_.prefetch();

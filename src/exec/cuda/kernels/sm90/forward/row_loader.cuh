@@ -10,6 +10,7 @@
 #include "exec/cuda/kernels/common/kernel_args.hpp"
 #include "exec/cuda/kernels/common/page_offsets.cuh"
 #include "exec/cuda/kernels/common/ptx.cuh"
+#include "exec/cuda/kernels/sm90/forward/cache_maps.hpp"
 #include "exec/cuda/kernels/sm90/forward/shared_memory.cuh"
 #include "exec/cuda/kernels/sm90/forward/stage_record.cuh"
 #include "exec/cuda/kernels/sm90/forward/task_queries.cuh"
@@ -26,8 +27,9 @@ class RowLoader {
 
  public:
   /// \param loader 0 or 1
-  __device__ __forceinline__ RowLoader(const ForwardArgs& args, SharedMemory<S>& shared, int loader, int lane)
-      : args_(args), shared_(shared), loader_(loader), lane_(lane), page_offsets_(args.pages.page_size) {}
+  __device__ __forceinline__ RowLoader(const ForwardArgs& args, const CacheMaps& maps, SharedMemory<S>& shared,
+                                       int loader, int lane)
+      : args_(args), maps_(maps), shared_(shared), loader_(loader), lane_(lane), page_offsets_(args.pages.page_size) {}
 
   /// Issues the copies of the loader's part of a half's rows of Q to a slot; rows behind the last are zero.
   __device__ __forceinline__ void copy_queries(const TaskInfo& task, int half, int slot) const {
@@ -35,13 +37,14 @@ class RowLoader {
     if (half == 0) note_begin(task);
     const int row = kRowsOfCopy * loader_ + lane_;
     const bool live = row < task.half_rows[half];
-    const auto* from = static_cast<const std::byte*>(args_.layer.q);
+    std::uint32_t at = 0;
     if (live) {
-      const std::int64_t token = task.token_of(task.query_of(half, row));
-      const int q_head = task.q_head_of(half, row, args_.layer.group_size);
-      from += 2 * (token * args_.layer.q_token + q_head * args_.layer.q_head);
+      const auto token = static_cast<std::uint32_t>(task.token_of(task.query_of(half, row)));
+      const auto q_head = static_cast<std::uint32_t>(task.q_head_of(half, row, args_.layer.group_size));
+      at = token * maps_.q_steps.token + q_head * maps_.q_steps.head;
     }
-    copy<WideRows>(from, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy, part_of(slot));
+    copy<WideRows>(args_.layer.q, maps_.q_steps.unit, at, __ballot_sync(kWholeWarp, live), 0, kRowsOfCopy,
+                   part_of(slot));
   }
 
   /// Passes to a stage whose page ids `look_up` has read, and reads those of the next. A read takes 600 clocks or more,
@@ -101,13 +104,13 @@ class RowLoader {
       if (flags.by_row(number) && (values || keys)) wanted |= 1u << i;
     }
     if (wanted == 0) return false;
-    const auto* row = static_cast<const std::byte*>(values ? args_.layer.v : args_.layer.k);
-    if ((visible_tokens >> lane_ & 1) != 0)
-      row += S::kKvBytes * offset_of_token(record.slices[slice_of_lane()], values, head);
+    const RowSteps& steps = values ? maps_.v_steps : maps_.k_steps;
+    std::uint32_t at = 0;
+    if ((visible_tokens >> lane_ & 1) != 0) at = unit_of_token(record.slices[slice_of_lane()], steps, head);
     const int first = (wanted & 1) != 0 ? 0 : kSliceTokens;
     const int end = (wanted & 2) != 0 ? kRowsOfCopy : kSliceTokens;
     using Rows = std::conditional_t<S::kWidens, NarrowRows, WideRows>;
-    copy<Rows>(row, visible_tokens, first, end, part_of(slot));
+    copy<Rows>(values ? args_.layer.v : args_.layer.k, steps.unit, at, visible_tokens, first, end, part_of(slot));
     return true;
   }
 
@@ -150,11 +153,12 @@ class RowLoader {
     return kSlicesOfLoader * loader_ + lane_ / kSliceTokens;
   }
 
-  // Returns the offset of the lane's token of its slice, in elements.
-  __device__ __forceinline__ std::int64_t offset_of_token(const SliceRecord& slice, bool values, int head) const {
+  // Returns where the lane's token of its slice lies, in units of its steps.
+  __device__ __forceinline__ std::uint32_t unit_of_token(const SliceRecord& slice, const RowSteps& steps,
+                                                         int head) const {
     const int token = lane_ % kSliceTokens;
-    std::int64_t page = 0;
-    std::int64_t page_offset = 0;
+    std::int32_t page = 0;
+    std::int32_t page_offset = 0;
     if constexpr (!S::kCopiesRuns) {
       const SliceRecord::TokenLocation location = slice.location_of(token, args_.pages.page_size);
       page = location.page;
@@ -165,10 +169,8 @@ class RowLoader {
       page = page_;
       page_offset = page_offsets_.offset_of(slice.position + token);
     }
-    const CacheStrides& k = args_.layer.k_strides;
-    const CacheStrides& v = args_.layer.v_strides;
-    return head * (values ? v.head : k.head) + page * (values ? v.page : k.page) +
-           page_offset * (values ? v.token : k.token);
+    return static_cast<std::uint32_t>(head) * steps.head + static_cast<std::uint32_t>(page) * steps.page +
+           static_cast<std::uint32_t>(page_offset) * steps.token;
   }
 
   // The layout of rows of 16 bits in a slot.
@@ -192,44 +194,48 @@ class RowLoader {
     }
   };
 
-  // Issues copies of rows, for lanes [first, end), of whole slices. \param row address of the lane's row \param present
-  // bit i: row i is read, else it becomes zero \param to destination of the slice of lane 0
+  // Issues copies of rows, for lanes [first, end), of whole slices. \param at where the lane's row lies behind `rows`,
+  // in units \param present bit i: row i is read, else it becomes zero \param to destination of the slice of lane 0
   //
   // A single warp's instructions follow each other by 4 clocks or more, so they are what the copy costs: 19 of them for
-  // each 512 bytes took 1,600 clocks for 32 rows of d 128. Here they are 7, unrolled.
+  // each 512 bytes took 1,600 clocks for 32 rows of d 128. So lanes exchange units of 32 bits, not addresses, and lie
+  // so that the lane to read from is the same number in each group of lanes that copies a row.
   template <class Rows>
-  __device__ __forceinline__ void copy(const std::byte* row, std::uint32_t present, int first, int end,
-                                       std::uint32_t to) const {
+  __device__ __forceinline__ void copy(const void* rows, std::uint32_t unit, std::uint32_t at, std::uint32_t present,
+                                       int first, int end, std::uint32_t to) const {
     constexpr int kLanesOfRow = Rows::kBytes / 16;  // 4 to 32
     constexpr int kRowsAtOnce = 32 / kLanesOfRow;
-    constexpr int kTogether = kRowsAtOnce > 4 ? kSliceTokens / kRowsAtOnce : 4;  // rows whose shuffles precede copies
-    static_assert(kSliceTokens % (kTogether * kRowsAtOnce) == 0);
-    const auto address = static_cast<long long>(reinterpret_cast<std::uintptr_t>(row));
+    constexpr int kCopies = kSliceTokens / kRowsAtOnce;   // of a slice
+    constexpr int kTogether = kCopies < 4 ? kCopies : 4;  // copies whose shuffles precede them
     const int chunk = lane_ % kLanesOfRow;
     const int row_of_lane = lane_ / kLanesOfRow;
+    const void* const chunks = add_product(rows, static_cast<std::uint32_t>(chunk), 16);
     const std::uint32_t to_lane = to + Rows::first(row_of_lane, chunk);
-#pragma unroll 1
-    for (int slice = first; slice < end; slice += kSliceTokens) {
+    const std::uint32_t units = __shfl_sync(kWholeWarp, at, kRowsAtOnce * chunk + row_of_lane);
+#pragma unroll
+    for (int slice = 0; slice < kRowsOfCopy; slice += kSliceTokens) {
+      if (slice < first || slice >= end) continue;
       const std::uint32_t to_slice = to_lane + static_cast<std::uint32_t>(slice * S::kRowBytes);
       const std::uint32_t present_rows = present >> (slice + row_of_lane);
 #pragma unroll
-      for (int i = 0; i < kSliceTokens; i += kTogether * kRowsAtOnce) {
-        const std::byte* at[kTogether];
+      for (int i = 0; i < kCopies; i += kTogether) {
+        const void* address[kTogether];
 #pragma unroll
         for (int j = 0; j < kTogether; ++j) {
-          const int from = slice + i + j * kRowsAtOnce + row_of_lane;
-          at[j] = reinterpret_cast<const std::byte*>(__shfl_sync(kWholeWarp, address, from)) + 16 * chunk;
+          const int from = slice / kRowsAtOnce + i + j;  // in the lane's group
+          address[j] = add_product(chunks, __shfl_sync(kWholeWarp, units, from, kLanesOfRow), unit);
         }
 #pragma unroll
         for (int j = 0; j < kTogether; ++j) {
-          const int row_of_slice = i + j * kRowsAtOnce;
-          copy_async_or_zero(Rows::ahead(to_slice, row_of_slice), at[j], (present_rows >> row_of_slice & 1) != 0);
+          const int row_of_slice = (i + j) * kRowsAtOnce;
+          copy_async_if(Rows::ahead(to_slice, row_of_slice), address[j], present_rows, 1u << row_of_slice);
         }
       }
     }
   }
 
   const ForwardArgs& args_;
+  const CacheMaps& maps_;
   SharedMemory<S>& shared_;
   int loader_;
   int lane_;
