@@ -38,17 +38,28 @@ bool encode(Encode function, const void* base, const CacheStrides& strides, std:
   };
   const auto panel = static_cast<std::uint32_t>(narrow ? head_dim : kPanelElements);
   const auto panels = static_cast<std::uint32_t>(head_dim) / panel;
-  const cuuint64_t sizes[] = {panel, kOctetRows, panels, static_cast<cuuint64_t>(kv_heads), kOctets};
+  const auto heads = static_cast<cuuint64_t>(kv_heads);
+  const cuuint64_t sizes[] = {panel, kOctetRows, panels, heads, kOctets};
   const cuuint64_t steps[] = {bytes(strides.token), bytes(panel), bytes(kv_heads > 1 ? strides.head : head_dim),
                               bytes(octet)};
   const cuuint32_t tma_tile[] = {panel, kOctetRows, panels, 1, static_cast<cuuint32_t>(octets_of_tma_tile(page_size))};
-  const cuuint32_t every[] = {1, 1, 1, 1, 1};
   const CUtensorMapDataType type = narrow                    ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                                    : kv_dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                              : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  return function(&map.tensor, type, 5, const_cast<void*>(base), sizes, steps, tma_tile, every,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, narrow ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  const auto make = [&](CUtensorMap& to, const cuuint64_t* of, const cuuint64_t* by, const cuuint32_t* box) {
+    const cuuint32_t every[] = {1, 1, 1, 1, 1};
+    return function(&to, type, 5, const_cast<void*>(base), of, by, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                    narrow ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  };
+  if (!make(map.tensor, sizes, steps, tma_tile)) return false;
+  if (!runs || (kv_heads > 1 && strides.head != head_dim)) return true;
+  const cuuint64_t slice_sizes[] = {panel, kOctetRows, panels * heads, kSliceOctets, kOctets};
+  const cuuint64_t slice_steps[] = {bytes(strides.token), bytes(panel), bytes(kOctetRows * strides.token),
+                                    bytes(strides.token)};
+  const cuuint32_t slice_tile[] = {panel, kOctetRows, panels, kSliceOctets, 1};
+  map.pairs = make(map.slice, slice_sizes, slice_steps, slice_tile) ? 1 : 0;
+  return true;
 }
 
 RowSteps steps_of(std::int64_t page, std::int64_t token, std::int64_t head, std::size_t element_bytes) {

@@ -16,6 +16,10 @@ namespace trunkline::cuda::sm90 {
 /// swizzle that wgmma reads; or rows of 8 bits, one behind another.
 struct CacheMap {
   CUtensorMap tensor;
+  /// With runs: a whole slice whose octets follow one another. Coordinates: element of a panel, row of the octet, panel
+  /// of all KV heads, octet of the slice, the slice's first token. Valid if `pairs`.
+  CUtensorMap slice;
+  std::int32_t pairs;        ///< 1: the heads of a token lie one behind another, as the panels of `slice` need
   std::int64_t page_octets;  ///< octets from a page to the next; with runs, tokens
 };
 
@@ -34,7 +38,7 @@ struct CacheMaps {
   CacheMap v;
   RowSteps k_steps;
   RowSteps v_steps;
-  RowSteps q_steps;  ///< page: 0
+  RowSteps q_steps;     ///< page: 0
   std::int32_t octets;  ///< octets of a TMA tile; 0: rows are copied one by one, as pages are not a multiple of 8
                         ///< tokens apart, or with runs not one behind another, or the driver refused
 };

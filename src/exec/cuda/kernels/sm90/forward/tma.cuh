@@ -52,6 +52,16 @@ __device__ __forceinline__ void copy_tma_tile(std::uint32_t to, const CUtensorMa
       : "memory");
 }
 
+/// Copies a whole slice by CacheMap::slice, as copy_tma_tile. \param panel of all KV heads \param token its first
+__device__ __forceinline__ void copy_tma_slice(std::uint32_t to, const CUtensorMap& map, int panel, int token,
+                                               std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %2, %3, %2, "
+      "%4}], [%5];" ::"r"(to),
+      "l"(&map), "r"(0), "r"(panel), "r"(token), "r"(barrier)
+      : "memory");
+}
+
 /// Copies contiguous bytes, which the mbarrier expects. Size and addresses are multiples of 16. Called by one lane.
 __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
                                            std::uint32_t barrier) {
