@@ -214,7 +214,8 @@ def cpu_kernel() -> Figure:
         290,
         "A task of the CPU kernels",
         "A task streams its tokens in blocks of 16 or 32; for each block all its KV heads are computed in turn, while "
-        "the next block is fetched into L2. Narrow items have lanes along the head dimension, wide ones along rows.",
+        "the next block is fetched into L2. Scores of narrow items have lanes along the head dimension, those of wide "
+        "items along rows.",
     )
     figure.text(10, 20, "A task: an item of the plan, some KV heads; blocks of 16 or 32 tokens", "head")
     for block, left in enumerate((10, 370)):
@@ -231,7 +232,7 @@ def cpu_kernel() -> Figure:
             figure.box(50 + 30 * lane, 196 + 26 * row, 28, 20, "both")
     figure.text(300, 236, "d")
     figure.text(380, 164, "Wide: whole vectors of rows", "head")
-    figure.text(380, 182, "lanes along rows, Q and O transposed")
+    figure.text(380, 182, "lanes of scores along rows, Q transposed")
     for element in range(3):
         figure.text(380, 210 + 26 * element, f"d{element}")
         for lane in range(8):

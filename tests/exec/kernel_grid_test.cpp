@@ -66,6 +66,22 @@ TEST(KernelGrid, EveryGroupSize) {
   }
 }
 
+// One request's item has as many rows as a KV head has query heads: panels of whole vectors, tiles of values within
+// them, and a rest. V of 8 bits is copied to fp32 first.
+TEST(KernelGrid, EveryNumberOfRows) {
+  const RandomBatch random = grid_batch(8, 16, 1);
+  const Batch batch = random.view();
+  for (const DType dtype : {DType::kF16, DType::kF8E4M3}) {
+    for (std::int32_t rows = 1; rows <= 64; ++rows) {
+      SCOPED_TRACE(::testing::Message() << name_of(dtype) << " rows " << rows);
+      AttentionShape shape = make_shape(2, rows, 64, 16, dtype);
+      shape.q_dtype = DType::kF16;
+      const AttentionCase test(shape, batch);
+      for (const Policy policy : {Policy::kNode, Policy::kInvariant}) expect_all_isas_match(test, policy);
+    }
+  }
+}
+
 // With drafts and cuts, whose partials are merged; also by the reference.
 TEST(KernelGrid, LargeGroupsOfSeveralQueries) {
   std::mt19937_64 random(4);

@@ -45,10 +45,14 @@ TRUNKLINE_INLINE VecF<kLanes> load_bf16(const std::byte* from) {
 /// SSE2 or whatever the compiler's baseline has.
 struct Portable {
   static constexpr int kLanes = 4;
-  static constexpr int kPanelVecs = 2;    // rows of a panel / kLanes
-  static constexpr int kTokenBlock = 4;   // tokens, or elements of d, computed together: 8 accumulators of 16 registers
-  static constexpr int kNarrowRows = 4;   // up to so many rows, lanes run along d; above, along rows
-  static constexpr int kNarrowSums = 12;  // accumulators of the narrow kernel
+  static constexpr int kPanelVecs = 2;   // rows of a panel / kLanes
+  static constexpr int kTokenBlock = 4;  // tokens of a panel computed together: 8 accumulators of 16 registers
+  static constexpr int kNarrowRows = 4;  // up to so many rows, lanes of scores run along d; above, along rows
+  static constexpr int kValueRows = 6;   // of a tile of O, a multiple of kValueStep
+  static constexpr int kValueStep = 2;
+  static constexpr int kValueSums = 12;              // accumulators of such a tile
+  static constexpr bool kBroadcastOperands = false;  // FMAs take a scalar of memory for all lanes
+  static constexpr bool kSlowConversion = true;      // of f16: V, too, becomes fp32 once a block
 
   // Halves below 2^-14 are subnormal: building the float with a wrong exponent and multiplying by 2^112 gets all right
   // but inf and NaN, whose exponent is patched. (Fabian Giesen's observation, "half to float done quick".)
@@ -75,7 +79,11 @@ struct Avx2 {
   static constexpr int kPanelVecs = 3;
   static constexpr int kTokenBlock = 4;  // 12 accumulators, 3 operands and a broadcast: 16 registers
   static constexpr int kNarrowRows = 8;
-  static constexpr int kNarrowSums = 12;  // accumulators of the narrow kernel
+  static constexpr int kValueRows = 6;
+  static constexpr int kValueStep = 2;
+  static constexpr int kValueSums = 12;
+  static constexpr bool kBroadcastOperands = false;
+  static constexpr bool kSlowConversion = false;
 
   static TRUNKLINE_INLINE VecF<kLanes> from_f16(VecTypes<kLanes>::Half half) {
     return reinterpret_cast<VecF<kLanes>>(_mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
@@ -94,7 +102,11 @@ struct Avx512 {
   static constexpr int kPanelVecs = 3;
   static constexpr int kTokenBlock = 8;  // 24 accumulators, 3 operands and a broadcast of 32 registers
   static constexpr int kNarrowRows = 10;
-  static constexpr int kNarrowSums = 24;
+  static constexpr int kValueRows = 24;
+  static constexpr int kValueStep = 4;
+  static constexpr int kValueSums = 24;
+  static constexpr bool kBroadcastOperands = true;
+  static constexpr bool kSlowConversion = false;
 
   static TRUNKLINE_INLINE VecF<kLanes> from_f16(VecTypes<kLanes>::Half half) {
     return reinterpret_cast<VecF<kLanes>>(_mm512_cvtph_ps(reinterpret_cast<__m256i>(half)));
@@ -105,6 +117,13 @@ struct Avx512 {
   }
 };
 #endif
+
+/// The largest power of two that is at most both.
+TRUNKLINE_INLINE constexpr int power_of_two_within(int limit, int other_limit) {
+  int power = 1;
+  while (2 * power <= limit && 2 * power <= other_limit) power *= 2;
+  return power;
+}
 
 /// E4M3 as f16, over 2^8: exponent and mantissa moved to those of f16, exact for subnormals too. NaN, all ones, is the
 /// only code whose magnitude grows into the next exponent when the last bit of its mantissa is added; that sets the

@@ -1,9 +1,9 @@
-// Attention of a few rows over a block of tokens: lanes run along the head dimension.
+// Scores and softmax of a few rows over a block of tokens: lanes of the product run along the head dimension.
 //
-// Computes, for each row r of the item's queries and grouped heads, S[r][t] = q[r] . k[t], the online softmax of S, and
-// o[r] += P[r][t] v[t]. Per token and KV head it reads 2 d elements and does 4 d FLOPs a row: up to about ten rows the
-// memory is the limit (f16, d 128: 512 bytes a token against 512 FLOPs a row), so padding rows to whole vectors would
-// cost more than the horizontal sums do (3 instructions a row and token against 2 d / lanes = 16 FMAs).
+// Computes, for each row r of the item's queries and grouped heads, S[r][t] = q[r] . k[t] and the online softmax of S.
+// Per token and KV head an item reads 2 d elements and does 4 d FLOPs a row: up to about ten rows the memory is the
+// limit (f16, d 128: 512 bytes a token against 512 FLOPs a row), so padding rows to whole vectors would cost more than
+// the horizontal sums do (3 instructions a row and token against 2 d / lanes = 16 FMAs).
 #pragma once
 
 #include <utility>
@@ -18,23 +18,6 @@ namespace trunkline::cpu {
 /// rows go through a block together, so that K and V are read and converted once.
 TRUNKLINE_INLINE constexpr int narrow_rows(int rows) {
   return rows <= 4 ? rows : (rows + 1) / 2 * 2;
-}
-
-/// The tokens of a block in one KV head as they lie in the cache, converted on the fly.
-template <class Isa, class Element>
-struct CachedTokens {
-  const std::byte* base;
-  const std::int64_t* offsets;
-  TRUNKLINE_INLINE VecF<Isa::kLanes> load(int token, int element) const {
-    return load_elements<Isa, Element>(base + offsets[token] + std::int64_t{element} * Element::kBytes);
-  }
-};
-
-/// The largest power of two that is at most both.
-TRUNKLINE_INLINE constexpr int power_of_two_within(int limit, int other_limit) {
-  int power = 1;
-  while (2 * power <= limit && 2 * power <= other_limit) power *= 2;
-  return power;
 }
 
 struct Sum {
@@ -102,41 +85,6 @@ TRUNKLINE_INLINE void narrow_scores(const float* q, const Tokens& keys, int coun
     store<kLanes>(dots, reduce_each<Sum, kLanes, kSums>(sums));
     for (int r = 0; r < kRows; ++r) {
       __builtin_memcpy(scores + r * kBlockTokens + first, dots + r * kGroup, kGroup * sizeof(float));
-    }
-  }
-}
-
-/// o[r] += sum over t of weights[r][t] v[t]. o [kRows, kDim].
-template <class Isa, int kDim, int kRows, class Tokens>
-TRUNKLINE_INLINE void narrow_values(const float* weights, const Tokens& values, int count, float* o,
-                                    const Prefetch& prefetch) {
-  constexpr int kLanes = Isa::kLanes;
-  constexpr int kVecs = power_of_two_within(Isa::kNarrowSums / kRows, kDim / kLanes);  // of d, accumulated together
-  constexpr int kPrefetchStride =
-      kDim / (kVecs * kLanes);  // passes over the tokens share the prefetching of the next block
-  for (int element = 0; element < kDim; element += kVecs * kLanes) {
-    VecF<kLanes> sums[kRows][kVecs];
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (int i = 0; i < kVecs; ++i) sums[r][i] = load<kLanes>(o + r * kDim + element + i * kLanes);
-    }
-    for (int t = 0; t < count; ++t) {
-      if (t % kPrefetchStride == element / (kVecs * kLanes)) prefetch.value(t);
-      VecF<kLanes> value[kVecs];
-#pragma GCC unroll 16
-      for (int i = 0; i < kVecs; ++i) value[i] = values.load(t, element + i * kLanes);
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const VecF<kLanes> weight = broadcast<kLanes>(weights[r * kBlockTokens + t]);
-#pragma GCC unroll 16
-        for (int i = 0; i < kVecs; ++i) sums[r][i] += weight * value[i];
-      }
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (int i = 0; i < kVecs; ++i) store<kLanes>(o + r * kDim + element + i * kLanes, sums[r][i]);
     }
   }
 }

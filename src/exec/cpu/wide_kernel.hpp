@@ -1,9 +1,8 @@
-// Attention of many rows over a block of tokens: lanes run along the rows.
+// Scores and softmax of many rows over a block of tokens: lanes run along the rows.
 //
-// Q and O are held transposed in panels of up to kPanelVecs vectors of rows, [d][rows of the panel], so scores come out
-// as [token][row]: the softmax needs no horizontal sums, and both products are matrix products of a panel with the
-// broadcast elements of K and V. Per block of n tokens and panel of r rows: 4 n r d FLOPs against (2 n + 3 r) d fp32
-// loads and stores of L1 and L2; each of the kTokenBlock x kPanelVecs accumulators is used once per broadcast.
+// Q is held transposed in panels of up to kPanelVecs vectors of rows, [d][rows of the panel], so scores come out as
+// [token][row]: the softmax needs no horizontal sums, and the product is a matrix product of a panel with the broadcast
+// elements of K. Each of the kTokenBlock x kPanelVecs accumulators is used once per broadcast.
 #pragma once
 
 #include "exec/cpu/isa.hpp"
@@ -12,7 +11,7 @@
 
 namespace trunkline::cpu {
 
-/// Tokens, or elements of d, computed together. A single vector of rows takes twice as many: an FMA has 4 cycles of
+/// Tokens computed together. A single vector of rows takes twice as many: an FMA has 4 cycles of
 /// latency on 2 ports, so fewer than 8 independent sums leave the ports idle, and just 8 leave no slack.
 template <class Isa, int kVecs>
 TRUNKLINE_INLINE constexpr int wide_block() {
@@ -53,45 +52,8 @@ TRUNKLINE_INLINE void wide_scores(const float* q, const float* keys, int count, 
   }
 }
 
-/// o[element][row] += sum over t of weights[t][row] v[t][element].
-template <class Isa, int kDim, int kVecs>
-TRUNKLINE_INLINE void wide_values(const float* weights, const float* values, int count, float* o,
-                                  const Prefetch& prefetch) {
-  constexpr int kLanes = Isa::kLanes;
-  constexpr int kElements = wide_block<Isa, kVecs>();
-  constexpr int kRows = kVecs * kLanes;
-  for (int element = 0; element < kDim; element += kElements) {
-    // Each group of elements fetches its share of the next block's tokens.
-    const int next_end = (element + kElements) * kBlockTokens / kDim;
-    for (int next = element * kBlockTokens / kDim; next < next_end; ++next) prefetch.value(next);
-    VecF<kLanes> sums[kElements][kVecs];
-#pragma GCC unroll 16
-    for (int e = 0; e < kElements; ++e) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kVecs; ++i) sums[e][i] = load<kLanes>(o + (element + e) * kRows + i * kLanes);
-    }
-#pragma GCC unroll 2
-    for (int t = 0; t < count; ++t) {
-      VecF<kLanes> rows[kVecs];
-#pragma GCC unroll 4
-      for (int i = 0; i < kVecs; ++i) rows[i] = load<kLanes>(weights + t * kRows + i * kLanes);
-#pragma GCC unroll 16
-      for (int e = 0; e < kElements; ++e) {
-        const VecF<kLanes> factor = broadcast<kLanes>(values[t * kDim + element + e]);
-#pragma GCC unroll 4
-        for (int i = 0; i < kVecs; ++i) sums[e][i] += rows[i] * factor;
-      }
-    }
-#pragma GCC unroll 16
-    for (int e = 0; e < kElements; ++e) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kVecs; ++i) store<kLanes>(o + (element + e) * kRows + i * kLanes, sums[e][i]);
-    }
-  }
-}
-
-/// Turns scores [count][kVecs * lanes] into weights, row by lane; rescales O only when a maximum grew past the
-/// threshold.
+/// Turns scores [count][kVecs * lanes] into weights, row by lane; rescales rows of O [kVecs * lanes, kDim] only when
+/// their maximum grew past the threshold.
 template <class Isa, int kDim, int kVecs>
 TRUNKLINE_INLINE void wide_softmax(float* scores, int count, float* maxima, float* sums, float* o) {
   constexpr int kLanes = Isa::kLanes;
@@ -108,9 +70,12 @@ TRUNKLINE_INLINE void wide_softmax(float* scores, int count, float* maxima, floa
       const VecF<kLanes> risen = highest > maximum + kRescaleThreshold ? highest : maximum;
       // A row that has seen nothing has maximum -inf and O = 0: its factor is 2^-inf = 0, never NaN.
       const VecF<kLanes> factor = exp2<kLanes>(risen == maximum ? VecF<kLanes>{} : maximum - risen);
-      for (int element = 0; element < kDim; ++element) {
-        float* at = o + element * kRows + i * kLanes;
-        store<kLanes>(at, load<kLanes>(at) * factor);
+      for (int lane = 0; lane < kLanes; ++lane) {
+        if (factor[lane] == 1.0F) continue;
+        float* row = o + (i * kLanes + lane) * kDim;
+        for (int element = 0; element < kDim; element += kLanes) {
+          store<kLanes>(row + element, load<kLanes>(row + element) * factor[lane]);
+        }
       }
       sum *= factor;
       maximum = risen;
