@@ -10,6 +10,7 @@ import pathlib
 
 import pages
 import vllm_report
+import vllm_tables
 from report import table
 from vllm_tables import number, ratio
 
@@ -17,7 +18,7 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results/sglang"
 PAGE = RESULTS / "README.md"
 INTRODUCTION = """# Results in SGLang
 
-The plug-in against SGLang's fa3 backend inside one engine: same process, weights, cache and requests, both sides in
+The plug-in against SGLang's fa3 backend (`default`) inside one engine: same process, weights, cache and requests, both sides in
 turns. A ratio is fa3's time over ours, above 1 where we are faster, with its 95 % interval over pairs of turns.
 "Against itself" is how far two captures of one side differ, which the comparison cannot tell apart. `floor` is the time
 of reading each distinct key and value once. Weights are drawn.
@@ -27,26 +28,6 @@ of reading each distinct key and value once. Weights are drawn.
 
 def load(path: pathlib.Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def sides(rows: list[dict]) -> str:
-    lines = [
-        [
-            row["workload"],
-            str(row["requests"]),
-            number(row["step_ms"][row["baseline"]], ".3f"),
-            number(row["step_ms"][row["subject"]], ".3f"),
-            ratio(row),
-            ratio(row["null"]),
-            ratio(row["subject_null"]),
-            str(row["pairs"]),
-            number(row.get("attention_ms")),
-            number(row.get("floor_ms")),
-        ]
-        for row in rows
-    ]
-    header = ["workload", "requests", "fa3, ms", "trunkline, ms", "ratio (95 %)", "fa3 against itself"]
-    return table([*header, "trunkline against itself", "pairs", "fa3's attention, ms", "floor, ms"], lines)
 
 
 def whole(rows: list[dict]) -> str:
@@ -74,7 +55,7 @@ def run_section(rows: list[dict]) -> list[str]:
     ]
     stepped, run_whole = vllm_report.of_kind(rows, "sides"), vllm_report.of_kind(rows, "whole")
     if stepped:
-        text += ["### Decode steps\n", sides(stepped), vllm_report.equal_where_nothing_is_shared(stepped)]
+        text += ["### Decode steps\n", vllm_tables.sides(stepped), vllm_report.equal_where_nothing_is_shared(stepped)]
     if run_whole:
         text += ["### From prompts to the last answer\n", whole(run_whole)]
     return [*text, vllm_report.losses([*stepped, *run_whole]), vllm_report.short_steps(stepped)]

@@ -43,7 +43,8 @@ def steps(rows: list[dict]) -> str:
 
 
 def sides(rows: list[dict]) -> str:
-    """With what two captures of the baseline differ by, and the host's time of a step's metadata."""
+    """With what two captures of the baseline differ by, and the host's time of a step's metadata; without columns that
+    no row has a value of."""
     lines = [
         [
             row["workload"],
@@ -63,8 +64,9 @@ def sides(rows: list[dict]) -> str:
     ]
     base, subject = rows[0]["baseline"], rows[0]["subject"]
     header = ["workload", "requests", f"{base}, ms", f"{subject}, ms", "ratio (95 %)", f"{base} against itself"]
-    header += [f"{subject} against itself"]
-    return table([*header, "pairs", "build, us", f"attention of {base}, ms", "floor", "recovered"], lines)
+    header += [f"{subject} against itself", "pairs", "build, us", f"attention of {base}, ms", "floor", "recovered"]
+    known = [place for place in range(len(header)) if any(line[place].strip("-/") for line in lines)]
+    return table([header[place] for place in known], [[line[place] for place in known] for line in lines])
 
 
 HOST_KINDS = ("prepare_us", "build_us")

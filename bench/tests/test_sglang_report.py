@@ -23,7 +23,7 @@ def step_row(workload, ours, ratio, low, high):
     return COMMON | {
         "workload": workload, "kind": "sides", "requests": 8, "step_ms": {"default": 5.0, "trunkline": ours},
         "ratio": ratio, "ratio_lo": low, "ratio_hi": high, "null": SAME, "subject_null": SAME, "pairs": 6,
-        "floor_ms": 0.4, "short_steps": 0,
+        "floor_ms": 0.4, "short_steps": 0, "build_us": {},
     }  # fmt: skip
 
 
