@@ -18,10 +18,10 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results/sglang"
 PAGE = RESULTS / "README.md"
 INTRODUCTION = """# Results in SGLang
 
-The plug-in against SGLang's fa3 backend (`default`) inside one engine: same process, weights, cache and requests, both sides in
-turns. A ratio is fa3's time over ours, above 1 where we are faster, with its 95 % interval over pairs of turns.
-"Against itself" is how far two captures of one side differ, which the comparison cannot tell apart. `floor` is the time
-of reading each distinct key and value once. Weights are drawn.
+The plug-in against SGLang's fa3 backend (`default`) inside one engine: same process, weights, cache and requests, both
+sides in turns. A ratio is fa3's time over ours, above 1 where we are faster, with its 95 % interval over pairs of
+turns. "Against itself" is how far two captures of one side differ, which the comparison cannot tell apart. `floor` is
+the time of reading each distinct key and value once. Weights are drawn.
 [Workloads and commands](../../README.md#in-sglang). `bench/sglang_report.py` writes this page from the rows beside it.
 """
 
