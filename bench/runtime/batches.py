@@ -17,6 +17,7 @@ SIDES = ("trunk", "generate_batch")
 _OPTIONS = inspect.signature(transformers.ContinuousBatchingConfig).parameters
 _PAGE_SIZE = "page_size" if "page_size" in _OPTIONS else "block_size"  # up to 5.17
 _CHECKED_TOKENS = 4
+_FLASH = "flash_attention_3"
 
 
 def batches(model: Any, given: Any) -> Iterator[dict]:
@@ -58,7 +59,6 @@ def batches(model: Any, given: Any) -> Iterator[dict]:
         }
 
 
-_FLASH = "flash_attention_3"
 SUITES: dict[str, Callable[[Any, Any], Iterator[dict]]] = {"batches": batches}
 
 

@@ -3,8 +3,8 @@
 
     python3 bench/runtime/flash_interface.py FOLDER      # then FOLDER in PYTHONPATH, before Python starts
 
-Transformers calls the package flash-attn-3 by its module flash_attn_interface. No wheel of it is in the registry, and
-sgl_kernel has the same functions: the module made here hands them on, keys and values that are appended included.
+Transformers calls the package flash-attn-3 by its module flash_attn_interface. PyPI has no wheel of it, and sgl_kernel
+has the same functions: the module made here hands them on, keys and values that are appended included.
 """
 
 import pathlib

@@ -22,7 +22,9 @@ RESULTS = BENCH / "results/sglang"
 CHECKS = RESULTS / "checks.jsonl"
 KEY = ("model", "layers", "page_size", "kind", "workload")
 OPTIONS = ("page_size", "eager", "no_overlap", "dtype", "heads", "head_dim", "tensor_parallel", "ngram", "beams")
-OPTIONS += ("override", "sglang", "device")
+OPTIONS += ("override", "kv_cache_dtype", "sglang", "device")
+
+LEFT_OUT = (None, False, "auto")  # values of options that a command need not name
 
 
 def run_rows(path: pathlib.Path) -> list[dict]:
@@ -55,15 +57,20 @@ def command_of(printed: dict) -> str:
     words = ["tests/sglang/engine_check.py"]
     for name in OPTIONS:
         value = printed.get(name)
-        if name in ("sglang", "device") or not value:
+        if name in ("sglang", "device") or value in LEFT_OUT:
             continue
         words += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
     return " ".join(words).replace(" True", "")
 
 
+def key_of(row: dict, names: tuple[str, ...]) -> str:
+    values = (row.get(name) for name in names)
+    return json.dumps([None if value in LEFT_OUT else value for value in values])
+
+
 def write(path: pathlib.Path, key: tuple[str, ...], rows: list[dict]) -> None:
     before = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    kept = {json.dumps([row.get(name) or None for name in key]): row for row in [*before, *rows]}
+    kept = {key_of(row, key): row for row in [*before, *rows]}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in kept.values()))
     print(f"{path}: {len(kept)} rows, {len(rows)} of this run")

@@ -64,6 +64,15 @@ class FiledRowsTest(unittest.TestCase):
         row = file_rows.check_row(self.file_of("a line of the log\n" + shadow_log()), given)
         self.assertEqual(row["command"], "tests/sglang/engine_check.py --page-size 64 --heads 32 8 --override")
 
+    def test_a_check_of_a_narrow_cache_replaces_no_other(self):
+        plain = json.loads(shadow_log())
+        keys = [
+            file_rows.key_of(row, file_rows.OPTIONS)
+            for row in (plain, plain | {"kv_cache_dtype": "auto"}, plain | {"kv_cache_dtype": "fp8_e4m3"})
+        ]
+        self.assertEqual(keys[0], keys[1])
+        self.assertNotEqual(keys[0], keys[2])
+
     def file_of(self, text):
         path = self.file()
         path.write_text(text + "\n")
